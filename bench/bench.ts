@@ -1,4 +1,4 @@
-// The bench from options to results, whichever generator makes the load.
+// End-to-end tests of the bench from options to results, with either load generator.
 import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-// Busy loops turn while the work is done, and are gone when it has settled.
+// Tests of the busy loops: they run while the work is done, and end with it.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// Which servers are measured, and with which flags.
+// Tests of the contenders: which servers are measured, and with which flags.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { contenders, ourContender, variantContenders } from "./contenders.ts";

@@ -1,4 +1,4 @@
-// Who is measured: our server first, then what it is compared with.
+// Contenders of the bench: our server first, then those that it is compared with.
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";

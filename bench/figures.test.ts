@@ -1,4 +1,4 @@
-// What the bench does with figures: histograms, medians, ratios, the reply reader.
+// Tests of the bench's arithmetic: histograms, medians, ratios and the reply reader.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Latency } from "./load/latency.ts";

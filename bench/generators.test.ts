@@ -1,4 +1,5 @@
-// Both load generators through every scenario against beanstalkd, a moment each; skipped where it isn't installed.
+// Tests of both load generators, each through every scenario against beanstalkd for a moment;
+// skipped if it isn't installed.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";

@@ -1,9 +1,11 @@
-// bin/node bench/moves.ts: what the move of a connection from one thread to another costs, its client and the server.
+// bin/node bench/moves.ts: the cost of moving a connection between threads, for its client and for
+// the server.
 //
-// One client asks for a tube of one thread and of the other by turns. With moves at every opportunity (test/support/machine/eager-moves.ts)
-// its connection moves for each command; with --no-migration every second command crosses threads; with one tube it is where its
-// tube is. All take turns. What the client itself takes is in all of them. Real moves are rare, and code that is seldom used is
-// slow: the first ones of a server are beside the others.
+// One client alternates between a tube of one thread and a tube of another. With moves at every
+// opportunity (test/support/machine/eager-moves.ts) its connection moves for each command; with
+// --no-migration every second command crosses threads; with one tube it stays with its tube. All
+// take turns. The client's own cost is part of every figure. Real moves are rare, and cold code is
+// slow, so the first moves of a server are reported separately.
 
 import { startServer } from "../test/support/server/server-process.ts";
 import { WireClient } from "../test/support/server/wire-client.ts";

@@ -1,4 +1,4 @@
-// The command line of the bench.
+// Tests of the bench's command line.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseOptions } from "./options.ts";

@@ -1,6 +1,5 @@
-// Writes the table of figures in docs/figures.md, and the README's rows of it, from lines of results, each between two
-// markers, so that they can't drift.
-// node bench/readme-table.ts [RESULTS.jsonl]
+// Writes the table of figures in docs/figures.md and the README's rows of it from result lines,
+// each between two markers, so that they can't diverge. node bench/readme-table.ts [RESULTS.jsonl]
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { FIGURES, type FigureName, formatFigure } from "./result/figures.ts";

@@ -1,4 +1,4 @@
-// Makes the report from lines of results written before: node bench/report-from.ts RESULTS.jsonl REPORT.html
+// Builds the report from existing result lines: node bench/report-from.ts RESULTS.jsonl REPORT.html
 import { writeFileSync } from "node:fs";
 import { reportPage } from "./report/report-page.ts";
 import { lastRun } from "./result/last-run.ts";

@@ -1,4 +1,5 @@
-// Runs a command-line entry: an operator's error is a message, not a stack; servers die with us on a signal.
+// Runs a command-line entry point: an operator's error is a message without a stack, and a signal
+// stops the servers too.
 export async function runEntry(entry: () => Promise<void>): Promise<void> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
   try {

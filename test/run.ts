@@ -1,6 +1,8 @@
-// `npm test`: runs every *.test.ts of test/ and bench/ with node's test runner, those that watch the clock by themselves, and says what was skipped.
+// `npm test`: runs every *.test.ts of test/ and bench/ with Node's test runner, those with
+// real-time limits separately, and reports skipped tests.
 //
-// node test/run.ts [part of a file name …] runs only the files whose path contains one of the parts.
+// node test/run.ts [part of a file name …] runs only the files whose path contains one of the
+// parts.
 
 import { spawnSync } from "node:child_process";
 import { globSync } from "node:fs";

@@ -1,4 +1,4 @@
-// A backlog: many jobs put, then drained; does the memory come back?
+// Backlog case: puts many jobs, then drains them, and checks whether the memory is freed.
 import { setTimeout as sleep } from "node:timers/promises";
 import { WORKLOAD_DEFAULTS } from "../load/workload.ts";
 import { ServerRefused } from "../server/contender.ts";

@@ -1,4 +1,5 @@
-// Jobs through workers: a hundred with one reserve-batch and one delete-batch, against as many single commands in a pipeline.
+// Case of jobs through workers: one hundred by reserve-batch and delete-batch, against as many
+// pipelined single commands.
 import type { Address, LoadSource, TakenBatches } from "../load/load-source.ts";
 import { WORKLOAD_DEFAULTS } from "../load/workload.ts";
 import type { Figures } from "../result/figures.ts";

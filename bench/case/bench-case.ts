@@ -1,4 +1,4 @@
-// A case of the bench: a name, and how one turn of it is measured on one server.
+// A case of the bench: its name, and how one turn on one server is measured.
 import type { LoadSource } from "../load/load-source.ts";
 import type { Workload } from "../load/workload.ts";
 import type { FigureName } from "../result/figures.ts";

@@ -1,5 +1,5 @@
-// Commands for a million jobs of a tube at once, and what all others wait meanwhile: list-jobs to its end, with and without a
-// search in bodies, and clear-tube.
+// Case of commands for a million jobs of a tube, and the delay of other clients: list-jobs to its
+// end, with and without a text search, and clear-tube.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Latency } from "../load/latency.ts";
 import type { Address } from "../load/load-source.ts";

@@ -1,4 +1,4 @@
-// A case on a machine that others use too.
+// Case on a machine with other load.
 import { availableParallelism } from "node:os";
 import { withBusyLoops } from "../server/busy-loops.ts";
 import type { BenchCase } from "./bench-case.ts";

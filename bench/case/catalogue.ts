@@ -1,4 +1,4 @@
-// All cases by name: what runs by default, in a hurry, and when everything is asked for.
+// Catalogue of all cases by name: those of a default run, a quick run and a full run.
 import { WORKLOAD_DEFAULTS, type Workload } from "../load/workload.ts";
 import { backlogCase } from "./backlog-case.ts";
 import { batchCase } from "./batch-case.ts";

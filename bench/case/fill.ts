@@ -1,4 +1,4 @@
-// Puts a number of jobs into one tube, as fast as it goes.
+// Fills one tube with a number of jobs, as fast as possible.
 import { type Address, type LoadResult, type LoadSource, NO_MARKS } from "../load/load-source.ts";
 import { WORKLOAD_DEFAULTS } from "../load/workload.ts";
 

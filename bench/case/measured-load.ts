@@ -1,4 +1,4 @@
-// A run of load with the server's CPU time and memory around its measured part.
+// A run of load, with the server's CPU time and memory during its measured part.
 import type { LoadResult, LoadSource } from "../load/load-source.ts";
 import type { Workload } from "../load/workload.ts";
 import type { Figures } from "../result/figures.ts";

@@ -1,4 +1,4 @@
-// How much resident memory a ready job of 64 bytes takes.
+// Case of resident memory per ready job of 64 bytes.
 import { WORKLOAD_DEFAULTS } from "../load/workload.ts";
 import { ServerRefused } from "../server/contender.ts";
 import { processUsage } from "../server/process-usage.ts";

@@ -1,4 +1,4 @@
-// Which cases a command line selects, of those that run only when they are named.
+// Tests of the case selection: some cases run only when they are named.
 import assert from "node:assert/strict";
 import { availableParallelism } from "node:os";
 import { test } from "node:test";

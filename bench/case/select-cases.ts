@@ -1,4 +1,4 @@
-// Which cases run: a named set, cases of the catalogue, or a scenario with parameters of one's own.
+// Case selection: a named set, cases of the catalogue, or a scenario with custom parameters.
 import { SCENARIO_NAMES, type ScenarioName } from "../load/programs.ts";
 import { WORKLOAD_DEFAULTS } from "../load/workload.ts";
 import type { BenchOptions } from "../options.ts";

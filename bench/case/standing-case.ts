@@ -1,4 +1,4 @@
-// The rare slow reply while many jobs stand by: what a collector of garbage or a table that grows would show in.
+// Case of rare slow replies while many jobs exist, caused by garbage collection or growing tables.
 import type { Workload } from "../load/workload.ts";
 import { type BenchCase, startFlags } from "./bench-case.ts";
 import { fill } from "./fill.ts";

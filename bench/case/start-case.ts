@@ -1,4 +1,4 @@
-// How long a server takes to start from a log of many jobs.
+// Case of the startup time with a log of many jobs.
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { WORKLOAD_DEFAULTS } from "../load/workload.ts";

@@ -1,4 +1,5 @@
-// Latency at rates that are shares of what the server reached without one: the knee, and its own 80 %.
+// Case of latency at shares of the maximum throughput: the knee, and 80 % of each server's own
+// maximum.
 import type { LoadSource } from "../load/load-source.ts";
 import type { Workload } from "../load/workload.ts";
 import type { SweepPoint } from "../result/measurement.ts";

@@ -1,4 +1,4 @@
-// Does another number of threads cost anything? Our server with more acceptors and shards, against its default.
+// Case of thread counts: our server with more acceptors and shards, against its default.
 import type { Workload } from "../load/workload.ts";
 import type { BenchCase } from "./bench-case.ts";
 import { loadCase } from "./load-case.ts";

@@ -1,5 +1,5 @@
-// What a unique key costs: puts into the tube in use, into a named one, and there with a key, in turns on one server; and what a
-// key takes that is remembered when its job is gone.
+// Case of the cost of unique keys: puts into the used tube, into a named one, and with a key, in
+// turns on one server; and the memory of a key that outlives its job.
 import { NO_MARKS } from "../load/load-source.ts";
 import type { ScenarioName } from "../load/programs.ts";
 import { WORKLOAD_DEFAULTS, type Workload } from "../load/workload.ts";

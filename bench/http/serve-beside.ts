@@ -1,7 +1,4 @@
-// Our server with an HTTP side, and a process beside it that keeps that side busy: for contenders of the bench.
-//
-// The server is the process that the bench has started, so that the bench sees its CPU time, and ends it. What keeps it busy ends
-// when the server no longer answers.
+// Load on an HTTP side: 10,000 tubes that change every second, and clients that request them.
 
 import { spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,9 +1,7 @@
-// A server whose HTTP side has much to do, as a contender of the bench: how much do its other clients notice?
+// Our server with an HTTP side, and a process that keeps it busy: a contender of the bench.
 //
-//   npm run bench:native -- --scenario put-reserve-delete --turns 5 --theirs "http=bin/runnerbean --http 127.0.0.1:0" \
-//     --theirs "load=node bench/http/under-load.ts"
-//
-// Load, scrapers and servers share the cores of the machine: whose-load.ts shows which part of the difference is the server's own.
+// The server is the process that the bench started, so that the bench sees its CPU time and stops
+// it. The load ends when the server no longer answers.
 
 import { askForAll, changeTubes } from "./http-load.ts";
 import { serveBeside } from "./serve-beside.ts";

@@ -1,7 +1,8 @@
-// One worker's part of a run: the clock, the producers' turns, what was measured, and when it is over.
+// One worker's part of a run: its clock, the turns of its producers, its measurements and its end.
 //
-// Producers start an operation when the last one is over (closed loop) or when the clock says so (a rate is set); then
-// the latency counts from the time the clock said, however late the command left.
+// Producers start an operation when the previous one ends (closed loop) or when the clock demands
+// it (with a rate). With a rate, latency counts from the scheduled time, however late the command
+// was sent.
 
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
 import { Latency } from "./latency.ts";

@@ -1,4 +1,4 @@
-// What both load generators offer to the rest of the bench.
+// Interface of both load generators to the rest of the bench.
 import type { Latency } from "./latency.ts";
 import type { Workload } from "./workload.ts";
 

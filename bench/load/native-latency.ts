@@ -1,4 +1,4 @@
-// Turns the buckets that the generator in C prints into a histogram of ours.
+// Converts the buckets of the C generator's output into a histogram.
 import { Latency } from "./latency.ts";
 
 /**

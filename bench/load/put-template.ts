@@ -1,4 +1,5 @@
-// The bytes of a batch of puts, made once for a connection; before each sending only the time stamps change.
+// Template of a batch of puts, built once per connection; before each write, only the timestamps
+// change.
 export const TTR_SECONDS = 120;
 
 /** A body of at least this size begins with the time it is for: microseconds on the monotonic clock, 16 digits. */

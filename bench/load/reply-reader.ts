@@ -1,4 +1,4 @@
-// Reads one reply out of received bytes, without allocating: the result stands in a view that is used again.
+// Reader of one reply in received bytes. It allocates nothing: the result is a reused view.
 import { CR, LF, SPACE } from "../../src/base/ascii.ts";
 
 export type ReplyKind =

@@ -1,4 +1,4 @@
-// The conversation before a run: a connection uses and watches its tubes.
+// Opening conversation of a run: a connection uses and watches its tubes.
 import type { Scenario } from "./programs.ts";
 import type { Workload } from "./workload.ts";
 

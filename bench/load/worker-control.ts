@@ -1,4 +1,5 @@
-// The memory that the generating workers of one run share: who is ready, when it starts, how many jobs are about.
+// Shared memory of the generating workers of a run: which are ready, the start time, and the number
+// of jobs.
 const WORDS = { ready: 0, go: 1, driversLeft: 2, backlog: 3, operations: 4, inserted: 5, failed: 6 } as const;
 export type ControlWord = keyof typeof WORDS;
 

@@ -1,4 +1,4 @@
-// What the main thread sends to a generating worker, and what comes back.
+// Messages between the main thread and a generating worker.
 import type { Address, MetricName } from "./load-source.ts";
 import type { Workload } from "./workload.ts";
 

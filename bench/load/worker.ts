@@ -1,4 +1,4 @@
-// A generating worker: runs its share of the connections through one run. Entered by piscina.
+// Generating worker: runs its share of the connections through one run. Piscina starts it.
 import { setTimeout as sleep } from "node:timers/promises";
 import { GeneratorConnection } from "./generator-connection.ts";
 import { GeneratorRun } from "./generator-run.ts";

@@ -1,4 +1,4 @@
-// What a load generator is asked to do, the same for both generators.
+// Specification of a load, the same for both generators.
 import type { ScenarioName } from "./programs.ts";
 
 export interface Workload {

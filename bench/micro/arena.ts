@@ -1,4 +1,4 @@
-// The arena of bodies: a body comes, is read and goes, with others standing by.
+// The arena of bodies: a body is stored, read and freed while others exist.
 import { BodyArena } from "../../src/engine/jobs/body-arena.ts";
 import type { MicroBenchmark } from "./micro-benchmark.ts";
 

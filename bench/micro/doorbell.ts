@@ -1,4 +1,4 @@
-// The doorbell: what a ring costs whose owner is awake, and what a wake costs.
+// The doorbell: the cost of ringing an awake owner, and of a wake.
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../src/ring/doorbell.ts";
 import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 import { pingPong } from "./ring.ts";

@@ -1,4 +1,4 @@
-// The whole engine of a shard, without ring or thread: jobs through their life, with others standing by.
+// The whole engine of a shard without rings or threads: jobs through their life while others exist.
 
 import { Engine, Outcome } from "../../src/engine/engine.ts";
 import { BodyArena } from "../../src/engine/jobs/body-arena.ts";

@@ -1,4 +1,4 @@
-// npm run bench:micro: what the server's parts cost by themselves.
+// npm run bench:micro: the cost of the server's parts in isolation.
 import Table from "cli-table3";
 import { Command } from "commander";
 import { positiveNumber, words } from "../options.ts";

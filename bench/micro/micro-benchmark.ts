@@ -1,4 +1,4 @@
-// What a micro-benchmark is, and how it is measured: rounds of equal work, of which the median counts.
+// A micro-benchmark and its measurement: rounds of equal work, whose median counts.
 import { spreadOf } from "../result/measurement.ts";
 
 /** Equal work, to be done again and again. A round leaves everything as it found it. */

@@ -1,4 +1,4 @@
-// Every micro-benchmark at a small size: it still runs, and does the work whose time it tells.
+// Tests of every micro-benchmark at a small size: it runs, and does the work that it measures.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MICRO_BENCHMARKS, microBenchmarksNamed } from "./catalogue.ts";

@@ -1,6 +1,7 @@
-// The other end of a ring in a thread of its own, and this end's way to it: takes messages or sends them back.
+// Peer of a ring in a thread of its own, and the access to it: receives messages or sends them
+// back.
 //
-// Every message carries one number. Whoever has nothing to do looks at its ring for a while, then sleeps until its
+// Every message carries one number. An idle side polls its ring for a while, then sleeps until its
 // doorbell rings, as the server's threads do.
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner, pause } from "../../src/ring/doorbell.ts";

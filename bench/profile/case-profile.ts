@@ -1,4 +1,5 @@
-// Where the time goes in one case: two turns, one to measure and one to sample, because sampling takes time itself.
+// Profile of one case: two turns, one to measure and one to sample, because sampling takes time
+// itself.
 import { mkdirSync } from "node:fs";
 import type { BenchCase, TurnContext } from "../case/bench-case.ts";
 import type { BenchOptions } from "../options.ts";

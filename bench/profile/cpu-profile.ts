@@ -1,4 +1,4 @@
-// CPU profiles as V8 writes them, one for each thread: whose they are, and where their time went.
+// CPU profiles as V8 writes them, one per thread: the thread's role, and where its time went.
 import { readdirSync, readFileSync, renameSync } from "node:fs";
 import { basename, join } from "node:path";
 import { type Role, roleOf } from "./role-usage.ts";

@@ -1,4 +1,4 @@
-// What --profile prints of a case.
+// Output of --profile for a case.
 import Table from "cli-table3";
 import { formatCount } from "../result/figures.ts";
 import type { CaseProfile } from "./case-profile.ts";

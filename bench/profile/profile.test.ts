@@ -1,4 +1,4 @@
-// Where the time goes: roles of threads, self times, and a small case from end to end.
+// Tests of profiles: roles of threads, self times, and a small case from end to end.
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

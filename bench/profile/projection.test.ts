@@ -1,4 +1,4 @@
-// The projection's law on made-up costs.
+// Tests of the projection's formula with made-up costs.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { defaultThreads } from "../../src/server/options/machine-defaults.ts";

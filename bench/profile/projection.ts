@@ -1,4 +1,4 @@
-// What the measured costs would come to on more cores. Arithmetic, not a measurement.
+// Projection of the measured costs to more cores. Arithmetic, not a measurement.
 import { ACCEPTORS_MAX, defaultThreads, SHARDS_MAX } from "../../src/server/options/machine-defaults.ts";
 
 /** Microseconds of CPU time for each command, all threads of a role together. */

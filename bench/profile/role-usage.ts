@@ -1,4 +1,4 @@
-// What the threads of each role used between two looks.
+// Resources that the threads of each role used between two samples.
 import type { ThreadUsage } from "./thread-usage.ts";
 
 export const ROLES = ["acceptor", "shard", "binlog", "main", "helpers"] as const;

@@ -1,4 +1,5 @@
-// One turn of a case on our server with an eye on its threads: what they used in the measured parts, and what they say.
+// One turn of a case on our server that also records its threads: what they used in the measured
+// parts, and their own counters.
 import type { TurnCounts } from "../../src/message/turn-counters.ts";
 import type { BenchCase, TurnContext } from "../case/bench-case.ts";
 import { ourContender } from "../contenders.ts";

@@ -1,4 +1,4 @@
-// Where the time of a fail-over goes, as the lines tell that the new primary says on the way.
+// Phases of a fail-over, from the lines that the new primary logs.
 
 /** Each phase ends with a line that holds these words. */
 const PHASES = [

@@ -1,7 +1,8 @@
-// npm run bench -- --scenario replicated | fail-over: a group of two servers and three log servers, all on this machine.
+// npm run bench -- --scenario replicated | fail-over: a group of two servers and three log servers,
+// all on this machine.
 //
-// Load is from the generator in C where that can be built. Figures of five processes on few cores are lower bounds: on real
-// machines each has a disk and cores of its own.
+// The load comes from the generator in C if it can be built. Figures of five processes on few cores
+// are lower bounds: on real machines, each has a disk and cores of its own.
 
 import { execFileSync, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-// What the numbers don't say, as far as it follows from how they were taken.
+// Caveats of the figures, derived from how they were measured.
 import type { ResultLine } from "../result/result-line.ts";
 
 export function caveats(lines: readonly ResultLine[]): string[] {

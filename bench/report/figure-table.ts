@@ -1,4 +1,4 @@
-// All figures as a table: medians, and the range over the turns.
+// Table of all figures: medians, and the range over the turns.
 import { FIGURE_NAMES, FIGURES, type FigureName, formatFigure } from "../result/figures.ts";
 import type { Spread } from "../result/measurement.ts";
 import type { ResultLine } from "../result/result-line.ts";

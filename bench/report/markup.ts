@@ -1,4 +1,4 @@
-// Text into HTML and SVG, safely.
+// Escapes text for HTML and SVG.
 const ENTITIES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
 export function escapeText(text: string): string {

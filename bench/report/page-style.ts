@@ -1,4 +1,4 @@
-// The look of the report, in light and dark.
+// Styles of the report, in light and dark.
 export const PAGE_STYLE = `
 :root { color-scheme: light dark; --ink: #1c2024; --dim: #60646c; --line: #e0e1e6; --ground: #fcfcfd;
   --server0: #2a6fdb; --server1: #d9730d; --server2: #6f52b5; --server3: #3a8a4d; }

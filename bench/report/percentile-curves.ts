@@ -1,4 +1,5 @@
-// Latency over percentile, both on logarithmic scales, one small chart for each case: the tail is what differs.
+// Latency by percentile, both on logarithmic scales, in one small chart per case, because the tail
+// is what differs.
 import { Latency } from "../load/latency.ts";
 import type { ResultLine } from "../result/result-line.ts";
 import { logAxis, tickMicros } from "./log-axis.ts";

@@ -1,4 +1,4 @@
-// The knee: p50 and p99 over the rate that was asked for.
+// The knee: p50 and p99 by requested rate.
 import { formatCount } from "../result/figures.ts";
 import type { ResultLine } from "../result/result-line.ts";
 import { logAxis, tickMicros } from "./log-axis.ts";

@@ -1,4 +1,4 @@
-// Bars of how many times better the first server is, one for each case, around the line at 1.
+// Bars of the ratio between the first server and the others, one per case, around the line at 1.
 import type { ResultLine } from "../result/result-line.ts";
 import { element, label } from "./markup.ts";
 

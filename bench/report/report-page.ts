@@ -1,4 +1,5 @@
-// The report as one page of HTML that needs nothing else: ratios, table, latency curves, rate sweep, machine, caveats.
+// The report as one self-contained HTML page: ratios, table, latency curves, rate sweep, machine,
+// caveats.
 import type { ResultLine } from "../result/result-line.ts";
 import { caveats } from "./caveats.ts";
 import { figureTable } from "./figure-table.ts";

@@ -1,4 +1,4 @@
-// What can be measured, how it is shown, and which direction is better.
+// Figures that can be measured, their format, and which direction is better.
 export const FIGURES = {
   commandsPerSecond: { label: "commands/s", unit: "/s", better: "more" },
   cpuPerCommand: { label: "CPU per command", unit: "us", better: "less" },

@@ -1,4 +1,4 @@
-// What was reached of the goals that cases have, as Markdown, a row for each case.
+// Goals of the cases and their results as Markdown, one row per case.
 import { type FigureName, formatCount, formatFigure } from "./figures.ts";
 import type { Spread } from "./measurement.ts";
 import { type CaseOutcome, ratioTo, type ServerOutcome } from "./outcome.ts";

@@ -1,4 +1,4 @@
-// Reads back the lines of the last run in a file of results.
+// Reader of the last run's lines in a results file.
 import { readFileSync } from "node:fs";
 import type { ResultLine } from "./result-line.ts";
 

@@ -1,4 +1,4 @@
-// What the figures were measured on. No host name: results are published.
+// Description of the machine that was measured. No host name, because results are published.
 import { execFileSync, type StdioOptions } from "node:child_process";
 import { readFileSync, statfsSync } from "node:fs";
 import os from "node:os";

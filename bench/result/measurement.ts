@@ -1,4 +1,4 @@
-// What one turn of one case on one server gave, and what several turns give together.
+// Result of one turn of one case on one server, and the summary of several turns.
 import type { Latency } from "../load/latency.ts";
 import { FIGURE_NAMES, type FigureName, type Figures } from "./figures.ts";
 

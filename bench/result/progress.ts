@@ -1,4 +1,4 @@
-// How far the bench is: a bar on a terminal, a line per case elsewhere.
+// Progress of the bench: a bar on a terminal, else one line per case.
 import { SingleBar } from "cli-progress";
 
 export interface Progress {

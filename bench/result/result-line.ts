@@ -1,4 +1,4 @@
-// One case as one line of JSON, for files of results and the table in docs/figures.md.
+// One case as a line of JSON, for results files and the table in docs/figures.md.
 import type { BenchCase } from "../case/bench-case.ts";
 import type { Workload } from "../load/workload.ts";
 import type { FigureName } from "./figures.ts";

@@ -1,4 +1,4 @@
-// The table on the terminal: one line for each case and server, and below it what doesn't fit in columns.
+// Table on the terminal: one line per case and server, followed by what doesn't fit in columns.
 import Table from "cli-table3";
 import { FIGURE_NAMES, FIGURES, type FigureName, formatFigure } from "./figures.ts";
 import { type CaseOutcome, ratioTo, type ServerOutcome } from "./outcome.ts";

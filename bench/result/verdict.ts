@@ -1,4 +1,4 @@
-// Whether the variants of a case reach the share of the default that they must.
+// Verdict on the variants of a case: whether each reaches its required share of the default.
 import { type CaseOutcome, ratioTo } from "./outcome.ts";
 
 export interface Verdict {

@@ -1,4 +1,4 @@
-// One question to a server over a connection of its own, for readiness and stats.
+// Sends one command to a server over its own connection, for readiness and stats.
 import net from "node:net";
 import type { Address } from "../load/load-source.ts";
 

@@ -1,4 +1,4 @@
-// Takes a core for itself until whoever started it is gone. Says a line when it begins.
+// Occupies a core until its parent process is gone. Prints a line when it begins.
 const TURN_MS = 50;
 
 const starter = process.ppid;

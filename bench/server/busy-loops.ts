@@ -1,4 +1,4 @@
-// Busy loops beside the servers, as processes of their own, with the priority that the servers have.
+// Busy loops beside the servers, in processes of their own with the servers' priority.
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 

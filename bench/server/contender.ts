@@ -1,4 +1,4 @@
-// A server that takes part in the bench: one that we start and stop, or one that already runs somewhere.
+// A server in the bench: one that the bench starts and stops, or one that already runs elsewhere.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";

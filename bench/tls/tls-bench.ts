@@ -1,7 +1,9 @@
-// npm run bench -- --scenario tls: commands through a listener with TLS, beside the same server's address in the clear.
+// npm run bench -- --scenario tls: commands through a TLS listener, beside the same server's plain
+// address.
 //
-// The load comes from Node workers, which pay for TLS as the server does: on few cores the ratio of throughput is a lower
-// bound, and the server's CPU time for a command beside it the better figure. All take turns; what counts are medians.
+// The load comes from Node workers, which pay for TLS like the server: with few cores the ratio of
+// throughput is a lower bound, and the server's CPU time per command is the better figure. All take
+// turns; the medians count.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

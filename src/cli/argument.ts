@@ -1,13 +1,14 @@
-// What operators write as arguments and options: checked before anything is sent, and refused with what is allowed.
+// Checks of command-line arguments. They run before anything is sent, and errors name the allowed
+// values.
 
 import { InvalidArgumentError } from "commander";
 import { optionsText, tubeName } from "../client/command-text.ts";
 
-/** Returns the text if it is right; throws InvalidArgumentError. */
+/** Returns the valid text; throws InvalidArgumentError otherwise. */
 export type Check = (text: string) => string;
 
 export const U32_MAX = 4_294_967_295;
-/** The longest wait of reserve-with-timeout, in seconds. */
+/** Maximum timeout of reserve-with-timeout, in seconds. */
 export const WAIT_MAX = 2_147_483_647;
 const ID_MAX = 18_446_744_073_709_551_615n;
 const STATES = ["ready", "delayed", "buried", "reserved"];
@@ -40,10 +41,10 @@ export const whole =
 
 export const seconds: Check = whole(0, U32_MAX);
 
-/** Of one answer, in seconds: a day at most. */
+/** Time limit for one reply, in seconds: a day at most. */
 export const timeout: Check = whole(1, 86_400);
 
-/** To the millisecond, where the server takes that. */
+/** To the millisecond, for commands that support it. */
 export const duration: Check = (text) =>
   /^\d{1,10}(?:\.\d{1,3})?$/.test(text) && Number(text) <= U32_MAX
     ? text
@@ -54,7 +55,10 @@ export const states: Check = (text) =>
     ? text
     : refuse(`${STATES.join(", ")}, with commas between them`);
 
-/** What is looked for in a body, or a group: its escaped form has to fit into an option of the wire. */
+/**
+ * Checks text to find in a body, or a group. Its escaped form must fit into an option of the
+ * protocol.
+ */
 export function soughtText(text: string): string {
   try {
     optionsText({ text }, true);
@@ -64,7 +68,7 @@ export function soughtText(text: string): string {
   }
 }
 
-/** For an argument that may come several times. */
+/** Returns a parser for an argument that may be repeated. */
 export const each =
   (check: Check) =>
   (text: string, before: string[] = []): string[] => {

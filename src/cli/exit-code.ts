@@ -1,17 +1,17 @@
-// What an exit of an operator's command means.
+// Exit codes of the operator commands.
 
 export const ExitCode = {
   Done: 0,
-  /** There is no such thing, or nothing came. */
+  /** The object doesn't exist, or no job arrived. */
   Nothing: 1,
-  /** Some of it was done. */
+  /** A part was done. */
   Partly: 2,
   NoConnection: 3,
   NotPermitted: 4,
   BadArguments: 5,
 } as const;
 
-/** What the operator is told, and how the command ends. */
+/** Error with the operator's message and the exit code. */
 export class CommandFailed extends Error {
   readonly exitCode: number;
 

@@ -1,4 +1,4 @@
-// Questions to the HTTP side of a server, for commands that the wire has no word for.
+// HTTP requests to a server, for commands that the protocol doesn't have.
 
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
@@ -12,7 +12,10 @@ export interface HttpAnswer {
   readonly body: unknown;
 }
 
-/** Throws CommandFailed for the wire, no connection, 401, 403. */
+/**
+ * Sends a request. Throws CommandFailed for a target that is not HTTP, a failed connection, 401 and
+ * 403.
+ */
 export async function askHttp(target: Target, method: string, path: string): Promise<HttpAnswer> {
   if (target.kind !== "http")
     throw new CommandFailed(
@@ -26,7 +29,7 @@ export async function askHttp(target: Target, method: string, path: string): Pro
   return { status, body };
 }
 
-/** What an answer has to be; a field that is not named may be anything. */
+/** Required shape of a response. Fields that are not named may be anything. */
 export type Shape = Readonly<Record<string, (value: unknown) => boolean>>;
 
 export const isText = (value: unknown): boolean => typeof value === "string";
@@ -38,7 +41,10 @@ export const isListOf =
   (value: unknown): boolean =>
     Array.isArray(value) && value.every(isItem);
 
-/** Throws CommandFailed unless this is how runnerbean answers: some other program may listen there, and say 200 to everything. */
+/**
+ * Throws CommandFailed unless the response is runnerbean's: another program may listen there and
+ * answer 200 to everything.
+ */
 export function mustBe(target: Target, { status, body }: HttpAnswer, shape: Shape): void {
   if (isObject(body) && Object.entries(shape).every(([key, isRight]) => isRight(body[key]))) return;
   throw new CommandFailed(
@@ -47,7 +53,10 @@ export function mustBe(target: Target, { status, body }: HttpAnswer, shape: Shap
   );
 }
 
-/** The answer's body, of this shape; throws CommandFailed where the server says no, or is none of ours. */
+/**
+ * Returns the response's body, which must have this shape. Throws CommandFailed for an error
+ * response or a foreign server.
+ */
 export async function resultOf(
   target: Target,
   path: string,
@@ -73,7 +82,7 @@ function send({ address, token, ca, limitMs }: Target, method: string, path: str
   return new Promise<{ status: number; text: string }>((resolve, reject) => {
     const fail = (error: Error): void => {
       const { code = "" } = error as NodeJS.ErrnoException;
-      // OpenSSL's own words are many.
+      // OpenSSL's own message is long.
       const why = code === "EPROTO" ? "it speaks no TLS that this can" : error.message || code;
       reject(new CommandFailed(`no answer from ${address}: ${why}`, ExitCode.NoConnection));
     };

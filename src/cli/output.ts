@@ -1,4 +1,4 @@
-// Results for people on a terminal, for programs in a pipe, and as JSON.
+// Output of results: for people on a terminal, for programs in a pipe, and as JSON.
 
 export type Cell = string | number | boolean | null | undefined;
 export type Row = Readonly<Record<string, Cell>>;
@@ -7,7 +7,7 @@ export interface OutputOptions {
   readonly json?: boolean;
 }
 
-/** Control characters of names and bodies are no business of the terminal's. */
+/** Escapes control characters in names and bodies, so that the terminal does not interpret them. */
 export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   return text.replace(/[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (char) => {
@@ -17,10 +17,10 @@ export function printable(text: string): string {
 
 const textOf = (cell: Cell): string => (cell === null || cell === undefined ? "-" : printable(`${cell}`));
 
-/** The same of a text of several lines. */
+/** Does the same for text of several lines. */
 export const printableLines = (text: string): string => text.split("\n").map(printable).join("\n");
 
-/** The columns of all rows, in the order of the first. */
+/** Returns a table of the rows, with these columns. */
 export function rowsText(rows: readonly Row[], columns: readonly string[], forPeople: boolean): string {
   const lines = [columns, ...rows.map((row) => columns.map((column) => textOf(row[column])))];
   if (!forPeople) return lines.map((cells) => `${cells.join("\t")}\n`).join("");
@@ -43,7 +43,7 @@ export function printRows(rows: readonly Row[], columns: readonly string[], { js
   else process.stdout.write(rowsText(rows, columns, process.stdout.isTTY === true));
 }
 
-/** One thing: a line for each of what is known of it. */
+/** Prints one object, a line for each of its properties. */
 export function printOne(thing: Row, { json }: OutputOptions): void {
   if (json === true) print(JSON.stringify(thing));
   else
@@ -54,7 +54,7 @@ export function printOne(thing: Row, { json }: OutputOptions): void {
     );
 }
 
-/** What was done, and how often: "cleared 5", or {"cleared":5}. */
+/** Prints an act and a count: "cleared 5", or {"cleared":5}. */
 export function printDone(what: string, count: number, { json }: OutputOptions): void {
   print(json === true ? JSON.stringify({ [what]: count }) : `${what} ${count}`);
 }
@@ -63,7 +63,7 @@ export function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** What is no result goes to stderr. */
+/** Prints messages other than results, on stderr. */
 export function tell(line: string): void {
   process.stderr.write(`${printableLines(line)}\n`);
 }

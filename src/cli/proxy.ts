@@ -1,4 +1,4 @@
-// Stands beside clients that know neither TLS nor `auth`, and adds both on the way to the server.
+// Proxy for clients that support neither TLS nor `auth`: it adds both on the way to the server.
 
 import { createServer, type Server, type Socket } from "node:net";
 import { dialer } from "../client/dial.ts";
@@ -6,17 +6,17 @@ import type { Target } from "./target.ts";
 
 const DIAL_MS = 10_000;
 const AUTHENTICATED = "AUTHENTICATED\r\n";
-/** No answer to `auth` is longer. */
+/** Maximum length of a reply to `auth`. */
 const ANSWER_BYTES_MAX = 64;
 
 export interface ProxyOptions {
   readonly target: Target;
-  /** Connections at once; more wait in the backlog of the system. */
+  /** Maximum of connections. More wait in the system's backlog. */
   readonly maxConnections: number;
   readonly onProblem: (message: string) => void;
 }
 
-/** A server that is to be told where to listen. */
+/** Returns a server; the caller makes it listen. */
 export function createProxy({ target, maxConnections, onProblem }: ProxyOptions): Server {
   const dial = dialer(target.address, target.ca === undefined ? undefined : { ca: target.ca }, DIAL_MS);
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
@@ -48,7 +48,7 @@ async function connect(dial: () => Promise<Socket>, { token, limitMs }: Target):
   return upstream;
 }
 
-/** The server sends nothing else before it is asked something else. */
+/** Relies on silence: the server sends nothing else before the next command. */
 function authenticated(upstream: Socket, limitMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let answer = "";
@@ -70,7 +70,7 @@ function authenticated(upstream: Socket, limitMs: number): Promise<void> {
   });
 }
 
-/** Each waits for the other where that does not read; an end goes through, a half-close as such. */
+/** Pipes both ways with backpressure. A half-close is passed on; a close ends both. */
 function join(client: Socket, upstream: Socket): void {
   client.setNoDelay(true);
   if (client.destroyed || upstream.destroyed) {

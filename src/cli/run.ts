@@ -1,4 +1,5 @@
-// Runs an operator's command: opens what it needs, closes it, and turns what goes wrong into a message and an exit code.
+// Runs an operator command: opens and closes its connection, and turns errors into a message and an
+// exit code.
 
 import { Command } from "commander";
 import {
@@ -19,7 +20,10 @@ export interface CommonOptions extends TargetOptions {
   readonly json?: boolean;
 }
 
-/** A command with the options that all have. `checks` are by the names of arguments, "tube" of "[tube]". */
+/**
+ * Returns a command with the common options. `checks` are keyed by argument name, "tube" for
+ * "[tube]".
+ */
 export function newCommand(
   nameAndArguments: string,
   description: string,
@@ -28,7 +32,7 @@ export function newCommand(
   const [name = "", ...rest] = nameAndArguments.split(" ");
   const command = new Command(name)
     .description(description)
-    // Messages repeat what was written, and scripts pass on what they got from others.
+    // Messages repeat the arguments, and scripts may pass on text from elsewhere.
     .configureOutput({ writeErr: (text) => process.stderr.write(printableLines(text)) });
   for (const argument of rest) {
     const check = checks[argument.replace(/[^a-z]/g, "")];
@@ -67,12 +71,12 @@ export async function withWire(
   });
 }
 
-/** Runs `action` with where to ask over HTTP. */
+/** Runs `action` with an HTTP target. */
 export function withHttp(options: TargetOptions, action: (target: Target) => Promise<void>): Promise<void> {
   return withTarget(options, action, "http");
 }
 
-/** Runs `action`; what goes wrong is told, and decides the exit code. */
+/** Runs `action`. An error prints its message and sets the exit code. */
 export async function withTarget(
   options: TargetOptions,
   action: (target: Target) => Promise<void>,
@@ -89,7 +93,7 @@ export async function withTarget(
   }
 }
 
-/** Whoever read the output has had enough, as `head`. */
+/** The reader closed the output early, as `head` does. */
 const isOutputGone = (error: unknown): boolean =>
   (error as NodeJS.ErrnoException).code === "EPIPE" && isWrite(error);
 
@@ -99,9 +103,9 @@ function exitCodeOf(error: unknown): number | undefined {
   if (error instanceof CommandFailed) return error.exitCode;
   if (error instanceof Unauthorized) return ExitCode.NotPermitted;
   if (error instanceof BadFormat) return ExitCode.BadArguments;
-  // What answers there is no beanstalkd: a web server, say.
+  // The other side is no beanstalkd; perhaps a web server.
   if (error instanceof ConnectionLost || error instanceof ProtocolError) return ExitCode.NoConnection;
-  // Standard output: a full disk, say.
+  // A write to standard output failed, for example because the disk is full.
   if (isWrite(error)) return ExitCode.Nothing;
   if (error instanceof NotSupported || error instanceof ReplyError) return ExitCode.Nothing;
   return undefined;

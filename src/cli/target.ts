@@ -1,4 +1,5 @@
-// Which server is meant, and who asks: --url and --token, or RUNNERBEAN_URL, RUNNERBEAN_HTTP_URL and RUNNERBEAN_TOKEN.
+// Server and token of a command, from --url and --token or from RUNNERBEAN_URL, RUNNERBEAN_HTTP_URL
+// and RUNNERBEAN_TOKEN.
 
 import { readFileSync } from "node:fs";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
@@ -15,17 +16,20 @@ export interface TargetOptions {
   readonly timeout?: string;
 }
 
-/** How long an answer may take where nobody says it. */
+/** Default time limit for a reply. */
 export const TIMEOUT_SECONDS = 30;
 
 export interface Target {
   readonly kind: "wire" | "http";
-  /** For the wire as the client takes it ("host:port", "tls:host:port", "unix:PATH"); for HTTP a URL without path. */
+  /**
+   * For the protocol, the address in the client's form ("host:port", "tls:host:port", "unix:PATH");
+   * for HTTP, a URL without path.
+   */
   readonly address: string;
   readonly token: string | undefined;
-  /** Of authorities, PEM. */
+  /** Certificates of authorities, PEM. */
   readonly ca: Buffer | undefined;
-  /** Longer than this nothing may come while something is asked. */
+  /** Maximum silence while a reply is pending. */
   readonly limitMs: number;
 }
 
@@ -36,13 +40,13 @@ const noAddress = (url: string): CommandFailed =>
     `${url} is no address: beanstalk://host:port, tls://host:port, unix:PATH, http://host:port or https://host:port`,
   );
 
-/** `kind`: what is meant where nobody says it. Throws CommandFailed. */
+/** Returns the target. `kind` is the default if no address is given. Throws CommandFailed. */
 export function targetOf(
   options: TargetOptions,
   environment: NodeJS.ProcessEnv,
   kind: Target["kind"] = "wire",
 ): Target {
-  // A variable that is empty says nothing.
+  // An empty variable counts as unset.
   const variable = (name: string): string | undefined => environment[name] || undefined;
   const wireUrl = variable("RUNNERBEAN_URL");
   const httpUrl = variable("RUNNERBEAN_HTTP_URL") ?? wireUrl ?? HTTP_DEFAULT;
@@ -59,10 +63,10 @@ function originOf(url: string): string {
   throw noAddress(url);
 }
 
-/** A token, or what a file holds whose name stands behind "@". */
+/** Returns a token, or the content of the file whose name follows "@". */
 function secretOf(text: string | undefined): string | undefined {
   const secret = text?.startsWith("@") ? read(text.slice(1)).toString("utf8").trim() : text;
-  // It becomes part of a line, in a command or in the head of a request. What it is nobody is told.
+  // The token becomes part of a command line or a header. The message must not reveal it.
   if (secret === undefined || /^[\x20-\x7e]+$/.test(secret)) return secret;
   throw bad("a token is one line of ASCII: --token, or @FILE for what a file holds");
 }

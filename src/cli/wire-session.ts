@@ -1,4 +1,5 @@
-// A connection to a server that speaks beanstalkd's protocol, ours or beanstalkd, for one command of an operator.
+// Connection of an operator command to a server that speaks beanstalkd's protocol: runnerbean or
+// beanstalkd.
 
 import { dialer } from "../client/dial.ts";
 import { reportEntries, reportLines, unquoted } from "../client/dictionary.ts";
@@ -9,9 +10,9 @@ import { CommandFailed, ExitCode } from "./exit-code.ts";
 import type { Target } from "./target.ts";
 
 const DIAL_MS = 5000;
-/** How much longer than others a command may take that goes over many jobs before it is answered. */
+/** Additional time for a command that goes over many jobs before its reply. */
 export const BULK_MS = 600_000;
-/** The longest that a timer takes. */
+/** Maximum delay of a timer. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** Keys as the server writes them: "current-jobs-ready". */
@@ -20,7 +21,7 @@ export type Report = Readonly<Record<string, string | number>>;
 export class WireSession {
   readonly #wire: Wire;
   readonly #limitMs: number;
-  /** How long each of what is under way may take. */
+  /** Time limit of each pending command. */
   readonly #limits: number[] = [];
 
   private constructor(wire: Wire, limitMs: number) {
@@ -42,17 +43,20 @@ export class WireSession {
     return new WireSession(wire, limitMs);
   }
 
-  /** Rejects with ConnectionLost where nothing comes; `workMs` is what the command itself may take. */
+  /**
+   * Sends a command. Rejects with ConnectionLost if the server stays silent; `workMs` is time that
+   * the command itself may take.
+   */
   ask(command: string, accept: string, body?: Uint8Array, workMs = 0): Promise<Reply> {
     return this.#within(this.#limitMs + workMs, this.#wire.request(oneLine(command), accept, body));
   }
 
-  /** A command that concerns the tube in use. */
+  /** Sends a command that depends on the used tube. */
   inTube(tube: string, command: string, accept: string, body?: Uint8Array): Promise<Reply> {
     return this.#within(this.#limitMs, this.#wire.inTube(oneLine(tube), oneLine(command), accept, body));
   }
 
-  /** Ends the connection where it is silent for longer than all that is under way may take. */
+  /** Limits silence to the longest time that any pending command may take. */
   async #within(limitMs: number, reply: Promise<Reply>): Promise<Reply> {
     this.#limits.push(limitMs);
     this.#watch();
@@ -66,23 +70,23 @@ export class WireSession {
 
   #watch(): void {
     const longestMs = Math.max(0, ...this.#limits);
-    // 0: not at all.
+    // 0 disables the limit.
     this.#wire.limitSilence(longestMs > TIMER_MS_MAX ? 0 : longestMs);
   }
 
-  /** After what is under way. */
+  /** Closes the connection after the pending commands. */
   async end(): Promise<void> {
     await this.#wire.end();
   }
 
-  /** A report, or undefined for NOT_FOUND. */
+  /** Returns a report; undefined for NOT_FOUND. */
   async report(command: string): Promise<Report | undefined> {
     const reply = await this.ask(command, "OK NOT_FOUND");
     if (reply.words[0] === "NOT_FOUND") return undefined;
     return reportOf(reply.body);
   }
 
-  /** A report that every beanstalkd has. */
+  /** Returns `stats`, which every beanstalkd has. */
   async stats(): Promise<Report> {
     const { body } = await this.ask("stats", "OK");
     return reportOf(body);
@@ -93,13 +97,13 @@ export class WireSession {
     return reportLines(body).map((line) => unquoted(line.replace(/^- /, "")));
   }
 
-  /** All tubes that are there when their turn comes. */
+  /** Returns the reports of those tubes that still exist. */
   async tubes(names: readonly string[]): Promise<Report[]> {
     const reports = await Promise.all(names.map((name) => this.report(`stats-tube ${name}`)));
     return reports.filter((report) => report !== undefined);
   }
 
-  /** Fails where the server is beanstalkd, or is told to be no more than that. */
+  /** Throws if the server is beanstalkd or runs without the extension. */
   async needs(extension: string): Promise<void> {
     const reply = await this.ask("extensions", "OK UNKNOWN_COMMAND");
     if (reply.words[0] === "OK" && extension in reportOf(reply.body)) return;
@@ -110,13 +114,13 @@ export class WireSession {
   }
 }
 
-/** The number that a reply has as its second word; what else answers may have none. */
+/** Returns the number in the second word of a reply. A foreign server's reply may have none. */
 export function countOf({ line, words: [, count = ""] }: Reply): number {
   if (/^\d{1,16}$/.test(count)) return Number(count);
   throw new ProtocolError(`${JSON.stringify(line.slice(0, 60))} has no number`);
 }
 
-/** Arguments may come from anywhere, and none of them is to become a command of its own. */
+/** Refuses line breaks, so that no argument can become a command of its own. */
 function oneLine(text: string): string {
   if (!/[\r\n]/.test(text)) return text;
   throw new CommandFailed(`${JSON.stringify(text)} has more than one line`, ExitCode.BadArguments);

@@ -1,4 +1,4 @@
-// The entry point `runnerbean/client`: a client for Node, of this server and of any beanstalkd.
+// Entry point `runnerbean/client`: a Node client for this server and for any beanstalkd.
 
 export { type Codec, json, text } from "./codec.ts";
 export {

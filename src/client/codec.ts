@@ -1,15 +1,15 @@
-// Turns what a program works with into the bodies of jobs, and back.
+// Codecs between a program's values and the bodies of jobs.
 
 export interface Codec<Out, In = Out> {
   encode(value: In): Uint8Array;
-  /** May throw: it is called when `job.body` is read, so the job can still be buried. */
+  /** May throw. It is called when `job.body` is read, so the job can still be buried. */
   decode(bytes: Uint8Array): Out;
 }
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Without a codec: bytes as they are; text becomes UTF-8. */
+/** Default codec: bytes stay as they are, and text becomes UTF-8. */
 export const plain: Codec<Uint8Array, Uint8Array | string> = {
   encode: (value) => (typeof value === "string" ? encoder.encode(value) : value),
   decode: (bytes) => bytes,
@@ -20,7 +20,7 @@ export const text = (): Codec<string> => ({
   decode: (bytes) => decoder.decode(bytes),
 });
 
-/** The type is a promise of whoever puts: nothing checks it. */
+/** The type is the producer's promise; nothing checks it. */
 export const json = <T>(): Codec<T> => ({
   encode: (value) => {
     const written = JSON.stringify(value);

@@ -1,4 +1,4 @@
-// Writes the arguments of commands, and lets nothing through that would be read as something else.
+// Formats the arguments of commands, and rejects values that the server would misread.
 
 const U32_MAX = 4_294_967_295;
 const TUBE = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
@@ -9,7 +9,7 @@ export function tubeName(name: string): string {
   throw new TypeError(`${JSON.stringify(name)} is no name of a tube`);
 }
 
-/** A tube, `prefix*` or `*`. */
+/** Returns a valid tube name, `prefix*` or `*`. */
 export const tubePattern = (name: string): string =>
   name === "*" || (name.endsWith("*") && TUBE.test(name.slice(0, -1))) ? name : tubeName(name);
 
@@ -20,7 +20,7 @@ export function whole(value: number, name: string, most = U32_MAX): string {
 
 export const wholeLong = (value: number, name = "id"): string => whole(value, name, Number.MAX_SAFE_INTEGER);
 
-/** To the next thousandth: seconds to the millisecond. */
+/** Rounds up to the next thousandth: seconds to the millisecond. */
 function number(value: number, name: string, most = Number.MAX_SAFE_INTEGER): string {
   const rounded = Number.isInteger(value) ? value : Math.ceil(value * 1000 - 1e-6) / 1000;
   if (rounded >= 0 && rounded <= most) return `${rounded}`;
@@ -29,15 +29,15 @@ function number(value: number, name: string, most = Number.MAX_SAFE_INTEGER): st
 
 export const duration = (seconds: number, name: string): string => number(seconds, name, U32_MAX);
 
-/** Seconds for commands of beanstalkd: a part of one is a whole one. */
+/** Formats seconds for beanstalkd's commands, rounded up to whole seconds. */
 export const wholeSeconds = (seconds: number, name: string): string =>
   `${Math.ceil(Number(duration(seconds, name)))}`;
 
-/** Of text and bytes that may be anything: %XX for what can't stand in a line. */
+/** Escapes arbitrary text and bytes: %XX replaces bytes that a line can't contain. */
 const escaped = (bytes: string): string =>
   bytes.replace(/[^!-$&-~\x80-\xff]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
 
-/** How the value of an option is written. In a line each character is a byte. */
+/** Formats the value of an option. In a line, each character is a byte. */
 function optionValue(value: unknown, name: string, isFilter: boolean): string {
   if (value === null) return "";
   if (typeof value === "number") return number(value, name);
@@ -49,8 +49,8 @@ function optionValue(value: unknown, name: string, isFilter: boolean): string {
 }
 
 /**
- * `{ unique: "a", uniqueFor: 60 }` is ` unique=a unique-for=60`. What is undefined is left out, what is null is
- * written empty. The server knows which options there are, and which numbers they take.
+ * Formats `{ unique: "a", uniqueFor: 60 }` as ` unique=a unique-for=60`. It omits undefined values,
+ * and writes null as an empty value. The server validates names and numbers.
  */
 export function optionsText(options: object, isFilter = false): string {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined);

@@ -1,4 +1,4 @@
-// Opens a socket to an address: `host:port`, `[::1]:port`, `unix:PATH`, `tls:host:port`.
+// Opens sockets to an address: `host:port`, `[::1]:port`, `unix:PATH`, `tls:host:port`.
 
 import { connect as connectNet, isIP, type NetConnectOpts, type Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
@@ -8,7 +8,10 @@ const PORT = 11_300;
 const KEEP_ALIVE_MS = 30_000;
 const ADDRESS = /^(tls:|tcp:|beanstalk:)?(?:\/\/)?(?:\[([\da-fA-F:.]+)\]|([^:/[\]\s]+))(?::(\d{1,5}))?$/;
 
-/** Returns what opens a socket, connected and with TLS shaken hands. Throws TypeError. */
+/**
+ * Returns a function that opens a connected socket, after the handshake with TLS. Throws TypeError
+ * for an invalid address.
+ */
 export function dialer(
   address: string,
   tls: ConnectionOptions | undefined,
@@ -20,7 +23,7 @@ export function dialer(
   const port = Number(digits);
   if (host === undefined || port < 1 || port > 65_535)
     throw new TypeError(`${address} is no address: host:port, [::1]:port, unix:PATH or tls:host:port`);
-  // A name is sent along (SNI), an address may not be.
+  // SNI allows names but no IP addresses.
   const secure =
     scheme === "tls:" || tls !== undefined
       ? { ...(isIP(host) ? {} : { servername: host }), ...tls }
@@ -34,7 +37,7 @@ function dial(where: NetConnectOpts, tls: ConnectionOptions | undefined, limitMs
     const fail = (cause?: NodeJS.ErrnoException): void => {
       clearTimeout(timer);
       socket.destroy();
-      // Where a name has several addresses the message is empty.
+      // For a name with several addresses, the error's message is empty.
       const why =
         cause === undefined ? `no connection within ${limitMs} ms` : cause.message || `${cause.code}`;
       reject(new ConnectionLost(why, false, cause));

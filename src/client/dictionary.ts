@@ -1,14 +1,14 @@
-// Reads the server's reports: YAML, as flat as beanstalkd writes it.
+// Parser of the server's reports, which are flat YAML like beanstalkd's.
 
-/** What is text even if it is made of digits. */
+/** Keys whose values are text even if they consist of digits. */
 const TEXTS = /^(?:name|tube|version|hostname|os|platform|unique|group|origin|reason|holder)$/;
-/** Longer ones are no numbers of JavaScript, but names made of digits. */
+/** Longer values are names made of digits; JavaScript can't hold them as numbers. */
 const NUMBER = /^-?\d{1,15}(?:\.\d+)?$/;
 
 /** The words of a text, as a type. */
 export type Words<Text extends string> = Text extends `${infer One} ${infer More}` ? One | Words<More> : Text;
 
-/** All lines but the first, `---`. */
+/** Returns all lines except the first, `---`. */
 export const reportLines = (body: Uint8Array | undefined): string[] =>
   Buffer.from(body ?? [])
     .toString()
@@ -18,14 +18,14 @@ export const reportLines = (body: Uint8Array | undefined): string[] =>
 
 export const unquoted = (value: string): string => value.replace(/^"(.*)"$/, "$1");
 
-/** `current-jobs-ready: 7` is `current-jobs-ready`, 7. */
+/** Parses `current-jobs-ready: 7` into `current-jobs-ready` and 7. */
 export const reportEntries = (body: Uint8Array | undefined): [key: string, value: string | number][] =>
   reportLines(body).map((line) => {
     const [, key = "", value = ""] = /^([^:]*): ?(.*)$/.exec(line) ?? [];
     return [key, NUMBER.test(value) && !TEXTS.test(key) ? Number(value) : unquoted(value)];
   });
 
-/** The same as an object, with keys as JavaScript has them: `currentJobsReady`. */
+/** Returns an object with camel-case keys, such as `currentJobsReady`. */
 export const parseReport = <T>(body: Uint8Array | undefined): T =>
   Object.fromEntries(reportEntries(body).map(([key, value]) => [camelCase(key), value])) as T;
 

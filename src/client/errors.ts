@@ -1,6 +1,6 @@
-// The errors of this client: a class for each reply that is one, and a few for what can go wrong besides.
+// Errors of this client: a class for each error reply, and some for other failures.
 
-/** What all errors of this client are. */
+/** Base class of all errors of this client. */
 export class QueueError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -8,9 +8,9 @@ export class QueueError extends Error {
   }
 }
 
-/** The server said no. */
+/** The server sent an error reply. */
 export class ReplyError extends QueueError {
-  /** Its line. */
+  /** The reply's line. */
   readonly reply: string;
   constructor(message: string, reply: string) {
     super(message);
@@ -18,28 +18,36 @@ export class ReplyError extends QueueError {
   }
 }
 
-/** NOT_FOUND: no such job or tube, or the job is not in a state in which this may be done. */
+/** NOT_FOUND: the job or tube doesn't exist, or the job's state doesn't permit the command. */
 export class NotFound extends ReplyError {}
 /** TUBE_FULL: the tube has as many jobs, bytes or groups as its settings allow. */
 export class TubeFull extends ReplyError {}
-/** DEADLINE_SOON: a job that is held on the connection has less than a second left, and no other is ready. */
+/**
+ * DEADLINE_SOON: a job held on the connection has less than a second left, and no other job is
+ * ready.
+ */
 export class DeadlineSoon extends ReplyError {}
-/** JOB_TOO_BIG: the body is longer than the server takes. */
+/** JOB_TOO_BIG: the body exceeds the server's limit. */
 export class JobTooBig extends ReplyError {}
-/** OUT_OF_MEMORY: try again later. Where `put-in-tube` is missing a full tube is this, too. */
+/** OUT_OF_MEMORY: try again later. Without `put-in-tube`, a full tube gives this error too. */
 export class OutOfMemory extends ReplyError {}
-/** BURIED in answer to a put or a release: the job is kept, but the server had no memory to queue it. */
+/**
+ * BURIED in reply to a put or a release: the server kept the job, but had no memory to queue it.
+ */
 export class Buried extends ReplyError {}
 /** DRAINING: the server takes no new jobs. */
 export class Draining extends ReplyError {}
-/** BAD_FORMAT: the server does not take these arguments. */
+/** BAD_FORMAT: the server rejects the arguments. */
 export class BadFormat extends ReplyError {}
-/** UNAUTHORIZED: no token, a wrong one, or one that may not do this. */
+/** UNAUTHORIZED: the token is missing, wrong or lacks the permission. */
 export class Unauthorized extends ReplyError {}
-/** UNKNOWN_COMMAND, UNKNOWN_OPTION: the server lacks what this needs. */
+/** UNKNOWN_COMMAND, UNKNOWN_OPTION: the server lacks the required extension. */
 export class NotSupported extends ReplyError {}
 
-/** The connection broke. The server may have done what was asked if it was `sent`, and has not if not. */
+/**
+ * The connection broke. If the command was `sent`, the server may have run it; otherwise it has
+ * not.
+ */
 export class ConnectionLost extends QueueError {
   readonly sent: boolean;
   constructor(message: string, sent: boolean, cause?: unknown) {
@@ -47,11 +55,14 @@ export class ConnectionLost extends QueueError {
     this.sent = sent;
   }
 }
-/** The job is not held any more: its connection broke, its time to run is over, or it was given back. */
+/**
+ * The job is not held any more: its connection broke, its time to run expired, or it was given
+ * back.
+ */
 export class JobLost extends QueueError {}
 /** `close` or `stop` was called. */
 export class Closed extends QueueError {}
-/** What came is not what a beanstalkd answers. */
+/** The server's data is no valid reply. */
 export class ProtocolError extends QueueError {}
 
 const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
@@ -71,7 +82,7 @@ const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
   NOT_IGNORED: ReplyError,
 };
 
-/** The error for a reply that the command was not to have. */
+/** Returns the error for an unexpected reply to a command. */
 export function errorOf(command: string, reply: string): QueueError {
   const said = `${command}: ${reply.slice(0, 100)}`;
   const Class = BY_WORD[reply.split(" ", 1)[0]!];

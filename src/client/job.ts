@@ -1,4 +1,4 @@
-// A job: by its id, as a listing shows it, and one that is held.
+// Jobs: one known by its id, one in a listing, and one that this client holds.
 
 import type { Codec } from "./codec.ts";
 import { optionsText, whole, wholeLong, wholeSeconds } from "./command-text.ts";
@@ -11,12 +11,14 @@ import type { Wire } from "./wire.ts";
 export type JobState = "ready" | "delayed" | "reserved" | "buried";
 type Counts = Words<"id pri age delay ttr timeLeft file reserves timeouts releases buries kicks">;
 
-/** What `stats-job` says; times in seconds. */
+/** Result of `stats-job`; times in seconds. */
 export type JobStats = { readonly tube: string; readonly state: JobState } & Readonly<Record<Counts, number>>;
-/** What `inspect-job` says: more than that, and nothing of what the job does not have. */
+/** Result of `inspect-job`: more values, without those that the job doesn't have. */
 export type JobReport = JobStats & Readonly<Record<string, string | number>>;
 
-/** What is not named stays. `delay` and `tube` give a held job back. Durations in seconds. */
+/**
+ * Omitted values stay as they are. `delay` and `tube` give a held job back. Durations in seconds.
+ */
 export interface UpdateOptions {
   readonly pri?: number;
   readonly delay?: number;
@@ -33,16 +35,16 @@ export class JobHandle<Out> {
 
   constructor(id: number, link: Link, codec: Codec<Out, never>) {
     this.id = Number(wholeLong(id));
-    // Not enumerable: a job that is printed is not to show how it is connected.
+    // Not enumerable, so that printing a job doesn't print its connection.
     Object.defineProperties(this, { link: { value: link }, codec: { value: codec } });
   }
 
-  /** Ready, delayed and buried ones can be deleted by anybody, a reserved one by its holder. */
+  /** Deletes the job. A reserved job can only be deleted by its holder. */
   async delete(): Promise<void> {
     await this.link.ask(`delete ${this.id}`, "DELETED");
   }
 
-  /** A buried or delayed job becomes ready. */
+  /** Makes a buried or delayed job ready. */
   async kick(): Promise<void> {
     await this.link.ask(`kick-job ${this.id}`, "KICKED");
   }
@@ -66,13 +68,16 @@ export class JobHandle<Out> {
   }
 }
 
-/** When a job is first touched, and its time to run asked for: within half of the shortest. */
+/**
+ * Delay of the first touch and of the query for the time to run: less than half of the shortest
+ * one.
+ */
 const FIRST_TOUCH_MS = 400;
 const TOUCH_MS_MAX = 3_600_000;
 
-/** A job that is held, until it is deleted, released, buried, given back or lost. */
+/** A held job, until it is deleted, released, buried, given back or lost. */
 export class Job<Out> extends JobHandle<Out> implements Held {
-  /** Known with extensions, and when one tube is watched. */
+  /** Known if the server has extensions or only one tube is watched. */
   readonly tube: string | undefined;
   readonly bytes: Uint8Array;
   readonly #wire: Wire;
@@ -98,30 +103,36 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     link.held.set(this.id, this);
   }
 
-  /** Decoded when it is first read; throws what the codec throws. */
+  /** Decoded at the first access; throws the codec's error. */
   get body(): Out {
     this.#decoded ??= { body: this.codec.decode(this.bytes) };
     return this.#decoded.body;
   }
 
-  /** Aborts when the job is lost, with a JobLost. */
+  /** Aborts with a JobLost when the job is lost. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** It is not held any more. */
+  /** True once the job is not held any more. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Also when it was lost: if nobody has it, what was done need not be done again. */
+  /**
+   * Deletes the job, even if it was lost: if no other client holds it, the finished work need not
+   * be repeated.
+   */
   override async delete(): Promise<void> {
     this.#stopKeeping();
     await super.delete();
     this.end();
   }
 
-  /** `delay` in seconds. A `pri` that is not given has to be asked for first. */
+  /**
+   * Releases the job after a `delay` in seconds. Without `pri`, it first asks for the job's
+   * priority.
+   */
   async release(options: { readonly pri?: number; readonly delay?: number } = {}): Promise<void> {
     const delay = wholeSeconds(options.delay ?? 0, "delay");
     await this.#asHolder(
@@ -136,7 +147,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     this.end();
   }
 
-  /** Its time to run begins anew. */
+  /** Restarts the job's time to run. */
   async touch(): Promise<void> {
     await this.#asHolder(`touch ${this.id}`, "TOUCHED");
   }
@@ -148,7 +159,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     else if (options.ttr !== undefined) this.#hasTime(Math.max(1, options.ttr), performance.now());
   }
 
-  /** Touches it whenever half of its time to run is over, until it is not held any more. */
+  /** Touches the job whenever half of its time to run has passed, as long as it is held. */
   keep(): this {
     if (this.#isKept || this.#isOver) return this;
     this.#isKept = true;
@@ -156,7 +167,10 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     return this;
   }
 
-  /** @internal Without a lost attempt where the server can, else when its connection ends. */
+  /**
+   * @internal Gives the job back: without counting an attempt if the server has `update-job`, else
+   * when the connection ends.
+   */
   async giveBack(): Promise<void> {
     const isOver = this.#isOver;
     this.lose("it was given back");
@@ -176,12 +190,14 @@ export class Job<Out> extends JobHandle<Out> implements Held {
       const [ttr] = await Promise.all([this.#ttr ?? this.stats().then((stats) => stats.ttr), this.touch()]);
       this.#hasTime(this.#ttr ?? ttr, sentAtMs);
     } catch {
-      // A job that is lost knows it by now.
+      // If the job is lost, its state shows that by now.
       if (this.#isKept) this.#touchTimer = setTimeout(() => void this.#keepOn(), FIRST_TOUCH_MS);
     }
   }
 
-  /** The server gives it so much time, counted from a moment at which it had not been asked yet. */
+  /**
+   * Schedules the next touch. `fromMs` is before the request, so the time is never overestimated.
+   */
   #hasTime(ttr: number, fromMs: number): void {
     this.#ttr = ttr;
     if (!this.#isKept) return;
@@ -197,7 +213,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     return whole(pri ?? (await this.stats()).pri, "pri");
   }
 
-  /** For commands that only the holder may give. */
+  /** Sends a command that only the holder may use. */
   async #asHolder(command: string | (() => Promise<string>), accept: string): Promise<void> {
     this.signal.throwIfAborted();
     if (this.#isOver) throw new JobLost(`job ${this.id} is not held any more`);

@@ -1,4 +1,5 @@
-// A connection that comes back: dials with back-off, finds out what the server can do, and lets commands wait meanwhile.
+// Self-healing connection: dials with backoff, detects the server's extensions, and queues commands
+// until it is connected.
 
 import type { Socket } from "node:net";
 import { reportLines } from "./dictionary.ts";
@@ -6,28 +7,31 @@ import { Closed, ConnectionLost, ProtocolError, ReplyError } from "./errors.ts";
 import type { Reply } from "./reply-reader.ts";
 import { Wire } from "./wire.ts";
 
-/** What happens to connections, for a log. */
+/** Connection events, for a log. */
 export type ConnectionEvent =
   | { readonly state: "connected" }
   | { readonly state: "lost"; readonly error: Error; readonly retryMs: number };
 
 export interface LinkOptions {
-  /** Sent first on each connection, where the server asks for one. */
+  /** Sent first on each connection, for a server that requires it. */
   readonly token?: string;
-  /** Wait between attempts to connect again, from [50, to 5000]: doubles, minus up to a half by chance. */
+  /**
+   * Delay between attempts to reconnect, [50, 5000] by default. It doubles from the first to the
+   * last, minus up to half at random.
+   */
   readonly retryMs?: readonly [first: number, last: number];
-  /** How long a command waits for a connection before it fails; 30,000 if not given. */
+  /** Time that a command waits for a connection before it fails; 30,000 by default. */
   readonly offlineMs?: number;
-  /** How long to connect, to end a wait and to close may take; 10,000 if not given. */
+  /** Time limit for connecting, ending a wait and closing; 10,000 by default. */
   readonly connectMs?: number;
-  /** Told of each connection that is made or lost. */
+  /** Called for each connection that is made or lost. */
   readonly onConnection?: (event: ConnectionEvent) => void;
 }
 
-/** What is held on a connection, and is lost with it. */
+/** Something held on a connection and lost with it. */
 export interface Held {
   touch(): Promise<void>;
-  /** It is held no more, and nothing was lost. */
+  /** Marks it as no longer held, without a loss. */
   end(): void;
   lose(why: string): void;
 }
@@ -41,17 +45,17 @@ interface Waiter {
 /** There was no connection for too long. */
 class Offline extends ConnectionLost {}
 
-/** So many commands may wait for a connection. */
+/** Maximum of commands that wait for a connection. */
 const WAITING_MAX = 10_000;
-/** The longest that a timer takes. */
+/** Maximum delay of a timer. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export class Link {
   readonly held = new Map<number, Held>();
-  /** A reserve is under way, which may wait. */
+  /** True while a reserve is pending, which may wait. */
   isReserving = false;
   wire: Wire | undefined;
-  /** The first attempt to connect: what it failed with, or undefined. */
+  /** Result of the first attempt to connect: its error or undefined. */
   readonly first: Promise<Error | undefined>;
   readonly offlineMs: number;
   readonly #dial: () => Promise<Socket>;
@@ -68,24 +72,24 @@ export class Link {
     this.first = this.#connect();
   }
 
-  /** Whether the server is known to have this extension. */
+  /** Tells whether the server is known to have this extension. */
   has(extension: string): boolean {
     return this.wire?.extensions.has(extension) ?? false;
   }
 
-  /** A command; `again`: it may be sent twice. */
+  /** Sends a command. With `again`, it may be sent twice. */
   ask(command: string, accept: string, again = false): Promise<Reply> {
     return this.run((wire) => wire.request(command, accept), again);
   }
 
-  /** A command that beanstalkd does not have. */
+  /** Sends a command that beanstalkd doesn't have. */
   askExtended(command: string, accept: string, again = false): Promise<Reply> {
     return this.run((wire) => wire.extended(command, accept), again);
   }
 
   /**
-   * Does something on the connection, when there is one. What had not been sent when the connection broke is done
-   * on the next one; with `again` also what had been sent.
+   * Runs an action on the connection, once there is one. If the connection breaks, it retries
+   * actions that had not been sent; with `again`, those that had been sent too.
    */
   async run<T>(action: (wire: Wire) => Promise<T>, again = false, limitMs = this.offlineMs): Promise<T> {
     for (;;) {
@@ -99,7 +103,10 @@ export class Link {
     }
   }
 
-  /** After what is under way or, in the middle of a wait that nothing else ends, at once. What is held goes back. */
+  /**
+   * Closes the connection after the pending commands, or at once during a wait that nothing else
+   * can end. Held jobs go back.
+   */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#retry);
@@ -108,7 +115,7 @@ export class Link {
     else await this.wire?.end();
   }
 
-  /** Those that wait begin in their order, in one turn, so that nobody is quicker. */
+  /** Waiting actions start in order and in one turn, so that none overtakes another. */
   #once<T>(action: (wire: Wire) => Promise<T>, limitMs: number): Promise<T> {
     if (this.wire !== undefined) return action(this.wire);
     return new Promise((resolve, reject) => {
@@ -144,7 +151,7 @@ export class Link {
     return undefined;
   }
 
-  /** `extensions` once a connection; plain beanstalkd does not know the command. */
+  /** Asks for `extensions` once per connection. Plain beanstalkd doesn't know the command. */
   async #greet(wire: Wire): Promise<void> {
     const { token } = this.#options;
     if (token !== undefined) await wire.request(`auth ${token}`, "AUTHENTICATED UNKNOWN_COMMAND");
@@ -166,7 +173,7 @@ export class Link {
     const retryMs = Math.min(last, first * 2 ** this.#attempts++) * (1 - Math.random() / 2);
     this.#retry = setTimeout(() => void this.#connect(), retryMs);
     this.#options.onConnection?.({ state: "lost", error, retryMs });
-    // To wait helps nobody if the server has said no, or is none.
+    // Waiting is pointless if the server refused or is no beanstalkd.
     if (error instanceof ReplyError || error instanceof ProtocolError)
       for (const { reject } of this.#takeWaiters()) reject(error);
     return error;

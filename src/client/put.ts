@@ -1,16 +1,16 @@
-// Puts jobs: one, or as many as an iterable gives, pipelined.
+// Puts of one job, or of all that an iterable yields, pipelined.
 
 import { duration, optionsText, tubeName, whole, wholeSeconds } from "./command-text.ts";
 import { NotSupported } from "./errors.ts";
 import type { Link } from "./link.ts";
 
-/** Durations in seconds. From `unique` on they are extensions. */
+/** Durations in seconds. The options from `unique` on are extensions. */
 export interface PutOptions {
-  /** Smaller ones come first. 1024 if not given. */
+  /** Smaller values come first; 1024 by default. */
   readonly pri?: number;
-  /** Decimals with extensions; beanstalkd gets the next whole second. */
+  /** May have decimals with extensions; for beanstalkd, it is rounded up to whole seconds. */
   readonly delay?: number;
-  /** 60 if not given. */
+  /** 60 by default. */
   readonly ttr?: number;
   readonly unique?: string;
   readonly uniqueFor?: number;
@@ -22,22 +22,22 @@ export interface PutOptions {
 
 export interface Put {
   readonly id: number;
-  /** Nothing was stored: `id` is, or was, the job with the same `unique`. */
+  /** True if nothing was stored: `id` is, or was, the job with the same `unique`. */
   readonly duplicate: boolean;
 }
 
-/** What `putMany` has done. */
+/** Result of `putMany`. */
 export interface PutCounts {
   readonly inserted: number;
   readonly duplicates: number;
 }
 
-/** Of `putMany`, not answered yet. */
+/** Limit of `putMany` for unanswered puts. */
 const UNDER_WAY_BYTES = 1_048_576;
-/** A command line, roughly. */
+/** Approximate length of a command line. */
 const LINE_BYTES = 64;
 
-/** Throws what is wrong with the options before anything is sent. */
+/** Puts a job. Throws for invalid options before anything is sent. */
 export async function put(link: Link, tube: string, body: Uint8Array, options: PutOptions): Promise<Put> {
   const { pri = 1024, delay = 0, ttr = 60, ...more } = options;
   if (!(body instanceof Uint8Array))
@@ -56,7 +56,10 @@ export async function put(link: Link, tube: string, body: Uint8Array, options: P
   return { id: Number(words[1]), duplicate: words[0] === "DUPLICATE" };
 }
 
-/** `puts` makes each put, when it is asked for. Ends at the first error, when all that was under way is answered. */
+/**
+ * Runs the puts that the iterable yields. Stops at the first error, once all pending puts are
+ * answered.
+ */
 export async function putMany(
   puts: AsyncIterable<readonly [bytes: number, put: () => Promise<Put>]>,
 ): Promise<PutCounts> {

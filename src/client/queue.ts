@@ -13,29 +13,29 @@ import { type ListedJob, type ListFilter, Tube } from "./tube.ts";
 import type { Wire } from "./wire.ts";
 
 export interface ConnectOptions extends LinkOptions {
-  /** TLS, with these options of `node:tls`. */
+  /** Enables TLS with these options of `node:tls`. */
   readonly tls?: ConnectionOptions;
 }
 
 export interface ReserveOptions {
-  /** In seconds; decimals with extensions. */
+  /** In seconds; may have decimals with extensions. */
   readonly timeout?: number;
-  /** Ends the wait. A job that came first is given nevertheless. */
+  /** Ends the wait. A job that arrived before is returned nevertheless. */
   readonly signal?: AbortSignal;
 }
 
-/** What a program calls `stats` for; there is more. */
+/** The most used keys of `stats`; there are more. */
 type Known =
   Words<"currentJobsReady currentJobsReserved currentJobsDelayed currentJobsBuried totalJobs uptime">;
 export type ServerStats = Readonly<Record<Known, number>> & Readonly<Record<string, string | number>>;
 
-/** So many ids fit into a line. */
+/** Number of ids that fit into a line. */
 const IDS_A_COMMAND = 900;
 
 export class Queue<Out, In = Out> {
   readonly #codec: Codec<Out, In>;
   readonly #newLink: () => Link;
-  /** For all but reserving, so that nothing waits behind a reserve. */
+  /** For everything except reserves, so that nothing waits behind a reserve. */
   readonly #link: Link;
   readonly #reserver: Reserver<Out>;
 
@@ -54,8 +54,8 @@ export class Queue<Out, In = Out> {
   }
 
   /**
-   * Pipelined, with at most 1 MiB under way. Ends at the first error, with that error, when all that was under
-   * way is answered; `onPut` tells of each put that was.
+   * Puts many jobs, pipelined, with at most 1 MiB unanswered. It stops at the first error and
+   * throws it, once all pending puts are answered. `onPut` is called for each successful put.
    */
   putMany(
     tube: string,
@@ -81,25 +81,27 @@ export class Queue<Out, In = Out> {
     return putMany(puts());
   }
 
-  /** From the next `reserve` on, jobs come from these tubes and no others. */
+  /** Takes jobs from these tubes only, from the next `reserve` on. */
   watch(...tubes: string[]): void {
     this.#reserver.watch(tubes);
   }
 
-  /** Waits for a job; with a timeout it may be undefined. */
+  /** Waits for a job. With a timeout, the result may be undefined. */
   reserve(options: ReserveOptions & { readonly timeout: number }): Promise<Job<Out> | undefined>;
   reserve(options?: Omit<ReserveOptions, "timeout">): Promise<Job<Out>>;
   async reserve(options: ReserveOptions = {}): Promise<Job<Out> | undefined> {
     return (await this.#reserver.take({ ...options, count: () => 1 }))[0];
   }
 
-  /** Waits until there is a job, and returns what is ready then: at most 1000 jobs, and about 1 MiB. */
+  /**
+   * Waits for a job, and returns all that are ready by then: at most 1000 jobs, and about 1 MiB.
+   */
   async reserveMany(most: number, options: ReserveOptions = {}): Promise<Job<Out>[]> {
     if (!Number.isInteger(most) || most < 1) throw new RangeError(`${most} jobs can't be reserved`);
     return await this.#reserver.take({ ...options, count: () => most });
   }
 
-  /** Reserves this very job, in whatever tube it is. */
+  /** Reserves this job, whatever tube it is in. */
   async reserveJob(id: number): Promise<Job<Out>> {
     const command = `reserve-job ${wholeLong(id)}`;
     return await this.#link.run(async (wire) => {
@@ -108,13 +110,15 @@ export class Queue<Out, In = Out> {
     });
   }
 
-  /** Touches all jobs that are held. Returns how many still are; those that are not are lost then. */
+  /** Touches all held jobs. Returns how many are still held; the others are lost. */
   async touchAll(): Promise<number> {
     const touched = await Promise.all([this.#link, ...this.#reserver.links].map(touchHeld));
     return touched.reduce((sum, each) => sum + each, 0);
   }
 
-  /** Each over the connection on which it is held, if it is. Returns the ids that could not be deleted. */
+  /**
+   * Deletes each job, on its connection if it is held. Returns the ids that could not be deleted.
+   */
   async deleteMany(ids: Iterable<number>): Promise<number[]> {
     const byLink = new Map<Link, number[]>();
     const links = [...this.#reserver.links];
@@ -127,12 +131,12 @@ export class Queue<Out, In = Out> {
     return (await Promise.all([...byLink].map(([link, some]) => deleteOn(link, some)))).flat();
   }
 
-  /** Any job, by its id. */
+  /** Returns a handle for any job. */
   job(id: number): JobHandle<Out> {
     return new JobHandle(id, this.#link, this.#codec);
   }
 
-  /** A tube or, for `set`, a pattern (`mails-*`). */
+  /** Returns a tube or, for `set`, a pattern (`mails-*`). */
   tube(name: string): Tube<Out> {
     return new Tube(name, this.#link, this.#codec);
   }
@@ -142,7 +146,7 @@ export class Queue<Out, In = Out> {
     return this.tube(tube).jobs(filter);
   }
 
-  /** The names of all tubes. */
+  /** Returns the names of all tubes. */
   async tubes(): Promise<string[]> {
     const { body } = await this.#link.ask("list-tubes", "OK", true);
     return reportLines(body).map((line) => unquoted(line.slice(2)));
@@ -152,17 +156,20 @@ export class Queue<Out, In = Out> {
     return parseReport((await this.#link.ask("stats", "OK", true)).body);
   }
 
-  /** The extensions of the server; none for plain beanstalkd. */
+  /** Returns the extensions of the server; none for plain beanstalkd. */
   extensions(): Promise<ReadonlySet<string>> {
     return this.#link.run(async (wire) => wire.extensions, true);
   }
 
-  /** Ends all connections after what is under way. Waits end with Closed, held jobs go back. */
+  /**
+   * Closes all connections after the pending commands. Waits end with Closed, and held jobs go
+   * back.
+   */
   async close(): Promise<void> {
     await Promise.all([this.#link.close(), this.#reserver.close()]);
   }
 
-  /** @internal Why the first attempt to connect failed, if it did. */
+  /** @internal Error of the first attempt to connect, if it failed. */
   get failure(): Promise<Error | undefined> {
     return this.#link.first;
   }
@@ -180,12 +187,12 @@ async function touchHeld({ wire, held }: Link): Promise<number> {
     const reply = await wire.request("touch-all", "TOUCHED_ALL");
     if (Number(reply.words[1]) === jobs.length) return jobs.length;
   }
-  // Also to find out which of them are lost.
+  // Touches each job, which also finds out which ones are lost.
   const touched = await Promise.allSettled(jobs.map((job) => job.touch()));
   return touched.filter(({ status }) => status === "fulfilled").length;
 }
 
-/** Returns those that are missing. */
+/** Returns the ids that were not found. */
 async function deleteOn(link: Link, ids: readonly number[]): Promise<number[]> {
   const missing: number[] = [];
   for (let at = 0; at < ids.length; at += IDS_A_COMMAND) {
@@ -204,7 +211,10 @@ async function deleteSome(wire: Wire, ids: readonly number[]): Promise<number[]>
   return ids.filter((_, index) => replies[index]!.words[0] === "NOT_FOUND");
 }
 
-/** Fails if the server can't be reached now; later on connections come back by themselves. */
+/**
+ * Connects to a server. Fails if it can't be reached now; later, connections are restored
+ * automatically.
+ */
 export function connect(
   address: string,
   options?: ConnectOptions,

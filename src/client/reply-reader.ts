@@ -1,4 +1,4 @@
-// Cuts what comes from the server into replies, by their first words alone.
+// Splits the server's data into replies, by their first words alone.
 
 import { ProtocolError } from "./errors.ts";
 
@@ -12,24 +12,24 @@ export interface Reply {
   /** Without its CR LF. */
   readonly line: string;
   readonly words: readonly string[];
-  /** Of OK and FOUND. */
+  /** For OK and FOUND. */
   readonly body?: Uint8Array;
-  /** Of RESERVED and RESERVED_BATCH. */
+  /** For RESERVED and RESERVED_BATCH. */
   readonly jobs: readonly ReservedBody[];
 }
 
-/** DELETED_BATCH with a thousand missing ids is the longest. */
+/** The longest line is DELETED_BATCH with a thousand missing ids. */
 const LINE_BYTES_MAX = 65_536;
 const BODY_BYTES_MAX = 2 ** 30;
 const JOBS_MAX = 1000;
-/** Which word of the line is the length of the body behind it. */
+/** Position of the word with the length of the body. */
 const LENGTH_AT: Readonly<Record<string, number>> = { OK: 1, RESERVED: 2, FOUND: 2 };
 
 export class ReplyReader {
   readonly #onReply: (reply: Reply) => void;
   #chunks: Buffer[] = [];
   #bytes = 0;
-  /** So many bytes must have come before it is worth to look again. */
+  /** Number of bytes that must arrive before another look is useful. */
   #needed = 1;
   #batch: { line: string; words: string[]; left: number; jobs: ReservedBody[] } | undefined;
 
@@ -37,7 +37,7 @@ export class ReplyReader {
     this.#onReply = onReply;
   }
 
-  /** Throws ProtocolError for what can't be a reply. */
+  /** Throws ProtocolError for invalid data. */
   push(chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
@@ -45,12 +45,12 @@ export class ReplyReader {
     const bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#bytes);
     let at = 0;
     for (let end = 0; end >= 0; at = Math.max(at, end)) end = this.#next(bytes, at);
-    // A copy: what is kept of a chunk must not keep all of it.
+    // Copied, so that a small rest doesn't keep the whole chunk alive.
     this.#chunks = at === bytes.length ? [] : [Buffer.from(bytes.subarray(at))];
     this.#bytes = bytes.length - at;
   }
 
-  /** Returns where the line at `at`, with the body behind it, ends, or -1 if it is not whole yet. */
+  /** Returns the end of the line at `at` and its body, or -1 if they are incomplete. */
   #next(bytes: Buffer, at: number): number {
     const lineEnd = bytes.indexOf("\r\n", at);
     if ((lineEnd < 0 ? bytes.length : lineEnd) - at > LINE_BYTES_MAX)

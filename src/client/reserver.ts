@@ -1,4 +1,5 @@
-// Reserves jobs from a list of tubes, over as many connections as it takes that no command waits behind a reserve.
+// Reserves jobs from a list of tubes, on as many connections as needed so that no command waits
+// behind a reserve.
 
 import type { Codec } from "./codec.ts";
 import { duration, tubeName, wholeSeconds } from "./command-text.ts";
@@ -9,20 +10,20 @@ import type { ReservedBody } from "./reply-reader.ts";
 import type { Wire } from "./wire.ts";
 
 export interface Demand {
-  /** Asked for again whenever the command is sent again. */
+  /** Called again whenever the command is sent again. */
   readonly count: () => number;
-  /** In seconds; undefined waits for ever. */
+  /** In seconds; undefined waits forever. */
   readonly timeout?: number;
   readonly signal?: AbortSignal;
-  /** On a connection on which nothing is held, so that no DEADLINE_SOON comes between. */
+  /** Requires a connection that holds no jobs, so that no DEADLINE_SOON interrupts the wait. */
   readonly isAlone?: boolean;
 }
 
 const TIMEOUT_MAX = 2 ** 31 - 1;
 const BATCH_MAX = 1000;
-/** Of the bodies in a batch, as `reserve-batch` has it. */
+/** Limit of the bodies in a batch, the same as that of `reserve-batch`. */
 const BATCH_BYTES = 1_048_576;
-/** How many reserves go out at first behind one that was answered, without `reserve-batch`. */
+/** Without `reserve-batch`: number of reserves that are first sent after a successful one. */
 const FIRST_MORE = 4;
 
 export class Reserver<Out> {
@@ -37,13 +38,13 @@ export class Reserver<Out> {
     this.#codec = codec;
   }
 
-  /** From the next reserve on. */
+  /** Takes effect at the next reserve. */
   watch(tubes: readonly string[]): void {
     if (tubes.length === 0) throw new TypeError("at least one tube must be watched");
     this.#tubes = [...new Set(tubes.map(tubeName))];
   }
 
-  /** At least one job, but for none when the time is over. */
+  /** Returns at least one job, or none if the timeout expires. */
   async take(demand: Demand): Promise<Job<Out>[]> {
     const { signal, timeout } = demand;
     const waitMs =
@@ -76,8 +77,8 @@ export class Reserver<Out> {
   }
 
   /**
-   * With extensions a wait is ended by the next command, so jobs may be held on its connection. With beanstalkd
-   * a command would wait behind it, perhaps for ever.
+   * With extensions, the next command ends a wait, so its connection may hold jobs. With
+   * beanstalkd, the command would wait behind it, perhaps forever.
    */
   #pick(isAlone: boolean, mayWait: boolean): Link {
     const free = [...this.links].filter((link) => !link.isReserving);
@@ -89,7 +90,9 @@ export class Reserver<Out> {
     return link;
   }
 
-  /** Ends a wait: any command does, or the end of the connection, on which nothing is held then. */
+  /**
+   * Ends a wait: by any command, or by closing the connection, which holds no jobs in that case.
+   */
   #stop(link: Link): void {
     const discard = (): void => {
       this.links.delete(link);
@@ -100,7 +103,7 @@ export class Reserver<Out> {
     else wire.inTime(wire.request("list-tube-used", "USING")).catch(discard);
   }
 
-  /** Undefined when the wait was ended by another command. */
+  /** Returns undefined if another command ended the wait. */
   async #reserve(link: Link, wire: Wire, demand: Demand, endsAtMs: number): Promise<Job<Out>[] | undefined> {
     await this.#watchOn(wire);
     demand.signal?.throwIfAborted();
@@ -133,7 +136,7 @@ async function batch(
   return words[0] === "ABORTED" ? undefined : jobs;
 }
 
-/** The same with the commands of beanstalkd. */
+/** Reserves with beanstalkd's commands. */
 async function pipelined(wire: Wire, count: number, seconds: number): Promise<readonly ReservedBody[]> {
   const timed = (timeout: number): string => `reserve-with-timeout ${Math.min(timeout, TIMEOUT_MAX)}`;
   const isEndless = seconds === Number.POSITIVE_INFINITY;

@@ -1,4 +1,4 @@
-// A tube, as those see it who look after it.
+// A tube and its management.
 
 import type { Codec } from "./codec.ts";
 import { optionsText, tubeName, tubePattern, whole, wholeSeconds } from "./command-text.ts";
@@ -12,23 +12,23 @@ type JobCounts =
 type Counts =
   Words<"totalJobs currentUsing currentWatching currentWaiting cmdDelete cmdPauseTube pause pauseTimeLeft">;
 
-/** What `stats-tube` says; times in seconds. */
+/** Result of `stats-tube`; times in seconds. */
 export type TubeStats = { readonly name: string } & Readonly<Record<JobCounts | Counts, number>>;
 
-/** Which jobs of a tube. What is not named does not narrow it. */
+/** Filter for the jobs of a tube. Omitted fields don't restrict it. */
 export interface Filter {
   readonly state?: JobState | readonly JobState[];
-  /** Put at least so many seconds ago. */
+  /** Minimum age in seconds. */
   readonly older?: number;
-  /** In the body. */
+  /** Text or bytes in the body. */
   readonly contains?: string | Uint8Array;
   readonly group?: string;
 }
 export type LimitedFilter = Filter & { readonly limit?: number };
-/** With so many of the first bytes of each body. */
+/** `show` adds that many first bytes of each body. */
 export type ListFilter = Filter & { readonly show?: number };
 
-/** A job as it was when it was listed, and what can be done with it. `shown` are the first bytes of its body. */
+/** A job as it was when it was listed, with its methods. `shown` is the beginning of its body. */
 export type ListedJob<Out> = JobHandle<Out> & {
   readonly state: JobState;
   readonly shown: Uint8Array;
@@ -39,7 +39,7 @@ export type ListedJob<Out> = JobHandle<Out> & {
 type Numbers =
   Words<"maxAttempts backoff backoffMax ttl maxJobs maxBytes maxReserved burst groupMaxReserved maxGroups">;
 
-/** What is not named stays as it is; null takes a setting away. Durations in seconds. */
+/** Omitted settings stay as they are; null removes one. Durations in seconds. */
 export type TubeSettings = { readonly [Name in Numbers]?: number | null } & {
   readonly deadLetter?: string | null;
   readonly expire?: "delete" | "bury" | null;
@@ -63,24 +63,24 @@ export class Tube<Out> {
     return tubeName(this.#name);
   }
 
-  /** NotFound for a tube that does not exist. */
+  /** Throws NotFound if the tube doesn't exist. */
   async stats(): Promise<TubeStats> {
     return parseReport((await this.#link.ask(`stats-tube ${this.name}`, "OK", true)).body);
   }
 
-  /** Nobody is given its jobs for so many seconds. */
+  /** Stops handing out the tube's jobs for this time. */
   async pause(seconds: number): Promise<void> {
     await this.#link.ask(`pause-tube ${this.name} ${wholeSeconds(seconds, "pause")}`, "PAUSED");
   }
 
-  /** Buried jobs become ready or, if there are none, delayed ones. Returns how many. */
+  /** Makes buried jobs ready or, if there are none, delayed ones. Returns how many. */
   async kick(most: number): Promise<number> {
     const { name } = this;
     const command = `kick ${whole(most, "most")}`;
     return Number((await this.#link.run((wire) => wire.inTube(name, command, "KICKED"))).words[1]);
   }
 
-  /** The next job in a state, or undefined. */
+  /** Returns the next job in a state, or undefined. */
   async peek(state: "ready" | "delayed" | "buried"): Promise<{ id: number; body: Out } | undefined> {
     const { name } = this;
     const reply = await this.#link
@@ -99,22 +99,31 @@ export class Tube<Out> {
     await this.#link.askExtended(`set-tube ${this.#name}${optionsText(settings)}`, "SET");
   }
 
-  /** Extension `clear-tube`: deletes ready, delayed and buried jobs, or those of the filter. Returns how many. */
+  /**
+   * Extension `clear-tube`: deletes ready, delayed and buried jobs, or those that match the filter.
+   * Returns how many.
+   */
   async clear(filter: LimitedFilter = {}): Promise<number> {
     return await this.#bulk(`clear-tube ${this.name}`, filter, "CLEARED");
   }
 
-  /** Extension `move-jobs`. Returns how many. With `as` they are ready there. */
+  /** Extension `move-jobs`. Returns how many jobs were moved. With `as`, they become ready. */
   async move(to: string, options: LimitedFilter & { readonly as?: "ready" } = {}): Promise<number> {
     return await this.#bulk(`move-jobs ${this.name} ${tubeName(to)}`, options, "MOVED");
   }
 
-  /** Extension `move-jobs`: each job back to the tube in which its attempts were used up. Returns how many. */
+  /**
+   * Extension `move-jobs`: moves each job back to the tube where its attempts were exhausted.
+   * Returns how many.
+   */
   async redrive(filter: LimitedFilter = {}): Promise<number> {
     return await this.#bulk(`move-jobs ${this.name} *`, filter, "MOVED");
   }
 
-  /** Extension `list-jobs`: by id, page by page. A job that is there all the while comes once. `*` is for all tubes. */
+  /**
+   * Extension `list-jobs`: yields jobs by id, page by page. A job that exists all the while is
+   * listed once. `*` stands for all tubes.
+   */
   async *jobs(filter: ListFilter = {}): AsyncGenerator<ListedJob<Out>, void, undefined> {
     const name = this.#name === "*" ? "*" : this.name;
     const command = `list-jobs ${name}${optionsText(filter, true)} limit=1000`;

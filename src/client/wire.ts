@@ -1,4 +1,4 @@
-// One connection: commands go out, many a write; replies come back in their order.
+// One connection: sends commands, several per write, and matches the replies in order.
 
 import type { Socket } from "node:net";
 import { ConnectionLost, errorOf, NotSupported, ProtocolError } from "./errors.ts";
@@ -14,9 +14,9 @@ interface UnderWay {
 const CR_LF = Buffer.from("\r\n");
 
 export class Wire {
-  /** What the server has besides beanstalkd's commands. */
+  /** Extensions of the server beyond beanstalkd's commands. */
   extensions: ReadonlySet<string> = new Set();
-  /** The tubes that it watches. */
+  /** Tubes that it watches. */
   watched: readonly string[] = ["default"];
   readonly #socket: Socket;
   readonly #limitMs: number;
@@ -37,7 +37,7 @@ export class Wire {
     socket.on("error", (error) => this.drop(error));
     socket.on("timeout", () => this.drop(new Error(`nothing came within ${socket.timeout} ms`)));
     socket.on("close", () => this.drop());
-    // Nothing comes any more, but what the other side never reads would hold back the close.
+    // No more data can arrive, but unread output would delay the close.
     socket.on("end", () => this.drop());
     socket.on("data", (chunk: Buffer) => {
       try {
@@ -53,15 +53,15 @@ export class Wire {
   }
 
   /**
-   * Resolves to a reply that begins with a word of `accept` (separated by blanks), rejects with the error of its
-   * class else. The body is copied.
+   * Sends a command. Resolves to a reply whose first word is in `accept` (separated by blanks);
+   * rejects with the matching error class otherwise. The body is copied.
    */
   request(command: string, accept: string, body?: Uint8Array): Promise<Reply> {
-    // It has failed, and has not said so yet: who tries again is to find the next one.
+    // The socket has failed but not reported it yet. Drop it, so that a retry finds the next one.
     if (!this.#isEnding && !this.#socket.writable) this.drop();
     if (this.#lost !== undefined || this.#isEnding)
       return Promise.reject(new ConnectionLost(`${shown(command)}: not sent, the connection is gone`, false));
-    // All that is sent in one turn leaves with one write.
+    // All commands of one turn leave in a single write.
     if (!this.#isCorked) {
       this.#isCorked = true;
       this.#socket.cork();
@@ -77,7 +77,10 @@ export class Wire {
     );
   }
 
-  /** Rejects with NotSupported, and sends nothing, where the server lacks the command. */
+  /**
+   * Sends a command of an extension. If the server lacks it, rejects with NotSupported and sends
+   * nothing.
+   */
   async extended(command: string, accept: string): Promise<Reply> {
     const verb = command.split(" ", 1)[0]!;
     if (this.extensions.has(verb)) return this.request(command, accept);
@@ -85,8 +88,8 @@ export class Wire {
   }
 
   /**
-   * Sends a command that concerns the tube in use. While another tube is in use it waits until the server has
-   * said USING: behind a `use` that failed a put would end up in the wrong tube.
+   * Sends a command that depends on the used tube. To switch tubes, it first waits for USING: after
+   * a failed `use`, a put would go to the wrong tube.
    */
   async inTube(tube: string, command: string, accept: string, body?: Uint8Array): Promise<Reply> {
     if (this.#turns === 0 && this.#used === tube) return this.request(command, accept, body);
@@ -103,7 +106,7 @@ export class Wire {
     return (await sent)[0];
   }
 
-  /** Ends it after what is under way; resolves when it is closed. */
+  /** Closes the connection after the pending commands, and resolves when it is closed. */
   async end(): Promise<void> {
     if (this.#lost !== undefined) return;
     this.#isEnding = true;
@@ -112,19 +115,19 @@ export class Wire {
     await this.inTime(closed);
   }
 
-  /** Breaks the connection off if the server takes too long for this, which it is to answer at once. */
+  /** Drops the connection if this reply, which the server should send at once, takes too long. */
   async inTime<T>(work: Promise<T>): Promise<T> {
     const tooLate = (): void => this.drop(new Error(`no answer within ${this.#limitMs} ms`));
     const timer = setTimeout(tooLate, this.#limitMs);
     return await work.finally(() => clearTimeout(timer));
   }
 
-  /** Has it broken off when nothing comes for so long; 0 for never. */
+  /** Drops the connection after this time without data; 0 for never. */
   limitSilence(limitMs: number): void {
     this.#socket.setTimeout(limitMs);
   }
 
-  /** Breaks it off. */
+  /** Drops the connection. */
   drop(cause?: unknown): void {
     if (this.#lost !== undefined) return;
     const why = cause instanceof Error ? cause.message : "the connection was closed";
@@ -148,10 +151,10 @@ export class Wire {
   }
 }
 
-/** For messages, which end up in logs: no secret, and not a thousand ids. */
+/** Shortens a command for messages, which end up in logs: no secret, and not a thousand ids. */
 const shown = (command: string): string => (command.startsWith("auth ") ? "auth" : command.slice(0, 100));
 
-/** The `use` may have been, but not the command behind it. */
+/** The `use` may have been sent, but not the command after it. */
 function notSent(error: unknown): never {
   throw error instanceof ConnectionLost ? new ConnectionLost(error.message, false, error.cause) : error;
 }

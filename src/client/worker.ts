@@ -1,4 +1,5 @@
-// Works on jobs: takes as many as it may, keeps them, deletes what was done, and stops in order.
+// Worker loop: reserves jobs up to its limits, touches them, deletes those that are done, and stops
+// in order.
 
 import { DeadlineSoon } from "./errors.ts";
 import type { Job } from "./job.ts";
@@ -9,17 +10,22 @@ import type { Reserver } from "./reserver.ts";
 export type Handler<Out> = (job: Job<Out>, signal: AbortSignal) => unknown;
 
 export interface WorkOptions<Out> {
-  /** How many jobs at the same time; 1 if not given. */
+  /** Number of jobs at the same time; 1 by default. */
   readonly concurrency?: number;
-  /** How many are taken at once at most; as many as there is room for if not given. */
+  /** Maximum of jobs per reserve; by default as many as there is room for. */
   readonly batch?: number;
-  /** A handler failed: says what becomes of the job. What it leaves held is buried, and so it is without this. */
+  /**
+   * Called when a handler fails, to decide about the job. A job that is still held afterwards is
+   * buried, as it is without this function.
+   */
   readonly onError?: (error: unknown, job: Job<Out>) => unknown;
-  /** Something else went wrong: a reserve, or the end of a job. For a log; the worker goes on. */
+  /**
+   * Called for other errors, of a reserve or at the end of a job. For a log; the worker continues.
+   */
   readonly onWarning?: (error: unknown, job?: Job<Out>) => void;
 }
 
-/** Before a reserve that failed is tried again. */
+/** Delay before a failed reserve is retried. */
 const PAUSE_MS = 1000;
 
 export class Worker<Out> {
@@ -43,8 +49,9 @@ export class Worker<Out> {
   }
 
   /**
-   * Takes no more jobs, waits up to `graceMs` (for ever if not given) for those at work, aborts the signals of the
-   * rest and gives them back, and closes the connections. With extensions giving back is no lost attempt.
+   * Stops the worker. It takes no more jobs and waits up to `graceMs` (forever by default) for
+   * running ones. It aborts the signals of the rest, gives them back and closes the connections.
+   * With extensions, giving back doesn't count as an attempt.
    */
   stop({ graceMs = Number.POSITIVE_INFINITY }: { readonly graceMs?: number } = {}): Promise<void> {
     this.#stopped ??= this.#stop(graceMs);
@@ -61,7 +68,7 @@ export class Worker<Out> {
     });
     await Promise.race([late, Promise.all(this.#running.values())]);
     clearTimeout(timer);
-    // Sent before the connections end, and not waited for longer than that.
+    // Sent before the connections close, and awaited no longer than that.
     const givenBack = [...this.#running.keys()].map((job) => this.#quietly(job.giveBack(), job));
     await this.#reserver.close();
     await Promise.all(givenBack);
@@ -80,7 +87,8 @@ export class Worker<Out> {
         isAlone = false;
       } catch (error) {
         if (signal.aborted) return;
-        // Held jobs that run for a second or two are always in the margin: others are taken beside them.
+        // Held jobs with a time to run of a second or two always cause DEADLINE_SOON, so reserve on
+        // another connection.
         const isFirst: boolean = error instanceof DeadlineSoon && !isAlone;
         isAlone = isFirst;
         if (isFirst) continue;
@@ -90,7 +98,7 @@ export class Worker<Out> {
     }
   }
 
-  /** Until a job ends or `stop` is called, at most. */
+  /** Waits until a job ends or `stop` is called, or for the limit. */
   async #pause(limitMs = TIMER_MS_MAX): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
@@ -101,7 +109,7 @@ export class Worker<Out> {
   }
 
   #begin(job: Job<Out>): void {
-    // One that came while it was being stopped.
+    // The job arrived during the stop.
     const run = this.#stopping.signal.aborted ? this.#quietly(job.giveBack(), job) : this.#run(job.keep());
     const over = run.finally(() => {
       this.#running.delete(job);
@@ -116,7 +124,7 @@ export class Worker<Out> {
     } catch (error) {
       return await this.#failed(error, job);
     }
-    // One that was lost, too: what was done need not be done again.
+    // Deletes even a lost job: the finished work need not be repeated.
     if (!job.isOver || job.signal.aborted) await this.#quietly(job.delete(), job);
   }
 
@@ -131,7 +139,7 @@ export class Worker<Out> {
   }
 }
 
-/** Gives jobs of these tubes to a handler, on connections of its own, until it is stopped. */
+/** Passes jobs of these tubes to a handler, on connections of its own, until it is stopped. */
 export function work<Out, In>(
   queue: Queue<Out, In>,
   tubes: readonly string[],

@@ -1,4 +1,5 @@
-// The dashboard: the frame around all pages, the address that says which one is shown, and the keys.
+// The dashboard's application: the frame around all pages, the routing by the address, and the
+// keyboard shortcuts.
 
 import { html, nothing, render } from "lit-html";
 import { Live, RETRY_MS } from "./live.ts";
@@ -9,16 +10,16 @@ import type { Frame } from "./parts/view-types.ts";
 import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
 
 const FETCH_EACH_MS = 3000;
-/** What changes is said no more often to who does not see it. */
+/** Minimum interval of screen reader announcements about changes. */
 const SAID_EACH_MS = 10_000;
 const THEME_KEY = "runnerbean.theme";
-/** "off" where keys do nothing (keys.ts). */
+/** "off" disables the shortcuts (keys.ts). */
 const KEYS_KEY = "runnerbean.keys";
 
 class App {
   #place: Place = placeOf(location.hash);
   #view: { readonly frame: Frame } | undefined;
-  /** The query that the view belongs to. */
+  /** Query of the view that is shown. */
   #shown = "";
   #fetched: unknown;
   #fetchedFrom = "";
@@ -29,13 +30,13 @@ class App {
     () => this.#render(),
     (status, detail) => this.#refused(status, detail),
   );
-  /** Null for who has to sign in, undefined until it is known. */
+  /** Null if the user must sign in; undefined until known. */
   #session: Session | null | undefined;
   #wrongToken = "";
-  /** Why the view may not be seen. */
+  /** Reason why the view may not be seen. */
   #refusal = "";
   #hash = "";
-  /** The query whose charts were drawn last. */
+  /** Query of the charts that were drawn last. */
   #drawn = "";
   readonly #selected = new Set<string>();
   #leading = false;
@@ -54,7 +55,7 @@ class App {
     void this.#enter();
   }
 
-  /** Asks who looks before anything else: nothing is asked for that would be refused. */
+  /** Asks for the session first, so that no request is refused later. */
   async #enter(): Promise<void> {
     this.#render();
     try {
@@ -75,7 +76,7 @@ class App {
     }
   }
 
-  /** Forgets all that who has left was shown. */
+  /** Signs out in the page: forgets everything that the user was shown. */
   #leave(): void {
     this.#session = null;
     this.#frame = undefined;
@@ -97,7 +98,7 @@ class App {
   readonly #may = (what: string): boolean => this.#session?.permissions.includes(what) === true;
 
   #move(): void {
-    // What is selected is of the rows that are shown: others are another choice.
+    // The selection belongs to the rows that are shown.
     if (location.hash !== this.#hash) this.#selected.clear();
     this.#hash = location.hash;
     this.#place = placeOf(location.hash);
@@ -121,7 +122,7 @@ class App {
     this.#render();
   }
 
-  /** What a page asks for besides its view. */
+  /** Fetches what the page needs besides its view. */
   #refetch(): void {
     clearTimeout(this.#fetchTimer);
     const from = this.#page.fetch?.(this.#place, this.#may);
@@ -145,7 +146,7 @@ class App {
         this.#fetched = fetched;
         this.#render();
       } catch {
-        // The stream says that the server is gone.
+        // The stream reports the lost connection.
       }
     }
     const isDone = this.#fetched !== undefined && this.#page.fetchesOnce === true;
@@ -213,7 +214,7 @@ class App {
     );
   }
 
-  /** At once on a page that is new, else now and then. */
+  /** Returns the announcement: at once on a new page, otherwise at the minimum interval. */
   #sayNow(): string {
     const words = this.#view === undefined ? "" : (this.#page.says?.(this.#view as never) ?? "");
     const now = Date.now();
@@ -225,7 +226,7 @@ class App {
     return this.#said;
   }
 
-  /** What is not there, or not for who looks, is not shown. */
+  /** Returns the links of the navigation that exist on this server and that the user may open. */
   #bar(): typeof BAR {
     return BAR.filter(
       ({ page, may }) =>
@@ -260,7 +261,7 @@ class App {
     return frame.status === "ok" ? ["", "ready"] : ["warn", frame.detail];
   }
 
-  /** Nobody is somebody where no tokens are demanded. */
+  /** Shows the user, if the server has tokens. */
   #who(): Part {
     const session = this.#session;
     if (!session || session.name === null) return nothing;
@@ -269,7 +270,7 @@ class App {
         await signOut();
         this.#leave();
       } catch {
-        // The session stands: the server is gone, and the page says so.
+        // The session continues. The page shows that the connection is lost.
       }
     };
     return html`<span class="who" title="May: ${session.permissions.join(", ")}">${session.name} <span>${session.roles.join(", ")}</span></span>
@@ -288,7 +289,7 @@ class App {
     try {
       open(await import("./parts/actions.ts"));
     } catch {
-      // The server is gone, and the page says so.
+      // The page shows that the connection is lost.
     }
   }
 
@@ -305,7 +306,10 @@ class App {
     this.#move();
   }
 
-  /** The charts live outside of templates: they are told when their places are there. */
+  /**
+   * Draws charts after the render, because they live outside of the templates and need their
+   * elements.
+   */
   #drawCharts(charts: readonly Chart[]): typeof nothing {
     queueMicrotask(() => {
       if (this.#live.isFrozen && this.#drawn === this.#shown) return;
@@ -343,7 +347,7 @@ class App {
     j: () => moveToRow(1),
     k: () => moveToRow(-1),
     x: () => document.activeElement?.closest("tr")?.querySelector<HTMLInputElement>("input")?.click(),
-    // The button opens a dialog, which asks.
+    // The button opens a dialog, which asks for confirmation.
     p: () => document.querySelector<HTMLButtonElement>("#pause")?.click(),
   };
 }
@@ -351,7 +355,7 @@ class App {
 const isTypedInto = (target: HTMLElement): boolean =>
   target.matches('textarea, select, input:not([type="checkbox"])');
 
-/** Puts the focus on the link of the next row, or of the one before. */
+/** Focuses the link of the next or previous row. */
 function moveToRow(by: 1 | -1): void {
   const links = [...document.querySelectorAll<HTMLElement>("main tbody tr")].flatMap((row) => {
     const link = row.querySelector("a");
@@ -370,18 +374,18 @@ const lost = (sinceMs: number): Part => html`<p class="lost" role="alert">
   The server has not answered since ${new Date(sinceMs).toLocaleTimeString("sv")}: what is shown is from then. The next try is within ${RETRY_MS / 1000} s.
 </p>`;
 
-/** The server is gone, and the page says so. */
+/** The page shows that the connection is lost. */
 const nothingToDo = (): void => {};
 
 async function showKeys(): Promise<void> {
   try {
     (await import("./keys.ts")).showKeys();
   } catch {
-    // The server is gone, and the page says so.
+    // The page shows that the connection is lost.
   }
 }
 
-/** "#/tubes/mail?state=buried". */
+/** Parses "#/tubes/mail?state=buried". */
 function placeOf(hash: string): Place {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const [page = "", ...rest] = path.split("/");
@@ -389,12 +393,15 @@ function placeOf(hash: string): Place {
   try {
     name = decodeURIComponent(name);
   } catch {
-    // Typed by hand: as it is.
+    // A malformed address typed by hand is kept as it is.
   }
   return { page, name, query: new URLSearchParams(query) };
 }
 
-/** Whether two queries are of one view, so that the old one may stand until the new one comes. */
+/**
+ * Tells whether two queries belong to the same view, so that the old one may stay until the new one
+ * arrives.
+ */
 const sameView = (a: string, b: string): boolean => {
   const [left, right] = [new URLSearchParams(a), new URLSearchParams(b)];
   return ["view", "tube", "id"].every((key) => left.get(key) === right.get(key));

@@ -1,4 +1,5 @@
-// The list of keys, and the switch that turns them off: whoever speaks to the machine must not press one by a word.
+// Dialog with the keyboard shortcuts and the switch that disables them: speech input could trigger
+// one by accident.
 
 import { html, render } from "lit-html";
 

@@ -1,16 +1,16 @@
-// A view of the server that renews itself: by an event stream, by asking now and then where there is none, and not at all while
-// nobody looks.
+// A live view of the server: by an event stream, or by polling if no stream is available. It pauses
+// while the page is hidden.
 
-/** What is known of the way to the server. */
+/** State of the connection to the server. */
 export interface Link {
-  /** Since when nothing has come, ms of the clock; 0 while all is well. */
+  /** Time when the connection was lost, wall-clock ms; 0 if it is fine. */
   readonly lostSinceMs: number;
   readonly isFrozen: boolean;
 }
 
 const POLL_MS = 3000;
 const HIDDEN_CLOSE_MS = 5000;
-/** So often a server that is gone is asked for again. */
+/** Interval of attempts to reconnect. */
 export const RETRY_MS = 2000;
 
 export class Live {
@@ -18,7 +18,7 @@ export class Live {
   readonly #onLink: () => void;
   readonly #onRefused: (status: number, detail: string) => void;
   #query = "";
-  /** The query whose view has come last. */
+  /** Query of the last received view. */
   #seen = "";
   #source: EventSource | undefined;
   #timer = 0;
@@ -26,7 +26,9 @@ export class Live {
   lostSinceMs = 0;
   isFrozen = false;
 
-  /** `onRefused` hears of who may not see this view (403), or is not known any more (401). */
+  /**
+   * `onRefused` is called if the user may not see the view (403) or the session has ended (401).
+   */
   constructor(
     onView: (view: unknown) => void,
     onLink: () => void,
@@ -50,7 +52,7 @@ export class Live {
     this.#open();
   }
 
-  /** Looks at nothing. */
+  /** Stops all updates. */
   stop(): void {
     this.#query = "";
     this.#close();
@@ -73,7 +75,8 @@ export class Live {
       if (this.#source !== source) return;
       const isRefused = source.readyState === EventSource.CLOSED;
       this.#close();
-      // Not only broken: all streams are taken, or who looks may not. An answer says which.
+      // The stream was refused: either all streams are in use, or the user may not see the view. A
+      // poll finds out.
       if (isRefused) void this.#poll(query);
       else {
         this.#lost();
@@ -91,7 +94,7 @@ export class Live {
   #came(query: string, view: unknown): void {
     if (query !== this.#query) return;
     this.lostSinceMs = 0;
-    // Who goes to another page while all is frozen is shown that once.
+    // While frozen, a new page still shows its first view.
     if (this.isFrozen && this.#seen === query) this.#onLink();
     else this.#onView(view);
     this.#seen = query;
@@ -108,7 +111,7 @@ export class Live {
     this.#onRefused(status, detail);
   }
 
-  /** The next question never comes before the last answer. */
+  /** Polls sequentially: each request waits for the previous response. */
   async #poll(query: string): Promise<void> {
     if (query !== this.#query || this.#source !== undefined) return;
     let waitMs = POLL_MS;
@@ -127,7 +130,7 @@ export class Live {
     }
     if (query === this.#query && this.#source === undefined)
       this.#timer = window.setTimeout(() => {
-        // Where the server was gone a stream may be had again.
+        // After a lost connection, try a stream again.
         if (waitMs === RETRY_MS) this.#open();
         else void this.#poll(query);
       }, waitMs);

@@ -1,18 +1,18 @@
-// Who looks, and what he may; and the form by which one signs in where the server demands a token.
+// The user's session, and the sign-in form for servers that require a token.
 
 import { html, nothing } from "lit-html";
 import type { Part } from "./parts/parts.ts";
 
 export interface Session {
-  /** Null where the server demands no tokens. */
+  /** Null if the server has no tokens. */
   readonly name: string | null;
   readonly roles: readonly string[];
   readonly permissions: readonly string[];
-  /** Globs of the only tubes that he may look at; null for all. */
+  /** Globs of the tubes that the user may see; null for all. */
   readonly tubes: readonly string[] | null;
 }
 
-/** Undefined for who has to sign in. Throws where the server does not answer. */
+/** Returns undefined if the user must sign in. Throws if the server doesn't answer. */
 export async function askSession(): Promise<Session | undefined> {
   const response = await fetch("v1/session");
   if (response.status === 401) return undefined;
@@ -24,7 +24,7 @@ export async function signOut(): Promise<void> {
   await fetch("v1/session", { method: "DELETE" });
 }
 
-/** Undefined where it went well, else what was wrong. */
+/** Returns undefined on success, else the error. */
 async function signIn(token: string): Promise<string | undefined> {
   try {
     const response = await fetch("v1/session", {
@@ -39,7 +39,7 @@ async function signIn(token: string): Promise<string | undefined> {
   }
 }
 
-/** `onWrong` is told what was wrong, `wrong` is what was told last. */
+/** `onWrong` receives an error; `wrong` is the last error to show. */
 export function signInForm(wrong: string, onIn: () => void, onWrong: (wrong: string) => void): Part {
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
@@ -61,7 +61,7 @@ export function signInForm(wrong: string, onIn: () => void, onWrong: (wrong: str
   </form>`;
 }
 
-/** Why there is nothing to see for who has signed in, and what there may be. */
+/** Explains why a signed-in user sees nothing, and links to what is permitted. */
 export function refusal(detail: string, { tubes }: Session): Part {
   const exact = tubes?.filter((tube) => !/[*?]/.test(tube)) ?? [];
   const open = (event: SubmitEvent): void => {

@@ -1,11 +1,11 @@
-// Who a client of HTTPS is by its certificate, which TLS has checked.
+// Names of an HTTPS client, from its certificate, which TLS has verified.
 
 import { type CheckedSocket, namesOf } from "../acceptor/sockets/tls-context.ts";
 
-/** A connection has one certificate for all its requests. */
+/** Cached, since all requests of a connection share one certificate. */
 const known = new WeakMap<object, readonly string[]>();
 
-/** None where no certificate was demanded; `socket` is that of a request. */
+/** Returns the names for a request's socket; none without a verified certificate. */
 export function certificateNames(socket: object): readonly string[] {
   const { authorized, getPeerCertificate } = socket as Partial<CheckedSocket>;
   if (authorized !== true || getPeerCertificate === undefined) return [];

@@ -1,4 +1,4 @@
-// Addresses of HTTP, and which routes stand behind what they serve.
+// HTTP addresses and the routes that each one serves.
 
 import type { Routes } from "./api/api.ts";
 
@@ -12,11 +12,11 @@ export interface HttpAlso {
   readonly serves: readonly Served[];
   /** Metrics need no token here. */
   readonly metricsPublic: boolean;
-  /** Whether it speaks HTTPS, as the first address does. */
+  /** True for HTTPS, with the settings of the first address. */
   readonly tls: boolean;
 }
 
-/** Routes by what is served; the dashboard's page asks the API. */
+/** Returns the routes for `serves`. The dashboard includes the API, which its pages use. */
 export function servedRoutes(
   serves: readonly Served[],
   all: Readonly<Record<Served, readonly Routes[]>>,

@@ -1,6 +1,7 @@
-// The http thread: the port to the shards, what is asked each second, and the server of requests.
+// The http thread: its port to the shards, its periodic tasks and the HTTP servers.
 //
-// It may be slow; nothing that it does holds up the queue. An error in a request is an answer, not the end.
+// It may be slow without holding up the queue. An error in a request becomes a response and doesn't
+// end the thread.
 
 import { chmodSync, unlinkSync } from "node:fs";
 import { connect } from "node:net";
@@ -66,73 +67,82 @@ import { TubeHistory } from "./state/tube-history.ts";
 export interface HttpThreadData {
   readonly topology: Topology;
   readonly facts: ServerFacts;
-  /** What `stats` tells of the process. */
+  /** Process data for the `stats` command. */
   readonly stats: ProcessFacts;
   readonly address: HttpAddress;
-  /** Further ones. */
+  /** Further addresses. */
   readonly also: readonly HttpAlso[];
-  /** Names by which the server may be asked, besides addresses and localhost. */
+  /** Allowed host names, besides addresses and localhost. */
   readonly hosts: readonly string[];
   readonly metrics: MetricsRules;
-  /** How far the thread stands back where a core is wanted by several, 0 to 19. */
+  /** Nice value of the thread, 0 to 19, for when cores are scarce. */
   readonly nice: number;
   readonly rules: HttpRules;
 }
 
-/** What of it may change while the server runs; but not whether TLS is spoken, and certificates are demanded. */
+/**
+ * Rules that a reload may change. Whether TLS is on and client certificates are required stays
+ * fixed.
+ */
 export interface HttpRules {
-  /** Who may ask; undefined where nobody has to say who he is. */
+  /** Accepted tokens; undefined if none are required. */
   readonly tokens: readonly Token[] | undefined;
-  /** Requests a second of each token, or address where there are none; Infinity for no limit. */
+  /**
+   * Maximum of requests per second for each token, or each address without tokens; Infinity for no
+   * limit.
+   */
   readonly requestsMax: number;
   readonly tls: TlsPolicy | undefined;
-  /** All that the server shows, on listeners too. */
+  /** All certificates of the server, including those of listeners. */
   readonly certificates: readonly ShownCertificate[];
 }
 
 export type { AcceptorQuestion, HttpAddress, ReloadOutcome };
 
-/** What the main thread tells it. */
+/** Messages from the main thread. */
 export type HttpOrder =
-  /** The log is being replayed: how much of it is, 0 to 1. */
+  /** Progress of the replay, 0 to 1. */
   | { order: "replayed"; share: number }
-  /** Who is in the group. */
+  /** Members of the group. */
   | ({ order: "group" } & GroupMembers)
-  /** Commands are served from now on. */
+  /** The server now accepts commands. */
   | { order: "serve"; listeners: readonly string[]; transport: string }
-  /** What an acceptor says to a question. */
+  /** An acceptor's answer to a question. */
   | { order: "answer"; answer: AcceptorAnswer }
-  /** Other rules from now on. */
+  /** New rules. */
   | { order: "configure"; rules: HttpRules }
-  /** The configuration was read again; where it was asked for here, what came of it. */
+  /**
+   * The configuration was reloaded. If this thread asked for it, `question` and `outcome` answer
+   * that.
+   */
   | { order: "reloaded"; successful: boolean; successAt: number; question?: number; outcome: ReloadOutcome }
   | { order: "stop" };
 
-/** What it tells the main thread. */
+/** Messages to the main thread. */
 export type HttpNews =
   | { news: "listening"; where: string }
   | { news: "failed"; code: string; message: string; address: HttpAddress }
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
-  /** A question to an acceptor. */
+  /** A question for an acceptor. */
   | { news: "ask"; acceptor: number; question: AcceptorQuestion }
-  /** The configuration is to be read again. */
+  /** A request to reload the configuration. */
   | { news: "reload"; question: number }
   | { news: "stopped" };
 
-/** The thread's end of the way to the main thread. */
+/** The thread's end of the message channel to the main thread. */
 export interface HttpThreadPort {
   on(event: "message", listener: (order: HttpOrder) => void): unknown;
   postMessage(news: HttpNews): void;
 }
 
-/** How long requests under way may take when the server stops, and how often is looked, ms. */
+/** Time limit for requests in progress at shutdown, and the interval of the check, ms. */
 const STOP_MS_MAX = 3000;
 const STOP_LOOK_MS = 5;
 const TOTALS_EACH_MS = 1000;
 const PING_EACH_MS = 5000;
-/** Rates and the history of tubes need a table now and then, ms. */
+/** Rates and tube histories need a table at this interval, ms. */
 const TUBES_EACH_MS = 10_000;
-/** The same error is told once in so long, ms. */
+/** Minimum time between two logged errors, ms. */
 const TELL_EACH_MS = 10_000;
 
 const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
@@ -176,7 +186,7 @@ const routesOf = (
   ],
 });
 
-/** An address with what it serves. */
+/** An address with its application. */
 interface Door {
   readonly api: Api;
   readonly address: HttpAddress;
@@ -212,9 +222,9 @@ export class HttpThread {
       acceptor: httpPort(topology),
       nowMs: monotonicMs,
       statsText: () => statsText(topology, stats, monotonicMs()),
-      // Slot 0 is the session that holds leased jobs.
+      // Slot 0 belongs to the session that holds leased jobs.
       firstSlot: 1,
-      // Its own connections may use all commands, also where clients may not.
+      // Own connections may use all extended commands, even if clients may not.
       extended: true,
     });
     this.#loop = new PortLoop(topology, core);
@@ -256,7 +266,10 @@ export class HttpThread {
     void this.#listen();
   }
 
-  /** The first address serves all. What is counted is counted over all of them. */
+  /**
+   * Creates the applications of all addresses. The first one serves everything. Meters and budgets
+   * cover all addresses together.
+   */
   #open(tls: TlsPolicy | undefined): Door[] {
     const { hosts, address, also } = this.#data;
     const meter = this.#meter;
@@ -322,7 +335,7 @@ export class HttpThread {
     this.#authentication.configure(tokens);
     this.#limit.configure(requestsMax);
     this.#state.certificates = certificates;
-    // Open connections stay.
+    // Open connections keep the old context.
     for (const { api, isSecure } of this.#doors)
       if (tls !== undefined && isSecure)
         (api.server as Partial<SecureServer>).setSecureContext?.(contextOf(tls));
@@ -331,7 +344,7 @@ export class HttpThread {
   #serve(listeners: readonly string[], transport: string): void {
     const { topology, totals, tubes, tubeHistory, syncs, liveness, leases } = this.#service;
     Object.assign(this.#state, { phase: "serving", replayed: 1, listeners, transport });
-    // Into the first sleep, from which shards can ring it.
+    // Starts the loop, whose first sleep lets shards ring its doorbell.
     this.#loop.wake();
     this.#each(TOTALS_EACH_MS, () => totals.ask());
     this.#each(TUBES_EACH_MS, async () => tubeHistory.note(await tubes.fresh(), Date.now()));
@@ -353,7 +366,7 @@ export class HttpThread {
     this.#timers.push(setInterval(() => void quietly(), ms));
   }
 
-  /** Requests under way are answered, waits end, and then the sockets close. */
+  /** Answers the requests in progress, ends waits and then closes the sockets. */
   async #stop(): Promise<void> {
     this.#state.phase = "stopping";
     for (const timer of this.#timers) clearInterval(timer);
@@ -374,7 +387,7 @@ export class HttpThread {
   }
 }
 
-/** Returns where. */
+/** Returns the address that it listens on. */
 async function listen({ api, address }: Door): Promise<string> {
   await api.ready();
   if ("path" in address) await removeStale(address.path);
@@ -383,12 +396,12 @@ async function listen({ api, address }: Door): Promise<string> {
   return where;
 }
 
-/** Who may open the socket may do anything: so that is the server's user. */
+/** Socket access means full control, so only the server's user may open it. */
 function ownOnly(path: string): void {
   chmodSync(path, 0o600);
 }
 
-/** A server that was killed leaves its socket; one that somebody listens on is left alone. */
+/** Removes the socket of a killed server, but not one that a process still listens on. */
 async function removeStale(path: string): Promise<void> {
   const refused = await new Promise<boolean>((resolve) => {
     const socket = connect(path);
@@ -401,11 +414,11 @@ async function removeStale(path: string): Promise<void> {
   if (refused) unlinkSync(path);
 }
 
-/** Of this thread alone: on Linux 0 is the thread that asks. */
+/** Lowers the priority of this thread only: on Linux, pid 0 means the calling thread. */
 function lowerPriority(nice: number): void {
   try {
     if (nice > 0) setPriority(0, nice);
   } catch {
-    // A container may forbid it: then the thread is one like the others.
+    // A container may forbid it; the thread then keeps its normal priority.
   }
 }

@@ -1,21 +1,21 @@
-// The entry: gives the process the environment that it needs, then starts the server, or the tool that is asked for.
+// Entry point: sets up the process's environment, then starts the server or the requested tool.
 
 import module from "node:module";
 import { fileURLToPath } from "node:url";
 import { runSubcommand } from "./tools/subcommands.ts";
 
-// Compiled modules are cached, which halves the start of every thread; in the package's own folder and not in
-// a shared temporary one, where others could plant code.
+// Caching compiled modules halves the start of every thread. The cache is in the package's own
+// folder, because in a shared temporary one, other users could plant code.
 const cache = fileURLToPath(new URL("../../node_modules/.cache/compiled", import.meta.url));
-// An empty name means none to Node, but the working directory to enableCompileCache.
+// To Node, an empty name means no cache; to enableCompileCache, the working directory.
 process.env["NODE_COMPILE_CACHE"] ||= cache;
 module.enableCompileCache(process.env["NODE_COMPILE_CACHE"]);
 
 /**
- * glibc's malloc raises its threshold for separate mappings as soon as one is freed, and from then on keeps
- * what the engine's slabs give back. A fixed threshold, which can only be set before the process starts,
- * returns it to the system. Sockets inherited from systemd would not survive the second exec; its unit sets
- * the variable itself.
+ * Sets a fixed mmap threshold for glibc's malloc. By default, glibc raises it as soon as a mapping
+ * is freed, and then keeps the memory that the engine's slabs release; a fixed threshold returns it
+ * to the system. It can only be set before the process starts, so the process executes itself
+ * again. Sockets inherited from systemd would not survive that; its unit sets the variable itself.
  */
 const MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_";
 

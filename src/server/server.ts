@@ -1,5 +1,4 @@
-// The main thread: reads the options, starts the threads, listens, supervises, and stops in order. No client
-// traffic.
+// The main thread: options, start, listening, supervision, shutdown. It handles no client traffic.
 
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname, machine, version as osVersion } from "node:os";
@@ -66,18 +65,18 @@ import { usableCores } from "./options/usable-cores.ts";
 import { PROGRAM, VERSION } from "./options/version.ts";
 
 const RING_BYTES = 1 << 20;
-/** How long an orderly stop may take. */
+/** Time limit of an orderly shutdown. */
 const STOP_MS_MAX = 4000;
-/** The same before anybody has been served: there is nothing to answer, and the log has been read only. */
+/** The same before any client is served, when the log has only been read. */
 const STOP_LOADING_MS_MAX = 500;
-/** How long an exit waits for a reader of the last lines, and for the log's thread. */
+/** Time that an exit waits for the last lines of output, and for the binlog thread. */
 const LAST_LINES_MS = 200;
 const LOG_THREAD_MS = 200;
 const EXPIRY_LOOK_MS = 12 * 3_600_000;
 const STDOUT = 1;
 const STDERR = 2;
 
-/** Runs the server, or answers what else the options ask for. */
+/** Runs the server, or prints what the options ask for. */
 export async function main(): Promise<void> {
   const args = process.argv.slice(2);
   const read = (): Options | Exit => parseOptions(args, PROGRAM, process.env);
@@ -107,13 +106,13 @@ class Server {
   readonly #options: Options;
   readonly #log: Logger;
   readonly #diagnostics: LineSink;
-  /** What -V and -VV print; undefined without. */
+  /** Output of -V and -VV; undefined without them. */
   readonly #verbose: LineSink | undefined;
   readonly #topology: Topology;
   readonly #placement: ChosenPlacement;
   readonly #control: ControlWords;
   readonly #reloader: Reloader;
-  /** The last reload that was asked for. */
+  /** The last requested reload. */
   #reloaded: Promise<void> = Promise.resolve();
   readonly #onDeath = (thread: string, error: Error | undefined): void => this.#threadDied(thread, error);
   #acceptors: AcceptorHandle[] = [];
@@ -137,10 +136,10 @@ class Server {
   #serving = false;
   #stopping = false;
   #exiting = false;
-  /** Of an orderly end. */
+  /** Exit code of an orderly shutdown. */
   #exitCode = 0;
 
-  /** `reread` reads what it was told once more, for a reload. */
+  /** `reread` reads the options again, for a reload. */
   constructor(options: Options, { log, lines }: Diagnostics, reread: () => Options | Exit) {
     this.#options = options;
     this.#reloader = new Reloader(options, reread, (next) => this.#prepare(next));
@@ -196,7 +195,7 @@ class Server {
     });
   }
 
-  /** beanstalkd's order: listen, become the user, load the log; clients that connect meanwhile wait. */
+  /** Starts in beanstalkd's order: listen, switch the user, load the log. Early clients wait. */
   async run(): Promise<void> {
     const options = this.#options;
     for (const notice of options.notices) this.#log.warn(notice);
@@ -208,18 +207,18 @@ class Server {
     this.#handleSignals();
     const addresses = await this.#addresses();
     const http = options.http === undefined ? undefined : await this.#startHttp(options.http);
-    // It is told below, where it is awaited.
+    // The error is handled below, where the promise is awaited.
     http?.listening.catch(() => {});
     const recovery = recoveryChannels(this.#topology);
     const shards = this.#startShards(recovery.toShards);
     const log = await this.#residentLog(recovery.toBinlog);
     const transport = await this.#startAcceptors(recovery.toShards, log?.data);
     const { binlog, replicate } = options;
-    // In a group the port is open where the clients are served, and nowhere else.
+    // In a group, only the server that serves clients may have its port open.
     let listeners = replicate === undefined ? await this.#listen(addresses) : [];
     const loadLog =
       binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog, log);
-    // All threads have read their code by now, which the user that the process becomes may not be allowed to.
+    // By now all threads have loaded their code, which the new user may not be allowed to read.
     await Promise.all(shards);
     if (options.user !== undefined) {
       await http?.listening;
@@ -238,7 +237,7 @@ class Server {
     this.#group?.serves();
     if (replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
     const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")} ${this.#placement.why}`;
-    // Clients of the protocol are served meanwhile: that thread has more code to read than the others.
+    // Clients of the protocol are served already: the http thread has the most code to load.
     const httpWhere = await http?.listening;
     const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
     const { memoryBytesMax } = options;
@@ -250,7 +249,7 @@ class Server {
     );
   }
 
-  /** Measured: `--scenario threads` of the bench. */
+  /** Measured by `--scenario threads` of the bench. */
   #noteAcceptors(): void {
     const { acceptors } = this.#options;
     const { cores, threads } = this.#placement;
@@ -297,7 +296,7 @@ class Server {
     };
   }
 
-  /** Starts the http thread, which tells of health and progress as soon as it has read its code. */
+  /** Starts the http thread, which reports health and progress once its code is loaded. */
   async #startHttp(address: HttpAddress): Promise<{ listening: Promise<string> }> {
     const { httpHosts, metricsTubesMax, metricsTubes, compat, binlog, fsyncMs, binlogBytes, logLevel } =
       this.#options;
@@ -343,7 +342,7 @@ class Server {
     };
     for (const where of [address, ...this.#options.httpAlso.map((also) => also.address)]) {
       if ("path" in where || where.port === 0) continue;
-      // Before anybody is served, whom an address that is taken would cut off.
+      // Check before any client is served: a failure later would cut them off.
       await probeAddress(where.host, where.port).catch((error: Error) => {
         throw cannot(where, error.message);
       });
@@ -353,7 +352,7 @@ class Server {
     const listening = async (): Promise<string> => {
       const news = await handle.listening;
       if (news.news === "listening") return news.where;
-      // What came from another thread is another object.
+      // The address from the other thread is a copy, so compare its text.
       const where = news.news === "failed" ? news.address : address;
       const isFirst = describeHttpAddress(where) === describeHttpAddress(address);
       throw cannot(isFirst ? address : where, news.news === "failed" ? news.message : news.news);
@@ -361,7 +360,7 @@ class Server {
     return { listening: listening() };
   }
 
-  /** Resolves when all take orders, with the name of what moves their bytes. */
+  /** Resolves with the name of the transport once all acceptors take orders. */
   async #startAcceptors(
     recovery: RecoveryChannels["toShards"],
     log: LogHostData | undefined,
@@ -425,7 +424,7 @@ class Server {
     };
   }
 
-  /** A log for the thread that serves; undefined if it has one of its own, or there is none. */
+  /** Returns a log for the serving thread; undefined if it has its own thread or there is none. */
   async #residentLog(recovery: RecoveryChannels["toBinlog"]): Promise<ColocatedBinlog | undefined> {
     const { binlog } = this.#options;
     if (binlog === undefined || !this.#placement.hasResidentLog) return undefined;
@@ -451,8 +450,8 @@ class Server {
   }
 
   /**
-   * Resolves when its thread is ready, with what loads the log: that resolves when every job of it is in its
-   * shard.
+   * Resolves when the binlog thread is ready, with a function that loads the log. That resolves
+   * when every job of the log is in its shard.
    */
   async #startBinlog(
     directory: string,
@@ -479,7 +478,7 @@ class Server {
       { ...this.#binlogData(directory, recovery), group },
       (thread, error) => {
         if (supervisor.ended && error === undefined) return;
-        // Also during a stop, which would wait for its last word forever.
+        // During a shutdown too, which would otherwise wait forever for the thread's last message.
         this.#stopping = false;
         this.#threadDied(thread, error);
       },
@@ -488,7 +487,7 @@ class Server {
     return { supervisor, handle };
   }
 
-  /** Where to listen; the flag says whether with TLS. */
+  /** Returns the listen addresses, each with a flag for TLS. */
   async #addresses(): Promise<[listen: Listen, isTls: boolean][]> {
     const { listen, listeners } = this.#options;
     if (listen === "none" && listeners.length === 0)
@@ -501,7 +500,7 @@ class Server {
     return addresses;
   }
 
-  /** Starts the thread of the group, if there is one; returns the log's way to it. */
+  /** Starts the group's thread, if there is one, and returns the log's port to it. */
   #startGroup(): MessagePort | undefined {
     const { replicate } = this.#options;
     if (replicate === undefined) return undefined;
@@ -513,7 +512,7 @@ class Server {
       log: this.#log,
       onDeath: this.#onDeath,
       onEnd: (exitCode) => {
-        // Nothing that is not acknowledged may be answered any more.
+        // Unacknowledged changes may not be answered any more.
         this.#control.set(ControlWord.BinlogEnded);
         void this.exit(exitCode);
       },
@@ -526,7 +525,7 @@ class Server {
     return port2;
   }
 
-  /** Has every acceptor listen everywhere; returns the addresses in words, in their order. */
+  /** Makes every acceptor listen on all addresses, and returns their descriptions in order. */
   async #listen(addresses: readonly [Listen, boolean][]): Promise<string[]> {
     const where: string[] = [];
     for (const [listen, isTls] of addresses) where.push(await this.#listening.listen(listen, isTls));
@@ -544,9 +543,9 @@ class Server {
   }
 
   #threadDied(thread: string, error: Error | undefined): void {
-    // An orderly stop would wait for it forever.
+    // An orderly shutdown would wait for it forever.
     if (this.#exiting || (this.#stopping && error === undefined)) return;
-    // From now on nothing is acknowledged that might be lost with the thread.
+    // From now on, acknowledge nothing that might be lost with the thread.
     this.#control.set(ControlWord.BinlogEnded);
     this.#stopping = true;
     this.#log.fatal(
@@ -556,7 +555,7 @@ class Server {
     void this.exit(ExitCode.ThreadDied);
   }
 
-  /** Ends the process although the log may not be closed. */
+  /** Ends the process even if the log is not closed. */
   async exit(exitCode: number): Promise<never> {
     if (this.#exiting) return new Promise(() => {});
     this.#exiting = true;
@@ -566,9 +565,9 @@ class Server {
   }
 
   /**
-   * The log's thread goes first: acceptors that share a listening descriptor each close its number when Node
-   * takes them down, and it must not be that of a log file by then. Waits only for a moment, for the thread
-   * and for the reader of the last lines.
+   * Ends the process, the binlog thread first: acceptors that share a listening descriptor each
+   * close its number when Node terminates them, and by then a log file could have that number. The
+   * waits for that thread and for the last lines of output are short.
    */
   async #endProcess(exitCode: number): Promise<never> {
     await Promise.race([this.#binlogThread?.end(), sleep(LOG_THREAD_MS)]);
@@ -581,18 +580,18 @@ class Server {
       this.#control.set(ControlWord.Draining);
       this.#log.info("SIGUSR1: draining; new jobs are refused from now on");
     });
-    // Without a file there is nothing to read again, and the signal ends the server, as it ends others.
+    // Without a file, there is nothing to reload, and SIGHUP ends the process as usual.
     const { config, tokenFile } = this.#options;
     if ((config ?? tokenFile) !== undefined) process.on("SIGHUP", () => this.#reload("SIGHUP"));
     for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void this.#stop(signal));
   }
 
-  /** One reload after the other, in the order in which they were asked for. */
+  /** Reloads run one after another, in the order of the requests. */
   #reload(by: string, question?: number): void {
     this.#reloaded = this.#reloaded.then(() => this.#reloadNow(by, question));
   }
 
-  /** All or nothing: with any fault everything stays as it was. */
+  /** Applies all or nothing: with any fault, everything stays as it was. */
   async #reloadNow(by: string, question?: number): Promise<void> {
     const outcome = await this.#readAgain(by);
     const { lastSuccessful: successful, lastSuccessAt: successAt } = this.#reloader;
@@ -631,7 +630,7 @@ class Server {
     };
   }
 
-  /** Over HTTP everybody has to say who he is as soon as there is a token file. */
+  /** Over HTTP, a token file means that every client needs a token. */
   get #httpRules(): HttpRules {
     return {
       tokens: this.#tokenFile === undefined ? undefined : this.#rules.tokens,
@@ -641,13 +640,13 @@ class Server {
     };
   }
 
-  /** All that the server shows. */
+  /** All certificates that the server presents. */
   get #certificates(): ShownCertificate[] {
     const ofHttp = this.#httpTls === undefined ? [] : [certificateOf("http", this.#httpTls)];
     return [...certificatesOf(this.#rules), ...ofHttp];
   }
 
-  /** Certificates that end soon; every half a day again. */
+  /** Warns of certificates that expire soon, and again every twelve hours. */
   #warnOfExpiry(): void {
     clearTimeout(this.#expiryTimer);
     for (const warning of expiryWarnings(this.#certificates, Date.now())) this.#log.warn(warning);
@@ -679,7 +678,7 @@ class Server {
     await this.#end();
   }
 
-  /** Has the log made durable and closed, then ends. */
+  /** Makes the log durable, closes it and ends the process. */
   async #end(): Promise<void> {
     if (this.#binlog !== undefined) {
       this.#control.set(ControlWord.BinlogStop);
@@ -705,9 +704,7 @@ function logPlacementOf(options: Options): LogPlacementOptions | undefined {
   };
 }
 
-/**
- * No thread starts in a working directory that has been removed; and there is nothing to be found from it.
- */
+/** Leaves a removed working directory, where no thread can start; refuses relative paths then. */
 function leaveRemovedDirectory({ binlog, listen }: Options): void {
   try {
     process.cwd();
@@ -731,14 +728,14 @@ interface ColocatedBinlog {
   readonly supervisor: BinlogSupervisor;
 }
 
-/** Counted from the start where a reload may limit their number later. */
+/** Counts connections from the start if a reload may limit them later. */
 function connectionCountsFor({ config, limits }: Options): AcceptorSettings["connectionCounts"] {
   const isLimited = Math.min(limits.connections, limits.perAddress) < Number.POSITIVE_INFINITY;
   if (config === undefined && !isLimited) return undefined;
   return { buffer: new SharedArrayBuffer(CONNECTION_COUNTS_BYTES), seed: randomInt(2 ** 31) };
 }
 
-/** 16 hex digits that no reader takes for a number: neither all digits nor digits around one e. */
+/** Returns 16 hex digits that no parser takes for a number: not all digits, and not like 12e3. */
 function instanceId(): string {
   for (;;) {
     const id = randomBytes(8).toString("hex");

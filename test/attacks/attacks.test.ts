@@ -1,9 +1,9 @@
-// One client's costly commands delay nobody: the table of attacks, each in one process, judged by
-// processor time.
+// Tests that one client's expensive commands delay no other client: the table of attacks, each in
+// one process, judged by CPU time.
 //
-// Between a bystander's put and its answer, the server may take so much processor time of its
-// thread as waiting costs on a quiet machine; what other programs take from the processor doesn't
-// count. COUNT=100000 makes more of everything.
+// Between a bystander's put and its reply, the server's thread may use no more CPU time than the
+// limit for a wait on a quiet machine; load by other programs doesn't count. COUNT=100000 makes
+// more of everything.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

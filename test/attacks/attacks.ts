@@ -1,5 +1,5 @@
-// Table of attacks: one client with one command, pipelined, over very many of something. Each row
-// says how many lines prepare it, what is pipelined, and whether beanstalkd has the command.
+// Table of attacks: one client pipelines one command over very many objects. Each row has the
+// number of lines that prepare it, the pipelined command, and whether beanstalkd has it.
 //
 // test/attacks/attacks.test.ts judges each row in one process; `npm run attacks` measures them on
 // the running server, beside beanstalkd.

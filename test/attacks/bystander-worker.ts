@@ -1,5 +1,5 @@
-// A client in a thread of its own that puts one job after the other, and notes how long each answer
-// takes.
+// Bystander: a client in its own thread that puts one job after another and records the delay of
+// each reply.
 
 import type { NetConnectOpts } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,5 @@
-// npm run attacks: how long a bystander waits beside each attack of the table, on the running
-// server and on beanstalkd.
+// npm run attacks: delay of a bystander during each attack of the table, on the running server and
+// on beanstalkd.
 
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

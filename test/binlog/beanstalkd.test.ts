@@ -1,4 +1,5 @@
-// Coming from beanstalkd and going back, proved against the real one: ids, states, counts, bodies, order.
+// Tests of migration from beanstalkd and back, with the real one: ids, states, counts, bodies,
+// order.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";

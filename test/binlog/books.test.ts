@@ -1,4 +1,5 @@
-// The books of a log in use are those that a start makes of the same log: where each job lies, and what of it is live.
+// Tests that the index of a log in use equals the one that a start builds from the same log: each
+// job's position, and what of it is live.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

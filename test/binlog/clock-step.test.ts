@@ -1,4 +1,4 @@
-// The log's times follow the wall clock, also after it was set while the server ran.
+// Tests that the log's times follow the wall clock, even if it is set while the server runs.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

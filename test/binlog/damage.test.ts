@@ -1,4 +1,5 @@
-// Damage: every cut and every flipped bit of a small log is survived or refused, never a wrong or missing job.
+// Tests of damaged logs: every truncation and every flipped bit of a small log is recovered or
+// refused, and never yields a wrong or missing job.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,5 @@
-// A segment counts until the DROP that says otherwise is durable, and with it the copies of what lives in the segment.
+// Tests that a segment counts until the DROP record for it is durable, and so do copies of its live
+// records.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

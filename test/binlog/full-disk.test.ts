@@ -1,4 +1,4 @@
-// A disk that is really full: a small tmpfs, where mounting is allowed.
+// Tests on a really full disk: a small tmpfs, if mounting is allowed.
 
 import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";

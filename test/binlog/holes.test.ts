@@ -1,4 +1,5 @@
-// The holes of beanstalkd's log that its users know (a to j): each closed, each with a test by that name.
+// Tests for the known holes of beanstalkd's log (a to j): each is closed, and each has a test by
+// that name.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

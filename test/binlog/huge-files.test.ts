@@ -1,4 +1,5 @@
-// Files of more bytes than 31 bits count: read and written in pieces, scanned to their end, refused where the format ends.
+// Tests of files beyond 2 GiB: read and written in pieces, scanned to their end, refused where the
+// format ends.
 
 import assert from "node:assert/strict";
 import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";

@@ -1,4 +1,4 @@
-// A restore that ends at any moment: what it leaves is refused, or it is the whole dump.
+// Tests of a restore interrupted at any moment: the result is refused, or it is the whole dump.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,5 +1,5 @@
-// A rewrite of a whole log (compaction by hand, salvage) that ends at any moment: until the new log is whole and durable
-// the old one counts, and no job is missing after that.
+// Tests of a log rewrite (manual compaction, salvage) interrupted at any moment: the old log counts
+// until the new one is complete and durable, and no job is missing afterwards.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// A server that is told to stop while it reads its log, or takes over another's, ends soon and leaves all as it was.
+// Tests of a server that is stopped while it reads its log or takes over another's: it ends soon
+// and leaves everything unchanged.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,5 @@
-// No id that a consumer may have seen is given to another job, whatever ends the process.
+// Tests that no id which a consumer may have seen is given to another job, however the process
+// ends.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

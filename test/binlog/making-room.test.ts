@@ -1,4 +1,5 @@
-// Making room ahead of the records: what it costs the disk, that it keeps up, and that a full disk shows in time.
+// Tests of preallocation: its cost on disk, that it keeps up with the records, and that a full disk
+// is noticed in time.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

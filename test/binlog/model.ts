@@ -1,4 +1,5 @@
-// What the jobs should be after any prefix of the operations, and which prefixes a recovered log may show.
+// Model of the jobs after any prefix of the operations, and of the prefixes that a recovered log
+// may show.
 
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";

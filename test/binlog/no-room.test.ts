@@ -1,4 +1,5 @@
-// No room at all, neither on the disk nor among the descriptors: the log keeps what it has taken, waits, and goes on by itself.
+// Tests without any space, on disk or for descriptors: the log keeps what it has accepted, waits,
+// and recovers by itself.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

@@ -1,4 +1,4 @@
-// The index of the log against a map, and what a job costs that stays alone among many that went.
+// Tests of the log's index against a map, and of the cost of a job that survives many others.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// Whatever a job is, it comes back the same: out of the records, the log, a dump, and beanstalkd's format.
+// Tests of the round trip of jobs through records, the log, a dump, and beanstalkd's format.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

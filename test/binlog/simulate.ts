@@ -1,4 +1,5 @@
-// The command `npm run simulate:binlog`: the log on a disk in memory that loses, tears, garbles and fails, over many seeds.
+// Command `npm run simulate:binlog`: the log on an in-memory disk that loses, tears, corrupts and
+// fails, over many seeds.
 
 import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";
 import { simulate } from "./simulation.ts";

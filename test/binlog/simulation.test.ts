@@ -1,4 +1,5 @@
-// The simulation of the binlog over a hundred seeds; thousands of them with: node test/binlog/simulate.ts --seeds 2000
+// Test of the binlog simulation over a hundred seeds; for thousands: node test/binlog/simulate.ts
+// --seeds 2000
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

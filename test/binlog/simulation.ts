@@ -1,4 +1,5 @@
-// One life of a binlog from a seed: a load on a virtual disk, with crashes, kills, faults and full disks in between.
+// Simulated life of a binlog from a seed: load on a virtual disk, with crashes, kills, faults and
+// full disks.
 
 import { Memory } from "../../src/base/memory.ts";
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";

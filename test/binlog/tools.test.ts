@@ -1,4 +1,4 @@
-// The tools for a log that no server uses, on a real directory, and through their commands.
+// Tests of the tools for an unused log, on a real directory and through their commands.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

@@ -1,5 +1,5 @@
-// A log that version 1 of the format wrote: it opens, is compacted and salvaged, and goes on in version 2; an older
-// server refuses it from then on and changes nothing.
+// Tests with a log of format version 1: it opens, is compacted and salvaged, and continues in
+// version 2; an older server then refuses it and changes nothing.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,5 @@
-// A disk in memory that forgets what was not synced: writes are lost, torn, reordered or garbled, names too.
+// In-memory disk that forgets what was not synced: writes and names are lost, torn, reordered or
+// corrupted.
 
 import type { Disk, Handle } from "../../src/binlog/disk/disk.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";

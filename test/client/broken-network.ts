@@ -1,4 +1,5 @@
-// Stands between a client and a server: cuts connections, refuses new ones, keeps replies back, and counts.
+// Proxy between a client and a server that cuts connections, refuses new ones, delays replies and
+// counts.
 
 import { createServer, connect as dial, type Server, type Socket } from "node:net";
 import type { ServerProcess } from "../support/server/server-process.ts";

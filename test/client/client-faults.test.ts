@@ -1,4 +1,5 @@
-// The client where things go wrong that a real server seldom does, and over other sockets than plain TCP.
+// Tests of the client's reactions to faults that real servers seldom cause, and over sockets other
+// than plain TCP.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

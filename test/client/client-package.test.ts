@@ -1,4 +1,5 @@
-// The entry point `runnerbean/client` as users import it: built, with its types, on the oldest Node that it is for; and the examples of docs/client.md.
+// Tests of the entry point `runnerbean/client` as users import it: built, with its types, on the
+// oldest supported Node; and of the examples in docs/client.md.
 
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";

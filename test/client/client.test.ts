@@ -1,4 +1,5 @@
-// The client `runnerbean/client` on our server and on beanstalkd: the same tests, but for what only extensions can do.
+// Tests of the client `runnerbean/client` on our server and on beanstalkd: the same, except for
+// extensions.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -1,4 +1,5 @@
-// A server that answers what a test says: for what real ones do only when they are out of memory, old, or none at all.
+// Scripted server that replies as a test demands: for replies of a real one only when it is out of
+// memory, old, or no server at all.
 
 import { createServer, type Server, type Socket } from "node:net";
 import type { TestContext } from "node:test";

@@ -1,4 +1,4 @@
-// Clients that others wrote, in four languages' idioms, each with a realistic cycle of its own.
+// Third-party clients in several languages, each with a realistic cycle.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";

@@ -1,4 +1,4 @@
-// A realistic cycle with the npm client `fivebeans`.
+// Realistic cycle with the npm client `fivebeans`.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

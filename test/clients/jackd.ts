@@ -1,4 +1,4 @@
-// A realistic cycle with the npm client `jackd`.
+// Realistic cycle with the npm client `jackd`.
 
 import assert from "node:assert/strict";
 import jackd from "jackd";

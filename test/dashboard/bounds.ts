@@ -1,5 +1,6 @@
-// `npm run dashboard:bounds`: what the dashboard may take with 10,000 tubes and a million jobs, measured on a real server and
-// in a real browser. Exits with 1 where a bound is broken; on a machine that does nothing else.
+// `npm run dashboard:bounds`: limits of the dashboard's cost with 10,000 tubes and a million jobs,
+// measured on a real server and in a real browser. Exits with 1 if one is exceeded; needs an idle
+// machine.
 
 import { WireClient } from "../support/server/wire-client.ts";
 import { openBrowser, serve } from "./browser.ts";

@@ -1,4 +1,4 @@
-// Debian's Chromium, driven by playwright-core, with a server whose dashboard it looks at.
+// Debian's Chromium, driven by playwright-core, with a server whose dashboard it shows.
 
 import { existsSync } from "node:fs";
 import type { TestContext } from "node:test";

@@ -1,4 +1,5 @@
-// What the dashboard's buttons do, each done and called off, on a real server; and who is not shown them.
+// Tests of the dashboard's actions, each confirmed and cancelled, on a real server; and of which
+// users don't see them.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// The page of a group in a real Chromium, on two real servers and a log server.
+// Tests of the group page in a real Chromium, on two real servers and a log server.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

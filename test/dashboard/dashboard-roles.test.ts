@@ -1,4 +1,4 @@
-// The dashboard of a server that demands tokens: signing in and out, and what each role sees.
+// Tests of the dashboard with tokens: signing in and out, and what each role sees.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";

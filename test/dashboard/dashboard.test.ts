@@ -1,4 +1,4 @@
-// The dashboard in a real Chromium, on a real server with jobs that come and go.
+// Tests of the dashboard in a real Chromium, on a real server with changing jobs.
 
 import assert from "node:assert/strict";
 import { createServer, request } from "node:http";

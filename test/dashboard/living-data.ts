@@ -1,4 +1,4 @@
-// A server with real jobs that come and go, for the dashboard's tests and pictures.
+// A server with changing jobs, for the dashboard's tests and screenshots.
 
 import { WireClient } from "../support/server/wire-client.ts";
 

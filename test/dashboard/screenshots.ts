@@ -1,7 +1,8 @@
-// `npm run screenshots`: pictures of each page in light and dark, at 1280 and 360 px, of a server with living data, and of one
-// that has nothing yet.
+// `npm run screenshots`: screenshots of each page in light and dark, at 1280 and 360 px, of a
+// server with live data and of an empty one.
 //
-// node test/dashboard/screenshots.ts [folder] [part of a name …]: into /tmp/runnerbean-screenshots if no folder is given.
+// node test/dashboard/screenshots.ts [folder] [part of a name …]: into /tmp/runnerbean-screenshots
+// if no folder is given.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

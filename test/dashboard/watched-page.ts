@@ -1,4 +1,5 @@
-// Opens pages of the dashboard, and notes what none should ever do: errors, refused content, requests elsewhere.
+// Opens dashboard pages and records errors, blocked content and foreign requests, none of which may
+// occur.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Spoils bytes: what a client sends that is broken, mistaken or means harm.
+// Byte mutations: broken, mistaken or hostile input.
 
 import { COMMANDS, FIELDS } from "../../src/protocol/commands.ts";
 import { GOOD_ARGUMENTS, lineOf } from "../support/conversations/command-lines.ts";

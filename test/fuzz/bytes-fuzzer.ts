@@ -1,7 +1,8 @@
-// Random, mangled and mutated bytes: each command line gets exactly the reply that the protocol gives, and nobody else notices.
+// Fuzzer of random, mangled and mutated bytes: each command line gets exactly the reply that the
+// protocol demands, and no other client notices.
 //
-// What is expected comes from the stream model. At the end of each stream a command with a tube of its own tells whether
-// the connection is still in step.
+// The stream model gives the expected replies. At the end of each stream, a command with a tube of
+// its own checks that the connection is still in step.
 
 import type { Address } from "../support/conversations/lockstep-side.ts";
 import { SeededRandom } from "../support/seeded-random.ts";

@@ -1,4 +1,5 @@
-// Runs one fuzzer for some time or number of runs, each from the next seed; what it finds is shortened and written down.
+// Runs one fuzzer for some time or number of runs, each from the next seed; shrinks a finding and
+// writes it down.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

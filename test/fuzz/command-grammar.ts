@@ -1,6 +1,8 @@
-// Draws commands that are right or nearly right: known words, values at the limits, every way a line or body can end.
+// Generator of valid and nearly valid commands: known words, values at the limits, and every way
+// for a line or body to end.
 //
-// The words are those of the table of commands: a new row is drawn, with arguments that its Args ask for.
+// The words come from the table of commands: a new row is generated too, with the arguments that
+// its Args ask for.
 
 import {
   COMMANDS,

@@ -1,4 +1,5 @@
-// How often each command and each reply word was seen: a fuzzer that never says "reserve" has proved nothing about it.
+// Coverage of the fuzzers: how often each command and each reply word occurred. A fuzzer that never
+// sends "reserve" proves nothing about it.
 
 import { commandName } from "../../src/protocol/commands.ts";
 import { BEANSTALKD_COMMANDS } from "../support/conversations/command-lines.ts";

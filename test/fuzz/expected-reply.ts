@@ -1,6 +1,8 @@
-// What one command line must be answered with, told from the line alone: the grammar of the protocol as regular expressions.
+// Expected reply of one command line, derived from the line alone: the grammar of the protocol as
+// regular expressions.
 //
-// Written from the protocol's text and on purpose nothing like src/protocol/command-parser.ts, which it judges.
+// Written from the protocol's text, and deliberately unlike src/protocol/command-parser.ts, which
+// it judges.
 
 import { type BytePattern, patternOf } from "../support/byte-pattern.ts";
 

@@ -1,4 +1,5 @@
-// A running server that is brought back to the same state after each conversation: no job, no pause, one connection.
+// A running server that returns to the same state after each conversation: no job, no pause, one
+// connection.
 
 import type { Address } from "../support/conversations/lockstep-side.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";

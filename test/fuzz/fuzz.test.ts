@@ -1,4 +1,5 @@
-// The fuzzers for some seconds from fixed seeds, and proof that they see: planted faults, replies altered on their way.
+// Tests that run the fuzzers for some seconds from fixed seeds, and prove their sensitivity with
+// planted faults and altered replies.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

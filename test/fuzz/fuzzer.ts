@@ -1,4 +1,4 @@
-// What a fuzzer is: it draws an input from a seed, and judges what a server makes of it.
+// A fuzzer: it generates an input from a seed, and judges a server's reaction.
 
 import type { Piece } from "./piece.ts";
 import type { Layout } from "./stream-target.ts";

@@ -1,4 +1,5 @@
-// Valid and nearly valid commands on two connections, to ours and to beanstalkd 1.12 in lockstep: every reply the same.
+// Fuzzer of valid and nearly valid commands on two connections, to ours and to beanstalkd 1.12 in
+// lockstep: every reply must be equal.
 
 import { BEANSTALKD_COMMANDS } from "../support/conversations/command-lines.ts";
 import { InconclusiveError } from "../support/conversations/lockstep.ts";

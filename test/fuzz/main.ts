@@ -1,4 +1,4 @@
-// `npm run fuzz`: all fuzzers for a minute, from a printed seed. Ends with 1 when something is found.
+// `npm run fuzz`: all fuzzers for a minute, from a printed seed. Exits with 1 after a finding.
 
 import { existsSync } from "node:fs";
 import { NEEDS } from "../support/machine/need.ts";

@@ -1,4 +1,4 @@
-// The options of `npm run fuzz`.
+// Options of `npm run fuzz`.
 
 import { Option } from "commander";
 import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";

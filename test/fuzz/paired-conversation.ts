@@ -1,8 +1,9 @@
 // Plays one conversation with two servers at once and compares every reply.
 //
-// A piece is sent when everything before it is answered or waits, so both servers see the same order. What 1.12 answers
-// otherwise on purpose (protocol/README.md 13 and 14) is not sent: the stream model knows it. That model also says how many
-// replies a piece gets, and so has to agree with both.
+// A piece is sent once everything before it is answered or waiting, so both servers see the same
+// order. Deliberate differences to 1.12 (protocol/README.md 13 and 14) are not sent: the stream
+// model knows them. That model also predicts the number of replies to a piece, and so must agree
+// with both servers.
 
 import { differenceOf } from "../support/conversations/compare-replies.ts";
 import { InconclusiveError } from "../support/conversations/lockstep.ts";

@@ -1,7 +1,8 @@
-// What a fuzzer sends: writes of one or two clients, as texts that are easy to shorten and to print.
+// Input of a fuzzer: writes of one or two clients, as texts that are easy to shrink and print.
 //
-// A text is latin1, one character a byte, with two kinds of marks beyond: a cut, where the write ends and another begins,
-// and the id of the n-th put of the conversation, whatever id that put gets on a server that has served others before.
+// A text is latin1, one character per byte, with two kinds of marks: a cut, where a write ends and
+// another begins, and the id of the n-th put of the conversation, whatever id a reused server
+// assigns.
 
 /** One write, or some if it has cuts, of one client. */
 export interface Piece {

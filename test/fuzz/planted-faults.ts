@@ -1,4 +1,5 @@
-// Faults planted to prove that the fuzzers find such: each breaks the acceptor from outside, in the test tree only.
+// Planted faults that the fuzzers must find: each breaks the acceptor from outside, in the test
+// tree only.
 
 import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../src/acceptor/connection/connection.ts";

@@ -1,4 +1,4 @@
-// Cuts what a server sent into replies, and makes ids comparable between conversations.
+// Splits a server's output into replies, and makes ids comparable between conversations.
 
 import { bodyBytesOf } from "../support/server/wire-client.ts";
 

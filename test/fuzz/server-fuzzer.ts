@@ -1,4 +1,4 @@
-// What the fuzzers of a running server share: the server, which is started anew after a finding.
+// Base of the fuzzers with a running server, which is restarted after a finding.
 
 import { JOB_BYTES_MAX } from "./command-grammar.ts";
 import type { FuzzServerOptions } from "./fuzz-server.ts";

@@ -1,4 +1,4 @@
-// The running server of a fuzzer: started when it is first needed, and blamed for what goes wrong around it.
+// Running server of a fuzzer: started on first use, and blamed for errors around it.
 
 import { InconclusiveError } from "../support/conversations/lockstep.ts";
 import { JOB_BYTES_MAX } from "./command-grammar.ts";

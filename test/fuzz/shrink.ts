@@ -1,4 +1,5 @@
-// Shortens what fails: delta debugging over the pieces, then over the lines of each, then over their characters.
+// Shrinks failing input: delta debugging over the pieces, then over the lines of each, then over
+// their characters.
 
 import { shorten } from "../support/shorten.ts";
 import type { Piece } from "./piece.ts";

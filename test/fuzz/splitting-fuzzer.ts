@@ -1,4 +1,5 @@
-// The same bytes in any pieces give the same replies, byte for byte: cut within CR LF, within a word, within a body.
+// Fuzzer of splits: the same bytes in any pieces give the same replies, byte for byte, with cuts
+// within CR LF, a word or a body.
 
 import { differenceOf } from "../support/conversations/compare-replies.ts";
 import { SeededRandom } from "../support/seeded-random.ts";

@@ -1,4 +1,5 @@
-// What a stream of bytes must be answered with: cuts it into lines and bodies as the protocol says, and expects one reply each.
+// Model of a byte stream: splits it into lines and bodies as the protocol demands, and expects one
+// reply to each.
 
 import { isOurs } from "../support/conversations/command-lines.ts";
 import { type After, type LineMeaning, meaningOf } from "./expected-reply.ts";

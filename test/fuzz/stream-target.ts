@@ -1,4 +1,5 @@
-// A server that takes a stream of bytes on one connection and answers until it ends: in this process, or over a socket.
+// Target of a byte stream: a server that answers one connection until it ends, in this process or
+// over a socket.
 
 import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
 import type { FakeSocket } from "../simulation/fake-socket.ts";

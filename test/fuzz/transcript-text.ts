@@ -1,4 +1,4 @@
-// Writes what a fuzzer has found as lines of a transcript (test/transcripts/README.md).
+// Formats a fuzzer's finding as lines of a transcript (test/transcripts/README.md).
 
 import { isOfProcessOrClock } from "../support/conversations/compare-replies.ts";
 import { CUT, written } from "./piece.ts";

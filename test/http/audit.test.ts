@@ -1,4 +1,4 @@
-// Who changes something by hand is known afterwards: in the log, and over HTTP.
+// Tests of the audit log: manual changes are recorded in the log and shown over HTTP.
 
 import assert from "node:assert/strict";
 import { connect } from "node:net";

@@ -1,4 +1,4 @@
-// `[[http.also]]`: further addresses of HTTP, each with what it serves and no more.
+// Tests of `[[http.also]]`: further HTTP addresses, each of which offers only its own services.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";

@@ -1,4 +1,5 @@
-// Over HTTP as on the wire: nobody comes in without a token where there are some, and nobody may more than his.
+// Tests of HTTP authentication: with tokens, no request passes without one, and none exceeds its
+// permissions.
 
 import assert from "node:assert/strict";
 import { scryptSync } from "node:crypto";

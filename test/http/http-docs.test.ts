@@ -1,4 +1,4 @@
-// The first five minutes in docs/http.md, as they stand there, on a server that has just been started.
+// Test of the first five minutes in docs/http.md, word for word, on a freshly started server.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";

@@ -1,4 +1,5 @@
-// Hostile bytes over HTTP: whatever comes, who sent it gets a clear refusal at most, and everybody else is served.
+// Tests of hostile HTTP input: the sender gets a clear refusal at most, and all other clients are
+// served.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -1,7 +1,7 @@
-// kill -9 under puts over HTTP with -f 0: every job that was answered with 2xx is there after the restart, and what was
-// deleted by a lease and answered is not.
+// Tests with kill -9 during puts over HTTP with -f 0: after the restart, every job answered with
+// 2xx exists, and every acknowledged delete by a lease holds.
 //
-//   HTTP_KILLS=50 npm test -- http-kill
+// HTTP_KILLS=50 npm test -- http-kill
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";

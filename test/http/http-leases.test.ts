@@ -1,7 +1,8 @@
-// Leases, exactly: clients over HTTP and clients of the protocol on the same tubes, on virtual time, against a ledger of who
-// holds what. The shards, the acceptor and the http thread's port are the real ones; only threads and clocks are not.
+// Exact tests of leases: HTTP clients and protocol clients on the same tubes, on virtual time,
+// against a ledger of holders. Shards, acceptor and the http thread's port are real; threads and
+// clocks are not.
 //
-//   SEEDS=1000 npm test -- http-leases
+// SEEDS=1000 npm test -- http-leases
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

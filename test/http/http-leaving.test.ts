@@ -1,4 +1,4 @@
-// Clients over HTTP who leave before they have their answer: what they took is free again.
+// Tests of HTTP clients that disconnect before they get their response: what they took is released.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -1,4 +1,4 @@
-// Browsing jobs, and what an operator does to tubes and jobs over HTTP.
+// Tests of browsing jobs, and of operations on tubes and jobs over HTTP.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

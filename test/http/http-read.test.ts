@@ -1,4 +1,5 @@
-// What the HTTP side tells: probes, the server, tubes, jobs, errors, metrics. Against one running server.
+// Tests of read requests over HTTP: probes, the server, tubes, jobs, errors, metrics. Against one
+// running server.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

@@ -1,4 +1,5 @@
-// How the HTTP side starts and stops: where it listens, what it refuses, and that the protocol does not notice it.
+// Tests of starting and stopping the HTTP side: its addresses, what it refuses, and that the
+// protocol is unaffected.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -1,5 +1,6 @@
-// Values of requests that a program may take for something else: names that every object has, numbers that no double or no field of
-// the wire holds, places of lists that never were. Each is refused with the reason or taken as it is, and none is an error of the server.
+// Tests of confusing request values: names that every object has, numbers beyond a double or a
+// field of the protocol, cursors of lists that never existed. Each is refused with a reason or
+// taken as it is, and none causes a server error.
 
 import assert from "node:assert/strict";
 import { connect } from "node:net";

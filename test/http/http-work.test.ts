@@ -1,4 +1,5 @@
-// Work over HTTP: puts, reserves as leases, what leases do and when they end. Beside clients of the protocol, on one server.
+// Tests of work over HTTP: puts, reserves as leases, operations on leases and their expiry. Beside
+// protocol clients, on one server.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -1,4 +1,5 @@
-// HTTP over TLS: nothing goes in the clear, certificates tell who somebody is and change without a restart, and nobody asks too often.
+// Tests of HTTPS: nothing travels in the clear, certificates identify clients and change without a
+// restart, and requests are rate-limited.
 
 import assert from "node:assert/strict";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";

@@ -1,4 +1,5 @@
-// Clients that others wrote, in four languages' idioms, each through a realistic cycle: against our server and against beanstalkd.
+// Tests of third-party clients in several languages, each through a realistic cycle, against our
+// server and beanstalkd.
 
 import { describe, it } from "node:test";
 import { CLIENTS } from "../clients/all-clients.ts";

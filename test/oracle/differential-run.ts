@@ -1,4 +1,4 @@
-// `npm run differential`: random conversations, reply by reply, with a real beanstalkd.
+// `npm run differential`: random conversations compared with a real beanstalkd, reply by reply.
 
 import { InvalidArgumentError, Option } from "commander";
 import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";

@@ -1,7 +1,9 @@
-// Random conversations of several clients, from a printed seed, with our server and with Debian's beanstalkd: every reply the same.
+// Differential tests: random conversations of several clients, from a printed seed, with our server
+// and with Debian's beanstalkd. Every reply must be equal.
 //
-// The seeds are fixed, so that the same commit has the same result; node test/oracle/differential-run.ts plays new ones.
-// SEED=n STEPS=m runs one conversation (at each topology).
+// The seeds are fixed, so that a commit always has the same result; node
+// test/oracle/differential-run.ts plays new ones. SEED=n STEPS=m runs one conversation (at each
+// topology).
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

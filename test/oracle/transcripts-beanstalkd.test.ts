@@ -1,4 +1,4 @@
-// Proves the transcripts themselves: every one is played against Debian's beanstalkd 1.12.
+// Tests of the transcripts themselves: every one is played against Debian's beanstalkd 1.12.
 
 import { describe, it } from "node:test";
 import { playTogether } from "../support/conversations/play-transcript.ts";

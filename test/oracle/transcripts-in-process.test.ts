@@ -1,4 +1,5 @@
-// Plays every transcript against the whole server in this process, on virtual time, at several shards and acceptors.
+// Tests that play every transcript against the whole server in this process, on virtual time, with
+// several shards and acceptors.
 
 import { describe, it } from "node:test";
 import type { ProtocolName } from "../../src/message/topology.ts";

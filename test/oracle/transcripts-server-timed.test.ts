@@ -1,6 +1,8 @@
-// Plays every transcript in which time passes against our running server, at several numbers of shards and acceptors.
+// Tests that play every transcript in which time passes against our running server, with several
+// numbers of shards and acceptors.
 //
-// Many at once, as they mostly wait; their servers are started before, so that nothing but the transcripts runs meanwhile.
+// Many run at once, because they mostly wait; their servers are started before, so that nothing but
+// the transcripts runs in the meantime.
 
 import { describe, it } from "node:test";
 import {

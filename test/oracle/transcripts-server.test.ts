@@ -1,4 +1,5 @@
-// Plays every transcript that does not wait for time to pass against our running server, at several numbers of shards and acceptors.
+// Tests that play every transcript without waits against our running server, with several numbers
+// of shards and acceptors.
 
 import { describe, it } from "node:test";
 import { playTranscript, takesTime } from "../support/conversations/play-transcript.ts";

@@ -1,4 +1,5 @@
-// Files that never answer, as FIFOs without a writer don't: a start refuses them, and a reload waits for them beside its signals.
+// Tests with files that never answer, such as FIFOs without a writer: a start refuses them, and a
+// reload waits for them while it handles signals.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";

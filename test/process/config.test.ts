@@ -1,4 +1,5 @@
-// The configuration of a running server: the file counts, SIGHUP takes all of a change or nothing, the tool tells faults.
+// Tests of a running server's configuration: it reads the file, SIGHUP applies all of a change or
+// nothing, and the tool reports faults.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

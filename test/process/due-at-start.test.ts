@@ -1,4 +1,5 @@
-// More is due at the start, before the log takes records, than the rings to it hold.
+// Test of a start at which more is due, before the log accepts records, than the rings to it can
+// hold.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,5 +1,5 @@
-// What belongs to the choice of a transport. That both serve clients alike is tested by `npm test` running the tests that
-// speak with a server once more with the one that is not the default (run.ts).
+// Tests of the choice of a transport. `npm test` covers that both serve clients alike: it runs the
+// tests that talk to a server once more with the other transport (run.ts).
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// Unique keys over restarts: each key has the holder that it had, whatever has happened to its
-// jobs, however the server ended, at any number of shards, and after a compaction.
+// Tests of unique keys across restarts: each key keeps its holder, whatever happened to its jobs,
+// however the server ended, with any number of shards, and after a compaction.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

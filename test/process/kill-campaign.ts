@@ -1,4 +1,5 @@
-// `npm run kill`: kills under load, again and again. ROUNDS (500) and PARTITIONS (50) in the environment for other numbers.
+// `npm run kill`: repeated kills under load. ROUNDS (500) and PARTITIONS (50) in the environment
+// change the numbers.
 
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";

@@ -1,5 +1,6 @@
-// Kills the server with SIGKILL under mixed load, again and again: whatever was acknowledged is there, whatever was deleted
-// is not, with its bytes, tube, state and pri, whenever the log is synced. `npm run kill` for the night.
+// Tests that repeatedly kill the server with SIGKILL under mixed load: everything acknowledged
+// exists with its bytes, tube, state and pri, and everything deleted is gone, with any sync
+// setting. `npm run kill` runs longer.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

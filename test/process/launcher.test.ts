@@ -1,4 +1,5 @@
-// bin/node and bin/runnerbean: the Node that they find, and what they say where it can't start.
+// Tests of bin/node and bin/runnerbean: the Node that they find, and their message if they can't
+// start.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

@@ -1,7 +1,7 @@
-// kill -9 while jobs move between tubes of several shards, are handed on and die: each is there once afterwards, whatever was under way,
-// and where it was to go.
+// Tests with kill -9 while jobs move between tubes of several shards, are passed on and die:
+// afterwards each exists exactly once, at its source or its target.
 //
-//   MOVE_KILLS=50 npm test -- moves-kill
+// MOVE_KILLS=50 npm test -- moves-kill
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Where the roles live, and bodies on their way: the same for clients, whichever it is.
+// Tests of placements: clients see no difference, even while bodies are in transit.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// What is set for tubes, and what jobs have besides their old fields, is there again after a kill, at any number of shards; and
-// what `--tubes` says.
+// Tests that settings of tubes and attributes of jobs survive a kill, with any number of shards;
+// and that `--tubes` applies.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";

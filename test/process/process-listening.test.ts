@@ -1,4 +1,5 @@
-// Sockets to listen on that acceptors share, or that two servers want: who closes what, who removes what, and when.
+// Tests of listening sockets that acceptors share or two servers want: which process closes and
+// removes what, and when.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

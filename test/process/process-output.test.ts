@@ -1,5 +1,5 @@
-// Whoever reads stderr and stdout may be stuck or gone, or they are files on a full disk: the server goes on, and ends when
-// it is told to, or when its log fails.
+// Tests of stdout and stderr with a stuck or missing reader, or files on a full disk: the server
+// continues, and ends when told to or when its log fails.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";

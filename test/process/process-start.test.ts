@@ -1,4 +1,4 @@
-// Surroundings in which a start is not easy: flags of V8, a removed directory, a stop before it is over, another user.
+// Tests of difficult starts: V8 flags, a removed directory, a stop during the start, another user.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";

@@ -1,4 +1,5 @@
-// The server as a process: unix sockets, a stalled process, signals, options that are refused. For what transcripts cannot say.
+// Tests of the server as a process: unix sockets, a stalled process, signals, refused options. For
+// what transcripts can't express.
 
 import assert from "node:assert/strict";
 import { availableParallelism } from "node:os";

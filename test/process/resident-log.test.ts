@@ -1,4 +1,5 @@
-// The log in the thread that serves: the same for clients, for the disk and at the end as in a thread of its own.
+// Tests of the log in the serving thread: clients, the disk and the shutdown see no difference to
+// its own thread.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";

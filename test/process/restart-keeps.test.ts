@@ -1,6 +1,6 @@
-// What a restart keeps, by the table in docs/durability.md: all that clients can see of jobs and
-// settings is the same behind a kill, a stop and a compaction, at any number of shards; and what is
-// documented as lost begins anew.
+// Tests of what survives a restart, by the table in docs/durability.md: everything that clients can
+// see of jobs and settings is the same after a kill, a stop and a compaction, with any number of
+// shards; what is documented as lost starts anew.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

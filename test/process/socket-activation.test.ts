@@ -1,4 +1,5 @@
-// Sockets that are inherited: systemd's own socket-activate makes them, waits for the first client and starts the server.
+// Tests of inherited sockets: systemd's own socket-activate creates them, waits for the first
+// client and starts the server.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

@@ -1,4 +1,4 @@
-// What the threads say of their turns when a server stops with --log-level debug.
+// Test of the turn counters that the threads report when a server stops with --log-level debug.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

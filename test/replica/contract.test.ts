@@ -1,4 +1,5 @@
-// What a group asks of its shared log (src/replica/shared-log.ts), of one in memory and of real servers: the newest and the oldest that there are.
+// Contract tests of the shared log (src/replica/shared-log.ts), for the in-memory one and for the
+// newest and oldest supported real servers.
 
 import assert from "node:assert/strict";
 import { basename, dirname } from "node:path";

@@ -1,4 +1,5 @@
-// What a group does where something is lost, damaged, or done by hand: with one log server, which is enough for that.
+// Tests of a group after losses, damage and manual changes, with a single log server, which
+// suffices here.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

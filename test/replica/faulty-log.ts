@@ -1,4 +1,5 @@
-// A shared log in memory that delays, loses, doubles and misjudges, on virtual time: what a group must be able to live with.
+// Faulty shared log in memory, on virtual time: it delays, loses, duplicates and misreports. A
+// group must survive that.
 
 import { batchesOf, isOfBatches } from "../../src/message/batch.ts";
 import type { LogMessage } from "../../src/replica/shared-log.ts";

@@ -1,5 +1,6 @@
-// A group of real processes under load: log servers and servers are killed and stopped, and nothing that was acknowledged is gone.
-// ROUNDS=500 node --test test/replica/group.test.ts for the night.
+// Tests of a group of real processes under load: log servers and servers are killed and stopped,
+// and no acknowledged change is lost. ROUNDS=500 node --test test/replica/group.test.ts for long
+// runs.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// The shared log in memory, as good as one can be: what the contract asks of, and tests run on that need no servers.
+// Perfect shared log in memory, for the contract tests and for tests that need no servers.
 
 import { type LogEnds, LogError, type LogMessage, type SharedLog } from "../../src/replica/shared-log.ts";
 

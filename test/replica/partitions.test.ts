@@ -1,5 +1,5 @@
-// A group on three machines that lose each other: network namespaces, a log server on each, a server on two of them.
-// PARTITIONS=50 node --test test/replica/partitions.test.ts for more.
+// Tests of network partitions in a group on three machines: network namespaces, each with a log
+// server, two with a server. PARTITIONS=50 node --test test/replica/partitions.test.ts for more.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// What could be wrong in a group: each is planted in the simulation, which must find it.
+// Planted bugs of a group, each of which the simulation must find.
 
 export const BUGS = [
   "no chain",

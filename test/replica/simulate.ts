@@ -1,4 +1,5 @@
-// `npm run simulate:replica -- --seeds 1000`: lives of a group from many seeds; `--bug`, `--check` and `--trace` look closer.
+// `npm run simulate:replica -- --seeds 1000`: lives of a group from many seeds; `--bug`, `--check`
+// and `--trace` look closer.
 
 import { Option } from "commander";
 import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";

@@ -1,4 +1,5 @@
-// One node of a simulated group: the real cores and the real log on a disk in memory; only threads, sockets and clocks are not there.
+// One node of a simulated group: real cores and a real log on an in-memory disk; only threads,
+// sockets and clocks are missing.
 
 import { Memory } from "../../src/base/memory.ts";
 import type { FollowLog } from "../../src/binlog/follow-log.ts";

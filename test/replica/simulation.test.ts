@@ -1,4 +1,5 @@
-// A group on virtual time: some seeds, and each planted bug must be found. More: npm run simulate:replica -- --seeds 3000.
+// Tests of a group on virtual time: some seeds, and each planted bug must be found. More: npm run
+// simulate:replica -- --seeds 3000.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// A life of a group from a seed: three nodes with the real cores and logs, one shared log, clients, and all that can go wrong, on virtual time.
+// Simulated life of a group from a seed: three nodes with real cores and logs, one shared log,
+// clients, and all possible faults, on virtual time.
 
 import { SeededRandom } from "../support/seeded-random.ts";
 import { CHECKS, type Check, FaultyLog } from "./faulty-log.ts";

@@ -1,4 +1,4 @@
-// What happens when, on a time that only goes on when everything of one moment has happened.
+// Event queue on virtual time, which advances only when everything of one moment has happened.
 
 interface Event {
   atMs: number;

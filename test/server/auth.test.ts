@@ -1,4 +1,5 @@
-// Listeners that want to know who their clients are: `auth`, roles, tubes, allow-lists, and what changes without a restart.
+// Tests of listeners with authentication: `auth`, roles, tubes, allow-lists, and changes without a
+// restart.
 
 import assert from "node:assert/strict";
 import { statSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// The end of a connection, as others see it: whoever has seen it may count on its jobs, waits, tubes and gauges, on every
-// acceptor and with both transports.
+// Tests of the end of a connection as others see it: a client that has seen it can rely on the
+// effects on jobs, waits, tubes and gauges, on every acceptor and with both transports.
 
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";

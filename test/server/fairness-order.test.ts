@@ -1,5 +1,5 @@
-// Order of service by the running server: a better job is never passed over, the longest waiter is served first. SEED=n plays
-// the random part again.
+// Tests of the service order of the running server: a better job is never passed over, and the
+// longest waiter is served first. SEED=n replays the random part.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

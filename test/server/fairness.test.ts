@@ -1,6 +1,8 @@
-// Fairness of the running server under load: nobody is starved by a greedy neighbour, and what is due comes in time.
+// Tests of the running server's fairness under load: no client starves beside a greedy neighbour,
+// and timers fire in time.
 //
-// HUGE=1000000 is the number of jobs of the huge tube at every topology. Who is served first: fairness-order.test.ts.
+// HUGE=1000000 is the number of jobs of the huge tube at every topology. fairness-order.test.ts
+// covers the order of service.
 
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";

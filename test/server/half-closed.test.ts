@@ -1,4 +1,5 @@
-// Clients that have half-closed and do not read: the kernel keeps none of its threads waiting for them, and they get all in the end.
+// Tests of half-closed clients that do not read: they block no kernel thread, and finally receive
+// everything.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";

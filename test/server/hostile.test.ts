@@ -1,4 +1,5 @@
-// Hostile input and hostile clients against our server: any bytes, any speed, any number; others must not notice.
+// Tests of hostile input and hostile clients: any bytes, any speed, any number; others must not
+// notice.
 //
 // CHURN=50000 opens and closes that many connections (2,000 by default).
 

@@ -1,4 +1,5 @@
-// Bodies that are received into the arena they stay in, and sent from it: whole, whatever becomes of the job or the client meanwhile.
+// Tests of bodies that are received into their place in the arena and sent from it: they stay
+// intact, whatever happens to the job or the client.
 
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";

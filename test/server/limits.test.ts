@@ -1,4 +1,4 @@
-// What connections are limited to: their number, all together and from one address, and how long they may be idle.
+// Tests of connection limits: total, per address, and idle time.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

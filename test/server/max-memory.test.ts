@@ -1,4 +1,5 @@
-// --max-memory: puts are refused when jobs have it all, and nothing else is; it can be changed while the server runs.
+// Tests of --max-memory: only puts are refused when jobs have used it up, and it can be changed at
+// runtime.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Connections that follow their tubes from thread to thread: their clients notice nothing.
+// Tests of connections that follow their tubes from thread to thread: their clients notice nothing.
 
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";

@@ -1,5 +1,6 @@
-// What a client can make the server keep: every command, sent again and again in less than 10 KB, by clients that read and
-// that don't, behind a wait, and half-closed. All memory counts: of the engine's thread and of the acceptor's.
+// Tests of the memory that a client can pin: every command, repeated in less than 10 KB, by clients
+// that read or don't, behind a wait, and half-closed. All memory counts, of the engine's thread and
+// of the acceptor's.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

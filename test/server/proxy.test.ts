@@ -1,4 +1,5 @@
-// Clients that know neither TLS nor tokens, through `runnerbean proxy` to a listener that demands both.
+// Tests of `runnerbean proxy`: clients that support neither TLS nor tokens reach a listener that
+// demands both.
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";

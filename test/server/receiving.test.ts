@@ -1,4 +1,5 @@
-// What clients send arrives in pieces of every size, while the server reads on and while it has paused, and the end behind it.
+// Tests of input in pieces of every size, while the server reads and while it has paused, and of
+// the end after it.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";

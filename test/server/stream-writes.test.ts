@@ -1,5 +1,6 @@
-// Replies through `socket.write`, the way that is left where Node's internals for direct writes are missing: part of the
-// transcripts, and what depends on how bytes leave: a slow reader, a huge body, pipelining, an end in the middle.
+// Tests of replies through `socket.write`, the fallback if Node's internals for direct writes are
+// missing: some transcripts, and cases that depend on how bytes leave: a slow reader, a huge body,
+// pipelining, an early end.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

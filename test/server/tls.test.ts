@@ -1,4 +1,5 @@
-// Listeners with TLS: old versions and strangers stay outside, client certificates tell who somebody is, certificates change without a restart.
+// Tests of TLS listeners: old versions and unknown clients are refused, client certificates
+// identify clients, and certificates change without a restart.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -1,4 +1,4 @@
-// `runnerbean token`: the file that it writes holds no secret, and survives what goes wrong.
+// Tests of `runnerbean token`: the file that it writes holds no secret and survives errors.
 
 import assert from "node:assert/strict";
 import { type SpawnSyncReturns, spawn, spawnSync } from "node:child_process";

@@ -1,4 +1,4 @@
-// Long lists of tubes: what they are, how long others wait, what they take.
+// Tests of long tube lists: their content, the delay of other clients, and their cost.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

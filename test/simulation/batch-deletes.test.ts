@@ -1,4 +1,5 @@
-// What the simulator knows of a delete-batch: no answer too early, and none that is right refused.
+// Tests of the simulator's view of delete-batch: no reply comes too early, and no correct one is
+// rejected.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

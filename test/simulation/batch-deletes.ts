@@ -1,4 +1,5 @@
-// What is known of a delete-batch under way: how often shards were asked for its ids, and what they found.
+// State of a delete-batch in progress: how often shards were asked for its ids, and what they
+// found.
 
 import assert from "node:assert/strict";
 

@@ -1,4 +1,4 @@
-// Commands of a simulated client: the bytes, what they mean, and what has become known of their reply.
+// Commands of a simulated client: their bytes, their meaning, and what is known of their reply.
 
 import type { SettingName, SettingValues } from "../../src/engine/tubes/tube-settings.ts";
 import { chosenJobs, fits, type JobChoice } from "./model/job-choice.ts";

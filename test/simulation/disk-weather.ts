@@ -1,4 +1,5 @@
-// What a disk does to a server while one process lasts: it is slow, it fails for good, or the power goes in the middle of a call.
+// Faults of a disk during the life of one process: it is slow, it fails for good, or the power
+// fails in the middle of a call.
 
 import type { VirtualDisk } from "../binlog/virtual-disk.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";

@@ -1,5 +1,5 @@
-// With -f 0 what a policy says is as durable as any reply: a DUPLICATE tells of another client's put, and a SET of a change that a
-// shard has made. From many random schedules.
+// Tests that policies are as durable as replies with -f 0: a DUPLICATE reveals another client's
+// put, and a SET a change on a shard. From many random schedules.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// A client that half-closes behind a reply too long to be sent at once: its end waits for the reply, unless it is gone.
+// Tests of a client that half-closes behind a long reply: the end waits for the reply, unless the
+// client is gone.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

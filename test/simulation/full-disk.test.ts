@@ -1,4 +1,5 @@
-// A put so long that the disk fills up in the middle of its records: refused, taken back, and the server lives on.
+// Test of a put so long that the disk fills up in the middle of its records: it is refused and
+// rolled back, and the server continues.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// Runs seeds in a thread of its own, and ends it when it takes too much time for one step, or too much memory.
+// Runs seeds in a separate thread, and ends it if a step takes too much time or memory.
 
 import { Worker } from "node:worker_threads";
 

@@ -1,4 +1,5 @@
-// HTTP and beanstalkd clients on the same tubes: a few seeds of `npm run simulate -- --http`, and bugs that they must find.
+// Tests of HTTP and beanstalkd clients on the same tubes: a few seeds of `npm run simulate --
+// --http`, and bugs that they must find.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,8 +1,9 @@
-// Clients over HTTP and clients of beanstalkd's protocol on the same tubes, with the loops of the whole server on a random
-// schedule and virtual time: no job is lost or done twice, none is held by two, and no lease acts after its end.
+// Simulation of HTTP and protocol clients on the same tubes, with the loops of the whole server on
+// a random schedule and virtual time: no job is lost, done twice or held by two clients, and no
+// lease acts after its end.
 //
-// What is behind the routes is the real thing: puts, waits, leases, questions to shards. Only the requests themselves are played
-// here; some of them are given up while they wait, and some answers get lost.
+// Everything behind the routes is real: puts, waits, leases, questions to shards. Only the requests
+// are simulated; some are cancelled while they wait, and some responses get lost.
 
 import assert from "node:assert/strict";
 import { setImmediate as nextTurn } from "node:timers/promises";

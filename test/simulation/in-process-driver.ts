@@ -1,4 +1,5 @@
-// Plays transcripts against the in-process server: no time passes but by `advance`, and every send is processed at once.
+// Driver that plays transcripts against the in-process server: only `advance` lets time pass, and
+// every send is processed at once.
 
 import type { TranscriptDriver } from "../support/conversations/transcript-driver.ts";
 import type { ServerKind } from "../support/server/server-process.ts";

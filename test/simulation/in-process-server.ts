@@ -1,9 +1,11 @@
-// A whole server without threads, sockets and clock: the loops of src/ over real rings, scheduled by one random source.
+// A whole server without threads, sockets and clock: the loops of src/ over real rings, scheduled
+// by one random source.
 //
-// Each thread takes its loop from point to point; here is only what a thread.ts answers to them. Whether a loop gives way
-// where a real thread may lose its core (between the steps of a publication, of a ring of the doorbell, of falling asleep)
-// is drawn, and so is who goes on, whether a spin or a look goes on, and whether a ring comes late. A thread that sleeps
-// goes on only when its doorbell is rung or its time has come: a lost wake-up stays visible.
+// Each thread drives its loop from point to point; this file replaces only what a thread.ts does at
+// these points. The random source decides whether a loop yields where a real thread may lose its
+// core (within a publication, a ring of the doorbell, or falling asleep), which thread goes on,
+// whether it spins or looks again, and whether a ring comes late. A sleeping thread continues only
+// when its doorbell rings or its time has come, so a lost wake-up stays visible.
 
 import assert from "node:assert/strict";
 import { acceptorGroup } from "../../src/acceptor/acceptor-group.ts";

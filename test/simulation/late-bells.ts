@@ -1,6 +1,8 @@
-// Doorbells whose ring may come late, as when the thread that rings loses its core between a publication and the ring.
+// Doorbells whose ring may come late, as when the ringing thread loses its core between a
+// publication and the ring.
 //
-// Only later than on a real machine, where nobody goes on before its ring is over: what holds here holds there.
+// Delays here are worse than on a real machine, where a thread continues only after its ring: what
+// holds here holds there.
 
 import { Doorbell } from "../../src/ring/doorbell.ts";
 

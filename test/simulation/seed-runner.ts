@@ -1,4 +1,4 @@
-// The thread of `npm run simulate`: runs seed after seed, and shrinks the first that fails.
+// Thread of `npm run simulate`: runs seed after seed, and shrinks the first failure.
 
 import { workerData } from "node:worker_threads";
 import type { SeedRunnerData } from "./guarded-run.ts";

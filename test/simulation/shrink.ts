@@ -1,4 +1,4 @@
-// Makes a failing run shorter: first its shortest failing prefix, then fewer and fewer of the steps in it.
+// Shrinks a failing run: first to its shortest failing prefix, then by removing steps from it.
 
 import { shorten } from "../support/shorten.ts";
 import { type SimulationOptions, simulate } from "./simulation.ts";

@@ -1,9 +1,10 @@
-// One simulated client: what it has sent and not had answered, and whether each reply is one that it may get.
+// One simulated client: its unanswered commands, and whether each reply is allowed.
 //
-// Commands of one client take effect in the order in which they were sent. A command that changes something is known to
-// have taken effect when its engine's call is seen; its reply must then be the one that the model says. A command that
-// only reads may be answered as of any moment between the effect before it and its reply. Where a reserve over several
-// shards is refused by its acceptor, no call tells, and the reply is held against the promise of shared-reserve.ts.
+// Commands of one client take effect in the order in which they were sent. A command that changes
+// something has taken effect when its engine's call is seen; its reply must then be the one that
+// the model gives. A command that only reads may be answered as of any moment between the previous
+// effect and its reply. If an acceptor refuses a reserve over several shards, there is no call, and
+// the reply is checked against the promise of shared-reserve.ts.
 
 import assert from "node:assert/strict";
 import { BatchDeletes } from "./batch-deletes.ts";

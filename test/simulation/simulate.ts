@@ -1,7 +1,8 @@
-// The command `npm run simulate`: runs the whole server on virtual time over many seeds, and shrinks the first failure.
+// Command `npm run simulate`: runs the whole server on virtual time over many seeds, and shrinks
+// the first failure.
 //
-// The seeds are run by a thread (seed-runner.ts) with limits of time and memory: a fault that runs in a circle or eats
-// memory without end ends in a failure that names its seed, too.
+// A thread (seed-runner.ts) runs the seeds with limits of time and memory, so that even an endless
+// loop or a memory leak ends in a failure that names its seed.
 
 import { InvalidArgumentError } from "commander";
 import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";

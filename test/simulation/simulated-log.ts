@@ -1,4 +1,5 @@
-// The log of a simulated server over all its processes: one disk, its weather, and the ledger of what was promised.
+// Log of a simulated server over all its processes: one disk, its faults, and the ledger of what
+// was promised.
 
 import assert from "node:assert/strict";
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";

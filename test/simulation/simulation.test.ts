@@ -1,5 +1,5 @@
-// Runs the simulation over a few dozen seeds, and proves with planted bugs that it would find what it looks for.
-// Thousands of seeds: npm run simulate -- --seeds 5000
+// Tests that run the simulation over a few dozen seeds, and prove its sensitivity with planted
+// bugs. Thousands of seeds: npm run simulate -- --seeds 5000
 
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";

@@ -1,7 +1,9 @@
-// Runs the whole server with random clients on a random schedule from one seed, and checks every step and every reply.
+// Runs the whole server with random clients on a random schedule from one seed, and checks every
+// step and every reply.
 //
-// Who goes on next, how long a thread is held up, how much a client sends, reads or withholds, when it vanishes, and how
-// far time jumps are all drawn from the seed, and so is the size of the server. The same seed gives the same run.
+// The seed determines which thread goes on, how long a thread is held up, how much a client sends,
+// reads or withholds, when it vanishes, how far time jumps, and the size of the server. The same
+// seed gives the same run.
 
 import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";

@@ -1,7 +1,7 @@
-// Watches every call of an engine and every claim of a wait, and has the model follow it and agree.
+// Witness of every engine call and every claim of a wait, which the model must follow and confirm.
 //
-// The calls are the moments at which commands take effect, so no guess at the order of concurrent commands is needed:
-// the model follows the order that was, and must come to the same outcome, effect by effect.
+// Commands take effect at these calls, so the order of concurrent commands need not be guessed: the
+// model follows the actual order, and must reach the same outcome, effect by effect.
 
 import assert from "node:assert/strict";
 import { type Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts";

@@ -1,4 +1,4 @@
-// The kinds of client: each plays one connection and returns, or fails when the connection breaks.
+// Kinds of clients: each plays one connection and returns, or fails when the connection breaks.
 
 import type { SeededRandom } from "../support/seeded-random.ts";
 import type { ClientHost } from "./client-host.ts";

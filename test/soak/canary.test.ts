@@ -1,4 +1,5 @@
-// The soak must fail when something is wrong: real servers with a fault planted between them and their clients.
+// Tests that the soak fails when something is wrong: real servers with a fault planted between them
+// and their clients.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

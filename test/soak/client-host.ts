@@ -1,4 +1,4 @@
-// What a client of the soak knows of the load that it is part of.
+// Interface of a soak client to the load that it is part of.
 
 import type { Counters } from "./counters.ts";
 import type { JobLedger } from "./job-ledger.ts";

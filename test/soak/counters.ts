@@ -1,4 +1,4 @@
-// What the summary counts: operations and events by kind, and how long replies took.
+// Counters of the summary: operations and events by kind, and delays of replies.
 
 import { build, type Histogram } from "hdr-histogram-js";
 

@@ -1,4 +1,4 @@
-// What an event knows of the soak in which it happens.
+// Interface of an event to its soak.
 
 import type { SeededRandom } from "../support/seeded-random.ts";
 import type { JobLedger } from "./job-ledger.ts";

@@ -1,4 +1,5 @@
-// What happens to the server and its clients during a soak. Each returns what it did, in words.
+// Events of a soak that affect the server and its clients. Each returns a description of what it
+// did.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { WireClient } from "../support/server/wire-client.ts";

@@ -1,4 +1,4 @@
-// What the ledger knows of one job: what was put, in which states it may rest, and who may hold it.
+// Entry of the ledger for one job: what was put, its possible states, and its possible holders.
 
 import type { BodySpec } from "./soak-body.ts";
 

@@ -1,8 +1,9 @@
-// The ledger of the soak: every operation sent, what was answered, and what can therefore be true of each job.
+// Ledger of the soak: every operation sent, its reply, and what can therefore be true of each job.
 //
-// It is pure: time comes in as a number (ms of one clock, of which `sentMs` is read before a command is sent and `nowMs`
-// after its reply is read). An operation is told when it is sent; from then on both outcomes are possible. Its
-// answer settles it; a connection that is lost settles nothing. A contradiction throws a Violation.
+// It is pure: times are arguments (ms of one clock; `sentMs` is read before a command is sent,
+// `nowMs` after its reply is read). An operation is recorded when it is sent; from then on both
+// outcomes are possible. Its reply settles it, a lost connection settles nothing. A contradiction
+// throws a Violation.
 
 import { type Hold, JobEntry, Kicks, overlap, type Rest } from "./job-entry.ts";
 import { type BodySpec, keyOf, makeBody } from "./soak-body.ts";

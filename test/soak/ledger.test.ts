@@ -1,4 +1,5 @@
-// The soak's ledger on scripted events: each promise broken in one way, and complained of; and what is allowed, let pass.
+// Tests of the soak's ledger with scripted events: each broken promise is reported, and everything
+// allowed passes.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

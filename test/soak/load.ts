@@ -1,4 +1,5 @@
-// The clients of the soak: a fixed number of workers, each of which plays one client after the other, of random kinds.
+// Clients of the soak: a fixed number of workers, each of which plays one client after another, of
+// random kinds.
 
 import { setMaxListeners } from "node:events";
 import type { NetConnectOpts } from "node:net";

@@ -1,4 +1,4 @@
-// Faults put between the clients and the server, one of each, that the soak must notice: the canary.
+// Canary faults between the clients and the server, each of which the soak must notice.
 
 import { type AddressInfo, createConnection, createServer, type NetConnectOpts, type Socket } from "node:net";
 import { WireClient } from "../support/server/wire-client.ts";

@@ -1,4 +1,4 @@
-// The summary of a soak as tables.
+// Summary of a soak as tables.
 
 import Table from "cli-table3";
 import { mib } from "./server-host.ts";

@@ -1,4 +1,4 @@
-// The server under test: one process after the other over the same log, each with other numbers of threads.
+// Server under test: one process after another over the same log, with varying numbers of threads.
 
 import { readdirSync, readlinkSync } from "node:fs";
 import type { NetConnectOpts } from "node:net";

@@ -1,4 +1,4 @@
-// Compares everything that the server has with the ledger, at a moment when no other client is connected.
+// Compares everything that the server has with the ledger, while no other client is connected.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Reply, WireClient } from "../support/server/wire-client.ts";

@@ -1,4 +1,5 @@
-// The disk that the log is on: a small tmpfs where mounting is allowed, so that it can be filled; otherwise a plain directory.
+// Disk of the log: a small tmpfs that can be filled, if mounting is allowed; otherwise a plain
+// directory.
 
 import { spawnSync } from "node:child_process";
 import {

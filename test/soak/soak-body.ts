@@ -1,4 +1,5 @@
-// Bodies of the soak: a unique key, a checksum, and filler that anybody can make again from the key and the length.
+// Bodies of the soak: a unique key, a checksum, and filler that follows from the key and the
+// length.
 
 import { crc32 } from "node:zlib";
 import { SeededRandom } from "../support/seeded-random.ts";

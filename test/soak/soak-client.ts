@@ -1,4 +1,4 @@
-// One connection of the soak: every command it sends and every reply it reads is told to the ledger.
+// One connection of the soak, which reports every command and every reply to the ledger.
 
 import type { NetConnectOpts } from "node:net";
 import { COMMANDS, commandName } from "../../src/protocol/commands.ts";

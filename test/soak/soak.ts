@@ -1,4 +1,4 @@
-// One soak from a seed: load, events, settlements, and the last inventory.
+// One soak from a seed: load, events, settlements, and the final inventory.
 
 import { SeededRandom } from "../support/seeded-random.ts";
 import { WireClient } from "../support/server/wire-client.ts";

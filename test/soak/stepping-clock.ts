@@ -1,5 +1,6 @@
-// Preloaded into a server (`--import`), in every thread: its wall clock is ahead by what a file says, and jumps when the
-// file changes. Its monotonic clock stays as it is, as on a machine whose administrator sets the time.
+// Preloaded into every thread of a server (`--import`): shifts its wall clock by the offset in a
+// file, and jumps when the file changes. The monotonic clock stays the same, as when an
+// administrator sets the time.
 
 import { readFileSync } from "node:fs";
 

@@ -1,4 +1,4 @@
-// What the ledger throws: a promise of the server's that it has not kept, with all that is known of the job.
+// Error of the ledger: a broken promise of the server, with everything known about the job.
 
 export class Violation extends Error {
   readonly history: readonly string[];

@@ -1,4 +1,4 @@
-// The other end of stepping-clock.ts: sets the wall clock of a server, while it runs or before it starts.
+// Counterpart of stepping-clock.ts: sets a server's wall clock, before its start or while it runs.
 
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

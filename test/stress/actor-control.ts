@@ -1,4 +1,5 @@
-// How the actors of a run keep step and end: a few words of shared memory, used with plain atomics, so without pauses.
+// Synchronisation of a run's actors: a few words of shared memory, with plain atomics and so
+// without pauses.
 
 import { plain } from "./pauses.ts";
 

@@ -1,4 +1,4 @@
-// The thread of one actor: puts the pauses in place, then loads the case and plays its part.
+// Thread of one actor: installs the pauses, then loads the case and plays its part.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";

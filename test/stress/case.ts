@@ -1,4 +1,4 @@
-// What a stress case is: a few actors on shared memory, and a table of the results that are allowed.
+// A stress case: a few actors on shared memory, and a table of allowed results.
 
 import type { SeededRandom } from "../support/seeded-random.ts";
 

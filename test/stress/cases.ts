@@ -1,4 +1,4 @@
-// All stress cases, in the order in which they are played.
+// List of all stress cases, in the order of play.
 
 import type { StressCase } from "./case.ts";
 import { acceptorSleepCase } from "./cases/acceptor-sleep.ts";

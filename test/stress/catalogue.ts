@@ -1,4 +1,5 @@
-// All that `npm run stress` plays: cases of threads on the classes of src/ring, and cases of the whole server.
+// Catalogue of `npm run stress`: cases of threads on the classes of src/ring, and cases of the
+// whole server.
 
 import type { Experiment } from "./case.ts";
 import { CASES } from "./cases.ts";

@@ -1,7 +1,8 @@
-// Cases of one short race, repeated: every actor acts once on each slot, and the results together are looked up.
+// Cases of one short race, repeated: every actor acts once on each slot, and the combined results
+// are looked up.
 //
-// The slots of a stride are made ready, raced over, and judged, with a barrier between. Within a stride the actors meet
-// at each slot as well as they can.
+// The slots of a stride are prepared, raced over and judged, with a barrier between. Within a
+// stride, the actors meet at each slot as closely as they can.
 
 import type { ActorRun, Experiment, Shared, StressCase } from "./case.ts";
 

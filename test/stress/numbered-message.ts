@@ -1,4 +1,4 @@
-// Messages that say by themselves whether they arrived whole: number, length and every byte follow from the number.
+// Self-checking messages: length and every byte follow from the number.
 
 import type { MessageSource } from "../../src/ring/message-source.ts";
 import { messageBytesMax, RING_BYTES_MIN } from "../../src/ring/ring-layout.ts";

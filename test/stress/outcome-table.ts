@@ -1,4 +1,5 @@
-// What came of a case, as text: each result with its count, its verdict and why it is allowed.
+// Outcome of a case as text: each result with its count, its verdict and the reason why it is
+// allowed.
 
 import { type CaseReport, grouped } from "./run-case.ts";
 

@@ -1,9 +1,10 @@
-// Random pauses before and after every atomic operation of a thread: whatever may happen between two of them, happens.
+// Random pauses before and after every atomic operation of a thread, so that everything that may
+// happen between two of them does.
 //
-// The modules of src/ring call `Atomics.load(...)` on the global object each time, so replacing its functions reaches
-// them without a change there. A pause is a spin of up to some microseconds, or a sleep of up to a millisecond that gives
-// the core away. How often changes in phases: a thread that is held up all the time meets the others as rarely as one
-// that never is.
+// The modules of src/ring call `Atomics.load(...)` on the global object each time, so replacing its
+// functions affects them without changes there. A pause is a spin of up to some microseconds, or a
+// sleep of up to a millisecond that gives up the core. The frequency changes in phases: a thread
+// that is always held up meets the others as rarely as one that never is.
 
 type Operation = (words: Int32Array, index: number, a?: number, b?: number) => unknown;
 

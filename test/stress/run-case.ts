@@ -1,4 +1,4 @@
-// Runs one case: starts a thread for each actor, ends them in time, gathers what they have seen.
+// Runs one case: starts a thread for each actor, ends them in time, and gathers their results.
 
 import { Worker } from "node:worker_threads";
 import { ActorControl } from "./actor-control.ts";

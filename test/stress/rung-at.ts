@@ -1,4 +1,4 @@
-// When each ringer's last ring was over, so that a sleeper can tell whether it was forgotten.
+// End time of each ringer's last ring, so that a sleeper can tell whether it was forgotten.
 
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
 import { plain } from "./pauses.ts";

@@ -1,4 +1,5 @@
-// The whole server as a process, with rings of the smallest size and pauses in all its threads, under mixed load.
+// The whole server as a process under mixed load, with the smallest rings and with pauses in all
+// its threads.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,5 @@
-// Mixed load on a server from some fifty connections: every reply is looked up, and every put is accounted for.
+// Mixed load on a server from some fifty connections: every reply is checked, and every put is
+// accounted for.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SeededRandom } from "../support/seeded-random.ts";

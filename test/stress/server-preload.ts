@@ -1,6 +1,8 @@
-// Loaded into every thread of a server under stress (NODE_OPTIONS=--import): pauses at every atomic, rings as small as may be.
+// Loaded into every thread of a server under stress (NODE_OPTIONS=--import): pauses at every
+// atomic, and the smallest rings.
 //
-// STRESS_SEED is the seed of the pauses. STRESS_PLANTED=claim makes the compare-exchange of claim words a load, a pause and a store.
+// STRESS_SEED is the seed of the pauses. STRESS_PLANTED=claim makes the compare-exchange of claim
+// words a load, a pause and a store.
 
 import { writeSync } from "node:fs";
 import { isMainThread, threadName } from "node:worker_threads";

@@ -1,7 +1,7 @@
-// Whether a wait that nobody ended was a wake-up lost, or only a busy machine.
+// Tells whether a wait that timed out was a lost wake-up or only a busy machine.
 //
-// Who rings notes when it is done. A wait that began before that and timed out after it was not woken: that is certain,
-// however late the threads are scheduled.
+// A ringer records the end of its ring. A wait that began before that and timed out after it was
+// certainly not woken, however late the threads are scheduled.
 
 import { lastWait } from "./pauses.ts";
 

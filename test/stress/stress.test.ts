@@ -1,4 +1,5 @@
-// The stress cases for a moment each, and every planted bug. The long version: npm run stress.
+// Tests of the stress cases for a moment each, and of every planted bug. The long version: npm run
+// stress.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// The anchor that GitHub makes of a heading, for links such as page.md#a-heading.
+// Returns the anchor that GitHub gives a heading, for links such as page.md#a-heading.
 
 export const anchorOf = (heading: string): string =>
   heading

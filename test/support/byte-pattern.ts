@@ -1,4 +1,4 @@
-// The small language for bytes in transcripts: escapes, repetition and masks.
+// Pattern language for bytes in transcripts: escapes, repetition and masks.
 
 /** Expected bytes: an exact text, or a text with masks. Texts are latin1: one character, one byte. */
 export interface BytePattern {

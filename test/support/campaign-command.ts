@@ -1,5 +1,6 @@
-// What the commands of all campaigns (simulate, stress, fuzz, soak, differential, kill) have in common: `--seed`, `--seeds`,
-// a help that explains, and the nearest name for an option that there is not. Bad options end the process with 2.
+// Common options of all campaign commands (simulate, stress, fuzz, soak, differential, kill):
+// `--seed`, `--seeds`, a help text, and a suggestion for an unknown option. Bad options exit with
+// 2.
 
 import { Command, Option } from "commander";
 import { seedNumber, wholeNumber } from "./whole-number.ts";

@@ -1,4 +1,4 @@
-// Certificates for tests, made by openssl: an authority, a server's and a client's.
+// Certificates for tests, created by openssl: an authority, a server's and a client's.
 
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// Ends the processes of test files that run for too long: node's runner has a limit for tests, but none for a process that
-// something keeps open when its tests are over, nor for one whose thread never gives it a turn.
+// Ends the processes of test files that run for too long. Node's runner limits tests, but not a
+// process that stays alive after its tests, nor one whose thread is blocked.
 
 import { readdirSync, readFileSync } from "node:fs";
 

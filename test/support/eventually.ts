@@ -1,4 +1,4 @@
-// Waits for what a busy machine may do late, instead of sleeping for as long as it takes on an idle one.
+// Waits for a condition on a busy machine, instead of sleeping for the time that an idle one needs.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,4 +1,4 @@
-// What the tests use of the npm client `fivebeans`, which brings no types.
+// Types of the npm client `fivebeans` as far as the tests use them; it brings none.
 
 declare module "fivebeans" {
   import type { EventEmitter } from "node:events";

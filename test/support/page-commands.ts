@@ -1,4 +1,4 @@
-// The commands that a page shows: in blocks of shell code, and as code in a line.
+// Commands that a page shows: in blocks of shell code, and as inline code.
 
 const COMMAND =
   /^(?:[A-Z_]+=\S+ )*(?:sudo )?(?:npm|npx|node|runnerbean|make|\.ci\/\S+|bin\/runnerbean)(?=\s|$)/;

@@ -1,4 +1,5 @@
-// A find is told; a plant that throws by itself is none, however deep its error is wrapped.
+// Tests of findings: a planted bug that was found counts, and a plant that throws by itself
+// doesn't, however deeply its error is wrapped.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,5 @@
-// What a search for a planted bug has come upon: the bug, and not a plant that no longer fits what it is planted in.
+// Finding of a search for a planted bug: the bug itself, as opposed to a plant that no longer fits
+// its target.
 
 import assert from "node:assert/strict";
 

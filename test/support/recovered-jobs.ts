@@ -1,4 +1,4 @@
-// The jobs of a recovered batch one by one, for comparison with what was promised.
+// Jobs of a recovered batch one by one, to compare with what was promised.
 
 import { type RecoveredBatch, wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import type { RecordFields } from "../../src/message/record.ts";

@@ -1,4 +1,5 @@
-// Checks a property with fast-check from a printed seed: SEED=n with the printed command runs the very same cases again.
+// Checks a property with fast-check from a printed seed: SEED=n with the printed command runs the
+// same cases again.
 
 import { relative } from "node:path";
 import type { TestContext } from "node:test";

@@ -1,4 +1,4 @@
-// The random source of all tests: the same numbers for the same seed on every machine (mulberry32).
+// Random source of all tests: the same numbers for the same seed on every machine (mulberry32).
 
 /** A seed for a run that was given none; such a run prints it. */
 export const drawnSeed = (): number => Math.floor(Math.random() * 1e9);

@@ -1,4 +1,4 @@
-// The shrinker of the fuzzers and of the simulation, on failures that are known.
+// Tests of the fuzzers' and the simulation's shrinker on known failures.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

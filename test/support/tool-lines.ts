@@ -1,4 +1,4 @@
-// What a text says of our tools: that they, their options and the values of these exist.
+// Checks mentions of our tools in a text: they, their options and the options' values must exist.
 
 import type { Command, Option } from "commander";
 

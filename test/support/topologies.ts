@@ -1,4 +1,4 @@
-// The numbers of shards and acceptors at which our server must give the same replies.
+// Numbers of shards and acceptors with which our server must give the same replies.
 
 export interface Topology {
   readonly shards: number;

@@ -1,4 +1,4 @@
-// The readers of numbers on a command line of the tests' programs, for commander.
+// Number parsers for the command lines of the tests' programs, for commander.
 
 import { InvalidArgumentError } from "commander";
 

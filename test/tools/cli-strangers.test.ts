@@ -1,5 +1,5 @@
-// The operator's commands against what is no server of ours, or answers nothing: they end in time, with an exit code and a line that says
-// so, and never claim that something was done.
+// Tests of the operator commands against foreign or silent servers: they end in time, with an exit
+// code and a line that explains it, and never claim that something was done.
 
 import assert from "node:assert/strict";
 import { createServer as createHttpServer, type ServerResponse } from "node:http";

@@ -1,4 +1,5 @@
-// The operator's commands, against our server and, where they speak its protocol, against beanstalkd.
+// Tests of the operator commands against our server and, if they use its protocol, against
+// beanstalkd.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";

@@ -1,4 +1,5 @@
-// The scripts that complete commands, options and tubes, each in its shell. The tubes' names come from a stranger.
+// Tests of the completion scripts for commands, options and tubes, each in its shell. The tubes'
+// names are hostile.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";

@@ -1,4 +1,5 @@
-// The anatomy of a put in src/README.md: each row names the function that its mark in the code stands above.
+// Checks the anatomy of a put in src/README.md: each row names the function below its mark in the
+// code.
 
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";

@@ -1,4 +1,5 @@
-// Checks that what cites a section of src/protocol/README.md, a row of its table, or one of its headings, cites one that exists.
+// Checks that all citations of src/protocol/README.md, by section, table row or heading, lead
+// somewhere.
 
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";

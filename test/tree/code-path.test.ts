@@ -1,4 +1,4 @@
-// How much code a command passes through: files and functions of src/ that V8 counts while one put,
+// Size of the code path of a command: the files and functions of src/ that V8 counts while one put,
 // and one reserve that waits over two shards, run in process without a log.
 
 import assert from "node:assert/strict";

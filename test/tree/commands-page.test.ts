@@ -1,4 +1,4 @@
-// Plays the examples of docs/commands.md: each block of code marked `transcript`, on a server of its own.
+// Plays the examples of docs/commands.md: each code block marked `transcript`, on its own server.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

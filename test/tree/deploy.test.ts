@@ -1,4 +1,4 @@
-// The files of deploy/: what a machine can verify of them is verified here.
+// Checks the files of deploy/, as far as a machine can.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";

@@ -1,4 +1,5 @@
-// How each command that a page shows is tried: in a small form, by a test that plays it already, or why not at all.
+// How each command that a page shows is tested: in a small form, by an existing test, or the reason
+// why not.
 
 /** One kind of commands. The first row that matches a command counts. */
 export type Row = { readonly match: RegExp } & (

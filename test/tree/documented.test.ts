@@ -1,5 +1,5 @@
-// Every script of package.json and every command that a page shows works: a small form of it ends as the page says, or a test
-// that is named plays it. `npm run documented` plays the long ones, too.
+// Checks that every script of package.json and every command on a page works: a small form of it
+// ends as the page says, or a named test covers it. `npm run documented` runs the long ones too.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";

@@ -1,5 +1,5 @@
-// Checks what the documents say about the repository: that links lead somewhere, that the commands which they give exist,
-// and that the README's figures are those of docs/figures.md.
+// Checks the documents against the repository: links lead somewhere, commands exist, and the
+// README's figures are those of docs/figures.md.
 
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";

@@ -1,6 +1,7 @@
-// Walks the table of commands: each row is in a transcript, in the fuzzers, in the simulation, and in the protocol's description.
+// Checks that every row of the table of commands occurs in a transcript, in the fuzzers, in the
+// simulation, and in the protocol's description.
 //
-// What counts is what is sent, not what is named: conversations are read, and fuzzer and simulation are run for a moment.
+// What counts is what is sent: conversations are read, and fuzzer and simulation run for a moment.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

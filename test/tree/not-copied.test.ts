@@ -1,5 +1,6 @@
-// Behaviour of beanstalkd that is not copied, by its row in the table of protocol/README.md 14: what shows at the process and not on the
-// wire. Other rows are not-copy-NN in transcripts/, or "row N" in the name of a test elsewhere; none may be without.
+// Tests of the deliberate differences to beanstalkd that show at the process and not in the
+// protocol, by row of the table in protocol/README.md 14. Other rows are not-copy-NN in
+// transcripts/, or "row N" in the name of a test elsewhere; every row must have one.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

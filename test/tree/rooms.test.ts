@@ -1,4 +1,5 @@
-// Checks who may import whom (the tables "Rooms" in src/README.md and src/binlog/README.md), and that each hazard stays with its keeper.
+// Checks the imports between rooms (the tables "Rooms" in src/README.md and src/binlog/README.md),
+// and that each hazard stays with its keeper.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";

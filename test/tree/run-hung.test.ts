@@ -1,4 +1,4 @@
-// `npm test` ends a file whose process does not end by itself, says so, and fails.
+// Tests that `npm test` ends a file whose process hangs, reports it, and fails.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

@@ -1,4 +1,5 @@
-// The transcript runner itself: it must find every kind of wrong reply, or the transcripts prove nothing.
+// Tests of the transcript runner itself: it must find every kind of wrong reply, or the transcripts
+// prove nothing.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

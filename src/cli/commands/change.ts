@@ -1,4 +1,4 @@
-// What is done with jobs and tubes: delete, kick, pause, resume.
+// Commands that change jobs and tubes: delete, kick, pause, resume.
 
 import type { Command } from "commander";
 import { id, seconds, tube, tubeOrId, U32_MAX, whole } from "../argument.ts";

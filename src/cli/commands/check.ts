@@ -1,4 +1,4 @@
-// `check`: a tube as Nagios, Icinga and their kin want to hear of it.
+// `check`: monitors a tube for Nagios, Icinga and compatible tools.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { tube } from "../argument.ts";
@@ -8,7 +8,7 @@ import { newCommand } from "../run.ts";
 import { type Target, type TargetOptions, targetOf } from "../target.ts";
 import { type Report, WireSession } from "../wire-session.ts";
 
-/** Their exit codes. */
+/** Exit codes of Nagios plugins. */
 const Status = { OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3 } as const;
 type Status = (typeof Status)[keyof typeof Status];
 
@@ -27,7 +27,7 @@ export function checkCommand(): Command {
     for (const level of ["warn", "crit"])
       command.addOption(new Option(`--${metric}-${level} <n>`, unit).argParser(threshold));
   }
-  // In place of the exit code for bad arguments.
+  // Replaces the usual exit code for bad arguments.
   return command
     .configureOutput({ writeErr: (text) => unknown(text.replace(/^error: /, "")) })
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : Status.UNKNOWN))
@@ -39,7 +39,7 @@ function threshold(text: string): string {
   throw new InvalidArgumentError("Allowed is a number.");
 }
 
-/** Those who run it read one line of stdout, whatever is wrong. */
+/** Monitoring tools read one line of stdout, whatever happens. */
 function unknown(message: string): void {
   const [line = ""] = message.split("\n");
   print(`RUNNERBEAN UNKNOWN - ${printable(line).replaceAll("|", "/")}`);
@@ -66,7 +66,7 @@ async function check(options: CheckOptions): Promise<void> {
   }
 }
 
-/** A tube that does not exist has no jobs. */
+/** A tube that doesn't exist has no jobs. */
 async function overWire(target: Target, options: CheckOptions): Promise<Values> {
   if ((limitOf(options, "oldest", "warn") ?? limitOf(options, "oldest", "crit")) !== undefined)
     throw new Error("how long jobs have been ready is known over HTTP only: --url http://127.0.0.1:11380");
@@ -86,7 +86,7 @@ async function overWire(target: Target, options: CheckOptions): Promise<Values> 
   }
 }
 
-/** What is missing must not count as nothing: the check would say that all is well. */
+/** A missing value must not count as zero: the check would report that all is well. */
 function countOf(report: Report, key: string): number {
   const count = Number(report[key]);
   if (Number.isFinite(count)) return count;
@@ -129,7 +129,7 @@ function levelOf(metric: Metric, value: number | undefined, options: CheckOption
   return { status, text: `${value} ${metric} (${sign} ${limit})` };
 }
 
-/** "ready=7;100;1000;0". */
+/** Returns "ready=7;100;1000;0". */
 function perfdataOf(metric: Metric, value: number, options: CheckOptions): string {
   const range = (level: "warn" | "crit"): string => {
     const limit = limitOf(options, metric, level);

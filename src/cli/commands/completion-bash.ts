@@ -1,4 +1,4 @@
-// The script for bash.
+// Completion script for bash.
 
 import { commandCases, optionCases } from "./completion-cases.ts";
 import { type Known, quoted } from "./completion-tree.ts";

@@ -1,8 +1,9 @@
-// What the scripts for bash and zsh ask themselves in the same words: what may come behind a command, and behind an option.
+// Case branches shared by the scripts for bash and zsh: candidates after a command and after an
+// option.
 
 import { type Known, type KnownOption, quoted, type Wanted } from "./completion-tree.ts";
 
-/** Behind a command: what is below it, its options, tubes. */
+/** Returns a branch for each command: its subcommands, its options, and whether it takes tubes. */
 export function commandCases(known: readonly Known[]): string {
   return known
     .map(({ path, words, options, takesTube }) => {
@@ -12,7 +13,10 @@ export function commandCases(known: readonly Known[]): string {
     .join("\n");
 }
 
-/** Behind an option that takes something, "tubes --sort": what that may be, or nothing. */
+/**
+ * Returns a branch for each option with a value, such as "tubes --sort": its possible values, or
+ * none.
+ */
 export function optionCases(known: readonly Known[]): string {
   return known
     .flatMap(({ path, options }) =>

@@ -1,4 +1,4 @@
-// The script for fish.
+// Completion script for fish.
 
 import { type Known, type KnownOption, quoted, type Wanted } from "./completion-tree.ts";
 

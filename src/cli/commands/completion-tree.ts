@@ -1,12 +1,12 @@
-// The commands as a shell has to know them to complete what is typed.
+// Tree of commands, as the completion scripts need it.
 
 import type { Command, Option } from "commander";
 
-/** What an option wants behind it: nothing, one of these words, a tube, or what nobody can guess. */
+/** Value of an option: none, one of these words, a tube, or something that can't be completed. */
 export type Wanted = "nothing" | "tube" | "anything" | readonly string[];
 
 export interface KnownOption {
-  /** "--pri", or "-n" where there is no long one. */
+  /** "--pri", or "-n" if there is no long form. */
   readonly flag: string;
   readonly description: string;
   readonly wants: Wanted;
@@ -16,7 +16,7 @@ export interface KnownOption {
 export interface Known {
   /** "config check"; "" for the program itself. */
   readonly path: string;
-  /** What may come next: commands below it, or what its argument may be. */
+  /** Words that may follow: subcommands, or values of the argument. */
   readonly words: readonly { readonly word: string; readonly description: string }[];
   readonly options: readonly KnownOption[];
   readonly takesTube: boolean;

@@ -1,4 +1,5 @@
-// The script for zsh: its own compadd, which quotes what it inserts. `path` and `words` mean something else to zsh.
+// Completion script for zsh. It uses compadd, which quotes what it inserts, and avoids the names
+// `path` and `words`, which are special in zsh.
 
 import { commandCases, optionCases } from "./completion-cases.ts";
 import { type Known, quoted } from "./completion-tree.ts";

@@ -1,4 +1,4 @@
-// `completion`: a script for a shell, made from the commands themselves.
+// `completion`: a script for a shell, generated from the commands.
 
 import { Argument, Command } from "commander";
 import { print } from "../output.ts";
@@ -10,7 +10,7 @@ import { zshCompletion } from "./completion-zsh.ts";
 const SHELLS = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof SHELLS)[number];
 
-/** `tree` is made anew with all commands when it is asked for. */
+/** `tree` builds all commands, and is called only when the command runs. */
 export function completionCommand(tree: () => Command): Command {
   return new Command("completion")
     .description("a script that completes commands, options and tubes")
@@ -22,8 +22,8 @@ export function completionCommand(tree: () => Command): Command {
 }
 
 /**
- * Names of tubes come from whoever puts jobs, and `$(reboot)` is one. So no script has its shell expand them, and what is
- * inserted into the line is quoted.
+ * Producers choose the names of tubes, and `$(reboot)` is a valid one. So no script lets its shell
+ * expand names, and inserted names are quoted.
  */
 export function completionScript(shell: Shell, tree: Command): string {
   const known = knownCommands(tree);

@@ -1,4 +1,5 @@
-// Jobs of a tube, chosen by state, age, text and group: the options, what the wire calls them, and a walk over the list.
+// Job filter by state, age, text and group: its options, their form in the protocol, and a walk
+// over the list.
 
 import type { Command } from "commander";
 import { optionsText } from "../../client/command-text.ts";
@@ -8,7 +9,7 @@ import type { Row } from "../output.ts";
 import type { CommonOptions } from "../run.ts";
 import { BULK_MS, type WireSession } from "../wire-session.ts";
 
-/** So many jobs has an answer at most. */
+/** Maximum of jobs in one reply. */
 const LIST_MAX = 1000;
 
 export interface FilterOptions extends CommonOptions {
@@ -28,16 +29,19 @@ export function withFilter(command: Command, limit?: string): Command {
     .option("--limit <n>", "so many at most, the oldest first", whole(1, U32_MAX), limit);
 }
 
-/** As the wire takes it, without the limit. */
+/** Returns the filter as protocol options, without the limit. */
 export function filterText({ state, older, text, group }: FilterOptions): string {
   return `${optionsText({ state, older })}${optionsText({ contains: text, group }, true)}`;
 }
 
-/** Infinity without one. */
+/** Returns the limit; Infinity without one. */
 export const limitOf = ({ limit }: FilterOptions): number =>
   limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
 
-/** The jobs that fit, in parts, the smallest id first; `shownBytes` of each body. */
+/**
+ * Yields the matching jobs page by page in order of their ids, with the first `shownBytes` of each
+ * body.
+ */
 export async function* listJobs(
   session: WireSession,
   tube: string,

@@ -1,4 +1,4 @@
-// `jobs`: jobs of a tube, or of all, as a list.
+// `jobs`: lists the jobs of one tube or of all tubes.
 
 import type { Command } from "commander";
 import { tubeOrAll } from "../argument.ts";
@@ -27,5 +27,5 @@ export function jobsCommand(): Command {
   );
 }
 
-/** Each character of a listed body is a byte. */
+/** In a listed body, each character is a byte. */
 const textOf = (body: unknown): string => printable(Buffer.from(`${body ?? ""}`, "latin1").toString("utf8"));

@@ -1,4 +1,4 @@
-// What is done to many jobs of a tube at once, after a question: clear, move, update.
+// Commands that change many jobs of a tube after a confirmation: clear, move, update.
 
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
@@ -87,7 +87,8 @@ function update(): Command {
       if (change === "") self.error("error: say what is to change: --pri, --delay, --ttr or --ttl");
       return withWire(options, async (session) => {
         await session.needs("update-job");
-        // A delay takes a buried job out of where somebody put it aside: only if that is said.
+        // A delay would take buried jobs out of the buried state, so they must be requested
+        // explicitly.
         const state =
           options.state ?? (options.delay === undefined ? "ready,delayed,buried" : "ready,delayed");
         const chosen = { ...options, state };
@@ -95,7 +96,7 @@ function update(): Command {
           return;
         let updated = 0;
         for await (const part of listJobs(session, tube, chosen)) {
-          // One that somebody has got meanwhile is his.
+          // Skips jobs reserved in the meantime.
           const asked = part.map(({ id }) => session.ask(`update-job ${id}${change}`, "UPDATED NOT_FOUND"));
           const replies = await Promise.allSettled(asked);
           updated += replies.filter(
@@ -109,7 +110,7 @@ function update(): Command {
     });
 }
 
-/** What went wrong, with what had been done by then. */
+/** Adds the number of changed jobs to an error. */
 function partly(updated: number, error: Error): Error {
   return updated === 0
     ? error
@@ -123,7 +124,10 @@ function limitedFilter(options: ManyOptions): string {
   return `${filterText(options)}${limit === Number.POSITIVE_INFINITY ? "" : ` limit=${limit}`}`;
 }
 
-/** False after a dry run, which tells its count; throws unless somebody has agreed. */
+/**
+ * Returns true if the user agrees, and false after a dry run, which prints the count. Throws
+ * otherwise.
+ */
 async function isAgreed(
   session: WireSession,
   tube: string,
@@ -131,7 +135,7 @@ async function isAgreed(
   [verb, question, rest]: readonly [verb: string, question: string, rest: string],
 ): Promise<boolean> {
   if (options.yes === true && options.dryRun !== true) return true;
-  // In a script nobody could answer.
+  // In a script, nobody can answer.
   if (options.dryRun !== true && !process.stdin.isTTY)
     throw new CommandFailed(`to ${verb} without being asked: --yes`, ExitCode.BadArguments);
   let count = 0;

@@ -1,4 +1,4 @@
-// All commands of operators.
+// List of all commands for operators.
 
 import type { Command } from "commander";
 import { changeCommands } from "./change.ts";

@@ -1,4 +1,5 @@
-// What only the HTTP side tells and does: health, the server, its threads and log, connections, leases, draining, reloading.
+// Commands that only the HTTP API supports: health, server, threads, log, connections, leases,
+// draining, reloading.
 
 import { type Command, Option } from "commander";
 import { type Check, id as jobId, tube, whole } from "../argument.ts";
@@ -16,13 +17,13 @@ import {
 import { type Cell, type OutputOptions, print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, withHttp } from "../run.ts";
 
-/** Of one answer. */
+/** Maximum of items in one response. */
 const LIMIT_MAX = 1000;
 
 type View = Readonly<Record<string, unknown>>;
 
 const isRunnerbean = (name: unknown): boolean => name === "runnerbean";
-/** An answer with a list of objects under this name. */
+/** Returns the shape of a response with a list of objects under this name. */
 const viewsOf = (name: string): Shape => ({ [name]: isListOf(isObject) });
 
 export function httpCommands(): Command[] {
@@ -47,7 +48,9 @@ export function httpCommands(): Command[] {
   ];
 }
 
-/** `binlog status`: of a log that a server uses, for which the other tools of the log are not meant. */
+/**
+ * `binlog status`: the log of a running server. The other tools of the log must not be used on it.
+ */
 export function binlogStatusCommand(): Command {
   return shown(
     "status",
@@ -82,7 +85,7 @@ function health(): Command {
     );
 }
 
-/** "ok", or what is wrong and why. */
+/** Returns "ok", or the fault and its reason. */
 function healthText({ status, detail }: View): string {
   return detail === undefined || detail === status ? `${status}` : `${status}: ${detail}`;
 }
@@ -198,7 +201,7 @@ function act(
   });
 }
 
-/** What of an answer is a list, and the columns that there are although it is empty. */
+/** Field of the response that holds the list, and columns to show even if it is empty. */
 interface List {
   readonly of: string;
   readonly columns: readonly string[];
@@ -210,7 +213,10 @@ function shown(name: string, description: string, path: string, shape: Shape, li
   );
 }
 
-/** A list as a table, anything else as keys and values; what is inside becomes a path, "memory.heap". */
+/**
+ * Prints a list as a table, and other values as keys and values. A nested field becomes a path,
+ * "memory.heap".
+ */
 function show(body: unknown, list: List | undefined, options: OutputOptions): void {
   if (list === undefined) {
     if (options.json === true) print(JSON.stringify(body));
@@ -224,7 +230,7 @@ function show(body: unknown, list: List | undefined, options: OutputOptions): vo
   if (items.length === 0) process.exitCode = ExitCode.Nothing;
 }
 
-/** A cell for each field; lists of names with commas between them. */
+/** Returns a cell for each field, with lists joined by commas. */
 const asRow = (view: View): Row =>
   Object.fromEntries(
     Object.entries(view).map(([key, value]) => [key, Array.isArray(value) ? value.join() : (value as Cell)]),
@@ -253,7 +259,7 @@ const isHistogram = (value: unknown): value is readonly Bucket[] =>
   value.length > 0 &&
   value.every((each) => each?.le !== undefined && "count" in each);
 
-/** How many there were up to each bound, empty ones left out: "0.001: 5, 0.0025: 1, more: 2". */
+/** Returns the counts by upper bound without empty buckets: "0.001: 5, 0.0025: 1, more: 2". */
 function histogramText(buckets: readonly Bucket[]): string {
   const some = buckets.filter(({ count }) => count > 0);
   return some.map(({ le, count }) => `${le ?? "more"}: ${count}`).join(", ") || "-";

@@ -1,4 +1,4 @@
-// `proxy`: TLS and a token for clients that know neither.
+// `proxy`: adds TLS and a token for clients that support neither.
 
 import type { Command } from "commander";
 import { U32_MAX, whole } from "../argument.ts";

@@ -1,4 +1,4 @@
-// `put`: one job, or one for each line of stdin.
+// `put`: stores one job, or one for each line of stdin.
 
 import { createInterface } from "node:readline";
 import type { Command } from "commander";
@@ -8,7 +8,7 @@ import { print, tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import { countOf, type WireSession } from "../wire-session.ts";
 
-/** Puts that are under way at once. */
+/** Maximum of puts in progress. */
 const UNDER_WAY_MAX = 1000;
 
 interface PutOptions extends CommonOptions {
@@ -41,7 +41,7 @@ export function putCommand(): Command {
     });
 }
 
-/** Returns the id. */
+/** Puts a job and returns its id. */
 async function putOne(session: WireSession, tube: string, numbers: string, body: Buffer): Promise<string> {
   const line = `put ${numbers} ${body.length}`;
   return `${countOf(await session.inTube(tube, line, "INSERTED", body))}`;

@@ -1,4 +1,4 @@
-// `reserve`: shows the next jobs, or has a command do each of them.
+// `reserve`: prints the next jobs, or runs a command for each of them.
 
 import { spawn } from "node:child_process";
 import type { Command } from "commander";
@@ -9,11 +9,11 @@ import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import { TIMER_MS_MAX, type WireSession } from "../wire-session.ts";
 import { bodyOf } from "./show.ts";
 
-/** The exit code of a command that could not do it now: sysexits' EX_TEMPFAIL. */
+/** Exit code of a command that failed temporarily: EX_TEMPFAIL of sysexits. */
 const TEMPORARY_FAILURE = 75;
-/** The time to run is renewed when so much of it is over. */
+/** Share of the time to run after which it is renewed. */
 const TOUCH_SHARE = 0.4;
-/** Where the server does not tell it. */
+/** Fallback if the server doesn't report it. */
 const TTR_SECONDS = 60;
 
 interface ReserveOptions extends CommonOptions {
@@ -44,7 +44,7 @@ export function reserveCommand(): Command {
     });
 }
 
-/** Tubes, and the command behind "--". */
+/** Returns the tubes and the command after "--". */
 function split(words: readonly string[], self: Command): [tubes: string[], command: string[]] {
   const raw = self.parent === null ? process.argv : ((self.parent as { rawArgs?: string[] }).rawArgs ?? []);
   const at = raw.indexOf("--");
@@ -55,7 +55,7 @@ function split(words: readonly string[], self: Command): [tubes: string[], comma
   return [tubes, command];
 }
 
-/** As commander says it of other arguments; these it can't tell from the command behind them. */
+/** Reports errors like commander, which can't tell these arguments from the command after them. */
 function mustBeTube(name: string, self: Command): void {
   try {
     tube(name);
@@ -94,7 +94,7 @@ async function reserveMany(
 
 async function reserve(session: WireSession, wait: string | undefined): Promise<Reserved | undefined> {
   const command = wait === undefined ? "reserve" : `reserve-with-timeout ${wait}`;
-  // The answer may take as long as the wait, and without a limit for ever.
+  // The reply may take as long as the wait, which may have no limit.
   const workMs = wait === undefined ? Number.POSITIVE_INFINITY : Number(wait) * 1000;
   const accept = "RESERVED TIMED_OUT DEADLINE_SOON";
   const { words, jobs } = await session.ask(command, accept, undefined, workMs);
@@ -107,7 +107,7 @@ async function reserve(session: WireSession, wait: string | undefined): Promise<
 const NEWLINE = Buffer.from("\n");
 const maxOf = ({ max }: ReserveOptions): number => Number(max) || Number.POSITIVE_INFINITY;
 
-/** Rejects where it can't be written: who would read it may be gone. */
+/** Rejects if the write fails, for example because the reader is gone. */
 const write = (bytes: Buffer): Promise<void> =>
   new Promise((resolve, reject) => {
     process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()));
@@ -116,15 +116,15 @@ const write = (bytes: Buffer): Promise<void> =>
 async function show(session: WireSession, { id, body }: Reserved, options: ReserveOptions): Promise<void> {
   if (options.json === true) await write(Buffer.from(`${JSON.stringify({ id, ...bodyOf(body) })}\n`));
   else {
-    // Of several nobody could tell where one ends.
+    // Separates several bodies, whose ends would be invisible otherwise.
     const hasEnd = process.stdout.isTTY || maxOf(options) > 1;
     await write(hasEnd ? Buffer.concat([body, NEWLINE]) : body);
   }
-  // Only when it is printed: what is lost before that is handed out again.
+  // Deletes only after printing, so that a job lost before is handed out again.
   if (options.delete === true) await session.ask(`delete ${id}`, "DELETED");
 }
 
-/** Whether the command did it. */
+/** Returns whether the command succeeded. */
 async function runCommand(
   session: WireSession,
   { id, body }: Reserved,
@@ -132,7 +132,7 @@ async function runCommand(
 ): Promise<boolean> {
   const stats = await session.report(`stats-job ${id}`);
   const ttrMs = (Number(stats?.["ttr"]) || TTR_SECONDS) * 1000;
-  // A timer of more than 24 days would be over at once, and again.
+  // A longer timer would fire at once, repeatedly.
   const touchMs = Math.min(Math.max(500, ttrMs * TOUCH_SHARE), TIMER_MS_MAX);
   const touch = setInterval(() => {
     session.ask(`touch ${id}`, "TOUCHED NOT_FOUND").catch(() => {});
@@ -147,7 +147,7 @@ async function runCommand(
   return code === 0;
 }
 
-/** The exit code; of a command that a signal ended, 128. */
+/** Returns the exit code; 128 for a command that a signal ended. */
 function exitOf(program: string, args: string[], body: Buffer, id: number, tube: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, JOB_ID: `${id}`, JOB_TUBE: tube };
@@ -156,7 +156,7 @@ function exitOf(program: string, args: string[], body: Buffer, id: number, tube:
       reject(new CommandFailed(`cannot run ${program}: ${error.message}`, ExitCode.BadArguments)),
     );
     child.on("close", (code) => resolve(code ?? 128));
-    // A command need not read it.
+    // A command need not read its stdin.
     child.stdin.on("error", () => {});
     child.stdin.end(body);
   });

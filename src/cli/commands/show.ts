@@ -1,4 +1,4 @@
-// What there is: stats, tubes, a tube, a job.
+// Commands that show state: stats, tubes, tube, peek.
 
 import { type Command, Option } from "commander";
 import { matchesGlob } from "../../base/glob.ts";
@@ -18,7 +18,7 @@ function stats(): Command {
   );
 }
 
-/** Columns of `tubes`, and what `stats-tube` calls them. */
+/** Columns of `tubes` and their names in `stats-tube`. */
 const COLUMNS: Readonly<Record<string, string>> = {
   tube: "name",
   ready: "current-jobs-ready",
@@ -40,7 +40,7 @@ export function tubeRow(report: Report): Row {
 
 export const TUBE_COLUMNS: readonly string[] = Object.keys(COLUMNS);
 
-/** By name, or by a number, the largest first. */
+/** Sorts rows by name, or by a number with the largest first. */
 export function sorted(rows: readonly Row[], column: string): Row[] {
   const value = (row: Row): number => Number(row[column] ?? 0);
   const byName = (a: Row, b: Row): number => (`${a["tube"]}` < `${b["tube"]}` ? -1 : 1);
@@ -115,7 +115,7 @@ function find(session: WireSession, job: string, { delayed, buried }: PeekOption
   return session.inTube(job, `peek-${state}`, "FOUND NOT_FOUND");
 }
 
-/** As text where it is UTF-8, else in base64. */
+/** Returns UTF-8 bodies as text, and others in base64. */
 export function bodyOf(body: Buffer): Row {
   const text = body.toString("utf8");
   return Buffer.from(text).equals(body) ? { body: text } : { bodyBase64: body.toString("base64") };

@@ -1,17 +1,17 @@
-// What keys do to `top`: s sorts by the next column, S by the one before, / filters by name, q ends it.
+// Keys of `top`: s sorts by the next column, S by the previous one, / filters by name, q quits.
 
 const ESCAPE = "\u001b";
 export const CTRL_C = "\u0003";
 const BACKSPACES = ["\u007f", "\b"];
-/** Also of other keys that send several characters. */
+/** Also matches other keys that send several characters. */
 const ARROW = new RegExp(`${ESCAPE}[[O][0-9;]*[A-Za-z~]`, "g");
 const ENTERS = ["\r", "\n"];
 
 export class TopKeys {
   sort: string;
-  /** A glob, or a part of a name; empty for all tubes. */
+  /** A glob or a part of a name; empty for all tubes. */
   filter: string;
-  /** The filter is being typed. */
+  /** True while the user types the filter. */
   isTyping = false;
   isOver = false;
   readonly #columns: readonly string[];
@@ -22,12 +22,12 @@ export class TopKeys {
     this.filter = filter;
   }
 
-  /** What filters, as a glob. */
+  /** Returns the filter as a glob. */
   get glob(): string {
     return /[*?]/.test(this.filter) ? this.filter : `*${this.filter}*`;
   }
 
-  /** As it came from the terminal: a key, or several that came together. An arrow or the like does nothing. */
+  /** Handles terminal input: one key or several at once. Arrow keys and the like do nothing. */
   press(keys: string): void {
     for (const key of keys.replaceAll(ARROW, "")) {
       if (key === CTRL_C) this.isOver = true;

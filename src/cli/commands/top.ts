@@ -1,4 +1,5 @@
-// `top`: the server and its tubes, each second, over the wire: of any beanstalkd.
+// `top`: shows the server and its tubes every second over the protocol, so it works with any
+// beanstalkd.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
@@ -16,7 +17,7 @@ interface TopOptions extends CommonOptions {
   readonly every: number;
 }
 
-/** Counters of which a second column tells the rate. */
+/** Counters with a second column for their rate. */
 const RATES = ["puts", "deletes"] as const;
 const TOP_COLUMNS = TUBE_COLUMNS.flatMap((column) =>
   RATES.some((rate) => rate === column) ? [column, `${column}/s`] : [column],
@@ -56,7 +57,7 @@ function positive(text: string): number {
   throw new InvalidArgumentError("It is no number above 0.");
 }
 
-/** A longer one is none to a timer, and would be over at once. */
+/** A longer interval overflows the timer, which would fire at once. */
 function interval(text: string): number {
   const seconds = positive(text);
   if (seconds * 1000 <= TIMER_MS_MAX) return seconds;
@@ -103,14 +104,16 @@ function withRates(view: View, before: View | undefined): Row[] {
     const rates = RATES.map((rate) => {
       const seconds = (view.atMs - (before?.atMs ?? view.atMs)) / 1000;
       const more = Number(row[rate]) - Number(old?.[rate] ?? row[rate]);
-      // A tube that went and came again counts from 0.
+      // A tube that was deleted and created again counts from 0.
       return [`${rate}/s`, seconds > 0 && more >= 0 ? Math.round(more / seconds) : null];
     });
     return { ...row, ...Object.fromEntries(rates) };
   });
 }
 
-/** Aborted when the keys, or Ctrl-C, end it; `onPress` after all others. */
+/**
+ * Returns a controller that a key or Ctrl-C aborts. `onPress` is called after every other key.
+ */
 function listen(keys: TopKeys, onPress: () => void): AbortController {
   const end = new AbortController();
   const press = (pressed: string): void => {

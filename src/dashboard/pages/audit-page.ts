@@ -1,4 +1,4 @@
-// The page of what people do: tasks under way, which can be stopped, and who changed what by hand.
+// Audit page: running tasks, which can be stopped, and the manual changes.
 
 import { html, nothing } from "lit-html";
 import { exact } from "../parts/format.ts";
@@ -79,7 +79,7 @@ function taskRow(
   </tr>`;
 }
 
-/** "PUT /v1/tubes/:tube/pause" in words. */
+/** Descriptions of routes such as "PUT /v1/tubes/:tube/pause". */
 const DONE: Readonly<Record<string, string>> = {
   "PUT /v1/server/drain": "drained the server",
   "DELETE /v1/server/drain": "ended the draining",

@@ -1,14 +1,14 @@
-// Bodies of jobs written so that people can read them: JSON line by line, and bytes in rows.
+// Readable forms of job bodies: formatted JSON and hex rows.
 
-/** More lines of bytes than anybody reads are a burden to the browser. */
+/** More rows would only slow down the browser. */
 export const HEX_BYTES_MAX = 16_384;
 const HEX_ROW = 16;
-/** Deeper, lines would be more indent than text. */
+/** Beyond this depth, lines would be mostly indentation. */
 const DEPTH_MAX = 64;
 
 /**
- * JSON line by line, with each value written as it was: to parse it and write it anew would change large numbers,
- * and lose all but one of keys that stand there twice. Undefined for what is no object and no array, or not valid.
+ * Formats JSON with its values unchanged. Parsing and serialising it would alter large numbers and
+ * drop duplicate keys. Returns undefined unless the text is a valid object or array.
  */
 export function setOut(text: string | undefined): string | undefined {
   if (text === undefined || !/^\s*[[{]/.test(text)) return undefined;
@@ -17,7 +17,7 @@ export function setOut(text: string | undefined): string | undefined {
   } catch {
     return undefined;
   }
-  // A string, a sign, or anything else up to the next of them.
+  // A string, a sign, or anything else up to the next sign.
   const tokens = text.match(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g) ?? [];
   return depthOf(tokens) > DEPTH_MAX ? undefined : lines(tokens);
 }
@@ -32,7 +32,7 @@ function lines(tokens: readonly string[]): string {
   for (const token of tokens) {
     const closes = CLOSES.has(token);
     if (closes) depth--;
-    // What is empty stays on its line.
+    // Empty objects and arrays stay on one line.
     if (last === "," || OPENS.has(last) !== closes) out += `\n${"  ".repeat(depth)}`;
     out += token === ":" ? ": " : token;
     if (OPENS.has(token)) depth++;
@@ -51,7 +51,7 @@ function depthOf(tokens: readonly string[]): number {
   return deepest;
 }
 
-/** 00000000  68 65 6c 6c 6f …  |hello| */
+/** Returns rows such as 00000000  68 65 6c 6c 6f …  |hello| */
 export function hexRows(bytes: Uint8Array): string {
   const rows: string[] = [];
   const shown = Math.min(bytes.length, HEX_BYTES_MAX);

@@ -1,4 +1,4 @@
-// The connections page: who is connected, what each waits for and holds, and closing one.
+// Connections page: the clients, what each waits for and holds, and a button to close one.
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";

@@ -1,4 +1,4 @@
-// The page of the group: who has the lead, who follows and how closely, and how the shared log does.
+// Group page: the leader, its followers and their lag, and the state of the shared log.
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
@@ -6,7 +6,7 @@ import { bytes, exact, short } from "../parts/format.ts";
 import { empty, facts, meter, type Part, tile } from "../parts/parts.ts";
 import type { GroupPageView, GroupView, MemberRow } from "../parts/view-types.ts";
 
-/** In words, with a sign: colour is never the only thing that tells them apart. */
+/** Words and a sign, since colour must never be the only distinction. */
 const ROLES: Readonly<Record<string, readonly [sign: string, words: string]>> = {
   primary: ["▸", "has the lead"],
   opening: ["◔", "has the lead, loads its jobs"],
@@ -80,7 +80,7 @@ function mean({ appendMeanSeconds }: GroupView): string {
   return appendMeanSeconds === null ? "–" : `${(appendMeanSeconds * 1000).toPrecision(2)} ms`;
 }
 
-/** The same as the alerts say. */
+/** Same conditions as the alerts. */
 function warningsOf(group: GroupView): string[] {
   const { role, mayServe, standbys, members: all } = group;
   const warnings: string[] = [];
@@ -88,7 +88,7 @@ function warningsOf(group: GroupView): string[] {
     warnings.push("The shared log does not answer: all commands wait until it does.");
   if (all.length > 0 && !all.some((each) => each.role === "primary" || each.role === "opening"))
     warnings.push("No server has the lead.");
-  // Where nobody answers, not even this one, nothing is known of others.
+  // If no server reports, not even this one, nothing is known of the others.
   if (all.length > 0 && role === "primary" && standbys === 0)
     warnings.push("No standby follows: if this server is lost, nobody serves.");
   for (const { address, isComplete, role: its } of all)

@@ -1,4 +1,4 @@
-// The body of a job as text, as JSON that is set out line by line, or as bytes.
+// A job's body as text, formatted JSON or hex.
 
 import { html, nothing } from "lit-html";
 import { say } from "../parts/dialog.ts";
@@ -11,7 +11,7 @@ import { HEX_BYTES_MAX, hexRows, setOut } from "./body-forms.ts";
 const FORMS = ["text", "json", "hex"] as const;
 type Form = (typeof FORMS)[number];
 const LABELS: Readonly<Record<Form, string>> = { text: "Text", json: "JSON", hex: "Hex" };
-/** Its forms: text where it is UTF-8, JSON where it is all there and valid, bytes always. */
+/** Available forms: text if it is UTF-8, JSON if it is complete and valid, and always the bytes. */
 interface Forms {
   readonly id: number;
   readonly truncated: boolean;
@@ -20,7 +20,7 @@ interface Forms {
   readonly json: string | undefined;
 }
 
-/** A body never changes: what it is in other forms is made once. */
+/** Cached, since a body never changes. */
 let last: Forms | undefined;
 
 function formsOf(job: JobRow): Forms {

@@ -1,4 +1,4 @@
-// The page of a job: what is known of it as it changes, its body, and what can be done to it.
+// Job page: live properties of the job, its body and its actions.
 
 import { html, nothing } from "lit-html";
 import { duration, exact } from "../parts/format.ts";
@@ -38,7 +38,7 @@ export function showJob({ job, holderAddress }: JobPageView, desk: PageContext):
   `;
 }
 
-/** The view has no body: that is asked for once, since it never changes. */
+/** The view has no body. It is fetched once, since it never changes. */
 function bodyOf(fetched: JobRow | Refused | undefined, { id }: JobRow): Partial<JobRow> {
   if (fetched === undefined || !("id" in fetched) || fetched.id !== id) return {};
   const { body, bodyBase64, truncated } = fetched;
@@ -69,7 +69,7 @@ function jobActions(job: JobRow, { act, may }: PageContext): Part {
   return html`<div class="actions">${folded("Actions", buttons)}</div>`;
 }
 
-/** What is to be said of its state: since when, how long still, and who holds it. */
+/** Returns facts about the job's state: since when, for how long, and the holder. */
 function sinceWhen(job: JobRow, holderAddress: string | null): [string, string | Part][] {
   const { state, timeLeft, holder, readySince, buriedSince } = job;
   if (state === "ready") return [["ready for", ago(Number(readySince))]];

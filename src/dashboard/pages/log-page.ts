@@ -1,4 +1,4 @@
-// The page of the log: what it takes on the disk, and how long the disk keeps replies waiting.
+// Log page: disk usage of the log, and how long replies wait for the disk.
 
 import { html } from "lit-html";
 import { exact, milliseconds } from "../parts/format.ts";
@@ -50,7 +50,7 @@ const SYNCS: Chart = {
       : `Of the last ten seconds with syncs, half of them took up to ${half}, and 99 % up to ${most}.`,
 };
 
-/** The rows of two that stand side by side are the same: what is in one of them. */
+/** Shows a histogram. Two side by side have the same rows: all that are filled in at least one. */
 function distribution(
   title: string,
   caption: string,

@@ -1,4 +1,4 @@
-// The pages: what each asks for, and how it looks.
+// Pages of the dashboard: what each one requests, and how it looks.
 
 import { html } from "lit-html";
 import { exact, rate, short, tubes as tubeCount } from "../parts/format.ts";
@@ -26,7 +26,7 @@ const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
   ["ready", "oldest", "putsRate", "deletesRate"].includes(key),
 );
 
-// --- overview -----------------------------------------------------------------------------------------------
+// --- Overview ---
 
 const overview: Page = {
   title: () => "Overview",
@@ -154,7 +154,7 @@ const PAGE_NAMES: Readonly<Record<string, string>> = {
   "#/tubes": "tubes",
 };
 
-// --- tubes --------------------------------------------------------------------------------------------------
+// --- Tubes ---
 
 const tubes: Page = {
   title: () => "Tubes",
@@ -171,9 +171,9 @@ const tubes: Page = {
   show: later(async () => (await import("./tubes-page.ts")).showTubes),
 };
 
-// --- a tube, connections ------------------------------------------------------------------------------------
+// --- Tube, connections ---
 
-/** A page whose module is loaded when it is looked at. */
+/** Returns a page whose module is loaded on demand. */
 function later(load: () => Promise<(view: never, desk: PageContext) => Part>): Page["show"] {
   let show: ((view: never, desk: PageContext) => Part) | undefined;
   return (view, desk) => {
@@ -186,7 +186,7 @@ function later(load: () => Promise<(view: never, desk: PageContext) => Part>): P
   };
 }
 
-/** The server is gone, and the page says so; the next view tries again. */
+/** The page shows that the connection is lost; the next view tries again. */
 const nothingToDo = (): void => {};
 
 const JOB_FILTERS = ["text", "cursor", "order", "ageFrom", "priFrom", "priTo"];
@@ -224,7 +224,7 @@ const group: Page = {
 const job: Page = {
   title: ({ name }) => `Job ${name}`,
   view: ({ name }) => `${new URLSearchParams({ view: "job", id: name })}`,
-  // The view has all but its body, which never changes.
+  // The view has everything except the body, which never changes.
   fetch: ({ name }, may) => (may("bodies") ? `v1/jobs/${encodeURIComponent(name)}?bodyMax=65536` : undefined),
   fetchesOnce: true,
   show: later(async () => (await import("./job-page.ts")).showJob),
@@ -248,26 +248,26 @@ const audit: Page = {
   show: later(async () => (await import("./audit-page.ts")).showAudit),
 };
 
-/** By their addresses, which anybody may write: a Map has no `__proto__`. */
+/** A Map, since addresses are typed by users, and a Map has no `__proto__`. */
 const PAGES: ReadonlyMap<string, Page> = new Map(
   Object.entries({ tubes, tube, job, jobs: job, connections, log, group, server, audit }),
 );
 
-/** The page of an address; the overview where there is none. */
+/** Returns the page of an address; the overview if there is none. */
 export const pageNamed = (name: string): Page => PAGES.get(name) ?? overview;
 
-/** Only of a server in a group. */
+/** Only for a server in a group. */
 export const GROUP_PAGE = "group";
 
 interface RouteState {
   readonly page: string;
   readonly label: string;
   readonly key: string;
-  /** Only for who may do this. */
+  /** Permission that the page needs. */
   readonly may?: string;
 }
 
-/** What the bar on the left leads to, with the key behind `g`. */
+/** Navigation on the left, with the key to press after `g`. */
 export const BAR: readonly RouteState[] = [
   { page: "", label: "Overview", key: "o" },
   { page: "tubes", label: "Tubes", key: "t" },

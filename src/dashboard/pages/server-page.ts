@@ -1,4 +1,4 @@
-// The page of the server: the process, its threads, memory and options; draining and reloading it.
+// Server page: the process, its threads, memory and options, and the actions drain and reload.
 
 import { html, nothing } from "lit-html";
 import { bytes, duration, rate } from "../parts/format.ts";
@@ -48,7 +48,9 @@ type Memory = Readonly<Record<"resident" | "jobs" | "bodies" | "rings" | "httpHe
   readonly limit: number | null;
 };
 
-/** By what it is for, each as a share of the whole; at the end what of max-memory is used. */
+/**
+ * Shows memory by purpose as a share of the process, and at the end the used share of max-memory.
+ */
 function memoryTable({ resident, jobs, bodies, rings, httpHeap, used, limit }: Memory): Part {
   const row = (name: string, value: number, of: number): Part => html`<tr>
     <th scope="row">${name}</th><td>${bytes(value)}</td><td class="left half">${meter(of === 0 ? 0 : value / of)}</td>
@@ -88,7 +90,7 @@ function ringTable(rings: readonly RingRow[]): Part {
   </table>`;
 }
 
-/** So little that it rounds to nothing is something all the same. */
+/** A small share must not look like none. */
 const percent = (share: number): string =>
   share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(share * 100)} %`;
 
@@ -101,7 +103,7 @@ function actions(isDraining: boolean, { act }: PageContext): Part {
   </div>`;
 }
 
-/** timeLeft → time left. */
+/** Returns "time left" for timeLeft. */
 const words = (key: string): string => key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
 function optionValue(key: string, value: unknown): string {

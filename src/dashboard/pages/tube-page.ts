@@ -1,4 +1,4 @@
-// The page of a tube: its figures and charts, and its jobs, some of which can be selected to do something to them.
+// Tube page: numbers, charts, and a list of jobs with actions for the selected ones.
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
@@ -99,7 +99,7 @@ function tubeActions(name: string, isPaused: boolean, desk: PageContext): Part {
   return html`<div class="actions">${may("put") ? putButton(name, desk) : nothing} ${may("manage") ? manage : nothing}</div>`;
 }
 
-// --- charts -------------------------------------------------------------------------------------------------
+// --- Charts ---
 
 function charts(name: string, desk: PageContext): Part {
   const line = (series: string, colour: string, dash?: readonly number[]) => ({
@@ -139,7 +139,7 @@ const chartCard = (
   ${chartPlace(id)}
 </section>`;
 
-// --- jobs ---------------------------------------------------------------------------------------------------
+// --- Jobs ---
 
 const textFilter = (desk: PageContext): Part => html`<label class="grow">
   <span class="hidden">Text in the body</span>
@@ -152,7 +152,7 @@ const textFilter = (desk: PageContext): Part => html`<label class="grow">
   >
 </label>`;
 
-/** A number in the address of the page; what is none takes the filter away. */
+/** Returns a filter for a number in the page's address. Invalid input removes the filter. */
 function numberFilter(desk: PageContext, key: string, label: string): Part {
   const change = (event: Event): void => {
     const { value } = event.target as HTMLInputElement;
@@ -279,7 +279,7 @@ function jobList(fetched: JobsPage | Refused | undefined, desk: PageContext): Pa
     </div>`;
 }
 
-/** Nothing was found so far: the next page is asked for without a click. */
+/** Nothing was found so far, so the next page is requested automatically. */
 function searching(cursor: string, examined: number, desk: PageContext): Part {
   queueMicrotask(() => desk.go({ cursor }));
   return html`<p class="quiet" aria-live="polite">Looking on, behind ${exact(examined)} jobs…</p>`;
@@ -287,7 +287,7 @@ function searching(cursor: string, examined: number, desk: PageContext): Part {
 
 const FILTERS = ["text", "ageFrom", "priFrom", "priTo"];
 
-/** What can be done to the jobs that are selected, or to all that the filters leave. */
+/** Shows the actions for the selected jobs, or for all that match the filters. */
 function selection(desk: PageContext, { items }: JobsPage, isFiltered: boolean): Part {
   const { name, query } = desk.place;
   const state = stateOf(desk);
@@ -299,7 +299,7 @@ function selection(desk: PageContext, { items }: JobsPage, isFiltered: boolean):
     }),
   );
   const isAll = some.length === 0;
-  // What is done to a whole tube has its buttons above.
+  // Actions on the whole tube have their own buttons above.
   if (isAll && (!isFiltered || items.length === 0)) return nothing;
   const jobs = isAll ? { where } : { ids: some.map(Number) };
   const button = (label: string, isBad: boolean, open: Parameters<PageContext["act"]>[0]): Part =>

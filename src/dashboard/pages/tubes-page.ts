@@ -1,4 +1,4 @@
-// The page of all tubes: filtered, sorted and paged by the server, and what can be done to those that are selected.
+// Tubes page: a list filtered, sorted and paged by the server, with actions for the selected tubes.
 
 import { html, nothing } from "lit-html";
 import { columnChoice, shownColumns } from "../parts/columns.ts";
@@ -93,7 +93,7 @@ export function showTubes(view: TubesView, desk: PageContext): Part {
   `;
 }
 
-/** Where rows are cards there are no heads to sort by. */
+/** Shown where rows are cards, which have no column heads to sort by. */
 function sortChoice(sort: string, order: string, desk: PageContext): Part {
   const option = (key: string, name: string): Part =>
     html`<option value=${key} ?selected=${key === sort}>${name}</option>`;

@@ -1,4 +1,4 @@
-// What the pages' buttons do: each asks first, does it, and says what was done.
+// Actions behind the pages' buttons: each one asks for confirmation, runs and reports the result.
 
 import { html, nothing } from "lit-html";
 import { named } from "./bulk.ts";
@@ -39,7 +39,7 @@ export function resumeTube(tube: string): void {
   });
 }
 
-// --- a job, a connection --------------------------------------------------------------------------------------
+// --- Job, connection ---
 
 export function deleteJob(id: number, tube: string, isReserved: boolean): void {
   ask({

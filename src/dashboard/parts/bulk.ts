@@ -1,4 +1,5 @@
-// What is done to many jobs: counted by a dry run, asked for with that count, and then done as tasks that can be stopped.
+// Bulk actions: counts the jobs by a dry run, asks for confirmation with that count, and runs tasks
+// that can be stopped.
 
 import { html, nothing } from "lit-html";
 import { ask, input } from "./dialog.ts";
@@ -6,11 +7,11 @@ import { exact, jobs } from "./format.ts";
 import { type Part, tubePath } from "./parts.ts";
 import { send, sendBulk, type Task } from "./request.ts";
 
-/** From so many jobs on, the name of the tube is to be typed. */
+/** From this count on, the user must type the tube's name. */
 const TYPED_FROM_JOBS = 100;
 const QUEUED = ["ready", "delayed", "buried"];
 
-/** A tube, or how many. */
+/** Returns the name of a single tube, or the number of tubes. */
 export const named = (tubes: readonly string[]): string =>
   tubes.length === 1 ? tubes[0]! : `${exact(tubes.length)} tubes`;
 
@@ -33,7 +34,7 @@ export function moveTubes(tubes: readonly string[]): void {
   });
 }
 
-/** Jobs of one state of a tube: by their ids, or all that match. */
+/** Jobs in one state of a tube: some ids, or all that match. */
 export interface ChosenJobs {
   readonly tube: string;
   readonly state: string;
@@ -68,7 +69,7 @@ const CHANGES = html`<div class="fields">
   </div>
   <p class="quiet">What is left empty stays as it is. A delay counts from now on; 0 makes a delayed job ready.</p>`;
 
-/** What is asked of the server: of a tube, and the jobs that are meant there. */
+/** One request: a tube, and which of its jobs. */
 interface Step {
   readonly tube: string;
   readonly where?: object;
@@ -78,7 +79,7 @@ interface Bulk {
   readonly tubes: readonly string[];
   readonly steps: readonly Step[];
   readonly route: "kick" | "clear" | "move" | "update";
-  /** States that one can choose, and those that are chosen at first. */
+  /** States to choose from, and those chosen initially. */
   readonly states: readonly string[];
   readonly chosen: readonly string[];
 }
@@ -90,7 +91,10 @@ const WORDS = {
   update: { title: "Update jobs of", verb: "Update", done: "updated" },
 } as const;
 
-/** Counts first, by a dry run; then asks, with that count; then does it, step by step, as tasks that can be stopped. */
+/**
+ * Dialog of a bulk action: counts by a dry run, asks with that count, and then runs each step as a
+ * task that can be stopped.
+ */
 class BulkAsking {
   readonly #bulk: Bulk;
   #chosen: readonly string[];
@@ -98,7 +102,7 @@ class BulkAsking {
   #fault = "";
   #typed = "";
   #task: Task | undefined;
-  /** By the steps that are done. */
+  /** Jobs changed by the finished steps. */
   #affected = 0;
   #stepsDone = 0;
   #isStopping = false;
@@ -120,7 +124,7 @@ class BulkAsking {
       let sum = 0;
       for (const { tube, where } of states.length === 0 ? [] : this.#bulk.steps) {
         const asked = { states, dryRun: true, ...(where === undefined ? {} : { where }) };
-        // Where it may move to is not known yet, and does not matter: a move finds what a kick or a clear finds.
+        // A dry run of "clear" counts the same jobs as any other action, and needs no target.
         sum += (await sendBulk(tubePath(tube, "clear"), asked, () => {})).affected;
         if (states !== this.#chosen) return;
       }
@@ -131,7 +135,7 @@ class BulkAsking {
     this.redraw();
   }
 
-  /** What is to be typed before so many are deleted. */
+  /** Text that must be typed before many jobs are deleted. */
   get #name(): string {
     return named(this.#bulk.tubes);
   }
@@ -239,7 +243,7 @@ class BulkAsking {
     }
   }
 
-  /** What is asked besides which jobs are meant. Throws what is missing. */
+  /** Returns the additional parameters of the request. Throws if one is missing. */
   #more(form: HTMLFormElement): object {
     const { route } = this.#bulk;
     if (route === "move") return { to: input(form, "to").value, ...(this.#copies ? { copy: true } : {}) };
@@ -254,13 +258,13 @@ class BulkAsking {
     return { set };
   }
 
-  /** Returns whether it was stopped. */
+  /** Returns whether the task was stopped. */
   async #step({ tube, where }: Step, more: object): Promise<boolean> {
     const asked = { states: this.#chosen, ...(where === undefined ? {} : { where }), ...more };
     this.#task = undefined;
     const { affected, isStopped } = await sendBulk(tubePath(tube, this.#bulk.route), asked, (task) => {
       this.#task = task;
-      // Stopped before there was a task to stop.
+      // The user pressed Stop before the task existed.
       if (this.#isStopping && task.state === "running") this.stop();
       this.redraw();
     });

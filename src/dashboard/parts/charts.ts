@@ -1,4 +1,5 @@
-// Charts: numbers and rates over time, as lines, with a sentence and a table that say the same. Loaded when a page has one.
+// Line charts of numbers and rates over time, each with an equivalent sentence and table. Loaded
+// when a page has one.
 
 import { html, nothing, render } from "lit-html";
 import uPlot from "uplot";
@@ -8,17 +9,17 @@ import type { Part } from "./parts.ts";
 
 type Value = number | null;
 type Series = Readonly<Record<string, readonly (readonly [seconds: number, value: Value])[]>>;
-/** Times, and the values of each line then. */
+/** Times, and the values of each line at these times. */
 type Data = readonly [times: readonly number[], ...values: (readonly Value[])[]];
 
 const HEIGHT = 190;
-/** Asked for again so often, ms. */
+/** Refresh interval, ms. */
 const EACH_MS = 5000;
-/** What is shown before the first point, where there is but one. */
+/** Time shown before the first point, if there is only one. */
 const ALONE_SECONDS = 60;
-/** A table has no more rows than this: each stands for several points then. */
+/** Maximum of table rows. With more points, each row stands for several. */
 const ROWS_MAX = 30;
-/** Less of its span than this is known of a server that has just begun, and is said. */
+/** If less than this share of the span is known, as after a start, the sentence says so. */
 const KNOWN_SHARE = 0.9;
 
 interface Drawn {
@@ -28,17 +29,20 @@ interface Drawn {
   atMs: number;
 }
 
-/** By the id of their place. */
+/** By id of the element. */
 const drawn = new Map<string, Drawn>();
 
-/** Draws charts whose places are on the page; again where theirs is new, asks for other numbers, or a while has passed. */
+/**
+ * Draws the charts whose elements are on the page. Redraws one if its element is new, its URL has
+ * changed or its data is old.
+ */
 export function drawCharts(charts: readonly Chart[]): void {
   for (const chart of charts) {
     const place = document.getElementById(chart.id);
     if (place === null || document.hidden) continue;
     let its = drawn.get(chart.id);
     if (its?.place !== place) {
-      // One of a page that was left.
+      // It belonged to an earlier page.
       its?.plot.end();
       place.replaceChildren();
       its = { place, url: "", plot: new LinePlot(place, chart), atMs: 0 };
@@ -67,11 +71,14 @@ async function fill(chart: Chart, { plot, url }: Drawn): Promise<void> {
       say("No history is kept yet: it begins within seconds, for as many tubes as have series in metrics.");
     else say(inWords(data, chart));
   } catch {
-    // The server is gone, and the page says so.
+    // The page shows that the connection is lost.
   }
 }
 
-/** Of counters the rate a second between each two points, of numbers the points themselves. */
+/**
+ * Returns the points: the rate between two samples for counters, the samples themselves for other
+ * numbers.
+ */
 function pointsOf(series: Series, lines: readonly ChartLine[]): Data {
   const times: number[] = [];
   const values: Value[][] = lines.map(() => []);
@@ -90,7 +97,7 @@ function pointsOf(series: Series, lines: readonly ChartLine[]): Data {
   return [times, ...values];
 }
 
-// --- in words and numbers -------------------------------------------------------------------------------------
+// --- Words and numbers ---
 
 const writeOf = ({ write }: Chart, { isRate }: ChartLine): ((value: number) => string) =>
   write ?? (isRate ? rate : exact);
@@ -100,7 +107,10 @@ const mean = (values: readonly number[]): number =>
 
 const known = (values: readonly Value[]): number[] => values.filter((value) => value !== null);
 
-/** What the lines say, for who does not see them: of rates the average, of numbers the last. */
+/**
+ * Describes the chart for users who can't see it: the mean of rates, the last value of other
+ * numbers.
+ */
 function inWords([times, ...values]: Data, chart: Chart): string {
   if (times.length === 0) return "There are no points yet.";
   const seconds = Math.round(times.at(-1)! - times[0]!);
@@ -117,7 +127,7 @@ function inWords([times, ...values]: Data, chart: Chart): string {
   return `${span}. ${lines[0]!.isRate ? "On average" : "Now"} ${list}.`;
 }
 
-/** A table behind a button; its rows are made only while it is open. */
+/** Shows a collapsible table, whose rows are created only while it is open. */
 function showTable(chart: Chart, data: Data): void {
   const place = document.getElementById(`${chart.id}-table`);
   if (place === null) return;
@@ -145,7 +155,7 @@ function table(chart: Chart, [times, ...values]: Data): Part {
       ${chart.lines.map((line, index) => html`<td>${cell(line, index)}</td>`)}
     </tr>`;
   };
-  // From the newest on; what is left of the division is the oldest row.
+  // Starts at the newest point; the oldest row may cover fewer points.
   const rows: Part[] = [];
   for (let end = times.length; end > 0; end -= each) rows.push(row(Math.max(0, end - each)));
   return html`<div class="scroll tall" tabindex="0" role="region" aria-label="${chart.title}, as a table">
@@ -164,7 +174,7 @@ const CLOCK = new Intl.DateTimeFormat("en", {
   hourCycle: "h23",
 });
 
-// --- lines ----------------------------------------------------------------------------------------------------
+// --- Lines ---
 
 class LinePlot {
   readonly #place: HTMLElement;
@@ -182,7 +192,7 @@ class LinePlot {
     this.#resized.observe(place);
   }
 
-  /** Lets go of it: uPlot knows all of its charts until they are destroyed. */
+  /** Destroys the chart: uPlot references all charts until then. */
   end(): void {
     this.#resized.disconnect();
     this.#plot?.destroy();
@@ -211,20 +221,20 @@ class LinePlot {
           label,
           stroke: colours[index]!,
           width: 2,
-          // Colour is never the only thing that tells lines apart.
+          // Dashes, since colour must never be the only distinction.
           ...(dash === undefined ? {} : { dash: [...dash] }),
-          // A point alone makes no line.
+          // A single point makes no line.
           points: { show: true, size: 5, filter: pointsAlone },
           ...(index === 0 ? { fill: colours[0]!.replace("rgb(", "rgba(").replace(")", ", 0.08)") } : {}),
         })),
       ],
-      // A piece of the line, dashed as it is.
+      // A piece of the line with its dashes.
       legend: {
         live: false,
         markers: { width: 0, fill: (_plot, index) => pieceOf(colours[index - 1]!, lines[index - 1]!.dash) },
       },
       axes: [
-        // As far apart as they are wide, and some.
+        // As far apart as the labels are wide, plus a margin.
         { ...axis, size: 30, space: 76, values: clock },
         {
           ...axis,
@@ -242,7 +252,7 @@ class LinePlot {
 }
 
 const AMOUNT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
-/** A background that looks like the line. */
+/** Returns a CSS background that looks like the line. */
 function pieceOf(colour: string, dash: readonly number[] = []): string {
   if (dash.length === 0) return colour;
   let at = 0;
@@ -261,14 +271,14 @@ function pointsAlone({ data }: uPlot, line: number): number[] {
   return Array.from(values, (_value, at) => at).filter(isAlone);
 }
 
-/** 14:05, or 14:05:30 where less than two minutes are shown. */
+/** Formats 14:05, or 14:05:30 if the labels are less than a minute apart. */
 function clock(_plot: uPlot, splits: number[], _axis: number, _space: number, step: number): string[] {
   const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
   const format = new Intl.DateTimeFormat("en", step < 60 ? { ...options, second: "2-digit" } : options);
   return splits.map((seconds) => format.format(seconds * 1000));
 }
 
-/** A colour as a canvas understands it: light-dark() is CSS only. */
+/** Resolves a colour for the canvas, which doesn't understand light-dark(). */
 function resolved(place: HTMLElement, value: string): string {
   const probe = document.createElement("span");
   probe.style.color = value;

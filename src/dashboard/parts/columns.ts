@@ -1,19 +1,19 @@
-// Which columns of a table are shown: chosen by who looks, and kept in the browser.
+// Column choice of a table, stored in the browser.
 
 import { html, type TemplateResult } from "lit-html";
 import type { Part } from "./parts.ts";
 
 interface Choosable {
   readonly key: string;
-  /** What the choice calls it. */
+  /** Name in the column choice. */
   readonly name: string;
-  /** Shown to who has chosen nothing. */
+  /** Shown by default. */
   readonly isUsual: boolean;
 }
 
 const STORED = "runnerbean.columns";
 
-/** What was chosen, by table; nothing where the browser keeps nothing, or something else. */
+/** Returns the stored choices by table; empty if there are none or they are invalid. */
 function stored(): Record<string, unknown> {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(STORED) ?? "{}");
@@ -32,13 +32,13 @@ function keysOf(table: string, columns: readonly Choosable[]): ReadonlySet<strin
   );
 }
 
-/** Those that are to be shown, in the order of the table. */
+/** Returns the columns to show, in the order of the table. */
 export function shownColumns<C extends Choosable>(table: string, columns: readonly C[]): C[] {
   const keys = keysOf(table, columns);
   return columns.filter(({ key }) => keys.has(key));
 }
 
-/** A button with the list of all columns behind it; `onChange` draws the table again. */
+/** Returns a button with a list of all columns. `onChange` redraws the table. */
 export function columnChoice(
   table: string,
   columns: readonly Choosable[],
@@ -71,7 +71,7 @@ export function columnChoice(
   </details>`;
 }
 
-/** Escape closes it, and goes back to its button. */
+/** Escape closes the list and focuses its button. */
 function closeByKey(event: KeyboardEvent): void {
   if (event.key !== "Escape") return;
   const menu = event.currentTarget as HTMLDetailsElement;
@@ -79,7 +79,7 @@ function closeByKey(event: KeyboardEvent): void {
   menu.querySelector("summary")?.focus();
 }
 
-/** So does a click, or a Tab, elsewhere. */
+/** A click or Tab elsewhere closes the list. */
 function closeBehind(event: FocusEvent): void {
   const menu = event.currentTarget as HTMLDetailsElement;
   if (event.relatedTarget !== null && !menu.contains(event.relatedTarget as Node)) menu.open = false;

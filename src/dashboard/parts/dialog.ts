@@ -1,27 +1,27 @@
-// Dialogs that ask before something is done, and messages that say what was done and stay until they are closed.
+// Dialogs that ask for confirmation, and messages about results that stay until they are closed.
 
 import { html, nothing, render } from "lit-html";
 import type { Part } from "./parts.ts";
 
 export interface Asking {
   readonly title: string;
-  /** What stands above the buttons; drawn again by `redraw`. */
+  /** Content above the buttons; `redraw` renders it again. */
   readonly content: () => Part;
-  /** The word on the button that does it. */
+  /** Label of the confirming button. */
   readonly verb: () => string;
   readonly isDangerous?: boolean;
-  /** Whether it can be done now. */
+  /** Tells whether the action is possible now. */
   readonly isReady?: () => boolean;
-  /** Does it; what it returns is said in a message. Throws what went wrong, which the dialog says. */
+  /** Runs the action and returns the message about it. The dialog shows an error that it throws. */
   readonly act: (form: HTMLFormElement) => Promise<Part | string>;
-  /** Ends what `act` has under way; it then stands beside it as "Stop". */
+  /** Stops the running `act`; adds a "Stop" button. */
   readonly stop?: () => void;
 }
 
-/** Told when something was changed, so that pages ask anew. */
+/** Event after each change, so that pages refresh. */
 export const CHANGED = "runnerbean-changed";
 
-/** Opens a dialog; returns what draws it again. */
+/** Opens a dialog and returns its redraw function. */
 export function ask(asking: Asking): () => void {
   const element = document.createElement("dialog");
   element.setAttribute("aria-labelledby", "dialog-title");
@@ -40,7 +40,7 @@ export function ask(asking: Asking): () => void {
       element.close();
       say(done);
     } catch (error) {
-      // Whoever has closed the dialog is to hear of it, too.
+      // Report the error even if the user has closed the dialog.
       if (!element.isConnected) say((error as Error).message, true);
       isActing = false;
       wrong = (error as Error).message;
@@ -74,7 +74,7 @@ export function ask(asking: Asking): () => void {
   return draw;
 }
 
-/** A message at the edge of the page, until it is closed. */
+/** Shows a message at the edge of the page until it is closed. */
 export function say(text: Part | string, isBad = false): void {
   let place = document.querySelector("#messages");
   if (place === null) {
@@ -94,7 +94,7 @@ export function say(text: Part | string, isBad = false): void {
   place.append(message);
 }
 
-// --- fields -------------------------------------------------------------------------------------------------
+// --- Fields ---
 
 export const input = (form: HTMLFormElement, name: string): HTMLInputElement =>
   form.elements.namedItem(name) as HTMLInputElement;

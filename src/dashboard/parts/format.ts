@@ -1,4 +1,4 @@
-// Numbers, sizes and times as people read them.
+// Formats of numbers, sizes and times for people.
 
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const EXACT = new Intl.NumberFormat("en");
@@ -10,13 +10,13 @@ export const exact = (value: number): string => EXACT.format(value);
 export const short = (value: number): string =>
   SHORT.format(value).replace(/[KMBT]$/, (unit) => ` ${unit === "K" ? "k" : unit}`);
 
-/** A rate a second. */
+/** A rate per second. */
 export function rate(value: number): string {
   if (value === 0) return "0";
   return value < 9.95 ? value.toFixed(1) : exact(Math.round(value));
 }
 
-/** 3 min; "-" for none. */
+/** 3 min; "–" for none. */
 export function duration(seconds: number | null): string {
   if (seconds === null) return "–";
   if (seconds === 0) return "0 s";

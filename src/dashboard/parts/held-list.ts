@@ -1,4 +1,4 @@
-// Lists stand still under the pointer, and while a row has the focus: meanwhile the one that was shown is shown.
+// Freezes a list while the pointer or the focus is in its rows.
 
 import { CHANGED } from "./dialog.ts";
 import { isLookedAt } from "./parts.ts";
@@ -9,9 +9,9 @@ interface Held {
   readonly atMs: number;
 }
 
-/** Of the page that is shown: there is one list on each. */
+/** The list of the current page; each page has only one. */
 let held: Held | undefined;
-/** The list from before something was changed: the next takes its place at once. */
+/** The list from before a change. The next list replaces it at once. */
 let passing: unknown;
 
 window.addEventListener(CHANGED, () => {
@@ -19,7 +19,7 @@ window.addEventListener(CHANGED, () => {
   held = undefined;
 });
 
-/** `query` is what the list was asked for with. */
+/** Returns the list to show. `query` is the request that returned the list. */
 export function heldList<T>(query: string, list: T): { readonly list: T; readonly heldSeconds: number } {
   if (list === passing) return { list, heldSeconds: 0 };
   if (held?.query !== query || !isLookedAt()) {

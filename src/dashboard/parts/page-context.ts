@@ -1,9 +1,9 @@
-// What the application and its pages know of each other.
+// Interface between the application and its pages.
 
 import type { nothing } from "lit-html";
 import type { Choice, Part } from "./parts.ts";
 
-/** Where the address says that we are. */
+/** The parsed address. */
 export interface Place {
   /** "", "tubes", "jobs" … */
   readonly page: string;
@@ -12,9 +12,12 @@ export interface Place {
   readonly query: URLSearchParams;
 }
 
-/** Of a chart; its numbers are counters, of which rates are shown, or numbers as they are (null where there is none). */
+/**
+ * One line of a chart. Its values are counters, shown as rates, or plain numbers (null if there is
+ * none).
+ */
 export interface ChartLine {
-  /** The name of its numbers in the answer. */
+  /** Name of the series in the response. */
   readonly series: string;
   readonly label: string;
   /** A colour of style.css. */
@@ -24,47 +27,50 @@ export interface ChartLine {
 }
 
 export interface Chart {
-  /** Of its place; those of the sentence that says it and of its table end in "-words" and "-table" (chartPlace in parts.ts). */
+  /**
+   * Id of the chart's element. Those of its sentence and its table end in "-words" and "-table"
+   * (chartPlace in parts.ts).
+   */
   readonly id: string;
-  /** What its table is called. */
+  /** Caption of the table. */
   readonly title: string;
-  /** Where its numbers are asked for. */
+  /** URL of the data. */
   readonly url: string;
   readonly lines: readonly ChartLine[];
-  /** "The last 5 minutes", and how many seconds that are. */
+  /** "The last 5 minutes", and the same in seconds. */
   readonly span: string;
   readonly spanSeconds: number;
-  /** How a value is written, if not as a number. */
+  /** Formats a value, if it is no plain number. */
   readonly write?: (value: number) => string;
-  /** Says what the lines are at, if no list of values does; undefined where one has no value. */
+  /** Describes the values instead of a plain list; a value is undefined if its line has none. */
   readonly inWords?: (values: readonly (string | undefined)[]) => string;
 }
 
-/** What a page may do. */
+/** Capabilities of a page. */
 export interface PageContext extends Choice {
   readonly place: Place;
-  /** Whether who looks may do this: view, bodies, put, work, manage, admin. */
+  /** Tells whether the user has a permission: view, bodies, put, work, manage, admin. */
   may(what: string): boolean;
-  /** Loads the dialogs, which the first page does without, and opens one. */
+  /** Loads the dialogs on demand, and opens one. */
   act(open: (actions: typeof import("./actions.ts")) => void): void;
   redraw(): void;
-  /** Changes what the page asks for, in its address; an empty value takes it away. */
+  /** Changes parameters in the page's address; an empty value removes one. */
   go(change: Readonly<Record<string, string>>): void;
-  /** Draws charts in their places, once these are there. */
+  /** Draws charts once their elements exist. */
   charts(charts: readonly Chart[]): typeof nothing;
-  /** What was fetched for this page besides its view: a problem, where that was refused. */
+  /** Data fetched besides the view; a problem if the request was refused. */
   readonly fetched: unknown;
 }
 
 export interface Page {
   readonly title: (place: Place) => string;
-  /** The query of its view, for who may do what. */
+  /** Returns the query of the view, which may depend on permissions. */
   readonly view: (place: Place, may: (what: string) => boolean) => string;
   readonly show: (view: never, desk: PageContext) => Part;
-  /** What is said, now and then, to who does not see the page. */
+  /** Returns announcements for screen readers. */
   readonly says?: (view: never) => string;
-  /** The address of something besides, asked for again each few seconds. */
+  /** Returns the URL of additional data, refreshed every few seconds. */
   readonly fetch?: (place: Place, may: (what: string) => boolean) => string | undefined;
-  /** It never changes. */
+  /** The additional data never changes. */
   readonly fetchesOnce?: true;
 }

@@ -1,4 +1,4 @@
-// Parts that pages are made of.
+// Building blocks of the pages.
 
 import { html, nothing, type TemplateResult } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
@@ -7,7 +7,7 @@ import type { Bucket, JobCounts, LogView, ThreadRow, TubeRow } from "./view-type
 
 export type Part = TemplateResult | typeof nothing;
 
-/** The states of a job, each with its sign: colour is never the only thing that tells them apart. */
+/** The states of a job, each with a sign, since colour must never be the only distinction. */
 export const STATES: readonly { readonly name: keyof JobCounts; readonly sign: string }[] = [
   { name: "ready", sign: "▸" },
   { name: "reserved", sign: "◔" },
@@ -17,7 +17,9 @@ export const STATES: readonly { readonly name: keyof JobCounts; readonly sign: s
 
 export const tubeLink = (name: string): string => `#/tubes/${encodeURIComponent(name)}`;
 
-/** Where the server answers for something of a tube; "." and ".." can't travel in a path. */
+/**
+ * Returns the API path for a tube. A path can't contain "." and "..", so they go into the query.
+ */
 export function tubePath(name: string, what: string, query = ""): string {
   const isDots = name === "." || name === "..";
   const asked = [isDots ? `tube=${name}` : "", query].filter((each) => each !== "").join("&");
@@ -36,7 +38,7 @@ export function tile(
   </div>`;
 }
 
-/** The four states as tiles. */
+/** Returns the four states as tiles. */
 export function stateTiles(jobs: JobCounts): Part[] {
   return STATES.map(({ name, sign }) =>
     tile(
@@ -50,14 +52,14 @@ export function stateTiles(jobs: JobCounts): Part[] {
 
 export interface Column {
   readonly key: string;
-  /** What the choice of columns calls it. */
+  /** Name in the column choice. */
   readonly name: string;
-  /** Shown to who has chosen nothing. */
+  /** Shown by default. */
   readonly isUsual: boolean;
   readonly label: string | Part;
-  /** What stands for the label where there is little room. */
+  /** Short form of the label for narrow screens. */
   readonly sign?: string;
-  /** Left out on a narrow screen. */
+  /** Hidden on narrow screens. */
   readonly optional?: true;
   readonly cell: (tube: TubeRow) => string | Part;
   readonly isZero?: (tube: TubeRow) => boolean;
@@ -145,14 +147,14 @@ function tableHead(key: string, label: string | Part, optional: boolean, sorting
   </th>`;
 }
 
-/** Rows that are selected. */
+/** Selection of rows. */
 export interface Choice {
-  /** Their names or ids, until other rows are shown. */
+  /** Names or ids, until other rows are shown. */
   readonly selected: ReadonlySet<string>;
   select(keys: readonly string[], isSelected: boolean): void;
 }
 
-/** The head of the column that selects: all that are shown, or none. */
+/** Returns the head of the selection column, which selects all shown rows or none. */
 export function choiceHead(keys: readonly string[], { selected, select }: Choice): Part {
   const isAll = keys.length > 0 && keys.every((key) => selected.has(key));
   return html`<th scope="col" class="choose">
@@ -168,7 +170,9 @@ export function choiceCell(key: string, label: string, { selected, select }: Cho
   </td>`;
 }
 
-/** A table of tubes; `sorting` makes its heads buttons, `choice` has rows selected. */
+/**
+ * Returns a table of tubes. `sorting` turns its heads into buttons, `choice` makes rows selectable.
+ */
 export function tubeTable(
   tubes: readonly TubeRow[],
   caption: string,
@@ -219,13 +223,13 @@ export function facts(rows: readonly (readonly [label: string, value: string | P
   </dl>`;
 }
 
-/** A share as a bar, which a sentence beside it says, too. */
+/** Returns a share as a bar. Text beside it must give the same value. */
 export function meter(share: number): Part {
-  // A property and no attribute: the policy of the page permits no style that stands in markup.
+  // Sets a property, because the content security policy forbids style attributes.
   return html`<div class="meter" aria-hidden="true"><i .style=${`width:${Math.min(100, share * 100).toFixed(1)}%`}></i></div>`;
 }
 
-/** Threads with their share of a core. */
+/** Returns the threads with their CPU share. */
 export function threadTable(threads: readonly ThreadRow[]): Part {
   return html`<table>
     <caption class="hidden">CPU of each thread</caption>
@@ -240,7 +244,7 @@ export function threadTable(threads: readonly ThreadRow[]): Part {
   </table>`;
 }
 
-/** Node's own threads are one row. */
+/** Node's own threads share one row. */
 const OF_NODE = /^(?:DelayedTaskSche|node-V8Worker|SignalInspector|libuv-worker)/;
 
 function inGroups(threads: readonly ThreadRow[]): ThreadRow[] {
@@ -253,13 +257,13 @@ function inGroups(threads: readonly ThreadRow[]): ThreadRow[] {
   ];
 }
 
-/** Where charts.ts draws one, says it in a sentence, and puts its table. */
+/** Returns the elements of a chart, its sentence and its table, for charts.ts. */
 export const chartPlace = (id: string): Part =>
   html`<div class="chart" id=${id}></div>
     <p class="quiet" id="${id}-words"></p>
     <div id="${id}-table"></div>`;
 
-/** Buttons that stand behind one where there is little room. */
+/** Returns buttons that fold into a menu on narrow screens. */
 export function folded(label: string, buttons: Part): Part {
   const turn = (head: Element, isOpen?: boolean): void =>
     head.setAttribute("aria-expanded", `${isOpen ?? head.getAttribute("aria-expanded") !== "true"}`);
@@ -279,8 +283,8 @@ export function folded(label: string, buttons: Part): Part {
 }
 
 /**
- * Rows never move under the pointer, nor away from the focus: meanwhile those of a table keep the order that they had.
- * `query` is what they were asked for with.
+ * Returns the rows in the order that they had, while the pointer or the focus is in a table.
+ * `query` is the request that returned them.
  */
 export function inHeldOrder(
   table: string,
@@ -304,7 +308,7 @@ const orders = new Map<
   { readonly query: string; readonly places: ReadonlyMap<string, number>; readonly atMs: number }
 >();
 
-/** Whether the pointer is over a row, or one has the focus. */
+/** Tells whether the pointer or the focus is in a row. */
 export const isLookedAt = (): boolean =>
   document.querySelector("main tbody:hover, main tbody:focus-within") !== null;
 
@@ -312,13 +316,13 @@ export function empty(sentence: string, more: Part = nothing): Part {
   return html`<div class="empty"><p>${sentence}</p>${more}</div>`;
 }
 
-/** How long ago something was, with the moment as its title. */
+/** Returns an age, with the moment as its title. */
 export function ago(seconds: number | null): Part {
   if (seconds === null) return html`–`;
   return html`<span title=${moment(Date.now() - seconds * 1000)}>${duration(seconds)}</span>`;
 }
 
-/** The same of a moment, ISO 8601. */
+/** Does the same for a moment in ISO 8601. */
 export function agoSince(at: string): Part {
   const ms = Date.parse(at);
   return html`<time datetime=${at} title=${moment(ms)}>${duration(Math.max(0, Date.now() - ms) / 1000)}</time>`;
@@ -326,13 +330,13 @@ export function agoSince(at: string): Part {
 
 const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" });
 
-/** 2026-11-22 03:11:02, where who looks is. */
+/** 2026-11-22 03:11:02, in the user's time zone. */
 const moment = (ms: number): string => MOMENT.format(ms);
 
 export const FIRST_JOB = html`<p>A first job, from a shell:</p>
   <pre class="body">printf 'put 0 0 60 5\\r\\nhello\\r\\nquit\\r\\n' | nc 127.0.0.1 11300</pre>`;
 
-// --- the log ------------------------------------------------------------------------------------------------
+// --- Log ---
 
 export const noLog = html`<div class="empty">
   <p>There is no log: jobs live in memory only, and are gone when the server ends.</p>
@@ -351,7 +355,7 @@ export function logFacts(log: LogView): Part {
     ${meter(share)}`;
 }
 
-/** Below what most values are: the bound of the bucket where the share is reached. */
+/** Returns the upper bound of the bucket that contains the quantile. */
 function quantile(buckets: readonly Bucket[], share: number): string {
   const all = buckets.reduce((sum, { count }) => sum + count, 0);
   if (all === 0) return "–";

@@ -1,4 +1,4 @@
-// The dialog that puts a job, and templates of jobs: what was typed can be kept in the browser under a name.
+// Dialog that puts a job, with templates stored in the browser.
 
 import { html, nothing } from "lit-html";
 import { ask, input, numberField } from "./dialog.ts";
@@ -6,7 +6,7 @@ import { exact } from "./format.ts";
 import { type Part, tubePath } from "./parts.ts";
 import { send } from "./request.ts";
 
-/** What stands in the dialog at first. */
+/** Initial values of the dialog. */
 interface PutStart {
   readonly body: string;
   readonly pri: number;
@@ -55,7 +55,7 @@ function valuesOf(form: HTMLFormElement): Values {
   };
 }
 
-/** How long the body is, and whether it is JSON. */
+/** Describes the body: its length, and whether it is JSON. */
 function bodyInWords(): string {
   const text = document.querySelector<HTMLTextAreaElement>('dialog textarea[name="body"]')?.value ?? "";
   const size = `${exact(new TextEncoder().encode(text).length)} bytes`;
@@ -68,12 +68,12 @@ function bodyInWords(): string {
   }
 }
 
-// --- templates ----------------------------------------------------------------------------------------------
+// --- Templates ---
 
 const STORED = "runnerbean.templates";
 const FIELDS = ["tube", "body", "pri", "delay", "ttr"] as const;
 
-/** By name; none where the browser keeps nothing, or something else. */
+/** By name; empty if nothing is stored or it is invalid. */
 function stored(): ReadonlyMap<string, Values> {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(STORED) ?? "{}");
@@ -87,7 +87,7 @@ function stored(): ReadonlyMap<string, Values> {
   }
 }
 
-/** Throws where the browser keeps nothing, or has no room. */
+/** Throws if the browser stores nothing or is out of space. */
 const store = (templates: ReadonlyMap<string, Values>): void =>
   localStorage.setItem(STORED, JSON.stringify(Object.fromEntries(templates)));
 
@@ -95,7 +95,7 @@ const formOf = (event: Event): HTMLFormElement => (event.currentTarget as HTMLIn
 
 class Templates {
   readonly #redraw: () => void;
-  /** The one that was chosen. */
+  /** Name of the chosen template. */
   #name = "";
   #said = "";
 
@@ -103,7 +103,7 @@ class Templates {
     this.#redraw = redraw;
   }
 
-  /** A list of those that are kept; choosing one fills the dialog. */
+  /** Returns a list of the templates. Choosing one fills in the dialog. */
   choice(): Part {
     const templates = stored();
     if (templates.size === 0) return nothing;
@@ -133,7 +133,7 @@ class Templates {
     </div>`;
   }
 
-  /** Keeps what is typed, but puts nothing. */
+  /** Returns the fields to store the current input as a template, without a put. */
   keeping(): Part {
     const keep = (event: Event): void => {
       const form = formOf(event);
@@ -151,7 +151,7 @@ class Templates {
       }
       this.#redraw();
     };
-    // Enter would put the job.
+    // Otherwise, Enter would put the job.
     const byKey = (event: KeyboardEvent): void => {
       if (event.key !== "Enter") return;
       event.preventDefault();

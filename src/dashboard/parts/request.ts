@@ -1,4 +1,4 @@
-// Requests that change something, and tasks: what is done to many jobs.
+// Requests that change something, and tasks of bulk operations.
 
 import type { TaskRow as Task } from "./view-types.ts";
 
@@ -6,7 +6,10 @@ export type { Task };
 
 const POLL_MS = 250;
 
-/** Undefined for an answer without content. Throws what went wrong, in words. */
+/**
+ * Returns the response's content; undefined if it has none. Throws an error with a readable
+ * message.
+ */
 export async function send(
   method: string,
   path: string,
@@ -28,7 +31,7 @@ export async function send(
   return answer;
 }
 
-/** Asks for something that may become a task, and follows that to its end. */
+/** Sends a request that may become a task, and follows the task to its end. */
 export async function sendBulk(
   path: string,
   body: unknown,
@@ -42,10 +45,12 @@ export async function sendBulk(
   return { affected: ended.affected, isStopped: ended.state === "cancelled" };
 }
 
-/** One that was stopped still ends what it is at. */
+/** A cancelled task first finishes its current step. */
 const isOver = ({ endedAt }: Task): boolean => endedAt !== null;
 
-/** By a stream; where none is to be had, or it breaks, by asking again and again, which throws where nobody answers. */
+/**
+ * Follows a task by a stream. Without a stream it polls, and throws if the server doesn't answer.
+ */
 async function follow(id: string, onTask: (task: Task) => void): Promise<Task> {
   const seen = await stream(id, onTask);
   if (seen !== undefined) return seen;
@@ -57,7 +62,7 @@ async function follow(id: string, onTask: (task: Task) => void): Promise<Task> {
   }
 }
 
-/** Undefined where it ends before the task. */
+/** Resolves to undefined if the stream ends before the task. */
 function stream(id: string, onTask: (task: Task) => void): Promise<Task | undefined> {
   return new Promise((resolve) => {
     const source = new EventSource(`v1/events?view=task&id=${id}`);

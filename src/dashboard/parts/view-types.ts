@@ -1,6 +1,7 @@
-// What the server tells the dashboard's pages: a view is all that a page shows, and comes whole each time.
+// Types of the views that the server sends to the dashboard. A view contains all data of a page and
+// is always complete.
 
-/** Of each view: what the frame around a page shows. */
+/** Part of every view: data for the frame around the page. */
 export interface Frame {
   readonly version: string;
   readonly hostname: string;
@@ -41,10 +42,10 @@ export interface Attention {
   /** warn or bad. */
   readonly level: string;
   readonly tube: string | null;
-  /** The address of the page that shows more. */
+  /** Address of the page with details. */
   readonly page: string;
   readonly text: string;
-  /** What helps, in words; empty where another one of its kind says it. */
+  /** Advice; empty if another entry of the same kind gives it. */
   readonly todo: string;
 }
 
@@ -62,24 +63,27 @@ export interface LogView {
 }
 
 export interface Bucket {
-  /** Null for all that is more. */
+  /** Null for values above the last bound. */
   readonly le: number | null;
   readonly count: number;
 }
 
 export interface ThreadRow {
   readonly name: string;
-  /** Share of a core, 0 to 1, of late. */
+  /** Recent CPU share of a core, 0 to 1. */
   readonly cpu: number;
 }
 
-/** What a thread takes from its rings, of late. */
+/** Recent load of a thread's rings. */
 export interface RingRow {
   readonly name: string;
-  /** A second. */
+  /** Per second. */
   readonly turns: number;
   readonly messages: number;
-  /** How full the fullest ring was at the beginning of a turn, 0 to 1: of late on average, and at most since the start. */
+  /**
+   * Fill level of the fullest ring at the beginning of a turn, 0 to 1: the recent mean, and the
+   * maximum since the start.
+   */
   readonly fill: number;
   readonly fillMax: number;
 }
@@ -111,7 +115,7 @@ export interface TubesView {
 
 export interface TubeView {
   readonly frame: Frame;
-  /** Null: there is no such tube. */
+  /** Null if the tube doesn't exist. */
   readonly tube: TubeRow | null;
 }
 
@@ -165,11 +169,11 @@ export interface GroupView {
 
 export interface GroupPageView {
   readonly frame: Frame;
-  /** Null for a server that stands alone. */
+  /** Null without a group. */
   readonly group: GroupView | null;
 }
 
-/** A job, as the API tells of it. */
+/** A job, as the API returns it. */
 export interface JobRow {
   readonly id: number;
   readonly tube: string;
@@ -188,19 +192,19 @@ export interface JobRow {
 
 export interface JobPageView {
   readonly frame: Frame;
-  /** Without its body; null where there is none of that id. */
+  /** Without its body; null if there is no such job. */
   readonly job: JobRow | null;
-  /** Of the connection that holds it. */
+  /** Address of the connection that holds the job. */
   readonly holderAddress: string | null;
 }
 
 export interface ConnectionRow {
   readonly id: string;
   readonly address: string | null;
-  /** Where it came in. */
+  /** Listener that accepted it. */
   readonly listener: string | null;
   readonly age: number;
-  /** Seconds since it was sent something. */
+  /** Seconds since the server last replied to it, or since it was accepted. */
   readonly idle: number;
   readonly uses: string;
   readonly watches: readonly string[];
@@ -212,7 +216,7 @@ export interface ConnectionRow {
   readonly holds: readonly { readonly id: number; readonly timeLeft: number }[];
   readonly bytesIn: number;
   readonly bytesOut: number;
-  /** Of one that has ended. */
+  /** Only for a closed connection. */
   readonly closedFor: number | null;
   readonly reason: string | null;
 }
@@ -224,14 +228,14 @@ export interface ConnectionsView {
   readonly matched: number;
 }
 
-/** What is done to many jobs. */
+/** A bulk operation. */
 export interface TaskRow {
   readonly id: string;
   /** kick, delete, move, copy, update, count. */
   readonly act: string;
   readonly tube: string;
   readonly state: "running" | "done" | "cancelled" | "failed";
-  /** Why it has failed. */
+  /** Reason of a failure. */
   readonly fault: string | null;
   readonly affected: number;
   readonly examined: number;
@@ -242,11 +246,11 @@ export interface TaskRow {
   readonly endedAt: string | null;
 }
 
-/** A change that somebody made by hand. */
+/** A manual change. */
 export interface ChangeRow {
   /** ISO 8601. */
   readonly at: string;
-  /** Null where no tokens are demanded. */
+  /** Null without tokens. */
   readonly who: string | null;
   /** Null for a unix socket. */
   readonly address: string | null;
@@ -260,7 +264,7 @@ export interface ChangeRow {
 export interface TasksView {
   readonly frame: Frame;
   readonly tasks: readonly TaskRow[];
-  /** Only for who administers. */
+  /** Only with the permission to administer. */
   readonly changes?: { readonly items: readonly ChangeRow[]; readonly total: number };
 }
 
@@ -270,7 +274,7 @@ export interface JobsPage {
   readonly examined: number;
 }
 
-/** A problem in the place of what was asked for. */
+/** A problem instead of the requested data. */
 export interface Refused {
   readonly status: number;
   readonly detail: string;

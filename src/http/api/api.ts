@@ -1,4 +1,5 @@
-// What route files share: the application's type, who may ask, tubes' names, and answers that are common to all.
+// Shared parts of the route files: the application's type, permissions, tube names and common
+// responses.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
@@ -12,16 +13,16 @@ import type { Service } from "../queue/service.ts";
 import { Problem, type ProblemCode } from "./problem.ts";
 import { ProblemBody } from "./schemas.ts";
 
-/** What a route asks of who calls it; null for nothing. */
+/** Permission that a route demands. */
 export type Permission = "metrics" | "view" | "bodies" | "put" | "work" | "manage" | "admin";
 
 declare module "fastify" {
   interface FastifyContextConfig {
     /** Null for a route that is open to all. */
     may: Permission | null;
-    /** Not logged: probes come each few seconds. */
+    /** Keeps the route out of the log: probes come every few seconds. */
     quiet?: boolean;
-    /** Asked by machines, again and again: no address may ask it more often than they need to. */
+    /** Marks a route that machines poll: each address is limited to the rate that a probe needs. */
     probe?: true;
   }
 }
@@ -37,33 +38,35 @@ export type Api = FastifyInstance<
 /** Adds routes to the application. */
 export type Routes = (api: Api, service: Service) => void;
 
-/** The schema of a route's answers: those of problems besides. */
+/** Returns the schema of a route's responses, including problems. */
 export function answers(ok: Record<number, TSchema>, ...codes: number[]): Record<number, TSchema> {
   return { ...ok, ...Object.fromEntries(codes.map((code) => [code, ProblemBody])) };
 }
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Who asks, where there are tokens: leases belong to that name. */
+    /** Name of the client's token, if there are tokens. Leases belong to this name. */
     owner?: string;
-    /** False for who may see jobs but not their bodies. */
+    /** False if the client may see jobs but not their bodies. */
     seesBodies?: boolean;
   }
 }
 
-/** Who asks; all are one where there are no tokens. */
+/** Returns the name that the client's leases belong to. Without tokens, all clients share one. */
 export const ownerOf = (request: { owner?: string }): string => request.owner ?? "";
 
-/** Whether who asks may see bodies of jobs, where there are tokens. */
+/** Tells whether the client may see the bodies of jobs. */
 export const maySeeBodies = (request: { seesBodies?: boolean }): boolean => request.seesBodies !== false;
 
-/** Throws unless commands are served: while the log is replayed nothing can be asked of the shards. */
+/** Throws unless commands are served. During replay, the shards answer no questions. */
 export function requireServing(service: Service): void {
   const { ok, status, detail } = readinessOf(service);
   if (!ok) throw new Problem(status as ProblemCode, `${detail}; try again in a moment.`);
 }
 
-/** The tube of a path: its part, or for `-`, which no tube can be called, what `?tube=` says. */
+/**
+ * Returns the tube of a path. For `-`, which is no valid tube name, it is the value of `?tube=`.
+ */
 export function tubeOf(params: { tube: string }, query: { tube?: string | undefined }): string {
   const name = params.tube === "-" ? (query.tube ?? "") : params.tube;
   const bytes = Buffer.from(name);

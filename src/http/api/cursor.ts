@@ -1,4 +1,4 @@
-// Cursors: where a list goes on, as text that means nothing to a client.
+// Opaque cursors that mark where a list continues.
 
 import { Problem } from "./problem.ts";
 
@@ -6,7 +6,10 @@ export function encodeCursor(values: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify(values)).toString("base64url");
 }
 
-/** The values of a cursor, of these types, all numbers from 0 on and whole; throws a Problem if it is of another list. */
+/**
+ * Returns the values of a cursor. Throws a Problem unless they have these types and all numbers are
+ * non-negative safe integers.
+ */
 export function decodeCursor(cursor: string, types: readonly ("string" | "number")[]): (string | number)[] {
   let values: unknown;
   try {

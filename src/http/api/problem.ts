@@ -1,6 +1,6 @@
-// Errors as HTTP tells them: RFC 9457, with a code for machines and, for people, what to do next.
+// HTTP errors as RFC 9457 problems, with a code for programs and a next step for people.
 
-/** Each code with its status and what it means in a few words. */
+/** Status and short title of each code. */
 const PROBLEMS = {
   "bad-request": [400, "The request is not understood"],
   "bad-tube-name": [400, "No tube can have this name"],
@@ -41,7 +41,7 @@ const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
-/** Seconds after which one that passes may be tried again. */
+/** Delay before a retry after a temporary error. */
 const RETRY_AFTER_SECONDS = 1;
 
 export class Problem extends Error {
@@ -49,19 +49,19 @@ export class Problem extends Error {
   readonly status: number;
   readonly title: string;
 
-  /** `detail` says what was wrong here, and what to do next. */
+  /** `detail` says what was wrong and what to do next. */
   constructor(code: ProblemCode, detail: string) {
     super(detail);
     this.code = code;
     [this.status, this.title] = PROBLEMS[code];
   }
 
-  /** Seconds to wait before another try, where that helps. */
+  /** Returns the delay before a retry, if a retry can help. */
   get retryAfterSeconds(): number | undefined {
     return this.status === 503 || this.status === 429 ? RETRY_AFTER_SECONDS : undefined;
   }
 
-  /** The body of the answer. `instance` is the request's id. */
+  /** Returns the body of the response. `instance` is the request's id. */
   body(instance: string): Record<string, string | number> {
     const { code, status, title, message } = this;
     return { type: `urn:runnerbean:problem:${code}`, title, status, detail: message, code, instance };

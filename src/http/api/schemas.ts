@@ -1,10 +1,10 @@
-// Shapes of requests and answers: validation, types and the OpenAPI document come from these.
+// Schemas of requests and responses, the source of validation, types and the OpenAPI document.
 
 import { type TSchema, Type } from "typebox";
 
 const strict = { additionalProperties: false } as const;
 
-/** An object without unknown fields. */
+/** Schema of an object without unknown fields. */
 export const Fields = <Properties extends Record<string, TSchema>>(
   properties: Properties,
   description?: string,
@@ -43,7 +43,7 @@ export const TubeParams = Type.Object({
   tube: Type.String({ description: "A tube, or - for the one in ?tube=." }),
 });
 
-/** Any name, also `.` and `..`, which cannot travel in a path: `/v1/tubes/-?tube=..`. */
+/** Any name, even `.` and `..`, which a path can't contain: `/v1/tubes/-?tube=..`. */
 export const tubeQuery = {
   tube: Type.Optional(Type.String({ description: "The tube, where the path has -." })),
 };
@@ -99,5 +99,5 @@ export const ProblemBody = Type.Object({
   instance: Type.String(),
 });
 
-/** An object whose fields are not all known here. */
+/** An object with unknown fields. */
 export const Anything = Type.Object({}, { additionalProperties: true });

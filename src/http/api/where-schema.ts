@@ -1,4 +1,4 @@
-// Which jobs are meant: as a request says it, in a body or in a query.
+// Job filters, as requests give them in a body or a query string.
 
 import { type Static, Type } from "typebox";
 import type { Where } from "../../message/control.ts";
@@ -34,7 +34,7 @@ const PLAIN = [
   ...["idFrom", "idTo", "priFrom", "priTo", "ageFrom", "ageTo", "reservesFrom", "timeoutsFrom"],
 ] as const as readonly (keyof Static<typeof WhereBody>)[];
 
-/** As the shards know it. */
+/** Converts a filter to the form that shards understand. */
 export function whereOf(given: Static<typeof WhereBody>): Where {
   const plain = PLAIN.filter((key) => given[key] !== undefined).map((key) => [key, given[key]]);
   const { text, textBase64 } = given;

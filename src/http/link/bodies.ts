@@ -1,11 +1,12 @@
-// Whole bodies of jobs, each by a connection of its own: a large one would hold up other answers.
+// Reader of whole job bodies. Each uses a connection of its own, because a large body would hold up
+// other replies.
 
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import { Busy } from "./busy.ts";
 import type { ControlClient } from "./control-client.ts";
 import type { WireClients } from "./wire-clients.ts";
 
-/** Bytes that all who ask may have under way; one body is always read, however large. */
+/** Maximum of bytes in progress for all clients. One body is always read, however large. */
 const BYTES_MAX = 128 * 1024 * 1024;
 
 export class Bodies {
@@ -20,13 +21,13 @@ export class Bodies {
     this.#control = control;
   }
 
-  /** Undefined for a job that does not exist. */
+  /** Returns the body, or undefined if the job doesn't exist. */
   async read(id: number): Promise<Buffer | undefined> {
     const bytes = await this.#bytesOf(id);
     if (bytes === undefined) return undefined;
     if (this.#bytes > 0 && this.#bytes + bytes > BYTES_MAX)
       throw new Busy("too many bytes of bodies are under way");
-    // Throws where all slots are taken: so nothing is taken before it.
+    // Throws if no slot is free, so bytes are counted only afterwards.
     const connection = this.#wire.open();
     this.#bytes += bytes;
     try {
@@ -42,7 +43,7 @@ export class Bodies {
     const facts = await this.#control.askAll("job", { id, bodyMax: -1 });
     const found = facts.find((each) => each !== null);
     if (found !== undefined && found !== null) return found.bytes;
-    // It has moved to another shard meanwhile.
+    // The job has moved to another shard in the meantime.
     return this.#core.jobEntry(id) === entry ? undefined : this.#bytesOf(id);
   }
 }

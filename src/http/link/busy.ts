@@ -1,2 +1,2 @@
-/** The server has no room for one more of these now: try again in a moment. */
+/** Error for overload: the server has no capacity now, and the client should retry in a moment. */
 export class Busy extends Error {}

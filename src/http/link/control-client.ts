@@ -1,4 +1,5 @@
-// Asks shards by Control messages, and gives their answers when what they tell of is in the log.
+// Client for Control messages: sends questions to shards, and holds an answer until the change that
+// it reports is durable.
 
 import { Packr } from "msgpackr/pack";
 import type { AcceptorCore, ControlAnswer, ControlAnswers } from "../../acceptor/connection/acceptor-core.ts";
@@ -8,21 +9,22 @@ import { RequestOp } from "../../message/request.ts";
 import { ResponseFlag } from "../../message/response.ts";
 import { Busy } from "./busy.ts";
 
-/** Questions under way; further ones are refused. */
+/** Maximum of questions in progress; more are refused. */
 const UNDER_WAY_MAX = 1000;
 /**
- * Questions that are never refused, since nobody could ask them again: what gives something back, and what tells whether a
- * shard lives. Each shard has one give-back and one ping under way at most, and each task one cancel.
+ * Questions that are never refused, because nothing would repeat them: they give something back or
+ * check whether a shard is alive. At any time, each shard has at most one give-back and one ping,
+ * and each task one cancel.
  */
 const ALWAYS_TAKEN: ReadonlySet<Verb> = new Set(["give-back", "ping", "cancel"]);
 
-/** Maps and arrays of plain values only: no records, no extensions. */
+/** Plain maps and arrays only: no records, no extensions. */
 const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" });
 
 interface Asked {
   onPart(bytes: Uint8Array): void;
   onEnd(): void;
-  /** Parts that are held, and the record that the last of them waits for. */
+  /** Number of held parts, and the record that the last one waits for. */
   held: number;
   heldRecord: number;
 }
@@ -44,7 +46,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
   #heldParts: HeldPart[] = [];
   #lastNumber = 0;
 
-  /** `wake` has the loop take a turn soon. */
+  /** `wake` makes the loop take a turn soon. */
   constructor(core: AcceptorCore, wake: () => void) {
     this.#core = core;
     this.#wake = wake;
@@ -55,17 +57,17 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
     return this.#core.shards;
   }
 
-  /** Bytes of a question, at most. */
+  /** Maximum size of a question, in bytes. */
   get questionBytesMax(): number {
     return this.#core.payloadBytesMax;
   }
 
-  /** Questions that are not answered yet. */
+  /** Questions without an answer so far. */
   get underWay(): number {
     return this.#asked.size;
   }
 
-  /** Asks one shard; the answer comes when what it tells of is durable. */
+  /** Asks one shard. The promise resolves once the reported change is durable. */
   ask<Each extends Verb>(shard: number, verb: Each, details: Questions[Each]): Promise<Answers[Each]> {
     let answer: Answers[Each];
     return this.askParts(shard, verb, details, (bytes) => {
@@ -73,12 +75,12 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
     }).then(() => answer);
   }
 
-  /** Asks all shards; their answers by the number of the shard. */
+  /** Asks all shards and returns their answers by shard number. */
   askAll<Each extends Verb>(verb: Each, details: Questions[Each]): Promise<Answers[Each][]> {
     return Promise.all(Array.from({ length: this.shards }, (_, shard) => this.ask(shard, verb, details)));
   }
 
-  /** Asks one shard; `onPart` gets each part of the answer, to keep. */
+  /** Asks one shard. `onPart` receives each part of the answer, and may keep it. */
   askParts<Each extends Verb>(
     shard: number,
     verb: Each,
@@ -88,7 +90,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
     return this.begin(shard, verb, details, onPart).done;
   }
 
-  /** The same for a question that may be cancelled: by its number. */
+  /** Does the same for a question that may be cancelled by its number. */
   begin<Each extends Verb>(
     shard: number,
     verb: Each,
@@ -113,7 +115,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
     return { number, done };
   }
 
-  /** The value of a part of an answer. */
+  /** Decodes a part of an answer. */
   valueOf<Each extends Verb>(part: Uint8Array): Answers[Each] {
     return packr.unpack(part) as Answers[Each];
   }
@@ -129,7 +131,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
       if (isLast) asked.onEnd();
     };
     const isHeld = (flags & ResponseFlag.Durable) !== 0 && !this.#core.isDurable(shard, recordNumber);
-    // Parts of an answer stay in their order.
+    // Parts of an answer stay in order.
     if (!isHeld && asked.held === 0) {
       deliver();
       return;

@@ -1,15 +1,21 @@
-// One after the other: what takes much memory while it is made, for many who may ask at once.
+// Queue for memory-hungry work: runs one item at a time when many clients ask at once.
 
 import { Busy } from "./busy.ts";
 
-/** Each holds its request. There may be more than connections: those that are left behind wait here, too, until it is their turn. */
+/**
+ * Maximum queue length. Each entry holds its request, and entries of disconnected clients stay
+ * until their turn.
+ */
 const WAITING_MAX = 1000;
 
 export class InTurn {
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
-  /** Makes it when all before it are done, well or not. Throws Busy where too many wait, and for who is gone when it is his turn. */
+  /**
+   * Runs `how` once all earlier work has ended, successfully or not. Throws Busy if the queue is
+   * full, or if the client is gone when its turn comes.
+   */
   async make<Made>(asker: { readonly destroyed: boolean }, how: () => Promise<Made>): Promise<Made> {
     if (this.#waiting === WAITING_MAX) throw new Busy("Many ask for this at a time");
     this.#waiting++;

@@ -1,7 +1,8 @@
-// The loop of the http thread's port: an acceptor's loop in the event loop, without sockets and without patience.
+// Loop of the http thread's port: an acceptor's loop inside the event loop, without sockets and
+// without polling.
 //
-// It sleeps as soon as there is nothing to do: whoever asks over HTTP can wait for the 50 us of a wake, and the cores are the
-// queue's.
+// It sleeps as soon as it is idle. HTTP clients can afford the 50 us of a wake, and the cores
+// belong to the queue.
 
 import { AcceptorLoop } from "../../acceptor/acceptor-loop.ts";
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
@@ -32,7 +33,7 @@ export class PortLoop {
     });
   }
 
-  /** Something is to be sent: a turn follows when the event loop has done what it has before it. */
+  /** Schedules a turn after the pending events of the event loop, to send new messages. */
   readonly wake = (): void => {
     this.#loop.wake();
     this.#schedule();
@@ -50,9 +51,9 @@ export class PortLoop {
     else if (!this.#listenToDoorbell()) this.wake();
   };
 
-  /** A ring of the doorbell shows in the event loop from now on. False if it was rung already. */
+  /** Wakes the loop when the doorbell rings. Returns false if it has rung already. */
   #listenToDoorbell(): boolean {
-    // An earlier wait that nobody ended still waits on the same word, and will do.
+    // An earlier wait is still pending on the same word, and suffices.
     if (this.#waitPending) return true;
     const rung = this.#doorbell.sleepAsync();
     if (rung === undefined) return false;

@@ -1,7 +1,8 @@
-// Puts: some connections in memory for the tubes of each shard, so that puts of many requests go in few pipelines, and one of
-// its own for a large body, which arrives in pieces and would hold up the others.
+// Put lanes: a few in-memory connections per shard pipeline the puts of many requests. A large body
+// arrives in pieces and would hold up other puts, so it gets a connection of its own.
 //
-// A pipeline has 256 commands under way at most, or 128 KiB; one alone would be as slow as the wakes of two threads allow.
+// A pipeline has at most 256 commands or 128 KiB in progress. A single lane would be limited by the
+// wake-up latency of two threads.
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
@@ -14,27 +15,27 @@ export type { PutOutcome };
 export interface NewPut {
   readonly tube: string;
   readonly pri: number;
-  /** Seconds. */
+  /** In seconds. */
   readonly delay: number;
   readonly ttr: number;
 }
 
-/** Bytes, or text that goes as UTF-8. */
+/** Bytes, or text that is sent as UTF-8. */
 export type PutBody = Uint8Array | string;
 
 export const bytesOf = (body: PutBody): number =>
   typeof body === "string" ? Buffer.byteLength(body) : body.length;
 
-/** Larger bodies take a connection of their own. */
+/** Larger bodies get a connection of their own. */
 const GATHERED_BYTES_MAX = 32 * 1024;
-/** Connections for each shard. */
+/** Lanes per shard. */
 const LANES_MAX = 8;
-/** Commands under way on one, with which the next is taken. */
+/** Commands in progress on a lane beyond which another lane is used. */
 const BUSY = 100;
-/** Bytes of bodies that all requests together may have under way. */
+/** Maximum of body bytes in progress for all requests. */
 const BYTES_MAX = 128 * 1024 * 1024;
 
-/** Where commands of one request are put together, some at a time: a line has a few hundred bytes. */
+/** Buffer that assembles the commands of a request in batches; a line has a few hundred bytes. */
 const SCRATCH_BYTES = 2 * GATHERED_BYTES_MAX;
 const CR = 0x0d;
 const LF = 0x0a;
@@ -43,7 +44,7 @@ const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 export class PutLanes {
   readonly #wire: WireClients;
   readonly #shards: number;
-  /** By the shard. */
+  /** By shard. */
   readonly #lanes: WireConnection[][] = [];
   #bytes = 0;
 
@@ -52,7 +53,7 @@ export class PutLanes {
     this.#shards = shards;
   }
 
-  /** Puts a job; resolves when it is as durable as `-f` asks. */
+  /** Puts a job. Resolves once it is as durable as `-f` demands. */
   put(put: NewPut, body: PutBody): Promise<PutOutcome> {
     const length = bytesOf(body);
     this.#require(length);
@@ -65,7 +66,7 @@ export class PutLanes {
     return done;
   }
 
-  /** Takes room for bytes of a body that is gathered before it is put; they are given back then. */
+  /** Reserves bytes for a body that is gathered before its put; `give` returns them. */
   hold(bytes: number): void {
     this.#require(bytes);
     this.#bytes += bytes;
@@ -75,7 +76,7 @@ export class PutLanes {
     this.#bytes -= bytes;
   }
 
-  /** The same where there is room for it already. */
+  /** Puts a job whose bytes are already reserved. */
   #put(put: NewPut, body: PutBody, length: number): Promise<PutOutcome> {
     if (length <= GATHERED_BYTES_MAX) return this.#laneFor(put.tube).put(lineOf(put, length), body, length);
     const lane = this.#wire.open();
@@ -85,14 +86,14 @@ export class PutLanes {
     return done;
   }
 
-  /** Puts jobs into a tube in their order; each fails by itself. */
+  /** Puts jobs into a tube in order. Each one fails by itself. */
   async putMany(jobs: readonly { readonly put: NewPut; readonly body: PutBody }[]): Promise<PutOutcome[]> {
     const [first] = jobs;
     if (first === undefined) return [];
     const lengths = jobs.map(({ body }) => bytesOf(body));
     if (lengths.some((each) => each > GATHERED_BYTES_MAX)) return await this.#putInTurn(jobs, lengths);
     const lines = jobs.map(({ put }, index) => lineOf(put, lengths[index]!));
-    // For each the line, CR LF, the body, CR LF.
+    // For each job: the line, CR LF, the body, CR LF.
     const length = lengths.reduce((sum, each, index) => sum + lines[index]!.length + each + 4, 0);
     this.#require(length);
     const lane = this.#laneFor(first.put.tube);
@@ -104,7 +105,10 @@ export class PutLanes {
     }
   }
 
-  /** Large bodies go one after the other, so that the jobs keep their order. There is room for all before the first goes. */
+  /**
+   * Puts large bodies one after another, so that the jobs keep their order. The bytes of all are
+   * reserved before the first put.
+   */
   async #putInTurn(
     jobs: readonly { readonly put: NewPut; readonly body: PutBody }[],
     lengths: readonly number[],
@@ -122,14 +126,16 @@ export class PutLanes {
     }
   }
 
-  /** The same with a body of `length` bytes that comes in pieces. If they end too early nothing is put. */
+  /**
+   * Puts a job whose body of `length` bytes arrives in pieces. If they end early, nothing is put.
+   */
   async putPieces(put: NewPut, length: number, pieces: AsyncIterable<Uint8Array>): Promise<PutOutcome> {
     this.#require(length);
     const lane = this.#wire.open();
     this.#bytes += length;
     try {
       const reply = lane.command(lineOf(put, length));
-      // Refused by what comes before it is over; the error is that of the pieces then.
+      // If the pieces fail first, their error is reported and the reply's rejection is ignored.
       reply.catch(() => {});
       let sent = 0;
       for await (const piece of pieces) {
@@ -146,13 +152,13 @@ export class PutLanes {
     }
   }
 
-  /** Throws where there is no room for so many bytes more. One job is always taken, however large. */
+  /** Throws if the bytes exceed the limit. One job is always accepted, however large. */
   #require(bytes: number): void {
     if (this.#bytes > 0 && this.#bytes + bytes > BYTES_MAX)
       throw new Busy("too many bytes of jobs are under way");
   }
 
-  /** A connection for puts into a tube: those that go through the same one keep their order. */
+  /** Returns a lane for puts into a tube. Puts on the same lane keep their order. */
   #laneFor(tube: string): WireConnection {
     const bytes = asciiBytes(tube);
     const shard = shardOfTube(bytes, 0, bytes.length, this.#shards);
@@ -165,7 +171,10 @@ export class PutLanes {
   }
 }
 
-/** Commands of jobs, as many at a time as the scratch buffer holds: whoever has no room asks for the next ones later. */
+/**
+ * Returns a function that yields the commands of jobs in batches of the scratch buffer's size. A
+ * full connection asks for the next batch later.
+ */
 function piecesOf(
   jobs: readonly { readonly body: PutBody }[],
   lines: readonly string[],
@@ -190,8 +199,9 @@ function piecesOf(
 }
 
 /**
- * In milliseconds, as the command takes them. A line that it does not take would leave the body behind it to be read as commands: as numbers
- * are written, 0.1 + 0.2 has seventeen decimals, and 1e-7 an exponent.
+ * Formats the delay to milliseconds, as the command parses it. If the server rejected the line, it
+ * would read the body as commands. The default format could cause that: 0.1 + 0.2 has seventeen
+ * decimals, and 1e-7 an exponent.
  */
 const lineOf = ({ tube, pri, delay, ttr }: NewPut, bytes: number): string =>
   `put-in-tube ${tube} ${pri} ${Math.round(delay * 1000) / 1000} ${ttr} ${bytes}`;

@@ -1,4 +1,4 @@
-// What the rings between threads take.
+// Memory of the rings between threads.
 
 import type { Topology } from "../../message/topology.ts";
 

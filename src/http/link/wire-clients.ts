@@ -1,4 +1,5 @@
-// Connections in memory for commands that need none of their own: one for each shard's tubes, and one for the rest.
+// In-memory connections: one shared by commands that need no state of their own, and further ones
+// on request.
 
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import { WireConnection, type WireReply } from "./wire-connection.ts";
@@ -13,18 +14,21 @@ export class WireClients {
     this.#wake = wake;
   }
 
-  /** A connection of its own; whoever takes it closes it. */
+  /** Opens a separate connection. The caller must close it. */
   open(): WireConnection {
     return new WireConnection(this.#core, this.#wake);
   }
 
-  /** Sends a command that depends on nothing its connection uses or watches. */
+  /** Sends a command that does not depend on used or watched tubes. */
   command(line: string): Promise<WireReply> {
     if (this.#general === undefined || this.#general.isOver) this.#general = this.open();
     return this.#general.command(line);
   }
 
-  /** `stats`, `stats-job …`: the pairs of the YAML, in its order; undefined for NOT_FOUND. */
+  /**
+   * Sends `stats`, `stats-job …` and returns the pairs of the YAML in order, or undefined for
+   * NOT_FOUND.
+   */
   async stats(line: string): Promise<[key: string, value: string | number | boolean][] | undefined> {
     const { body } = await this.command(line);
     if (body === undefined) return undefined;

@@ -1,29 +1,31 @@
-// A client of the protocol in memory: sends lines to a connection of the http thread's port, and takes its replies apart.
+// In-memory client of the protocol: sends lines to a connection of the http thread's port and
+// parses the replies.
 //
-// So all that commands do is done by the same code as for everybody: order, routing, durability, waits over several shards.
+// So HTTP uses the same code as all clients for order, routing, durability and waits over several
+// shards.
 
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../acceptor/connection/connection.ts";
 import type { Transport } from "../../acceptor/replies/transport.ts";
 import { Busy } from "./busy.ts";
 
-/** A reply: its first line without CR LF, and what follows the replies that carry bytes. */
+/** A reply: its first line without CR LF, and the body if the reply has one. */
 export interface WireReply {
   readonly line: string;
   readonly body: Buffer | undefined;
 }
 
-/** INSERTED and the id, or the reply that refuses the job. */
+/** The id from INSERTED, or the reply that refuses the job. */
 export type PutOutcome = { readonly id: number } | { readonly refusal: string };
 
 interface Expected {
   resolve(reply: WireReply): void;
-  /** Of a put: INSERTED came with this id. No string is made of it. */
+  /** For a put: called with the id from INSERTED, without making a string. */
   inserted?(id: number): void;
   reject(error: Error): void;
 }
 
-/** Replies with this first word end with a number of bytes, and that many bytes follow. */
+/** Replies that end their first line with a length, followed by a body. */
 const HAS_BODY = /^(?:FOUND|OK|RESERVED) /;
 const CR_LF = Buffer.from("\r\n");
 const INSERTED = Buffer.from("INSERTED ");
@@ -32,13 +34,13 @@ const LF = 0x0a;
 const ZERO = 0x30;
 const NOTHING = Buffer.alloc(0);
 
-/** To take bytes costs more than to copy so many. */
+/** Up to this size, copying is cheaper than another call to the connection. */
 const JOINED_BYTES_MAX = 2048;
 
-/** The next bytes of some commands, valid until it is called again; undefined behind the last. */
+/** Returns the next bytes of some commands, valid until the next call; undefined at the end. */
 export type Pieces = () => Uint8Array | undefined;
 
-/** A command with its body of `length` bytes. */
+/** Returns a command with its body of `length` bytes. */
 function joined(line: string, body: Uint8Array | string, length: number): Buffer {
   const bytes = Buffer.allocUnsafe(line.length + length + 4);
   let at = bytes.write(`${line}\r\n`, 0, "latin1");
@@ -57,18 +59,18 @@ export class WireConnection implements Transport {
   readonly #core: AcceptorCore;
   readonly #wake: () => void;
   readonly #expected: Expected[] = [];
-  /** Input that the connection has no room for now. */
+  /** Input that the connection has no room for yet. */
   readonly #outgoing: (Buffer | Pieces)[] = [];
   #paused = false;
-  /** Input is being given to the connection, which may pause and resume meanwhile. */
+  /** True while input is passed to the connection, which may pause and resume in that time. */
   #drains = false;
-  /** Who waits until more may come. */
+  /** Senders that wait for room. */
   readonly #resumed: (() => void)[] = [];
   #isGone = false;
   #isFinished = false;
   #received: Buffer[] = [];
   #receivedBytes = 0;
-  /** Bytes that the reply being received has in all; 0 before its first line is known. */
+  /** Total length of the reply being received; 0 until its first line is known. */
   #neededBytes = 0;
 
   constructor(core: AcceptorCore, wake: () => void) {
@@ -79,17 +81,17 @@ export class WireConnection implements Transport {
     this.#connection = connection;
   }
 
-  /** Commands that are not answered yet. */
+  /** Commands without a reply so far. */
   get underWay(): number {
     return this.#expected.length;
   }
 
-  /** Takes no more commands: those that it has may be under way still. */
+  /** True once it accepts no more commands. Earlier ones may still be in progress. */
   get isOver(): boolean {
     return this.#isGone || this.#isFinished;
   }
 
-  /** Sends a command; replies come in the order of the commands. */
+  /** Sends a command. Replies arrive in the order of the commands. */
   command(line: string): Promise<WireReply> {
     if (this.isOver) return Promise.reject(new Busy("the server stops"));
     this.#push(Buffer.from(`${line}\r\n`, "latin1"));
@@ -97,7 +99,7 @@ export class WireConnection implements Transport {
     return new Promise((resolve, reject) => this.#expected.push({ resolve, reject }));
   }
 
-  /** Sends the line of a put and its body, which has `length` bytes. */
+  /** Sends a put's line and its body of `length` bytes. */
   put(line: string, body: Uint8Array | string, length: number): Promise<PutOutcome> {
     if (this.isOver) return Promise.reject(new Busy("the server stops"));
     if (length <= JOINED_BYTES_MAX) this.#push(joined(line, body, length));
@@ -121,7 +123,7 @@ export class WireConnection implements Transport {
     else this.#connection.onBytes(bytes, bytes.length);
   }
 
-  /** Gives the connection what waits for it, as far as it has room. */
+  /** Passes pending input to the connection, as far as it has room. */
   #drain(): void {
     if (this.#drains) return;
     this.#drains = true;
@@ -136,8 +138,8 @@ export class WireConnection implements Transport {
   }
 
   /**
-   * Sends the same command `count` times; `onReply` gets each reply as soon as it has come, also where the connection ends before
-   * the last of them. Resolves behind the last one.
+   * Sends the same command `count` times. `onReply` receives each reply as it arrives, even if the
+   * connection ends early. Resolves after the last reply.
    */
   repeat(line: string, count: number, onReply: (reply: WireReply) => void): Promise<void> {
     if (this.isOver) return Promise.reject(new Busy("the connection was closed"));
@@ -156,7 +158,7 @@ export class WireConnection implements Transport {
     });
   }
 
-  /** Sends `count` whole puts, as far as there is room, and the rest later; what became of them, in order. */
+  /** Sends `count` whole puts, as room permits, and returns their outcomes in order. */
   puts(pieces: Pieces, count: number): Promise<PutOutcome[]> {
     if (this.isOver) return Promise.reject(new Busy("the server stops"));
     this.#outgoing.push(pieces);
@@ -176,7 +178,7 @@ export class WireConnection implements Transport {
     });
   }
 
-  /** Sends bytes of a body that was begun; resolves when more may come. */
+  /** Sends a part of a body; resolves when there is room for more. */
   feed(bytes: Uint8Array): Promise<void> {
     if (this.isOver) return Promise.reject(new Busy("the server stops"));
     this.#push(bytes);
@@ -186,7 +188,8 @@ export class WireConnection implements Transport {
   }
 
   /**
-   * Sends no more: a wait ends, with a job if one is on its way, and the connection with it. Replies under way still come.
+   * Half-closes the connection: a wait ends, with a job if one is on its way. Pending replies still
+   * arrive.
    */
   finish(): void {
     if (this.isOver) return;
@@ -195,7 +198,10 @@ export class WireConnection implements Transport {
     this.#wake();
   }
 
-  /** Takes no more commands. Those under way are answered; a wait ends. What it holds by itself goes back. */
+  /**
+   * Closes the connection. It rejects pending commands, ends a wait and releases the jobs that the
+   * connection holds.
+   */
   close(): void {
     if (this.#isGone) return;
     this.#isGone = true;
@@ -205,7 +211,7 @@ export class WireConnection implements Transport {
     this.#wake();
   }
 
-  // --- the connection's side --------------------------------------------------------------------------------------
+  // --- The connection's side ---
 
   send(buffer: Uint8Array, length: number): boolean {
     this.#receive(buffer, length);
@@ -236,7 +242,7 @@ export class WireConnection implements Transport {
     if (taken === length) return;
     this.#received.push(Buffer.from(buffer.subarray(taken, length)));
     this.#receivedBytes += length - taken;
-    // A long reply comes in many pieces: they are put together once.
+    // A long reply arrives in many pieces; concatenate them once.
     if (this.#receivedBytes < this.#neededBytes) return;
     let bytes = this.#received.length === 1 ? this.#received[0]! : Buffer.concat(this.#received);
     for (;;) {
@@ -248,7 +254,10 @@ export class WireConnection implements Transport {
     this.#receivedBytes = bytes.length;
   }
 
-  /** Gives the whole INSERTED at the beginning to the puts that expect them, right from the buffer; returns how many bytes they have. */
+  /**
+   * Hands all complete INSERTED replies at the beginning to their puts, straight from the buffer.
+   * Returns the number of bytes consumed.
+   */
   #takeInserted(bytes: Uint8Array, length: number): number {
     let begin = 0;
     for (;;) {
@@ -264,7 +273,7 @@ export class WireConnection implements Transport {
     }
   }
 
-  /** Gives the first reply to who expects it; returns how many bytes it has, or 0 if it is not whole. */
+  /** Hands the first reply to its command. Returns its length, or 0 if it is incomplete. */
   #takeReply(bytes: Buffer): number {
     this.#neededBytes = 0;
     const lineEnd = bytes.indexOf(CR_LF);

@@ -1,16 +1,17 @@
-// Metrics as plain values: a family has a name, a help text, a type and samples. Text is made of them by the client library.
+// Metrics as plain values: a family has a name, a help text, a type and samples. The client library
+// renders them.
 
 export type Labels = Readonly<Record<string, string | number>>;
 
 export interface Sample {
   readonly value: number;
   readonly labels?: Labels;
-  /** What follows the name of the family: `_bucket`, `_sum`, `_count` of a histogram. */
+  /** Suffix of the family's name in a histogram. */
   readonly suffix?: "_bucket" | "_sum" | "_count";
 }
 
 export interface Family {
-  /** Without the prefix, and without the `_total` of a counter. */
+  /** Without the prefix, and for counters without `_total`. */
   readonly name: string;
   readonly help: string;
   readonly type: "counter" | "gauge" | "histogram";
@@ -31,7 +32,7 @@ export const counter = (name: string, help: string, samples: number | readonly S
   samples: typeof samples === "number" ? [{ value: samples }] : samples,
 });
 
-/** Counts by bound, not summed up, one more than there are bounds. */
+/** Counts per bucket, not cumulative; one more than there are bounds. */
 export interface Counts {
   readonly counts: readonly number[];
   readonly sum: number;
@@ -62,7 +63,7 @@ function histogramSamples(bounds: readonly number[], { counts, sum }: Counts, la
   return samples;
 }
 
-/** Counts values by bounds. */
+/** Counts values per bucket. */
 export class Observed implements Counts {
   readonly counts: number[];
   sum = 0;

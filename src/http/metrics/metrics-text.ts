@@ -1,6 +1,6 @@
-// The text of metrics, in Prometheus' format 0.0.4 or as OpenMetrics 1.0.
+// Text of metrics, in Prometheus format 0.0.4 or OpenMetrics 1.0.
 //
-// Families are written one by one, with a pause after some thousand lines, so that no other request waits for long.
+// It pauses after every few thousand lines, so that other requests don't wait for long.
 
 import { setImmediate as pause } from "node:timers/promises";
 import {
@@ -20,11 +20,11 @@ export interface MetricsText {
   readonly text: string;
 }
 
-/** Whether a scraper wants OpenMetrics: it says so in Accept, as Prometheus does. */
+/** Tells whether the scraper wants OpenMetrics, as Prometheus states in its Accept header. */
 export const wantsOpenMetrics = (accept: string | undefined): boolean =>
   accept?.includes("application/openmetrics-text") === true;
 
-/** A family whose name begins with `process_` is the process's and keeps its name. */
+/** Families of the process begin with `process_` and get no prefix. */
 const fullName = (name: string): string => (name.startsWith("process_") ? name : PREFIX + name);
 
 export async function metricsText(families: Iterable<Family>, openMetrics: boolean): Promise<MetricsText> {
@@ -36,7 +36,7 @@ export async function metricsText(families: Iterable<Family>, openMetrics: boole
   for (const family of families) {
     for (const { samples, isFirst } of slicesOf(family.samples)) {
       const text = await familyText(registry, family, samples, openMetrics);
-      // The head of a family, two lines, comes once.
+      // The two header lines of a family appear once.
       parts.push(isFirst ? text : text.split("\n").slice(2).join("\n"));
       lines += samples.length;
       if (lines < LINES_A_SLICE) continue;
@@ -60,7 +60,8 @@ function familyText(
   openMetrics: boolean,
 ): Promise<string> {
   const base = fullName(name);
-  // The library adds `_total` to a counter's samples where the format wants the family without.
+  // The library adds `_total` to the samples of a counter when the format wants the family's name
+  // without it.
   const shown = type === "counter" && !openMetrics ? `${base}_total` : base;
   const values = samples.map(({ value, labels = {}, suffix = "" }) => ({
     value,

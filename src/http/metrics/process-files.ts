@@ -1,8 +1,8 @@
-// What /proc tells of this process: CPU time of each thread by its name, and open descriptors.
+// Process data from /proc: CPU time by thread name, and open descriptors.
 
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Ticks of /proc in a second, as Linux has it everywhere. */
+/** Clock ticks per second in /proc, 100 on all Linux systems. */
 const TICKS_PER_SECOND = 100;
 
 export interface ThreadCpu {
@@ -11,7 +11,7 @@ export interface ThreadCpu {
   readonly systemSeconds: number;
 }
 
-/** By name of the thread; those of one name, as libuv's, are one. */
+/** Returns CPU times by thread name. Threads of the same name, as libuv's, are summed up. */
 export function threadCpu(): ThreadCpu[] {
   const byName = new Map<string, ThreadCpu>();
   for (const { name, user, system } of threads()) {
@@ -28,19 +28,19 @@ export function threadCpu(): ThreadCpu[] {
 function* threads(): Iterable<{ name: string; user: number; system: number }> {
   for (const task of listed("/proc/self/task")) {
     const stat = contents(`/proc/self/task/${task}/stat`);
-    // The name stands in parentheses and may have some of its own.
+    // The name is in parentheses, and may contain some.
     const nameEnd = stat.lastIndexOf(")");
     if (nameEnd < 0) continue;
     const fields = stat.slice(nameEnd + 2).split(" ");
-    // 15 characters are what the kernel keeps: "acceptor 0 with shard 0" ends in the middle.
+    // The kernel keeps 15 characters, so "acceptor 0 with shard 0" is truncated; cut at " with".
     const name = stat.slice(stat.indexOf("(") + 1, nameEnd).replace(/ wi?t?h?.*$/, "");
     yield { name, user: Number(fields[11]), system: Number(fields[12]) };
   }
 }
 
-/** Open descriptors of the process. */
+/** Returns the number of open descriptors of the process. */
 export function openDescriptors(): number {
-  // One of them is this listing's.
+  // One of them belongs to this listing.
   return Math.max(0, listed("/proc/self/fd").length - 1);
 }
 

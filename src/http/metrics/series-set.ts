@@ -1,26 +1,29 @@
-// Which tubes have series of their own: who came first keeps them while it lives, and some minutes longer.
+// Selection of the tubes with metric series of their own: the first tubes keep theirs while they
+// live, and some minutes longer.
 //
-// All others are summed as `*`, which no tube can be called. That sum must never fall, or a scraper takes it for a restart. So a tube
-// that was in it, and gets series, leaves there what it did before and begins at 0; all series together are what the server did.
-// What a series had that has ended is in no other one: the sum would rise by it, as if it were done again.
+// All other tubes are summed up as `*`, which is no valid tube name. That sum must never fall, or
+// Prometheus takes it for a restart. So when a tube of the sum gets series of its own, its earlier
+// counts stay in the sum and its series begin at 0; all series together still equal the server's
+// totals. The counts of ended series are added to no other series: the sum would rise as if the
+// work were done again.
 
 import { matchesGlob } from "../../base/glob.ts";
 import { TubeField } from "../../message/control.ts";
 import type { MetricsRules } from "../queue/service.ts";
 import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../state/tube-cache.ts";
 
-/** How long a tube that is gone keeps its place, ms. */
+/** Time for which a deleted tube keeps its place, ms. */
 const KEPT_MS = 5 * 60 * 1000;
 
 type Counters = Record<TubeCounter, number>;
 
 interface Member {
   sequence: number;
-  /** What its series had when this tube took the place of one of the same name. */
+  /** Value of the series when this tube replaced an earlier one of the same name. */
   base: Counters;
-  /** What it had when it came: that is in the sum of the others. */
+  /** Counts before the tube was admitted, which are part of the sum. */
   before: Counters;
-  /** What it had when it was last seen. */
+  /** Counts when the tube was last seen. */
   last: Counters;
   seenAtMs: number;
 }
@@ -28,11 +31,11 @@ interface Member {
 export class SeriesSet {
   readonly #rules: MetricsRules;
   readonly #members = new Map<string, Member>();
-  /** What those who have left had since they came. */
+  /** Counts of removed members since their admission. */
   readonly #left = zeros();
-  /** The highest sequence of the last table: what a younger tube did was never in the sum of the others. */
+  /** Highest sequence in the last table. A younger tube was never part of the sum. */
   #newest = Number.NEGATIVE_INFINITY;
-  /** The sums of the others as they were told last. */
+  /** Last reported sums of the other tubes. */
   #told = zeros();
 
   constructor(rules: MetricsRules) {
@@ -43,7 +46,7 @@ export class SeriesSet {
     return this.#members.has(name);
   }
 
-  /** Takes a new table of tubes. */
+  /** Applies a new table of tubes. */
   renew(tubes: ReadonlyMap<string, TubeEntry>, nowMs: number): void {
     for (const [name, member] of this.#members) {
       const tube = tubes.get(name);
@@ -57,7 +60,7 @@ export class SeriesSet {
     for (const tube of tubes.values()) this.#newest = Math.max(this.#newest, tube.get(TubeField.Sequence));
   }
 
-  /** Gives series to as many of the others as there is room for. */
+  /** Admits as many other tubes as there is room for. */
   #admit(tubes: ReadonlyMap<string, TubeEntry>, nowMs: number): void {
     const room = this.#rules.tubesMax - this.#members.size;
     if (room <= 0 || tubes.size === 0) return;
@@ -88,14 +91,17 @@ export class SeriesSet {
     this.#members.delete(name);
   }
 
-  /** The counters of all series but the sum, by their tubes; also of tubes that are gone, as long as they keep their place. */
+  /**
+   * Returns the counters of all tubes with series, including deleted tubes that keep their place.
+   */
   own(): Map<string, Counters> {
     return new Map(Array.from(this.#members, ([name, member]) => [name, toldOfAll(member)]));
   }
 
   /**
-   * What all tubes without series have done together, from what the whole server had before the table of tubes was made: what is in
-   * newer totals, and not yet in the table, would be counted here and later for its tube. Without totals it is as it was.
+   * Returns the counters of all tubes without series. `totals` must be older than the table of
+   * tubes: counts in newer totals that the table lacks would appear here, and later again in their
+   * tube's series. Without totals, it returns the last result.
    */
   others(totals: Counters | undefined): Counters {
     if (totals === undefined) return this.#told;
@@ -110,14 +116,17 @@ export class SeriesSet {
   }
 }
 
-/** What the series of a tube says. */
+/** Returns the value of a tube's series. */
 const toldOf = ({ base, before, last }: Member, counter: TubeCounter): number =>
   base[counter] + last[counter] - before[counter];
 
 const toldOfAll = (member: Member): Counters =>
   Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, toldOf(member, name)])) as Counters;
 
-/** The tube was made again: nobody else counted what it did, and its series goes on from where it was. */
+/**
+ * Continues a series for a tube that was created anew. No other series contains the new tube's
+ * counts.
+ */
 function takeOver(member: Member, tube: TubeEntry): void {
   member.base = toldOfAll(member);
   member.before = zeros();

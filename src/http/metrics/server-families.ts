@@ -1,4 +1,4 @@
-// Metrics of the whole server: what its threads count, and what the shards add up.
+// Metrics of the whole server: counters of its threads, and sums over the shards.
 
 import { totalmem } from "node:os";
 import { memoryUsage } from "node:process";
@@ -29,7 +29,7 @@ import { unsyncedSeconds } from "../state/unsynced-seconds.ts";
 import { type Counts, counter, type Family, gauge, histogram, type Sample } from "./family.ts";
 import { openDescriptors, threadCpu } from "./process-files.ts";
 
-/** All that there is without a tube's name. */
+/** Yields all families without a tube label. */
 export function* serverFamilies(service: Service, totals: ShardTotals | undefined): Iterable<Family> {
   yield* stateFamilies(service);
   if (totals !== undefined) yield* jobFamilies(totals);
@@ -160,7 +160,7 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
   );
 }
 
-/** Of all threads that send commands to shards. */
+/** Covers all threads that send commands to shards. */
 function commandTimesFamily({ topology }: Service): Family {
   const roles = Array.from({ length: topology.ports }, (_, port) =>
     countersOf(topology, portRole(topology, port)),
@@ -193,14 +193,14 @@ function memoryFamily({ topology }: Service, totals: ShardTotals): Family {
   return gauge("memory_bytes", "Memory by what it is for; of http the JavaScript heap.", samples);
 }
 
-/** The limit only where there is one: 80 % of nothing is no alarm. */
+/** Omits the limit if there is none, since an alert at 80 % would make no sense. */
 function* limitFamilies({ memory: { usedBytes, limitBytes } }: Service): Iterable<Family> {
   yield gauge("job_memory_used_bytes", "What jobs and bodies take, as max-memory counts it.", usedBytes);
   if (limitBytes === Number.POSITIVE_INFINITY) return;
   yield gauge("job_memory_limit_bytes", "What max-memory gives to jobs and bodies.", limitBytes);
 }
 
-/** Of a server with --replicate. */
+/** Only for a server with --replicate. */
 function* groupFamilies(service: Service): Iterable<Family> {
   const figures = new Float64Array(service.topology.binlog!.group!.figures);
   const at = (figure: number): number => figures[figure]!;
@@ -307,7 +307,7 @@ function* threadFamilies({ topology }: Service): Iterable<Family> {
   );
 }
 
-/** A control group without a limit has a number beyond all memory, or 0. */
+/** For a control group without a limit, Node returns a number beyond all memory, or 0. */
 function memoryLimit(): number {
   const limit = process.constrainedMemory();
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem();

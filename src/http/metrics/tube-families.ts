@@ -1,18 +1,18 @@
-// Metrics of tubes: those with series of their own, groups of the operator's, and the rest as `*`.
+// Metrics of tubes: those with series of their own, the operator's groups, and the rest as `*`.
 
 import type { ShardTotals } from "../../message/control.ts";
 import { TubeField } from "../../message/control.ts";
 import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../state/tube-cache.ts";
 import { counter, type Family, gauge, type Sample } from "./family.ts";
 
-/** The label of all tubes without series together: no tube can be called so. */
+/** Label of all tubes without series; no valid tube name. */
 const OTHERS = "*";
 
-/** One label: a tube, or several summed. */
+/** One label: a single tube or a sum of several. */
 export interface TubeSeries {
   readonly tube: string;
   readonly entries: readonly TubeEntry[];
-  /** Counters that are not the sum of the entries'. */
+  /** Counters to use instead of the sum of the entries. */
   readonly counters?: Record<TubeCounter, number>;
 }
 
@@ -36,7 +36,7 @@ const HELP: Record<TubeCounter, string> = {
 const sumOf = ({ entries }: TubeSeries, field: number): number =>
   entries.reduce((sum, entry) => sum + entry.get(field), 0);
 
-/** Seconds since the soonest of a time, or 0 where it is none. */
+/** Returns the seconds since the earliest timestamp, or 0 if there is none. */
 const ageOf = ({ entries }: TubeSeries, field: number, nowMs: number): number => {
   const oldest = entries.reduce(
     (soonest, entry) => Math.min(soonest, entry.get(field)),
@@ -88,7 +88,7 @@ export function* tubeFamilies(series: readonly TubeSeries[], nowMs: number): Ite
   }
 }
 
-/** What the whole server has of the counters that tubes have. */
+/** Returns the server's totals of the counters that tubes have. */
 export function countersOfAll(totals: ShardTotals): Record<TubeCounter, number> {
   return Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, totals[name]])) as Record<
     TubeCounter,
@@ -96,7 +96,9 @@ export function countersOfAll(totals: ShardTotals): Record<TubeCounter, number> 
   >;
 }
 
-/** The tubes of `own`, each by itself with its counters, whether it is there or gone, and all others together. */
+/**
+ * Returns one series for each tube in `own`, even if it is deleted, and one for all other tubes.
+ */
 export function seriesOf(
   tubes: ReadonlyMap<string, TubeEntry>,
   own: ReadonlyMap<string, Record<TubeCounter, number>>,

@@ -1,4 +1,4 @@
-// Asks acceptors about their connections, by way of the main thread.
+// Client that asks acceptors about their connections, through the main thread.
 
 import type { AcceptorNews, AcceptorOrder } from "../../acceptor/acceptor.ts";
 import type { ClosedConnection } from "../../acceptor/state/closed-connections.ts";
@@ -11,10 +11,10 @@ export type AcceptorQuestion = Extract<
 >;
 export type AcceptorAnswer = Extract<AcceptorNews, { news: "connections" | "closed" | "connection-ended" }>;
 
-/** An acceptor that is busy answers when it has the time, ms. */
+/** Time limit for a busy acceptor, ms. */
 const ANSWER_MS_MAX = 5000;
 
-/** Of all acceptors together. */
+/** Limit for all acceptors together. */
 const CLOSED_MAX = 1000;
 
 export interface OpenConnection extends ConnectionFacts {
@@ -38,7 +38,7 @@ export class ConnectionClient {
     this.#asked.delete(answer.question);
   }
 
-  /** All open connections; who asks while they are being told of gets the same answer. */
+  /** Returns all open connections. Concurrent callers share one answer. */
   list(): Promise<OpenConnection[]> {
     this.#listing ??= this.#list().finally(() => {
       this.#listing = undefined;
@@ -59,7 +59,7 @@ export class ConnectionClient {
     );
   }
 
-  /** Those that have ended, the last first. */
+  /** Returns the closed connections, newest first. */
   async closed(): Promise<(ClosedConnection & OpenConnection)[]> {
     const answers = await Promise.all(
       Array.from({ length: this.#acceptors }, (_, acceptor) =>
@@ -76,7 +76,10 @@ export class ConnectionClient {
       .slice(0, CLOSED_MAX);
   }
 
-  /** Ends a connection once what it has under way is answered; false if it is gone. */
+  /**
+   * Closes a connection once its pending commands are answered. Returns false if it is already
+   * gone.
+   */
   async end(acceptor: number, slot: number, serial: number): Promise<boolean> {
     if (acceptor >= this.#acceptors) return false;
     const answer = await this.#question(acceptor, (question) => ({

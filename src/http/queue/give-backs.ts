@@ -1,15 +1,17 @@
-// Gives leased jobs back whose clients will not hear of them: they are ready again, as if a connection had ended.
+// Returns leased jobs that will not reach their clients: they become ready again, as if a
+// connection had closed.
 //
-// A give-back is never refused, since nobody would try again. Each shard has one question under way, with as many jobs as fit
-// into it; jobs that come meanwhile go with the next. A lease counts until its shard has answered, so that the list of leases
-// and the shard's own count agree, and the jobs that wait here are among those that the limit of leases bounds.
+// A give-back is never refused, because nothing would repeat it. Each shard has one such question
+// in progress, with as many jobs as fit; jobs that arrive in the meantime go with the next one. A
+// lease counts until its shard has answered. So the list of leases agrees with the shard's count,
+// and the limit of leases also bounds the queue here.
 
 import type { ControlClient } from "../link/control-client.ts";
 import type { LeaseKey, LeaseTable } from "../state/lease-table.ts";
 
-/** Jobs of one question: a slice of its shard should be short. */
+/** Maximum of jobs per question, which keeps a shard's slice short. */
 const JOBS_MAX = 200;
-/** Bytes of a question besides its jobs, and of each of them: a map of two float64, with its keys. */
+/** Bytes of a question without its jobs, and bytes per job: a map of two float64 with its keys. */
 const QUESTION_BYTES = 64;
 const JOB_BYTES = 32;
 
@@ -17,7 +19,7 @@ export class GiveBacks {
   readonly #leases: LeaseTable;
   readonly #control: ControlClient;
   readonly #jobsMax: number;
-  /** Jobs that wait for the answer to another question, by their shard. */
+  /** By shard: jobs that wait for the answer to an earlier question. */
   readonly #waiting: LeaseKey[][];
   readonly #isAsking: boolean[];
 

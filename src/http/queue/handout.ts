@@ -1,5 +1,5 @@
-// The jobs of one request on their way to its client. Each has a lease from the moment in which it comes. If the answer does
-// not reach the client all of them go back, and so does each that comes later.
+// Jobs of one request on their way to the client. Each has a lease as soon as it arrives. If the
+// response does not reach the client, all of them go back, and so does any job that arrives later.
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
@@ -12,11 +12,11 @@ export interface HandoutWays {
   readonly leases: LeaseTable;
   readonly giveBacks: GiveBacks;
   readonly control: Pick<ControlClient, "shards">;
-  /** Monotonic ms. */
+  /** Monotonic, ms. */
   readonly nowMs: () => number;
 }
 
-/** A job with the lease of it. */
+/** A job and its lease. */
 export interface HandedJob {
   readonly job: ReservedJob;
   readonly lease: Lease;
@@ -35,12 +35,12 @@ export class Handout {
     this.#client = client;
   }
 
-  /** Aborted when nobody will hear of the jobs any more. */
+  /** Aborted once the jobs can't reach the client any more. */
   get signal(): AbortSignal {
     return this.#dropped.signal;
   }
 
-  /** A shard has given a job to the request. */
+  /** Adds a job that a shard has reserved for the request. */
   add(job: ReservedJob): void {
     const { leases, giveBacks, nowMs } = this.#ways;
     const { id, tube, reserves, ttr } = job;
@@ -52,14 +52,14 @@ export class Handout {
     else this.handed.push({ job, lease });
   }
 
-  /** The client will not hear of these jobs. */
+  /** Gives all jobs back. */
   drop(): void {
     if (this.signal.aborted) return;
     this.#dropped.abort();
     this.#ways.giveBacks.add(this.handed.splice(0).map(({ lease }) => lease));
   }
 
-  /** Most jobs are of the same tube. */
+  /** Cached, since most jobs come from the same tube. */
   #shardOf(tube: string): number {
     if (tube !== this.#tube) {
       const bytes = asciiBytes(tube);

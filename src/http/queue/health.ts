@@ -1,4 +1,4 @@
-// Whether the server lives, and is ready for what: as probes, people and metrics ask it.
+// Liveness and readiness of the server, for probes, people and metrics.
 
 import { GROUP_ROLES, GroupFigure } from "../../message/group.ts";
 import { ControlWord } from "../../message/topology.ts";
@@ -8,29 +8,30 @@ import type { Service } from "./service.ts";
 
 export interface Verdict {
   readonly ok: boolean;
-  /** A word for machines, and what it means; "ok" if all is well. */
+  /** "ok", or a code for programs. */
   readonly status: string;
   readonly detail: string;
 }
 
 const NO_MEMORY = "new jobs are refused: jobs have all the memory that max-memory gives them";
 
-/** So long before its end a certificate is no longer well. */
+/** A certificate that expires within this time is reported. */
 const CERTIFICATE_WARNED_MS = 14 * 86_400_000;
 
 const OK: Verdict = { ok: true, status: "ok", detail: "ok" };
 
 const no = (status: string, detail: string): Verdict => ({ ok: false, status, detail });
 
-/** Fails only where a restart helps: never for a replay, a full disk, draining or load. */
+/** Fails only if a restart would help: never for a replay, a full disk, draining or load. */
 export function livenessOf(service: Service): Verdict {
   const { silent } = service.liveness;
-  // A standby, or a primary to which the shared log does not answer, lives: its shards answer when it may serve.
+  // A frozen server is alive: its shards answer once it may serve. That applies to a standby, and
+  // to a primary that can't reach the shared log.
   if (silent.length === 0 || isFrozen(service)) return OK;
   return no("silent", `shard ${silent.join(", ")} has not answered for ${SILENT_MS_MAX / 1000} s`);
 }
 
-/** Whether commands are served at all. */
+/** Tells whether the server accepts commands. */
 export function readinessOf(service: Service): Verdict {
   const { state, topology } = service;
   if (state.phase === "serving")
@@ -41,19 +42,19 @@ export function readinessOf(service: Service): Verdict {
   return no("starting", `the log is replayed: ${Math.floor(state.replayed * 100)} %`);
 }
 
-/** It reads its own log before it follows, too: that is no start of a server that is to serve. */
+/** A follower reads its own log before it follows, but it is not about to serve. */
 function follows(figures: SharedArrayBuffer): boolean {
   const role = GROUP_ROLES[new Float64Array(figures)[GroupFigure.Role]!];
   return role === "starting" || role === "standby";
 }
 
-/** In a group: whether it has no right to serve now. */
+/** Tells whether the server belongs to a group and has no right to serve now. */
 export function isFrozen({ topology, words, nowMs, wallMs }: Service): boolean {
   if (topology.binlog?.group === undefined) return false;
   return new Lease(words.words, ControlWord.ServeUntil, ControlWord.ServeUntilWall, wallMs).isOver(nowMs());
 }
 
-/** Whether puts are taken. */
+/** Tells whether the server accepts puts. */
 export function putReadinessOf(service: Service): Verdict {
   const ready = readinessOf(service);
   if (!ready.ok) return ready;
@@ -67,7 +68,7 @@ export function putReadinessOf(service: Service): Verdict {
   return OK;
 }
 
-/** In words; none where no certificate ends soon, or has ended. */
+/** Describes the certificates that expire soon or have expired; "" if there are none. */
 function certificatesThatEnd({ state, wallMs }: Service): string {
   return state.certificates
     .filter(({ endsAtMs }) => endsAtMs - wallMs() <= CERTIFICATE_WARNED_MS)
@@ -78,7 +79,7 @@ function certificatesThatEnd({ state, wallMs }: Service): string {
     .join(", ");
 }
 
-/** All checks, by name. */
+/** Returns all checks by name. */
 export function checksOf(service: Service): Record<string, Verdict> {
   const { words } = service;
   const check = (isBad: boolean, status: string, detail: string): Verdict =>

@@ -1,16 +1,20 @@
-// What is known of the shards where they do not answer: in a frozen group they take no questions, and with a full disk perhaps none for long.
-// Who watches a server must hear of that from the server itself.
+// Totals and tables with a fallback to the last known ones. In a frozen group shards answer no
+// questions, and with a full disk perhaps not for long; monitoring must still get data from the
+// server itself.
 
 import type { ShardTotals } from "../../message/control.ts";
 import type { TubeEntry } from "../state/tube-cache.ts";
 import { isFrozen } from "./health.ts";
 import type { Service } from "./service.ts";
 
-/** How often it looks whether the group is frozen, and how long it waits for an answer at most. */
+/** Interval at which the freeze is checked, and maximum wait for an answer, ms. */
 const LOOK_MS = 100;
 const ANSWER_MS_MAX = 2000;
 
-/** The sums of all shards; the last ones known if the shards do not answer; undefined before they ever have. */
+/**
+ * Returns the totals of all shards, or the last known ones if the shards don't answer; undefined
+ * before their first answer.
+ */
 export async function knownTotals(service: Service): Promise<ShardTotals | undefined> {
   if (service.state.phase !== "serving") return undefined;
   const { totals } = service;
@@ -21,7 +25,7 @@ export async function knownTotals(service: Service): Promise<ShardTotals | undef
   );
 }
 
-/** The table of tubes, or the last one known. */
+/** Returns the table of tubes, or the last known one. */
 export async function knownTubes(service: Service): Promise<ReadonlyMap<string, TubeEntry>> {
   const { tubes } = service;
   return await answerOr(

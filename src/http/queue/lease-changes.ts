@@ -1,4 +1,5 @@
-// What workers do with leased jobs: their shards decide, and what was done is remembered.
+// Changes to leased jobs by their workers. The shards decide, and outcomes are remembered for
+// retries.
 
 import type { LeaseChange } from "../../message/control.ts";
 import type { ControlClient } from "../link/control-client.ts";
@@ -16,7 +17,10 @@ export interface NewChange {
   readonly delay?: number | undefined;
 }
 
-/** Does what leases ask for, each by itself and in the order of the request for each shard; whether it was done. */
+/**
+ * Applies changes to leases, each one independently and in request order per shard. Returns which
+ * of them are done.
+ */
 export async function changeLeases(
   ways: LeaseWays,
   owner: string,
@@ -31,7 +35,7 @@ export async function changeLeases(
     const key = leases.read(token, owner);
     const before = key === undefined ? undefined : leases.finishedBy(key);
     if (key === undefined || key.shard >= control.shards || before !== undefined) {
-      // The same once more: it is done.
+      // A retry of the same change succeeds.
       done[index] = before === act;
       if (!done[index]) leases.ended++;
       continue;
@@ -77,7 +81,7 @@ async function askShard(
   const asked = group.map(({ index, key }): LeaseChange => {
     const { act, pri, delay } = changes[index]!;
     const { id, reserves } = key;
-    // What is not said is not packed either.
+    // Omitted values need not be packed.
     if (pri === undefined && delay === undefined) return { act, id, reserves };
     return { act, id, reserves, pri, delay };
   });

@@ -1,6 +1,6 @@
-// Asks the main thread to read the configuration again, and hears what came of it.
+// Client that asks the main thread to reload the configuration.
 
-/** Keys that count from now on, and those that need a restart; or every fault, and nothing has changed. */
+/** The keys that took effect and those that need a restart; or all faults, with nothing changed. */
 export type ReloadOutcome =
   | { readonly changed: readonly string[]; readonly needsRestart: readonly string[] }
   | { readonly faults: string };

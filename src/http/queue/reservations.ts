@@ -1,22 +1,23 @@
-// Reserves over HTTP: connections in memory that watch what was asked for, kept for some seconds for whoever asks for the same.
+// Reserves over HTTP: in-memory connections that watch the requested tubes, kept for some seconds
+// for further requests of the same tubes.
 //
-// So a tube that is polled keeps its watcher, and a wait stands in the same line as every other client's. The jobs themselves
-// go to leases (shard/control/leases.ts): the connection holds none, and may be used again at once.
+// So a polled tube keeps its watcher, and a wait queues with those of all other clients. Jobs go to
+// leases (shard/control/leases.ts): the connection holds none, and can be reused at once.
 
 import { Busy } from "../link/busy.ts";
 import type { WireClients } from "../link/wire-clients.ts";
 import type { WireConnection, WireReply } from "../link/wire-connection.ts";
 
-/** How long a connection without a request is kept, ms. */
+/** Time for which an idle connection is kept, ms. */
 const KEPT_MS = 10_000;
-/** Tubes that all connections together watch which are kept. */
+/** Limit of tubes watched by all idle connections. */
 const KEPT_TUBES_MAX = 10_000;
-/** Waits at a time. */
+/** Maximum of concurrent waits. */
 export const WAITS_MAX = 10_000;
-/** Reserves that are sent at a time once there was a job. */
+/** Reserves sent at a time after the first job. */
 const CHUNK_MAX = 32;
 
-/** A job as RESERVED brings it to a lease: see shard/replies/lease-details.ts. */
+/** A job as RESERVED describes it to a lease; see shard/replies/lease-details.ts. */
 export interface ReservedJob {
   readonly id: number;
   readonly tube: string;
@@ -37,13 +38,13 @@ export interface ReserveOptions {
   readonly waitSeconds: number;
   readonly max: number;
   readonly bytesMax: number;
-  /** How many jobs more there is room for behind the first, as far as is known; asked again and again. */
+  /** Returns the number of further jobs that there is room for; called before each chunk. */
   readonly room: () => number;
   /** Ends the wait. */
   readonly signal: AbortSignal;
   /**
-   * Takes each job as soon as its shard has told of it. From then on the job is the taker's, whatever becomes of the request: it
-   * must not throw.
+   * Takes each job as soon as its shard has sent it. From then on, the callee owns the job,
+   * whatever happens to the request, so it must not throw.
    */
   readonly onJob: (job: ReservedJob) => void;
 }
@@ -69,7 +70,10 @@ export class Reservations {
     return this.#waiting.size;
   }
 
-  /** Takes up to `max` jobs, waiting for the first; what is ready then comes with it, best first. */
+  /**
+   * Reserves up to `max` jobs. It waits for the first one; the others must be ready by then. The
+   * best come first.
+   */
   async reserve(options: ReserveOptions): Promise<void> {
     const { tubes, signal } = options;
     const key = [...new Set(tubes)].sort().join(" ");
@@ -100,7 +104,7 @@ export class Reservations {
     }
   }
 
-  /** Ends all waits, and keeps no connection any more. */
+  /** Ends all waits and closes all idle connections. */
   stop(): void {
     this.#stops = true;
     for (const connection of this.#waiting) connection.finish();
@@ -133,7 +137,7 @@ export class Reservations {
     throw new Busy(`a tube can't be watched now: ${refused.line}`);
   }
 
-  /** Names may be new ones in each request, which would be tubes for as long as connections watch them. */
+  /** Each request may name new tubes, which exist as long as a connection watches them. */
   #keep(key: string, connection: WireConnection): void {
     if (this.#keptTubes + tubesIn(key) > KEPT_TUBES_MAX) {
       connection.close();
@@ -154,16 +158,16 @@ export class Reservations {
   }
 }
 
-/** How many tubes the key of a connection names. */
+/** Returns the number of tubes in a connection's key. */
 const tubesIn = (key: string): number => key.split(" ").length;
 
-/** The reserves of one request: goes on as long as there are jobs at once, some reserves at a time. */
+/** The reserves of one request. It sends further chunks as long as jobs are ready. */
 class Taking {
   readonly #connection: WireConnection;
   readonly #options: ReserveOptions;
   #jobs = 0;
   #bytes = 0;
-  /** Whether the last reserves have all brought a job. */
+  /** True if the last chunk brought a job for each reserve. */
   #hasMore = false;
 
   constructor(connection: WireConnection, options: ReserveOptions) {
@@ -193,7 +197,7 @@ class Taking {
     this.#options.onJob(job);
   };
 
-  /** How many come next, by the mean length of those that have come. */
+  /** Size of the next chunk, from the mean length of the jobs so far. */
   get #chunk(): number {
     const { max, bytesMax, room } = this.#options;
     const bytesLeft = bytesMax - this.#bytes;
@@ -206,19 +210,20 @@ class Taking {
 
 const HYPHEN = 0x2d;
 const ZERO = 0x30;
-/** Numbers between RESERVED and the name of the tube. */
+/** Count of numbers between RESERVED and the tube's name. */
 const NUMBERS = 11;
-/** Those of the line that is looked at. */
+/** Numbers of the line being parsed. */
 const numbers = new Float64Array(NUMBERS);
 
-/** The job of a RESERVED for a lease; undefined for any other reply. */
+/** Returns the job in a RESERVED reply to a lease; undefined for other replies. */
 export function reservedJob({ line, body }: WireReply): ReservedJob | undefined {
   if (body === undefined || !line.startsWith("RESERVED ")) return undefined;
-  // By hand: thirteen texts, and the numbers of eleven of them, take three times as long.
+  // Parsed by hand: splitting it into thirteen strings and converting eleven takes three times as
+  // long.
   let at = "RESERVED ".length;
   for (let field = 0; field < NUMBERS; field++) {
     const end = line.indexOf(" ", at);
-    // Time may be over already.
+    // The time left may be negative.
     const isNegative = line.charCodeAt(at) === HYPHEN;
     let value = 0;
     for (let digit = isNegative ? at + 1 : at; digit < end; digit++)

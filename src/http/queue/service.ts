@@ -1,4 +1,4 @@
-// All that routes and metrics work with: the ways to the shards, and what is known of the server.
+// Everything that routes and metrics work with: access to the shards, and the state of the server.
 
 import type { ShownCertificate } from "../../acceptor/admission/listener-policy.ts";
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
@@ -23,7 +23,7 @@ import type { GiveBacks } from "./give-backs.ts";
 import type { Liveness } from "./liveness.ts";
 import type { Reservations } from "./reservations.ts";
 
-/** What does not change while the server runs. */
+/** Facts that stay the same while the server runs. */
 export interface ServerFacts {
   readonly version: string;
   /** 16 hex digits, drawn at start. */
@@ -34,36 +34,39 @@ export interface ServerFacts {
   readonly startedAtMs: number;
   readonly startedAtMonotonicMs: number;
   readonly descriptorsMax: number;
-  /** Where the beanstalkd protocol is spoken, in words; empty before the server listens. */
+  /** Options of the server by name. */
   readonly options: Readonly<Record<string, string | number | boolean | null>>;
 }
 
-/** What changes, as the main thread tells it. */
+/** State that changes, as the main thread reports it. */
 export interface ServerState {
   phase: "starting" | "serving" | "stopping";
-  /** How much of the log has been replayed, 0 to 1. */
+  /** Progress of the replay, 0 to 1. */
   replayed: number;
-  /** Where the beanstalkd protocol is spoken. */
+  /** Descriptions of the beanstalkd listeners; empty before the server listens. */
   listeners: readonly string[];
-  /** In a group, once its thread has asked who is there; and when that was told, monotonic ms. */
+  /**
+   * Members of the group, once its thread has asked for them, and the time of that report on the
+   * monotonic clock, ms.
+   */
   group: (GroupMembers & { readonly atMs: number }) | undefined;
-  /** What moves the bytes of connections there. */
+  /** How the listeners' connections are read and written. */
   transport: string;
   certificates: readonly ShownCertificate[];
-  /** Whether the configuration was taken when it was read last, and when it was taken last, Unix time in seconds. */
+  /** Whether the last reload succeeded, and the time of the last success, Unix seconds. */
   reload: { readonly successful: boolean; readonly successAt: number };
-  /** Wrong tokens that came over HTTP. */
+  /** Wrong tokens received over HTTP. */
   wrongTokens: number;
-  /** Connections over HTTP that were too many. */
+  /** HTTP connections and requests refused by the connection limit. */
   connectionsRefused: number;
-  /** Views that are sent again each second. */
+  /** Open event streams. */
   streams: number;
 }
 
 export interface MetricsRules {
-  /** Tubes that have series of their own, at most. */
+  /** Maximum of tubes with series of their own. */
   readonly tubesMax: number;
-  /** Globs of tubes that come first. */
+  /** Globs of tubes that take precedence. */
   readonly tubes: readonly string[];
 }
 
@@ -89,7 +92,7 @@ export interface Service {
   readonly tasks: TaskRegistry;
   readonly connections: ConnectionClient;
   readonly words: ControlWords;
-  /** What jobs have of memory, and may have. */
+  /** Memory that jobs use, and its limit. */
   readonly memory: MemoryWords;
   readonly audit: AuditLog;
   readonly metrics: MetricsRules;

@@ -1,18 +1,19 @@
-// Who changed what by hand: the last changes, in memory. The log has them all, but for a flood.
+// Audit log in memory: the last manual changes. The server's log has all of them, except during a
+// flood.
 
 export interface Change {
   /** Wall clock, ms. */
   readonly atMs: number;
-  /** Of the token; null where there are none. */
+  /** Name of the token; null without tokens. */
   readonly who: string | null;
   /** Null for a unix socket. */
   readonly address: string | null;
   readonly method: string;
-  /** The template of the route. */
+  /** Template of the route. */
   readonly route: string;
-  /** What stood in the path: a tube, a job, a connection, a task. */
+  /** Parameters of the path: a tube, job, connection or task. */
   readonly what: Readonly<Record<string, string>>;
-  /** Jobs; null where none are counted, or a task goes on. */
+  /** Number of jobs; null if none are counted or a task is still running. */
   readonly affected: number | null;
   readonly status: number;
 }
@@ -27,13 +28,13 @@ export class AuditLog {
     if (this.#changes.length > CHANGES_MAX) this.#changes.shift();
   }
 
-  /** The latest first. */
+  /** Returns the changes, newest first. */
   get latest(): readonly Change[] {
     return this.#changes.toReversed();
   }
 }
 
-/** As a line of the log. */
+/** Returns a change as a line of the log. */
 export function changeText({ who, address, method, route, what, affected, status }: Change): string {
   const names = Object.entries(what).map(([name, value]) => ` ${name}=${value}`);
   const count = affected === null ? "" : ` affected=${affected}`;

@@ -1,6 +1,10 @@
-// A quantile of what was counted by bounds, as histogram_quantile of Prometheus makes it: a straight line within a bucket.
+// Quantile of a histogram, with linear interpolation within a bucket like Prometheus'
+// histogram_quantile.
 
-/** `counts` has one more than there are bounds. Null where nothing was counted; the last bound for what is above all. */
+/**
+ * Returns the quantile. `counts` has one more element than `bounds`. Returns null if nothing was
+ * counted, and the last bound for a value above all bounds.
+ */
 export function bucketQuantile(
   counts: ArrayLike<number>,
   bounds: readonly number[],

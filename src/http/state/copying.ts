@@ -1,4 +1,5 @@
-// Copies jobs of a tube into any tube: each copy is a put, by this thread, so it may be of another shard.
+// Copies jobs of a tube into any tube. Each copy is a put by this thread, so the target may be on
+// another shard.
 
 import type { BrowsePart, BulkPart, BulkQuestion, JobFacts } from "../../message/control.ts";
 import type { Bodies } from "../link/bodies.ts";
@@ -6,10 +7,10 @@ import type { ControlClient } from "../link/control-client.ts";
 import type { NewPut, PutLanes } from "../link/put-lanes.ts";
 import { TaskRefused } from "./task-refused.ts";
 
-/** Jobs, and bytes of their bodies, that are read before they are put. */
+/** Maximum of jobs, and of their body bytes, that are read before they are put. */
 const STEP_JOBS = 100;
 const STEP_BODY_BYTES = 512 * 1024;
-/** Of a body that comes with its job; a longer one is asked for by itself. */
+/** Maximum of a body that comes with its job. Longer ones are read separately. */
 const BODY_BYTES_MAX = 65_536;
 const LOOKS_MAX = 50_000;
 
@@ -23,7 +24,10 @@ export interface CopyWays {
   readonly puts: PutLanes;
 }
 
-/** Copies upwards by id those jobs that have an id of at most `lastId`; so copies into the same tube are not copied. */
+/**
+ * Copies jobs in order of their ids, up to `lastId`, so that copies into the same tube are not
+ * copied again.
+ */
 export class Copying {
   readonly #ways: CopyWays;
   readonly #shard: number;
@@ -42,12 +46,12 @@ export class Copying {
     this.#lastId = Math.min(lastId, question.where.idTo ?? lastId);
   }
 
-  /** Ends it after what is under way. */
+  /** Stops after the current step. */
   stop(): void {
     this.#isStopped = true;
   }
 
-  /** Resolves when all are copied and as durable as `-f` asks; throws TaskRefused. */
+  /** Resolves once all copies are as durable as `-f` demands. Throws TaskRefused. */
   async run(report: (part: BulkPart) => void): Promise<void> {
     let afterId = this.#firstId;
     let hasEnded = false;
@@ -69,7 +73,7 @@ export class Copying {
       }
       progress = this.#isStopped ? 0 : 1;
     } finally {
-      // Also of copies before one that was refused.
+      // Also reports the copies before a refused one.
       tell();
     }
   }
@@ -108,7 +112,7 @@ export class Copying {
       throw new TaskRefused(refused.refusal, `After ${this.#affected} copies a put`);
   }
 
-  /** Undefined where it has gone meanwhile. */
+  /** Returns the body, or undefined if the job is gone by now. */
   async #bodyOf({ id, bytes, body }: JobFacts): Promise<Uint8Array | undefined> {
     return body !== undefined && body.length === bytes ? body : await this.#ways.bodies.read(id);
   }

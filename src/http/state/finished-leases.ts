@@ -1,12 +1,14 @@
-// Leases that have ended by what their workers asked for, and what that was: the last so many of some minutes.
+// Recently finished leases and the act that ended each one: a limited number of them, for some
+// minutes.
 //
-// In columns, since a hundred thousand objects and texts of tokens make V8 collect all the time. A lease is known by its job's id and
-// count of reserves, which no other has. Entries stand in a ring, the oldest goes first; those with the same hash are a list.
+// They are kept in columns, because a hundred thousand objects and token strings would keep V8
+// collecting garbage. The job's id and its reserve count identify a lease. The entries form a ring
+// whose oldest is overwritten first; entries in the same hash bucket form a list.
 
 const NONE = -1;
 const BUCKETS = 1 << 17;
 
-/** What may have been asked; its number stands in the column. */
+/** The acts; the column holds their index. */
 const ACTS = ["delete", "release", "bury", "touch"] as const;
 type Act = (typeof ACTS)[number];
 
@@ -17,15 +19,15 @@ export class FinishedLeases {
   readonly #reserves: Uint32Array;
   readonly #atMs: Float64Array;
   readonly #acts: Uint8Array;
-  /** The next entry of the same bucket. */
+  /** Next entry of the same bucket. */
   readonly #next: Int32Array;
-  /** The first entry of each bucket. */
+  /** First entry of each bucket. */
   readonly #first = new Int32Array(BUCKETS).fill(NONE);
-  /** Where the next entry goes; the one behind it is the oldest once the ring is full. */
+  /** Position of the next entry. Once the ring is full, the oldest entry is there. */
   #at = 0;
   #isFull = false;
 
-  /** As many as `max` are remembered, for `keptMs`. */
+  /** Keeps up to `max` entries for `keptMs`. */
   constructor(max: number, keptMs: number) {
     this.#max = max;
     this.#keptMs = keptMs;
@@ -50,7 +52,7 @@ export class FinishedLeases {
     this.#first[bucket] = entry;
   }
 
-  /** What ended the lease; undefined if that is not remembered. */
+  /** Returns the act that ended the lease, or undefined if it is not remembered. */
   actOf(id: number, reserves: number, nowMs: number): Act | undefined {
     for (let entry = this.#first[bucketOf(id, reserves)]!; entry !== NONE; entry = this.#next[entry]!)
       if (this.#ids[entry] === id && this.#reserves[entry] === reserves)
@@ -58,7 +60,7 @@ export class FinishedLeases {
     return undefined;
   }
 
-  /** Takes an entry out of its list: it is the last there, since all others are younger. */
+  /** Removes an entry from its list. It is the last one there, because all others are newer. */
   #forget(entry: number): void {
     const bucket = bucketOf(this.#ids[entry]!, this.#reserves[entry]!);
     let before = NONE;

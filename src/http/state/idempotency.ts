@@ -1,11 +1,12 @@
-// Keys by which a request that is sent again gets the answer that it got, and is not done twice. In memory: lost at a restart.
+// Idempotency keys: a retried request gets the stored response and doesn't run twice. They are kept
+// in memory, and a restart loses them.
 
 const KEYS_MAX = 100_000;
 const KEPT_MS = 10 * 60_000;
-/** What all kept answers may weigh together: the answer of a batch weighs as much as it has jobs. */
+/** Limit of the total weight. A batch's response weighs as much as it has jobs. */
 const WEIGHT_MAX = 1_000_000;
 
-/** An answer, as it was sent. */
+/** A stored response. */
 export interface KeptAnswer {
   readonly status: number;
   readonly payload: unknown;
@@ -20,7 +21,10 @@ interface Kept {
 
 export class IdempotencyKeys {
   readonly #nowMs: () => number;
-  /** Digests of requests under way. These are never swept: one that took long would be done twice, or answer for another. */
+  /**
+   * Digests of requests in progress. They never expire: otherwise a slow request could run twice,
+   * or its key could be reused for another request.
+   */
   readonly #underWay = new Map<string, string>();
   /** Oldest first. */
   readonly #kept = new Map<string, Kept>();
@@ -30,14 +34,15 @@ export class IdempotencyKeys {
     this.#nowMs = nowMs;
   }
 
-  /** Keys of requests under way, and of kept answers. */
+  /** Number of keys in progress and stored. */
   get size(): number {
     return this.#underWay.size + this.#kept.size;
   }
 
   /**
-   * Notes that a request with this key begins: "begun", or what became of the one before; `digest` stands for all that the
-   * request says. One that has begun is to be ended by `end` or `forget`.
+   * Begins a request with this key. Returns "begun", or the state or response of an earlier
+   * request. `digest` stands for the whole content. The caller must finish a begun request with
+   * `end` or `forget`.
    */
   begin(key: string, digest: string): "begun" | "in-progress" | "mismatch" | KeptAnswer {
     this.#sweep();
@@ -50,7 +55,7 @@ export class IdempotencyKeys {
     return "begun";
   }
 
-  /** The request was answered so; `weight` is how many jobs the answer is about. */
+  /** Stores the response of a request. `weight` is the number of jobs that it covers. */
   end(key: string, answer: KeptAnswer, weight: number): void {
     const digest = this.#underWay.get(key)!;
     this.#underWay.delete(key);
@@ -59,7 +64,7 @@ export class IdempotencyKeys {
     this.#sweep();
   }
 
-  /** The request failed, and may be sent again. */
+  /** Drops a failed request, which may be retried. */
   forget(key: string): void {
     this.#underWay.delete(key);
   }

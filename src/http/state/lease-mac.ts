@@ -1,13 +1,17 @@
-// HMAC-SHA256 of leases (RFC 2104), put together from two hashes: node's own makes objects that take several times as long.
+// HMAC-SHA256 of leases (RFC 2104), built from two hashes: Node's own HMAC creates objects and
+// takes several times as long.
 
 import { hash } from "node:crypto";
 
 const BLOCK_BYTES = 64;
 const DIGEST_BYTES = 32;
-/** Longer messages take memory of their own. */
+/** Longer messages get a buffer of their own. */
 const SCRATCH_BYTES = 512;
 
-/** `key` has at most 64 bytes. Returns what makes the digest of a message: `bytes` and then `text`, as 32 characters of one byte each. */
+/**
+ * Returns a function that computes the digest of `bytes` followed by `text`, as a string of 32
+ * one-byte characters. `key` has at most 64 bytes.
+ */
 export function leaseMac(key: Uint8Array): (bytes: Uint8Array, text: string) => string {
   const inner = Buffer.alloc(BLOCK_BYTES + SCRATCH_BYTES);
   const outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES);

@@ -1,12 +1,14 @@
-// Leases: what a worker over HTTP has of a job, as text that means nothing to it, and which of them are out.
+// Leases of HTTP workers: their opaque tokens, and a table of the outstanding ones. A token
+// contains:
 //
 //   byte  0  id of the job, 7 bytes
 //   byte  7  shard, 1 byte
-//   byte  8  the job's count of reserves, 4 bytes
-//   byte 12  the first 8 bytes of an HMAC over these and the name of the owner
+//   byte  8  the job's reserve count, 4 bytes
+//   byte 12  first 8 bytes of an HMAC over these and the owner's name
 //
-// Whether a lease still holds is decided by its shard, from the count of reserves. The table here serves limits and lists, and
-// remembers what has been done, so that a request that is sent twice gets the same answer twice.
+// The job's shard decides by the reserve count whether a lease is still valid. This table serves
+// limits and lists, and remembers finished leases, so that a retried request gets the same
+// response.
 
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { LeaseChange } from "../../message/control.ts";
@@ -16,34 +18,34 @@ import { leaseMac } from "./lease-mac.ts";
 const SIGNED_BYTES = 12;
 const MAC_BYTES = 8;
 const TOKEN = /^[\w-]{27}$/;
-/** Leases that are out, at most, and those that are remembered when they have ended. */
+/** Limits of outstanding leases and of remembered finished ones. */
 export const LEASES_MAX = 100_000;
 const FINISHED_MAX = 100_000;
 const FINISHED_MS = 5 * 60_000;
-/** A lease that has not been heard of for so long after its end is forgotten, ms. */
+/** An expired lease is removed after this grace period, ms. */
 const SLACK_MS = 1000;
 
-/** What a lease names. */
+/** Identity of a lease. */
 export interface LeaseKey {
   readonly id: number;
   readonly shard: number;
   readonly reserves: number;
 }
 
-/** A lease that is out, as far as is known here. */
+/** An outstanding lease, as far as this thread knows. */
 export interface Lease extends LeaseKey {
   readonly token: string;
   readonly tube: string;
   readonly ttr: number;
-  /** Who took it: a name, and the address. */
+  /** Name and address of the client. */
   readonly owner: string;
   readonly address: string;
-  /** Monotonic ms. */
+  /** Monotonic, ms. */
   readonly sinceMs: number;
   untilMs: number;
 }
 
-/** What a shard was asked, and who waits for what comes of it. */
+/** A question to a shard, and the requests that wait for its outcome. */
 interface Finishing {
   readonly reserves: number;
   readonly act: LeaseChange["act"];
@@ -55,23 +57,23 @@ const idIn = (bytes: Buffer): number => bytes.readUIntBE(0, 3) * 2 ** 32 + bytes
 export class LeaseTable {
   readonly #mac = leaseMac(randomBytes(32));
   readonly #nowMs: () => number;
-  /** By the id of the job, which has one lease at a time. Ids cost less than texts of tokens. */
+  /** By job id, since a job has one lease at a time. Ids cost less memory than tokens. */
   readonly #leases = new Map<number, Lease>();
   readonly #finished = new FinishedLeases(FINISHED_MAX, FINISHED_MS);
-  /** By the id of the job. */
+  /** By job id. */
   readonly #finishing = new Map<number, Finishing>();
   readonly #bytes = Buffer.alloc(SIGNED_BYTES + MAC_BYTES);
   readonly #signed = this.#bytes.subarray(0, SIGNED_BYTES);
-  /** Leases that were asked for something after their end. */
+  /** Counter of requests with a lease that had ended. */
   ended = 0;
-  /** Jobs that went back because nobody was there to take them. */
+  /** Counter of jobs that went back because their client was gone. */
   abandoned = 0;
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
   }
 
-  /** How many more may be given out. */
+  /** Number of further leases that may be given out. */
   get room(): number {
     if (this.#leases.size >= LEASES_MAX) this.sweep();
     return LEASES_MAX - this.#leases.size;
@@ -81,7 +83,7 @@ export class LeaseTable {
     return this.#leases.size;
   }
 
-  /** The leases that are out, oldest first. */
+  /** Returns the outstanding leases, oldest first. */
   list(): Lease[] {
     this.sweep();
     return [...this.#leases.values()];
@@ -89,13 +91,16 @@ export class LeaseTable {
 
   give(lease: Omit<Lease, "token">): Lease {
     const given = { ...lease, token: this.#sign(lease, lease.owner) };
-    // Behind all others, also if the job was leased before.
+    // Moves it behind all others, even if the job was leased before.
     this.#leases.delete(given.id);
     this.#leases.set(given.id, given);
     return given;
   }
 
-  /** What a token names; undefined if it is none that this server has given to this owner. */
+  /**
+   * Returns the lease that a token names; undefined if this server never gave that token to this
+   * owner.
+   */
   read(token: string, owner: string): LeaseKey | undefined {
     if (!TOKEN.test(token)) return undefined;
     const bytes = Buffer.from(token, "base64url");
@@ -107,21 +112,21 @@ export class LeaseTable {
     return timingSafeEqual(mac.subarray(0, MAC_BYTES), bytes.subarray(SIGNED_BYTES)) ? key : undefined;
   }
 
-  /** What was done last with a lease that has ended, if it is remembered. */
+  /** Returns the act that finished a lease, if it is remembered. */
   finishedBy({ id, reserves }: LeaseKey): string | undefined {
     return this.#finished.actOf(id, reserves, this.#nowMs());
   }
 
   /**
-   * A shard is asked to end the lease by this. Until it has answered, which takes as long as its disk does, a request that is sent again is
-   * neither the first nor known as done.
+   * Notes that a shard is asked to finish the lease. Until it answers, which takes as long as its
+   * disk, a retry must be told apart from both a first request and a finished one.
    */
   beginFinish({ id, reserves }: LeaseKey, act: LeaseChange["act"]): void {
-    // One that asks for something else comes too late, and for the first somebody may wait.
+    // A different act comes too late, and other requests may wait for the first one.
     if (!this.#finishing.has(id)) this.#finishing.set(id, { reserves, act, over: undefined });
   }
 
-  /** The shard has answered, or can't be asked. */
+  /** Notes that the shard has answered or can't be asked. */
   endFinish({ id, reserves }: LeaseKey, act: LeaseChange["act"]): void {
     const finishing = this.#finishing.get(id);
     if (finishing === undefined || finishing.reserves !== reserves || finishing.act !== act) return;
@@ -129,7 +134,10 @@ export class LeaseTable {
     finishing.over?.resolve();
   }
 
-  /** Resolves when it is known whether the lease has ended by this; undefined where no shard is asked for that. */
+  /**
+   * Resolves once the outcome of the same act in progress is known. Returns undefined if there is
+   * none.
+   */
   whenFinishedBy({ id, reserves }: LeaseKey, act: LeaseChange["act"]): Promise<void> | undefined {
     const finishing = this.#finishing.get(id);
     if (finishing === undefined || finishing.reserves !== reserves || finishing.act !== act) return undefined;
@@ -137,13 +145,13 @@ export class LeaseTable {
     return finishing.over.promise;
   }
 
-  /** The lease has ended by this. */
+  /** Notes that the act has finished the lease. */
   finish(key: LeaseKey, act: LeaseChange["act"]): void {
     this.forget(key);
     this.#finished.add(key.id, key.reserves, act, this.#nowMs());
   }
 
-  /** The lease lasts for its time to run from now on. */
+  /** Restarts the lease's time to run. */
   renew(token: string, owner: string): Lease | undefined {
     const key = this.read(token, owner);
     const lease = key === undefined ? undefined : this.#leases.get(key.id);
@@ -152,12 +160,12 @@ export class LeaseTable {
     return lease;
   }
 
-  /** The job may have another lease meanwhile, which stays. */
+  /** Removes the lease, unless the job has a newer one by now. */
   forget({ id, reserves }: LeaseKey): void {
     if (this.#leases.get(id)?.reserves === reserves) this.#leases.delete(id);
   }
 
-  /** Forgets those whose time is over. */
+  /** Removes expired leases. */
   sweep(): void {
     const nowMs = this.#nowMs();
     for (const [id, { untilMs }] of this.#leases) if (untilMs + SLACK_MS < nowMs) this.#leases.delete(id);
@@ -169,7 +177,7 @@ export class LeaseTable {
     bytes.writeUInt32BE(id % 2 ** 32, 3);
     bytes[7] = shard;
     bytes.writeUInt32BE(reserves, 8);
-    // Its first bytes.
+    // Writes only the first bytes of the MAC.
     bytes.write(this.#mac(this.#signed, owner), SIGNED_BYTES, MAC_BYTES, "latin1");
     return bytes.toString("base64url");
   }

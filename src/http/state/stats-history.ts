@@ -1,9 +1,10 @@
-// Sums over all shards: asked for each second, kept for an hour by the second and for a day by the minute.
+// History of the totals over all shards: one point per second for an hour, and one per minute for a
+// day.
 
 import type { Distribution, ShardTotals } from "../../message/control.ts";
 import type { ControlClient } from "../link/control-client.ts";
 
-/** What the history keeps, in this order. */
+/** Series of the history, in storage order. */
 export const HISTORY_SERIES = [
   "ready",
   "reserved",
@@ -23,7 +24,7 @@ export type HistorySeries = (typeof HISTORY_SERIES)[number];
 const HOUR_SECONDS = 3600;
 const DAY_MINUTES = 1440;
 
-/** Points of a fixed distance, the newest replacing the oldest. */
+/** A ring of points at a fixed interval. */
 class Points {
   readonly stepSeconds: number;
   readonly #values: Float64Array;
@@ -41,12 +42,12 @@ class Points {
     return this.#atMs.length * this.stepSeconds;
   }
 
-  /** Takes a point unless the last one is younger than a step. */
+  /** Adds a point, unless the last one is younger than a step. */
   take(atMs: number, values: readonly number[]): void {
     const points = this.#atMs.length;
     const lastAtMs =
       this.#count === 0 ? Number.NEGATIVE_INFINITY : this.#atMs[(this.#next + points - 1) % points]!;
-    // Half a step of slack: a tick may come a moment early.
+    // Half a second of slack, since a timer may fire early.
     if (atMs - lastAtMs < this.stepSeconds * 1000 - 500) return;
     this.#atMs[this.#next] = atMs;
     this.#values.set(values, this.#next * HISTORY_SERIES.length);
@@ -54,7 +55,7 @@ class Points {
     this.#count = Math.min(this.#count + 1, points);
   }
 
-  /** How much more the last value of a series is than its first since `sinceMs`. */
+  /** Returns the growth of a series from its first value since `sinceMs` to the last. */
   grown(sinceMs: number, series: number): number {
     const points = this.#atMs.length;
     const value = (back: number): number =>
@@ -64,7 +65,7 @@ class Points {
     return 0;
   }
 
-  /** Wall-clock ms and values of one series, oldest first, since `sinceMs`. */
+  /** Yields time (wall-clock ms) and value of one series since `sinceMs`, oldest first. */
   *since(sinceMs: number, series: number): Iterable<[atMs: number, value: number]> {
     const points = this.#atMs.length;
     for (let back = this.#count; back > 0; back--) {
@@ -76,7 +77,7 @@ class Points {
 }
 
 export class StatsHistory {
-  /** Undefined before the shards have answered once. */
+  /** Undefined until the shards have answered once. */
   last: ShardTotals | undefined;
   readonly #control: ControlClient;
   readonly #wallMs: () => number;
@@ -89,7 +90,7 @@ export class StatsHistory {
     this.#wallMs = wallMs;
   }
 
-  /** Asks the shards, and notes the answer. */
+  /** Asks the shards and records the totals. Concurrent callers share one answer. */
   ask(): Promise<ShardTotals> {
     this.#asking ??= this.#ask().finally(() => {
       this.#asking = undefined;
@@ -110,12 +111,15 @@ export class StatsHistory {
     return totals;
   }
 
-  /** How much a counter has grown over the last `seconds`, an hour at most. */
+  /** Returns the growth of a counter over the last `seconds`, at most an hour. */
   grown(seconds: number, series: HistorySeries): number {
     return this.#bySecond.grown(this.#wallMs() - seconds * 1000, HISTORY_SERIES.indexOf(series));
   }
 
-  /** The last `seconds` of some series: `[wall-clock seconds, value]`, oldest first; counters are sums since the start. */
+  /**
+   * Returns the last `seconds` of some series as `[wall-clock seconds, value]`, oldest first.
+   * Counters are sums since the start.
+   */
   history(
     seconds: number,
     series: readonly HistorySeries[],

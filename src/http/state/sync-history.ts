@@ -1,4 +1,5 @@
-// How long syncs of the log took over the last hour, in steps of 10 s: counts by bounds, from which quantiles are made.
+// History of sync durations of the log over the last hour, in steps of 10 s: counts per bucket, for
+// quantiles.
 
 import { SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
 import { bucketQuantile } from "./bucket-quantile.ts";
@@ -7,23 +8,26 @@ export const SYNC_STEP_SECONDS = 10;
 const POINTS = 361;
 const BUCKETS = SYNC_BOUNDS_SECONDS.length + 1;
 
-/** Null where there was no sync. */
+/** Null if there was no sync. */
 export type SyncPoint = readonly [seconds: number, value: number | null];
 
 export class SyncHistory {
-  /** Sums since the start, as the log's thread counts them: points as a ring. */
+  /** Ring of points with the sums since the start, as the binlog thread counts them. */
   readonly #sums = new Float64Array(POINTS * BUCKETS);
   readonly #atMs = new Float64Array(POINTS);
   #points = 0;
 
-  /** Notes what was counted so far. */
+  /** Records the counts so far. */
   note(counts: ArrayLike<number>, wallMs: number): void {
     const place = this.#points++ % POINTS;
     this.#atMs[place] = wallMs;
     for (let bucket = 0; bucket < BUCKETS; bucket++) this.#sums[place * BUCKETS + bucket] = counts[bucket]!;
   }
 
-  /** Of each step since a moment, oldest first: how many a second, and how long half and 99 % of them took at most, s. */
+  /**
+   * Returns a point for each step since a moment, oldest first: syncs per second, and the median
+   * and 99th percentile of their durations, s.
+   */
   since(sinceMs: number): Record<"syncs" | "p50" | "p99", SyncPoint[]> {
     const series: Record<"syncs" | "p50" | "p99", SyncPoint[]> = { syncs: [], p50: [], p99: [] };
     for (let point = this.#first + 1; point < this.#points; point++) {
@@ -39,7 +43,7 @@ export class SyncHistory {
     return series;
   }
 
-  /** All syncs since a moment: how many, and how long 99 % of them took at most, s. */
+  /** Returns count and 99th percentile (s) of all syncs since a moment. */
   summary(sinceMs: number): { readonly count: number; readonly p99Seconds: number } {
     let from = this.#first;
     while (from < this.#points - 1 && this.#atMs[from % POINTS]! < sinceMs) from++;

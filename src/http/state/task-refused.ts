@@ -1,7 +1,8 @@
-// A tube, or its shard, takes no more of the jobs that a task moves or copies there: that ends the task.
+// Error that ends a task: the target tube or its shard refuses the jobs that the task moves or
+// copies.
 
 export class TaskRefused extends Error {
-  /** The reply that a put there would get, such as `TUBE_FULL`. */
+  /** The reply that a put would get, such as `TUBE_FULL`. */
   readonly refusal: string;
 
   /** `done` says what was done before, such as `After 2 copies a put`. */

@@ -1,4 +1,4 @@
-// What is done to many jobs, as tasks: how far each has come, and the last that have ended.
+// Registry of bulk tasks: the running ones with their progress, and the last ones that ended.
 
 import type { BulkPart, BulkQuestion } from "../../message/control.ts";
 import { Busy } from "../link/busy.ts";
@@ -20,14 +20,14 @@ export interface Task {
   /** 0 to 1. */
   progress: number;
   state: "running" | "done" | "cancelled" | "failed";
-  /** Why it has failed. */
+  /** Reason of a failure. */
   fault: string | undefined;
-  /** Resolves when it has ended; rejects where it has failed. */
+  /** Resolves when the task has ended; rejects if it failed. */
   readonly done: Promise<void>;
   cancel(): void;
 }
 
-/** What a task does: it reports how far it has come, and can be told to stop. */
+/** The work behind a task. It can be stopped. */
 interface Work {
   readonly done: Promise<void>;
   stop(): void;
@@ -53,7 +53,7 @@ export class TaskRegistry {
     return this.#tasks.get(id);
   }
 
-  /** Begins on the shard of the tube. */
+  /** Starts a bulk operation on the tube's shard. */
   start(shard: number, question: BulkQuestion): Task {
     return this.#add(question.act, question.tube, (report) => {
       let last: BulkPart | undefined;
@@ -69,7 +69,7 @@ export class TaskRegistry {
     });
   }
 
-  /** Begins what this thread does. */
+  /** Starts a copy, which this thread runs. */
   startCopying(tube: string, copying: Copying): Task {
     return this.#add("copy", tube, (report) => ({ done: copying.run(report), stop: () => copying.stop() }));
   }

@@ -1,20 +1,24 @@
-// What is known of all tubes: a table made of the shards' rows, asked for when somebody wants to know and the last one is old.
+// Cache of all tubes: a table built from the shards' rows, refreshed on demand when it is too old.
 //
-// All rows come each time, changed or not: 10,000 of them take 5 ms of the shards' time in slices of 0.1 ms, less than what
-// marking changes would cost commands. With very many tubes the shards are asked less often, so that it stays below 5 %.
+// Each refresh transfers all rows: 10,000 take 5 ms of the shards' time in slices of 0.1 ms, less
+// than what change tracking would cost commands. With very many tubes, refreshes become rarer,
+// which limits their cost to 5 % of the shards' time.
 
 import { latin1 } from "../../base/bytes.ts";
 import { TUBE_FIELDS, TUBE_ROWS_AT, TubeField } from "../../message/control.ts";
 import type { ControlClient } from "../link/control-client.ts";
 
-/** How old the table may be when somebody asks, ms. */
+/** Maximum age of the table when it is requested, ms. */
 const AGE_MS_MAX = 1000;
-/** What a row costs its shard is about half a microsecond; the next table is asked for when 20 times that are over, ms. */
+/**
+ * Minimum refresh interval per tube, ms: 20 times what a row costs its shard, about half a
+ * microsecond.
+ */
 const REST_MS_PER_TUBE = 0.01;
-/** Rates are taken over a time between this and twice this, ms. */
+/** Rates cover a period between this and twice this, ms. */
 const RATE_MS = 5000;
 
-/** Counters of a tube that have rates, by their names. */
+/** Counters of a tube that have rates. */
 export const TUBE_COUNTERS = {
   puts: TubeField.Puts,
   reserves: TubeField.Reserves,
@@ -32,13 +36,13 @@ interface Mark {
   readonly row: Float64Array;
 }
 
-/** A tube as it was when the table was made. */
+/** A tube as it was when the table was built. */
 export class TubeEntry {
   readonly name: string;
   readonly shard: number;
   row: Float64Array;
   atMs: number;
-  /** The rows that rates are taken from: the older, and the one that takes its place. */
+  /** Reference rows for rates: the older one is in use, the newer one replaces it later. */
   #older: Mark;
   #newer: Mark;
 
@@ -65,7 +69,7 @@ export class TubeEntry {
     this.atMs = atMs;
   }
 
-  /** How often a second, of late. */
+  /** Returns the recent rate per second. */
   rate(field: number): number {
     const seconds = (this.atMs - this.#older.atMs) / 1000;
     return seconds <= 0 ? 0 : (this.row[field]! - this.#older.row[field]!) / seconds;
@@ -75,7 +79,7 @@ export class TubeEntry {
 export class TubeCache {
   /** By name. */
   #tubes = new Map<string, TubeEntry>();
-  /** When the table was made, and how long that took, monotonic ms. */
+  /** Time when the table was built, and the duration of that, monotonic ms. */
   atMs: number = Number.NEGATIVE_INFINITY;
   tookMs = 0;
   readonly #control: ControlClient;
@@ -87,12 +91,12 @@ export class TubeCache {
     this.#nowMs = nowMs;
   }
 
-  /** The table, without asking for a newer one. */
+  /** Returns the table without a refresh. */
   get tubes(): ReadonlyMap<string, TubeEntry> {
     return this.#tubes;
   }
 
-  /** The table, at most `ageMsMax` old (1 s), or as old as it must be with very many tubes. */
+  /** Returns the table, at most `ageMsMax` old (1 s by default), or older with very many tubes. */
   async fresh(ageMsMax: number = AGE_MS_MAX): Promise<ReadonlyMap<string, TubeEntry>> {
     const oldest = Math.max(ageMsMax, this.#tubes.size * REST_MS_PER_TUBE);
     if (this.#making !== undefined || this.#nowMs() - this.atMs > oldest) {
@@ -104,7 +108,7 @@ export class TubeCache {
     return this.#tubes;
   }
 
-  /** One tube, as it is now; undefined if it does not exist. */
+  /** Returns the current state of one tube; undefined if it doesn't exist. */
   async tube(name: string, shard: number): Promise<TubeEntry | undefined> {
     let found: TubeEntry | undefined;
     const atMs = this.#nowMs();
@@ -130,7 +134,10 @@ export class TubeCache {
     this.tookMs = this.atMs - beganMs;
   }
 
-  /** The tube's entry with a newer row: the one that there is, if it is the same tube and not another of its name. */
+  /**
+   * Returns the tube's entry with a newer row: the existing entry, unless the row is of a later
+   * tube with the same name.
+   */
   #entry(name: string, shard: number, row: Float64Array, atMs: number): TubeEntry {
     const known = this.#tubes.get(name);
     if (known === undefined || known.get(TubeField.Sequence) !== row[TubeField.Sequence])
@@ -140,7 +147,7 @@ export class TubeCache {
   }
 }
 
-/** The rows of a part of a list of tubes, with their names; they are views of a copy. */
+/** Yields the rows of a part of a tube list with their names. The rows are views of a copy. */
 function* rowsOf(part: Uint8Array): Iterable<[name: string, row: Float64Array]> {
   const { buffer } = new Uint8Array(part);
   const count = new Uint32Array(buffer, 0, 1)[0]!;

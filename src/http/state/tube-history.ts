@@ -1,9 +1,10 @@
-// The last 50 minutes of tubes, in steps of 10 s: of as many as have series in metrics, those that were made first.
+// History of tubes over the last 50 minutes, in steps of 10 s. It covers as many tubes as have
+// series in metrics, the oldest first.
 
 import { TubeField } from "../../message/control.ts";
 import type { TubeEntry } from "./tube-cache.ts";
 
-/** What is kept of a tube, in this order; counters are sums since it was made. */
+/** Series of a tube, in storage order. Counters are sums since the tube was created. */
 export const TUBE_SERIES = {
   ready: TubeField.Ready,
   reserved: TubeField.Reserved,
@@ -22,9 +23,9 @@ const POINTS = 300;
 
 interface Kept {
   readonly sequence: number;
-  /** Points of all series, one behind the other, as a ring. */
+  /** Ring of points, each with all series. */
   readonly values: Float32Array;
-  /** Number of the first point, and one more than that of the last. */
+  /** Numbers of the first point and of the one after the last. */
   from: number;
   to: number;
 }
@@ -32,7 +33,7 @@ interface Kept {
 export class TubeHistory {
   readonly #tubesMax: number;
   readonly #kept = new Map<string, Kept>();
-  /** When each point was noted, wall-clock ms: as a ring. */
+  /** Ring of the points' times, wall-clock ms. */
   readonly #atMs = new Float64Array(POINTS);
   #points = 0;
 
@@ -40,7 +41,7 @@ export class TubeHistory {
     this.#tubesMax = tubesMax;
   }
 
-  /** Notes a point of each tube. */
+  /** Records a point for each tube. */
   note(tubes: ReadonlyMap<string, TubeEntry>, wallMs: number): void {
     for (const [name, { sequence }] of this.#kept)
       if (tubes.get(name)?.get(TubeField.Sequence) !== sequence) this.#kept.delete(name);
@@ -72,7 +73,10 @@ export class TubeHistory {
     }
   }
 
-  /** The tube of which a counter has grown most since a moment; undefined where none has, of those that are kept. */
+  /**
+   * Returns the recorded tube whose counter has grown most since a moment; undefined if none has
+   * grown.
+   */
   mostGrown(series: TubeSeriesName, sinceMs: number): string | undefined {
     const index = TUBE_SERIES_NAMES.indexOf(series);
     let most = 0;
@@ -87,7 +91,10 @@ export class TubeHistory {
     return name;
   }
 
-  /** `[wall-clock seconds, value]` of some series since a moment, oldest first; undefined for a tube that is not kept. */
+  /**
+   * Returns some series since a moment as `[wall-clock seconds, value]`, oldest first; undefined if
+   * the tube is not recorded.
+   */
   of(
     tube: string,
     series: readonly TubeSeriesName[],

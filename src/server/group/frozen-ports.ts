@@ -1,7 +1,8 @@
-// In a group: closes the ports of a server that may not serve, so that balancers and clients go to another one, and opens them again.
+// Closes the ports while this server of a group may not serve, so that balancers and clients go to
+// another one, and reopens them afterwards.
 //
-// A frozen server would accept connections and never answer. A process that is stopped as a whole can't close its ports: see
-// docs/more-than-one-machine.md for checks that notice that, too.
+// A frozen server would accept connections and never answer. A process that is stopped as a whole
+// can't close its ports; see docs/more-than-one-machine.md for checks that detect that too.
 
 import type { Logger } from "pino";
 import type { AcceptorHandle } from "../../host/threads.ts";
@@ -17,7 +18,7 @@ export class FrozenPorts {
   readonly #log: Logger;
   #isClosed = false;
 
-  /** Begins at once; for a server that serves. */
+  /** Starts watching at once; for a server that serves. */
   constructor(topology: Topology, acceptors: readonly AcceptorHandle[], log: Logger) {
     const words = new Int32Array(topology.control);
     this.#lease = new Lease(words, ControlWord.ServeUntil, ControlWord.ServeUntilWall);

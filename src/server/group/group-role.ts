@@ -1,4 +1,5 @@
-// What the main thread does in a group: starts its thread, waits until this server may serve, and ends the process when it may no longer.
+// The main thread's part in a group: starts the group's thread, waits until this server may serve,
+// and ends the process when it may no longer.
 
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,10 +14,10 @@ import { ExitCode, OperatorError } from "../options/operator-error.ts";
 import type { Options } from "../options/options.ts";
 import { VERSION } from "../options/version.ts";
 
-/** How long an orderly end waits for the shared log to acknowledge the last changes. */
+/** Time for which an orderly shutdown waits until the shared log acknowledges the last changes. */
 const DRAIN_MS_MAX = 3000;
 
-/** What an operator has to know of each end, and what comes next. */
+/** Exit code and next step for each way to end. */
 const ENDS: Readonly<Record<GroupEnd, { exitCode: number; code: string; next: string }>> = {
   "lost-lead": {
     exitCode: ExitCode.LeadLost,
@@ -58,20 +59,20 @@ const ENDS: Readonly<Record<GroupEnd, { exitCode: number; code: string; next: st
 export interface GroupRoleOptions {
   options: Options;
   topology: Topology;
-  /** The way of the group's thread to the log's. */
+  /** Message port between the group's thread and the binlog thread. */
   port: GroupThreadData["port"];
   log: Logger;
   onDeath: OnThreadDeath;
-  /** The server must end with this code. */
+  /** Called with the exit code when the server must end. */
   onEnd: (exitCode: number) => void;
-  /** Somebody wants another server to have the lead. */
+  /** Called when another server should take the lead. */
   onYield: () => void;
-  /** Who is in the group, now and then. */
+  /** Receives the members of the group, now and then. */
   onMembers: (members: GroupMembers) => void;
 }
 
 export class GroupRole {
-  /** Resolves when this server has the lead, and the right to serve. */
+  /** Resolves when this server has the lead and the right to serve. */
   readonly mayServe: Promise<void>;
   readonly #options: GroupRoleOptions;
   readonly #order: (order: NodeOrder) => void;
@@ -98,12 +99,15 @@ export class GroupRole {
     this.#order("start");
   }
 
-  /** Clients are served from here on. */
+  /** Notes that clients are served from now on. */
   serves(): void {
     this.#order("serves");
   }
 
-  /** Resolves when the shared log has all, or does not answer in time: then it is as after a kill. */
+  /**
+   * Resolves when the shared log has all changes, or after a time limit; the result is then as
+   * after a kill.
+   */
   async drained(): Promise<void> {
     const drained = new Promise<void>((resolve) => {
       this.#onDrained = resolve;
@@ -146,7 +150,7 @@ export class GroupRole {
   }
 }
 
-/** Throws an OperatorError for what does not go together. */
+/** Throws an OperatorError for options that exclude each other. */
 export function checkGroupOptions({ replicate, binlog, user, port, salvage, listen }: Options): void {
   if (replicate === undefined) return;
   const refuse = (what: string): never => {

@@ -1,5 +1,5 @@
-// What the main thread does with the news of the binlog: progress and notices for the operator, and the end
-// of the process when the log can't be opened or fails.
+// Supervises the binlog from the main thread: reports progress and notices to the operator, and
+// ends the process when the log can't be opened or fails.
 
 import { Writable } from "node:stream";
 import { isatty } from "node:tty";
@@ -9,7 +9,7 @@ import type { LineSink } from "../logging/line-sink.ts";
 import type { Diagnostics } from "../logging/log.ts";
 import { ExitCode } from "../options/operator-error.ts";
 
-/** A line of progress at most this often, ms, and none for a start that is over sooner. */
+/** Minimum time between two progress lines, ms. A shorter recovery prints none. */
 const PROGRESS_EVERY_MS = 1000;
 const MEGABYTE = 1e6;
 const STDERR = 2;
@@ -19,7 +19,7 @@ export class BinlogSupervisor {
   readonly recovered: Promise<void>;
   /** Resolves when everything is durable and the log is closed. */
   readonly closed: Promise<void>;
-  /** The thread has sent its last message, so its end is expected. */
+  /** True once the thread has sent its last message, so its end is expected. */
   ended = false;
   readonly #log: Diagnostics["log"];
   readonly #lines: LineSink;
@@ -28,7 +28,7 @@ export class BinlogSupervisor {
   #onRecovered: () => void = () => {};
   #onClosed: () => void = () => {};
   #bar: SingleBar | undefined;
-  /** On a terminal alone: elsewhere its code need not be read. */
+  /** Undefined if stderr is no terminal, to avoid loading the code. */
   readonly #Bar: typeof SingleBar | undefined;
   #nextProgressAtMs = Date.now() + PROGRESS_EVERY_MS;
 
@@ -57,7 +57,8 @@ export class BinlogSupervisor {
     directory: string,
     endProcess: (exitCode: number) => void,
   ): Promise<BinlogSupervisor> {
-    // Now, and not when it is needed: the user that the process becomes may not be allowed to read it.
+    // Imported before the process drops its privileges, because the new user may not be allowed to
+    // read it.
     const Bar = isatty(STDERR) ? (await import("cli-progress")).SingleBar : undefined;
     return new BinlogSupervisor(diagnostics, directory, endProcess, Bar);
   }
@@ -86,7 +87,7 @@ export class BinlogSupervisor {
     this.#onRecovered();
   }
 
-  /** A bar on a terminal, a line a second otherwise. */
+  /** Shows a bar on a terminal, else a line per second. */
   #progress(doneBytes: number, totalBytes: number): void {
     if (this.#bar !== undefined) {
       this.#bar.setTotal(totalBytes);
@@ -115,7 +116,7 @@ function exitCodeOf({ news, code }: { news: "refused" | "failed"; code: string }
   return code === "REPLICA_OTHER_GROUP" ? ExitCode.SharedLogLost : ExitCode.BinlogDirectory;
 }
 
-/** A terminal as the bar wants it, which does not wait either. */
+/** Wraps the line sink as a terminal for the bar. Its writes never block either. */
 function terminalOf(lines: LineSink): Writable {
   const stream = new Writable({
     write(chunk, _encoding, done) {

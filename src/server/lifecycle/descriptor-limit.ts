@@ -1,8 +1,10 @@
-// How many file descriptors the process may have, so that an operator is told when connections use them up.
+// Limit of file descriptors of the process, for a warning when connections use them up.
 
 import { readFileSync } from "node:fs";
 
-/** The soft limit of open files, which Node has raised to the hard one; Infinity where it can't be known. */
+/**
+ * Returns the soft limit of open files, which Node raises to the hard limit; Infinity if unknown.
+ */
 export function descriptorLimit(): number {
   try {
     const line = /^Max open files\s+(\S+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];

@@ -1,10 +1,11 @@
-// Tells the operator when jobs have all the memory that --max-memory gives them, and when they have some again.
+// Memory watch: tells the operator when jobs have used up --max-memory, and when there is memory
+// again.
 
 import { sizeText } from "../../config/quantity.ts";
 import type { MemoryWords } from "../../ring/memory-words.ts";
 
 const LOOK_MS = 1000;
-/** What comes and goes is told at most this often, ms. */
+/** Minimum time between two warnings, ms, for a state that changes often. */
 const TOLD_EVERY_MS = 60_000;
 
 export interface MemoryWatchOptions {
@@ -24,7 +25,7 @@ export class MemoryWatch {
     this.#options = options;
   }
 
-  /** Another limit from now on; Infinity for none. */
+  /** Sets the limit; Infinity for none. */
   configure(bytesMax: number): void {
     this.#options.words.limitBytes = bytesMax;
     clearInterval(this.#timer);

@@ -1,4 +1,5 @@
-// SIGHUP: reads file and environment once more, and takes what may change while it runs. All of it, or nothing.
+// Reload (SIGHUP): reads the file and the environment again, and applies all settings that may
+// change at runtime. It applies all of them or none.
 
 import type { Setting } from "../../config/setting.ts";
 import { OperatorError } from "../options/operator-error.ts";
@@ -7,13 +8,16 @@ import type { Exit, Options } from "../options/options.ts";
 import { SETTINGS, type Settings } from "../options/settings.ts";
 
 export interface Reloaded {
-  /** Keys that count from now on. */
+  /** Keys that took effect. */
   readonly changed: readonly string[];
-  /** Keys that are not what the server was started with, and count after a restart. */
+  /** Keys that differ from the values at startup and need a restart. */
   readonly needsRestart: readonly string[];
 }
 
-/** Gets ready what `next` needs (files, certificates) or throws; what it returns makes it count, and can't fail. */
+/**
+ * Prepares everything that `next` needs (files, certificates) or throws. The returned function
+ * applies it and can't fail.
+ */
 export type Prepare = (next: Settings) => () => void;
 
 export class Reloader {
@@ -21,9 +25,9 @@ export class Reloader {
   #current: Options;
   readonly #reread: () => Options | Exit;
   readonly #prepare: Prepare;
-  /** Whether the last reload was taken; true before the first. */
+  /** Whether the last reload succeeded; true before the first one. */
   lastSuccessful = true;
-  /** Unix time of the last one that was, or of the start, in seconds. */
+  /** Unix time of the last successful reload, or of the start, in seconds. */
   lastSuccessAt: number = Date.now() / 1000;
 
   constructor(options: Options, reread: () => Options | Exit, prepare: Prepare) {
@@ -33,7 +37,10 @@ export class Reloader {
     this.#prepare = prepare;
   }
 
-  /** Throws an OperatorError that names every fault; nothing has changed then. Signals are handled while it waits for files. */
+  /**
+   * Throws an OperatorError that names every fault, and then changes nothing. Signals are handled
+   * while it waits for files.
+   */
   async reload(): Promise<Reloaded> {
     this.lastSuccessful = false;
     await awaitFiles(operatorFiles(this.#current));
@@ -58,7 +65,7 @@ function operatorFiles({ config, tubesFile, tokenFile, httpTls, listeners }: Opt
   return [...new Set(named)];
 }
 
-/** The keys that differ, of those that may change while the server runs or of the others. */
+/** Returns the keys that differ: those that may change at runtime (`reloads`), or the others. */
 function changes(before: Settings, after: Settings, reloads: boolean): string[] {
   const differs = (row: Setting<Settings>): boolean => {
     if (row.reloads !== true) return !reloads && shown(row, before) !== shown(row, after);

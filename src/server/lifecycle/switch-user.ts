@@ -1,12 +1,12 @@
-// -u: becomes another user with that user's groups, and leaves root's behind.
+// -u: switches to another user with that user's groups, and drops those of root.
 
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
 
 /**
- * Group id of the user, from the name service where there is one. Throws an OperatorError for an unknown
- * user.
+ * Returns the user's group id, from the name service if there is one. Throws an OperatorError for
+ * an unknown user.
  */
 function primaryGroupOf(user: string): number {
   let entries: string;

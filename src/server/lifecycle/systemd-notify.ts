@@ -1,11 +1,11 @@
-// Tells systemd how the server is, where its unit asks for that (Type=notify).
+// Notifications to systemd, for units with Type=notify.
 
 import { execFile } from "node:child_process";
 
-/** "ready", "stopping" or "reloading" is passed on; without a unit, or without the tool, nothing happens. */
+/** Reports "ready" or "stopping". Without a unit or without systemd-notify, it does nothing. */
 export function notifySystemd(state: "ready" | "stopping", status: string): void {
   if (process.env["NOTIFY_SOCKET"] === undefined) return;
   const args = [`--${state}`, `--pid=${process.pid}`, `--status=${status}`];
-  // Who does not have it has no systemd either.
+  // Missing systemd-notify means no systemd.
   execFile("systemd-notify", args, () => {}).on("error", () => {});
 }

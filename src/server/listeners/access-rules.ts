@@ -1,4 +1,4 @@
-// Who is let in on which listener, read from the files that the settings name.
+// Access rules of the listeners, read from the files that the settings name.
 
 import { X509Certificate } from "node:crypto";
 import type {
@@ -15,12 +15,15 @@ import type { Settings } from "../options/settings.ts";
 import { readTokens } from "./token-store.ts";
 
 const DAY_MS = 86_400_000;
-/** So long before its end a certificate is warned of. */
+/** Warn of certificates that expire within this time. */
 const EXPIRY_WARNED_MS = 14 * DAY_MS;
 
 const fault = (message: string): OperatorError => new OperatorError(message, ExitCode.Usage);
 
-/** `hasFirst` if the first listener is that of -l and -p, which demands nothing. Throws an OperatorError. */
+/**
+ * Reads all access rules. `hasFirst` tells whether the first listener is that of -l and -p, which
+ * demands nothing. Throws an OperatorError.
+ */
 export function readAccessRules(settings: Settings, hasFirst: boolean): AccessRules {
   const { tokenFile, listeners, limits } = settings;
   for (const { address, auth } of listeners) {
@@ -38,10 +41,10 @@ function policyOf(listener: ListenerOptions): ListenerPolicy | undefined {
   return { name: address, auth, allow, tls: readTls(address, listener) };
 }
 
-/** Names of files, as a listener or `[http]` has them. */
+/** File names, as a listener or `[http]` has them. */
 type TlsFiles = Pick<ListenerOptions, "cert" | "key" | "clientCa" | "minVersion">;
 
-/** `name` is that of the listener in messages. Throws an OperatorError. */
+/** Reads the TLS files. `name` is the listener's name for messages. Throws an OperatorError. */
 export function readTls(name: string, { cert, key, clientCa, minVersion }: TlsFiles): TlsPolicy | undefined {
   if (cert === undefined || key === undefined) return undefined;
   const policy: TlsPolicy = {
@@ -76,7 +79,7 @@ export function certificatesOf({ policies }: AccessRules): ShownCertificate[] {
   );
 }
 
-/** What is to be said of certificates whose end is near, or behind. */
+/** Returns warnings for certificates that expire soon or have expired. */
 export function expiryWarnings(certificates: readonly ShownCertificate[], nowMs: number): string[] {
   return certificates.flatMap(({ name, endsAtMs }) => {
     if (endsAtMs - nowMs > EXPIRY_WARNED_MS) return [];

@@ -1,4 +1,4 @@
-// Where to listen: from the flags, or from systemd; checked before a thread is started for it.
+// Listen addresses, from the flags or from systemd, checked before any thread starts for them.
 
 import { lookup } from "node:dns/promises";
 import { chmodSync, chownSync, existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs";
@@ -17,7 +17,7 @@ export type Listen =
 interface UnixListen {
   readonly kind: "unix";
   readonly path: string;
-  /** Who may connect, if it is not left to the umask. */
+  /** Permissions of the socket, unless the umask decides. */
   readonly mode?: number | undefined;
   readonly group?: string | undefined;
 }
@@ -29,7 +29,7 @@ const PORT_MAX = 65535;
 
 const listenError = (message: string): OperatorError => new OperatorError(message, ExitCode.Listen);
 
-/** The address to listen on; `notice` is told what the operator should know. */
+/** Returns the address to listen on. `notice` receives notices for the operator. */
 export async function listenAddress(
   options: Options,
   environment: NodeJS.ProcessEnv,
@@ -47,7 +47,7 @@ export async function listenAddress(
   return await tcpAddress(options.listen, options.port);
 }
 
-/** The address of a further listener. */
+/** Returns the address of a further listener. */
 export async function furtherAddress(
   { address, mode, group }: ListenerOptions,
   notice: (text: string) => void,
@@ -73,7 +73,7 @@ async function tcpAddress(name: string, portName: string): Promise<Listen> {
   }
 }
 
-/** Number of sockets that systemd passed to this very process. */
+/** Returns the number of sockets that systemd passed to this process. */
 function inheritedSockets(environment: NodeJS.ProcessEnv): number {
   const { LISTEN_PID: pid, LISTEN_FDS: count } = environment;
   delete environment["LISTEN_PID"];
@@ -82,7 +82,10 @@ function inheritedSockets(environment: NodeJS.ProcessEnv): number {
   return pid === String(process.pid) ? Number(count) || 0 : 0;
 }
 
-/** A port number, or the port of a TCP service by name; "" picks a free one. */
+/**
+ * Returns a port number for a number or the name of a TCP service; 0 for "", which picks a free
+ * port.
+ */
 export function portNumber(text: string): number {
   if (text === "") return 0;
   if (/^[0-9]+$/.test(text)) {
@@ -93,7 +96,7 @@ export function portNumber(text: string): number {
   try {
     services = readFileSync("/etc/services", "utf8");
   } catch {
-    // Without the file no name is known.
+    // Without the file, all names are unknown.
   }
   for (const line of services.split("\n")) {
     const [names, port] = [line.replace(/#.*/, "").split(/\s+/), /\s(\d+)\/tcp\b/.exec(line)?.[1]];
@@ -102,7 +105,7 @@ export function portNumber(text: string): number {
   throw listenError(`unknown port or service: ${text}`);
 }
 
-/** Makes sure that a socket can be bound at `path`; removes one that nobody serves any more. */
+/** Makes sure that a socket can be bound at `path`. Removes a socket that no server answers on. */
 async function prepareSocketPath(path: string, notice: (text: string) => void): Promise<void> {
   const bytes = Buffer.byteLength(path);
   if (bytes === 0) throw listenError("empty socket path: write -l unix:/path/to/socket");
@@ -118,8 +121,8 @@ async function prepareSocketPath(path: string, notice: (text: string) => void): 
     if (!found.isSocket()) throw listenError(`another file already exists in the given path: ${path}`);
     const answer = await probeSocket(path);
     if (answer === "ENOENT") return;
-    // Only a refusal means that there is no server. EAGAIN, say, comes from one that is alive with a full
-    // backlog.
+    // Only ECONNREFUSED means that there is no server. EAGAIN, for example, comes from a live one
+    // with a full backlog.
     if (answer === "connected" || answer === "EAGAIN")
       throw listenError(`another server already answers on ${path}: stop it first, or choose another path`);
     if (answer !== "ECONNREFUSED") throw explainListenError(listen, answer, answer);
@@ -132,7 +135,7 @@ async function prepareSocketPath(path: string, notice: (text: string) => void): 
   }
 }
 
-/** "connected", or the code of the error. */
+/** Returns "connected" or the error's code. */
 function probeSocket(path: string): Promise<string> {
   return new Promise((resolve) => {
     const probe = net.connect(path);
@@ -144,22 +147,22 @@ function probeSocket(path: string): Promise<string> {
   });
 }
 
-/** What node:net makes of an address before it listens: kept internal by Node. */
+/** Internal function of node:net that binds an address without listening. */
 interface HandleMaker {
   _createServerHandle(path: string, port: -1, addressType: -1): { readonly fd: number } | number;
   _createServerHandle(host: string, port: number, addressType: 4 | 6): TcpHandle | number;
 }
 
 interface TcpHandle {
-  /** Returns the error of the bind, if there was one. */
+  /** Returns the error of the bind, or 0. */
   getsockname(out: { port?: number }): number;
   close(): void;
 }
 
 /**
- * A socket at a path, bound and not listening, for all acceptors to share. It belongs to the main thread and
- * is open as long as the process: closed any earlier its number could become that of a file which an
- * acceptor, at its end, would close. libuv would also remove the path with it, whichever socket is there by
+ * A bound, non-listening unix socket that all acceptors share. The main thread keeps it open until
+ * the process ends. If it closed earlier, a file could get its descriptor's number, and an acceptor
+ * would close that file at its end. Also, libuv would remove the path, whichever socket is there by
  * then.
  */
 export class SocketFile {
@@ -168,7 +171,7 @@ export class SocketFile {
   readonly #handle: { readonly fd: number };
   readonly #identity: string | undefined;
 
-  /** Throws an OperatorError where the path can't be bound, or not be given to the group. */
+  /** Throws an OperatorError if the path can't be bound or given to the group. */
   constructor({ path, mode, group }: UnixListen) {
     const handle = (net as unknown as HandleMaker)._createServerHandle(path, -1, -1);
     if (typeof handle === "number") {
@@ -190,13 +193,14 @@ export class SocketFile {
     }
   }
 
-  /** Removes the path if it still leads to this socket and not to that of another server. */
+  /** Removes the path, unless it leads to another server's socket by now. */
   remove(): void {
     if (this.#handle.fd < 0 || this.#identity === undefined) return;
     try {
       if (identityOf(this.#path) === this.#identity) unlinkSync(this.#path);
     } catch {
-      // After -u the folder may not be ours to change: the next server finds a path that nobody answers on.
+      // After -u, the directory may not be writable. The next server will find a path that no
+      // server answers on.
     }
   }
 }
@@ -207,9 +211,10 @@ function identityOf(path: string): string | undefined {
 }
 
 /**
- * Binds the address for a moment, without listening: a client that connects meanwhile is refused, where it would be reset
- * if this socket took it in. With several acceptors each binds the address for itself, and the kernel would let a second
- * server of the same user join them unnoticed. Returns the port, which is a free one if 0 was asked for.
+ * Binds the address briefly without listening, and returns the port, which is a free one for 0.
+ * With several acceptors, each binds the address for itself, and the kernel would let a second
+ * server of the same user join them unnoticed. Because the socket does not listen, a client that
+ * connects in that moment is refused instead of reset.
  */
 export async function probeAddress(host: string, port: number): Promise<number> {
   const { address, family } = await lookup(host);
@@ -223,7 +228,7 @@ export async function probeAddress(host: string, port: number): Promise<number> 
   return bound.port ?? port;
 }
 
-/** As node:net has it for listen(). */
+/** Returns the error that node:net reports for listen(). */
 function bindError(number: number, address: string, port: number): Error {
   const code = getSystemErrorName(number);
   const message = `listen ${code}: ${getSystemErrorMessage(number)} ${address}:${port}`;
@@ -238,7 +243,7 @@ function groupIdOf(group: string): number {
   return Number(line.split(":")[2]);
 }
 
-/** What is the matter with a socket's path. */
+/** Explanations of errors with a socket's path. */
 const PATH_ERRORS: Readonly<Record<string, string>> = {
   EACCES: "no permission for this path: the server's user must be able to write to its directory",
   EPERM: "no permission for this path: the server's user must be able to write to its directory",
@@ -247,7 +252,7 @@ const PATH_ERRORS: Readonly<Record<string, string>> = {
   EROFS: "the file system is read-only",
 };
 
-/** The operator's message for an error of listen(). */
+/** Returns the operator's message for an error of listen(). */
 export function explainListenError(listen: Listen, code: string, message: string): OperatorError {
   if (listen.kind === "descriptor") {
     return listenError(`inherited fd is not a TCP or UNIX listening socket (${code})`);
@@ -264,7 +269,7 @@ export function explainListenError(listen: Listen, code: string, message: string
     return listenError(`cannot listen on ${where}: Permission denied (ports below 1024 need root; see -u)`);
   }
   if (listen.kind === "unix") {
-    // libuv says EACCES for both.
+    // libuv reports EACCES for both.
     const cause = code === "EACCES" && !existsSync(dirname(listen.path)) ? "ENOENT" : code;
     const explained = PATH_ERRORS[cause];
     if (explained !== undefined) return listenError(`cannot listen on ${where}: ${explained} (${cause})`);

@@ -1,4 +1,5 @@
-// Has the acceptors listen: each for itself where the kernel spreads connections, else all on one socket.
+// Makes the acceptors listen: each on a socket of its own if the kernel distributes connections,
+// else all on one socket.
 
 import type { ListenAddress } from "../../acceptor/sockets/listener.ts";
 import type { AcceptorHandle } from "../../host/threads.ts";
@@ -14,7 +15,9 @@ export class Listening {
     this.#verbose = verbose;
   }
 
-  /** Has every acceptor listen; returns the address in words. Throws an OperatorError. */
+  /**
+   * Makes every acceptor listen, and returns a description of the address. Throws an OperatorError.
+   */
   async listen(listen: Listen, isTls = false): Promise<string> {
     const [first, ...others] = this.#acceptors();
     const address = await this.#shared(listen, others.length > 0);
@@ -25,7 +28,7 @@ export class Listening {
     return isTls ? `${where} (TLS)` : where;
   }
 
-  /** The address as all acceptors are to have it. */
+  /** Returns the address in the form that all acceptors get. */
   async #shared(listen: Listen, byMany: boolean): Promise<ListenAddress> {
     if (listen.kind === "unix") {
       const file = new SocketFile(listen);
@@ -42,7 +45,7 @@ export class Listening {
     }
   }
 
-  /** Removes the paths of unix sockets, as far as they are still ours. */
+  /** Removes the paths of unix sockets that still belong to this server. */
   removeSocketFiles(): void {
     for (const file of this.#socketFiles) file.remove();
   }

@@ -1,4 +1,4 @@
-// The token file on the disk: read whole or not at all, written so that no reader sees a half of it.
+// The token file on disk. It is read as a whole or not at all, and replaced atomically.
 
 import { chmodSync, chownSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { parseTokenFile, type Token } from "../../access/token-file.ts";
@@ -11,7 +11,7 @@ const BYTES_MAX = 4 << 20;
 
 const fault = (message: string): OperatorError => new OperatorError(message, ExitCode.Usage);
 
-/** All tokens of the file. Throws an OperatorError that names every fault with its line. */
+/** Returns all tokens of the file. Throws an OperatorError that names every fault with its line. */
 export function readTokens(path: string): readonly Token[] {
   const { tokens, faults } = parseTokenFile(readText(path));
   if (faults.length > 0)
@@ -22,7 +22,7 @@ export function readTokens(path: string): readonly Token[] {
 function readText(path: string): string {
   try {
     const { mode, size } = statSync(path);
-    // Who can write it can let himself in.
+    // Users who can write the file could grant themselves access.
     if ((mode & WRITABLE_BY_OTHERS) !== 0)
       throw fault(`${path} can be written by others than its owner: chmod go-w ${path}`);
     if (size > BYTES_MAX) throw fault(`${path} is larger than ${BYTES_MAX} bytes: is it the token file?`);
@@ -33,14 +33,14 @@ function readText(path: string): string {
   }
 }
 
-/** The text of the file, empty if there is none yet. */
+/** Returns the file's text; empty if there is no file yet. */
 export function readTokenText(path: string): string {
   return statSync(path, { throwIfNoEntry: false }) === undefined ? "" : readText(path);
 }
 
-/** Replaces the file as a whole; owner and mode stay as they were. Throws an OperatorError. */
+/** Replaces the whole file; owner and mode stay the same. Throws an OperatorError. */
 export function writeTokenText(path: string, text: string): void {
-  // Its name is the lock: a second one at the same time would lose what the first has added.
+  // The name serves as a lock: a concurrent change would lose the first one.
   const next = `${path}.new`;
   try {
     const before = statSync(path, { throwIfNoEntry: false });

@@ -1,39 +1,44 @@
-// Lines for stdout or stderr. Whoever reads them may be slow, stuck or gone: the server never waits for it.
+// Non-blocking sink for lines to stdout or stderr. Its reader may be slow, stuck or gone, and the
+// server never waits for it.
 //
-// A blocking write to a full pipe would hold the thread that supervises all others, and with it every signal
-// and every exit. So the descriptor does not block; what it does not take at once waits here, up to a bound,
-// and what finds no room is dropped and counted. A later line says how many were.
+// A blocking write to a full pipe would hold up the main thread, and with it all signals and exits.
+// So the descriptor is non-blocking. Output that it can't take at once is queued up to a bound;
+// lines beyond that are dropped. A later line reports how many.
 
 import { constants, fstatSync, openSync, writeSync } from "node:fs";
 import { Socket } from "node:net";
 
 const LINES_MAX = 1000;
 const BYTES_MAX = 1 << 20;
-/** How often what waits is tried again, ms. */
+/** Interval of retries, ms. */
 const RETRY_MS = 50;
 
-/** Writes some of the bytes and returns how many; throws a system error, EAGAIN when there is no room. */
+/**
+ * Writes some of the bytes and returns how many. Throws a system error, EAGAIN if there is no room.
+ */
 export type WriteSome = (bytes: Uint8Array) => number;
 
 export class LineSink {
   readonly #writeSome: WriteSome;
   readonly #droppedLine: (count: number) => string;
-  /** Whole lines, but for the first, of which a part may have left. */
+  /** Whole lines, except for the first one, which may be partly written. */
   #queue: Uint8Array[] = [];
   #queuedBytes = 0;
   #dropped = 0;
-  /** The last thing written is a part of a line that could not be finished. */
+  /** True if the last write was a part of a line that could not be finished. */
   #torn = false;
   #timer: NodeJS.Timeout | undefined;
   #onEmpty: (() => void)[] = [];
 
-  /** `droppedLine` words the line that tells how many were dropped. */
+  /** `droppedLine` returns the line that reports dropped lines. */
   constructor(writeSome: WriteSome, droppedLine: (count: number) => string) {
     this.#writeSome = writeSome;
     this.#droppedLine = droppedLine;
   }
 
-  /** Writes a line, which ends in a newline, now or later or never. Does not block and does not throw. */
+  /**
+   * Writes a line, which must end in a newline, at once, later or never. Does not block or throw.
+   */
   write(line: string): void {
     if (this.#queue.length > 0) {
       this.#enqueue(Buffer.from(line));
@@ -44,7 +49,7 @@ export class LineSink {
     else this.#put(Buffer.from(line), 1);
   }
 
-  /** Resolves when nothing waits any more, after `waitMs` at the latest. */
+  /** Resolves when the queue is empty, or after `waitMs`. */
   drained(waitMs: number): Promise<void> {
     if (this.#queue.length === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -73,7 +78,7 @@ export class LineSink {
     this.#put(Buffer.from(this.#droppedLine(count)), count);
   }
 
-  /** Writes a line, or queues what is left of it; `count` lines are lost with it if that fails. */
+  /** Writes a line or queues the rest of it. `count` lines are lost with it if the write fails. */
   #put(line: Uint8Array, count: number): void {
     let rest = this.#torn ? Buffer.concat([Buffer.from("\n"), line]) : line;
     try {
@@ -86,7 +91,7 @@ export class LineSink {
         this.#dropped += count;
         return;
       }
-      // Its rest follows in any case, so the line is not torn.
+      // The rest is queued, so the line is not torn.
       this.#torn = false;
       this.#queue.unshift(rest);
       this.#queuedBytes += rest.length;
@@ -100,7 +105,7 @@ export class LineSink {
       const line = this.#queue.shift()!;
       this.#queuedBytes -= line.length;
       this.#put(line, 1);
-      // It stands at the head again.
+      // The rest is at the head of the queue again.
       if (this.#timer !== undefined) return;
     }
     this.#tellDropped();
@@ -111,21 +116,21 @@ export class LineSink {
   };
 }
 
-/** Writes to a standard descriptor without ever waiting. */
+/** Returns a writer to a standard descriptor that never blocks. */
 export function nonBlockingWriter(descriptor: number): WriteSome {
   const { own, keep } = withoutWaiting(descriptor);
   return (bytes) => {
-    // Kept, because its end would close the descriptor.
+    // Keeps a reference: a collected socket would close the descriptor.
     void keep;
     return writeSync(own, bytes);
   };
 }
 
 /**
- * A pipe or terminal is opened once more: the flag O_NONBLOCK of the descriptor that was inherited belongs to
- * all processes that share it, and these would meet errors that they do not expect. What cannot be opened
- * again, a socket or a pipe of another user, gets the flag after all, through libuv, which sets it on what it
- * opens. Files do not block.
+ * Reopens a pipe or terminal, because O_NONBLOCK on the inherited descriptor would affect all
+ * processes that share it, and cause errors that they don't expect. A socket, or a pipe of another
+ * user, can't be reopened; there, libuv sets the flag on the inherited descriptor. Files never
+ * block.
  */
 function withoutWaiting(descriptor: number): { own: number; keep?: Socket } {
   try {
@@ -137,7 +142,7 @@ function withoutWaiting(descriptor: number): { own: number; keep?: Socket } {
       return { own: descriptor, keep: new Socket({ fd: descriptor, readable: false, writable: true }) };
     }
   } catch {
-    // Closed, or of no known kind: every write says so.
+    // The descriptor is closed or of an unknown kind; every write will report that.
     return { own: descriptor };
   }
 }

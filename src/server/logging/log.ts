@@ -1,20 +1,20 @@
-// Diagnostics: pino on stderr, as lines for people on a terminal and as JSON otherwise.
+// Diagnostic log: pino on stderr, as readable lines on a terminal and as JSON otherwise.
 
 import { type DestinationStream, type Logger, pino } from "pino";
 import { LineSink, type WriteSome } from "./line-sink.ts";
 
-/** From what on the log says something. */
+/** Levels, from the most verbose. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export interface Diagnostics {
   readonly log: Logger;
-  /** Where its lines go. */
+  /** Destination of the lines. */
   readonly lines: LineSink;
 }
 
 /**
- * A logger whose lines are written before it returns if the reader takes them, and that never waits for it.
+ * Returns a logger. It writes each line before it returns if the reader keeps up, and never blocks.
  */
 export async function createLog(
   isTerminal: boolean,
@@ -41,7 +41,7 @@ export function droppedWords(count: number, what: string): string {
   return `${count} ${lines} ${what} could not be written and ${were} dropped`;
 }
 
-/** As pino-pretty's stream, which would write by itself. */
+/** Formats like pino-pretty's stream, which would write by itself. */
 async function prettyLine(): Promise<(line: string) => string> {
   const { prettyFactory } = await import("pino-pretty");
   const pretty = prettyFactory({ ignore: "name", translateTime: "SYS:HH:MM:ss" });

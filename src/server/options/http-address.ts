@@ -1,4 +1,4 @@
-// Where HTTP is spoken: an address as the command line has it.
+// HTTP address, as written on the command line.
 
 import { SettingError } from "../../config/setting.ts";
 import type { HttpAddress } from "../../http/http-thread.ts";
@@ -7,7 +7,7 @@ const HTTP_PORT = 11380;
 export const HTTP_DEFAULT = `127.0.0.1:${HTTP_PORT}`;
 const PORT_MAX = 65_535;
 
-/** `HOST`, `HOST:PORT`, `PORT`, `[IPV6]:PORT`, or `unix:PATH`. */
+/** Parses `HOST`, `HOST:PORT`, `PORT`, `[IPV6]:PORT` or `unix:PATH`. */
 export function parseHttpAddress(text: string): HttpAddress {
   if (text.startsWith("unix:") && text.length > "unix:".length) return { path: text.slice("unix:".length) };
   const parts = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]/\s]*))(?::([0-9]+))?$/.exec(text);
@@ -31,7 +31,7 @@ function port(text: string, digits: string): number {
 const wrong = (text: string): SettingError =>
   new SettingError(`invalid address: --http ${text} (HOST:PORT, PORT or unix:PATH)`);
 
-/** Whether only the machine itself can reach it. */
+/** Tells whether only the machine itself can reach the address. */
 export function isLoopback(address: HttpAddress): boolean {
   if ("path" in address) return true;
   const { host } = address;

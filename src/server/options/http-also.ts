@@ -1,4 +1,4 @@
-// `[[http.also]]`: further addresses of HTTP, each with what it serves.
+// `[[http.also]]`: further HTTP addresses, each with the services that it offers.
 
 import { type FileTable, type ReadTable, type Setting, SettingError } from "../../config/setting.ts";
 import { type HttpAlso, SERVED, type Served } from "../../http/http-also.ts";
@@ -66,13 +66,16 @@ export function readHttpAlso(tables: readonly FileTable[], read: ReadTable): Htt
   });
 }
 
-/** A table that says the same. */
+/** Returns the table for a parsed entry. */
 export function httpAlsoTable(also: HttpAlso): FileTable {
   const shown = HTTP_ALSO_SETTINGS.map((row) => [row.key, row.show(also)] as const);
   return Object.fromEntries(shown.filter(([, value]) => value !== undefined));
 }
 
-/** Whether strangers may reach it: without tokens they may, where all that it serves is of no harm. */
+/**
+ * Tells whether the address is safe without tokens: it is on the loopback or offers only harmless
+ * services.
+ */
 export function isHarmless({ address, serves, metricsPublic }: HttpAlso): boolean {
   const needsNoToken: readonly Served[] = metricsPublic ? ["health", "metrics"] : ["health"];
   return isLoopback(address) || serves.every((each) => needsNoToken.includes(each));

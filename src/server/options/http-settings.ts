@@ -1,8 +1,8 @@
-// What the HTTP side demands of its clients besides tokens: TLS, and that they don't ask too often.
+// HTTP settings that protect the server: TLS and the request rate.
 
 import { type Setting, SettingError } from "../../config/setting.ts";
 
-/** Files, and the least version. */
+/** TLS files and minimum version. */
 export interface HttpTlsFiles {
   readonly cert: string | undefined;
   readonly key: string | undefined;
@@ -12,7 +12,7 @@ export interface HttpTlsFiles {
 
 interface Guarded {
   httpTls: HttpTlsFiles;
-  /** Requests a second of each token, or address where there are none; Infinity for no limit. */
+  /** Requests per second for each token, or each address without tokens; Infinity for no limit. */
   httpRequestsMax: number;
 }
 
@@ -23,7 +23,10 @@ export const NO_HTTP_TLS: HttpTlsFiles = {
   minVersion: "1.2",
 };
 
-/** Whether TLS is spoken, and certificates are demanded: that stays as it was until a restart. */
+/**
+ * Returns the part that only a restart can change: whether TLS is on and client certificates are
+ * required.
+ */
 export const unchangeableTls = ({ cert, clientCa }: HttpTlsFiles): string =>
   `${cert !== undefined} ${clientCa !== undefined}`;
 

@@ -1,4 +1,4 @@
-// What connections are limited to.
+// Settings for limits: connections, and memory for jobs.
 
 import type { ConnectionLimits, KeepAlive } from "../../acceptor/admission/listener-policy.ts";
 import { parseDurationMs } from "../../config/quantity.ts";
@@ -6,14 +6,14 @@ import { type Setting, SettingError } from "../../config/setting.ts";
 
 interface Limited {
   limits: ConnectionLimits;
-  /** What jobs may have of memory, in bytes; Infinity for no limit. */
+  /** Memory limit for jobs, in bytes; Infinity for no limit. */
   memoryBytesMax: number;
 }
 
-/** Less is no limit but a fault. */
+/** A smaller limit is certainly a mistake. */
 const MEMORY_BYTES_MIN = 1 << 20;
 
-/** The longest that the system takes: 32767 s between probes, 127 of them. */
+/** Maximums of Linux: 32767 s between probes, and 127 probes. */
 const KEEP_ALIVE_MS_MAX = 32_767_000;
 const PROBES_MAX = 127;
 
@@ -25,7 +25,10 @@ function positive(text: string): number {
 
 const shown = (limit: number): number | undefined => (limit === Number.POSITIVE_INFINITY ? undefined : limit);
 
-/** "60s,10s,3": idle time before the first probe, time between probes, and how many may be lost. */
+/**
+ * Parses "60s,10s,3": idle time before the first probe, interval of the probes, and how many may be
+ * lost.
+ */
 function parseKeepAlive(text: string): KeepAlive {
   const [delay = "", interval, count, ...rest] = text.split(",").map((part) => part.trim());
   const ms = (part: string): number => {

@@ -1,4 +1,4 @@
-// `[[listener]]`: further addresses, each with what it demands of its clients.
+// `[[listener]]`: further listen addresses, each with its own access rules.
 
 import type { ListenerPolicy } from "../../acceptor/admission/listener-policy.ts";
 import { AddressList } from "../../access/address-list.ts";
@@ -7,14 +7,14 @@ import { type FileTable, type ReadTable, type Setting, SettingError } from "../.
 export interface ListenerOptions {
   /** "host:port", "[::1]:port" or "unix:PATH". */
   address: string;
-  /** Files. */
+  /** TLS files. */
   cert: string | undefined;
   key: string | undefined;
   clientCa: string | undefined;
   minVersion: "1.2" | "1.3";
   auth: ListenerPolicy["auth"];
   allow: readonly string[] | undefined;
-  /** Of a unix socket. */
+  /** Permissions of a unix socket. */
   mode: number | undefined;
   group: string | undefined;
 }
@@ -140,7 +140,9 @@ function newListener(): ListenerOptions {
   };
 }
 
-/** The listeners of the tables. Throws SettingError for what does not go together. */
+/**
+ * Returns the listeners of the tables. Throws SettingError for settings that exclude each other.
+ */
 export function readListeners(tables: readonly FileTable[], read: ReadTable): ListenerOptions[] {
   return tables.map((table) => {
     const listener = newListener();
@@ -157,7 +159,7 @@ export function readListeners(tables: readonly FileTable[], read: ReadTable): Li
   });
 }
 
-/** A table that says the same. */
+/** Returns the table for a listener. */
 export function listenerTable(listener: ListenerOptions): FileTable {
   const table: Record<string, unknown> = {};
   const tls: Record<string, unknown> = {};
@@ -170,12 +172,12 @@ export function listenerTable(listener: ListenerOptions): FileTable {
   return listener.cert === undefined ? table : { ...table, tls };
 }
 
-/** What of a listener stays as it was until a restart. */
+/** Returns the part of a listener that only a restart can change. */
 export function unchangeable({ address, cert, mode, group }: ListenerOptions): unknown {
   return [address, cert !== undefined, mode, group];
 }
 
-/** The listeners that are open, each as `next` says where only that has changed which may. */
+/** Returns the open listeners with the settings of `next`, as far as they may change at runtime. */
 export function changedListeners(
   open: readonly ListenerOptions[],
   next: readonly ListenerOptions[],
@@ -185,7 +187,7 @@ export function changedListeners(
   return open.map((listener) => next.find((each) => same(listener, each)) ?? listener);
 }
 
-/** Host and port of an address of TCP; undefined for a unix socket. */
+/** Returns host and port of a TCP address; undefined for a unix socket. */
 export function hostAndPort(address: string): { host: string; port: string } | undefined {
   const [, v6, name, port] = TCP.exec(address) ?? [];
   const host = v6 ?? name;

@@ -1,22 +1,28 @@
-// A problem that the operator can solve: said plainly, with a stable exit code, and no stack trace.
+// Errors that the operator can fix, shown with a stable exit code and without a stack trace.
 
-/** Exit codes, beanstalkd's where it has one. */
+/** Exit codes, the same as beanstalkd's where it has one. */
 export const ExitCode = {
-  /** A thread died: the process must not go on without it. */
+  /** A thread died, and the process must not go on without it. */
   ThreadDied: 70,
   /** A bad flag or value. */
   Usage: 5,
   /** The log directory is missing, not writable or locked. */
   BinlogDirectory: 10,
-  /** The transport asked for can not be had here (EX_UNAVAILABLE). */
+  /** The requested transport is not available (EX_UNAVAILABLE). */
   Transport: 69,
-  /** Another server of the group has the lead, or this one gave it up: to be started again, as a standby (EX_TEMPFAIL). */
+  /**
+   * Another server of the group has the lead, or this one gave it up. Restart it as a standby
+   * (EX_TEMPFAIL).
+   */
   LeadLost: 75,
-  /** The shared log of the group is missing, of another group, or has lost what it had acknowledged: an operator has to act. */
+  /**
+   * The group's shared log is missing, belongs to another group, or lost acknowledged changes. The
+   * operator must act.
+   */
   SharedLogLost: 76,
-  /** The log failed while serving: nothing more could be acknowledged. */
+  /** The log failed at runtime, so nothing more could be acknowledged. */
   BinlogFailed: 74,
-  /** -u: lookup failed, no such user, cannot switch. */
+  /** -u: the lookup failed, the user is unknown, or the switch failed. */
   UserLookup: 32,
   UserUnknown: 33,
   UserSwitch: 34,
@@ -26,7 +32,7 @@ export const ExitCode = {
 
 export class OperatorError extends Error {
   readonly exitCode: number;
-  /** It is about flags: say how all of them are shown. */
+  /** True if the error is about flags, so the message ends with a hint how to list them. */
   readonly showHint: boolean;
 
   constructor(message: string, exitCode: number, showHint = false) {

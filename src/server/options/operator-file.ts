@@ -1,14 +1,17 @@
-// Files that the operator names: configuration, tokens, tubes, certificates. None of them may hold the main thread,
-// which handles signals.
+// Reader of the files that the operator names: configuration, tokens, tubes, certificates. None of
+// them may block the main thread, which handles signals.
 
 import { spawn } from "node:child_process";
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 
-/** How long a reload waits for one file. */
+/** Time limit for each file during a reload. */
 const ANSWER_MS = 5000;
 
-/** Returns the text of a regular file. A FIFO or a device is refused: reading it could take for ever. */
+/**
+ * Returns the text of a regular file. A FIFO or a device is refused, because reading it could take
+ * forever.
+ */
 export function readOperatorFile(path: string, encoding: "utf8" | "latin1"): string {
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   try {
@@ -21,14 +24,17 @@ export function readOperatorFile(path: string, encoding: "utf8" | "latin1"): str
   }
 }
 
-/** Resolves once all of `paths` have been read, or can't be; throws an OperatorError for one that doesn't answer in time. */
+/**
+ * Resolves once all `paths` have been read or have failed. Throws an OperatorError for a file that
+ * takes too long.
+ */
 export async function awaitFiles(paths: readonly string[]): Promise<void> {
   await Promise.all(paths.map(awaitFile));
 }
 
 /**
- * Another process reads the file first: on a mount that doesn't answer the read never ends, and a thread of this process
- * that hangs in it would keep the process from ending.
+ * Reads the file in another process first. On a mount that doesn't answer, the read never ends, and
+ * a thread that hangs in it would keep this process from exiting.
  */
 function awaitFile(path: string): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -51,7 +57,7 @@ function awaitFile(path: string): Promise<void> {
       resolve();
     };
     reader.once("exit", answered);
-    // Without the program the files are read as they are.
+    // Without `cat`, the files are read without this check.
     reader.once("error", answered);
   });
 }

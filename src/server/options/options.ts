@@ -1,4 +1,5 @@
-// What the server is told: flags over variables of the environment over the file over what suits the machine.
+// Options of the server: flags override environment variables, which override the file, which
+// overrides the machine's defaults.
 
 import { Command, CommanderError, Option } from "commander";
 import { nearestWord } from "../../config/nearest-word.ts";
@@ -15,15 +16,15 @@ import { SUBCOMMAND_GROUPS, SUBCOMMAND_WORDS } from "./subcommand-words.ts";
 import { PROGRAM, VERSION } from "./version.ts";
 
 export interface Options extends Settings {
-  /** The file that was read. */
+  /** Path of the configuration file. */
   config: string | undefined;
-  /** Where -l or -p were given, for the notice under socket activation. */
+  /** The given -l and -p, for the notice under socket activation. */
   given: { flag: string; value: string }[];
-  /** Where each setting that is not the default comes from, by its key: "FILE:12", "RUNNERBEAN_PORT", "-p". */
+  /** Origin of each setting that is not the default, by key: "FILE:12", "RUNNERBEAN_PORT", "-p". */
   sources: Map<string, string>;
 }
 
-/** The parse ended in something else than a server: text to print, and the exit code. */
+/** A result other than starting a server: text to print, and the exit code. */
 export interface Exit {
   stdout: string;
   stderr: string;
@@ -32,7 +33,7 @@ export interface Exit {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Variables of that kind which are no settings of the server. */
+/** Variables with our prefix that are no settings of the server. */
 const OTHER_VARIABLES = [
   "RUNNERBEAN_STREAM_WRITES",
   "RUNNERBEAN_URL",
@@ -41,7 +42,7 @@ const OTHER_VARIABLES = [
 ];
 const CONFIG_VARIABLE = "RUNNERBEAN_CONFIG";
 
-/** The line behind a message about flags. */
+/** Hint after a message about flags. */
 export const FLAGS_HINT = `${PROGRAM} --help shows all flags\n`;
 
 class EarlyExit extends Error {
@@ -55,10 +56,10 @@ class EarlyExit extends Error {
 
 const usageError = (message: string): OperatorError => new OperatorError(message, ExitCode.Usage, true);
 
-/** A flag as it was given. */
+/** A given flag. */
 interface GivenFlag {
   readonly row: Setting<Settings>;
-  /** "-p" or "--port", as in the help: the short one if there is one. */
+  /** "-p" or "--port", as in the help: the short form if there is one. */
   readonly flag: string;
   readonly value: string;
 }
@@ -69,7 +70,7 @@ interface CommandLine {
   readonly notices: string[];
 }
 
-/** Parses the arguments after the program's name. `program` names it in messages. */
+/** Parses the arguments after the program's name. Messages begin with `program`. */
 export function parseOptions(
   args: readonly string[],
   program: string,
@@ -85,7 +86,7 @@ export function parseOptions(
   }
 }
 
-/** The options of a file by itself, with every fault of it: for `config check`. */
+/** Returns the options of a file alone, with all its faults; for `config check`. */
 export function checkFile(path: string): { options: Options; faults: readonly Fault[] } {
   const options = emptyOptions();
   return { options, faults: readFile(path, options) };
@@ -121,8 +122,9 @@ function compose(line: CommandLine, environment: Environment): Options {
 }
 
 /**
- * A thread waits for its sockets in the kernel, one without an acceptor for its bell: so together each has an acceptor.
- * Apart the number follows from the roles.
+ * Refuses impossible thread counts. A thread sleeps in the kernel, on its sockets; one without an
+ * acceptor sleeps on its doorbell. So with `together`, each thread needs an acceptor. With `apart`,
+ * the roles determine the number.
  */
 function checkThreads({ acceptors, placement, threads }: Options): void {
   if (threads === undefined) return;
@@ -135,7 +137,10 @@ function checkThreads({ acceptors, placement, threads }: Options): void {
     throw usageError(`--threads ${threads}: each has at least one acceptor; give --acceptors ${threads} too`);
 }
 
-/** Anybody who reaches it may do anything: so that is the machine itself, unless the operator says otherwise. */
+/**
+ * Without tokens, any client may do anything, so only loopback addresses are allowed unless the
+ * operator says otherwise.
+ */
 function checkHttp(options: Options): void {
   const { http, httpInsecure, httpTls, tokenFile } = options;
   const { cert, key, clientCa } = httpTls;
@@ -180,7 +185,7 @@ function applyFlags({ given }: CommandLine, options: Options): void {
   }
 }
 
-/** Applies a file; returns what is wrong with it. */
+/** Applies a file and returns its faults. */
 function readFile(path: string, options: Options): readonly Fault[] {
   let text: string;
   try {
@@ -196,12 +201,12 @@ function readFile(path: string, options: Options): readonly Fault[] {
   });
 }
 
-/** "/etc/runnerbean.toml:3: unknown key …", a line for each fault. */
+/** Returns a line for each fault: "/etc/runnerbean.toml:3: unknown key …". */
 export function faultsText(path: string, faults: readonly Fault[]): string {
   return faults.map(({ line, message }) => `${path}${line > 0 ? `:${line}` : ""}: ${message}`).join("\n");
 }
 
-// --- flags --------------------------------------------------------------------------------------------------
+// --- Flags ---
 
 type AddOption = (flags: string, text: string, effect: (value: string) => void) => void;
 
@@ -231,8 +236,8 @@ function describe(line: CommandLine, program: string): Command {
 }
 
 /**
- * The effect of a flag is tried at once and in order, as in beanstalkd: the first bad one is told. It counts
- * when file and environment have been read.
+ * Adds the flags of all settings. Each is tried at once and in order, as in beanstalkd, so the
+ * first bad one is reported. It takes effect after the file and the environment are read.
  */
 function addSettings(add: AddOption, line: CommandLine): void {
   const tried = defaultSettings();
@@ -240,7 +245,7 @@ function addSettings(add: AddOption, line: CommandLine): void {
     if (!("flags" in row) || row.flags === undefined) continue;
     const [flag] = row.flags.split(/[, ]/) as [string];
     add(row.flags, row.text, (given: string | null) => {
-      // Nothing stands behind a flag that takes a value or none.
+      // The value of an optional argument may be missing.
       const value = given ?? "";
       applyFlag(row, tried, value, 0);
       line.given.push({ row, flag, value });
@@ -255,7 +260,7 @@ function addSettings(add: AddOption, line: CommandLine): void {
   );
 }
 
-/** Options that are answered on the spot: nothing is started. */
+/** Adds the options that print something and exit. */
 function addQuestions(add: AddOption, command: Command, program: string): void {
   add("-v, --version", "print the version", () => {
     throw new EarlyExit({ stdout: `${program} ${VERSION}\n`, stderr: "", exitCode: 0 });
@@ -268,7 +273,7 @@ function addQuestions(add: AddOption, command: Command, program: string): void {
   });
 }
 
-/** Flags that older versions of beanstalkd had. */
+/** Adds flags that older versions of beanstalkd had. */
 function addRemovedFlags(command: Command, line: CommandLine): void {
   command.addOption(new Option("-c").hideHelp()).addOption(new Option("-n").hideHelp());
   for (const flag of ["c", "n"]) {
@@ -308,12 +313,15 @@ function exitFor(error: unknown, program: string): Exit {
   throw error;
 }
 
-/** Beanstalkd shows its flags behind the message. Ours fill a terminal, and the message would be gone from it. */
+/**
+ * beanstalkd prints all flags after the message. Ours would fill the terminal and scroll the
+ * message away.
+ */
 function refusal(message: string, exitCode: number, hint: boolean, program: string): Exit {
   return { stdout: "", stderr: `${program}: ${message}\n${hint ? FLAGS_HINT : ""}`, exitCode };
 }
 
-/** beanstalkd's words for commander's. */
+/** Translates commander's message into beanstalkd's wording. */
 function plainMessage(error: CommanderError): string {
   const flag = /'([^']*)'/.exec(error.message)?.[1] ?? "";
   if (error.code === "commander.unknownOption") {

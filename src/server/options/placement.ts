@@ -1,27 +1,29 @@
-// Whether shards live in the threads of acceptors, or each role has a thread of its own; and how many threads there are.
+// Placement: whether shards run in the threads of acceptors (together) or each role has its own
+// thread (apart), and the number of threads.
 //
-// Together a command never waits for another thread to wake: less processor a command, and the choice where cores are
-// scarce. Apart, an acceptor and a shard work on a deep pipeline at the same time, if each really has a core and the
-// clients and the log have some left. To compare them: bench/README.md, "placement".
+// Together, a command never waits until another thread wakes. That takes less CPU per command, and
+// is best when cores are scarce. Apart, an acceptor and a shard work on a deep pipeline in
+// parallel. That needs a core for each, and some for the clients and the log. bench/README.md,
+// "placement", compares them.
 //
-// The log has a thread of its own, so that nobody else waits while it writes, syncs and gives back room. Where every reply
-// waits for a sync (-f 0) and one thread serves, it lives there: on its way to another thread and back a command waited
-// longer for cores than for the disk ("what made it fast" there).
+// The log has its own thread, so that nothing else waits while it writes, syncs and releases space.
+// With -f 0 and a single serving thread, every reply waits for a sync, and the log runs in that
+// thread: otherwise a command waits longer for cores than for the disk ("what made it fast" there).
 
 import type { Placement } from "../../message/topology.ts";
 
-/** Cores that should be left for clients and the log, where there are more. */
+/** Cores to leave for clients and the log, if there are more. */
 const CORES_LEFT = 1;
 
 export interface ChosenPlacement {
   readonly placement: Placement;
-  /** Threads that serve. */
+  /** Number of serving threads. */
   readonly threads: number;
   /** Cores that the process may use. */
   readonly cores: number;
-  /** Whether the log lives in the thread that serves. */
+  /** Whether the log runs in the serving thread. */
   readonly hasResidentLog: boolean;
-  /** For the line at the start. */
+  /** Explanation for the start line. */
   readonly why: string;
 }
 
@@ -29,9 +31,9 @@ export interface PlacementOptions {
   readonly shards: number;
   readonly acceptors: number;
   readonly placement: Placement | "auto";
-  /** Threads of `together`; as many as pay, if it is left out. */
+  /** Threads with `together`; by default as many as pay off. */
   readonly threads?: number | undefined;
-  /** If there is one. */
+  /** Undefined without a log. */
   readonly log?: LogPlacementOptions | undefined;
 }
 
@@ -39,7 +41,7 @@ export interface LogPlacementOptions {
   readonly placement: Placement | "auto";
   /** Whether replies wait for syncs. */
   readonly repliesWaitForSync: boolean;
-  /** In a group it follows others before it leads, and has more to do than its own disk. */
+  /** In a group, the log follows others before it leads, and has more to do than its own disk. */
   readonly isInGroup: boolean;
 }
 
@@ -48,7 +50,8 @@ export function choosePlacement(options: PlacementOptions, cores: number): Chose
   const isRoomy = cores >= shards + acceptors + CORES_LEFT;
   const chosen = isRoomy && options.threads === undefined ? "apart" : "together";
   const placement = options.placement === "auto" ? chosen : options.placement;
-  // A command for a shard of another thread costs more than a thread without a core of its own brings.
+  // Beyond this, a thread without a core of its own gains less than commands to shards on other
+  // threads cost.
   const pays = Math.min(acceptors, Math.max(1, cores - CORES_LEFT));
   const threads = placement === "together" ? (options.threads ?? pays) : shards + acceptors;
   const reason =

@@ -1,4 +1,4 @@
-// The rows of what can be set, in the order of the help: each with its flag, its key in the file, and its effect.
+// Table of the settings in the order of the help, each with flag, file key and effect.
 
 import { release } from "node:os";
 import type { TransportKind } from "../../acceptor/acceptor.ts";
@@ -28,7 +28,7 @@ import { usableCores } from "./usable-cores.ts";
 
 export type Compat = "default" | "1.12" | "1.13";
 
-/** What can be set. */
+/** All settings. */
 export interface Settings {
   listen: string;
   port: string;
@@ -38,60 +38,60 @@ export interface Settings {
   shards: number;
   acceptors: number;
   transport: TransportKind | "auto";
-  /** Whether shards live in the threads of acceptors: see placement.ts. */
+  /** Whether shards run in the threads of acceptors; see placement.ts. */
   placement: Placement | "auto";
-  /** Whether the log lives in the thread that serves: see placement.ts. */
+  /** Whether the log runs in the serving thread; see placement.ts. */
   logPlacement: Placement | "auto";
-  /** Threads that serve together, or undefined for as many as pay. */
+  /** Serving threads with `together`; undefined for as many as pay off. */
   threads: number | undefined;
   /** Whether connections move to the threads of their tubes. */
   migration: boolean;
   compat: Compat;
   protocol: ProtocolName;
-  /** What is set for tubes at each start, by pattern: the lines of `--tubes`. */
+  /** Settings of tubes at startup, by pattern: the lines of `--tubes`. */
   tubes: readonly (readonly [pattern: string, text: string])[];
-  /** The file that they are from. */
+  /** File that they come from. */
   tubesFile: string | undefined;
-  /** Log directory, or undefined for none. */
+  /** Log directory; undefined for no log. */
   binlog: string | undefined;
-  /** Longest time between a logged change and its fsync; Infinity for never. */
+  /** Maximum time between a logged change and its fsync; Infinity for never. */
   fsyncMs: number;
   binlogBytes: number;
-  /** Where HTTP is spoken; undefined for nowhere. */
+  /** HTTP address; undefined for no HTTP. */
   http: HttpAddress | undefined;
-  /** HTTP is spoken to anybody who can reach it, without tokens. */
+  /** HTTP may be reachable from other machines without tokens. */
   httpInsecure: boolean;
   httpTls: HttpTlsFiles;
-  /** Requests a second of each token, or address where there are none; Infinity for no limit. */
+  /** Requests per second for each token, or each address without tokens; Infinity for no limit. */
   httpRequestsMax: number;
-  /** Names by which the HTTP side may be asked, besides addresses and localhost. */
+  /** Allowed host names for HTTP, besides addresses and localhost. */
   httpHosts: readonly string[];
-  /** Tubes with series of their own in metrics, and globs of those that come first. */
-  /** Further addresses of HTTP. */
+  /** Further HTTP addresses. */
   httpAlso: readonly HttpAlso[];
-  /** What the http thread's priority is lowered by. */
+  /** Nice value of the http thread. */
   httpNice: number;
+  /** Maximum of tubes with metric series of their own, and globs of those that take precedence. */
   metricsTubesMax: number;
   metricsTubes: readonly string[];
-  /** Start with what can be proven whole of a damaged log. */
+  /** Starts with the parts of a damaged log that are provably intact. */
   salvage: boolean;
-  /** The group that this server belongs to: nats://a,b,c/GROUP; undefined for none. */
+  /** Group of this server: nats://a,b,c/GROUP; undefined for none. */
   replicate: string | undefined;
-  /** The address that other nodes see, "host:port"; undefined for the host's name and the port. */
+  /** Address of this server for other nodes, "host:port"; by default host name and port. */
   replicateAs: string | undefined;
-  /** What replies to changes wait for besides the own log. */
+  /** What replies to changes wait for, besides the server's own log. */
   replicateWait: "log" | "standby" | "nothing";
-  /** How long it may serve after its last acknowledged append, seconds. */
+  /** Time for which it may serve after its last acknowledged append, seconds. */
   replicateLease: number;
   logLevel: LogLevel;
   /** See access/token-file.ts. */
   tokenFile: string | undefined;
-  /** Addresses beside that of -l and -p. */
+  /** Addresses besides that of -l and -p. */
   listeners: readonly ListenerOptions[];
   limits: ConnectionLimits;
-  /** What jobs may have of memory, in bytes; Infinity for no limit. */
+  /** Memory limit for jobs, in bytes; Infinity for no limit. */
   memoryBytesMax: number;
-  /** To be said once logging is set up. */
+  /** Notices to log once logging is set up. */
   notices: string[];
 }
 
@@ -164,7 +164,7 @@ function placement(how: string): Settings["placement"] {
   return how;
 }
 
-/** beanstalkd's own. */
+/** Settings that beanstalkd has too. */
 const OF_BEANSTALKD: readonly Setting<Settings>[] = [
   {
     key: "binlog",

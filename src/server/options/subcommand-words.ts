@@ -1,6 +1,6 @@
-// The words by which tools are called.
+// Names of the subcommands.
 
-/** By what they are for. */
+/** Grouped by purpose. */
 export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
   "what there is": ["top", "stats", "tubes", "tube", "jobs", "peek", "check"],
   jobs: ["put", "reserve", "delete", "kick", "release"],
@@ -20,5 +20,5 @@ export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
   setup: ["config", "token", "proxy", "binlog", "replica", "completion"],
 };
 
-/** Known without reading any code but this: a start of the server must not read what it does not need. */
+/** A separate module without imports, so that starting the server loads no code of the tools. */
 export const SUBCOMMAND_WORDS: ReadonlySet<string> = new Set(Object.values(SUBCOMMAND_GROUPS).flat());

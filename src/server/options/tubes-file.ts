@@ -1,5 +1,5 @@
-// Reads the file of `--tubes`: a line for each pattern of tubes, with what set-tube takes. Lines that are empty or begin
-// with `#` say nothing.
+// Reader of the `--tubes` file: each line has a pattern of tubes and the arguments of set-tube. It
+// skips empty lines and lines that begin with `#`.
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { SettingError } from "../../config/setting.ts";
@@ -9,7 +9,9 @@ import { SETTING_ROWS } from "../../protocol/setting-rows.ts";
 import { isTubePattern } from "../../protocol/tube-name.ts";
 import { readOperatorFile } from "./operator-file.ts";
 
-/** What is set for each pattern, in the order of the file. Throws a SettingError that names the line. */
+/**
+ * Returns the settings of each pattern in file order. Throws a SettingError that names the line.
+ */
 export function readTubes(file: string): [pattern: string, text: string][] {
   let text: string;
   try {

@@ -1,4 +1,5 @@
-// How many cores the process may use: affinity and the limits of its control group count, not what the machine has.
+// Number of cores that the process may use, by its CPU affinity and the limits of its control
+// group.
 
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -6,14 +7,20 @@ import { join } from "node:path";
 
 const CGROUP_ROOT = "/sys/fs/cgroup";
 
-/** At least 1. A limit of 1.5 cores counts as 1: a second thread would be stopped half of the time. */
+/**
+ * Returns at least 1. A limit of 1.5 cores counts as 1, since a second thread would be throttled
+ * half of the time.
+ */
 export function usableCores(): number {
   return coresWithin(availableParallelism(), cgroupPath(readText("/proc/self/cgroup")), (path) =>
     readText(join(CGROUP_ROOT, path, "cpu.max")),
   );
 }
 
-/** The least of `cores` and the limits of a control group and all above it; `cpuMax` reads a group's `cpu.max`. */
+/**
+ * Returns the minimum of `cores` and the limits of a control group and its ancestors. `cpuMax`
+ * reads a group's `cpu.max`.
+ */
 export function coresWithin(cores: number, group: string, cpuMax: (path: string) => string): number {
   let least = cores;
   for (let path = group; ; path = path.slice(0, path.lastIndexOf("/"))) {
@@ -25,7 +32,10 @@ export function coresWithin(cores: number, group: string, cpuMax: (path: string)
   return Math.max(1, Math.floor(least));
 }
 
-/** The path of the process in the unified hierarchy, "" for its root: the line of /proc/self/cgroup that begins with 0. */
+/**
+ * Returns the process's path in the unified hierarchy, "" for its root, from the line of
+ * /proc/self/cgroup that begins with 0.
+ */
 export function cgroupPath(text: string): string {
   const path = /^0::(.*)$/m.exec(text)?.[1] ?? "";
   return path === "/" ? "" : path;
@@ -35,7 +45,7 @@ function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // Another version of control groups, or none: what Node says counts.
+    // Control groups are missing or of another version, so only Node's number counts.
     return "";
   }
 }

@@ -1,6 +1,6 @@
-// The version, in the form A.B.C that clients parse; a test keeps it equal to package.json's.
+// Version in the form A.B.C, which clients parse. A test keeps it equal to package.json's.
 
 export const VERSION = "2.5.0";
 
-/** What it is called in messages. */
+/** Name of the program in messages. */
 export const PROGRAM = "runnerbean";

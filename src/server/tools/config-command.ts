@@ -1,4 +1,5 @@
-// `runnerbean config`: is a file right, what counts and where it comes from, and an example of all that can be said.
+// `runnerbean config`: checks a file, shows effective settings with their origin, and prints an
+// example of all settings.
 
 import { Command } from "commander";
 import { exampleSettings, printSettings } from "../../config/write-settings.ts";

@@ -1,4 +1,4 @@
-// What is wrong with a configuration, as a start would find it: first each key, then what does not go together, and files.
+// Faults of a configuration, as a start would find them: first each key, then conflicts and files.
 
 import { checkGroupOptions } from "../group/group-role.ts";
 import { readAccessRules, readTls } from "../listeners/access-rules.ts";
@@ -7,12 +7,15 @@ import { OperatorError } from "../options/operator-error.ts";
 import { checkFile, FLAGS_HINT, faultsText, parseOptions } from "../options/options.ts";
 import { PROGRAM } from "../options/version.ts";
 
-/** Empty if the server would start with this file and these flags; nothing is bound, and no log is opened. */
+/**
+ * Returns "" if the server would start with this file and these flags. It binds nothing and opens
+ * no log.
+ */
 export function configFaults(path: string, flags: readonly string[]): string {
   const { faults } = checkFile(path);
   if (faults.length > 0) return faultsText(path, faults);
   const options = parseOptions([...flags, "--config", path], PROGRAM, {});
-  // The hint behind a message is no help here.
+  // The hint about flags is no help here.
   if ("exitCode" in options) return `${path}: ${withoutHint(options.stderr)}`;
   const looks = [
     () => checkGroupOptions(options),

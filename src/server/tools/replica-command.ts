@@ -1,4 +1,5 @@
-// `runnerbean replica …`: makes, checks and shows a group of servers, and what its operator does by hand.
+// `runnerbean replica …`: creates, checks and shows a group of servers, and performs its manual
+// operations.
 
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
@@ -35,7 +36,7 @@ async function withLog<T>(text: string, work: (log: JetStreamLog, url: GroupUrl)
   }
 }
 
-/** A command line's action: what goes wrong is one line, and the exit code 1. */
+/** Wraps a command's action: an error prints its message and sets exit code 1. */
 function action<A extends unknown[]>(work: (...args: A) => Promise<void>): (...args: A) => Promise<void> {
   return async (...args) => {
     try {
@@ -104,7 +105,7 @@ function isOldServer(version: string): boolean {
   return false;
 }
 
-/** Connects to each server. Returns what is wrong. */
+/** Connects to each server and returns the problems found. */
 async function checkServers(url: GroupUrl): Promise<string[]> {
   const problems: string[] = [];
   for (const server of url.servers) {

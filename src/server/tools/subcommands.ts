@@ -1,38 +1,38 @@
-// What `runnerbean WORD …` does where the first word is no option: tools, which start no server.
+// Dispatcher of `runnerbean WORD …`: runs tools, which start no server.
 
 import { Command } from "commander";
 import { SUBCOMMAND_WORDS } from "../options/subcommand-words.ts";
 import { PROGRAM } from "../options/version.ts";
 
-/** As operatorCommands' CommandFailed for bad arguments, and as the server's for a bad flag. */
+/** The exit code of CommandFailed for bad arguments, and of the server for a bad flag. */
 const BAD_ARGUMENTS = 5;
 
-/** Runs the tool that the arguments name; false if they name none. */
+/** Runs the tool that the arguments name; returns false if they name none. */
 export async function runSubcommand(args: readonly string[]): Promise<boolean> {
   const [word = ""] = args;
   if (!SUBCOMMAND_WORDS.has(word)) return false;
   const program = word === "completion" ? await allCommands() : new Command(PROGRAM);
   if (word !== "completion") for (const command of await commandsFor(word)) program.addCommand(command);
-  // Whoever reads the output may have had enough, as `head`.
+  // The reader of the output may close it early, as `head` does.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
     process.stderr.write(`${PROGRAM}: cannot write the output: ${error.message}\n`);
     process.exit(1);
   });
-  // The tools of the log have exit codes of their own.
+  // These tools have exit codes of their own.
   if (word !== "binlog" && word !== "replica") for (const command of program.commands) exitAsServer(command);
   await program.parseAsync(args as string[], { from: "user" });
   return true;
 }
 
 function exitAsServer(command: Command): void {
-  // It has exit codes of its own.
+  // `check` has exit codes of its own.
   if (command.name() === "check" && command.parent?.parent === null) return;
   command.exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : BAD_ARGUMENTS));
   for (const child of command.commands) exitAsServer(child);
 }
 
-/** Of the tools that the word is one of; no other code is read. */
+/** Returns the tools of a word's group, and loads no other code. */
 async function commandsFor(word: string): Promise<Command[]> {
   if (word === "binlog") return [await binlogCommand()];
   if (word === "config") return [(await import("./config-command.ts")).configCommand()];
@@ -41,14 +41,16 @@ async function commandsFor(word: string): Promise<Command[]> {
   return (await import("../../cli/commands/operator-commands.ts")).operatorCommands();
 }
 
-/** The tools for a log that no server uses, and what a server tells of its own. */
+/**
+ * Returns the tools for a log that no server uses, with the command that shows a server's own log.
+ */
 async function binlogCommand(): Promise<Command> {
   const { binlogCommand: tools } = await import("../../binlog/tools/cli.ts");
   const { binlogStatusCommand } = await import("../../cli/commands/over-http.ts");
   return tools().addCommand(binlogStatusCommand());
 }
 
-/** All tools as one tree. */
+/** Returns all tools as one tree. */
 export async function allCommands(): Promise<Command> {
   const program = new Command(PROGRAM);
   for (const word of ["", "binlog", "config", "replica", "token"])

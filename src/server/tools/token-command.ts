@@ -1,4 +1,5 @@
-// `runnerbean token`: adds, lists and removes lines of the token file. The secret is printed once and kept nowhere.
+// `runnerbean token`: adds, lists and removes lines of the token file. A secret is printed once and
+// stored nowhere.
 
 import { createInterface } from "node:readline/promises";
 import { Command, InvalidArgumentError, Option } from "commander";
@@ -45,7 +46,10 @@ export function tokenCommand(): Command {
   return token;
 }
 
-/** Each becomes one word of a line in the token file: a line end would begin a token of somebody else's choice. */
+/**
+ * Returns a parser of values that become one word in the token file. A line break would let a value
+ * add another token.
+ */
 const word =
   (pattern: RegExp, allowed: string) =>
   (text: string): string => {
@@ -61,7 +65,7 @@ function roles(text: string): string {
 async function add(name: string, options: AddOptions): Promise<void> {
   const path = options.tokenFile;
   const { secret, proof } = await newProof(options);
-  // Only now: while a person types, others may add tokens, and take some away.
+  // Read only now: other commands may change the file while a password is typed.
   const text = readTokenText(path);
   const words = [name, options.role, proofWord(proof)];
   if (options.tubes !== undefined) words.push(`tubes=${options.tubes}`);
@@ -98,7 +102,7 @@ async function readPassword(): Promise<string> {
   );
 }
 
-/** As it stands in a line. */
+/** Returns the proof as it appears in a line. */
 function proofWord(proof: Proof): string {
   const token: Token = { ...NOBODY, proof };
   return tokenLine(token).split(" ")[2]!;

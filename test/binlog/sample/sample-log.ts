@@ -1,4 +1,4 @@
-// Small logs on a virtual disk, with what they hold, for tests that damage them.
+// Small logs on a virtual disk with their expected content, for tests that damage them.
 
 import { Memory } from "../../../src/base/memory.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";

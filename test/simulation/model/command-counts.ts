@@ -1,4 +1,5 @@
-// How often each command was sent and answered in one process of a simulated server, to compare with its cmd-* counters.
+// Counts of sent and answered commands in one process of a simulated server, to compare with its
+// cmd-* counters.
 
 import assert from "node:assert/strict";
 

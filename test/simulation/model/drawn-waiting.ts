@@ -1,4 +1,5 @@
-// How the threads of a simulation wait: whether they spin, look once more or sleep is drawn, whatever a clock would say.
+// Waiting of simulated threads: the random source, and no clock, decides whether they spin, look
+// again or sleep.
 
 import type { Asked, PollPolicy, Spin } from "../../../src/loop/waiting-policy.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";

@@ -1,9 +1,11 @@
-// What the log of a simulated server owes: every change that the model saw, with its record, and who was told of it.
+// Ledger of a simulated server's durability: every change that the model saw, with its record, and
+// the clients that were told of it.
 //
-// The model says which changes have to be kept, the shards' record logs which records were made, and both must agree.
-// No reply may leave before the record of what it tells is written. After the end of a process the recovered jobs must be
-// those after some prefix of the log's order that holds all that was promised: what was acknowledged under -f 0, what was
-// older than MS under -f MS, what was written or acknowledged if only the process died, and all after an orderly stop.
+// The model says which changes must be kept, the shards' record logs which records were made, and
+// both must agree. No reply may leave before the record of its change is written. After a process
+// ends, the recovered jobs must be those after some prefix of the log's order that contains all
+// that was promised: what was acknowledged under -f 0, what was older than MS under -f MS, what was
+// written or acknowledged if only the process died, and everything after an orderly stop.
 
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";

@@ -1,4 +1,4 @@
-// Which jobs of a tube a simulated list-jobs or clear-tube means, and which those are.
+// Selection of jobs by a simulated list-jobs or clear-tube.
 
 import type { State } from "./job-state.ts";
 

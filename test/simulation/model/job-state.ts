@@ -1,3 +1,3 @@
-// The states of a job, by their words on the wire.
+// States of a job, by their words in the protocol.
 
 export type State = "ready" | "reserved" | "delayed" | "buried" | "moving";

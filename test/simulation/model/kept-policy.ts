@@ -1,5 +1,5 @@
-// What the log keeps of jobs' options and of unique keys: as the model tells it, and as the log's
-// records have it.
+// Job options and unique keys that the log keeps: as the model describes them, and as the log's
+// records do.
 
 import { latin1 } from "../../../src/base/bytes.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";

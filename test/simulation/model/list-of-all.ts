@@ -1,4 +1,4 @@
-// What a `list-jobs *` under way may be answered with: it is put together of all shards, at no single moment.
+// Possible replies to a `list-jobs *` in progress, which combines all shards at no single moment.
 
 import assert from "node:assert/strict";
 

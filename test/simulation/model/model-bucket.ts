@@ -1,4 +1,4 @@
-// What a tube with a rate may still give, told from all that it has given each time anew.
+// Remaining rate of a tube, recomputed each time from everything that it has given.
 
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 

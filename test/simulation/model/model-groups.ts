@@ -1,4 +1,4 @@
-// Whose turn it is among the groups of a tube, told from all its jobs each time anew.
+// Turn order of a tube's groups, recomputed each time from all its jobs.
 
 import type { State } from "./job-state.ts";
 import { entriesOf, fieldsOf } from "./undo.ts";

@@ -1,4 +1,4 @@
-// The model takes any order of what is due at the same moment, and no other.
+// Tests that the model accepts any order of timers due at the same moment, and no other.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-// What jobs have by their options and tubes by their settings, in the model: fields, and nothing that finds them fast.
+// Job options and tube settings in the model: plain fields, without any index.
 
 import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { NOTHING_SET } from "../../../src/engine/tubes/tube-settings.ts";

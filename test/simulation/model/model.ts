@@ -1,8 +1,10 @@
-// What a server should do, as naively as possible: one list of jobs, one list of waits, no heaps, no rings.
+// Model of the server, as simple as possible: one list of jobs, one list of waits, no heaps, no
+// rings.
 //
-// The model follows the engines call by call: each call says which command took effect where and when, and the model
-// says what must come of it. Where the contract leaves an order open (things due at the very same moment on different
-// tubes or sessions), the model tries one after the other, and takes an order from which the engine's effects come.
+// The model follows the engines call by call: each call says which command took effect where and
+// when, and the model says what must follow. Where the contract leaves the order open (timers due
+// at the same moment on different tubes or sessions), the model tries one order after another until
+// one yields the engine's effects.
 
 import assert from "node:assert/strict";
 import { shardOfTube } from "../../../src/base/tube-hash.ts";

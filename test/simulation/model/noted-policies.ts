@@ -1,4 +1,4 @@
-// What an engine has of jobs' options and tubes' settings, told as the model tells it.
+// Job options and tube settings of an engine, described like the model's.
 
 import { latin1 } from "../../../src/base/bytes.ts";
 import type { Engine } from "../../../src/engine/engine.ts";

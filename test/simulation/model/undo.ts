@@ -1,4 +1,4 @@
-// Puts things back as they were: for a model that tries what could have been.
+// Undo log of a model that tries possibilities.
 
 /** What puts the fields of these objects back; fields that come later stay. */
 export function fieldsOf(objects: Iterable<object>): () => void {

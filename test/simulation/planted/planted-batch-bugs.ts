@@ -1,4 +1,4 @@
-// Bugs planted in batches, to prove that the simulation finds such.
+// Bugs planted in batches, which the simulation must find.
 
 import type { Signal } from "../../../src/acceptor/fanout/conversation.ts";
 import { RequestOp } from "../../../src/message/request.ts";

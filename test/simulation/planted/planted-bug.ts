@@ -1,4 +1,4 @@
-// What a planted bug is: a server broken from the outside, in the test tree only.
+// A planted bug: a server broken from outside, in the test tree only.
 
 import type { InProcessOptions, InProcessServer } from "../in-process-server.ts";
 import type { SimulationOptions } from "../simulation.ts";

@@ -1,4 +1,5 @@
-// Bugs planted to prove that the simulation finds such: each breaks the server from the outside, in the test tree only.
+// Planted bugs that the simulation must find: each breaks the server from outside, in the test tree
+// only.
 
 import type { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../../src/acceptor/connection/connection.ts";

@@ -1,4 +1,4 @@
-// Bugs planted in update-job, list-jobs and clear-tube, to prove that the simulation finds such.
+// Bugs planted in update-job, list-jobs and clear-tube, which the simulation must find.
 
 import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { type PlantedBug, plantedInExtension } from "./planted-bug.ts";

@@ -1,4 +1,4 @@
-// Bugs planted in the moves of jobs between shards, to prove that the simulation finds such.
+// Bugs planted in the moves of jobs between shards, which the simulation must find.
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";

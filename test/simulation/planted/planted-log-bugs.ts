@@ -1,4 +1,4 @@
-// Bugs planted around the log, in drain mode and in what a restart brings back, to prove that the simulation finds such.
+// Bugs planted around the log, in drain mode and in recovery, which the simulation must find.
 
 import type { OpenedBinlog } from "../../../src/binlog/open-binlog.ts";
 import { JobState } from "../../../src/engine/jobs/job-table.ts";

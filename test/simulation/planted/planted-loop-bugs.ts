@@ -1,4 +1,5 @@
-// Bugs planted in what the loops rely on when they publish, ring and fall asleep, to prove that the simulation finds such.
+// Bugs planted in the loops' rules for publishing, ringing and falling asleep, which the simulation
+// must find.
 
 import type { Doorbell } from "../../../src/ring/doorbell.ts";
 import { DeferredMessages } from "../../../src/shard/sessions/deferred-messages.ts";

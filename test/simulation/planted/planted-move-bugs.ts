@@ -1,4 +1,4 @@
-// Bugs planted in the moves of connections between acceptors, to prove that the simulation finds such.
+// Bugs planted in the moves of connections between acceptors, which the simulation must find.
 
 import type { Connection } from "../../../src/acceptor/connection/connection.ts";
 import type { MovedConnection } from "../../../src/acceptor/migration/moved-connection.ts";

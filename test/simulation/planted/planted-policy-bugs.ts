@@ -1,4 +1,4 @@
-// Bugs planted in what jobs have by their options and tubes by their settings, to prove that the simulation finds such.
+// Bugs planted in job options and tube settings, which the simulation must find.
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";

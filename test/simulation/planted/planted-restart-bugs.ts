@@ -1,6 +1,5 @@
-// Bugs planted in what a restart brings back of jobs' options, unique keys and tubes' settings, to
-// prove that the simulation finds such. Most of them guess what the log says, or change it in
-// memory only.
+// Bugs planted in the recovery of job options, unique keys and tube settings, which the simulation
+// must find. Most of them guess the log's content, or change it in memory only.
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";

@@ -1,4 +1,5 @@
-// How an acceptor waits: in waitAsync beside its sockets, which may end the wait first and leave it behind for the next.
+// Waiting acceptor: waitAsync beside its sockets, which may end the wait first and leave it pending
+// for the next.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
 import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";

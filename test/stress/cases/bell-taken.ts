@@ -1,4 +1,5 @@
-// Several ring an owner who has announced sleep: exactly one of them takes the ring, and would notify.
+// Several ringers and an owner who has announced sleep: exactly one of them takes the ring and
+// would notify.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
 import { litmusCase, SLOTS } from "../litmus.ts";

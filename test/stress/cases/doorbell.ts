@@ -1,4 +1,5 @@
-// One owner who looks and sleeps against one publisher who publishes and rings, in step: no wake-up may be lost.
+// One owner who looks and sleeps against one publisher who publishes and rings, in step: no wake-up
+// may be lost.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
 import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";

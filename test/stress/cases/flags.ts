@@ -1,5 +1,5 @@
-// The order of all atomics, on which doorbells and wantRoom rest: of two threads that each set a flag and then look at
-// the other's, at least one sees it.
+// Order of all atomics, on which doorbells and wantRoom rely: of two threads that each set a flag
+// and then read the other's, at least one sees it.
 
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import { litmusCase, SLOTS } from "../litmus.ts";

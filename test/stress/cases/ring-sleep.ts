@@ -1,4 +1,5 @@
-// Ring and doorbells together: the reader sleeps when there is nothing, the writer when there is no room.
+// Ring and doorbells together: the reader sleeps when the ring is empty, the writer when it is
+// full.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
 import { createRing, RING_BYTES_MIN } from "../../../src/ring/ring-layout.ts";

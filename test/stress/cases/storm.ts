@@ -1,4 +1,4 @@
-// Wake-up storms: many ring one owner, and one rings many owners.
+// Wake-up storms: many threads ring one owner, and one thread rings many owners.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
 import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";

@@ -1,4 +1,5 @@
-// The words of "synced up to n": never back, over the wrap of int32, and never before what they speak of.
+// Words of "synced up to n": they never go back, even when int32 wraps, and never run ahead of the
+// sync.
 
 import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
 import type { ActorRun, Shared, StressCase } from "../case.ts";

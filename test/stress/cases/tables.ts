@@ -1,4 +1,5 @@
-// The two tables that forget: what they say of an id is that id's, or nothing; a newer id takes the entry of an older one.
+// The two tables that forget: an entry for an id is that id's or missing; a newer id replaces an
+// older one.
 
 import { FileTable } from "../../../src/ring/file-table.ts";
 import { JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";

@@ -1,4 +1,4 @@
-// Doorbells with a mistake in them, which the stress cases must find.
+// Doorbells with planted bugs, which the stress cases must find.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
 

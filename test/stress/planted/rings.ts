@@ -1,4 +1,4 @@
-// Rings with a mistake in them, which the stress cases must find.
+// Rings with planted bugs, which the stress cases must find.
 
 import { HEAD_WORD, RING_BYTES_MIN, WANTED_WORD } from "../../../src/ring/ring-layout.ts";
 import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";

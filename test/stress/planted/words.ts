@@ -1,4 +1,4 @@
-// Words and tables with a mistake in them, which the stress cases must find.
+// Words and tables with planted bugs, which the stress cases must find.
 
 import { ClaimWords } from "../../../src/ring/claim-word.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";

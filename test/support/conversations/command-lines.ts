@@ -1,6 +1,7 @@
-// The table of commands as the tests use it: a line of each command, and the command that a line is.
+// The table of commands as the tests use it: a sample line of each command, and the command of a
+// line.
 //
-// Whoever draws or walks commands gets them from here, so that a new row of src/protocol/commands.ts is drawn and walked too.
+// All generators of commands use it, so that a new row of src/protocol/commands.ts is covered too.
 
 import { fail } from "node:assert/strict";
 import { CommandParser, Syntax } from "../../../src/protocol/command-parser.ts";

@@ -1,4 +1,4 @@
-// Whether two servers gave the same reply to a command, apart from what may differ between two processes.
+// Compares two servers' replies to a command, apart from what may differ between two processes.
 
 import { fieldsOf } from "./lockstep-side.ts";
 

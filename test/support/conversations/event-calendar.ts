@@ -1,4 +1,5 @@
-// When something will happen by itself on the servers of a differential test, so that no command is sent at that moment.
+// Calendar of timed events on the servers of a differential test, so that no command is sent at
+// such a moment.
 
 export interface ComingEvent {
   /** The moment on either server lies between these two, in performance.now() milliseconds. */

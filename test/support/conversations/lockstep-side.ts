@@ -1,4 +1,5 @@
-// One of the two servers of a differential test: named connections whose replies are collected as they come.
+// One of the two servers of a differential test: named connections that collect replies as they
+// arrive.
 
 import { createConnection, type Socket } from "node:net";
 import { bodyBytesOf } from "../server/wire-client.ts";

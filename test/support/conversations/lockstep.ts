@@ -1,8 +1,9 @@
 // Holds one random conversation with two servers at once and compares every reply.
 //
-// Lockstep: a step is sent to both; the first server (the reference) says who has been answered and who waits; the second must
-// come to the same. What happens by itself (delays, TTRs, pauses, timeouts) is kept apart in time from what is sent and from
-// each other by the calendar, since two processes do not count their milliseconds alike.
+// Lockstep: a step is sent to both. The first server (the reference) determines which clients have
+// been answered and which wait; the second must reach the same state. Timed events (delays, TTRs,
+// pauses, timeouts) are kept apart from sent commands and from each other by the calendar, since
+// two processes count milliseconds differently.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { SeededRandom } from "../seeded-random.ts";

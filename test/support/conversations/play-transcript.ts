@@ -1,4 +1,4 @@
-// Plays transcripts, each against a server process of its own.
+// Plays transcripts, each against its own server process.
 
 import { type ServerKind, type ServerProcess, startServer } from "../server/server-process.ts";
 import { runTranscript } from "./run-transcript.ts";

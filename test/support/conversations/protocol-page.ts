@@ -1,4 +1,4 @@
-// What there is in src/protocol/README.md that can be cited: sections, headings, and the rows of its table.
+// Citable parts of src/protocol/README.md: sections, headings, and the rows of its table.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Plays a transcript against a driver and fails with file, line, expectation and what came instead.
+// Plays a transcript against a driver, and fails with file, line, expected and actual reply.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { BytePattern } from "../byte-pattern.ts";

@@ -1,4 +1,4 @@
-// Plays transcripts against a running server process: real sockets, real time.
+// Driver that plays transcripts against a running server process: real sockets, real time.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ServerProcess } from "../server/server-process.ts";

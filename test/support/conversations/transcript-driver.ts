@@ -1,4 +1,5 @@
-// What the transcript runner needs from a server. Two kinds exist: over sockets in real time, and in one process on virtual time.
+// Interface of the transcript runner to a server. There are two drivers: over sockets in real time,
+// and in one process on virtual time.
 
 import type { ServerKind } from "../server/server-process.ts";
 import type { ClientAct } from "./transcript.ts";

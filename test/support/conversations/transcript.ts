@@ -1,4 +1,5 @@
-// Reads a transcript: a conversation with expected replies, as text (the format is in test/transcripts/README.md).
+// Parser of transcripts: conversations with expected replies, as text (the format is in
+// test/transcripts/README.md).
 
 import { readdirSync, readFileSync } from "node:fs";
 import { basename } from "node:path";

@@ -1,4 +1,4 @@
-// Lets a limited number of pieces of work run at once; the others wait in line.
+// Limits how many tasks run at once; the others wait in line.
 
 export class Turns {
   #free: number;

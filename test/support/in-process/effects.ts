@@ -1,4 +1,4 @@
-// What an engine tells its surroundings, where a test has none, or is interested in a part of it only.
+// Engine surroundings for tests that have none, or need only a part of them.
 
 import type { ClientEffects } from "../../../src/engine/waiting/effects.ts";
 

@@ -1,4 +1,4 @@
-// Checks that an engine is in a state that its design allows: every list, heap, count, index and timer against the others.
+// Checks an engine's invariants: every list, heap, count, index and timer against the others.
 
 import assert from "node:assert/strict";
 import type { Engine } from "../../../src/engine/engine.ts";

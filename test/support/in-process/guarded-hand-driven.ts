@@ -1,4 +1,5 @@
-// A whole server in one thread, turned by hand, with one listener that demands a token, on a clock of its own.
+// A whole server in one thread, driven by hand, with one listener that demands a token, on its own
+// clock.
 
 import assert from "node:assert/strict";
 import { AdmissionControl } from "../../../src/acceptor/admission/admission-control.ts";

@@ -1,5 +1,5 @@
-// A whole server in one thread, turned by hand until nothing moves, with clients that read or don't: nothing but the server
-// takes memory, and all that it takes can be seen.
+// A whole server in one thread, driven by hand until it is idle, with clients that read or don't:
+// only the server uses memory, and all of it can be seen.
 
 import assert from "node:assert/strict";
 import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";

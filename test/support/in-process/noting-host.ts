@@ -1,4 +1,4 @@
-// A connection that notes what a conversation does with it.
+// A connection that records what a conversation does with it.
 
 import type { Signal } from "../../../src/acceptor/fanout/conversation.ts";
 import type { ConversationHost } from "../../../src/acceptor/fanout/conversation-host.ts";

@@ -1,7 +1,9 @@
-// Finds reserves that returned a worse job although a better one was there, from what clients sent and received and when.
+// Finds reserves that returned a worse job although a better one was ready, from what clients sent
+// and received and when.
 //
-// All stamps come from one clock. A job was surely ready from the reply that made it ready (INSERTED, RELEASED) until the
-// reserve that took it was sent, so a reserve that was sent and answered within that time should not have got a worse one.
+// All timestamps come from one clock. A job was certainly ready from the reply that made it ready
+// (INSERTED, RELEASED) until the reserve that took it was sent, so a reserve sent and answered
+// within that time should not have got a worse one.
 
 export interface ReadyTime {
   readonly id: number;

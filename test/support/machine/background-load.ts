@@ -1,4 +1,4 @@
-// Load on a server from a thread of its own, while the test measures how somebody else fares.
+// Load on a server from a separate thread, while the test measures other clients.
 
 import { Worker } from "node:worker_threads";
 

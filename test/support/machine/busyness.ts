@@ -1,4 +1,4 @@
-// How many times as long everything takes because other programs use the machine.
+// Load factor of the machine: how many times slower everything is because of other programs.
 
 import { readFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";

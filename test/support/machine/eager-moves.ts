@@ -1,4 +1,5 @@
-// Given to a server with --import: its connections move as often as they can, where one moves after 64 commands and stays for seconds.
+// Preloaded into a server with --import: its connections move at every opportunity, instead of
+// after 64 commands and at most every few seconds.
 
 import { HostLoads } from "../../../src/acceptor/host-loads.ts";
 import { ConnectionMigrator } from "../../../src/acceptor/migration/connection-migrator.ts";

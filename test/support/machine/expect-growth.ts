@@ -1,4 +1,4 @@
-// Looks whether a server keeps more memory than it may.
+// Checks whether a server keeps more memory than allowed.
 
 import { eventually } from "../eventually.ts";
 import type { ServerProcess } from "../server/server-process.ts";

@@ -1,4 +1,5 @@
-// Given to a server with --import: its log's thread loses its core between telling one shard and the next that it has all its jobs.
+// Preloaded into a server with --import: the log's thread loses its core between telling one shard
+// and the next that it has all its jobs.
 
 import { setTimeout as lost } from "node:timers/promises";
 import { ShardFeed } from "../../../src/binlog/shard-feed.ts";

@@ -1,4 +1,5 @@
-// Machines of a test: network namespaces on one bridge, each with an address, which can be cut off from each other. Needs root.
+// Machines of a test: network namespaces on one bridge, each with an address, which can be cut off
+// from each other. Needs root.
 
 import { spawnSync } from "node:child_process";
 import type { TestContext } from "node:test";

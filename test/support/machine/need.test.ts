@@ -1,4 +1,5 @@
-// What `npm test` says at its end about skipped tests: the commands that bring what was missing.
+// Tests of the summary of skipped tests at the end of `npm test`: the commands that install what
+// was missing.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

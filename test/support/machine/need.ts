@@ -1,4 +1,5 @@
-// What a test needs from the machine: skips loudly when it is absent, and fails instead when CI=true.
+// Requirements of a test on the machine: skips with a reason if one is missing, and fails instead
+// if CI=true.
 
 import { existsSync } from "node:fs";
 import type { TestContext } from "node:test";

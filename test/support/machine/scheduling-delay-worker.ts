@@ -1,4 +1,4 @@
-// A thread that does nothing but sleep, and notes how late it is woken. See scheduling-delay.ts.
+// Thread that only sleeps and records how late it is woken. See scheduling-delay.ts.
 
 import { parentPort, workerData } from "node:worker_threads";
 

@@ -1,5 +1,5 @@
-// How late the machine wakes a thread that only sleeps, while something else is measured: what is later than that is not
-// the machine's doing.
+// Delay with which the machine wakes a sleeping thread during a measurement: only a longer one is
+// the server's fault.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";

@@ -1,4 +1,4 @@
-// A disk of a test's own that is soon full: a tmpfs, where mounting is allowed.
+// A disk for one test that fills up soon: a tmpfs, if mounting is allowed.
 
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -1,4 +1,4 @@
-// A folder of a test's own that goes away with it.
+// A folder for one test, removed with it.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

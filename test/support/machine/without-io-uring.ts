@@ -1,4 +1,4 @@
-// Runs a program as a container's default seccomp profile would: io_uring_setup fails with EPERM.
+// Runs a program as under a container's default seccomp profile: io_uring_setup fails with EPERM.
 //
 // node without-io-uring.ts PROGRAM ARGUMENT …
 

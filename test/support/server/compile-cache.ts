@@ -1,4 +1,4 @@
-// Where Node keeps compiled code between the processes of tests.
+// Folder of Node's compile cache, shared by the processes of tests.
 
 import { tmpdir } from "node:os";
 import { join } from "node:path";

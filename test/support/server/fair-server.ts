@@ -1,4 +1,4 @@
-// What the tests of order and fairness share: a server of a topology, clients of one tube.
+// Shared setup of the tests of order and fairness: a server of a topology, clients of one tube.
 
 import type { TestContext } from "node:test";
 import { canRun, NEEDS } from "../machine/need.ts";

@@ -1,4 +1,4 @@
-// Mixed load on a group, by clients that come back to whoever serves.
+// Mixed load on a group, by clients that reconnect to the serving server.
 
 import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,4 +1,4 @@
-// A server with further listeners from a configuration file, for tests of who is let in.
+// Server with further listeners from a configuration file, for tests of access.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// A server of ours that speaks HTTP on a free port, and requests to it.
+// Our server with HTTP on a free port, and requests to it.
 
 import { request } from "node:http";
 import { eventually } from "../eventually.ts";

@@ -1,4 +1,5 @@
-// Mixed load from several clients with a ledger of what was acknowledged, for servers that are killed in the middle.
+// Mixed load from several clients with a ledger of what was acknowledged, for servers that are
+// killed during it.
 
 import { SeededRandom } from "../seeded-random.ts";
 import type { Reply, WireClient } from "./wire-client.ts";

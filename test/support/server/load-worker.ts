@@ -1,4 +1,5 @@
-// A thread that loads a server, so that the event loop of the test that measures has nothing else to do. See background-load.ts.
+// Thread that loads a server, so that the event loop of the measuring test stays free. See
+// background-load.ts.
 
 import { parentPort, workerData } from "node:worker_threads";
 import type { LoadData, LoadNews } from "../machine/background-load.ts";

@@ -1,4 +1,5 @@
-// Real log servers for tests: one or three nats-servers on free ports, in a folder of their own, that can be killed, stopped and started again.
+// Real log servers for tests: one or three nats-servers on free ports with their own folder, which
+// can be killed, stopped and restarted.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,4 +1,5 @@
-// The server in a few files: what `npm test` starts. Of a start from the sources half is the reading of some hundred modules, in each thread anew.
+// The server bundled into a few files, which `npm test` starts. From the sources, half of a start
+// is reading some hundred modules, in each thread anew.
 
 import { createHash } from "node:crypto";
 import {

@@ -1,4 +1,5 @@
-// A group of servers for tests: real log servers, and two runnerbeans that are started again whenever they end, as systemd would.
+// A group of servers for tests: real log servers, and two runnerbeans that are restarted whenever
+// they end, as by systemd.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";

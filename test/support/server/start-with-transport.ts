@@ -1,4 +1,4 @@
-// Starts our server with a transport, or skips the running test where io_uring is not permitted.
+// Starts our server with a transport, or skips the running test if io_uring is not permitted.
 
 import type { TestContext } from "node:test";
 import { type ServerProcess, startServer } from "./server-process.ts";

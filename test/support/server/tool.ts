@@ -1,4 +1,4 @@
-// Runs `runnerbean WORD …` as an operator does.
+// Runs `runnerbean WORD …` like an operator.
 
 import { spawn } from "node:child_process";
 import { ourMain, TEST_ENV } from "./server-process.ts";

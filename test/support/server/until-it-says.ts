@@ -1,4 +1,4 @@
-// Waits for words of a server on its stdout or stderr.
+// Waits for text in a server's stdout or stderr.
 
 import assert from "node:assert/strict";
 import { eventually } from "../eventually.ts";

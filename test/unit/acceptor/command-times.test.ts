@@ -1,5 +1,5 @@
-// What acceptors count of commands and bytes for metrics: how long some commands take, without waits for jobs, and with the
-// log; bytes of clients; ends by their reasons.
+// Tests of the acceptors' metrics: durations of sampled commands, without waits for jobs and with
+// the log; bytes of clients; ends of connections by reason.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

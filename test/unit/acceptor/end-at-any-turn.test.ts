@@ -1,5 +1,6 @@
-// Clients that go, or whose token is taken away, at any turn of a command: no job stays with them, no shard waits for them, and
-// no byte of a body is left behind. Whose token was taken away is given no job from that moment on.
+// Tests of clients that disconnect, or whose token is revoked, at any turn of a command: no job
+// stays with them, no shard waits for them, and no byte of a body is left behind. After a
+// revocation, the client gets no more jobs.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// A client that half-closes behind commands whose job goes to other shards meanwhile: each is answered, and its end comes last.
+// Tests of a client that half-closes behind commands whose job moves to other shards: each is
+// answered, and the end comes last.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// In a group: which word of which log a reply waits for, and who wakes those who wait.
+// Tests of replies in a group: which word of which log a reply waits for, and what wakes the
+// waiting ones.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

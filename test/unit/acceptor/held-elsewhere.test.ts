@@ -1,4 +1,5 @@
-// Commands behind a reserve-job whose job moves to another shard meanwhile: they know that the job is held there.
+// Tests of commands behind a reserve-job whose job moves to another shard: they know that the job
+// is held there.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

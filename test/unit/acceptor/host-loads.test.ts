@@ -1,4 +1,4 @@
-// Where a connection may move to, and when it has a habit worth a move.
+// Tests of the target of a connection's move, and of when a habit is worth a move.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// From when on commands by id may have to follow their jobs: before the first job goes to another shard.
+// Tests of the moment from which commands by id may have to follow their jobs: before the first job
+// goes to another shard.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

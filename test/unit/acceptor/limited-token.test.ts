@@ -1,4 +1,4 @@
-// A token that is limited to some tubes, against everything by which a client might reach a job of another one.
+// Tests of a token limited to some tubes, against every way to reach a job of another one.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// Once the log has failed an acceptor sends nothing more, not even what was answered before and has not left.
+// Tests that an acceptor sends nothing after the log has failed, not even earlier replies that have
+// not left.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-// A client with many watches, and one that sends many commands at once: others have their turn.
+// Tests of clients with many watches or many commands at once: others get their turn.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-// Bodies that the output refers to, among bytes that it has copied.
+// Tests of output that refers to bodies among copied bytes.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// An acceptor whose ring to a shard is full: it may sleep, and is rung for when there is room.
+// Tests of an acceptor whose ring to a shard is full: it may sleep, and is woken when there is
+// room.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,5 @@
-// Commands by id whose job has gone to another shard since they were sent, and what stands behind them.
+// Tests of commands by id whose job has moved to another shard since, and of the commands behind
+// them.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

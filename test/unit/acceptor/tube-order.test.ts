@@ -1,4 +1,4 @@
-// list-tubes keeps the order of creation for as long as a server may run.
+// Test that list-tubes keeps the order of creation, however long a server runs.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

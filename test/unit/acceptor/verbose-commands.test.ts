@@ -1,4 +1,4 @@
-// What -VV says of commands.
+// Tests of the -VV output for commands.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-// Which addresses an allow-list lets in.
+// Tests of allow-lists: which addresses they admit.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

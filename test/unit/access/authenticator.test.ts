@@ -1,4 +1,4 @@
-// Who somebody is found to be.
+// Tests of authentication: which identity is found.
 
 import assert from "node:assert/strict";
 import { scryptSync } from "node:crypto";

@@ -1,4 +1,5 @@
-// How often an address may guess: one after the other, all at once, and by every address that is its own.
+// Tests of the limit of failed attempts per address: one after another, all at once, and for every
+// address of a client.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

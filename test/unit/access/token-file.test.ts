@@ -1,4 +1,5 @@
-// The token file: what its lines say, and that a fault is told with its line and without its secret.
+// Tests of the token file: the meaning of its lines, and that a fault is reported with its line and
+// without its secret.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

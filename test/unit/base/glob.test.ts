@@ -1,4 +1,4 @@
-// Globs, against a naive way to match them.
+// Tests of globs against a naive matcher.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

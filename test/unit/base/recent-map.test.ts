@@ -1,4 +1,4 @@
-// A map that forgets what was set longest ago: against a list of all that was set.
+// Tests of a map that forgets its oldest entries, against a list.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

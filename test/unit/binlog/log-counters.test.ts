@@ -1,4 +1,5 @@
-// What the log's thread tells others by its counters: what waits for the disk, what its files hold, whether space is given back.
+// Tests of the binlog thread's counters: what waits for the disk, what its files hold, whether
+// space is released.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

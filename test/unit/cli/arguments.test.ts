@@ -1,4 +1,5 @@
-// What operators' commands refuse before they ask anybody, and that they say what is allowed.
+// Tests of the arguments that operator commands refuse before they send anything, with the allowed
+// values.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// What the client writes into command lines, and what it refuses to.
+// Tests of the client's command lines, and of the values that it refuses.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

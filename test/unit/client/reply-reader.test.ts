@@ -1,4 +1,4 @@
-// Replies as the client reads them: however they are cut, and what is none.
+// Tests of the client's reply reader: replies split anywhere, and invalid ones.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Which known word an unknown one is most like.
+// Tests of the nearest known word for an unknown one.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Sizes and times as operators write them.
+// Tests of sizes and durations as operators write them.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

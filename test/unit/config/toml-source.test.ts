@@ -1,4 +1,4 @@
-// On which line of a file a key stands, in every way in which TOML lets it be written.
+// Tests of the line numbers of keys in TOML, in every notation.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

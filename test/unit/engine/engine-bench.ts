@@ -1,4 +1,5 @@
-// An engine on a bench: commands with short names, time moved by hand, effects as words, invariants checked at each step.
+// An engine for tests: commands with short names, manual time, effects as words, invariants checked
+// at each step.
 
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";

@@ -1,6 +1,7 @@
-// A hundred thousand of whatever a client may choose: no turn takes long for it, and the whole is not quadratic.
+// Tests with a hundred thousand of everything that a client may choose: no turn takes long, and the
+// total is not quadratic.
 //
-// Limits of time are a hundred times what it takes: what they are to find took minutes.
+// The limits are a hundred times the usual duration; the regressions that they catch took minutes.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,5 @@
-// Random commands on one engine, each followed by the naive model and by a check of every invariant.
+// Random commands on one engine, each followed by the naive model and by a check of every
+// invariant.
 
 import assert from "node:assert/strict";
 import { it, type TestContext } from "node:test";

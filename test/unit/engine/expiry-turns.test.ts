@@ -1,4 +1,5 @@
-// More jobs expire at once than a turn may let go: nobody gets one of them meanwhile, and who waits gets the first that lives.
+// Tests of more simultaneous expirations than a turn may handle: no client gets an expired job in
+// the meantime, and a waiting one gets the first live job.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

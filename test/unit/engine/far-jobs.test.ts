@@ -1,4 +1,5 @@
-// Jobs that have to go to tubes of other shards, as long as they are here: what limits count, and what of a death the log knows.
+// Tests of jobs on their way to tubes of other shards, while they are still here: what limits
+// count, and what the log knows of a death.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// Random commands on tubes with groups and limits: none is ever exceeded, nobody waits in vain, and the engine's books agree.
+// Random commands on tubes with groups and limits: no limit is exceeded, no client waits in vain,
+// and the engine's counts agree.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

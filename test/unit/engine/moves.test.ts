@@ -1,4 +1,5 @@
-// Jobs that change their tube or come back, at moments at which they have expired, or are the last that a tube was kept for.
+// Tests of jobs that change their tube or return when they have expired, or when a tube existed
+// only for them.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

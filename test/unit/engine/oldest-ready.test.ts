@@ -1,4 +1,4 @@
-// Since when the oldest ready job of a tube is ready: the list against a note of each job that becomes so.
+// Tests of the time since which a tube's oldest ready job is ready, against a record of each job.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

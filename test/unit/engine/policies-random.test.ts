@@ -1,5 +1,5 @@
-// Random commands on tubes with policies and jobs with attributes, against a model of plain lists; now and then everything
-// goes through the log and comes back.
+// Random commands on tubes with policies and jobs with attributes, against a model of plain lists;
+// sometimes everything goes through the log and returns.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

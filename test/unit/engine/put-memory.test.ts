@@ -1,4 +1,5 @@
-// A put that finds no memory, at whatever point of it: then there is no job, no key and no group, and the body is the caller's.
+// Tests of a put that runs out of memory at any point: no job, key or group remains, and the body
+// is still the caller's.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

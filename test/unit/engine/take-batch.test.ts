@@ -1,4 +1,5 @@
-// A shard's part of a batch over several: what was listed and may not be given any more by the time it is asked for stays.
+// Tests of a shard's part in a batch over several: a listed job that may not be given any more
+// stays.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// Clients that read little by little, at random, get every reply, in order: whoever waits for their reading is told of it.
+// Tests of clients that read little by little, at random: they get every reply in order, and what
+// waits for their reading is told.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

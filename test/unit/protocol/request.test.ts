@@ -1,4 +1,4 @@
-// A put that is kept until its body has come.
+// Tests of a put that is kept until its body has arrived.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,5 @@
-// Until when a server of a group may serve: against plain arithmetic, also where the clock's int32 wraps, every 25 days.
+// Tests of the time until which a server of a group may serve, against plain arithmetic, and when
+// the clock's int32 wraps, every 25 days.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-// The clock that all threads share must not be wrong for a thread that was held up while it started.
+// Tests that the shared clock is right even for a thread that was held up during its start.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-// What a shard does while an acceptor takes no replies, or sends more than a turn may take.
+// Tests of a shard whose acceptor takes no replies, or sends more than a turn may handle.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

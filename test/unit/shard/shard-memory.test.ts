@@ -1,4 +1,4 @@
-// What a client hears when memory for bodies runs out, through a whole server with a small arena.
+// Tests of the replies when memory for bodies runs out, through a whole server with a small arena.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

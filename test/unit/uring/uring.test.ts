@@ -1,4 +1,5 @@
-// The submission ring when the kernel takes nothing for a while, the completion ring when it is full, and what one ring tells another.
+// Tests of the submission ring while the kernel takes nothing, of a full completion ring, and of
+// messages between rings.
 
 import assert from "node:assert/strict";
 import { closeSync, openSync } from "node:fs";

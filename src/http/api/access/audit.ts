@@ -1,4 +1,4 @@
-// Notes who changes what by hand: all that needs the permission to manage or administer, and was done.
+// Audit hook: records each successful change that needs the permission to manage or administer.
 
 import type { FastifyRequest, onSendHookHandler, preSerializationHookHandler, RouteOptions } from "fastify";
 import type { Service } from "../../queue/service.ts";
@@ -6,19 +6,21 @@ import { type Change, changeText } from "../../state/audit-log.ts";
 import type { Api } from "../api.ts";
 import { RequestRate } from "../limits/request-rate.ts";
 
-/** A task that goes on. */
+/** HTTP status of a change that a background task completes. */
 const ACCEPTED = 202;
-/** A script may change thousands of jobs a second, one by one: the log is not for that. */
+/** A script may change thousands of jobs a second, one by one; the log must not carry them all. */
 const LINES_PER_SECOND = 100;
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Jobs that were changed, as the answer says. */
+    /** Number of changed jobs, from the response. */
     affected?: number;
   }
 }
 
-/** `tell` gets a line for the log, but not more than a log can take. */
+/**
+ * Adds the hook to all routes for changes. `tell` receives at most `LINES_PER_SECOND` log lines.
+ */
 export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (line: string) => void): void {
   const lines = new RequestRate(LINES_PER_SECOND);
   let untold = 0;
@@ -28,7 +30,7 @@ export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (lin
     if (typeof count === "number") request.affected = count;
     done(null, payload);
   };
-  // Before the answer leaves: who does not wait for it has changed something all the same.
+  // Runs before the response is sent, so a change counts even if its client has disconnected.
   const noteChange: onSendHookHandler = (request, { statusCode }, payload, done) => {
     const isDone = statusCode < 400 || (request.affected ?? 0) > 0;
     if (isDone && !isDryRun(request)) note(request, statusCode);
@@ -44,7 +46,7 @@ export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (lin
     tell(untold === 0 ? changeText(change) : `${changeText(change)}; ${untold} before it were not logged`);
     untold = 0;
   };
-  // Workers' requests know nothing of it.
+  // Routes of workers are left out.
   api.addHook("onRoute", (route) => {
     if (!isForChanges(route)) return;
     route.preSerialization = [...hooksOf(route.preSerialization), noteAffected];
@@ -68,7 +70,7 @@ function changeOf(request: FastifyRequest, status: number, atMs: number): Change
   const what = Object.fromEntries(
     Object.entries(params as object).map(([name, value]) => [name, `${value}`]),
   );
-  // A name that can't travel in a path.
+  // The tube's name can't be part of a path.
   if (what["tube"] === "-" && tube !== undefined) what["tube"] = tube;
   return {
     atMs,

@@ -1,4 +1,5 @@
-// Who asks, and whether he may: by a token, a name with its secret, or a session. Without tokens everybody may everything.
+// Authenticates and authorises HTTP requests by token, by name and secret, by client certificate or
+// by session. Without tokens, every request may do everything.
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
@@ -25,16 +26,18 @@ const BITS: Readonly<Record<Permission, number>> = {
 declare module "fastify" {
   interface FastifyRequest {
     identity?: Identity;
-    /** Whether his token, and his session if he came with one, still count: for answers that last. */
+    /**
+     * Tells whether the token, and the session if there is one, is still valid; for long responses.
+     */
     stands?: () => boolean;
-    /** Calls `end` once they don't any more; until the returned function is called. */
+    /** Calls `end` once they are not, unless the returned function is called first. */
     onRevoked?: (end: () => void) => () => void;
   }
 }
 
 /**
- * Routes that name no tube and that a token with tubes may call all the same: a lease belongs to who has got it, and a task is
- * of a tube, which its routes look at.
+ * Routes without a tube in the request that a token limited to tubes may still call. A lease is
+ * checked against its owner, and task routes check the task's tube.
  */
 const CHECKED_ELSEWHERE: ReadonlySet<string> = new Set([
   "/v1/leases",
@@ -55,8 +58,8 @@ export class Authentication {
   readonly #namesOf: (socket: object) => readonly string[];
 
   /**
-   * `tokens` are undefined where none are demanded; `onWrong` hears of each that is nobody's; `namesOf` says who a socket
-   * is by its certificate.
+   * Without authentication, `tokens` is undefined. `onWrong` is called for each failed attempt;
+   * `namesOf` returns the names in the client certificate of a socket.
    */
   constructor(
     tokens: readonly Token[] | undefined,
@@ -68,17 +71,20 @@ export class Authentication {
     this.configure(tokens);
   }
 
-  /** Other tokens from now on; sessions of those that are gone end, and so do their waits. */
+  /** Replaces the tokens. Sessions and waits of removed tokens end. */
   configure(tokens: readonly Token[] | undefined): void {
     this.#authenticator = tokens === undefined ? undefined : new Authenticator(tokens);
     this.#waits.look();
   }
 
-  /** Adds the check to all routes that are added later. What takes a permission that is `open` is for everybody. */
+  /**
+   * Adds the check to all routes that are added later. Routes with the permission `open` need no
+   * token.
+   */
   addTo(api: Api, open?: Permission): void {
     api.addHook("onRequest", (request, reply, done) => {
       const authenticator = this.#authenticator;
-      // First of all: the options of a route are made when they are asked for.
+      // Checked first: the getter of `routeOptions` builds a new object at each access.
       if (authenticator === undefined || isOpen(request.routeOptions.config.may, open)) done();
       else void this.#check(request, reply, authenticator).then(() => done(), done);
     });
@@ -130,12 +136,12 @@ export class Authentication {
     return await this.#prove(request.ip, () => byHeader(authorization, authenticator, nowMs));
   }
 
-  /** Throws where the address has failed too often. */
+  /** Throws if the address has failed too often. */
   async #prove(
     address: string | undefined,
     find: () => Identity | undefined | Promise<Identity | undefined>,
   ): Promise<Identity | undefined> {
-    // Of a unix socket nobody knows who is who.
+    // A unix socket has no address, so its failures can't be limited per client.
     const identity = await (address ? this.#failures.attempt(address, Date.now, find) : find());
     if (identity === "over")
       throw new Problem(
@@ -143,7 +149,7 @@ export class Authentication {
         "Too many wrong tokens came from this address; try again in a minute.",
       );
     if (identity === undefined) this.#onWrong();
-    // Other tokens may have been read while a password was checked.
+    // A reload may have replaced the tokens during the password check.
     return identity !== undefined && this.#authenticator?.stillValid(identity, Date.now()) !== false
       ? identity
       : undefined;
@@ -190,13 +196,13 @@ export class Authentication {
 const isOpen = (may: Permission | null | undefined, open: Permission | undefined): boolean =>
   may === null || (may !== undefined && may === open);
 
-/** Throws where tokens are demanded, and who asks has one that does not permit this. */
+/** Throws if the request's token lacks the permission. Without tokens, everything is permitted. */
 export function requirePermission({ identity }: FastifyRequest, may: Permission): void {
   if (identity !== undefined && (identity.permissions & BITS[may]) === 0)
     throw new Problem("forbidden", `"${identity.name}" lacks the permission "${may}".`);
 }
 
-/** Throws where the token of who asks was taken away, or has ended, while the request was under way. */
+/** Throws if the request's token was revoked or expired during the request. */
 export function requireStanding({ stands }: FastifyRequest): void {
   if (stands?.() === false)
     throw new Problem(
@@ -218,14 +224,19 @@ function byHeader(
   return colon < 0 ? undefined : authenticator.byPassword(text.slice(0, colon), text.slice(colon + 1), nowMs);
 }
 
-/** Only a page that is opened by hand makes a browser ask; a script of ours asks by itself. */
+/**
+ * Offers Basic only to page loads: a browser would show its own password dialog for our scripts.
+ */
 function challenge({ headers }: FastifyRequest): string {
   const bearer = 'Bearer realm="runnerbean"';
   const isScript = headers["sec-fetch-mode"] !== undefined && headers["sec-fetch-mode"] !== "navigate";
   return isScript ? bearer : `${bearer}, Basic realm="runnerbean", charset="UTF-8"`;
 }
 
-/** Throws unless all that the request touches is of the token's tubes: what is not known to be is refused. */
+/**
+ * Throws unless the request touches only tubes that the token may access. A request without a known
+ * tube is refused.
+ */
 function checkTubes(request: FastifyRequest, identity: Identity): void {
   const { own, others } = namedTubes(request);
   const named = [...own, ...others];
@@ -236,7 +247,10 @@ function checkTubes(request: FastifyRequest, identity: Identity): void {
   throw new Problem("forbidden", `"${identity.name}" is limited to some tubes, and may not touch ${what}.`);
 }
 
-/** The tubes that a request is about, and others that it names: a job that is moved to one of them may be of any tube. */
+/**
+ * Returns the tubes that a request works on, and other tubes that it names. A job that is moved to
+ * one of the others may come from any tube.
+ */
 function namedTubes({ params, query, body, routeOptions }: FastifyRequest): {
   own: string[];
   others: string[];
@@ -244,7 +258,8 @@ function namedTubes({ params, query, body, routeOptions }: FastifyRequest): {
   const { tube } = (params ?? {}) as { tube?: string };
   const { tube: asked, view } = (query ?? {}) as { tube?: string; view?: string };
   const { tubes, to } = (isPlain(body) ? body : {}) as { tubes?: unknown; to?: unknown };
-  // This view shows nothing but its tube. Elsewhere a query is no proof: some routes do not look at it.
+  // This view shows only its tube. Elsewhere the query proves nothing, because some routes ignore
+  // it.
   const isTubeView = routeOptions.url === "/v1/events" && view === "tube";
   const named = tube === "-" || isTubeView ? asked : tube;
   return {

@@ -1,11 +1,11 @@
-// Sessions of browsers: a cookie in the place of a token, so that no page has to keep one.
+// Sessions of browsers: a cookie replaces the token, so no page has to store it.
 
 import { randomBytes } from "node:crypto";
 import type { Identity } from "../../../access/identity.ts";
 import { hashOf } from "../../../access/secrets.ts";
 
 const SESSION_MS = 12 * 3_600_000;
-/** The oldest ends first. */
+/** Beyond this count, the oldest session ends. */
 const SESSIONS_MAX = 10_000;
 const COOKIE = "runnerbean_session";
 
@@ -15,10 +15,10 @@ interface Session {
 }
 
 export class Sessions {
-  /** By the hash of what the cookie holds. */
+  /** By hash of the secret in the cookie. */
   readonly #sessions = new Map<string, Session>();
 
-  /** Begins a session; returns what Set-Cookie says. */
+  /** Begins a session and returns the Set-Cookie header. */
   begin(identity: Identity, nowMs: number, isSecure: boolean): string {
     const secret = randomBytes(32).toString("base64url");
     this.#sessions.set(hashOf(secret), { identity, endsAtMs: nowMs + SESSION_MS });
@@ -31,7 +31,9 @@ export class Sessions {
     return cookieText(secret, SESSION_MS / 1000, isSecure);
   }
 
-  /** Whose session the Cookie header names; `stands` says whether the token still counts. */
+  /**
+   * Returns the identity behind the Cookie header. `stands` tells whether its token is still valid.
+   */
   find(
     cookies: string | undefined,
     nowMs: number,
@@ -47,7 +49,7 @@ export class Sessions {
     return undefined;
   }
 
-  /** Ends a session; returns what Set-Cookie says. */
+  /** Ends a session and returns the Set-Cookie header. */
   end(cookies: string | undefined): string {
     const secret = secretOf(cookies);
     if (secret !== undefined) this.#sessions.delete(hashOf(secret));

@@ -1,10 +1,10 @@
-// Requests that wait, and end once the token that they came with counts no more: it was taken away, or its time is over.
+// Waiting requests that end once their token is revoked or expires.
 
-/** Tokens that end by themselves are looked for so often, ms. */
+/** Interval of the check for expired tokens, ms. */
 const LOOK_EACH_MS = 1000;
 
 interface StandingWait {
-  /** Whether the token still counts. */
+  /** Tells whether the token is still valid. */
   readonly stands: () => boolean;
   readonly end: () => void;
 }
@@ -13,14 +13,14 @@ export class StandingWaits {
   readonly #waits = new Set<StandingWait>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** Watches over a wait until the returned function is called. */
+  /** Watches a wait until the returned function is called. */
   add(wait: StandingWait): () => void {
     this.#waits.add(wait);
     this.#timer ??= setInterval(() => this.look(), LOOK_EACH_MS).unref();
     return () => this.#remove(wait);
   }
 
-  /** Ends those that stand no more. */
+  /** Ends the waits whose token is no longer valid. */
   look(): void {
     for (const wait of this.#waits) {
       if (wait.stands()) continue;

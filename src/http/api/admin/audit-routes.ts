@@ -1,4 +1,4 @@
-// The last changes that somebody made by hand.
+// Route of the audit log: the last manual changes.
 
 import { type Static, Type } from "typebox";
 import type { AuditLog } from "../../state/audit-log.ts";
@@ -31,7 +31,7 @@ export const auditRoutes: Routes = (api, service) => {
   );
 };
 
-/** The latest first. */
+/** Returns the changes, newest first. */
 export const auditItems = (audit: AuditLog): Static<typeof Item>[] =>
   audit.latest.map(({ atMs, what, ...change }) => ({
     at: new Date(atMs).toISOString(),

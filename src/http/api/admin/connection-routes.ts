@@ -1,4 +1,5 @@
-// Connections of the beanstalkd protocol: what each uses, watches, waits for and holds; and closing one.
+// Routes that list the connections of the beanstalkd protocol (what each uses, watches, waits for
+// and holds) and close them.
 
 import { type Static, Type } from "typebox";
 import type { Answers } from "../../../message/control.ts";
@@ -150,7 +151,7 @@ export async function listConnections(
   return { items, total: all.length, matched: matched.length };
 }
 
-/** The last that have ended, the last first, whatever the order that was asked for. */
+/** Returns the last closed connections, newest first, whatever order the request asks for. */
 async function closedOnes(service: Service, asked: Asked, limit: number): Promise<Static<typeof List>> {
   const all = await service.connections.closed();
   const matched = all.filter((each) => isMeant(each, asked, service));
@@ -182,7 +183,7 @@ const noSuchConnection = (id: string): Problem =>
     `Connection ${id} is not open, or has moved to another thread: look for it anew.`,
   );
 
-/** What each holds, over all shards. */
+/** Sums up over all shards what each connection holds. */
 async function heldBy(
   { control }: Service,
   connections: readonly OpenConnection[],

@@ -1,4 +1,4 @@
-// The group of servers that this one is in.
+// Route of the group of servers that this server belongs to.
 
 import { Type } from "typebox";
 import { answers, type Routes } from "../api.ts";

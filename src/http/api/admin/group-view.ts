@@ -5,10 +5,10 @@ import { GROUP_ROLES, GroupFigure, type GroupMember } from "../../../message/gro
 import { isFrozen } from "../../queue/health.ts";
 import type { Service } from "../../queue/service.ts";
 
-/** Who was told of longer ago may be gone: it is asked every two seconds. */
+/** The server asks for the members every two seconds, so older news may be of a dead member. */
 const FRESH_MS = 10_000;
 
-/** Null without --replicate. */
+/** Returns null without --replicate. */
 export function groupView(service: Service): GroupView | null {
   const group = service.topology.binlog?.group;
   if (group === undefined) return null;

@@ -1,4 +1,4 @@
-// Probes, the document of the API, and all checks for people.
+// Routes of the probes, the OpenAPI document and the detailed health checks.
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";

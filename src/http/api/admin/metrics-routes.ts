@@ -1,4 +1,4 @@
-// Metrics for Prometheus: of the server and of some tubes, and of any tubes that are asked for.
+// Prometheus metrics: of the server with some tubes, and of tubes that the request names.
 
 import { Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
@@ -16,10 +16,10 @@ import type { RequestMeter } from "../limits/request-meter.ts";
 
 const metrics = { may: "metrics", quiet: true } as const;
 
-/** Of all addresses: who has series does not depend on who asks. */
+/** State shared by all listeners: which tubes have series must not depend on the listener. */
 export function metricsRoutes(meter: RequestMeter): Routes {
   let shared: Shared | undefined;
-  // A scrape is some MB of the heap while it is made: a hundred at a time would be all of it.
+  // A scrape takes several MB of heap while it is built; a hundred at once would fill the heap.
   const scrapes = new InTurn();
   return (api, service) => {
     shared ??= { series: new SeriesSet(service.metrics), earlier: new EarlierTotals() };
@@ -81,7 +81,7 @@ interface Shared {
   readonly earlier: EarlierTotals;
 }
 
-/** One by one: all of them, of ten thousand tubes, are 200,000 objects. */
+/** A generator, because all families of ten thousand tubes are 200,000 objects. */
 function* wantedOf(families: Iterable<Family>, names: readonly string[] | undefined): Iterable<Family> {
   for (const family of families)
     if (names === undefined || names.includes(family.name) || names.includes(`${family.name}_total`))
@@ -94,11 +94,17 @@ interface Asked {
   readonly atMs: number;
 }
 
-/** Totals of this scrape and the last: one of them is older than the table of tubes, which others may have had made. */
+/**
+ * Totals of this scrape and of the last one. One of them must be older than the table of tubes,
+ * which another request may have triggered.
+ */
 class EarlierTotals {
   #last: Asked | undefined;
 
-  /** The newest that are older than the table; undefined where none are. The first scrape takes what there is. */
+  /**
+   * Returns the newest totals that are older than the table, or undefined if there are none. The
+   * first scrape returns the totals that it has.
+   */
   before(asked: Asked, table: { readonly atMs: number; readonly tookMs: number }): Counters | undefined {
     const last = this.#last ?? asked;
     this.#last = asked;

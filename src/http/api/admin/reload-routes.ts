@@ -1,4 +1,4 @@
-// Reads the configuration again, as SIGHUP does.
+// Route that reloads the configuration, as SIGHUP does.
 
 import { Type } from "typebox";
 import type { ReloadClient } from "../../queue/reload-client.ts";

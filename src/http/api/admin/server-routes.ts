@@ -1,4 +1,4 @@
-// The server as a whole: what it is, what it counts, its threads, its log.
+// Routes of the server as a whole: its properties, counters, threads and log.
 
 import { type Static, Type } from "typebox";
 import { ControlWord } from "../../../message/topology.ts";
@@ -150,7 +150,7 @@ const addLog: Routes = (api, service) => {
 
 function seriesNamed({ series }: Static<typeof HistoryQuery>): HistorySeries[] {
   if (series === undefined) return [...HISTORY_SERIES];
-  // An address has room for a thousand names, and each has thousands of points.
+  // A URL has room for a thousand names, and each series has thousands of points.
   return [...new Set(series.split(","))].map((name) => {
     const known = HISTORY_SERIES.find((each) => each === name);
     if (known === undefined)

@@ -9,7 +9,7 @@ import { putReadinessOf, readinessOf } from "../../queue/health.ts";
 import type { Service } from "../../queue/service.ts";
 import { unsyncedSeconds } from "../../state/unsynced-seconds.ts";
 
-/** `totals` are undefined before the shards can be asked. */
+/** `totals` is undefined until the shards answer questions. */
 export function serverView(service: Service, totals: ShardTotals | undefined): Record<string, unknown> {
   const { facts, state, topology } = service;
   return {
@@ -45,12 +45,12 @@ export function serverView(service: Service, totals: ShardTotals | undefined): R
   };
 }
 
-/** How many syncs took how long since the start, by bounds. Only of a server with a log. */
+/** Returns the number of syncs since the start by duration bucket. The server must have a log. */
 export function syncCountsOf(topology: Topology): Float64Array {
   return countersOf(topology, binlogRole(topology)).subarray(Counter.LogFigures + LogFigures.Sync);
 }
 
-/** Only of a server with a log. */
+/** Returns the state of the log. The server must have one. */
 export function logView({ topology, words }: Service): Record<string, unknown> {
   const isFull = words.isSet(ControlWord.BinlogFull);
   const hasEnded = words.isSet(ControlWord.BinlogEnded);

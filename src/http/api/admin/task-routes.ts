@@ -1,4 +1,4 @@
-// Tasks: how far they have come, and their end.
+// Routes that show the progress of tasks and cancel them.
 
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
@@ -34,7 +34,7 @@ export const taskRoutes: Routes = (api, service) => {
     identity,
   }: Pick<FastifyRequest, "identity"> & { params: { id: string } }): Task => {
     const task = service.tasks.get(id);
-    // Of tubes that are not his nobody hears what is done to them.
+    // Hide tasks on tubes that the token can't access.
     if (task === undefined || (identity !== undefined && !mayTouchTube(identity, task.tube)))
       throw new Problem("task-not-found", `There is no task ${id}; the last 100 are kept.`);
     return task;

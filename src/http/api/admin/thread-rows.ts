@@ -1,5 +1,5 @@
-// What threads do of late: CPU of each, and what each takes from its rings. Several may look at the same time: so what is
-// shown changes at most once a second.
+// Recent load of the threads: CPU of each thread, and turns and messages of its rings. Several
+// clients may ask at the same time, so the rows change at most once a second.
 
 import type { RingRow, ThreadRow } from "../../../dashboard/parts/view-types.ts";
 import type { Topology } from "../../../message/topology.ts";

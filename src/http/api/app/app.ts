@@ -1,4 +1,5 @@
-// The application: limits, guards, formats and errors of all routes. It opens no socket: tests call it as it is.
+// The HTTP application: limits, guards, formats and errors of all routes. It opens no socket, so
+// tests can call it directly.
 
 import { gzip } from "node:zlib";
 import swagger from "@fastify/swagger";
@@ -25,41 +26,41 @@ import { checkHost, checkSite } from "./guards.ts";
 import { MethodsByPath } from "./methods-by-path.ts";
 import { validator } from "./validator.ts";
 
-/** Bytes of a request in JSON or MessagePack. */
+/** Maximum size of a request in JSON or MessagePack, in bytes. */
 export const BODY_BYTES_MAX = 8 * 1024 * 1024;
-/** Bytes of answers of more than 64 KiB that are not sent yet, all together. */
+/** Maximum of unsent bytes of responses above 64 KiB, all together. */
 export const ANSWER_BYTES_MAX = 128 * 1024 * 1024;
-/** Longer than any wait for a job: who reads nothing for so long is gone, ms. */
+/** Longer than any wait for a job: a client that reads nothing for this long is gone, ms. */
 const SILENT_MS_MAX = 330_000;
 const URL_BYTES_MAX = 8 * 1024;
-/** A name has up to 200 bytes, each of which may be percent-encoded. */
+/** A name has up to 200 bytes, and each may be percent-encoded. */
 const PARAM_LENGTH_MAX = 700;
-/** Longer answers are compressed for who takes that. */
+/** Longer responses are compressed if the client accepts gzip. */
 const GZIP_BYTES_MIN = 4096;
 
 export interface AppOptions {
   readonly service: Service;
-  /** Names by which the server may be asked, besides addresses and localhost. */
+  /** Host names of this server, besides addresses and localhost. */
   readonly hosts: ReadonlySet<string>;
   readonly routes: readonly Routes[];
   readonly meter: RequestMeter;
-  /** Who may ask; everybody without. */
+  /** Without it, no request needs a token. */
   readonly authentication?: Authentication;
-  /** What everybody may here, whoever he is. */
+  /** Permission that needs no token on this listener. */
   readonly open?: Permission | undefined;
-  /** Bounds the connections; there may be any number without. */
+  /** Limits the connections. Without it, there may be any number. */
   readonly connections?: ConnectionBudget;
-  /** How often; as they like without. */
+  /** Limits the request rate. Without it, there is no limit. */
   readonly limit?: RequestLimit;
-  /** For requests under way; of its own if none is given. */
+  /** Budget for requests in progress. The default is a budget of its own. */
   readonly room?: RequestBudget;
-  /** The same for answers under way. */
+  /** Budget for responses in progress, with the same default. */
   readonly answerRoom?: ResponseBudget;
-  /** Options of node:tls where HTTPS is spoken. */
+  /** Options of node:tls, for HTTPS. */
   readonly tls?: object | undefined;
-  /** Is told of what no client did wrong. */
+  /** Receives errors that no client caused. */
   readonly onError: (message: string) => void;
-  /** Is told of each change that somebody made by hand. */
+  /** Receives a line for each manual change. */
   readonly onChange: (line: string) => void;
 }
 
@@ -67,7 +68,7 @@ export function createApp(options: AppOptions): Api {
   const { service, hosts, routes, meter, authentication, open, limit, tls, onError, onChange } = options;
   const { room = new RequestBudget(BODY_BYTES_MAX), answerRoom = new ResponseBudget(ANSWER_BYTES_MAX) } =
     options;
-  // Node looks for those who are too slow each half a minute by itself, which makes that the least that they may take.
+  // Node checks for slow clients every 30 s by default, which would round all timeouts up to that.
   const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 2000 };
   const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
   const api = Fastify({
@@ -82,14 +83,14 @@ export function createApp(options: AppOptions): Api {
     return503OnClosing: true,
     requestIdHeader: false,
     genReqId: requestIds(service.facts.instanceId),
-    // Addresses that no route can be looked up with: they get here past all hooks.
+    // Handles URLs that the router can't parse. They bypass all hooks.
     frameworkErrors: (error, request, reply) => {
       sayAlways(request, reply);
       sendProblem(problemOf(error), request, reply);
     },
   }).withTypeProvider<TypeBoxTypeProvider>() as Api;
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
-  // Schemas of answers are there for the document; what is sent is what routes return.
+  // Schemas of responses only serve the OpenAPI document; routes return what is sent.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   decorateRequests(api);
   const pipelined = new PipelinedAnswers();
@@ -97,7 +98,8 @@ export function createApp(options: AppOptions): Api {
   api.addHook("onRequest", (request, reply, done) => {
     const { headers } = request.raw;
     meter.underWay++;
-    // It is over when its answer was sent, or its client is gone. That comes once, and "once" would wrap this.
+    // The request ends when its response is sent or its client disconnects. "close" is emitted
+    // once, and `once` would add a wrapper.
     reply.raw.on("close", () => {
       meter.underWay--;
       room.give(request);
@@ -144,7 +146,7 @@ export function createApp(options: AppOptions): Api {
   return api;
 }
 
-/** Of all requests, also those that have no route. */
+/** Declares the fields of all requests, with or without a route. */
 function decorateRequests(api: Api): void {
   api.decorateRequest("bodyRoom", 0);
   api.decorateRequest("bodyBytesMax", BODY_BYTES_MAX);
@@ -153,14 +155,14 @@ function decorateRequests(api: Api): void {
   api.decorateRequest("text");
 }
 
-/** What each answer has in its head. */
+/** Sets the headers that all responses have. */
 function sayAlways(request: FastifyRequest, reply: FastifyReply): void {
   reply.header("x-request-id", request.id);
   reply.header("x-content-type-options", "nosniff");
   reply.header("cache-control", "no-store");
 }
 
-/** Ids that are told apart in a log of many servers and starts. */
+/** Returns a generator of ids that are unique across servers and restarts. */
 function requestIds(instanceId: string): () => string {
   let count = 0;
   const start = instanceId.slice(0, 8);
@@ -168,7 +170,7 @@ function requestIds(instanceId: string): () => string {
 }
 
 function addFormats(api: Api, room: RequestBudget): void {
-  // Text is no request of ours, and is not gathered: it may be the body of a job.
+  // Plain text may be the body of a job, so it is not parsed or gathered here.
   api.removeContentTypeParser("text/plain");
   const parseJson = api.getDefaultJsonParser("error", "error");
   type Done = (error: Error | null, value?: unknown) => void;
@@ -212,7 +214,8 @@ function addFormats(api: Api, room: RequestBudget): void {
 function addErrors(api: Api, onError: (message: string) => void): void {
   const methods = new MethodsByPath();
   api.addHook("onRoute", ({ method, url }) => methods.add([method].flat(), url));
-  // Before its body is read, for which it has no room: who has no token may ask for what is not there.
+  // Runs before the body is read, because a client without a token may request unknown paths, and
+  // no budget covers their bodies.
   api.addHook("onRequest", (request, reply, done) => {
     if (!request.is404) return done();
     const allowed = methods.of(request.url.split("?", 1)[0]!);
@@ -255,12 +258,12 @@ function problemOf(error: FastifyError): Problem {
   if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
     return new Problem("unsupported-media-type", `${error.message}. JSON and MessagePack are read here.`);
   if (code !== undefined) return new Problem(code, `${error.message}.`);
-  // Of its client, who hears it no more: it is nobody's fault here.
+  // The client disconnected: not a fault of the server.
   if (error.code === "ECONNRESET") return new Problem("bad-request", "The request broke off.");
   return new Problem("internal", "What went wrong is in the server's log, under the id of this request.");
 }
 
-/** Compresses long answers, not on this thread. */
+/** Compresses long responses in the thread pool. */
 function compress(
   request: FastifyRequest,
   reply: FastifyReply,

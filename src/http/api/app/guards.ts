@@ -1,7 +1,8 @@
-// What is refused before anything else is looked at: other hosts' names, and pages of other sites.
+// Guards against requests for foreign host names and requests from other sites.
 //
-// A browser on the machine of a server without tokens could be made to send it requests by any page. It says where a request
-// comes from (Sec-Fetch-Site, Origin), and a page that got here by a name of its own (DNS rebinding) says that name (Host).
+// If a server has no tokens, any page could make a browser on its machine send requests to it. Two
+// headers expose that: Sec-Fetch-Site (or Origin) names the page's site, and Host carries the
+// foreign name of a DNS rebinding attack.
 
 import type { IncomingHttpHeaders } from "node:http";
 import { Problem } from "../problem.ts";
@@ -10,15 +11,18 @@ const SAFE_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
 const IPV4 = /^[0-9]{1,3}(?:\.[0-9]{1,3}){3}$/;
 const IPV6 = /^\[[0-9a-fA-F:.]+\]$/;
 
-/** The name of a Host header, without its port. */
+/** Returns the name of a Host header, without its port. */
 function hostName(host: string): string {
   return host.startsWith("[") ? host.slice(0, host.indexOf("]") + 1) : host.replace(/:[0-9]*$/, "");
 }
 
-/** Throws if the request is for a host that this server is not. `hosts` are names besides addresses and localhost. */
+/**
+ * Throws if the request is for a foreign host. `hosts` holds the allowed names besides addresses
+ * and localhost.
+ */
 export function checkHost(headers: IncomingHttpHeaders, hosts: ReadonlySet<string>): void {
   const { host } = headers;
-  // HTTP/1.0, and a unix socket, need none: no browser leaves it out.
+  // HTTP/1.0 and unix sockets need no Host header, and every browser sends one.
   if (host === undefined || host === "") return;
   const name = hostName(host).toLowerCase();
   if (name === "localhost" || IPV4.test(name) || IPV6.test(name) || hosts.has(name)) return;
@@ -28,7 +32,7 @@ export function checkHost(headers: IncomingHttpHeaders, hosts: ReadonlySet<strin
   );
 }
 
-/** Throws if a browser sends something that changes anything on behalf of another site. */
+/** Throws if a browser sends a change on behalf of another site. */
 export function checkSite(method: string, headers: IncomingHttpHeaders): void {
   if (SAFE_METHODS.has(method)) return;
   const site = headers["sec-fetch-site"];

@@ -1,7 +1,7 @@
-// Which methods a path has, for who asks by another one: looked for only then.
+// The methods that each path supports, for the response to an unsupported one. Matched only then.
 
 export class MethodsByPath {
-  /** By the template of the path. */
+  /** By the path's template. */
   readonly #methods = new Map<string, { readonly path: RegExp; readonly methods: Set<string> }>();
 
   add(methods: readonly string[], url: string): void {
@@ -14,7 +14,7 @@ export class MethodsByPath {
     for (const method of methods) known.methods.add(method);
   }
 
-  /** Those of a path, in alphabetical order; none where there is no such path. */
+  /** Returns the methods of a path in alphabetical order; empty if the path doesn't exist. */
   of(path: string): string[] {
     const found = [...this.#methods.values()].filter((each) => each.path.test(path));
     return [...new Set(found.flatMap(({ methods }) => [...methods]))].sort();

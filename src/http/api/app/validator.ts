@@ -1,12 +1,13 @@
-// Whether a request is as its schema says: the first thing that is wrong is told with where it stands.
+// Validates requests against their schemas. An error names the first fault and its location.
 
 import type { TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { Problem } from "../problem.ts";
 
 /**
- * Query strings are text, and so converted; bodies are taken as they are. Compiled when it is first used: of all schemas together that takes
- * a tenth of the thread's start, and most servers are asked for a few.
+ * Returns a validator for a schema. Values of query strings are text, and so converted; bodies are
+ * not. The schema is compiled at its first use: compiling all of them takes a tenth of the thread's
+ * start, and most servers use only a few.
  */
 export function validator(
   schema: TSchema,
@@ -15,7 +16,7 @@ export function validator(
   let lazy: ReturnType<typeof Compile> | undefined;
   return (given) => {
     const compiled = (lazy ??= Compile(schema));
-    // To convert takes as long as the rest of a put's checks, and most have nothing but text in their address.
+    // A conversion takes as long as the rest of a put's checks, and most URLs need none.
     if (compiled.Check(given)) return { value: given };
     const value = converts ? fromText(schema, given) : given;
     if (converts && compiled.Check(value)) return { value };
@@ -27,8 +28,9 @@ export function validator(
 }
 
 /**
- * An address with its texts as the numbers and booleans that are asked for. A text that is none stays one, and is refused:
- * `Value.Convert` would take "1.5" for 1, and so delete another job than was said.
+ * Converts the texts of a URL to the numbers and booleans that the schema asks for. Other texts
+ * stay as they are, and are refused: `Value.Convert` would turn "1.5" into 1, and a client might
+ * delete the wrong job.
  */
 function fromText(schema: TSchema, given: unknown): unknown {
   const { properties = {} } = schema as { properties?: Readonly<Record<string, { type?: string }>> };
@@ -59,7 +61,7 @@ interface ValidationError {
   readonly params: object;
 }
 
-/** With a JSON pointer to what is wrong. */
+/** Describes an error, with a JSON pointer to its location. */
 function inWords(
   { keyword, instancePath, message, params }: ValidationError,
   errors: readonly ValidationError[],

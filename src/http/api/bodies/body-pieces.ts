@@ -1,17 +1,18 @@
-// The pieces of a body, as they come. Each is an object of some 200 bytes, and a client may send one of every byte.
+// Received pieces of a body. Each piece is an object of about 200 bytes, and a client may send one
+// for every byte.
 
-/** Shorter ones are put together, behind the first few. */
+/** After the first few, shorter pieces are merged. */
 const SHORT_BYTES = 1024;
 const FIRST = 8;
 const BLOCK_BYTES = 4 * SHORT_BYTES;
 
 export class BodyPieces {
-  /** In their order, but for what stands in the block. */
+  /** In order, without those in the block. */
   readonly #pieces: Buffer[] = [];
-  /** Where short ones are gathered, and how much of it is filled. */
+  /** Memory that collects short pieces, and its filled length. */
   #block: Buffer | undefined;
   #filled = 0;
-  /** Of all pieces, bytes. */
+  /** Total length of all pieces, in bytes. */
   length = 0;
 
   add(piece: Buffer): void {
@@ -27,7 +28,7 @@ export class BodyPieces {
     this.#filled += piece.length;
   }
 
-  /** All of them, at most two for each `SHORT_BYTES` and some more. Nothing is added from now on. */
+  /** Returns all pieces: at most two for each `SHORT_BYTES`, plus a few. Nothing is added later. */
   all(): readonly Buffer[] {
     this.#endBlock();
     return this.#pieces;
@@ -35,7 +36,7 @@ export class BodyPieces {
 
   #endBlock(): void {
     if (this.#filled === 0) return;
-    // As long as it has to be: a long piece may follow each short one.
+    // Trimmed, since a long piece may follow each short one.
     this.#pieces.push(Buffer.from(this.#block!.subarray(0, this.#filled)));
     this.#filled = 0;
   }

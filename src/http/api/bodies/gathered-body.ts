@@ -1,34 +1,35 @@
-// Long bodies of requests: gathered from their pieces, and given back at once when they have been read.
+// Long request bodies: gathers their pieces in one buffer, and frees it as soon as it is read.
 //
-// Memory of buffers lies beside V8's heap, which counts it only to collect the more often: with requests of 400 KB each tenth began a
-// collection of all, which took two thirds of the processor time of a put. What is detached is free without one. Some buffers are kept and
-// used again: the kernel takes as long to give fresh pages as all else takes to read them.
+// V8 counts the memory of buffers as external, and collects garbage more often the more there is.
+// With requests of 400 KB, every tenth one triggered a full collection, which took two thirds of a
+// put's CPU time. A detached buffer is freed without a collection. Some buffers are kept for reuse,
+// because fresh pages from the kernel take as much time as everything else in reading a body.
 
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { Problem } from "../problem.ts";
 import { BodyPieces } from "./body-pieces.ts";
 
-/** Shorter ones are not worth the call. */
+/** Below this size, freeing is not worth the call. */
 const FREED_BYTES_MIN = 16 * 1024;
 
-/** Up to this size buffers are kept, and so many of them. */
+/** Maximum size and number of buffers that are kept for reuse. */
 const KEPT_BYTES_MAX = 1 << 20;
 const KEPT_MAX = 8;
 const kept: Buffer[] = [];
-/** All that were made to be kept. */
+/** All buffers that were allocated for reuse. */
 const reusable = new WeakSet<Buffer>();
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** The memory that its values may refer to. */
+    /** Memory that the request's values may refer to. */
     gathered: Buffer | undefined;
   }
 }
 
 /**
- * Calls `done` with all of a body of at most `bytesMax` bytes, in memory of its own. `grow` hears how much has come, and may
- * throw.
+ * Calls `done` with the whole body, of at most `bytesMax` bytes, in memory of its own. `grow`
+ * receives the number of bytes so far, and may throw.
  */
 export function gatherBody(
   request: FastifyRequest,
@@ -68,7 +69,7 @@ export function gatherBody(
   else payload.on("data", onData).on("end", onEnd).on("error", stop);
 }
 
-/** Memory that begins with all pieces, whose own is given back. */
+/** Returns a buffer that begins with all pieces, and frees theirs. */
 function joined(chunks: readonly Buffer[], length: number): Buffer {
   const whole = bufferOf(length);
   let at = 0;
@@ -89,7 +90,10 @@ function bufferOf(length: number): Buffer {
   return made;
 }
 
-/** Gives back what was gathered. No value of the request is read from now on: others may get the same memory. */
+/**
+ * Frees the gathered body. No value of the request may be read afterwards, since another request
+ * may get the same memory.
+ */
 export function freeGathered(request: FastifyRequest): void {
   const { gathered } = request;
   request.gathered = undefined;
@@ -98,7 +102,7 @@ export function freeGathered(request: FastifyRequest): void {
   else free(gathered);
 }
 
-/** Of memory that others have a part of, as small buffers do, nothing is given back. */
+/** Memory that is shared with other buffers, as that of small ones is, can't be freed. */
 function free({ buffer, length }: Buffer): void {
   if (length >= FREED_BYTES_MIN && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0);
 }

@@ -1,5 +1,6 @@
-// Requests in JSON as they were written: what a client calls `json` is kept byte for byte, since a value that has been read and
-// written again may be another one. Integers beyond 2^53 are rounded, 1e400 becomes null, and of equal keys one is left.
+// JSON requests as text. A `json` field is stored byte for byte, because parsing and serialising
+// can change a value: integers beyond 2^53 are rounded, 1e400 becomes null, and duplicate keys are
+// dropped.
 
 import { isUtf8 } from "node:buffer";
 import { Problem } from "../problem.ts";
@@ -7,7 +8,7 @@ import { checkJsonSize, endOfString } from "./request-size.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** The route wants the text of a request in JSON, too. */
+    /** The route also needs the text of a JSON request. */
     keepsText?: true;
   }
   interface FastifyRequest {
@@ -15,7 +16,10 @@ declare module "fastify" {
   }
 }
 
-/** The text of a request. Throws a Problem for what is no text, or too large; whether it is well formed is found out later. */
+/**
+ * Returns the text of a request. Throws a Problem if it is not UTF-8 or has too many values. Syntax
+ * is checked later.
+ */
 export function jsonText(body: Buffer): string {
   if (!isUtf8(body)) throw new Problem("bad-request", "The JSON is not UTF-8.");
   const text = body.toString("utf8");
@@ -23,7 +27,10 @@ export function jsonText(body: Buffer): string {
   return text;
 }
 
-/** The texts of the values that a put calls `json`: of its job or, in their order, of all its jobs. `text` is well formed. */
+/**
+ * Returns the source texts of the `json` fields of a put: that of its job, or those of all its jobs
+ * in order. `text` must be well formed.
+ */
 export function jsonValues(text: string): (string | undefined)[] {
   const begin = behindBlanks(text, 0);
   const jobs = lastField(text, begin, "jobs");
@@ -31,7 +38,7 @@ export function jsonValues(text: string): (string | undefined)[] {
   const values: (string | undefined)[] = [];
   for (let at = behindBlanks(text, jobs.start + 1); at < jobs.end - 1; ) {
     values.push(textOf(text, lastField(text, at, "json")));
-    // Behind the comma, or at the end of the array.
+    // Skip the comma, or stop at the end of the array.
     at = behindBlanks(text, behindBlanks(text, endOfValue(text, at)) + 1);
   }
   return values;
@@ -45,7 +52,10 @@ interface Span {
 const textOf = (text: string, span: Span | undefined): string | undefined =>
   span === undefined ? undefined : text.slice(span.start, span.end);
 
-/** The value of a field of the object at `at`; of several of the same name the last, which is the one that JSON.parse takes. */
+/**
+ * Returns the value of a field of the object at `at`. Among duplicates the last one counts, as with
+ * JSON.parse.
+ */
 function lastField(text: string, at: number, name: string): Span | undefined {
   let found: Span | undefined;
   let keyStart = behindBlanks(text, at + 1);
@@ -59,12 +69,12 @@ function lastField(text: string, at: number, name: string): Span | undefined {
   return found;
 }
 
-/** Where the value at `at` ends: behind its last character. */
+/** Returns the end of the value at `at`, exclusive. */
 function endOfValue(text: string, at: number): number {
   const first = text[at]!;
   if (first === '"') return endOfString(text, at) + 1;
   if (first === "{" || first === "[") return endOfBrackets(text, at);
-  // A number or a word goes on to what can't be part of it.
+  // A number or a literal ends at the first character that can't be part of it.
   const rest = /[\s,\]}]|$/g;
   rest.lastIndex = at;
   return rest.exec(text)!.index;
@@ -88,5 +98,5 @@ function behindBlanks(text: string, at: number): number {
   return end;
 }
 
-/** A byte order mark may stand before everything. */
+/** A byte order mark may come first. */
 const BLANKS: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d, 0xfeff]);

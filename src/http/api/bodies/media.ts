@@ -1,5 +1,6 @@
-// JSON and MessagePack: what comes, by its Content-Type, and what goes, by Accept. Both have the same shapes, but bodies of
-// jobs are `body` in MessagePack, as bytes, and `body` or `bodyBase64` in JSON.
+// JSON and MessagePack, chosen by Content-Type for requests and by Accept for responses. Both have
+// the same shapes, except for job bodies: MessagePack has `body` as bytes, JSON has `body` or
+// `bodyBase64`.
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Packr } from "msgpackr/pack";
@@ -21,7 +22,7 @@ const packr = new Packr({
   int64AsType: "number",
 });
 
-/** Whether the client wants MessagePack: its Accept names it. */
+/** Tells whether the Accept header begins with MessagePack. */
 export function wantsMsgpack(request: FastifyRequest): boolean {
   const { accept } = request.headers;
   return accept?.includes("msgpack") === true && MSGPACK_TYPES.has(accept.split(/[,;]/, 1)[0]!.trim());
@@ -29,7 +30,9 @@ export function wantsMsgpack(request: FastifyRequest): boolean {
 
 export const packMsgpack = (value: unknown): Buffer => packr.pack(value);
 
-/** The value of a request's bytes; only plain values, no extensions, not too deep. */
+/**
+ * Parses a MessagePack request. It allows only plain values, no extensions, and limits the depth.
+ */
 export function parseMsgpack(bytes: Buffer): unknown {
   checkMsgpackSize(bytes);
   checkMsgpackShape(bytes);
@@ -40,17 +43,20 @@ export function parseMsgpack(bytes: Buffer): unknown {
   }
 }
 
-/** Has the answer packed as the client wants it. */
+/** Encodes the response in the format that the client wants. */
 export function encodeAs(request: FastifyRequest, reply: FastifyReply): void {
   if (!wantsMsgpack(request)) return;
   reply.type(MSGPACK);
-  // The types of fastify know text only; bytes are sent as they are.
+  // The types of Fastify allow only text, but it sends bytes unchanged.
   reply.serializer((payload: unknown) => packMsgpack(payload) as unknown as string);
 }
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A job's body as the format has it: `{body}` if it is text, else `{bodyBase64}`; in MessagePack always `{body}`. */
+/**
+ * Returns a job's body in the response format: `{body}` for text, else `{bodyBase64}`; in
+ * MessagePack always `{body}`.
+ */
 export function bodyField(
   body: Uint8Array,
   isMsgpack: boolean,

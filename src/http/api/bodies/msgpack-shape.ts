@@ -1,24 +1,24 @@
-// What a request in MessagePack may be made of, looked at in its bytes: values that mean the same in JSON, and no others. So nothing
-// is lost when it is read, and nothing is made that costs more than its bytes.
+// Checks the raw bytes of a MessagePack request: only values that JSON can express are allowed. So
+// parsing loses nothing, and no value costs more memory than its bytes justify.
 
 import { isUtf8 } from "node:buffer";
 import { latin1 } from "../../../base/bytes.ts";
 import { Problem } from "../problem.ts";
 import { sizeAt } from "./request-size.ts";
 
-/** Deeper requests have no shape that is known here. */
+/** No request has a schema deeper than this. */
 const DEPTH_MAX = 32;
-/** The high word of the first integer that no double holds exactly. */
+/** High word of the first integer that a double can't hold exactly. */
 const UNSAFE_HIGH_WORD = 2 ** 21;
-/** Names that mean something to objects. */
+/** Keys with a special meaning in JavaScript objects. */
 const FORBIDDEN: ReadonlySet<string> = new Set(["__proto__", "constructor"]);
 
 const Head = { Float32: 0xca, Float64: 0xcb, Uint64: 0xcf, Int64: 0xd3 } as const;
 
-/** An array or a map whose values have not all come. */
+/** An array or map with values still to come. */
 interface Open {
   left: number;
-  /** Of a map. */
+  /** Keys so far, for a map. */
   readonly keys: Set<string> | undefined;
 }
 
@@ -26,13 +26,15 @@ const refuse = (detail: string): never => {
   throw new Problem("bad-request", detail);
 };
 
-/** Throws a Problem for what is not read here. What is cut off, or otherwise broken, is found out later. */
+/**
+ * Throws a Problem for values that are not allowed. Truncated or malformed input is found later.
+ */
 export function checkMsgpackShape(bytes: Buffer): void {
   const open: Open[] = [];
   for (let at = 0; at < bytes.length; at += sizeAt(bytes, at)) {
     const parent = open.at(-1);
     if (parent !== undefined) {
-      // A map has two values for each field, and the first of them is its key.
+      // A map has two values per field; the first is the key.
       if (parent.keys !== undefined && parent.left % 2 === 0) checkKey(bytes, at, parent.keys);
       parent.left--;
     }
@@ -50,7 +52,9 @@ function opened(head: number, count: number, depth: number): Open {
   return isMap ? { left: 2 * count, keys: new Set() } : { left: count, keys: undefined };
 }
 
-/** How many fields or values the map or array at `at` has; undefined for all else. */
+/**
+ * Returns the number of fields or values of the map or array at `at`; undefined for other values.
+ */
 function countAt(bytes: Buffer, at: number, head: number): number | undefined {
   if (head >= 0x80 && head < 0xa0) return head & 0x0f;
   if (head < 0xdc || head > 0xdf) return undefined;
@@ -91,7 +95,7 @@ function checkKey(bytes: Buffer, at: number, keys: Set<string>): void {
 
 const isText = (head: number): boolean => (head >= 0xa0 && head < 0xc0) || (head >= 0xd9 && head <= 0xdb);
 
-/** The bytes of a text, a character each. */
+/** Returns the bytes of a string, one character per byte. */
 function textAt(bytes: Buffer, at: number): string {
   const head = bytes[at]!;
   const headBytes = head < 0xc0 ? 1 : 1 + 2 ** (head - 0xd9);

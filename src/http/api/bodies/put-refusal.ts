@@ -1,4 +1,4 @@
-// What a reply that refuses a put means over HTTP.
+// Maps a reply that refuses a put to a Problem.
 
 import { ControlWord } from "../../../message/topology.ts";
 import type { Service } from "../../queue/service.ts";

@@ -1,8 +1,10 @@
-// How much a request may be once it is read: the heap of this thread has to hold what bytes turn into.
+// Limits the number of values in a request, because parsed values must fit into this thread's heap.
 
 import { Problem } from "../problem.ts";
 
-/** Values of a request, nested ones too. As bytes each may be one, as an object it is fifty. */
+/**
+ * Maximum number of values, including nested ones. One byte of input can become an object of fifty.
+ */
 const VALUES_MAX = 250_000;
 
 const QUOTE = 0x22;
@@ -11,7 +13,7 @@ const BACKSLASH = 0x5c;
 const tooMany = (): Problem =>
   new Problem("body-too-big", `A request has at most ${VALUES_MAX} values; send a large body as it is.`);
 
-/** Throws where JSON has too many values. Whether it is well formed is found out later. */
+/** Throws if the JSON has too many values. Syntax is checked later. */
 export function checkJsonSize(text: string): void {
   if (text.length < VALUES_MAX) return;
   let values = 0;
@@ -19,13 +21,13 @@ export function checkJsonSize(text: string): void {
     const code = text.charCodeAt(at);
     if (code === QUOTE) at = endOfString(text, at);
     else if (code === 0x2c || code === 0x5b || code === 0x7b) {
-      // A comma, and the beginning of an array or an object: as many as values, or one less.
+      // Commas and opening brackets: together at least as many as values, minus one.
       if (++values > VALUES_MAX) throw tooMany();
     }
   }
 }
 
-/** Where the string that begins at `begin` has its last quote. */
+/** Returns the position of the closing quote of the string that begins at `begin`. */
 export function endOfString(text: string, begin: number): number {
   for (let end = text.indexOf('"', begin + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let slashes = 0;
@@ -35,7 +37,10 @@ export function endOfString(text: string, begin: number): number {
   return text.length;
 }
 
-/** The same of MessagePack: its values stand one behind the other, those of arrays and maps behind their head. */
+/**
+ * Throws if the MessagePack has too many values. They lie one after another, those of arrays and
+ * maps after their head.
+ */
 export function checkMsgpackSize(bytes: Buffer): void {
   let values = 0;
   for (let at = 0; at < bytes.length; at += sizeAt(bytes, at)) {
@@ -43,13 +48,13 @@ export function checkMsgpackSize(bytes: Buffer): void {
   }
 }
 
-/** Bytes of the heads with a fixed number of them, from 0xc0 on; 0: a length follows. */
+/** Sizes of the fixed-size types from 0xc0 on; 0 means that a length follows. */
 // biome-ignore format: as the specification has them
 const HEADS = [
   1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 5, 9, 2, 3, 5, 9,
   2, 3, 5, 9, 3, 4, 6, 10, 18, 0, 0, 0, 3, 5, 3, 5,
 ];
-/** Of those with a length: bytes of the length, and whether the type of an extension follows. */
+/** For types with a length: bytes of the length, and whether an extension type follows. */
 const LENGTHS: Readonly<Record<number, readonly [lengthBytes: number, more: number]>> = {
   196: [1, 0],
   197: [2, 0],
@@ -62,7 +67,10 @@ const LENGTHS: Readonly<Record<number, readonly [lengthBytes: number, more: numb
   219: [4, 0],
 };
 
-/** Bytes of the value at `at`: of an array or a map its head. What is cut off ends behind the end. */
+/**
+ * Returns the size of the value at `at`; for an array or map, that of its head. A truncated value
+ * ends past the end of the input.
+ */
 export function sizeAt(bytes: Buffer, at: number): number {
   const head = bytes[at]!;
   if (head >= 0xa0 && head < 0xc0) return 1 + (head & 0x1f);

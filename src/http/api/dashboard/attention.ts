@@ -1,38 +1,39 @@
-// What somebody should look at, the worst first: the same rules as the alerts of deploy/prometheus, as far as they are about now.
+// The list "Needs attention", worst first. Its rules match the alerts in deploy/prometheus that
+// concern the present.
 
 import type { Attention } from "../../../dashboard/parts/view-types.ts";
 import { TubeField } from "../../../message/control.ts";
 import type { Verdict } from "../../queue/health.ts";
 import type { TubeEntry } from "../../state/tube-cache.ts";
 
-/** An older ready job needs attention, seconds. */
+/** Age from which a ready job needs attention, seconds. */
 const OLDEST_WARN_SECONDS = 60;
-/** So much of max-memory needs attention. */
+/** Used share of max-memory that needs attention. */
 const MEMORY_WARN_SHARE = 0.8;
-/** So many timeouts of all reserves do. */
+/** Share of timeouts among reserves that needs attention. */
 const TIMEOUTS_WARN_SHARE = 0.05;
-/** So does a log of which one sync in a hundred takes longer, s … */
+/** 99th percentile of sync times that needs attention, s. */
 const SYNC_WARN_SECONDS = 0.1;
-/** … of no fewer than so many: one in a hundred is to be one at least. */
+/** Below this count, one in a hundred would be less than one sync. */
 const SYNCS_MIN = 100;
 
-/** So many tubes of a kind are named. */
+/** Number of tubes that each rule names. */
 const TUBES_LISTED = 2;
 
-/** What the rules look at. */
+/** Input of the rules. */
 export interface Signs {
   readonly tubes: readonly TubeEntry[];
-  /** When the table of tubes was made, on the shards' clock. */
+  /** Time of the tube table, on the shards' clock. */
   readonly atMs: number;
   readonly puts: Verdict;
   readonly isConfigTaken: boolean;
-  /** Of max-memory. */
+  /** Used share of max-memory. */
   readonly memoryShare: number;
-  /** Of the last ten minutes; `tube` has had most timeouts, if that is known. */
+  /** Over the last ten minutes. `timeoutsTube` is the tube with most timeouts, if known. */
   readonly reserves: number;
   readonly timeouts: number;
   readonly timeoutsTube: string | undefined;
-  /** Of the last five minutes. */
+  /** Over the last five minutes. */
   readonly syncs: { readonly count: number; readonly p99Seconds: number };
 }
 
@@ -49,7 +50,7 @@ export function attentionOf(signs: Signs): Attention[] {
   return found.map(({ weight: _weight, ...attention }) => attention);
 }
 
-/** What helps, by the status of health. */
+/** Advice for each health status. */
 const REMEDIES: Readonly<Record<string, string>> = {
   draining: "When that is over: take new jobs again, on the page of the server.",
   "disk-full": "Make room on its disk; all else works.",
@@ -82,7 +83,7 @@ function addServer(found: Found[], { puts, memoryShare, isConfigTaken }: Signs):
 
 function addTimeouts(found: Found[], { reserves, timeouts, timeoutsTube }: Signs): void {
   if (timeouts === 0 || timeouts <= TIMEOUTS_WARN_SHARE * reserves) return;
-  // What is held from before is in no reserve of this time.
+  // Jobs reserved before this period can time out in it, so the ratio may exceed 1.
   const percent = Math.min(100, Math.round((timeouts / Math.max(reserves, timeouts)) * 100));
   found.push({
     level: "warn",
@@ -106,17 +107,17 @@ function addSyncs(found: Found[], { syncs: { count, p99Seconds } }: Signs): void
   });
 }
 
-/** What a tube may be looked at for. */
+/** A rule that is applied to each tube. */
 interface TubeRule {
   readonly level: "bad" | "warn";
-  /** How bad it is: a number that text is made of; 0 where all is well. */
+  /** Severity, also used in the text; 0 if all is well. */
   readonly amount: (entry: TubeEntry, atMs: number) => number;
   readonly text: (amount: number) => string;
-  /** Of all that are not listed. */
+  /** Text for the tubes that are not listed. */
   readonly others: string;
   readonly todo: string;
   readonly state: string;
-  /** By what the page of all tubes is sorted for it. */
+  /** Sort key of the tubes page for this rule. */
   readonly sort: string;
   readonly weight: number;
 }
@@ -159,7 +160,10 @@ const TUBE_RULES: readonly TubeRule[] = [
   },
 ];
 
-/** The worst tubes of a rule, and how many there are besides: many of one kind are not to hide what is of another. */
+/**
+ * Adds the worst tubes of a rule and the number of others. The limit keeps one rule from crowding
+ * out the rest.
+ */
 function addTubes(found: Found[], rule: TubeRule, { tubes, atMs }: Signs): void {
   const { level, todo, text, others, state, sort, weight } = rule;
   const all: { readonly tube: string; readonly amount: number }[] = [];

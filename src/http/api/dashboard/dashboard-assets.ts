@@ -1,8 +1,9 @@
-// The dashboard's files, read once at the start, and made ready to be sent (compressed, with their ETag) when they are first asked for:
-// most starts are of servers whose dashboard nobody opens. Read they are at the start, since the user that the process becomes may not be allowed to.
+// Files of the dashboard. They are read at startup, before the process drops its privileges, and
+// compressed when first requested, because most servers never show their dashboard.
 //
-// There is no build step. In a checkout the modules are TypeScript, whose types are taken out here; a package has what tsc
-// made of them. Imports of packages become relative ones, since a browser knows no node_modules.
+// There is no build step. In a checkout, the modules are TypeScript, and this file strips the
+// types; a package contains the output of tsc. Imports of packages become relative ones, since
+// browsers know no node_modules.
 
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
@@ -20,14 +21,14 @@ export interface Asset {
 
 const JAVASCRIPT = "text/javascript; charset=utf-8";
 const HERE = fileURLToPath(new URL(".", import.meta.url));
-/** Whether this file is TypeScript, as it is in a checkout. */
+/** True in a checkout, where this file is TypeScript. */
 const IS_CHECKOUT = import.meta.url.endsWith(".ts");
 const DASHBOARD = join(HERE, "../../../dashboard/");
 
-/** Modules of src/dashboard. Each is sent under its name, without its folder. */
+/** Modules of src/dashboard. Each is served under its base name. */
 const MODULES = [
   ...["app", "live", "parts/format", "pages/pages", "parts/parts", "session"],
-  // Loaded when they are needed.
+  // Loaded on demand.
   ...[
     "pages/tubes-page",
     "pages/tube-page",
@@ -56,11 +57,11 @@ interface Packaged {
   readonly from: string;
   readonly name: string;
   readonly path: string;
-  /** Makes a module of a script: the small one of its forms is none. */
+  /** Text to append that turns a plain script into a module. */
   readonly end?: string;
 }
 
-/** Files of packages. What a module imports as the key is sent under the name. */
+/** Files of packages. An import of `from` is served as `name`. */
 const PACKAGED: readonly Packaged[] = [
   { from: "lit-html", name: "lit-html.js", path: "lit-html/lit-html.js" },
   { from: "lit-html/directives/repeat.js", name: "repeat.js", path: "lit-html/directives/repeat.js" },
@@ -73,7 +74,7 @@ const PACKAGED: readonly Packaged[] = [
   { from: "uplot", name: "uplot.js", path: "uplot/dist/uPlot.iife.min.js", end: "export default uPlot;" },
 ];
 
-/** By path below `assets/`; `index.html` is the page itself. */
+/** Returns the assets by path below `assets/`; `index.html` is the page itself. */
 export function loadAssets(): ReadonlyMap<string, () => Asset> {
   const assets = new Map<string, () => Asset>();
   const add = (name: string, type: string, textOf: () => string): void => {
@@ -101,7 +102,7 @@ function assetOf(type: string, text: string): Asset {
   return { type, bytes, gzipped: gzipSync(bytes, { level: 9 }), etag };
 }
 
-/** Pages and styles are in src/dashboard only: tsc copies none. */
+/** Pages and styles exist only in src/dashboard: tsc copies none. */
 function own(name: string): string {
   return readFileSync(join(DASHBOARD, name), "utf8");
 }
@@ -111,7 +112,7 @@ function javascriptOf(source: string): string {
 }
 
 function packaged(path: string): string {
-  // Found by hand: not all that a package has is among its exports.
+  // Searched by path, since packages don't export all of these files.
   const folders = createRequire(import.meta.url).resolve.paths(path) ?? [];
   const folder = folders.find((each) => existsSync(join(each, path)));
   if (folder === undefined)
@@ -134,7 +135,7 @@ function withRelativeImports(text: string): string {
 function nameOf(from: string): string | undefined {
   const packagedFile = PACKAGED.find((each) => each.from === from);
   if (packagedFile !== undefined) return packagedFile.name;
-  // "./live.ts" of ours; "../lit-html.js" of lit-html's directives.
+  // "./live.ts" in our modules; "../lit-html.js" in those of lit-html.
   const file = /^\.{1,2}\/(.+)\.(?:ts|js)$/.exec(from)?.[1];
   return file === undefined ? undefined : `${file.split("/").at(-1)}.js`;
 }

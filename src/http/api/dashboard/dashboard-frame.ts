@@ -1,4 +1,4 @@
-// What the frame around each page of the dashboard shows.
+// The frame around every page of the dashboard.
 
 import type { Frame } from "../../../dashboard/parts/view-types.ts";
 import { putReadinessOf, readinessOf } from "../../queue/health.ts";

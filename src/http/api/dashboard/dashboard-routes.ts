@@ -1,4 +1,4 @@
-// The dashboard: its files, and its views as they change.
+// Routes of the dashboard: its files, and its views as event streams.
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
@@ -9,7 +9,7 @@ import { Anything } from "../schemas.ts";
 import { type Asset, loadAssets } from "./dashboard-assets.ts";
 import { EventHub, viewNamed } from "./event-hub.ts";
 
-/** Nothing from elsewhere, nothing inline, no frame around it, and text that is never taken for markup. */
+/** No foreign or inline resources, no framing, and no text taken for markup. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -19,19 +19,19 @@ const CONTENT_SECURITY_POLICY = [
   "form-action 'none'",
   "base-uri 'none'",
   "frame-ancestors 'none'",
-  // A script that writes markup past lit-html's templates is stopped by the browser.
+  // The browser blocks scripts that write markup outside lit-html's templates.
   "require-trusted-types-for 'script'",
   "trusted-types lit-html",
 ].join("; ");
 
 const Query = Type.Object(
   { view: Type.Optional(Type.String({ maxLength: 400 })) },
-  // What the page of the view was asked for with.
+  // Query parameters of the view's page.
   { additionalProperties: Type.String({ maxLength: 400 }) },
 );
 const COMMENT_LOOK_MS = 5000;
 
-/** Of all addresses: streams are counted together. */
+/** State shared by all listeners: the limit on streams covers them together. */
 export function dashboardRoutes(): Routes {
   let shared: { readonly assets: ReadonlyMap<string, () => Asset>; readonly hub: EventHub } | undefined;
   return (api, service) => {
@@ -86,10 +86,10 @@ function addRoutes(api: Api, assets: ReadonlyMap<string, () => Asset>, hub: Even
       const { view = "overview", ...query } = request.query as Record<string, string>;
       const first = await firstView(view, query, request);
       if (!(request.headers.accept ?? "").includes("text/event-stream")) return first;
-      // Nobody would end the stream.
+      // The client disconnected, so no event would ever close the stream.
       if (reply.raw.destroyed) return first;
       if (!hub.hasRoom(request.ip)) {
-        // An EventSource takes this for the end, and does not come again: its page asks now and then instead.
+        // An EventSource takes 204 as the end and doesn't reconnect; the page polls instead.
         return reply.code(204).send({});
       }
       reply.hijack();
@@ -100,7 +100,7 @@ function addRoutes(api: Api, assets: ReadonlyMap<string, () => Asset>, hub: Even
         "x-accel-buffering": "no",
         "x-content-type-options": "nosniff",
       });
-      // Its head is all that is asked for: as a stream nobody would end it.
+      // A HEAD request gets only the headers; a stream would never close.
       if (request.method === "HEAD") {
         raw.end();
         return reply;

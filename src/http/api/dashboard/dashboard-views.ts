@@ -1,4 +1,4 @@
-// What the dashboard's pages show, one object for each: made of the same books as the API's answers.
+// Views of the dashboard's pages, one object each, from the same sources as the API.
 
 import { Type } from "typebox";
 import { Value } from "typebox/value";
@@ -26,13 +26,13 @@ import { attentionOf, type Signs } from "./attention.ts";
 import { frameOf } from "./dashboard-frame.ts";
 import { auditView, connectionsView, jobPageView, taskPageView, tasksView } from "./operator-views.ts";
 
-/** Rows of a page of tubes. */
+/** Rows on a page of tubes. */
 export const TUBES_PAGE = 50;
 const SHORT_LIST = 5;
-/** Timeouts that need attention are counted over so long, and times of syncs. */
+/** Periods of the timeout and sync rules of "Needs attention", seconds. */
 const TIMEOUTS_SECONDS = 600;
 const SYNCS_SECONDS = 300;
-/** Rates of the whole server are taken over so long, seconds. */
+/** Period of the server-wide rates, seconds. */
 const RATE_SECONDS = 5;
 
 const text = Type.Optional(Type.String({ maxLength: 400 }));
@@ -44,16 +44,16 @@ const TubesQuery = Type.Object({
 });
 
 export interface View {
-  /** What it takes to look. */
+  /** Permission to see the view. */
   readonly may: Permission;
-  /** Made again so often, ms. */
+  /** Refresh interval, ms. */
   readonly eachMs: number;
-  /** `query` is that of the page. Throws RangeError for one that means nothing. */
+  /** Builds the view; `query` is the page's. Throws RangeError if the query is invalid. */
   readonly make: (service: Service, query: Readonly<Record<string, string>>) => Promise<object>;
 }
 
 const EACH_MS = 1000;
-/** Who waits for the end of a task wants to see it at once. */
+/** A task's page should show its end without delay. */
 const TASK_EACH_MS = 250;
 
 const seen = (make: View["make"]): View => ({ may: "view", eachMs: EACH_MS, make });
@@ -121,7 +121,7 @@ const EMPTY_OVERVIEW: Omit<OverviewView, "frame"> = {
   threads: [],
 };
 
-/** The few of all that have most of something, and some of it. */
+/** Returns the entries with the highest values above zero, at most `SHORT_LIST`. */
 function best(entries: readonly TubeEntry[], value: (entry: TubeEntry) => number): TubeEntry[] {
   const kept: { readonly entry: TubeEntry; readonly value: number }[] = [];
   for (const entry of entries) {
@@ -152,7 +152,7 @@ function ratesOf({ totals }: Service): Rates {
   return Object.fromEntries(RATED.map((name) => [name, rate(series[name] ?? [])])) as Rates;
 }
 
-/** What "Needs attention" is made of. */
+/** Collects the input of "Needs attention". */
 function signsOf(service: Service, tubes: readonly TubeEntry[], atMs: number): Signs {
   const { totals, tubeHistory, memory, state, syncs } = service;
   const timeouts = totals.grown(TIMEOUTS_SECONDS, "timeouts");

@@ -1,18 +1,20 @@
-// Views that are sent again, most of them each second, to whoever looks: made once for all who ask for the same.
+// Event streams of the dashboard's views. Most views are rebuilt every second, once for all clients
+// that watch the same one.
 //
-// A client that does not read is sent nothing until it has: a view is whole, so that the next one makes up for those it missed.
+// While a client does not read, it is sent nothing. Each view is complete, so the next one replaces
+// those that it missed.
 
 import type { Service } from "../../queue/service.ts";
 import { VIEWS, type View } from "./dashboard-views.ts";
 
-/** A view is no longer than this. */
+/** Maximum size of a view. */
 export const VIEW_BYTES_MAX = 64 * 1024;
-/** So often something is sent, so that proxies keep the connection. */
+/** Interval of keep-alive comments, which stop proxies from closing the stream. */
 const COMMENT_EACH_MS = 15_000;
 export const STREAMS_MAX = 100;
 export const STREAMS_PER_CLIENT_MAX = 4;
 
-/** The part of a response that is written to. */
+/** The part of a response that a stream uses. */
 export interface Sink {
   write(chunk: string): boolean;
   end(): void;
@@ -22,13 +24,13 @@ export interface Sink {
 interface Stream {
   readonly sink: Sink;
   readonly client: string;
-  /** Whether who opened it may still look. */
+  /** Tells whether the client's token is still valid. */
   readonly stands: () => boolean;
 }
 
 class Topic {
   readonly streams = new Set<Stream>();
-  /** The last frame, for who comes between two. */
+  /** Latest frame, sent at once to new streams. */
   last = "";
   timer: NodeJS.Timeout | undefined;
   quietSinceMs = 0;
@@ -46,7 +48,7 @@ export class EventHub {
     this.#service = service;
   }
 
-  /** Whether one stream more is served for a client. */
+  /** Tells whether the client may open another stream. */
   hasRoom(client: string): boolean {
     return (
       !this.#stopped &&
@@ -55,12 +57,15 @@ export class EventHub {
     );
   }
 
-  /** A view, once. Throws RangeError for a query that means nothing. */
+  /** Builds a view once. Throws RangeError if the query is invalid. */
   async view(name: string, query: Readonly<Record<string, string>>): Promise<object> {
     return await viewNamed(name).make(this.#service, query);
   }
 
-  /** Sends a view again and again until the returned function is called, or until who opened it may look no more. */
+  /**
+   * Sends a view repeatedly until the returned function is called or the client's token is no
+   * longer valid.
+   */
   open(
     client: string,
     name: string,
@@ -96,7 +101,9 @@ export class EventHub {
     this.#topics.delete(key);
   }
 
-  /** The next one begins its time after this one did, or when it is made if that takes longer. */
+  /**
+   * Runs a topic at its interval, measured from start to start. A slow build delays the next one.
+   */
   #run(key: string, topic: Topic, name: string, query: Readonly<Record<string, string>>): void {
     const { eachMs } = viewNamed(name);
     const tick = async (): Promise<void> => {
@@ -104,7 +111,7 @@ export class EventHub {
       try {
         this.#send(topic, JSON.stringify(await this.view(name, query)));
       } catch {
-        // The server stops, or is too busy to say: the page sees that nothing comes.
+        // The server is stopping or overloaded. The page notices that no view arrives.
       }
       if (this.#topics.get(key) !== topic || this.#stopped) return;
       const restMs = eachMs - (this.#service.nowMs() - beganMs);
@@ -122,7 +129,7 @@ export class EventHub {
     topic.quietSinceMs = this.#service.nowMs();
   }
 
-  /** For proxies, where nothing could be made for a while. */
+  /** Sends comments to streams that have been silent for too long. */
   comment(): void {
     for (const topic of this.#topics.values())
       if (this.#service.nowMs() - topic.quietSinceMs >= COMMENT_EACH_MS)
@@ -138,7 +145,7 @@ export class EventHub {
   }
 }
 
-/** Throws RangeError where there is none. */
+/** Throws RangeError if there is no such view. */
 export function viewNamed(name: string): View {
   const view = Object.hasOwn(VIEWS, name) ? VIEWS[name] : undefined;
   if (view === undefined)

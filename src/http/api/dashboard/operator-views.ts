@@ -1,4 +1,4 @@
-// Views of what operators look after: a job, connections, tasks, and who changed what by hand.
+// Dashboard views for operators: a job, connections, tasks and manual changes.
 
 import { Value } from "typebox/value";
 import type {
@@ -17,10 +17,10 @@ import { findJob, jobView } from "../jobs/job-routes.ts";
 import { Problem } from "../problem.ts";
 import { frameOf } from "./dashboard-frame.ts";
 
-/** Ids are counted; no job has had one of more digits. */
+/** Ids are consecutive numbers; none reaches 16 digits. */
 const ID = /^[0-9]{1,15}$/;
 
-/** A job without its body, which never changes: pages ask for that once. */
+/** Returns a job without its body. A body never changes, so pages request it once. */
 export async function jobPageView(
   service: Service,
   { id = "" }: Readonly<Record<string, string>>,
@@ -38,7 +38,7 @@ export async function jobPageView(
   }
 }
 
-/** Of the connection that holds a job, "acceptor.slot". */
+/** Returns the address of the connection that holds a job, named "acceptor.slot". */
 async function addressOf(service: Service, holder: string | null): Promise<string | null> {
   if (holder === null || holder === "lease") return null;
   const open = await service.connections.list();
@@ -46,7 +46,7 @@ async function addressOf(service: Service, holder: string | null): Promise<strin
   return found?.peer ?? null;
 }
 
-/** Of lists that may be long a view has as many as make so many bytes, so that it can be sent. */
+/** Byte limit for long lists, so that the view stays small enough to send. */
 const LIST_BYTES_MAX = 40 * 1024;
 
 function fitting<T>(items: readonly T[]): T[] {
@@ -86,7 +86,7 @@ export async function taskPageView(
 
 const TASKS_SHOWN = 20;
 
-/** Those under way first, then the last that have ended. */
+/** Returns the running tasks, then the finished ones, newest first. */
 export async function tasksView(service: Service): Promise<TasksView> {
   const all = service.tasks.all.toReversed();
   const isRunning = ({ state }: { state: string }): boolean => state === "running";
@@ -94,7 +94,7 @@ export async function tasksView(service: Service): Promise<TasksView> {
   return { frame: frameOf(service), tasks: sorted.slice(0, TASKS_SHOWN).map(taskView) };
 }
 
-/** Tasks, and the changes that somebody made by hand. */
+/** Returns the tasks and the manual changes. */
 export async function auditView(service: Service): Promise<TasksView> {
   const all = auditItems(service.audit);
   return { ...(await tasksView(service)), changes: { items: fitting(all), total: all.length } };

@@ -1,4 +1,4 @@
-// Jobs, page by page. Nothing is disturbed by it: no state, no count, no place in a line.
+// Routes that browse jobs page by page. Browsing changes no state, counter or queue position.
 
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
@@ -16,9 +16,9 @@ const LIMIT = 100;
 const LIMIT_MAX = 1000;
 const BODY_MAX = 200;
 const BODY_MAX_MAX = 65_536;
-/** Bytes of bodies on a page: as JSON they may become six times as many. */
+/** Maximum of body bytes on a page; JSON escapes may make it six times as long. */
 const PAGE_BODY_BYTES_MAX = 2 * 1024 * 1024;
-/** After so many jobs, or so long, a page ends even with few jobs in it, ms. */
+/** A page ends after this many jobs or ms, even if it holds few. */
 const LOOKS_MAX = 200_000;
 const PAGE_MS_MAX = 200;
 const ALL: readonly StateName[] = ["ready", "reserved", "delayed", "buried"];
@@ -46,7 +46,7 @@ const Page = Fields({
 type Query = Static<typeof AllQuery>;
 type PageView = Static<typeof Page>;
 
-/** What is browsed on one shard. */
+/** Position within the jobs of one shard. */
 interface Cursor {
   readonly shard: number;
   readonly tube: string | undefined;
@@ -117,7 +117,7 @@ interface OpenPage {
   bodyBytes: number;
 }
 
-/** A page; over all tubes it goes on with the next shard where one has no more. */
+/** Returns a page. Over all tubes, it continues on the next shard when one has no more jobs. */
 async function browse(
   service: Service,
   place: Cursor,
@@ -125,7 +125,7 @@ async function browse(
   request: FastifyRequest,
 ): Promise<PageView> {
   const { limit = LIMIT } = given;
-  // Whoever may look for a text could read all bodies by and by.
+  // A client that may search bodies could read them piece by piece.
   if (!maySeeBodies(request) && (given.text ?? given.textBase64) !== undefined)
     throw new Problem("forbidden", 'To look for a text in bodies takes the permission "bodies".');
   const isMsgpack = wantsMsgpack(request);
@@ -164,7 +164,7 @@ function addPart(page: OpenPage, part: BrowsePart, service: Service, isMsgpack: 
   }
 }
 
-/** Asks one shard; when the time is over it is told to rest. */
+/** Asks one shard, and tells it to pause when the time is over. */
 async function partsOf(
   { control, nowMs }: Service,
   { shard, tube, order, afterId }: Cursor,

@@ -1,4 +1,4 @@
-// A job by its id: what is known of it, and its body.
+// Route of a job by id: its properties and its body.
 
 import { type Static, Type } from "typebox";
 import type { JobFacts } from "../../../message/control.ts";
@@ -10,7 +10,7 @@ import { bodyField, wantsMsgpack } from "../bodies/media.ts";
 import { Problem } from "../problem.ts";
 import { Job, JobParams } from "../schemas.ts";
 
-/** Bytes of a body that are shown unless more are asked for, and at most. */
+/** Default and maximum of the body bytes in the response. */
 const BODY_MAX = 4096;
 const BODY_MAX_MAX = 65_536;
 
@@ -63,7 +63,7 @@ export const jobRoutes: Routes = (api, service) => {
 export const noSuchJob = (id: number): Problem =>
   new Problem("job-not-found", `Job ${id} was deleted, or has never been put.`);
 
-/** Asks the shard that has the job, or all of them. */
+/** Returns a job from the shard that has it. If that is unknown, asks all shards. */
 export async function findJob(service: Service, id: number, bodyMax: number): Promise<JobFacts> {
   const entry = service.core.jobEntry(id);
   const shard = service.core.shardOfJob(id);
@@ -73,14 +73,14 @@ export async function findJob(service: Service, id: number, bodyMax: number): Pr
       ? (await service.control.askAll("job", question)).find((facts) => facts !== null)
       : await service.control.ask(shard, "job", question);
   if (found !== null && found !== undefined) return found;
-  // It has moved to another shard meanwhile.
+  // The job has moved to another shard in the meantime.
   if (service.core.jobEntry(id) !== entry) return findJob(service, id, bodyMax);
   throw noSuchJob(id);
 }
 
 const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 
-/** A job as the API shows it. */
+/** Returns a job as the API shows it. */
 export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): Static<typeof Job> {
   const { body, holder, sinceSeconds, state, bytes } = facts;
   const since = sinceSeconds === undefined ? null : rounded(sinceSeconds);
@@ -110,16 +110,19 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
   };
 }
 
-/** A part of a text that ends in the middle of a character is text nevertheless. */
+/** Returns the body without a truncated last character, so that a part of a text is still text. */
 function bodyOrPart(body: Uint8Array, bytes: number): Uint8Array {
   if (body.length === bytes) return body;
   let end = body.length;
-  // At most three bytes belong to a character that is cut off.
+  // A truncated character has at most three bytes.
   while (end > 0 && body.length - end < 3 && (body[end - 1]! & 0xc0) === 0x80) end--;
   return end > 0 && body[end - 1]! >= 0xc0 ? body.subarray(0, end - 1) : body;
 }
 
-/** A connection by its acceptor and slot; whatever the http thread holds is leased. */
+/**
+ * Returns the name of the connection that holds a job: its acceptor and slot. The http thread holds
+ * leases.
+ */
 function holderName({ port, slot }: { port: number; slot: number }, { topology }: Service): string {
   return port === httpPort(topology) ? "lease" : `${port}.${slot}`;
 }

@@ -1,4 +1,4 @@
-// What can be changed of jobs.
+// Schemas of the properties of a job that a request may change.
 
 import { type Static, Type } from "typebox";
 import { Problem } from "../problem.ts";
@@ -12,7 +12,7 @@ const fields = {
   ttr: number("Seconds that a worker has."),
 };
 export const JobSet = Fields(fields, "At least one of them.");
-/** Of a single job its tube, too. */
+/** For a single job, the tube may change too. */
 export const JobUpdate = Fields(
   { ...fields, tube: Type.Optional(Type.String({ description: "It goes there, and keeps its id." })) },
   "At least one of them.",
@@ -22,6 +22,6 @@ export function requireSomething(set: Static<typeof JobUpdate>, names = "pri, de
   if (Object.keys(set).length === 0) throw new Problem("bad-request", `Say at least one of ${names}.`);
 }
 
-/** As for a put, 0 is 1. */
+/** Replaces a ttr of 0 by 1, as a put does. */
 export const withTtr = (set: Static<typeof JobSet>): Static<typeof JobSet> =>
   set.ttr === undefined ? set : { ...set, ttr: Math.max(1, set.ttr) };

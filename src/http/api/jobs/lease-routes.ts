@@ -1,4 +1,5 @@
-// What a worker does with a leased job: deletes, releases, buries or touches it, one by one or many at once.
+// Routes for leased jobs: a worker deletes, releases, buries or touches them, one by one or in
+// batches.
 
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
@@ -32,7 +33,7 @@ const Many = Fields({
 });
 const Result = Fields({ lease: Token, ok: Type.Boolean(), code: Type.Optional(Type.String()) });
 const Done = Fields({ timeLeft: Type.Optional(Type.Number({ description: "After touch." })) });
-// Whoever sees the list is not to act on others' leases: so they are not in it.
+// The list contains no lease tokens, so its readers can't act on leases of others.
 const Out = Fields({
   id: Type.Integer(),
   tube: Type.String(),
@@ -132,7 +133,7 @@ const addList: Routes = (api, service) => {
     ({ identity }) => {
       const nowMs = service.nowMs();
       const leases = service.leases.list();
-      // Of tubes that are not his nobody hears who works on them.
+      // Hide leases on tubes that the token can't access.
       const all = identity === undefined ? leases : leases.filter(({ tube }) => mayTouchTube(identity, tube));
       const items = all.slice(0, CHANGES_MAX).map(({ id, tube, owner, address, sinceMs, untilMs }) => ({
         id,

@@ -1,4 +1,4 @@
-// What an operator does to single jobs: deletes, kicks, releases, moves and changes them.
+// Routes for operators to delete, kick, release, move and change single jobs.
 
 import { Type } from "typebox";
 import type { Answers, Questions } from "../../../message/control.ts";
@@ -101,7 +101,7 @@ const addChanges: Routes = (api, service) => {
   );
 };
 
-/** As a client would: by `update-job`. */
+/** Sends `update-job`, as a client would. */
 async function update(service: Service, id: number, options: string, to = ""): Promise<void> {
   const { line } = await service.wire.command(`update-job ${id} ${options}`);
   if (line === "UPDATED") return;
@@ -112,7 +112,7 @@ async function update(service: Service, id: number, options: string, to = ""): P
   throw problemOf("reserved", id, "move", to);
 }
 
-/** Asks the shard that has the job, or all; throws unless it is done. */
+/** Asks the shard that has the job, or all of them. Throws unless the act is done. */
 async function act(
   service: Service,
   id: number,
@@ -128,7 +128,7 @@ async function act(
     shard === UNKNOWN_SHARD ? Array.from({ length: topology.shards }, (_, each) => each) : [shard];
   const outcomes = await Promise.all(shards.map((each) => control.ask(each, "job-act", question)));
   const outcome = outcomes.find((each) => each !== "not-found") ?? "not-found";
-  // It has moved to another shard meanwhile.
+  // The job has moved to another shard in the meantime.
   if (outcome === "not-found" && core.jobEntry(id) !== entry)
     return act(service, id, what, { force, ...(to === undefined ? {} : { to }) });
   if (outcome === "elsewhere") return update(service, id, `tube=${to}`, to);

@@ -1,4 +1,5 @@
-// Puts: one job or many as JSON or MessagePack, or any other content as the body of one job, as it is.
+// Put routes: one job or many as JSON or MessagePack. Any other content is the body of one job,
+// unchanged.
 
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
@@ -16,9 +17,9 @@ import { Problem } from "../problem.ts";
 import { Fields, TubeParams, tubeQuery } from "../schemas.ts";
 
 const BATCH_MAX = 1000;
-/** A longer body goes to its shard as it arrives. */
+/** A longer body is streamed to its shard. */
 const GATHERED_BYTES_MAX = 1024 * 1024;
-/** Of a body whose length nobody said before. */
+/** Maximum of a body without Content-Length. */
 const UNKNOWN_BYTES_MAX = 8 * 1024 * 1024;
 const NUMBER_MAX = 2 ** 32 - 1;
 
@@ -57,7 +58,7 @@ const NewJob = Fields(
 );
 const Batch = Fields({ jobs: Type.Array(NewJob, { minItems: 1, maxItems: BATCH_MAX }) });
 const PutRequest = Type.Union([Batch, NewJob]);
-/** Each type that is read as a request: what is not named here is not validated. */
+/** All types that are parsed as requests. Other types are not validated. */
 const REQUESTS = Object.fromEntries(
   ["application/json", ...MSGPACK_TYPES].map((type) => [type, { schema: PutRequest }]),
 );
@@ -71,7 +72,7 @@ const BatchAnswer = Fields({
 type Job = Static<typeof NewJob>;
 type Numbers = { readonly [Name in "pri" | "delay" | "ttr"]?: number | undefined };
 
-/** An answer of a put: its status, and what is sent. */
+/** Status and payload of a put's response. */
 interface PutAnswer {
   readonly status: number;
   readonly payload: { id: number } | Static<typeof BatchAnswer>;
@@ -92,13 +93,13 @@ export const putRoutes: Routes = (api, service) => {
           response: answers({ 200: BatchAnswer, 201: OneAnswer }, 400, 409, 413, 422, 503, 507),
         },
       },
-      // A promise for each step of the way, as async functions make them, takes longer than the put itself.
+      // No async functions here: a promise for each step takes longer than the put itself.
       (request, reply) => {
         requireServing(service);
         const tube = tubeOf(request.params, request.query);
         return answeredOnce(request, service, () => put(service, tube, request)).then(
           ({ status, payload }) => {
-            // All bodies have been read, or the put would not be answered.
+            // The response means that all bodies have been read.
             freeGathered(request);
             reply.code(status);
             if ("id" in payload) reply.header("location", `/v1/jobs/${payload.id}`);
@@ -127,7 +128,7 @@ function put(service: Service, tube: string, request: PutHttpRequest): Promise<P
   return service.puts.put(withDefaults(tube, { pri, delay, ttr }), content).then(answer);
 }
 
-/** Whether the content was a request, and not the body of a job. */
+/** Tells whether the content was parsed as a request, and is not a job's body. */
 function isParsed(request: FastifyRequest): boolean {
   const { body } = request;
   return body !== undefined && typeof (body as Readable).pipe !== "function";
@@ -138,7 +139,7 @@ function one(outcome: PutOutcome, service: Service): PutAnswer {
   return { status: 201, payload: { id: outcome.id } };
 }
 
-/** All go on their way at once; what is wrong with one of them is said in its place. */
+/** Puts all jobs at once. An invalid job is reported in its place in the results. */
 async function putBatch(
   service: Service,
   tube: string,
@@ -176,10 +177,10 @@ const withDefaults = (tube: string, { pri = PRI, delay = 0, ttr = TTR_SECONDS }:
   ttr,
 });
 
-/** The text of a job's `json`, by its place in the request. */
+/** Returns the text of a job's `json` by its position in the request. */
 type JsonReader = (job: Job, index: number) => string;
 
-/** What came as JSON is kept as it was written. */
+/** Returns a reader that keeps JSON as the client wrote it. */
 function jsonReader(request: PutHttpRequest): JsonReader {
   const { text } = request;
   request.text = undefined;
@@ -218,7 +219,7 @@ function bytesOrText(body: unknown): PutBody {
   );
 }
 
-/** A single character of the last group says nothing, and padding fills it up or is not there. */
+/** A last group of one character is invalid. Padding is complete or missing. */
 function isBase64(text: string): boolean {
   if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(text)) return false;
   return text.endsWith("=") ? text.length % 4 === 0 : text.length % 4 !== 1;

@@ -1,4 +1,5 @@
-// Reserves: jobs as leases, which belong to no connection and end with their time to run.
+// Reserve routes: jobs are handed out as leases, which belong to no connection and expire with the
+// time to run.
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -114,8 +115,9 @@ export const reserveRoutes: Routes = (api, service) => {
 };
 
 /**
- * Has `take` add jobs to a handout, and returns them as the answer shows them. They go back if the answer does not reach the client,
- * and at once if its token was taken away meanwhile: who gives them back is settled before the first of them is taken.
+ * Has `take` add jobs to a handout, and returns them as the response shows them. The jobs go back
+ * if the response does not reach the client, or at once if its token is revoked. The handlers for
+ * that are in place before the first job is taken.
  */
 async function handOut(
   service: Service,
@@ -131,7 +133,7 @@ async function handOut(
   const forget = request.onRevoked?.(() => handout.drop());
   try {
     await take(handout);
-    // What the socket has had to say meanwhile is read first: a client that has left may have done so long ago.
+    // Let pending socket events run first: the client may have disconnected long ago.
     await nextTurn();
     if (request.raw.socket.readableEnded) handout.drop();
     requireStanding(request);

@@ -1,4 +1,5 @@
-// A request with an Idempotency-Key is done once: sent again, it gets the answer that it got.
+// Idempotency keys: a request with an Idempotency-Key runs once, and a retry gets the stored
+// response.
 
 import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";
@@ -9,12 +10,15 @@ import { Problem } from "../problem.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Of the bytes of a request with an Idempotency-Key; "" without a body. */
+    /** Hash of the bytes of a request with an Idempotency-Key; "" without a body. */
     contentHash: string;
   }
 }
 
-/** Notes what a request with an Idempotency-Key says: its bytes, since values may take many times their room and time. */
+/**
+ * Hashes the content of a request with an Idempotency-Key. It hashes the bytes, since parsed values
+ * may take many times the memory and CPU.
+ */
 export function noteContent(request: FastifyRequest, body: Buffer): void {
   if (request.headers["idempotency-key"] !== undefined)
     request.contentHash = createHash("sha256").update(body).digest("base64");

@@ -1,24 +1,27 @@
-// How many connections an address has. The last of them are kept for probes and scrapes: workers who wait take all others, and
-// whoever looks after the server must not take it for dead then.
+// Connection limit of an HTTP address. The last connections are reserved for probes and scrapes:
+// waiting workers may use all others, and monitoring must not take the server for dead.
 
 import type { Api } from "../api.ts";
 import { Problem } from "../problem.ts";
 
 export const CONNECTIONS_MAX = 1024;
-/** So many of them serve probes and metrics alone, and end with their first answer. */
+/**
+ * Number of reserved connections. They serve only probes and metrics, and close after the first
+ * response.
+ */
 export const KEPT_MAX = 64;
-/** What was refused is told at most this often, ms. */
+/** Minimum time between two warnings, ms. */
 const TOLD_EVERY_MS = 60_000;
 
 export interface ConnectionRoomOptions {
   readonly nowMs: () => number;
-  /** Is told of each connection that was closed, or of whose requests one was refused. */
+  /** Called for each connection that is closed, and for each request that is refused. */
   readonly onRefused: () => void;
-  /** Is told why, once a minute. */
+  /** Receives the reason, at most once a minute. */
   readonly warn: (message: string) => void;
 }
 
-/** Of one address. */
+/** The connections of one address. */
 export class ConnectionBudget {
   readonly #options: ConnectionRoomOptions;
   readonly #kept = new WeakSet<object>();
@@ -29,7 +32,9 @@ export class ConnectionBudget {
     this.#options = options;
   }
 
-  /** To be added before all routes, and before it is asked who sends a request. */
+  /**
+   * Adds the limit to the application. Must run before the routes and the authentication are added.
+   */
   addTo(api: Api): void {
     const { server } = api;
     server.maxConnections = CONNECTIONS_MAX;
@@ -39,7 +44,7 @@ export class ConnectionBudget {
         this.#open--;
       });
     });
-    // With TLS requests come over another socket than the one that was accepted.
+    // With TLS, requests arrive on another socket than the accepted one.
     const event = "setSecureContext" in server ? "secureConnection" : "connection";
     server.on(event, (socket: object) => {
       if (this.#open > CONNECTIONS_MAX - KEPT_MAX) this.#kept.add(socket);

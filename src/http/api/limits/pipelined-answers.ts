@@ -1,20 +1,24 @@
-// Requests that a client sends before it has the answers of those before them. Node begins all of them at once, a thousand of one packet, and
-// keeps each answer until it is its turn: so many answers, and what was made for them, no other bound of a connection knows.
+// Limit of pipelined requests. Node starts all of them at once, a thousand from one packet, and
+// holds each response until its turn. No other limit of a connection covers these responses and
+// their memory.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Problem } from "../problem.ts";
 
-/** Of all connections. Each takes some 10 KB of the heap. */
+/** For all connections of an address. Each response takes about 10 KB of heap. */
 const WAITING_MAX = 2000;
 
-/** Whether an answer waits for those before it on its connection. */
+/** Tells whether a response waits for earlier ones on its connection. */
 export const isBehindAnother = ({ socket, destroyed }: ServerResponse): boolean =>
   socket === null && !destroyed;
 
 export class PipelinedAnswers {
   #waiting = 0;
 
-  /** Counts an answer that waits. Throws where too many do: the connection ends then, since it may have sent more. */
+  /**
+   * Counts a waiting response. Over the limit, it throws and closes the connection, which may have
+   * sent more requests.
+   */
   add(answer: ServerResponse, { socket }: IncomingMessage): void {
     this.#waiting++;
     answer.on("close", () => {

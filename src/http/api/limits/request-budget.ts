@@ -1,4 +1,4 @@
-// How many bytes of JSON and MessagePack requests may be under way at a time: slow ones pile up.
+// Memory budget for JSON and MessagePack requests in progress, since slow requests pile up.
 
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import { Busy } from "../../link/busy.ts";
@@ -6,18 +6,21 @@ import type { Api } from "../api.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Bytes that it may have of the room for all. */
+    /** Bytes that are granted to the request. */
     bodyRoom: number;
-    /** Bytes that it may have at most. */
+    /** Maximum of bytes for the request. */
     bodyBytesMax: number;
   }
 }
 
-/** Of all requests. Text takes twice that as it comes, and again as values, of a heap of 256 MiB. */
+/**
+ * For all requests. Their text takes twice this while it arrives, and again as values, in a heap of
+ * 256 MiB.
+ */
 const UNDER_WAY_MAX = 32 << 20;
-/** What nobody said the length of gets so much at first, and then as much again as it has. */
+/** Initial grant when Content-Length is missing; it doubles as the body grows. */
 const FIRST_BYTES = 64 * 1024;
-/** Of a route that asks nobody who he is: so that nobody takes much room who may not. */
+/** Cap for unauthenticated routes, so that anonymous clients can't take much memory. */
 const OPEN_BYTES_MAX = 16 * 1024;
 
 const GATHERED = /^\s*application\/(?:json|(?:x-|vnd\.)?msgpack)\s*(?:;|$)/i;
@@ -26,14 +29,18 @@ export class RequestBudget {
   readonly #bytesMax: number;
   #underWay = 0;
 
-  /** Bytes that one request has at most. */
+  /** `bytesMax` is the maximum of one request. */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
 
-  /** To be added behind the checks who asks and how often, so that nobody takes room who may not. */
+  /**
+   * Adds the budget to the application. Must run after authentication and rate limit are added, so
+   * that refused requests take nothing.
+   */
   addTo(api: Api): void {
-    // Of a route behind its other hooks, which are no others of all routes: one before parsing would be a round of its own.
+    // Added to each route's own onRequest hooks: a hook before parsing would be another pass over
+    // the request.
     api.addHook("onRoute", (route) => {
       const hook = route.config?.may === null ? this.#onOpenRequest : this.#onRequest;
       const before = [route.onRequest ?? []].flat();
@@ -51,29 +58,32 @@ export class RequestBudget {
     done();
   };
 
-  /** The request is over. */
+  /** Returns what is granted to a finished request. */
   give(request: FastifyRequest): void {
     this.#underWay -= request.bodyRoom;
     request.bodyRoom = 0;
   }
 
-  /** So many bytes have come, which may be more than there was room taken for: of a body whose length nobody said. Throws where there is none. */
+  /**
+   * Grants more to a body without Content-Length: `bytes` have arrived, maybe more than were
+   * granted. Throws if the budget is exhausted.
+   */
   grow(request: FastifyRequest, bytes: number): void {
     const { bodyRoom, bodyBytesMax } = request;
     if (bytes > bodyRoom)
       this.#add(request, Math.max(bytes, Math.min(2 * bodyRoom, bodyBytesMax)) - bodyRoom);
   }
 
-  /** What other types bring is not gathered. */
+  /** Bodies of other types are not gathered, and take nothing. */
   #take(request: FastifyRequest, { raw }: FastifyReply, bytesMax: number): void {
     request.bodyBytesMax = bytesMax;
     const { headers } = request.raw;
     const type = headers["content-type"];
     if (type === undefined || (type !== "application/json" && !GATHERED.test(type))) return;
-    // Who is gone while it was looked at who he is gives nothing back.
+    // If the client disconnected during authentication, nothing would return the grant.
     if (raw.destroyed) throw new Busy("The client is gone");
     const declared = Number(headers["content-length"] ?? FIRST_BYTES);
-    // One that is larger is refused as such.
+    // A larger body is refused for its size later.
     this.#add(request, Math.min(declared, bytesMax));
   }
 

@@ -1,11 +1,12 @@
-// Refuses who asks too often: each token, or address where there are none; and probes, which need no token.
+// Rate limits for requests: one per token, or per address without tokens, and one for probes, which
+// need no token.
 
 import type { onRequestHookHandler } from "fastify";
 import type { Api } from "../api.ts";
 import { Problem } from "../problem.ts";
 import { RequestRate } from "./request-rate.ts";
 
-/** Probes of an address, a second. */
+/** Probes per address and second. */
 const PROBES_PER_SECOND = 50;
 
 export class RequestLimit {
@@ -13,7 +14,7 @@ export class RequestLimit {
   readonly #probes = new RequestRate(PROBES_PER_SECOND);
   readonly #nowMs: () => number;
 
-  /** `perSecond`: Infinity for no limit. */
+  /** `perSecond` may be Infinity, for no limit. */
   constructor(perSecond: number, nowMs: () => number) {
     this.#asked = new RequestRate(perSecond);
     this.#nowMs = nowMs;
@@ -23,21 +24,21 @@ export class RequestLimit {
     this.#asked.configure(perSecond);
   }
 
-  /** To be added behind the check who asks. */
+  /** Adds the limit to the application. Must run after the authentication is added. */
   addTo(api: Api): void {
-    // By route, since to ask for its options takes longer than to count.
+    // Decided once per route: reading a request's route options takes longer than counting.
     api.addHook("onRoute", (route) => {
       const { may, probe } = route.config ?? {};
-      // What anybody may have is small, and wrong tokens are counted where they are looked at.
+      // Responses of other public routes are small, and wrong tokens have a limit of their own.
       if (may === null && probe !== true) return;
       const hook = probe === true ? this.#ofProbes : this.#ofOthers;
       const before = [route.onRequest ?? []].flat();
-      // HEAD is made from GET, with its hooks.
+      // HEAD routes are derived from GET routes, and inherit their hooks.
       if (!before.includes(hook)) route.onRequest = [...before, hook];
     });
   }
 
-  // Of a unix socket nobody knows who is who: all are one client.
+  // A unix socket has no addresses, so all its clients count as one.
   readonly #ofProbes: onRequestHookHandler = ({ ip }, _reply, done) => {
     if (!this.#probes.take(ip ?? "", this.#nowMs()))
       throw new Problem(

@@ -1,4 +1,5 @@
-// Counts requests and their times, by the template of the route: never by what a client wrote there.
+// Request metrics: counts and durations by the route's template, never by the URL that a client
+// sent.
 
 import type { onRequestHookHandler } from "fastify";
 import { counter, type Family, histogram, Observed } from "../../metrics/family.ts";
@@ -6,7 +7,7 @@ import type { Api } from "../api.ts";
 
 const BOUNDS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10] as const;
 
-/** Answers of a route to requests with some method, by their status; and how long they took, with those of its other methods. */
+/** Counts of responses by status for one route and method. Methods of a route share `times`. */
 interface Metered {
   readonly route: string;
   readonly method: string;
@@ -16,7 +17,7 @@ interface Metered {
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Undefined before its route is known, or if it has none. */
+    /** Undefined until the route is known, or if there is none. */
     metered: Metered | undefined;
   }
 }
@@ -25,14 +26,15 @@ export class RequestMeter {
   readonly #metered = new Map<string, Metered>();
   readonly #times = new Map<string, Observed>();
 
-  /** Requests that are not answered yet. */
+  /** Requests without a response so far. */
   underWay = 0;
 
-  /** To be added before all routes. */
+  /** Adds the meter to the application. Must run before the routes are added. */
   addTo(api: Api): void {
     const notes = new Set<unknown>();
     api.decorateRequest("metered");
-    // What a route counts with is found once: its name is among options that are made anew for each request that asks for them.
+    // Each route looks up its counters once, because Fastify builds the route options anew for each
+    // request that reads them.
     api.addHook("onRoute", (route) => {
       const { url, method } = route;
       if (typeof method !== "string") return;
@@ -42,7 +44,7 @@ export class RequestMeter {
         done();
       };
       notes.add(note);
-      // HEAD is made from GET, with its hooks.
+      // HEAD routes are derived from GET routes, and inherit their hooks.
       const others = [route.onRequest ?? []].flat().filter((hook) => !notes.has(hook));
       route.onRequest = [note, ...others];
     });

@@ -1,8 +1,8 @@
-// How often each client may ask: a bucket for each, which holds what it may ask in a second.
+// Rate limiter with a token bucket per client, which holds one second's worth of requests.
 
 import { RecentMap } from "../../../base/recent-map.ts";
 
-/** Clients that are remembered; those that have asked nothing for longest are forgotten first. */
+/** Maximum of remembered clients. The least recently active ones are forgotten first. */
 const CLIENTS_MAX = 10_000;
 
 interface Bucket {
@@ -14,12 +14,12 @@ export class RequestRate {
   readonly #buckets = new RecentMap<string, Bucket>(CLIENTS_MAX);
   #perSecond: number;
 
-  /** Infinity for no limit. */
+  /** `perSecond` may be Infinity, for no limit. */
   constructor(perSecond: number) {
     this.#perSecond = perSecond;
   }
 
-  /** Another limit from now on. */
+  /** Replaces the limit. */
   configure(perSecond: number): void {
     this.#perSecond = perSecond;
   }
@@ -28,7 +28,7 @@ export class RequestRate {
     return this.#perSecond !== Number.POSITIVE_INFINITY;
   }
 
-  /** Whether `client` may ask now; if so, it has. */
+  /** Takes a token from the client's bucket and returns true, or returns false if there is none. */
   take(client: string, nowMs: number): boolean {
     const perSecond = this.#perSecond;
     if (!this.isLimited) return true;

@@ -1,16 +1,20 @@
-// How many bytes of long answers may be on their way at a time: who does not read, keeps them in memory.
+// Memory budget for long responses in progress: a client that does not read keeps its response in
+// memory.
 
 import type { FastifyReply, FastifyRequest, onSendHookHandler } from "fastify";
 import { Busy } from "../../link/busy.ts";
 import type { Api } from "../api.ts";
 import { isBehindAnother } from "./pipelined-answers.ts";
 
-/** Shorter answers are not counted: a connection sends one at a time. Those that wait behind it are. */
+/**
+ * Shorter responses are not counted, since a connection sends one at a time. Those that wait for
+ * earlier responses are counted.
+ */
 const SHORT_BYTES = 64 * 1024;
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Bytes of its answer that count. */
+    /** Counted bytes of the response. */
     answerRoom: number;
   }
 }
@@ -19,22 +23,27 @@ export class ResponseBudget {
   readonly #bytesMax: number;
   #underWay = 0;
 
-  /** Bytes of all long answers together; one is always sent, however long. */
+  /**
+   * `bytesMax` is the total of all long responses. One response is always allowed, however long.
+   */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
 
-  /** With what makes answers shorter, which may take a while: they count before, and what is left of them behind it. */
+  /**
+   * Adds the budget to the application. `shorten` compresses responses, which may take a while: the
+   * full length counts before it runs, the new length afterwards.
+   */
   addTo(api: Api, shorten?: onSendHookHandler): void {
     api.decorateRequest("answerRoom", 0);
     api.addHook("onSend", (request, { raw }, payload, done) => {
       const isWhole = typeof payload === "string" || Buffer.isBuffer(payload);
-      // Who is gone already gives nothing back.
+      // For a disconnected client, nothing would return the bytes.
       if (!isWhole || raw.destroyed || (payload.length <= SHORT_BYTES && !isBehindAnother(raw))) {
         done(null, payload);
         return;
       }
-      // Kept beside the heap, as bytes.
+      // As a buffer, the payload lies outside the heap.
       const bytes = typeof payload === "string" ? Buffer.from(payload) : payload;
       this.#take(request, bytes.length);
       done(null, bytes);
@@ -51,7 +60,7 @@ export class ResponseBudget {
     });
   }
 
-  /** The answer has been sent, or its client is gone. */
+  /** Releases the bytes once the response is sent or the client has disconnected. */
   give(request: FastifyRequest): void {
     this.#underWay -= request.answerRoom;
     request.answerRoom = 0;
@@ -65,6 +74,6 @@ export class ResponseBudget {
   }
 }
 
-/** Whether the client has got what was meant for it. */
+/** Tells whether the client received a successful response. */
 export const wasSent = ({ raw, statusCode }: FastifyReply): boolean =>
   raw.writableFinished && statusCode < 400;

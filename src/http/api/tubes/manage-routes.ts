@@ -1,4 +1,4 @@
-// What an operator does: pauses, kicks and clears tubes, and deletes, kicks and releases single jobs.
+// Routes for operators to pause, kick, clear, copy, move, update and delete tubes and their jobs.
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
@@ -20,7 +20,7 @@ import { Fields, TubeParams, tubeQuery } from "../schemas.ts";
 import { States, WhereBody, whereOf } from "../where-schema.ts";
 
 const may = { may: "manage" } as const;
-/** A task that is done so soon is answered as such, ms. */
+/** A task that ends within this time is answered with its result, ms. */
 const SOON_MS = 2000;
 const PAUSE_SECONDS_MAX = 2 ** 32 - 1;
 
@@ -198,11 +198,13 @@ function questionOf(
   };
 }
 
-/** RFC 7240: who says so gets the task at once, to show its progress. */
+/**
+ * RFC 7240: with `Prefer: respond-async`, the client gets the task at once, to show its progress.
+ */
 const wantsTask = ({ headers }: FastifyRequest): boolean =>
   /\brespond-async\b/i.test(`${headers["prefer"] ?? ""}`);
 
-/** Does something to many jobs of a tube, on its shard. */
+/** Runs a bulk operation on jobs of a tube, on its shard. */
 function bulk(
   service: Service,
   request: FastifyRequest,
@@ -212,7 +214,7 @@ function bulk(
   return answerTask(service, request, reply, question.tube, (shard) => service.tasks.start(shard, question));
 }
 
-/** The same for copies, which this thread puts. A dry run counts as any other. */
+/** Runs a copy, whose puts this thread does. A dry run counts like any other bulk operation. */
 async function copyTo(
   service: Service,
   request: FastifyRequest,
@@ -226,7 +228,7 @@ async function copyTo(
   );
 }
 
-/** Waits a moment for the end of a task: if it has not come by then, the task is the answer. */
+/** Waits briefly for the task to end. If it is still running then, the response is the task. */
 async function answerTask(
   service: Service,
   request: FastifyRequest,
@@ -237,7 +239,7 @@ async function answerTask(
   requireServing(service);
   const shard = shardOf(service, tube);
   const { status, payload } = await answeredOnce(request, service, async () => {
-    // Not before: sent again, it is answered as it was, although the tube is gone with its jobs.
+    // Checked inside, so that a retry gets the stored response even if the tube is gone by now.
     if ((await service.tubes.tube(tube, shard)) === undefined) throw noSuchTube(tube);
     const task = start(shard);
     const soon = new Promise((resolve) => setTimeout(resolve, wantsTask(request) ? 0 : SOON_MS));
@@ -256,7 +258,7 @@ async function doneOrProblem(service: Service, task: Task, request: FastifyReque
     await task.done;
   } catch (error) {
     if (!(error instanceof TaskRefused)) throw error;
-    // Those before the one that was refused.
+    // The jobs before the refused one have been changed.
     request.affected = task.affected;
     const { code, message } = refused(error.refusal, service);
     throw new Problem(code, `${error.message}. ${message}`);

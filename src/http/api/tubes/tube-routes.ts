@@ -1,4 +1,4 @@
-// Tubes: all of them, sorted and filtered here, and each by itself.
+// Routes of tubes: a sorted and filtered list, single tubes and their history.
 
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
@@ -47,7 +47,8 @@ export const tubeRoutes: Routes = (api, service) => {
 };
 
 const addTubes: Routes = (api, service) => {
-  // All who wait for one table would make their lists of it in the same moment, each some MB of the heap.
+  // Many clients may wait for the same table. All at once, their lists would take several MB of
+  // heap each.
   const lists = new InTurn();
   api.get(
     "/v1/tubes",
@@ -167,10 +168,13 @@ function seriesNamed(name: string): TubeSeriesName {
   );
 }
 
-/** Asks for a fresh table are answered by one that is so old at most: 5 a second for all who ask, ms. */
+/**
+ * Maximum age of a table that is requested as fresh, ms. All clients together cause at most 5
+ * tables a second.
+ */
 const FRESH_MS = 200;
 
-/** The order that a request asks for. */
+/** Returns the requested order. */
 function orderOf(sort: string, order: "asc" | "desc" | undefined): ReturnType<typeof tubeOrder> {
   try {
     return tubeOrder(sort, order);
@@ -179,7 +183,10 @@ function orderOf(sort: string, order: "asc" | "desc" | undefined): ReturnType<ty
   }
 }
 
-/** Where the next page begins: behind the tube that was last, wherever it is now, or else at its old place. */
+/**
+ * Returns where the next page begins: after the last tube, wherever it is now, or at its old
+ * position if it is gone.
+ */
 function afterCursor(cursor: string, matched: readonly TubeEntry[]): number {
   const [place, name] = decodeCursor(cursor, ["number", "string"]) as [number, string];
   if (matched[place - 1]?.name === name) return place;

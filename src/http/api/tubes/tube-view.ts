@@ -9,7 +9,7 @@ type TubeView = Static<typeof Tube>;
 
 const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 
-/** `nowMs` is on the shards' clock: ages are as of then. */
+/** Returns a tube's view. `nowMs` is the shards' clock, from which ages are calculated. */
 export function tubeView(entry: TubeEntry, nowMs: number): TubeView {
   const at = (field: number): number => entry.get(field);
   const age = (field: number): number | null =>
@@ -43,7 +43,10 @@ export function tubeView(entry: TubeEntry, nowMs: number): TubeView {
   };
 }
 
-/** A tube that does not exist, as if it were empty: scalers ask for tubes that nobody has used yet. */
+/**
+ * Returns the view of an empty tube, for one that doesn't exist. Autoscalers ask for tubes that are
+ * not in use yet.
+ */
 export function emptyTube(name: string): TubeView {
   const none = { puts: 0, reserves: 0, deletes: 0, releases: 0, buries: 0, kicks: 0, timeouts: 0 };
   return {
@@ -61,7 +64,10 @@ export function emptyTube(name: string): TubeView {
   };
 }
 
-/** What tubes can be sorted by besides their name: a number of each. A Map, since clients say which: every object has a "constructor". */
+/**
+ * Numbers that tubes can be sorted by. A Map because clients choose the key, and every object has a
+ * "constructor".
+ */
 const TUBE_ORDERS: ReadonlyMap<string, (entry: TubeEntry) => number> = new Map(
   Object.entries<(entry: TubeEntry) => number>({
     ready: (entry) => entry.get(TubeField.Ready),
@@ -69,7 +75,7 @@ const TUBE_ORDERS: ReadonlyMap<string, (entry: TubeEntry) => number> = new Map(
     reserved: (entry) => entry.get(TubeField.Reserved),
     delayed: (entry) => entry.get(TubeField.Delayed),
     buried: (entry) => entry.get(TubeField.Buried),
-    /** The oldest is the largest: since when, negated. */
+    /** The oldest is the largest, so timestamps are negated. */
     oldest: (entry) => -entry.get(TubeField.OldestReadyAtMs),
     oldestReady: (entry) => -entry.get(TubeField.OldestReadyAtMs),
     oldestBuried: (entry) => -entry.get(TubeField.OldestBuriedAtMs),
@@ -89,7 +95,10 @@ const TUBE_ORDERS: ReadonlyMap<string, (entry: TubeEntry) => number> = new Map(
 
 type Comparison = (a: TubeEntry, b: TubeEntry) => number;
 
-/** The order of tubes that a client asks for: by name, or by a number with the largest first. Throws RangeError where there is none. */
+/**
+ * Returns the comparison for the requested order: by name, or by a number with the largest first.
+ * Throws RangeError for an unknown key.
+ */
 export function tubeOrder(sort: string, order?: "asc" | "desc"): Comparison {
   const sign = (order ?? (sort === "name" ? "asc" : "desc")) === "asc" ? 1 : -1;
   const byName: Comparison = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
@@ -97,7 +106,8 @@ export function tubeOrder(sort: string, order?: "asc" | "desc"): Comparison {
   const value = TUBE_ORDERS.get(sort);
   if (value === undefined)
     throw new RangeError(`Tubes can't be sorted by "${sort}", but by ${TUBE_SORTS.join(", ")}`);
-  // Infinity minus Infinity is no number, and tubes without a job have that age.
+  // Subtraction would fail: tubes without jobs have an infinite age, and Infinity minus Infinity is
+  // NaN.
   const compare = (x: number, y: number): number => (x < y ? -1 : x > y ? 1 : 0);
   return (a, b) => sign * compare(value(a), value(b)) || byName(a, b);
 }

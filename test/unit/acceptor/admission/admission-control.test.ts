@@ -1,4 +1,4 @@
-// Who is let in, and who is turned away: passwords that take their time, and guesses.
+// Tests of admission control: slow password checks, and guesses.
 
 import assert from "node:assert/strict";
 import { scryptSync } from "node:crypto";

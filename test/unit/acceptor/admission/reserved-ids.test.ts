@@ -1,4 +1,5 @@
-// The ids that a limited token may name, read from the replies to its client, however these are cut and whatever bodies say.
+// Tests of the ids that a limited token may name, read from the replies to its client, however
+// these are split and whatever bodies contain.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// Slots of an acceptor: one is used again only when nobody can mean the connection that had it.
+// Tests of an acceptor's slots: one is reused only when nothing can refer to its previous
+// connection.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Lines and bodies, however the bytes are cut: what the reader tells must not depend on it.
+// Tests of the line reader: its lines and bodies don't depend on how the bytes are split.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

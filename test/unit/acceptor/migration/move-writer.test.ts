@@ -1,4 +1,4 @@
-// Connections in the ring from one acceptor to another.
+// Tests of connections in the ring from one acceptor to another.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

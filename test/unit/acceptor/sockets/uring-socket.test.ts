@@ -1,4 +1,4 @@
-// What a socket of io_uring does with what it keeps for later: bytes that came during a pause, and its own end.
+// Tests of an io_uring socket's deferred events: bytes that arrived during a pause, and its end.
 
 import assert from "node:assert/strict";
 import { closeSync, openSync } from "node:fs";

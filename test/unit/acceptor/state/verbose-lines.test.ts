@@ -1,4 +1,4 @@
-// Verbose lines of an acceptor: bounded, whatever the main thread does.
+// Tests of an acceptor's verbose lines: bounded, whatever the main thread does.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

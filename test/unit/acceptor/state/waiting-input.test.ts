@@ -1,4 +1,4 @@
-// What clients send behind their waits: bounded for all together, and only who waits counts.
+// Tests of input behind waits: bounded in total, and only waiting clients count.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

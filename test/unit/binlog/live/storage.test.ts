@@ -1,4 +1,5 @@
-// What Storage writes and syncs when, and what it says of it: the numbers that replies wait for, and its next deadline.
+// Tests of Storage: what it writes and syncs when, the numbers that replies wait for, and its next
+// deadline.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

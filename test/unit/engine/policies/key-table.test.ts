@@ -1,4 +1,5 @@
-// The table of unique keys against a map, with hashes that meet and parts that grow; and what a key costs.
+// Tests of the table of unique keys against a map, with colliding hashes and growing parts; and of
+// the cost of a key.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,5 +1,5 @@
-// Whose a unique key is after a start: what records of this version say, the rule for records of
-// older servers, and what counts where two claims to one key are in the log.
+// Tests of the holders of unique keys after a start: records of this version, the rule for records
+// of older servers, and two claims to one key in the log.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// The heap of jobs that expire against a sorted list; and that a page without such jobs has nothing for them.
+// Tests of the heap of expiring jobs against a sorted list; a page without such jobs allocates
+// nothing for them.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

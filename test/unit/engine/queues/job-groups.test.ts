@@ -1,4 +1,4 @@
-// Groups of a tube against a list that is sorted anew each time, and what fairness means.
+// Tests of a tube's groups against a list that is sorted each time, and of their fairness.
 
 import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";

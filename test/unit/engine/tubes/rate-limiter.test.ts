@@ -1,4 +1,5 @@
-// How many jobs a tube gives in the course of time, where somebody waits for each.
+// Tests of the number of jobs that a rate-limited tube gives over time, with a client waiting for
+// each.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Token buckets of tubes that are gone: kept until they are full, and never more than a number of them.
+// Tests of the token buckets of deleted tubes: kept until they are full, and limited in number.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

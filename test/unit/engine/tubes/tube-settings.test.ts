@@ -1,4 +1,4 @@
-// What a tube has set, against looking at every pattern.
+// Tests of tube settings against a scan of all patterns.
 
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";

@@ -1,4 +1,5 @@
-// A session with many ready tubes keeps them in an order: it gets the same jobs as one that looks at each, and looks at few.
+// Tests of the order that a session with many ready tubes keeps: it gets the same jobs as with a
+// scan, and looks at few.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

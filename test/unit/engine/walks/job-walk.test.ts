@@ -1,4 +1,5 @@
-// Walks over the jobs of a tube while jobs come, change and go: what stays is found once; a clear takes nothing that came later.
+// Tests of walks over a tube's jobs while jobs come, change and go: a job that stays is found once,
+// and a clear takes no later job.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,5 +1,6 @@
-// Requests over HTTP to which something happens at any step: their client goes, their token is taken away, a limit is reached, the
-// server stops. What they had taken is back then: no job is leased but by a lease that its client has got, and nothing waits.
+// Tests of HTTP requests that are interrupted at any step: the client leaves, its token is revoked,
+// a limit is reached, the server stops. Everything taken is then released: each leased job has a
+// lease that its client received, and nothing waits.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -1,4 +1,5 @@
-// Parts of an answer come in their order, and none that tells of a change before that is as far in the log as it has to be.
+// Tests of the parts of an answer: they arrive in order, and none that reports a change arrives
+// before the change is durable enough.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

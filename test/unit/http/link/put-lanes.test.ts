@@ -1,4 +1,5 @@
-// What puts say to their shards, and that there is room for all of a batch before any of it goes.
+// Tests of puts sent to shards, and of the reservation of bytes for a whole batch before any of it
+// is sent.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Replies that come in any pieces are given to who expects them, in order.
+// Tests that replies in any pieces reach their commands in order.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

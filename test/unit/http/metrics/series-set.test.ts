@@ -1,4 +1,4 @@
-// Which tubes have series, and that the sum of the others never falls.
+// Tests of the selection of tubes with series, and that the sum of the others never falls.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Many jobs moved to a tube of another shard for an operator: what is told of it on the way, and what ends it.
+// Tests of an operator's bulk move to a tube of another shard: its progress, and what ends it.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

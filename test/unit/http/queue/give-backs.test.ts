@@ -1,5 +1,5 @@
-// Giving back is refused by no limit: one question for each shard is under way, however many jobs go back; and pings, by which a
-// shard that hangs is noticed, are answered by their shard alone.
+// Tests that no limit refuses a give-back: one question per shard is in progress, however many jobs
+// go back; and that only the shard itself answers pings, which detect a hung shard.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// Leases that workers finish: the same request twice is done once, and answered alike, also while the first is under way.
+// Tests of finished leases: a duplicate request runs once and gets the same answer, even while the
+// first one is in progress.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

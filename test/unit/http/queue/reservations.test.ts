@@ -1,4 +1,5 @@
-// What reserves over HTTP leave behind: connections that watch tubes, for who asks for the same again, and not too many.
+// Tests of what reserves over HTTP leave behind: connections that watch tubes, for the next request
+// of the same tubes, and not too many.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-// Keys of requests that may come twice: while they are under way, when they have failed, and when they are old.
+// Tests of idempotency keys: in progress, failed, and old.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Tokens of leases: what they name, whose they are, and what is remembered of those that have ended.
+// Tests of lease tokens: what they name, their owner, and what is remembered of finished ones.
 
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";

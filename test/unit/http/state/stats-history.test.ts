@@ -1,4 +1,5 @@
-// The history of an hour by the second and of a day by the minute, longer than either is: against a list of all points.
+// Tests of the history by the second and by the minute over longer than it lasts, against a list of
+// all points.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

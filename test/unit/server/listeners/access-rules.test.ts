@@ -1,4 +1,4 @@
-// Of certificates whose end is near one is warned.
+// Tests of the warnings about certificates that expire soon.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// The sink of diagnostics: its reader may be slow, stuck, gone, or a full disk.
+// Tests of the sink of diagnostics: its reader is slow, stuck or gone, or its disk is full.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

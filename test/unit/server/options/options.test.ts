@@ -1,4 +1,5 @@
-// Flags over variables over the file over defaults; what is wrong is told with its place.
+// Tests of options: flags override variables, which override the file, which overrides defaults;
+// faults are reported with their place.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";

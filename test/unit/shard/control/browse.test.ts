@@ -1,4 +1,4 @@
-// Jobs in the order in which they would be handed out, told of in slices while others change them.
+// Tests of browsing jobs in the order of delivery, in slices, while others change them.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// The first jobs of a tube, also of one with groups, all of which may be at their limit.
+// Tests of the first jobs of a tube, including one whose groups may all be at their limit.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-// Strings of tube names that are kept.
+// Tests of the cache of tube names.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

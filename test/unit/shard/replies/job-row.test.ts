@@ -1,4 +1,4 @@
-// Bodies in a list: every byte comes back from the JSON, and the line is plain ASCII.
+// Tests of bodies in a list: every byte survives the JSON, and the line is plain ASCII.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

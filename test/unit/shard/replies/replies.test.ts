@@ -1,4 +1,5 @@
-// Replies as messages: their bytes and flags, the record that they wait for, and long ones, piece by piece as their client reads.
+// Tests of replies as messages: bytes, flags, the record that they wait for, and long ones, sent
+// piece by piece as the client reads.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// The way from a shard to one acceptor: nothing overtakes what found no room, and who is rung for what.
+// Tests of the path from a shard to one acceptor: nothing overtakes a message that found no room,
+// and the right thread is rung.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// What is set for tubes on one shard: the order of changes, the text of settings, and that nobody can make it grow without end.
+// Tests of tube settings on one shard: the order of changes, the text of settings, and a bound on
+// their growth.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// Sessions that move between acceptors: Detach and Adopt come in different rings, in any order.
+// Tests of sessions that move between acceptors: Detach and Adopt arrive in different rings, in any
+// order.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// What a batch is sent from: lines and bodies, read in pieces.
+// Tests of a batch's output: lines and bodies, read in pieces.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,5 @@
-// What jobs of all shards take together is never more than the limit, and puts are not refused much too early.
+// Tests of the memory limit for jobs of all shards: never exceeded, and puts are not refused much
+// too early.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// A list whose search is larger than one list may do: it goes on behind the body that it has come to, however large that is.
+// Tests of a list whose search exceeds the work of one list: it continues after the body that it
+// has reached, however large.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,5 @@
-// Long moves that wait for jobs on their way: no turn looks at them, however many they are, before there is word of their job.
+// Tests of long moves that wait for jobs in transit: no turn looks at them, however many, before
+// there is news of their job.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// A set-tube that means tens of thousands of tubes: in slices, so that nobody waits for it; all have it when SET comes.
+// Tests of a set-tube for tens of thousands of tubes: it runs in slices without delaying other
+// clients, and SET means that all have it.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// Kicks and ends of connections that take several turns of a shard: the replies are those of one that takes a single turn.
+// Tests of kicks and disconnects that take several turns of a shard: the replies are the same as in
+// a single turn.
 
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";

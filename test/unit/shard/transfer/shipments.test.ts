@@ -1,4 +1,5 @@
-// Jobs that move to another shard: sizes around what one message holds, and a shard that has no memory for them.
+// Tests of jobs that move to another shard: sizes around the capacity of one message, and a target
+// without memory.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

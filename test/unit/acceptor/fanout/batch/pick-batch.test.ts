@@ -1,4 +1,5 @@
-// Batches over several shards, against shards played by the test: what is chosen, who is asked for it, and how it is put together.
+// Tests of batches over several shards, played by the test: which jobs are chosen, which shards are
+// asked, and how the reply is combined.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// `list-jobs *` over several shards, some of which rest before others: page by page, what stays all the time comes exactly once.
+// Tests of `list-jobs *` over several shards, some of which pause before others: over all pages, a
+// job that stays appears exactly once.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// The reserve over several shards as a state machine, against shards played by the test.
+// Tests of the state machine of a reserve over several shards, played by the test.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

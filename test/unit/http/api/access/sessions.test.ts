@@ -1,4 +1,4 @@
-// Sessions: they end by their time, with their token, and the oldest where there are too many.
+// Tests of sessions: they end with their time, with their token, and by age if there are too many.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Who is let in by name, and whose page may change anything.
+// Tests of the guards by host name and by site.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

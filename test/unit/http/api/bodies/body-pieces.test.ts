@@ -1,4 +1,4 @@
-// Bodies that come in very many pieces: whole, and in few.
+// Tests of bodies in very many pieces: complete, and in few buffers.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

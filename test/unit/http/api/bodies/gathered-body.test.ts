@@ -1,4 +1,4 @@
-// Bodies that come in pieces: whole, not too long, and their memory back when nothing needs it.
+// Tests of bodies in pieces: complete, limited in length, and freed once unused.
 
 import assert from "node:assert/strict";
 import { Readable } from "node:stream";

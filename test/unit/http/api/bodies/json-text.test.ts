@@ -1,4 +1,5 @@
-// Values of requests are found in their text as they were written, wherever they stand and whatever stands around them.
+// Tests that values are found in the text of requests as they were written, wherever they are and
+// whatever surrounds them.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

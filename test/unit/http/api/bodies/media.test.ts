@@ -1,4 +1,5 @@
-// MessagePack of clients: plain values, not too deep, and no names that mean something to objects.
+// Tests of MessagePack from clients: plain values, limited depth, and no names with a special
+// meaning in objects.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

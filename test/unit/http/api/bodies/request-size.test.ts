@@ -1,4 +1,4 @@
-// What a request turns into is known before it is read: values are counted as they are, in both formats.
+// Tests of the limit of values in a request, counted before parsing, in both formats.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

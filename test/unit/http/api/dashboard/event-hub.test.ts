@@ -1,4 +1,5 @@
-// Streams of views: who does not read is sent nothing, who may not look any more is sent away, and nobody has too many.
+// Tests of event streams: a client that does not read is sent nothing, one without permission is
+// disconnected, and streams are limited.
 
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";

@@ -1,4 +1,5 @@
-// A request with an Idempotency-Key is done once: for its owner, for its content, and only if it was done.
+// Tests that a request with an Idempotency-Key runs once: for its owner, for its content, and only
+// if it succeeded.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// What is counted: each request by the template of its route, its method and its status, and those without a route together.
+// Tests of the request counts by route template, method and status; requests without a route count
+// together.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

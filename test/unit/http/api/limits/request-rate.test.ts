@@ -1,4 +1,5 @@
-// How often a client may ask: exactly what is allowed in a second, each by itself, and nothing is kept for ever.
+// Tests of the request rate: exactly the allowed number per second, for each client separately, and
+// nothing is kept forever.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Long answers that nobody reads: so many bytes of them, and no more.
+// Tests of the byte limit for unread long responses.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
