@@ -379,7 +379,7 @@ export class UringSocket implements Transport, Departure {
     this.#receive(true);
   }
 
-  // --- a move to another thread -----------------------------------------------------------------------------------
+  // --- moving to another thread -----------------------------------------------------------------------------------
 
   get departure(): Departure | undefined {
     return this.stays ? undefined : this;
