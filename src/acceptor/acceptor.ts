@@ -1,5 +1,4 @@
-// One acceptor of a thread: takes orders from the main thread, listens, and passes clients to the
-// transport.
+// One acceptor of a thread: takes orders, listens, and passes clients to the transport.
 
 import { Counter, type Topology } from "../message/topology.ts";
 import { AUTH } from "../protocol/commands.ts";
@@ -90,26 +89,18 @@ export interface AcceptorSurroundings {
   wake(): void;
   /** Schedules a turn, and some rounds of the event loop before the next sleep. */
   wakeForTls(): void;
-  /**
-   * Returns the acceptor that listens on a descriptor: the first of the thread that was told to.
-   */
+  /** Returns the acceptor that listens on a descriptor: the thread's first that was told to. */
   listenerOf(fd: number, acceptor: Acceptor): Acceptor;
 }
 
 /** Commands to one other shard after which a connection may move. */
 const MOVE_COMMANDS = 64;
-/**
- * Descriptors left to other threads, or this share of the limit if that is less: the log needs
- * some.
- */
+/** Descriptors left to other threads such as the log's, or this share of the limit if less. */
 const DESCRIPTORS_KEPT = 32;
 const DESCRIPTORS_KEPT_SHARE = 1 / 8;
 /** Delay before a retry on a port that another program has taken. */
 const LISTEN_AGAIN_MS = 1000;
-/**
- * A shortage of descriptors ends when connections have fallen to this share of their number at its
- * start.
- */
+/** A shortage of descriptors ends at this share of the connections at its start. */
 const OPEN_AGAIN_SHARE = 0.95;
 
 /** An address on which this acceptor listens, or another acceptor of its thread on its behalf. */
@@ -239,8 +230,7 @@ export class Acceptor {
   // --- listening --------------------------------------------------------------------------------------------------
 
   /**
-   * Starts listening on an address. An event loop can watch a descriptor only once, so one of the
-   * acceptors that share it in a thread listens for all.
+   * Listens. An event loop can watch a descriptor once: one acceptor listens for those that share.
    */
   #listen(address: ListenAddress): void {
     const index = this.#places.length;
@@ -285,10 +275,7 @@ export class Acceptor {
     }
   }
 
-  /**
-   * Opens closed ports again, including those whose last attempt failed because another program had
-   * taken the port.
-   */
+  /** Opens closed ports again, also after an attempt that failed because the port was taken. */
   #listenAgain(): void {
     if (this.#stopping || !this.#mayListenAgain) return;
     for (const [index, place] of this.#places.entries())
@@ -309,8 +296,7 @@ export class Acceptor {
   }
 
   /**
-   * Returns the acceptor that takes the next client: those that share the descriptor in turn,
-   * except one that stops.
+   * Returns the acceptor for the next client: round robin over the descriptor's, except stopping.
    */
   #nextTaker(place: ListenerSlot): Acceptor {
     place.lastTaker = (place.lastTaker + 1) % place.sharing.length;
@@ -401,10 +387,7 @@ export class Acceptor {
     });
   }
 
-  /**
-   * Starts serving: the log is loaded, so ids can be assigned. Clients that connected earlier are
-   * served now.
-   */
+  /** Serves the waiting and all later clients: the log is loaded, so ids can be assigned. */
   #serve(): void {
     const clients = this.#waitingClients ?? [];
     this.#waitingClients = undefined;

@@ -86,17 +86,11 @@ export interface ShardOptions {
   arena?: BodyArena;
   /** See EngineOptions. */
   keySeed?: readonly [number, number];
-  /**
-   * Jobs that a kick processes in one turn, or jobs and watches that the end of a connection gives
-   * back.
-   */
+  /** Jobs that a kick, or jobs and watches that the end of a connection, processes in one turn. */
   turnJobsMax?: number;
   /** Delays, pauses, reservations and waits that end in one turn. */
   turnDueMax?: number;
-  /**
-   * Minimum cost of a command, in lookups of the engine. A simulation uses it to have every command
-   * set its connection aside.
-   */
+  /** Minimum cost of a command, in lookups. A simulation thus sets every connection aside. */
   commandWork?: number;
   /** See EngineOptions. */
   orderedTubesMin?: number;
@@ -228,10 +222,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.replies.isElsewhere = (id) => ![own, UNKNOWN_SHARD].includes(directory.find(id));
   }
 
-  /**
-   * Runs one turn at `nowMs`. Returns the number of messages taken. The replies become visible with
-   * `publish`.
-   */
+  /** Runs one turn. Returns the number of messages taken. `publish` makes the replies visible. */
   step(nowMs: number): number {
     this.nowMs = nowMs;
     let taken = 0;
@@ -251,8 +242,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
     if (this.#resuming.length > 0) this.#runResumed();
     if (!this.aside.isEmpty) this.#runAside();
-    // Replies leave before background work and work whose client can wait. But that work gets every
-    // second turn.
+    // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
     if (this.#deadLetters.hasWork) this.#deadLetters.step(this.nowMs);
@@ -293,10 +283,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (work > CHEAP_WORK_MAX && !session.ended) this.aside.setAside(session, work);
   }
 
-  /**
-   * Executes up to a batch of messages from an acceptor, as long as their replies find room.
-   * Returns how many.
-   */
+  /** Executes up to a batch of messages, as long as replies find room. Returns how many. */
   #takeFrom(acceptor: number): number {
     const port = this.ports[acceptor]!;
     if (port.blocked) port.drainOverflow();
@@ -321,10 +308,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     return this.ports[acceptor]!.open && !this.adoptions.isWaiting(acceptor);
   }
 
-  /**
-   * Reads the clock during a turn. The log or a busy core may hold up a turn, and a delay or TTR
-   * that counted from the turn's start would end too early.
-   */
+  /** Reads the clock: in a turn that is held up, delays and TTRs would otherwise end too early. */
   readClock(): void {
     this.nowMs = Math.max(this.nowMs, this.clock());
   }
@@ -343,18 +327,12 @@ export class ShardCore implements ClientEffects, CommandShard {
     return this.nowMs - this.#turnBeganAtMs > TURN_MS;
   }
 
-  /**
-   * Returns whether the turn has done so much expensive work that replies should leave before the
-   * next command.
-   */
+  /** Whether the turn was so expensive that replies should leave before the next command. */
   #isLong(): boolean {
     return this.#turnWork > TURN_WORK_MAX;
   }
 
-  /**
-   * Returns whether the records of one more command are likely to find room. Otherwise the shard
-   * would have to wait inside the command.
-   */
+  /** Whether one more command's records are likely to find room, without a wait inside it. */
   #recordsOpen(): boolean {
     return this.records === undefined || this.records.hasRoom;
   }
@@ -413,8 +391,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     readRequest(source, offset, request);
     const { op, flags, slot } = request;
     if (this.#isOfNobody(request, acceptor)) return;
-    // An orderly end of a session may come before its last Credit, or before it is known that the
-    // client is gone.
+    // An orderly end may come before the session's last Credit or the news that the client is gone.
     if (isMoot(op) && this.#sessions[slot * this.portCount + acceptor] === undefined) return;
     const session = this.#session(acceptor, slot);
     if (overtakes(op, flags)) {
@@ -432,8 +409,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       if ((flags & RequestFlag.First) !== 0) session.beginReplies(request.readBytes);
       else this.read(session, request.readBytes);
     } else if (!busy) {
-      // The message belongs to a conversation or a put in pieces, so the connection has nothing
-      // else in flight.
+      // Part of a conversation or of a put in pieces: nothing else is in flight.
       session.beginReplies(0);
     }
     if (!busy && !session.isAside && !owesReading(session)) {
@@ -464,9 +440,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (!this.#mustWait(session)) this.resume(session);
   }
 
-  /**
-   * Runs the deferred messages of sessions whose command has ended, until they have to wait again.
-   */
+  /** Runs deferred messages of sessions whose command has ended, until they wait again. */
   #runResumed(): void {
     for (let session = this.#resuming.pop(); session !== undefined; session = this.#resuming.pop()) {
       session.resuming = false;
@@ -484,13 +458,10 @@ export class ShardCore implements ClientEffects, CommandShard {
     while (this.#stalled.length > 0) this.resume(this.#stalled.pop()!);
   }
 
-  /**
-   * Returns whether the session's deferred messages wait for something other than room in a ring.
-   */
+  /** Whether the deferred messages wait for something other than room in a ring. */
   #mustWait(session: ShardSession): boolean {
     if (session.isAside || this.#isAnswering(session)) return true;
-    // A Close has no reply to read, and how much of the last reply was read is known only with the
-    // next command.
+    // A Close has no reply to read, and the next command reports what was read of the last reply.
     return owesReading(session) && session.deferred?.firstOp !== RequestOp.Close;
   }
 
@@ -527,9 +498,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /**
-   * Executes a command by id whose job is in transfer. The confirmation of its arrival may take
-   * long, for example with a full disk. This shard must not deny what a client has done on the
-   * other shard since.
+   * Executes a command by id whose job is in transfer. The news of its arrival may take long, as
+   * with a full disk. This shard must not deny what a client has done on the other shard since.
    */
   #runOfMoving(session: ShardSession, request: Request): void {
     if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
@@ -592,18 +562,14 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /**
-   * Starts a read barrier if the session would get no job and the barrier may bring one. Returns
-   * whether it did: see read-barrier.ts.
+   * Starts a read barrier if only that may bring a job. Returns whether it did: read-barrier.ts.
    */
   looksFirst(session: ShardSession): boolean {
     this.engine.runDue(this.nowMs);
     return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#looks.begin(session);
   }
 
-  /**
-   * Notes an acceptor's acknowledgement. Once all have acknowledged and their Closes have taken
-   * effect, the session's command continues.
-   */
+  /** Continues a session's command once all acceptors have acknowledged its barrier. */
   #looked(number: number): void {
     const session = this.#looks.looked(number);
     if (session === undefined) return;
@@ -674,10 +640,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
   }
 
-  /**
-   * Returns `acceptor.connection`, or "lease" for the session that holds the leases of HTTP
-   * clients.
-   */
+  /** Returns `acceptor.connection`, or "lease" for the session that holds the leases. */
   holderName(session: number): string {
     if (session === this.leaseSession && this.#leasePort !== NO_PORT) return "lease";
     return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
@@ -760,10 +723,7 @@ function owesReading(session: ShardSession): boolean {
   return session.unreadBytes >= ReplyCredit.UnreadBytesMax;
 }
 
-/**
- * Returns whether a message takes effect at once instead of being deferred: those that concern a
- * command in progress or end the session.
- */
+/** Whether a message is never deferred: it concerns a command in progress or ends the session. */
 function overtakes(op: number, flags: number): boolean {
   if (op === RequestOp.Close) return (flags & RequestFlag.Orderly) === 0;
   // A connection moves only with nothing in flight, and the ring of its new acceptor waits for the

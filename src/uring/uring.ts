@@ -23,10 +23,7 @@ const SQE_BYTES = 64;
 const SQE_WORDS = SQE_BYTES / 4;
 const CQE_BYTES = 16;
 const PARAMS_BYTES = 120;
-/**
- * Offsets in io_uring_params, in int32 words: the kernel's features, and the offsets of the two
- * rings.
- */
+/** Offsets in io_uring_params, in int32 words: features, submission ring, completion ring. */
 const FEATURES = 5;
 const SQ_OFFSETS = 10;
 const CQ_OFFSETS = 20;
@@ -68,24 +65,15 @@ const ETIME = 62;
 
 /** Entries of the submission ring. A turn with more of them submits in between. */
 const ENTRIES = 1024;
-/**
- * Receive buffers of the kernel: a power of two. Each is reused as soon as its completion has been
- * handled.
- */
+/** Receive buffers of the kernel: a power of two, each reused once its completion is handled. */
 const BUFFERS = 512;
 export const BUFFER_BYTES = 16 * 1024;
 const BUFFER_ENTRY_BYTES = 16;
-/**
- * Threads of each of its two kinds that the kernel may use for this ring. None of them ever waits,
- * because our operations don't block.
- */
+/** Kernel threads of each kind for this ring. None ever waits: our operations don't block. */
 const WORKERS_MAX = 1;
 const BUFFER_GROUP = 0;
 
-/**
- * Takes a completion: the two words given at submission, the result (bytes or a negative errno) and
- * the flags.
- */
+/** Takes a completion: its submission's two words, the result (bytes or -errno), the flags. */
 export type OnCompletion = (low: number, high: number, result: number, flags: number) => void;
 
 export class Uring {
@@ -105,10 +93,7 @@ export class Uring {
   /** Submissions written. The kernel has seen those before `#submitted`. */
   #tail = 0;
   #submitted = 0;
-  /**
-   * Submissions that found no room because the kernel, short of memory, took none: in order, and
-   * their number.
-   */
+  /** Submissions that a kernel short of memory did not take: in order, and their number. */
   #waiting: Int32Array = new Int32Array(0);
   #waitingCount = 0;
   /** The location of the last `#entry`: the ring's entries or the waiting ones. */
@@ -186,20 +171,14 @@ export class Uring {
     this.#target[at + 7] = POLLIN;
   }
 
-  /**
-   * Receives once, into a buffer of the kernel's choice, when bytes have arrived. `likely` means
-   * that some probably have.
-   */
+  /** Receives once, into a buffer of the kernel's choice; `likely` if bytes should be there. */
   receive(descriptor: number, likely: boolean, low: number, high: number): void {
     const pollFirst = likely ? 0 : RECV_POLL_FIRST << 16;
     const at = this.#entry(UringOp.Recv | (BUFFER_SELECT << 8) | pollFirst, descriptor, low, high);
     this.#target[at + 10] = BUFFER_GROUP;
   }
 
-  /**
-   * Receives until the parts of a message (MessageSlots) are full, the other side has ended, or an
-   * error occurs.
-   */
+  /** Receives until a message's parts are full, the other side has ended, or an error occurs. */
   receiveMessage(
     descriptor: number,
     addressLow: number,
@@ -283,10 +262,7 @@ export class Uring {
     return (Atomics.load(this.#words, this.#sqFlags) & SQ_CQ_OVERFLOW) === 0 ? this.#submitted : 0;
   }
 
-  /**
-   * Completes the operation submitted with these two words at once, with ECANCELED unless it has
-   * completed already.
-   */
+  /** Completes the operation with these two words at once, with ECANCELED unless it is done. */
   cancel(targetLow: number, targetHigh: number, low: number, high: number): void {
     const at = this.#entry(UringOp.AsyncCancel, -1, low, high);
     this.#target[at + 4] = targetLow;
@@ -363,10 +339,7 @@ export class Uring {
     this.#enter(0, ENTER_GETEVENTS, 0n, 0n);
   }
 
-  /**
-   * Submits, then sleeps until there is a completion, at most `timeoutMs`. It does not sleep while
-   * entries wait.
-   */
+  /** Submits, then sleeps until a completion, at most `timeoutMs`; not while entries wait. */
   submitAndWait(timeoutMs: number): void {
     if (this.#waitingCount > 0) this.#admitWaiting();
     if (this.#waitingCount > 0) {
@@ -390,8 +363,7 @@ export class Uring {
       argument,
       argumentBytes,
     );
-    // The head shows how far the kernel has come, even if the wait after the submission was cut
-    // short.
+    // The head shows how far the kernel has come, even if the wait was cut short.
     this.#submitted = unwrap(Atomics.load(this.#words, this.#sqHead), this.#submitted);
     if (result < 0 && result !== -EINTR && result !== -ETIME && result !== -EAGAIN && result !== -EBUSY)
       throw new KernelError("io_uring_enter", -result);
@@ -409,10 +381,7 @@ export class Uring {
     }
   }
 
-  /**
-   * Consumes all available completions. Returns how many. A receive buffer is valid only during its
-   * call.
-   */
+  /** Consumes all completions; returns how many. A receive buffer is valid only during its call. */
   reap(onCompletion: OnCompletion): number {
     const words = this.#words;
     const tail = Atomics.load(words, this.#cqTail);
@@ -456,10 +425,7 @@ export class Uring {
   }
 }
 
-/**
- * Returns the timeout as io_uring_enter takes it: the argument, followed by the time that it points
- * to.
- */
+/** Returns the timeout as io_uring_enter takes it: the argument, then the time it points to. */
 function waitArgument(): Mapping {
   const argument = map(40);
   new BigUint64Array(argument.buffer, 0, 3)[2] = argument.pointer + 24n;

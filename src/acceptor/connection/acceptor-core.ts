@@ -56,10 +56,7 @@ import { WaitingInput } from "../state/waiting-input.ts";
 import { type BodyPart, Connection } from "./connection.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 
-/**
- * Reads before a barrier is acknowledged. The end of a stream may be read one pass after the bytes
- * that precede it.
- */
+/** Reads before an acknowledgement: the end of a stream may be read one pass after its bytes. */
 const READINGS_PER_LOOK = 2;
 /** Answers taken from one shard before the other shards get their turn. */
 const BATCH_MESSAGES = 1024;
@@ -215,10 +212,7 @@ export class AcceptorCore implements ConnectionHost {
 
   // --- connections ------------------------------------------------------------------------------------------------
 
-  /**
-   * Opens a connection, with the listener's gate if it has one. Returns undefined if all slots are
-   * taken.
-   */
+  /** Opens a connection. Returns undefined if all slots are taken. */
   connect(transport: Transport, gate?: Gate, peer?: string, listener?: number): Connection | undefined {
     const slot = this.#freeSlots.pop() ?? this.#connections.length;
     if (slot >= SESSIONS_PER_ACCEPTOR_MAX) return undefined;
@@ -241,9 +235,9 @@ export class AcceptorCore implements ConnectionHost {
   }
 
   /**
-   * Stops a connection from issuing commands. Every shard that knows it releases what it holds and
-   * forgets it. The call comes in the same turn in which the end is decided or read, so that the
-   * Close is in the rings before anything that other clients send afterwards.
+   * Stops a connection's commands: every shard that knows it releases what it holds and forgets it.
+   * Called in the turn in which the end is read, so that the Close precedes what other clients send
+   * afterwards.
    */
   close(connection: Closing): void {
     for (let shard = 0; shard < this.shards; shard++) {
@@ -257,10 +251,7 @@ export class AcceptorCore implements ConnectionHost {
     this.expected.expect(connection);
   }
 
-  /**
-   * Handles a socket that moves no more bytes. Its descriptor is closed once every shard has
-   * forgotten the connection.
-   */
+  /** Handles a closed socket. Its descriptor is freed once every shard has forgotten it. */
   disconnect(connection: Connection): void {
     if (connection.dead) return;
     connection.onClosed();
@@ -275,9 +266,7 @@ export class AcceptorCore implements ConnectionHost {
     connection.destroyTransport();
   }
 
-  /**
-   * Hands a connection to another acceptor. The slot stays taken, since shards may still know it.
-   */
+  /** Hands a connection to another acceptor. Its slot stays taken: shards may still know it. */
   depart(slot: number): void {
     const connection = this.#connections[slot]!;
     connection.dead = true;
@@ -323,10 +312,7 @@ export class AcceptorCore implements ConnectionHost {
     return true;
   }
 
-  /**
-   * Ends every connection after its commands in flight are answered, including connections that
-   * arrive later.
-   */
+  /** Ends all connections after their commands in flight, including those that arrive later. */
   endAll(): void {
     this.#stopping = true;
     this.moves?.stop();
@@ -389,10 +375,7 @@ export class AcceptorCore implements ConnectionHost {
     return this.#links.payloadBytesMax;
   }
 
-  /**
-   * Registers a shard that runs in this thread: large bodies are written to and sent from its arena
-   * directly.
-   */
+  /** Registers a shard of this thread: large bodies bypass the ring to it. */
   addLocalShard(shard: number, arena: BodyArena): void {
     this.#arenas[shard] = arena;
   }
@@ -432,10 +415,7 @@ export class AcceptorCore implements ConnectionHost {
     this.expected.giveUp();
   }
 
-  /**
-   * Notes that the thread has read its sockets. After two such reads the shard's barrier is
-   * acknowledged, behind the Closes that the reads caused.
-   */
+  /** After two reads of the sockets a barrier is acknowledged, behind the Closes they caused. */
   haveRead(): void {
     if (this.#looks.length === 0) return;
     for (const look of this.#looks) {
@@ -488,10 +468,7 @@ export class AcceptorCore implements ConnectionHost {
     return this.#logged === undefined || this.#logged.reached(shard, number);
   }
 
-  /**
-   * Returns whether the log has advanced since the held replies were last checked. Checking costs a
-   * call per held connection, and there may be hundreds in every turn.
-   */
+  /** Whether the log has advanced since the held replies, perhaps hundreds, were last checked. */
   #logHasMoved(): boolean {
     if (!this.agenda.hasHeld) return false;
     if (this.#logged?.differFrom(this.#loggedThen)) return true;
@@ -510,19 +487,13 @@ export class AcceptorCore implements ConnectionHost {
     return this.agenda.hasHeld || this.#courier.hasHeld;
   }
 
-  /**
-   * Whether something that waited for the log may be sent. Nothing may after the log has ended,
-   * whether it is durable or not.
-   */
+  /** Whether something that waited for the log may be sent; nothing may after the log has ended. */
   get hasDurable(): boolean {
     if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
     return (this.#logHasMoved() && this.agenda.hasDurable) || this.#courier.mayGoOn;
   }
 
-  /**
-   * Sends the gathered replies. Once the log has failed it sends nothing: a reply could report a
-   * change that is missing after a restart.
-   */
+  /** Sends the gathered replies, unless the log has failed: they could report lost changes. */
   flush(): void {
     if (this.#control.isSet(ControlWord.BinlogEnded)) {
       this.agenda.dropOutput();
@@ -537,9 +508,7 @@ export class AcceptorCore implements ConnectionHost {
     this.agenda.flush(moved);
   }
 
-  /**
-   * Makes requests visible to the shards and calls `onPublished` for each shard that has new ones.
-   */
+  /** Makes requests visible and calls `onPublished` for each shard that has new ones. */
   publish(onPublished: (shard: number) => void): void {
     // Waking a thread may preempt this one, so publish the connection and all requests first.
     if (this.moves?.hasUnpublished) this.#publishMoves(onPublished);

@@ -67,14 +67,9 @@ import type { Closing, ConnectionHost } from "./connection-host.ts";
 const OUTPUT_BYTES_MAX = ReplyCredit.UnreadBytesMax;
 /** Unprocessed input at which reading pauses. */
 const INPUT_BYTES_MAX = 64 * 1024;
-/**
- * The same limit while the client waits for a job, as long as all waiting clients together stay
- * within their budget.
- */
+/** The same limit while the client waits for a job and all such clients are within budget. */
 const WAITING_INPUT_BYTES_MAX = 512 * 1024;
-/**
- * Bodies up to this size are gathered here and sent whole. Larger ones go to their shard in pieces.
- */
+/** Bodies up to this size are gathered and sent whole; larger ones go to their shard in pieces. */
 const GATHERED_BODY_BYTES_MAX = 64 * 1024;
 /** Bytes of a large body in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
@@ -82,9 +77,7 @@ const PIECE_BYTES_MAX = 32 * 1024;
 const CR_LF = asciiBytes("\r\n");
 const handleBytes = new HandleBytes();
 const NOWHERE = -1;
-/**
- * Payload bytes of a Redirected message for a delete-batch, besides the ids and one byte for each.
- */
+/** Bytes of a redirected delete-batch besides the ids and one byte for each. */
 const DELETE_BATCH_ROOM = 64;
 
 /** Part of a body in the arena of a shard of this thread. Valid only during the call. */
@@ -101,18 +94,13 @@ export class Connection
   implements RunQueueEntry, PendingReply, Closing, LineHandler, ConversationHost, Movable, FilteredConnection
 {
   readonly slot: number;
-  /** In monotonic ms. */
   readonly openedAtMs: number;
-  /**
-   * When bytes were last sent to the client or, before that, when it connected; in monotonic ms.
-   */
+  /** When the client was last sent bytes or, before that, when it connected; in monotonic ms. */
   #answeredAtMs: number;
   /** The command that is being timed. */
   #sample: CommandSample | undefined;
   readonly touched: ShardSet = new ShardSet();
-  /**
-   * Set once the socket moves no more bytes. The slot lives on until every shard has forgotten it.
-   */
+  /** Set once the socket moves no more bytes. The slot lives until every shard has forgotten it. */
   dead = false;
   closesLeft = 0;
   dirty = false;
@@ -131,10 +119,7 @@ export class Connection
   readonly #watched: WatchList;
   /** Shards on which this connection may hold jobs. */
   readonly #holding = new ShardSet();
-  /**
-   * The put whose body is awaited: taken when its line is read, executed when the body is complete.
-   * The object is reused.
-   */
+  /** The put whose body is awaited; executed when it is complete. The object is reused. */
   #put: Request | undefined;
   /** The shard that stores the job. */
   #putShard = 0;
@@ -145,9 +130,7 @@ export class Connection
   #conversation: Conversation | undefined;
   #waitNumber = 0;
   #paused = false;
-  /**
-   * How much of the input exceeds INPUT_BYTES_MAX, as counted in the budget of all waiting clients.
-   */
+  /** How much of the input exceeds INPUT_BYTES_MAX, as counted for all waiting clients. */
   #waitingInputBytes = 0;
   #halfClosed = false;
   /** No more input is accepted, and the shards have been told to forget the connection. */
@@ -163,10 +146,7 @@ export class Connection
   #finished = false;
   #isProducer = false;
   #isWorker = false;
-  /**
-   * The number of the batch that the client's next byte aborts, or 0; and the number of the next
-   * such batch.
-   */
+  /** The number of the batch that the client's next byte aborts, or 0; and the next number. */
   #abortable = 0;
   #nextBatchNumber = 1;
   /** The shard of the last reply. In a conversation, only this shard sends bytes to the client. */
@@ -186,10 +166,7 @@ export class Connection
   /** The next line waits for a decision of the gate. */
   #waitsForGate = false;
 
-  /**
-   * `moved` is the state from another acceptor; a new connection has none. `gate`, if the listener
-   * has one, filters the lines.
-   */
+  /** `moved` is the state from another acceptor, `gate` the filter of the listener, if any. */
   constructor(
     host: ConnectionHost,
     slot: number,
@@ -274,19 +251,13 @@ export class Connection
     this.#settle();
   }
 
-  /**
-   * Whether the next bytes belong to a body that is partly in an arena of this thread, and enough
-   * of them are missing.
-   */
+  /** Whether enough bytes are missing of a body that is partly in an arena of this thread. */
   get awaitsBody(): boolean {
     if (this.#stored?.active !== true || !this.#stored.hasBegun || this.#isGated) return false;
     return this.#reader.pieceBytesLeft >= this.#host.inPlaceBytesMin;
   }
 
-  /**
-   * Finds room for them in the arena. The transport may then write there itself and report it with
-   * `onStored`. Returns false if memory ran out.
-   */
+  /** Finds room for them in the arena, to be reported with `onStored`. False without memory. */
   findBodyRoom(place: BodyPlace): boolean {
     return this.#stored!.findRoom(this.#reader.pieceBytesLeft, place);
   }
@@ -356,9 +327,9 @@ export class Connection
   }
 
   /**
-   * Returns whether every command of a half-closed client has reached its shard, so that the Close
-   * may follow. While jobs move between shards the Close has to wait: a command may follow its job
-   * to a shard that would see the Close first, or never.
+   * Returns whether all commands of a half-closed client are with their shard, so that the Close
+   * may follow. It has to wait while jobs move: a command may follow its job to a shard that would
+   * see the Close first, or never.
    */
   #mayEnd(): boolean {
     return (
@@ -608,10 +579,7 @@ export class Connection
     this.#put.beginPut(request);
   }
 
-  /**
-   * Starts a body in the shard's arena. Returns false if the shard runs elsewhere, memory is short
-   * or the body is too small to pay off.
-   */
+  /** Starts a body in the shard's arena, if the shard is local, has memory and it pays off. */
   #beginStored(shard: number, bodyBytes: number): boolean {
     if (bodyBytes < this.#host.storedBytesMin) return false;
     const arena = this.#host.arenaOf(shard);
@@ -625,8 +593,7 @@ export class Connection
     // A batch with timeout 0 has no wait to abort, whether or not the next bytes are there.
     const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request) && request.timeoutMs > 0;
     const shard = this.#watched.onlyShard;
-    // A shard would answer a half-closed client at once, before it learns that bytes after the
-    // batch abort it.
+    // A shard would answer at once, before it learns that bytes after the batch abort it.
     const endsHere = mayAbort && this.#halfClosed;
     const alone =
       !endsHere &&
@@ -677,8 +644,7 @@ export class Connection
     if (this.#abortable === 0) return;
     const number = this.#abortable;
     this.#abortable = 0;
-    // An earlier command may be redirected, with a conversation of its own, while the batch waits
-    // on the lane.
+    // An earlier command may be redirected while the batch waits on the lane.
     if (this.#conversation === undefined || this.#strayed !== NOWHERE) {
       const abort = this.message(RequestOp.Abort);
       abort.waitNumber = number;
@@ -770,10 +736,7 @@ export class Connection
     conversation.begin();
   }
 
-  /**
-   * Ends a redirect: the command is answered, so its shard may continue with the commands it holds
-   * back.
-   */
+  /** Ends a redirect: its shard may continue with the commands that it holds back. */
   #endStray(shard: number): void {
     this.#strayed = NOWHERE;
     const unreadBytes = this.outbox.bytes;
@@ -888,10 +851,7 @@ export class Connection
     return this.#send(shard, request);
   }
 
-  /**
-   * Sends a command that will be answered. Returns false if ordering, the window or the ring
-   * forbids it now.
-   */
+  /** Sends a command to be answered. False if ordering, the window or the ring forbids it. */
   #send(shard: number, request: Request): boolean {
     const lane = this.#lane;
     if (!lane.maySend(shard)) return false;
@@ -913,9 +873,7 @@ export class Connection
     return true;
   }
 
-  /**
-   * Writes a message. Returns false if the ring is full; the connection resumes when there is room.
-   */
+  /** Writes a message. False if the ring is full; the connection resumes when there is room. */
   #write(shard: number, message: Request): boolean {
     message.slot = this.slot;
     if (this.#host.write(shard, message)) return true;
@@ -924,9 +882,7 @@ export class Connection
     return false;
   }
 
-  /**
-   * Posts a message that gets through however full the ring is. Each connection posts only a few.
-   */
+  /** Posts a message, however full the ring is. Each connection posts only a few. */
   post(shard: number, message: Request): void {
     this.touched.add(shard);
     if (this.#conversation !== undefined) this.#host.expected.expect(this);
@@ -934,10 +890,7 @@ export class Connection
     this.#host.post(shard, message);
   }
 
-  /**
-   * Answers without a shard: at once if nothing is in flight, otherwise as an echo through the
-   * shard whose answers it must follow.
-   */
+  /** Answers without a shard: at once or, behind commands in flight, as an echo. */
   #answer(counted: number, reply: Uint8Array): boolean {
     if (this.#lane.underWay > 0) {
       const echo = this.message(RequestOp.Echo);
@@ -950,10 +903,7 @@ export class Connection
     return true;
   }
 
-  /**
-   * Adds a reply, or part of one, to the output. `begins` marks the start of a reply, which -VV
-   * logs.
-   */
+  /** Adds a reply, or part of one, to the output. `begins` marks a start, which -VV logs. */
   #append(bytes: Uint8Array, at: number, length: number, begins = true): void {
     const { trace } = this.#host;
     if (trace !== undefined && begins) traceReply(trace, this.descriptor, bytes, at, length);
@@ -1022,9 +972,9 @@ export class Connection
   }
 
   /**
-   * Answers a redirected command with NOT_FOUND if its client has already ended. This happens only
-   * at the very first move, when the end came before it was known that jobs move. No shard may hear
-   * of the connection any more.
+   * Answers NOT_FOUND to a redirected command whose client has already ended. This happens only at
+   * the first move, before it was known that jobs move. No shard may hear of the connection any
+   * more.
    */
   #giveUp(shard: number): void {
     this.#strayed = shard;
@@ -1072,9 +1022,8 @@ export class Connection
   // --- bytes out, and the end -------------------------------------------------------------------------------------
 
   /**
-   * Sends the gathered replies with one write. While the client has not read the previous write,
-   * replies keep gathering: as separate writes, each would occupy a page for a few bytes. `onDrain`
-   * resumes.
+   * Sends the gathered replies with one write. While the previous write is unread, replies keep
+   * gathering: separate writes would each occupy a page for a few bytes. `onDrain` resumes.
    */
   flush(): void {
     const outbox = this.outbox;
@@ -1138,10 +1087,7 @@ export class Connection
     moves.consider(this, shard);
   }
 
-  /**
-   * Returns whether the connection is quiet enough to move: nothing in flight, held, unsent or
-   * scheduled.
-   */
+  /** Whether it may move: nothing is in flight, held, unsent or scheduled. */
   #mayMove(): boolean {
     const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.held;
     const isEnding = this.dead || this.#ending || this.#halfClosed;
@@ -1181,10 +1127,7 @@ export class Connection
     };
   }
 
-  /**
-   * Tells the shard how much the client has read, if the shard may be waiting for that. Replies
-   * that wait for the log count as unread.
-   */
+  /** Reports what the client has read. Replies that wait for the log count as unread. */
   #grantCredit(): void {
     if (this.dead || this.#idle()) return;
     const { meter, bytes } = this.outbox;
@@ -1197,10 +1140,7 @@ export class Connection
     meter.told(readBytes);
   }
 
-  /**
-   * Ends the connection gracefully: it takes no more input, answers what is in flight and ends any
-   * wait.
-   */
+  /** Ends gracefully: takes no more input, answers what is in flight, ends any wait. */
   endWhenIdle(reason: EndReason): void {
     if (this.#leaving) {
       this.#endsAfterLeaving = reason;
@@ -1236,18 +1176,13 @@ export class Connection
     this.#host.close(this);
   }
 
-  /**
-   * Uncounts the connection after all shards have released what it held. Its end may be sent now.
-   */
+  /** Uncounts the connection: all shards have released what it held, so its end may be sent. */
   onForgotten(): void {
     if (this.#isProducer) this.#host.producerCount(-1);
     if (this.#isWorker) this.#host.workerCount(-1);
   }
 
-  /**
-   * Closes the transport once every shard has forgotten the connection and all output is handed
-   * over.
-   */
+  /** Closes the transport once the shards have forgotten it and all output is handed over. */
   #finish(): void {
     if (this.#finished || this.dead || this.closesLeft > 0 || this.outbox.isHeld) return;
     this.#finished = true;

@@ -42,14 +42,9 @@ interface Sockets {
   readonly messages: MessageSlots;
   /** Notes a send in flight that posts a completion only if it fails. */
   sendsSilently(socket: UringSocket): void;
-  /**
-   * Asks for `onRoom` when the socket can take bytes again. Returns false if that is impossible.
-   */
+  /** Asks for `onRoom` when the socket can take bytes again. Returns false if it cannot be had. */
   awaitRoom(socket: UringSocket): boolean;
-  /**
-   * Schedules the bytes that arrived during a pause. The call that ended the pause must not deliver
-   * them itself.
-   */
+  /** Schedules bytes of a pause. The call that ended the pause must not deliver them itself. */
   deliverLater(socket: UringSocket): void;
   /** Schedules closing: the kernel has no operation on the socket any more. */
   finishLater(socket: UringSocket): void;
@@ -87,9 +82,7 @@ export class UringSocket implements Transport, Departure {
   #sendSlot = -1;
   readonly #queue: Queued[] = [];
   #receiving = false;
-  /**
-   * The destination of the current receive if it is not a buffer of the ring, and its message slot.
-   */
+  /** Destination of the current receive if not a buffer of the ring, and its message slot. */
   #place: BodyPlace | undefined;
   #bodySlot = -1;
   #paused = false;
@@ -102,19 +95,13 @@ export class UringSocket implements Transport, Departure {
   #gone = false;
   #destroyed = false;
   #finished = false;
-  /**
-   * Set while the connection is about to move: called when the kernel has no operation on the
-   * socket.
-   */
+  /** Set while the connection is about to move: called when the kernel has no operation left. */
   #onReady: (() => void) | undefined;
   #isLeaving = false;
   /** A receive failed meanwhile. */
   #failed = false;
   hasLeft = false;
-  /**
-   * Set if the connection cannot move: its gate and its place in the counts belong to this
-   * acceptor.
-   */
+  /** Set if it cannot move: its gate and its place in the counts belong to this acceptor. */
   stays = false;
 
   constructor(
@@ -240,10 +227,7 @@ export class UringSocket implements Transport, Departure {
     this.#endSend();
   }
 
-  /**
-   * Notes that `sent` more bytes have left. Returns false if the send is finished or cannot
-   * continue.
-   */
+  /** Notes `sent` more bytes. Returns false if the send is finished or cannot continue. */
   #goOn(sent: number): boolean {
     this.#sent += sent;
     if (this.#sent === this.#sending) return false;
@@ -299,10 +283,7 @@ export class UringSocket implements Transport, Departure {
     this.#sockets.ring.receive(this.descriptor, likely, this.index, Kind.Receive);
   }
 
-  /**
-   * Receives the rest of a large body, or a block of it, directly into its arena. Returns false if
-   * that is impossible.
-   */
+  /** Receives part of a large body directly into its arena. Returns false if it cannot. */
   #receiveBody(likely: boolean): boolean {
     const { ring, messages } = this.#sockets;
     if (!this.#connection!.awaitsBody || messages.areTaken) return false;

@@ -46,19 +46,13 @@ export interface RecordNumbers {
 }
 
 export class Replies {
-  /**
-   * The last record before the current command. Records after it have to be in the log before the
-   * reply leaves.
-   */
+  /** The last record before the current command. The reply waits for later ones. */
   recordsBefore = 0;
   /** The current command. */
   request: Request = new Request();
   /** Returns whether a job that is not here may be on another shard. */
   mayBeElsewhere: (id: number) => boolean = () => false;
-  /**
-   * Returns whether a job is known to be on another shard. For a job in transfer this means that it
-   * has arrived.
-   */
+  /** Whether a job is known to be on another shard, that is, to have arrived there. */
   isElsewhere: (id: number) => boolean = () => false;
   readonly #records: RecordNumbers;
   readonly #engine: Engine;
@@ -110,10 +104,7 @@ export class Replies {
     else this.notFound(session, requestFlags);
   }
 
-  /**
-   * Answers NOT_FOUND to a command by id. If the job may be on another shard, the acceptor is told
-   * that instead and looks for it.
-   */
+  /** Answers NOT_FOUND to a command by id, or has the acceptor look for the job elsewhere. */
   notFound(session: ShardSession, requestFlags: number): void {
     const { id } = this.request;
     const isHere = this.#engine.find(id) !== NO_SLOT;
@@ -128,10 +119,7 @@ export class Replies {
     else this.strayed(session, request, NO_BYTES);
   }
 
-  /**
-   * Redirects a command to the acceptor, which looks for its job on other shards. The session's
-   * next commands wait for GoOn.
-   */
+  /** Has the acceptor look for a command's job on other shards. Later commands wait for GoOn. */
   strayed(session: ShardSession, request: Request, details: Uint8Array): void {
     const { op, id, pri, delaySeconds, options } = request;
     session.isStrayed = true;
@@ -146,10 +134,7 @@ export class Replies {
     copyBytes(port.target, at, details, 0, details.length);
   }
 
-  /**
-   * Answers FOUND with the job in `slot`, which was requested by id, or NOT_FOUND if `slot` is
-   * NO_SLOT.
-   */
+  /** Answers FOUND with the job in `slot`, requested by id, or NOT_FOUND for NO_SLOT. */
   found(session: ShardSession, slot: number, requestFlags: number): void {
     if (slot === NO_SLOT) this.notFound(session, requestFlags);
     else this.job(session, ReplyWord.found, slot, 0);
@@ -226,8 +211,7 @@ export class Replies {
   }
 
   /**
-   * Sends a signal to the acceptor itself. It carries the soonest deadline of the session's jobs on
-   * this shard.
+   * Sends a signal to the acceptor itself, with the soonest deadline of the session's jobs here.
    */
   signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
     const port = this.#ports[session.acceptor]!;
@@ -247,9 +231,7 @@ export class Replies {
     this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
   }
 
-  /**
-   * Makes the reply wait for all records so far, because it reports the effect of earlier commands.
-   */
+  /** Makes the reply wait for all records so far: it reports the effect of earlier commands. */
   dependOnAll(): void {
     this.recordsBefore = 0;
   }
@@ -259,9 +241,7 @@ export class Replies {
     return this.#records.lastNumber % 2 ** 32;
   }
 
-  /**
-   * Sends an Ack after changes of the current command. The acceptor's reply waits for their record.
-   */
+  /** Sends an Ack after changes. The acceptor's reply waits for their record. */
   settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
     const port = this.#ports[session.acceptor]!;
     const flags = this.#holds(session) | this.#durable();
@@ -275,9 +255,7 @@ export class Replies {
 
   // --- batches --------------------------------------------------------------------------------------------
 
-  /**
-   * Sends RESERVED_BATCH with the jobs in `slots`, and their tubes' names if `withTubes` is set.
-   */
+  /** Sends RESERVED_BATCH with the jobs in `slots`, and their tubes' names if `withTubes`. */
   batch(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
     const parts = this.#parts;
     parts.begin();
@@ -295,9 +273,7 @@ export class Replies {
     }
   }
 
-  /**
-   * Sends jobs of a batch that the acceptor assembles. NO_SLOT stands for a job that was not taken.
-   */
+  /** Sends jobs of a batch that the acceptor assembles; NO_SLOT for those that were not taken. */
   gathered(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
     const parts = this.#parts;
     parts.begin();
@@ -437,8 +413,7 @@ export class Replies {
   }
 
   /**
-   * Begins a reply with a body part that the acceptor copies from the arena itself. The caller
-   * writes the head.
+   * Begins a reply with a body part that the acceptor copies itself. The caller writes the head.
    */
   #beginStored(session: ShardSession, flags: number, recordNumber: number, part: StoredPart): ReplyPort {
     const port = this.#ports[session.acceptor]!;
@@ -479,10 +454,7 @@ export class Replies {
     }
   }
 
-  /**
-   * Sends pieces of the long replies, round robin. Returns a session whose reply is complete. Call
-   * it until there is none.
-   */
+  /** Sends pieces round robin. Returns a session whose reply is complete, until there is none. */
   pumpLong(): ShardSession | undefined {
     for (let i = 0; i < this.#long.length; i++) {
       const reply = this.#long[i]!;
@@ -510,10 +482,7 @@ export class Replies {
     else reply.parts.end();
   }
 
-  /**
-   * Returns whether there is room for a piece of a long reply or list. Pieces leave half of the
-   * ring to other replies.
-   */
+  /** Whether a piece of a long reply or list has room: half of the ring is for other replies. */
   hasRoomForPiece(session: ShardSession): boolean {
     const port = this.#ports[session.acceptor]!;
     return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;
@@ -559,10 +528,7 @@ export class Replies {
     return last;
   }
 
-  /**
-   * Sends a piece that refers to the arena. The head goes with the first piece, CR LF with the
-   * last.
-   */
+  /** The same from the arena: the head goes with the first piece, CR LF with the last. */
   #sendStoredPiece(reply: LongReply): boolean {
     const { head, body, bodyBytes } = reply;
     const headBytes = reply.sentBytes === 0 ? head.length : 0;
