@@ -167,7 +167,7 @@ export class AcceptorThread implements AcceptorSurroundings {
     else NetTransport.serve(client, serving, this.#readBuffer);
   }
 
-  // --- turns ------------------------------------------------------------------------------------------------------
+  // --- turns -------------------------------------------------------------------------------------
 
   /** Schedules a turn after the event loop has read all ready sockets. */
   readonly wake = (): void => {

@@ -227,11 +227,9 @@ export class Acceptor {
     this.tell({ news: "connection-ended", question, acceptor: this.#number, found });
   }
 
-  // --- listening --------------------------------------------------------------------------------------------------
+  // --- listening ---------------------------------------------------------------------------------
 
-  /**
-   * Listens. An event loop can watch a descriptor once: one acceptor listens for those that share.
-   */
+  /** Listens, once per thread and descriptor: an event loop can watch a descriptor only once. */
   #listen(address: ListenAddress): void {
     const index = this.#places.length;
     const place: ListenerSlot = { sharing: [this], lastTaker: 0, address, listener: undefined };
@@ -295,9 +293,7 @@ export class Acceptor {
     } else this.#nextTaker(this.#places[place]!).#take(client, place);
   }
 
-  /**
-   * Returns the acceptor for the next client: round robin over the descriptor's, except stopping.
-   */
+  /** Returns the acceptor for the next client: in turn, but none that stops. */
   #nextTaker(place: ListenerSlot): Acceptor {
     place.lastTaker = (place.lastTaker + 1) % place.sharing.length;
     const taker = place.sharing[place.lastTaker]!;

@@ -379,7 +379,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.control?.wantRoom();
   }
 
-  // --- requests -------------------------------------------------------------------------------------------
+  // --- requests ----------------------------------------------------------------------------------
 
   #session(acceptor: number, connectionSlot: number): ShardSession {
     const index = connectionSlot * this.portCount + acceptor;
@@ -561,9 +561,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.replies.job(session, ReplyWord.reserved, slot, flags, details);
   }
 
-  /**
-   * Starts a read barrier if only that may bring a job. Returns whether it did: read-barrier.ts.
-   */
+  /** Starts a read barrier if it may bring a job. Returns whether it did: see ReadBarrier. */
   looksFirst(session: ShardSession): boolean {
     this.engine.runDue(this.nowMs);
     return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#looks.begin(session);
@@ -665,7 +663,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     return waiting;
   }
 
-  // --- effects of the engine ------------------------------------------------------------------------------
+  // --- effects of the engine ---------------------------------------------------------------------
 
   #sessionOf(client: Session): ShardSession {
     const session = this.#sessions[client.index];

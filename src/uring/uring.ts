@@ -163,7 +163,7 @@ export class Uring {
     this.#publishBuffers();
   }
 
-  // --- submissions ------------------------------------------------------------------------------------------------
+  // --- submissions -------------------------------------------------------------------------------
 
   /** Waits once until a descriptor is readable. */
   pollIn(descriptor: number, low: number, high: number): void {
@@ -369,7 +369,7 @@ export class Uring {
       throw new KernelError("io_uring_enter", -result);
   }
 
-  // --- completions ------------------------------------------------------------------------------------------------
+  // --- completions -------------------------------------------------------------------------------
 
   /** Passes all available completions to `onCompletion` without consuming them. */
   look(onCompletion: OnCompletion): void {

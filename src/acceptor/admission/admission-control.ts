@@ -262,7 +262,7 @@ export class AdmissionControl {
     return refusal;
   }
 
-  // --- idle clients -----------------------------------------------------------------------------------------------
+  // --- idle clients ------------------------------------------------------------------------------
 
   #lookAt(gate: IdleFilter): void {
     this.#idleGates.add(gate);

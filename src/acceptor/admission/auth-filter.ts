@@ -151,7 +151,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     return ended;
   }
 
-  // --- authentication ----------------------------------------------------------------------------------------------
+  // --- authentication ----------------------------------------------------------------------------
 
   #auth(syntax: Syntax, { body }: Request): boolean {
     if (syntax !== Syntax.Ok) return this.#turnAway(true);
@@ -200,7 +200,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     return "pending";
   }
 
-  // --- authorisation -----------------------------------------------------------------------------------------
+  // --- authorisation -----------------------------------------------------------------------------
 
   #may(identity: Identity, request: Request): boolean {
     const needed = COMMAND_PERMISSIONS[request.op as keyof typeof COMMAND_PERMISSIONS];

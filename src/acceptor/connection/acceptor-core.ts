@@ -210,7 +210,7 @@ export class AcceptorCore implements ConnectionHost {
     return new CommandParser(jobBytesMax, [...commands, ...further]);
   }
 
-  // --- connections ------------------------------------------------------------------------------------------------
+  // --- connections -------------------------------------------------------------------------------
 
   /** Opens a connection. Returns undefined if all slots are taken. */
   connect(transport: Transport, gate?: Gate, peer?: string, listener?: number): Connection | undefined {
@@ -361,7 +361,7 @@ export class AcceptorCore implements ConnectionHost {
     return this.#directory?.entry(id) ?? 0;
   }
 
-  // --- messages out -----------------------------------------------------------------------------------------------
+  // --- messages out ------------------------------------------------------------------------------
 
   get requests(): readonly RingWriter[] {
     return this.#links.requests;
@@ -428,7 +428,7 @@ export class AcceptorCore implements ConnectionHost {
     this.#looks = this.#looks.filter((look) => look.readingsLeft > 0);
   }
 
-  // --- a turn -----------------------------------------------------------------------------------------------------
+  // --- a turn ------------------------------------------------------------------------------------
 
   /** Takes answers and resumes connections. Returns the number of answers taken. */
   takeAnswers(onWriterWaits: (shard: number) => void): number {

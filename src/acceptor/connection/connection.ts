@@ -238,7 +238,7 @@ export class Connection
     return this.#transport.descriptor;
   }
 
-  // --- bytes in ---------------------------------------------------------------------------------------------------
+  // --- bytes in ----------------------------------------------------------------------------------
 
   /** Takes bytes from the socket. They are valid only during the call. */
   onBytes(bytes: Uint8Array, length: number): void {
@@ -342,7 +342,7 @@ export class Connection
     return this.#lane.underWay === 0 && this.#conversation === undefined;
   }
 
-  // --- lines and bodies -------------------------------------------------------------------------------------------
+  // --- lines and bodies --------------------------------------------------------------------------
 
   get mayTakeLine(): boolean {
     return this.#conversation === undefined && this.outbox.bytes < OUTPUT_BYTES_MAX;
@@ -441,7 +441,7 @@ export class Connection
     return true;
   }
 
-  // --- the interface of a gate ------------------------------------------------------------------------------------------
+  // --- the interface of a gate -------------------------------------------------------------------
 
   get usedTube(): string {
     return this.#used.name;
@@ -499,7 +499,7 @@ export class Connection
     this.#host.agenda.proceedLater(this);
   }
 
-  // --- commands ---------------------------------------------------------------------------------------------------
+  // --- commands ----------------------------------------------------------------------------------
 
   /** Dispatches a command. Returns false if it has to wait its turn. */
   #execute(request: Request): boolean {
@@ -838,7 +838,7 @@ export class Connection
     return true;
   }
 
-  // --- messages out -----------------------------------------------------------------------------------------------
+  // --- messages out ------------------------------------------------------------------------------
 
   message(op: number): Request {
     return this.#host.message(op);
@@ -920,7 +920,7 @@ export class Connection
     this.#inReply = true;
   }
 
-  // --- answers in -------------------------------------------------------------------------------------------------
+  // --- answers in --------------------------------------------------------------------------------
 
   /** Takes a reply, or part of one. It reports changes up to record `recordNumber` of the shard. */
   // put 9/10
@@ -1019,7 +1019,7 @@ export class Connection
     this.finishConversation(asciiBytes(`OK ${text.length}\r\n${text}\r\n`));
   }
 
-  // --- bytes out, and the end -------------------------------------------------------------------------------------
+  // --- bytes out, and the end --------------------------------------------------------------------
 
   /**
    * Sends the gathered replies with one write. While the previous write is unread, replies keep
@@ -1075,7 +1075,7 @@ export class Connection
     this.#considerMove();
   }
 
-  // --- a move to another acceptor: see connection-migrator.ts ------------------------------------------------------
+  // --- a move to another acceptor: see connection-migrator.ts ------------------------------------
 
   /** Considers a migration. Called whenever the client has received all replies. */
   #considerMove(): void {
@@ -1217,7 +1217,7 @@ export class Connection
     this.#transport.destroy();
   }
 
-  // --- the interface of a shared reserve --------------------------------------------------------------------------------
+  // --- the interface of a shared reserve ---------------------------------------------------------
 
   get hasOtherAcceptors(): boolean {
     return this.#host.hasOtherAcceptors;

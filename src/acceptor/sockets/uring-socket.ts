@@ -126,7 +126,7 @@ export class UringSocket implements Transport, Departure {
     this.#receive(bytes !== undefined);
   }
 
-  // --- bytes out ------------------------------------------------------------------------------------------
+  // --- bytes out ---------------------------------------------------------------------------------
 
   send(buffer: Uint8Array, length: number): boolean {
     if (this.#gone) return true;
@@ -274,7 +274,7 @@ export class UringSocket implements Transport, Departure {
     else this.#connection!.onDrain();
   }
 
-  // --- bytes in -------------------------------------------------------------------------------------------
+  // --- bytes in ----------------------------------------------------------------------------------
 
   #receive(likely: boolean): void {
     if (this.#receiving || this.#paused || this.#isLeaving || this.#ended || this.#gone) return;
@@ -382,7 +382,7 @@ export class UringSocket implements Transport, Departure {
     this.#receive(true);
   }
 
-  // --- moving to another thread -----------------------------------------------------------------------------------
+  // --- moving to another thread ------------------------------------------------------------------
 
   get departure(): Departure | undefined {
     return this.stays ? undefined : this;
@@ -426,7 +426,7 @@ export class UringSocket implements Transport, Departure {
     return { descriptor, bytes: this.#stashed };
   }
 
-  // --- the end --------------------------------------------------------------------------------------------
+  // --- the end -----------------------------------------------------------------------------------
 
   end(): void {
     this.#ending = true;

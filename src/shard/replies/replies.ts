@@ -253,7 +253,7 @@ export class Replies {
     copyBytes(port.target, port.at + 8, payload, 0, payload.length);
   }
 
-  // --- batches --------------------------------------------------------------------------------------------
+  // --- batches -----------------------------------------------------------------------------------
 
   /** Sends RESERVED_BATCH with the jobs in `slots`, and their tubes' names if `withTubes`. */
   batch(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
@@ -423,7 +423,7 @@ export class Replies {
     return port;
   }
 
-  // --- replies longer than a message ----------------------------------------------------------------------
+  // --- replies longer than a message -------------------------------------------------------------
 
   #beginLong(session: ShardSession, head: Uint8Array, body: number, bodyBytes: number, flags: number): void {
     assert(session.longReply === undefined, "a session reads one reply at a time");

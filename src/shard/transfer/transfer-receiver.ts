@@ -147,7 +147,7 @@ export class TransferReceiver {
     };
   }
 
-  // --- jobs in pieces ------------------------------------------------------------------------------------------
+  // --- jobs in pieces ----------------------------------------------------------------------------
 
   /** Takes the next bytes of a job that arrives in pieces. Those of a refused job are dropped. */
   piece(from: number, number: number, payload: Span, nowMs: number): void {
@@ -189,7 +189,7 @@ export class TransferReceiver {
     return true;
   }
 
-  // --- outcomes -------------------------------------------------------------------------------------------
+  // --- outcomes ----------------------------------------------------------------------------------
 
   get #lastRecord(): number {
     return this.#options.records?.lastNumber ?? 0;

@@ -172,7 +172,7 @@ export class TransferSender {
     copyBytes(port.target, port.at, bytes, 0, length);
   }
 
-  // --- shipments out ----------------------------------------------------------------------------------------
+  // --- shipments out -----------------------------------------------------------------------------
 
   #writeHeader({ travel, asReady, delayMs, tube, ids }: Shipment, flags: number): number {
     const { bytes, view } = this.#scratch;
@@ -266,7 +266,7 @@ export class TransferSender {
     }
   }
 
-  // --- outcomes -------------------------------------------------------------------------------------------
+  // --- outcomes ----------------------------------------------------------------------------------
 
   /** Takes a credit for a piece of the shipment's only job. The job may have been refused since. */
   credit(number: number): void {
