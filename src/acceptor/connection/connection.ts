@@ -95,7 +95,7 @@ export class Connection
 {
   readonly slot: number;
   readonly openedAtMs: number;
-  /** When the client was last sent bytes or, before that, when it connected; in monotonic ms. */
+  /** When the client was last sent bytes or, before that, when it arrived; in monotonic ms. */
   #answeredAtMs: number;
   /** The command that is being timed. */
   #sample: CommandSample | undefined;

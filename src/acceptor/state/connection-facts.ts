@@ -15,7 +15,7 @@ export interface ConnectionFacts {
   /** In monotonic ms. */
   readonly openedAtMs: number;
   /**
-   * When bytes were last sent to the client or, before that, when it connected; in monotonic ms.
+   * When bytes were last sent to the client or, before that, when it arrived; in monotonic ms.
    */
   readonly answeredAtMs: number;
   readonly uses: string;
