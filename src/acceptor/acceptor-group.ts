@@ -1,9 +1,10 @@
-// The acceptors of one thread as one: its loop takes a step of all of them at once.
+// The acceptors of one thread as a single core, so that the loop performs each step for all of
+// them.
 
 import type { LoopCore } from "./acceptor-loop.ts";
 import type { AcceptorCore } from "./connection/acceptor-core.ts";
 
-/** A single one stands for itself. */
+/** Returns a single acceptor itself, and several as a group. */
 export function acceptorGroup(cores: readonly AcceptorCore[]): LoopCore {
   return cores.length === 1 ? cores[0]! : new AcceptorGroup(cores);
 }

@@ -1,11 +1,14 @@
-// The loop of a thread with acceptors: moves commands to the shards and answers back, and decides when to go on and when to sleep.
+// The loop of a thread with acceptors: moves commands to the shards and answers back, and decides
+// when to go on and when to sleep.
 //
-// Shards may live in its thread (residents). They take their turns between its two halves: a command that has come is
-// executed and its reply leaves in the same pass, without a bell, a sleep or a wake in between. So may the log: it has its
-// turn after theirs, and what it does for itself comes after the replies.
+// Shards may run in the same thread (residents). They take their turns between the loop's two
+// halves, so a command is executed and answered in the pass in which it arrived, without a
+// doorbell, a sleep or a wake-up. The log may run here too. Its turn follows the residents', and
+// its housekeeping comes after the replies.
 //
-// Its thread has an event loop and never blocks in here. It calls `wake` whenever a socket has something or the doorbell
-// was rung, and goes on to the next point when the event loop has read all sockets that are ready.
+// The thread has an event loop and never blocks in here. It calls `wake` whenever a socket has
+// bytes or the doorbell was rung, and advances the loop after the event loop has read all ready
+// sockets.
 
 import { Point, type Surroundings } from "../loop/point.ts";
 import type { ColocatedRole, ResidentShard } from "../loop/role.ts";
@@ -13,24 +16,32 @@ import type { Asked, PollPolicy } from "../loop/waiting-policy.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
 
-/** With sockets of its own the loop lets the event loop have a turn after this many passes. */
+/** If the loop has its own sockets, the event loop gets a turn after this many passes. */
 const PASSES_PER_TURN = 8;
 
 /**
- * Turns that a resident may take in one pass while it has messages: some thousand commands, after which replies leave and
- * sockets are read.
+ * The most turns of a resident in one pass while it has messages: some thousand commands, after
+ * which replies leave and sockets are read.
  */
 const RESIDENT_TURNS = 32;
-/** With so much time behind it in a pass a resident has no further turn. Without commands it has one: answers leave between slices of long work. */
+/**
+ * Time after which a resident gets no further turn in a pass. A resident without commands gets one
+ * turn, so that replies leave between slices of long work.
+ */
 const RESIDENT_MS = 2;
 
-/** With more messages in a pass there may be clients whose commands have not arrived yet, and the log waits for them … */
+/**
+ * With more messages than this in a pass, other clients' commands may still be arriving, and the
+ * log waits for them …
+ */
 const CROWD_MESSAGES = 2;
-/** … for this many passes and this long at most: a sync costs as much for one record as for all of them. */
+/**
+ * … for at most this many passes and this long: a sync costs the same for one record as for many.
+ */
 const GATHER_PASSES = 4;
 const GATHER_MS = 0.3;
 
-/** What it does next. */
+/** The next step of the loop. */
 const Action = {
   Publish: 0,
   TurnResidents: 1,
@@ -46,13 +57,13 @@ const Action = {
 } as const;
 type Action = (typeof Action)[keyof typeof Action];
 
-/** Sockets that the loop reads and writes itself, beside the event loop. */
+/** Sockets that the loop reads and writes itself, besides the event loop. */
 export interface LoopSockets {
-  /** Sends what there is to send, takes what has come. A sleep of the thread does the same. */
+  /** Sends pending bytes and processes received ones. A sleep of the thread does the same. */
   turn(): void;
 }
 
-/** What the loop turns: an acceptor, or all of its thread. Each is explained in acceptor-core.ts. */
+/** One acceptor, or all of the thread. The members are explained in acceptor-core.ts. */
 export interface LoopCore extends Asked {
   publish(onPublished: (shard: number) => void): void;
   takeAnswers(onWriterWaits: (shard: number) => void): number;
@@ -67,9 +78,9 @@ export interface LoopCore extends Asked {
 
 export interface AcceptorLoopOptions {
   readonly core: LoopCore;
-  /** The thread's own. */
+  /** The doorbell of this thread. */
   readonly doorbell: DoorbellOwner;
-  /** The bell of each shard. */
+  /** The doorbell of each shard. */
   readonly shards: readonly Doorbell[];
   readonly counters: TurnCounters;
   readonly patience: PollPolicy;
@@ -77,41 +88,44 @@ export interface AcceptorLoopOptions {
 }
 
 export class AcceptorLoop {
-  /** Without them the event loop moves the bytes between two turns. */
+  /** Undefined if the event loop moves the bytes, between two turns. */
   sockets: LoopSockets | undefined;
   /** Shards in this thread that are ready to serve. */
   readonly residents: ResidentShard[] = [];
-  /** The log, if it lives in this thread. */
+  /** The log, if it runs in this thread. */
   log: ColocatedRole | undefined;
-  /** At `Point.Asleep`: when a resident has something due, ms; Infinity for nothing. */
+  /** At `Point.Asleep`: when a resident has a timer due, in ms; Infinity if there is none. */
   wakeAtMs: number = Number.POSITIVE_INFINITY;
   readonly #options: AcceptorLoopOptions;
   #action: Action = Action.Publish;
-  /** The resident whose turn it is, and how many it has had in this pass. */
+  /** The resident whose turn it is, and its turns in this pass. */
   #resident = 0;
   #residentTurns = 0;
-  /** When its first turn in this pass began, ms. */
+  /** The start of its first turn in this pass, in ms. */
   #residentSinceMs = 0;
   /** Messages that the residents have taken in this pass. */
   #residentTook = 0;
-  /** Passes in a row in which the log had work and waited for more, and since when, ms. */
+  /**
+   * Consecutive passes in which the log had work and waited for more, and the start of the first,
+   * in ms.
+   */
   #gathered = 0;
   #gathersSinceMs = 0;
-  /** Looks on the spot that are left; -1 before they are allowed. */
+  /** Remaining spins; -1 before the number is decided. */
   #looks = -1;
   #taken = 0;
   /** Replies waited for the log, and none does any more. */
   #released = false;
   /** Passes since the event loop had its turn. */
   #passes = 0;
-  /** The sleep has been announced, and nobody has woken it since. */
+  /** The sleep has been announced, and nothing has ended it yet. */
   #asleep = false;
 
   constructor(options: AcceptorLoopOptions) {
     this.#options = options;
   }
 
-  /** Something has come from a socket, or the doorbell was rung. A turn must follow soon. */
+  /** Notes that a socket has bytes or that the doorbell was rung. A turn must follow soon. */
   wake(): void {
     this.#options.patience.worked();
     if (!this.#asleep) return;
@@ -119,12 +133,12 @@ export class AcceptorLoop {
     this.#options.doorbell.cancel();
   }
 
-  /** Whether it sleeps, or is about to: a ring of the doorbell must wake it. */
+  /** Whether the loop sleeps or is about to: a ring of the doorbell must wake it. */
   get asleep(): boolean {
     return this.#asleep;
   }
 
-  /** Goes on to the next point. */
+  /** Advances to the next point. */
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
   next(): Point {
     const { core, doorbell, counters, patience, surroundings } = this.#options;
@@ -174,7 +188,7 @@ export class AcceptorLoop {
         }
         case Action.Decide:
           this.#action = this.#goesOn() ? Action.Publish : Action.Announce;
-          // Before a sleep the sockets have their turn with it: what there is to send goes to the kernel in the same call.
+          // Before a sleep the sockets take their turn with it, so that one system call does both.
           if (this.#action === Action.Publish) this.sockets?.turn();
           if (this.sockets !== undefined) {
             if (this.#action === Action.Publish && ++this.#passes < PASSES_PER_TURN) break;
@@ -205,14 +219,14 @@ export class AcceptorLoop {
     }
   }
 
-  /** Whether there is more to do, or soon will be. */
+  /** Returns whether there is more to do, or soon will be. */
   #goesOn(): boolean {
     const { core, patience } = this.#options;
     if (this.#taken > 0 || this.#released) patience.worked();
     return core.hasWork || this.#residentHasWork() || patience.turnsAgain(core);
   }
 
-  /** Before the sleep. True if there is something to do after all. */
+  /** Looks for work a last time before the sleep. Returns true if there is some. */
   #looksOnceMore(): boolean {
     const { counters, surroundings } = this.#options;
     this.wakeAtMs = this.#residentsDueAtMs();
@@ -220,7 +234,7 @@ export class AcceptorLoop {
     if (isDue || this.#findsWork()) {
       this.wake();
       this.#action = Action.Publish;
-      // What is due may keep it from its sleep for a second, some of it in each pass.
+      // Due timers may prevent the sleep for a second, with some of the work in each pass.
       if (isDue) this.sockets?.turn();
       return true;
     }
@@ -229,13 +243,16 @@ export class AcceptorLoop {
     return false;
   }
 
-  /** Whether there is something to do, now that the sleep has been announced. */
+  /** Returns whether there is work, now that the sleep has been announced. */
   #findsWork(): boolean {
     const { core } = this.#options;
     return core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork();
   }
 
-  /** Takes one resident to its next point. Returns false when none has anything more to do in this pass. */
+  /**
+   * Advances one resident to its next point. Returns false when no resident has more to do in this
+   * pass.
+   */
   #turnResident(): boolean {
     const resident = this.residents[this.#resident];
     if (resident === undefined) return false;
@@ -249,7 +266,7 @@ export class AcceptorLoop {
       if (this.#residentTurns++ === 0) this.#residentSinceMs = resident.begunAtMs;
       this.#residentTook += resident.taken;
     }
-    // The log takes nothing any more, and the process is about to end: nobody is due any more either.
+    // The log takes no more records and the process is about to end, so no timer is due any more.
     if (point === Point.Ended) this.residents.length = 0;
     return true;
   }
@@ -261,7 +278,10 @@ export class AcceptorLoop {
     return resident.hasCommands && surroundings.nowMs() - this.#residentSinceMs < RESIDENT_MS;
   }
 
-  /** It goes on to its next point once in a pass: replies leave in the middle of its turn. */
+  /**
+   * Returns whether the log advances in this pass. It does so once, because replies leave in the
+   * middle of its turn.
+   */
   #logHasTurn(log: ColocatedRole): boolean {
     if (log.isInTurn) return true;
     const nowMs = this.#options.surroundings.nowMs();

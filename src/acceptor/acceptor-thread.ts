@@ -1,4 +1,5 @@
-// The thread of one or more acceptors: feeds sockets' bytes to their cores, runs their loop, sleeps where it does.
+// The thread of one or more acceptors: feeds bytes from sockets to their cores, runs their loop and
+// sleeps when the loop does.
 
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
@@ -28,18 +29,22 @@ import type { ConnectionLog } from "./state/connection-log.ts";
 export interface AcceptorThreadData extends AcceptorSettings {
   /** Index in the topology's hosts. */
   host: number;
-  /** The way to the main thread of each of its acceptors. */
+  /** The port to the main thread of each acceptor. */
   ports: AcceptorPort[];
-  /** What moves the bytes of connections; "auto": io_uring where it is permitted, else libuv. */
+  /**
+   * The mechanism that moves connections' bytes; "auto" is io_uring if it is permitted, else libuv.
+   */
   transport: TransportKind | "auto";
   waiting: Waiting;
 }
 
-/** With io_uring the event loop has its turn after so many sleeps, or so long, at the latest, ms. */
+/**
+ * With io_uring, the event loop gets its turn after this many sleeps or this many ms at the latest.
+ */
 const ROUNDS_MAX = 64;
 const ROUNDS_MS_MAX = 5;
 const ROUNDS_FOR_TLS = 3;
-/** Node takes no longer timer than 2^31 - 1 ms. */
+/** Node accepts no timer longer than 2^31 - 1 ms. */
 const TIMER_MS_MAX = 3_600_000;
 const READ_BUFFER_BYTES = 256 * 1024;
 
@@ -48,20 +53,20 @@ export class AcceptorThread implements AcceptorSurroundings {
   readonly #acceptors: readonly Acceptor[];
   readonly #doorbell: DoorbellOwner;
   readonly #loop: AcceptorLoop;
-  /** Of the first of its acceptors, where what is true of the thread is counted. */
+  /** The counters of the first acceptor, which also count for the thread as a whole. */
   readonly #counters: Float64Array;
   readonly #readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES);
-  /** Set when io_uring moves the bytes instead of the event loop. */
+  /** Set if io_uring moves the bytes instead of the event loop. */
   #uring: UringSockets | undefined;
   #scheduled = false;
-  /** The last sleep in the ring was ended by the doorbell. */
+  /** Whether the doorbell ended the last sleep in the ring. */
   #wasRung = false;
   /** Rounds of the event loop before the thread may sleep in the ring: see `wakeForTls`. */
   #loopRounds = 0;
   #hasTls = false;
   #waitPending = false;
   #timer: NodeJS.Timeout | undefined;
-  /** By their descriptors. */
+  /** The acceptor that listens on each shared descriptor. */
   readonly #listeners = new Map<number, Acceptor>();
 
   constructor(data: AcceptorThreadData) {
@@ -88,14 +93,14 @@ export class AcceptorThread implements AcceptorSurroundings {
     void this.#open();
   }
 
-  /** A shard of this thread is ready to serve. */
+  /** Adds a shard of this thread that is ready to serve. */
   addResident(role: ResidentShard, shard: number, arena: BodyArena): void {
     for (const { core } of this.#acceptors) core.addLocalShard(shard, arena);
     this.#loop.residents.push(role);
     this.wake();
   }
 
-  /** The log of this thread is open. */
+  /** Adds the log of this thread, which is open now. */
   addLog(log: ColocatedRole): void {
     this.#loop.log = log;
     this.wake();
@@ -113,7 +118,7 @@ export class AcceptorThread implements AcceptorSurroundings {
         this.#acceptors.map(({ core }) => core),
         this.wake,
       );
-      // A kernel may grant a ring and refuse its use.
+      // A kernel may grant a ring and still refuse its use.
       uring.turn();
       this.#uring = uring;
       this.#loop.sockets = uring;
@@ -127,7 +132,7 @@ export class AcceptorThread implements AcceptorSurroundings {
     }
   }
 
-  /** Threads that sleep in rings wake each other there. */
+  /** Makes threads that sleep in rings wake each other through those rings. */
   #ringInRings(uring: UringSockets): void {
     this.#doorbell.sleepsInRing(uring.ring.descriptor);
     Doorbell.wakeInRing = (descriptor, word) => uring.ringIn(descriptor, word);
@@ -142,7 +147,7 @@ export class AcceptorThread implements AcceptorSurroundings {
       this.#acceptors[index]!.beginMoves(acceptor, topology);
   }
 
-  /** What is true of the thread is told for each of its acceptors. */
+  /** Reports news about the thread for each of its acceptors. */
   #tell(news: AcceptorNews): void {
     for (const acceptor of this.#acceptors) acceptor.tell(news);
   }
@@ -162,9 +167,9 @@ export class AcceptorThread implements AcceptorSurroundings {
     else NetTransport.serve(client, serving, this.#readBuffer);
   }
 
-  // --- turns ------------------------------------------------------------------------------------------------------
+  // --- turns -------------------------------------------------------------------------------------
 
-  /** Something has come from a socket: a turn follows when the event loop has read all sockets that are ready. */
+  /** Schedules a turn after the event loop has read all ready sockets. */
   readonly wake = (): void => {
     this.#loop.wake();
     this.#schedule();
@@ -190,11 +195,11 @@ export class AcceptorThread implements AcceptorSurroundings {
   };
 
   /**
-   * Takes turns, and waits in the kernel for the sockets and for the event loop. As long as that has nothing to do it is
-   * left out: a round of it between any two turns costs a fifth of a command.
+   * Takes turns, and waits in the kernel for the sockets and for the event loop. While the event
+   * loop has no work it is skipped: a round between any two turns costs a fifth of a command.
    */
   #turnAndWait(uring: UringSockets): void {
-    // What comes from the sockets meanwhile need not schedule anything.
+    // Socket events during this call need no schedule.
     this.#scheduled = true;
     if (this.#loopRounds > 0) {
       this.#loopRounds--;
@@ -221,12 +226,18 @@ export class AcceptorThread implements AcceptorSurroundings {
     setImmediate(this.#turn);
   }
 
-  /** Who was rung has something to do that a round of the event loop would only delay. */
+  /**
+   * Returns whether to leave for the event loop. A thread that was rung has work that a round of
+   * the event loop would only delay.
+   */
   #isEventLoopsTurn(uring: UringSockets): boolean {
     return uring.eventLoopIsReady && !this.#wasRung;
   }
 
-  /** Returns how many completions woke it. How long it slept others may read: see HostLoads. */
+  /**
+   * Sleeps in the ring. Returns the number of completions that ended the sleep. Other threads may
+   * read how long it slept: see HostLoads.
+   */
   #sleep(uring: UringSockets): number {
     const sinceMs = monotonicMs();
     const counters = this.#counters;
@@ -240,8 +251,8 @@ export class AcceptorThread implements AcceptorSurroundings {
   }
 
   /**
-   * TLS leaves work for later rounds of the event loop, which no descriptor tells of: where some listener has it, the
-   * thread does not sleep in the ring before these are over.
+   * Schedules a turn and some rounds of the event loop. TLS leaves work for later rounds, which no
+   * descriptor announces, so the thread must not sleep in the ring before those are over.
    */
   readonly wakeForTls = (): void => {
     this.#hasTls = true;
@@ -249,9 +260,9 @@ export class AcceptorThread implements AcceptorSurroundings {
     this.wake();
   };
 
-  /** A ring of the doorbell shows in the event loop from now on. False if it was rung already. */
+  /** Makes a ring of the doorbell wake the event loop. Returns false if it was rung already. */
   #listenToDoorbell(): boolean {
-    // An earlier wait that nobody ended still waits on the same word, and will do.
+    // An earlier wait that never ended still waits on the same word and suffices.
     if (this.#waitPending) return true;
     const rung = this.#doorbell.sleepAsync();
     if (rung === undefined) return false;
@@ -263,7 +274,7 @@ export class AcceptorThread implements AcceptorSurroundings {
     return true;
   }
 
-  /** Wakes it when a resident has something due. A later sleep sets the time anew. */
+  /** Sets a timer for a resident's due work. A later sleep replaces it. */
   #wakeLater(atMs: number): void {
     clearTimeout(this.#timer);
     const ms = Math.min(Math.ceil(atMs - monotonicMs()), TIMER_MS_MAX);

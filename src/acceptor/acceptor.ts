@@ -1,4 +1,4 @@
-// One acceptor of a thread: takes orders from the main thread, listens, and hands clients to what moves their bytes.
+// One acceptor of a thread: takes orders, listens, and passes clients to the transport.
 
 import { Counter, type Topology } from "../message/topology.ts";
 import { AUTH } from "../protocol/commands.ts";
@@ -29,7 +29,7 @@ import { VerboseLines } from "./state/verbose-lines.ts";
 
 export type TransportKind = "libuv" | "io_uring";
 
-/** What all acceptors are made with. */
+/** Settings common to all acceptors. */
 export interface AcceptorSettings {
   topology: Topology;
   facts: ProcessFacts;
@@ -37,78 +37,78 @@ export interface AcceptorSettings {
   /** File descriptors that the process may have. */
   descriptorsMax: number;
   rules: AccessRules;
-  /** See ring/connection-counts.ts; undefined where nothing limits the number of connections. */
+  /** See ring/connection-counts.ts; undefined if the number of connections has no limit. */
   connectionCounts: { buffer: SharedArrayBuffer; seed: number } | undefined;
 }
 
-/** What the main thread tells an acceptor. */
+/** An order from the main thread. */
 export type AcceptorOrder =
   | { order: "listen"; address: ListenAddress }
-  /** Closes the ports: nobody else can connect until it is to listen again. Connections stay. */
+  /** Closes the ports: no client can connect until `listen-again`. Connections stay. */
   | { order: "close-ports" }
   | { order: "listen-again" }
-  /** Other rules from now on. */
+  /** Replaces the access rules. */
   | { order: "configure"; rules: AccessRules }
   /** Serves the connections accepted so far and all later ones. */
   | { order: "serve" }
-  /** The last batch of verbose lines has been taken. */
+  /** The main thread has taken the last batch of verbose lines. */
   | { order: "say-more" }
-  /** Tell of all connections; or end one. */
+  /** Queries about connections, and an order to end one. */
   | { order: "tell-connections"; question: number }
   | { order: "tell-closed"; question: number }
   | { order: "end-connection"; question: number; slot: number; serial: number }
   | { order: "stop" };
 
-/** What an acceptor tells the main thread. */
+/** A message to the main thread. */
 export type AcceptorNews =
-  /** The transport, and why it is not io_uring although that was tried. */
+  /** The transport in use and, if io_uring was tried in vain, the reason. */
   | { news: "ready"; transport: TransportKind; refusal?: string }
   | { news: "listening"; port: number; fd: number }
   | { news: "failed"; code: string; message: string }
   | { news: "stopped" }
-  /** The answers to tell-connections and end-connection. */
+  /** Answers to tell-connections, tell-closed and end-connection. */
   | { news: "connections"; question: number; acceptor: number; connections: readonly ConnectionFacts[] }
   | { news: "closed"; question: number; acceptor: number; connections: readonly ClosedConnection[] }
   | { news: "connection-ended"; question: number; acceptor: number; found: boolean }
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
   | { news: "verbose"; lines: string[]; dropped: number };
 
-/** An acceptor's end of the way to the main thread. */
+/** An acceptor's port to the main thread. */
 export interface AcceptorPort {
   on(event: "message", listener: (order: AcceptorOrder) => void): unknown;
   postMessage(news: AcceptorNews): void;
 }
 
-/** The thread of an acceptor, as it knows it. */
+/** An acceptor's interface to its thread. */
 export interface AcceptorSurroundings {
-  /** Moves the bytes of an accepted client from now on. */
+  /** Starts moving the bytes of an accepted client. */
   serve(client: unknown, serving: Serving): void;
-  /** The same for one that has come from another thread. */
+  /** Does the same for a connection from another thread. */
   land(moved: MovedConnection, core: AcceptorCore, log: ConnectionLog): void;
-  /** A turn must follow soon. */
+  /** Schedules a turn. */
   wake(): void;
-  /** The same, and some rounds of the event loop before the next sleep. */
+  /** Schedules a turn, and some rounds of the event loop before the next sleep. */
   wakeForTls(): void;
-  /** The acceptor that listens on a descriptor: the first of the thread that was told to. */
+  /** Returns the acceptor that listens on a descriptor: the thread's first that was told to. */
   listenerOf(fd: number, acceptor: Acceptor): Acceptor;
 }
 
-/** A connection follows its tube when so many commands have gone to one other shard. */
+/** Commands to one other shard after which a connection may move. */
 const MOVE_COMMANDS = 64;
-/** So many descriptors, or this share of the limit if that is less, are left to other threads: the log needs some. */
+/** Descriptors left to other threads such as the log's, or this share of the limit if less. */
 const DESCRIPTORS_KEPT = 32;
 const DESCRIPTORS_KEPT_SHARE = 1 / 8;
-/** A port that another program has taken is tried again after this. */
+/** Delay before a retry on a port that another program has taken. */
 const LISTEN_AGAIN_MS = 1000;
-/** The shortage is over when connections have fallen to this share of those at its beginning. */
+/** A shortage of descriptors ends at this share of the connections at its start. */
 const OPEN_AGAIN_SHARE = 0.95;
 
-/** An address on which this acceptor listens, or another one of its thread for it. */
+/** An address on which this acceptor listens, or another acceptor of its thread on its behalf. */
 interface ListenerSlot {
   listener: Listener | undefined;
-  /** Where it listens; with the port that it has got. */
+  /** Its address, with the port that was assigned. */
   address: ListenAddress;
-  /** The acceptors of this thread that share the listener's descriptor, itself among them. */
+  /** The acceptors of this thread that share the listener's descriptor, including this one. */
   readonly sharing: Acceptor[];
   lastTaker: number;
 }
@@ -119,23 +119,23 @@ export class Acceptor {
   readonly #thread: AcceptorSurroundings;
   readonly #number: number;
   readonly #verbosity: number;
-  /** In the order in which they were asked for, which is that of the rules. */
+  /** In the order of the listen orders, which is the order of the rules. */
   readonly #places: ListenerSlot[] = [];
   #rules: AccessRules;
   readonly #gatekeeper: AdmissionControl;
-  /** Those of places with TLS, by the index of the place. */
+  /** The TLS sockets of listeners with TLS, by index. */
   readonly #tls = new Map<number, TlsSockets>();
-  /** How clients are served that everybody may be. */
+  /** The context for clients that are accepted without checks. */
   readonly #serving: Serving;
   readonly #verboseLines = new VerboseLines((lines, dropped) =>
     this.tell({ news: "verbose", lines, dropped }),
   );
-  /** A connection with this descriptor or a higher one is closed. */
+  /** Connections with this descriptor or a higher one are closed. */
   readonly #descriptorsEnd: number;
   #stopping = false;
-  /** Its ports were closed for a while, and are to be open again. */
+  /** The ports were closed for a while and are to be opened again. */
   #mayListenAgain = false;
-  /** Connections when the descriptors ran out; 0 while there are some. */
+  /** Connections at the moment the descriptors ran out; 0 while there are free ones. */
   #openAtLimit = 0;
   /** Clients that connected before the server was ready; undefined once it is. */
   #waitingClients: { client: AcceptedHandle; place: number }[] | undefined = [];
@@ -158,7 +158,7 @@ export class Acceptor {
       acceptor,
       nowMs: monotonicMs,
       statsText: () => statsText(topology, facts, monotonicMs()),
-      // Only the http thread asks.
+      // Only the HTTP thread asks for them.
       closed: topology.ports > topology.acceptors ? new ClosedConnections() : undefined,
       trace: verbose > 1 ? (line) => this.#verboseLines.say(line) : undefined,
     });
@@ -176,8 +176,8 @@ export class Acceptor {
   }
 
   /**
-   * Connections may move to and from other acceptors from now on. For threads that move the bytes themselves: with libuv a
-   * socket belongs to an event loop.
+   * Lets connections move to and from other acceptors. Only for threads that move the bytes
+   * themselves: with libuv, a socket belongs to an event loop.
    */
   beginMoves(acceptor: number, topology: Topology): void {
     const { core } = this;
@@ -227,9 +227,9 @@ export class Acceptor {
     this.tell({ news: "connection-ended", question, acceptor: this.#number, found });
   }
 
-  // --- listening --------------------------------------------------------------------------------------------------
+  // --- listening ---------------------------------------------------------------------------------
 
-  /** An event loop can watch a descriptor once: so acceptors of one thread that share one have one of them listen. */
+  /** Listens, once per thread and descriptor: an event loop can watch a descriptor only once. */
   #listen(address: ListenAddress): void {
     const index = this.#places.length;
     const place: ListenerSlot = { sharing: [this], lastTaker: 0, address, listener: undefined };
@@ -237,7 +237,7 @@ export class Acceptor {
     if (address.kind === "descriptor") {
       const taker = this.#thread.listenerOf(address.fd, this);
       if (taker !== this) {
-        // All listen everywhere, in the same order.
+        // All acceptors get the same addresses in the same order.
         taker.#places[index]!.sharing.push(this);
         this.#places.push(place);
         this.tell({ news: "listening", port: 0, fd: address.fd });
@@ -263,7 +263,7 @@ export class Acceptor {
     });
   }
 
-  /** A descriptor that somebody else owns stays open. */
+  /** Closes the ports. A descriptor with another owner stays open. */
   #closePorts(): void {
     this.#mayListenAgain = false;
     for (const place of this.#places) {
@@ -273,7 +273,7 @@ export class Acceptor {
     }
   }
 
-  /** Also where it could not, because another program has taken the port meanwhile. */
+  /** Opens closed ports again, also after an attempt that failed because the port was taken. */
   #listenAgain(): void {
     if (this.#stopping || !this.#mayListenAgain) return;
     for (const [index, place] of this.#places.entries())
@@ -293,7 +293,7 @@ export class Acceptor {
     } else this.#nextTaker(this.#places[place]!).#take(client, place);
   }
 
-  /** Who takes the next client: those that share the descriptor in turn, but none that stops. */
+  /** Returns the acceptor for the next client: in turn, but none that stops. */
   #nextTaker(place: ListenerSlot): Acceptor {
     place.lastTaker = (place.lastTaker + 1) % place.sharing.length;
     const taker = place.sharing[place.lastTaker]!;
@@ -314,7 +314,7 @@ export class Acceptor {
     else this.#letIn(client, place, serving);
   }
 
-  /** A client of a listener, or of a server, that does not let in everybody. */
+  /** Serves a client of a listener or a server with access rules. */
   #letIn(client: AcceptedHandle, place: number, { peer, listener }: Serving): void {
     const entry = this.#gatekeeper.admit(place, peerAddress(client));
     if (typeof entry === "string") {
@@ -339,7 +339,7 @@ export class Acceptor {
     this.#thread.wakeForTls();
   }
 
-  /** The log of a connection that was counted when it came in. */
+  /** Returns the log of a connection that was counted at admission. */
   #logOf(entry: Entry): ConnectionLog {
     const { closed, noSlot } = this.#log;
     return {
@@ -383,12 +383,13 @@ export class Acceptor {
     });
   }
 
-  /** The log is loaded: ids can be given now, and clients that have connected meanwhile are served. */
+  /** Serves the waiting and all later clients: the log is loaded, so ids can be assigned. */
   #serve(): void {
     const clients = this.#waitingClients ?? [];
     this.#waitingClients = undefined;
     for (const { client, place } of clients) this.#serveOne(client, place);
-    // Into the first sleep, from which shards can ring it: one of them may ask for a look before the first client comes.
+    // Enter the first sleep, in which shards can ring this thread: one of them may request a read
+    // barrier before the first client connects.
     this.#thread.wake();
   }
 
@@ -420,9 +421,9 @@ export class Acceptor {
   }
 
   /**
-   * New descriptors get the lowest free number, so one near the limit means that they are used up but for those kept for
-   * the log. A further connection is taken only to be closed at once, which costs nobody else anything; the operator is
-   * told once.
+   * Handles a connection beyond the last usable descriptor. New descriptors get the lowest free
+   * number, so one near the limit means that all but the reserve are in use. The connection is
+   * accepted only to be closed at once, which affects no other client. The operator is told once.
    */
   #outOfDescriptors(): void {
     if (this.#openAtLimit > 0) return;
@@ -445,7 +446,7 @@ export class Acceptor {
     if (this.#verbosity > 0) this.#verboseLines.say(line);
   }
 
-  /** Stops accepting, answers what is under way, closes. */
+  /** Stops accepting, answers the commands in flight, then closes. */
   #stop(): void {
     this.#stopping = true;
     for (const { listener } of this.#places) listener?.stop();

@@ -1,4 +1,4 @@
-// How busy the threads with acceptors are: whether one of them can take one more connection.
+// Load of the threads with acceptors: tells whether one of them can take one more connection.
 
 import {
   acceptorRole,
@@ -10,23 +10,29 @@ import {
 } from "../message/topology.ts";
 import type { Loads } from "./migration/connection-migrator.ts";
 
-/** Readings are this far apart at least, and at most, to tell what a thread does now, ms. */
+/** Minimum and maximum interval between two readings that show the current load, in ms. */
 const WINDOW_MS_MIN = 100;
 const WINDOW_MS_MAX = 2000;
-/** A thread that sleeps for this share of the time has time to spare. */
+/** A thread that sleeps for this share of the time has capacity to spare. */
 const SPARE_SHARE = 0.25;
-/** Shares of sleep that are about the same. */
+/** Shares of sleep that differ by less count as equal. */
 const ABOUT = 0.1;
-/** Slots are left for clients that connect. */
+/**
+ * Connections beyond which an acceptor takes no more from others, which leaves slots for new
+ * clients.
+ */
 const OPEN_MAX = SESSIONS_PER_ACCEPTOR_MAX / 2;
 
 export class HostLoads implements Loads {
   readonly #hostOf: readonly number[];
-  /** Of each acceptor. */
+  /** By acceptor. */
   readonly #counters: readonly Float64Array[];
   readonly #acceptors: readonly (readonly number[])[];
   readonly #own: number;
-  /** Of each host: how long it had slept at the last reading, and the share of the time since the one before. */
+  /**
+   * By host: the time it had slept at the last reading, and its share of sleep between the last
+   * two.
+   */
   readonly #idleMs: number[];
   readonly #spare: number[];
   #readAtMs = 0;
@@ -43,8 +49,9 @@ export class HostLoads implements Loads {
   }
 
   /**
-   * It must have time to spare, or not more to do than this thread: otherwise a hot tube would pull all work to one core.
-   * With connections that go both ways both threads keep as many as they have.
+   * Returns whether an acceptor can take one more connection. Its thread must have capacity to
+   * spare, or be no busier than this one: otherwise a hot tube would pull all work to one core. The
+   * comparison of connections keeps two threads that exchange connections balanced.
    */
   mayTakeOne(acceptor: number, nowMs: number): boolean {
     const host = this.#hostOf[acceptor]!;
@@ -55,7 +62,7 @@ export class HostLoads implements Loads {
     return spare >= ownSpare - ABOUT && this.#openAt(host) <= this.#openAt(this.#own);
   }
 
-  /** Reads anew when it is time. Returns whether what was read tells of now. */
+  /** Takes a new reading if it is time. Returns whether the last reading is current. */
   #isFresh(nowMs: number): boolean {
     const windowMs = nowMs - this.#readAtMs;
     if (windowMs < WINDOW_MS_MIN) return true;

@@ -1,5 +1,5 @@
-// The entry of a worker thread that serves: it hosts acceptors with the shards that live beside them and maybe the log, or a
-// shard alone.
+// Entry point of a worker thread that serves: hosts acceptors with the shards beside them and
+// perhaps the log, or a single shard.
 
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import type { AcceptorThread, AcceptorThreadData } from "../acceptor/acceptor-thread.ts";
@@ -14,14 +14,14 @@ export interface ShardHostData extends ShardRuntimeOptions {
 }
 
 export interface AcceptorHostData extends AcceptorThreadData {
-  /** The shards that live in this thread. */
+  /** The shards that run in this thread. */
   residents: ShardRuntimeOptions[];
-  /** The log, if it lives here. */
+  /** The log, if it runs here. */
   log: LogHostData | undefined;
 }
 
 export interface LogHostData extends BinlogData {
-  /** As that of a thread of its own to the main thread. */
+  /** The port to the main thread, as a separate log thread would have. */
   port: MessagePort;
 }
 
@@ -29,7 +29,10 @@ export type HostThreadData =
   | { readonly kind: "shard"; readonly shard: ShardHostData }
   | { readonly kind: "acceptors"; readonly acceptors: AcceptorHostData };
 
-/** Loads what lives in this thread and nothing else: reading code is most of what a start takes, in each thread anew. */
+/**
+ * Loads only the code of this thread's roles: reading code is most of the startup time, in every
+ * thread.
+ */
 async function start(data: HostThreadData, port: MessagePort): Promise<void> {
   if (data.kind === "shard") {
     const { runShard } = await import("../shard/shard-thread.ts");
@@ -45,8 +48,9 @@ async function start(data: HostThreadData, port: MessagePort): Promise<void> {
   const loaded = Promise.all(residents.map((resident) => new Promise<void>((load) => resident.load(load))));
   if (ownLog === undefined) await loaded;
   else if (!(await openLog(log!, ownLog, thread))) return;
-  // Not one by one: what is due at the start fills the ring of a shard to the log, which takes nothing before all shards have their
-  // jobs, and who waits for room there waits in the thread that the others need to get theirs.
+  // Added all at once. At startup, due timers may fill a shard's ring to the log, and the log takes
+  // nothing before all shards have their jobs. A shard that waited for room would block the thread
+  // that the others need to get theirs.
   for (const { role, shard, arena } of residents) thread.addResident(role, shard, arena);
 }
 
@@ -59,7 +63,10 @@ async function residentsOf(
   return residents.map((options) => new ShardRuntime(options, ownLog));
 }
 
-/** Opens the log when it is told to, and gives it its turns, once all shards have their jobs; false if it can't be opened. */
+/**
+ * Opens the log when the main thread says so, and gives it turns once all shards have their jobs.
+ * Returns false if it cannot be opened.
+ */
 async function openLog(
   { port, ...log }: LogHostData,
   ownLog: OwnLog,

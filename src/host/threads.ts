@@ -1,4 +1,4 @@
-// Starts the worker threads and speaks with them: shards first, then acceptors, then listening.
+// Starts the worker threads and talks to them: shards first, then acceptors, then listening.
 
 import { totalmem } from "node:os";
 import { MessageChannel, type MessagePort, Worker, type WorkerOptions } from "node:worker_threads";
@@ -12,14 +12,17 @@ import type { NodeNews } from "../replica/group-node.ts";
 import type { GroupThreadData, NodeOrder } from "../replica/thread.ts";
 import type { AcceptorHostData, HostThreadData, LogHostData, ShardHostData } from "./thread.ts";
 
-/** What is experimental in Node here (node:ffi, if asked for) is said in the README, not at every start. */
+/**
+ * The README mentions what is experimental in Node (node:ffi, if requested), so Node need not warn
+ * at every start.
+ */
 let execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
 
-// A build turns .ts into .js, but not in this kind of string: follow this very file.
+// A build renames .ts to .js, but not inside such strings: use the extension of this file.
 const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
 const threadFile = (room: string): URL => new URL(`../${room}/thread.${extension}`, import.meta.url);
 
-/** Called when a thread has ended or thrown although nobody asked it to. */
+/** Called when a thread has ended or thrown without being told to. */
 export type OnThreadDeath = (thread: string, error: Error | undefined) => void;
 
 function start(
@@ -35,7 +38,10 @@ function start(
   return worker;
 }
 
-/** Options of V8 (--max-old-space-size=4096) are of the whole process, and Node refuses them for a thread. */
+/**
+ * Starts a worker. Options of V8 (--max-old-space-size=4096) apply to the whole process, and Node
+ * rejects them for a thread.
+ */
 function newWorker(file: URL, options: WorkerOptions): Worker {
   try {
     return new Worker(file, { ...options, execArgv });
@@ -47,7 +53,7 @@ function newWorker(file: URL, options: WorkerOptions): Worker {
   }
 }
 
-/** Starts a shard in a thread of its own; resolves once it takes messages. */
+/** Starts a shard in a thread of its own. Resolves once it takes messages. */
 export function startShard(shard: ShardHostData, onDeath: OnThreadDeath): Promise<Worker> {
   const ports = shard.recovery === undefined ? [] : [shard.recovery];
   const data: HostThreadData = { kind: "shard", shard };
@@ -55,7 +61,10 @@ export function startShard(shard: ShardHostData, onDeath: OnThreadDeath): Promis
   return new Promise((resolve) => worker.once("message", () => resolve(worker)));
 }
 
-/** The ways that jobs of the log take from the binlog to each shard; undefined for a shard without a log. */
+/**
+ * The channels that carry the log's jobs from the binlog to each shard; undefined for a shard
+ * without a log.
+ */
 export interface RecoveryChannels {
   toShards: (MessagePort | undefined)[];
   toBinlog: MessagePort[];
@@ -75,7 +84,7 @@ export function recoveryChannels(topology: Topology): RecoveryChannels {
   return channels;
 }
 
-/** Starts the binlog's thread, which opens the log when it is told to; its news begin with progress. */
+/** Starts the binlog thread, which opens the log when it is told to and reports its progress. */
 export function startBinlog(
   data: BinlogData,
   onDeath: OnThreadDeath,
@@ -85,7 +94,7 @@ export function startBinlog(
   return { ...binlogHandle(worker, onNews), end: () => worker.terminate() };
 }
 
-/** The way to a binlog that lives in the thread of acceptors: `data` is for `startAcceptors`. */
+/** Connects to a binlog that runs in an acceptor thread. `data` is for `startAcceptors`. */
 export function residentBinlog(
   data: BinlogData,
   onNews: OnBinlogNews,
@@ -110,7 +119,7 @@ function binlogHandle(way: Worker | MessagePort, onNews: OnBinlogNews): Omit<Bin
   return { loaded, open: () => way.postMessage(open, []) };
 }
 
-/** Starts the thread of the group; it begins when it is told to. */
+/** Starts the group thread, which begins when it is told to. */
 export function startGroup(
   data: GroupThreadData,
   onDeath: OnThreadDeath,
@@ -122,15 +131,18 @@ export function startGroup(
 }
 
 export interface BinlogThreadHandle {
-  /** Resolves when the thread has read its code. */
+  /** Resolves when the thread has loaded its code. */
   readonly loaded: Promise<void>;
-  /** Opens the log and recovers it. */
+  /** Opens and recovers the log. */
   open(): void;
-  /** Ends the thread, as a kill would; resolves when it is gone. */
+  /** Ends the thread as a kill would. Resolves when it is gone. */
   end(): Promise<unknown>;
 }
 
-/** Starts the thread of some acceptors and of the shards that live with them; a handle for each of the acceptors. */
+/**
+ * Starts the thread of some acceptors and of the shards beside them. Returns a handle for each
+ * acceptor.
+ */
 export function startAcceptors(
   data: Omit<AcceptorHostData, "ports">,
   onDeath: OnThreadDeath,
@@ -152,20 +164,20 @@ export function startAcceptors(
 }
 
 /**
- * What the thread may have of the JavaScript heap, MB: so much, or an eighth of the memory, for what it knows of each tube. The end of that
- * heap is the server's, but its neighbours keep theirs.
+ * Limit of the thread's JavaScript heap, in MB: this much or an eighth of the memory, for its data
+ * about tubes. A heap that reaches the limit ends the server, but leaves other memory alone.
  */
 const HTTP_HEAP_MB_MIN = 256;
 const HTTP_HEAP_MB_MAX = 4096;
 function httpHeapMb(): number {
-  // A control group without a limit has a number beyond all memory, or 0.
+  // Without a limit, a control group reports 0 or a number beyond all memory.
   const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
   return Math.min(HTTP_HEAP_MB_MAX, Math.max(HTTP_HEAP_MB_MIN, Math.floor(bytes / 8 / 2 ** 20)));
 }
 
 export class HttpThreadHandle {
   readonly #worker: Worker;
-  /** Resolves when it listens, or can't. */
+  /** Resolves when it listens, or with its failure. */
   readonly listening: Promise<HttpNews>;
   #onStopped: () => void = () => {};
 
@@ -185,7 +197,7 @@ export class HttpThreadHandle {
     this.#worker.postMessage(order);
   }
 
-  /** Answers what is under way and closes all connections. */
+  /** Answers the requests in flight and closes all connections. */
   stop(): Promise<void> {
     const stopped = new Promise<void>((resolve) => {
       this.#onStopped = resolve;
@@ -217,14 +229,14 @@ export class AcceptorHandle {
     return Promise.race([this.#next("ready"), this.#next("failed")]);
   }
 
-  /** Listens; resolves with the port and descriptor, or with the failure. */
+  /** Starts listening. Resolves with the port and descriptor, or with the failure. */
   listen(address: ListenAddress): Promise<AcceptorNews> {
     const answer = Promise.race([this.#next("listening"), this.#next("failed")]);
     this.#tell({ order: "listen", address });
     return answer;
   }
 
-  /** Closes its ports, or listens there again; connections stay. */
+  /** Closes the ports. Connections stay. */
   closePorts(): void {
     this.#tell({ order: "close-ports" });
   }
@@ -233,22 +245,22 @@ export class AcceptorHandle {
     this.#tell({ order: "listen-again" });
   }
 
-  /** Passes on what the http thread wants to know. */
+  /** Passes on a question of the HTTP thread. */
   ask(order: AcceptorQuestion): void {
     this.#tell(order);
   }
 
-  /** Other rules from now on. */
+  /** Replaces the access rules. */
   configure(rules: AccessRules): void {
     this.#tell({ order: "configure", rules });
   }
 
-  /** Lets clients be served. */
+  /** Starts serving clients. */
   serve(): void {
     this.#tell({ order: "serve" });
   }
 
-  /** Stops accepting, answers what is under way, closes all connections. */
+  /** Stops accepting, answers the commands in flight and closes all connections. */
   stop(): Promise<unknown> {
     const stopped = this.#next("stopped");
     this.#tell({ order: "stop" });

@@ -1,4 +1,5 @@
-// The loop of a thread without an event loop: turns while there is work, a spin where it may pay, then sleep.
+// The loop of a thread without an event loop: turns while there is work, a spin if it is likely to
+// pay, then sleep.
 
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type DoorbellOwner, pause } from "../ring/doorbell.ts";
@@ -6,7 +7,7 @@ import { Point, type Surroundings } from "./point.ts";
 import type { Role } from "./role.ts";
 import { LOOKS_PER_CLOCK_READING, SLEEP_MS_MAX, type Spin } from "./waiting-policy.ts";
 
-/** What it does next. */
+/** The next step of the loop. */
 const Action = { Turn: 0, Spin: 1, Announce: 2, AskForRoom: 3, Look: 4, Sleep: 5 } as const;
 type Action = (typeof Action)[keyof typeof Action];
 
@@ -19,9 +20,9 @@ export interface BlockingLoopOptions {
 }
 
 export class BlockingLoop {
-  /** At `Point.Asleep`: when something is due, ms; Infinity for nothing. */
+  /** At `Point.Asleep`: when a timer is due, in ms; Infinity if there is none. */
   wakeAtMs: number = Number.POSITIVE_INFINITY;
-  /** At `Point.Asleep`: how long until then, at most SLEEP_MS_MAX. */
+  /** At `Point.Asleep`: the time until then, at most SLEEP_MS_MAX. */
   sleepMs = 0;
   readonly #options: BlockingLoopOptions;
   #action: Action = Action.Turn;
@@ -30,7 +31,7 @@ export class BlockingLoop {
     this.#options = options;
   }
 
-  /** Goes on to the next point. */
+  /** Advances to the next point. */
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
   next(): Point {
     const { role, doorbell, counters, spin, surroundings } = this.#options;
@@ -82,7 +83,7 @@ export class BlockingLoop {
   }
 }
 
-/** Whether work comes while the thread looks for it, for about a microsecond. */
+/** Polls for about a microsecond. Returns whether work has arrived. */
 function looks(role: Role): boolean {
   for (let look = 0; look < LOOKS_PER_CLOCK_READING; look++) {
     pause();

@@ -1,19 +1,20 @@
-// Keeps process.nextTick fast in a thread that lives long.
+// Keeps process.nextTick fast in a long-lived thread.
 //
-// V8 holds the layouts (maps) of objects whose keys are computed only as long as there is such an object. Node makes one for each tick. A
-// full collection between two ticks, when there is none, throws the layouts away; the next tick gets others, and V8, which has seen two
-// now, defines each of its keys in the runtime from then on: 0.65 us a tick for 0.11, and a request over HTTP takes five ticks. So one
-// is kept.
+// V8 holds the layouts (maps) of objects with computed keys only while such an object exists. Node
+// creates one for each tick. If a full collection runs between two ticks, while there is none, it
+// discards the layouts. The next tick gets new ones, and V8, having seen two, from then on defines
+// every key in the runtime. A tick then takes 0.65 us instead of 0.11, and an HTTP request takes
+// five ticks. Keeping one object alive prevents that.
 
 import { executionAsyncResource } from "node:async_hooks";
 
-/** For as long as the thread lives. */
+/** Alive as long as the thread. */
 const kept: object[] = [];
 
-/** To be called first of all in a thread, before there was a collection. */
+/** Keeps one such object alive. Call it first in a thread, before any collection. */
 export function keepTickMaps(): void {
   process.nextTick(() => {
-    // Of a tick's callback that is the object that node has made of it.
+    // In the callback of a tick, this is the object that Node created for it.
     kept.push(executionAsyncResource());
   });
 }

@@ -1,40 +1,50 @@
-// What a thread does: be a shard, or the log. A role takes turns and never sleeps; its thread does, when it has nothing to do.
+// The role of a thread: a shard or the log. A role takes turns and never sleeps; its thread sleeps
+// when the role has no work.
 
 import type { Point } from "./point.ts";
 
-/** One thread can have several: it takes a turn of each, asks each for room, and sleeps until the soonest is due. */
+/**
+ * A thread can have several roles: it runs a turn of each, asks each for room, and sleeps until the
+ * earliest timer.
+ */
 export interface Role {
-  /** Goes on to the next point; a turn is over at `Point.Turned`. */
+  /** Advances to the next point. A turn ends with `Point.Turned`. */
   next(): Point;
-  /** When the last turn began, ms. */
+  /** When the last turn began, in ms. */
   readonly begunAtMs: number;
-  /** Messages that the last turn took. */
+  /** The number of messages that the last turn took. */
   readonly taken: number;
-  /** Whether the last turn left something to do at once. */
+  /** Whether the last turn left work to be done at once. */
   readonly hasMore: boolean;
-  /** Whether there is something to do now, besides what is due. */
+  /** Whether there is work now, apart from timers. */
   readonly hasWork: boolean;
-  /** When something is due; Infinity for nothing. */
+  /** When a timer is due; Infinity if there is none. */
   readonly nextDueAtMs: number;
-  /** Asks to be rung where it is room in a ring that work waits for. To be called before a sleep, and `hasWork` after it. */
+  /**
+   * Asks to be rung when a ring that work waits for has room. Call it before a sleep, and check
+   * `hasWork` after it.
+   */
   wantRoom(): void;
 }
 
-/** A role that lives in the thread of an acceptor. */
+/** A role in the thread of an acceptor. */
 export interface ColocatedRole extends Role {
-  /** Whether it has given way in the middle of a turn. */
+  /** Whether it has yielded in the middle of a turn. */
   readonly isInTurn: boolean;
 }
 
-/** A shard that lives in the thread of an acceptor. */
+/** A shard in the thread of an acceptor. */
 export interface ResidentShard extends ColocatedRole {
-  /** Whether clients wait for what it has to do now: then it may have several turns in a row. */
+  /** Whether clients wait for its work. If so, it may get several turns in a row. */
   readonly hasCommands: boolean;
 }
 
-/** A log that lives in the thread of shards, as they see it. */
+/** A log in the shards' thread, as the shards see it. */
 export interface ColocatedLogRole {
-  /** Takes a whole turn in the middle of theirs, if there is something that it can do now. */
+  /**
+   * Runs a whole turn in the middle of a shard's turn, if the log has work now. Returns whether it
+   * did.
+   */
   turn(nowMs: number): boolean;
   readonly nextDueAtMs: number;
 }

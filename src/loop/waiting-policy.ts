@@ -1,63 +1,89 @@
-// How a thread without work waits: how long it looks for more before it sleeps, and when it does not look at all.
+// Waiting policies of threads without work: how long they poll before they sleep, and when they
+// don't poll at all.
 //
-// A sleeping thread takes 20 to 50 us to wake, a spinning one under 1 us; but a spin burns a core that a busy machine
-// needs. So a spin is short, and must pay. What was measured is in src/README.md, "Waking and polling". Here is all that
-// is decided; the loops ask, and a simulation answers with draws.
+// A sleeping thread takes 20 to 50 us to wake, a spinning one less than 1 us. But a spin occupies a
+// core that a busy machine needs, so spins are short and have to pay. src/README.md, "Waking and
+// polling", has the measurements. All decisions are made here: the loops ask, and a simulation
+// answers at random.
 
-/** Longest spin of a shard, ms. */
+/** Longest spin of a shard, in ms. */
 const SPIN_MS = 0.1;
-/** Looks at the rings between two readings of the clock. */
+/** Checks of the rings between two clock readings. */
 export const LOOKS_PER_CLOCK_READING = 20;
-/** A turn with more messages is that of a crowd: its next batch makes up for the wake. */
+/**
+ * Beyond this many messages in a turn, there is a crowd of clients, whose next batch makes up for
+ * the wake-up.
+ */
 const CROWD_MESSAGES = 4;
 
-/** Longest look of an acceptor for the next command of few clients, ms. */
+/** How long an acceptor with few clients polls for the next command, in ms. */
 const LINGER_MS = 0.1;
-/** While a reply waits for the disk it looks for so much longer: most syncs take less, ms. */
+/** Additional polling while a reply waits for the disk, in ms: most syncs take less. */
 const DISK_MS = 0.4;
-/** With more clients than this since the last sleep it does not linger: of a crowd somebody's bytes are always there. */
+/**
+ * With more active clients than this since the last sleep, an acceptor does not linger: in a crowd
+ * some client always has bytes.
+ */
 const FEW_CLIENTS = 2;
-/** Turns without an answer before it waits for the doorbell in its event loop; where threads outnumber cores. */
+/**
+ * Turns without an answer before the acceptor waits for the doorbell in its event loop; and the
+ * same if threads outnumber cores.
+ */
 const EMPTY_TURNS_MAX = 30;
 const EMPTY_TURNS_MAX_CROWDED = 3;
-/** With this few connections waiting for an answer it looks for it on the spot, instead of at the sockets. */
+/**
+ * With this few connections waiting for an answer, the acceptor polls the rings on the spot instead
+ * of reading sockets.
+ */
 const FEW_CONNECTIONS = 2;
-/** How often it looks: about 10 us in all. */
+/** The number of such polls: about 10 us in all. */
 const LOOKS_ON_THE_SPOT = 200;
 
-/** Two readings of the clock in a row this far apart mean that the thread was off its core, ms. */
+/** Two consecutive clock readings this far apart mean that the thread was preempted, in ms. */
 const PREEMPTED_MS = 0.2;
-/** After a spin in vain the next ones are left out, this many at first, doubling up to the most. */
+/** Spins skipped after a futile one: this many at first, doubling up to the maximum. */
 const LEFT_OUT_MIN = 1;
 const LEFT_OUT_MAX = 16;
 
-/** Longest sleep of a thread, so that a timer far away needs no exact arithmetic, ms. */
+/** Longest sleep of a thread, in ms, so that distant timers need no exact arithmetic. */
 export const SLEEP_MS_MAX = 3_600_000;
-/** How long a shard in the middle of a command sleeps for room in the ring to the log before it looks again, ms. */
+/**
+ * How long a shard in the middle of a command sleeps for room in the ring to the log before it
+ * checks again, in ms.
+ */
 export const ROOM_SLEEP_MS = 100;
-/** With io_uring the longest sleep, for what the event loop does by time and not by descriptor, ms. */
+/**
+ * Longest sleep with io_uring, in ms: the event loop has work that is due by time and shows in no
+ * descriptor.
+ */
 export const EVENT_LOOP_SLEEP_MS_MAX = 500;
 
-/** Cores, and the threads that share them. */
+/** The cores, and the threads that share them. */
 export interface Load {
   readonly cores: number;
   /** Threads that serve. */
   readonly threads: number;
-  /** It counts where threads are compared with cores, because replies wait for it. */
+  /**
+   * Whether there is a log. Its thread counts in the comparison with cores, because replies wait
+   * for it.
+   */
   readonly hasLog: boolean;
 }
 
 /** How the threads of a server wait. */
 export interface Waiting {
-  /** Longest spin of a shard, ms; 0 for none. */
+  /** Longest spin of a shard, in ms; 0 for none. */
   readonly spinMs: number;
-  /** Longest look of an acceptor when few clients ask, ms; 0 for none. */
+  /** How long an acceptor with few active clients polls, in ms; 0 for none. */
   readonly lingerMs: number;
   /** Whether threads outnumber the cores. */
   readonly isCrowded: boolean;
 }
 
-/** A core must be left for the client: two threads that spin on two cores keep it from running. */
+/**
+ * Returns how the threads wait. One core must stay free for the client: two threads that spin on
+ * two cores keep it from running.
+ */
 export function waitingOf({ cores, threads, hasLog }: Load): Waiting {
   return {
     spinMs: cores > threads ? SPIN_MS : 0,
@@ -66,44 +92,44 @@ export function waitingOf({ cores, threads, hasLog }: Load): Waiting {
   };
 }
 
-/** Whether a thread without work may spin, learned from whether earlier spins paid. */
+/** Decides whether a thread without work may spin, based on whether earlier spins paid. */
 class SpinBudget {
   #leftOut = 0;
   #penalty = LEFT_OUT_MIN;
 
-  /** Asked once before each spin: false leaves it out. */
+  /** Called once before each spin. False skips it. */
   mayBegin(): boolean {
     if (this.#leftOut === 0) return true;
     this.#leftOut--;
     return false;
   }
 
-  /** Work came during the spin. */
+  /** Notes that work arrived during the spin. */
   paid(): void {
     this.#penalty = LEFT_OUT_MIN;
   }
 
-  /** It did not, or the thread lost its core. */
+  /** Notes that no work arrived or that the thread was preempted. */
   wasInVain(): void {
     this.#leftOut = this.#penalty;
     this.#penalty = Math.min(this.#penalty * 2, LEFT_OUT_MAX);
   }
 
-  /** Leaves out the next spin, because it would not pay. */
+  /** Skips the next spin, because it would not pay. */
   leaveOutNext(): void {
     this.#leftOut = Math.max(this.#leftOut, 1);
   }
 }
 
-/** How long a thread without an event loop spins before it sleeps. */
+/** The spin of a thread without an event loop, before it sleeps. */
 export interface Spin {
-  /** The thread took `messages` in a turn, or has something else to do. */
+  /** Notes that the thread took `messages` in a turn or has other work. */
   worked(messages: number): void;
-  /** There is nothing more after a turn that began at `turnAtMs`: true if the thread should spin. */
+  /** Returns whether to spin, when no work is left after a turn that began at `turnAtMs`. */
   begins(turnAtMs: number, dueAtMs: number): boolean;
-  /** Some looks were in vain: true if it should look again. */
+  /** Returns whether to continue after some futile checks. */
   goesOn(): boolean;
-  /** A look found work. */
+  /** Notes that a check found work. */
   paid(): void;
 }
 
@@ -146,9 +172,9 @@ export class IdleSpin implements Spin {
   }
 }
 
-/** What an acceptor's waiting depends on. */
+/** The state of an acceptor that its waiting depends on. */
 export interface Asked {
-  /** Connections whose answer may come any moment. */
+  /** Connections whose answer may come at any moment. */
   readonly expecting: number;
   /** Connections that have sent a command since the last sleep. */
   readonly asking: number;
@@ -156,13 +182,13 @@ export interface Asked {
   readonly hasHeld: boolean;
 }
 
-/** How long an acceptor turns without work before it sleeps. */
+/** How long an acceptor keeps turning without work before it sleeps. */
 export interface PollPolicy {
-  /** Something has come from a socket, a shard or the log. */
+  /** Notes that a socket, a shard or the log has brought something. */
   worked(): void;
-  /** How often it should look for an answer on the spot before it takes those that are there. */
+  /** Returns how often to poll for an answer on the spot before taking answers. */
   looks(asked: Asked): number;
-  /** There is no work in this turn: true if another turn should follow nevertheless. */
+  /** Returns whether another turn should follow, although this one has no work. */
   turnsAgain(asked: Asked): boolean;
 }
 
@@ -174,7 +200,10 @@ export class AcceptorPatience implements PollPolicy {
   readonly #hasOwnShards: boolean;
   #emptyTurns = 0;
 
-  /** With `hasOwnShards` all shards live in the acceptor's thread: no answer of theirs comes while it waits. */
+  /**
+   * `hasOwnShards` means that all shards run in the acceptor's thread, so none of their answers
+   * arrives while it waits.
+   */
   constructor({ isCrowded, lingerMs }: Waiting, nowMs: () => number, hasOwnShards = false) {
     this.#hasOwnShards = hasOwnShards;
     this.#isCrowded = isCrowded;
@@ -196,24 +225,26 @@ export class AcceptorPatience implements PollPolicy {
 
   turnsAgain(asked: Asked): boolean {
     const lingers = this.#lingerMs > 0 && asked.asking > 0 && asked.asking <= FEW_CLIENTS;
-    // Turning in vain takes the core from those that it waits for, if there are too few cores.
+    // With too few cores, futile turns take the core from the threads that the acceptor waits for.
     const emptyTurnsMax = this.#isCrowded && !lingers ? EMPTY_TURNS_MAX_CROWDED : EMPTY_TURNS_MAX;
     if (asked.expecting > 0 && this.#mayBeAnswered(asked) && this.#emptyTurns++ < emptyTurnsMax) return true;
     return lingers && this.#linger.again(this.#nowMs(), asked.hasHeld ? DISK_MS : 0);
   }
 
-  /** Whether something that clients wait for may come from another thread. */
+  /** Returns whether another thread may bring what clients wait for. */
   #mayBeAnswered({ hasHeld }: Asked): boolean {
     return !this.#hasOwnShards || hasHeld;
   }
 }
 
-/** Whether an acceptor without work looks at sockets and rings a little longer: each sleep of one or two clients' acceptor
- * costs a wake-up on the way of every command. */
+/**
+ * Decides whether an acceptor without work polls a little longer: with one or two clients, each
+ * sleep adds a wake-up to the latency of every command.
+ */
 export class IdlePoll {
   readonly #longestMs: number;
   readonly #budget = new SpinBudget();
-  /** End of the lingering under way, 0 for none. */
+  /** End of the current polling; 0 if there is none. */
   #untilMs = 0;
   #lookedAtMs = 0;
 
@@ -221,14 +252,17 @@ export class IdlePoll {
     this.#longestMs = longestMs;
   }
 
-  /** There is work. */
+  /** Notes that there is work. */
   worked(): void {
     if (this.#untilMs === 0) return;
     this.#untilMs = 0;
     this.#budget.paid();
   }
 
-  /** There is none in this turn: true if the thread should look again. Lingers for up to `moreMs` longer than usual. */
+  /**
+   * Returns whether to poll again after a turn without work. Polls for up to `moreMs` longer than
+   * usual.
+   */
   again(nowMs: number, moreMs = 0): boolean {
     if (this.#longestMs === 0) return false;
     if (this.#untilMs === 0) {

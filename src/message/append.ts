@@ -1,4 +1,4 @@
-// What a shard says to the binlog: records, each in a message of its ring.
+// Messages from a shard to the binlog: one record each, in a ring.
 //
 //   offset  0  int32    length of the message (set by the ring)
 //   offset  4  uint32   bytes of the record
@@ -10,7 +10,7 @@ import type { RingWriter } from "../ring/ring-writer.ts";
 
 export const APPEND_HEADER_BYTES = 16;
 
-/** Fills the header of the message claimed at `offset`; returns where its record goes. */
+/** Fills in the header of the message claimed at `offset`. Returns the position of its record. */
 export function writeAppendHeader(
   ring: RingWriter,
   offset: number,
@@ -22,12 +22,12 @@ export function writeAppendHeader(
   return offset + APPEND_HEADER_BYTES;
 }
 
-/** Bytes of the record in the message at `offset`. */
+/** Returns the length of the record in the message at `offset`. */
 export function appendedBytes(source: MessageSource, offset: number): number {
   return source.uint32[(offset >> 2) + 1]!;
 }
 
-/** Number of the record in the message at `offset`. */
+/** Returns the number of the record in the message at `offset`. */
 export function appendedNumber(source: MessageSource, offset: number): number {
   return source.float64[(offset >> 3) + 1]!;
 }

@@ -1,19 +1,21 @@
-// A batch of a group: what the binlog wrote with one write, with its place in the chain of all batches. It stands in the log as a
-// record (BATCH) in front of its frames, and travels to the shared log as the same bytes.
+// A batch of a group: the records of one write of the binlog, with its place in the chain of all
+// batches. In the log it is a record (BATCH) before its frames. It goes to the shared log as the
+// same bytes.
 //
 //   0   u8   kind of record, 20             32  f64  tag: random, a safe integer
-//   1   u8   version, 1                     40  f64  sequence of this record; the frames behind it follow it
-//   2   u8   1 DATA, 2 LEAD, 3 YIELD        48  f64  ids are lent up to here
-//   3   u8   zero                           56  u32  frames behind it
+//   1   u8   version, 1                     40  f64  sequence of this record; its frames continue it
+//   2   u8   1 DATA, 2 LEAD, 3 YIELD        48  f64  highest id lent
+//   3   u8   zero                           56  u32  number of its frames
 //   4   u32  number of the binlog segment   60  u32  bytes of those frames
 //   8   u32  epoch                          64  u32  node that wrote it
-//   12  u32  oldest segment that counts     68  u32  how many batches before it were not acknowledged then
+//   12  u32  oldest segment that counts     68  u32  earlier batches not known to be acknowledged
 //   16  f64  n: 1, 2, 3 … over all epochs   72  u32  message of the shared log, see `message`
-//   24  f64  tag of batch n-1               76  u32  CRC-32 of all this and of the frames
-//                                           80  frames, sealed with the salt of who wrote them
+//   24  f64  tag of batch n-1               76  u32  CRC-32 of the header and the frames
+//                                           80  frames, sealed with their writer's salt
 //
-// Two batches may claim the same place. The first one in the shared log that names the tag of the last valid one has it; every
-// reader comes to the same answer, so a batch can be believed without believing the server that carried it.
+// Two batches may claim the same place. The place belongs to the first one in the shared log that
+// names the tag of the last valid batch. Every reader reaches the same conclusion, so a batch can
+// be trusted without trusting the server that delivered it.
 
 import { crc32 } from "node:zlib";
 import type { Memory } from "../base/memory.ts";
@@ -21,15 +23,15 @@ import type { Memory } from "../base/memory.ts";
 export const BATCH_RECORD_KIND = 20;
 export const BATCH_VERSION = 1;
 export const BATCH_HEADER_BYTES = 80;
-/** A batch is no longer than this in a group, so that several fit into what a log server takes at once. */
+/** Limit of a batch in a group, so that several fit into one message of a log server. */
 export const BATCH_BYTES_MAX: number = 256 * 1024;
 
 export const BatchKind = {
   /** Records. */
   data: 1,
-  /** Another node has the lead from here on; its epoch is one more than that of the batch before. */
+  /** A new primary takes over; its epoch is one more than that of the batch before. */
   lead: 2,
-  /** The node that has the lead gives it up: whoever is next need not wait. */
+  /** The primary steps down, so its successor need not wait. */
   yield: 3,
 } as const;
 export type BatchKind = (typeof BatchKind)[keyof typeof BatchKind];
@@ -41,31 +43,33 @@ export interface BatchHeader {
   n: number;
   previousTag: number;
   tag: number;
-  /** Of the BATCH record. */
+  /** The sequence of the BATCH record. */
   sequence: number;
   idsLent: number;
   frames: number;
   bodyBytes: number;
   node: number;
-  /** The oldest segment that counts. */
+  /** The oldest segment that still counts. */
   oldest: number;
-  /** Batches n-1, n-2 … that were not known to be acknowledged when this one was written. */
+  /**
+   * How many of the batches n-1, n-2 … were not known to be acknowledged when this one was written.
+   */
   unacknowledged: number;
   /**
-   * The lower 32 bits of a sequence in the shared log: the last message that was known to be valid when this batch was written.
-   * A node that starts again reads on from there. 0: not known.
+   * The lower 32 bits of a sequence in the shared log: the last message known to be valid when this
+   * batch was written. A restarted node reads on from there. 0 if unknown.
    */
   message: number;
 }
 
-/** The last batch of a chain: what the next one follows. */
+/** The last batch of a chain, which the next one follows. */
 export interface ChainPlace {
   epoch: number;
   n: number;
   tag: number;
 }
 
-/** Writes all of it but the checksum: `sealBatch`. */
+/** Writes the header without the checksum, which `sealBatch` adds. */
 export function encodeBatchHeader({ view }: Memory, at: number, header: BatchHeader): void {
   view.setUint32(at, BATCH_RECORD_KIND | (BATCH_VERSION << 8) | (header.kind << 16), true);
   view.setUint32(at + 4, header.segment, true);
@@ -83,7 +87,7 @@ export function encodeBatchHeader({ view }: Memory, at: number, header: BatchHea
   view.setUint32(at + 72, header.message >>> 0, true);
 }
 
-/** Closes a batch whose header is written and whose frames stand behind it. */
+/** Adds the checksum to a batch whose header and frames are written. */
 export function sealBatch({ bytes, view }: Memory, at: number): void {
   view.setUint32(at + CHECKSUM_AT, checksumOf(bytes, at, bodyBytesAt(view, at)), true);
 }
@@ -123,12 +127,17 @@ export interface Batch {
   bytes: Uint8Array;
 }
 
-/** Whether a message of the shared log is meant to be of batches: what else stands there is none of ours. */
+/**
+ * Returns whether a message of the shared log claims to contain batches. Other messages are
+ * ignored.
+ */
 export function isOfBatches(message: Uint8Array): boolean {
   return message.length >= BATCH_HEADER_BYTES && message[0] === BATCH_RECORD_KIND;
 }
 
-/** The batches of a message, one behind the other; undefined if it is not whole batches and nothing else. */
+/**
+ * Returns the batches of a message. Undefined unless it consists of complete, valid batches only.
+ */
 export function batchesOf(message: Uint8Array): Batch[] | undefined {
   const view = new DataView(message.buffer, message.byteOffset, message.byteLength);
   const batches: Batch[] = [];

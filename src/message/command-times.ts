@@ -1,4 +1,4 @@
-// How long commands take, as acceptors count it and metrics show it: some of them, by class and by bounds.
+// Times of sampled commands, by class and by bucket: acceptors count them, metrics show them.
 
 import { Op } from "../protocol/commands.ts";
 import { RequestOp } from "./request.ts";
@@ -8,7 +8,7 @@ export const COMMAND_BOUNDS_SECONDS = [
 ] as const;
 export const COMMAND_CLASSES = ["put", "reserve", "delete", "other"] as const;
 
-/** Of a class: one for each bound, one for what is longer, and the sum in seconds. */
+/** Counters of a class: one per bucket, one for longer times, and the sum in seconds. */
 const COUNTERS_PER_CLASS = COMMAND_BOUNDS_SECONDS.length + 2;
 export const COMMAND_TIMES = COMMAND_CLASSES.length * COUNTERS_PER_CLASS;
 
@@ -25,10 +25,10 @@ const CLASS_OF: Readonly<Record<number, number>> = {
   [Op.DeleteBatch]: 2,
 };
 
-/** The class of a message to a shard. */
+/** Returns the class of a message to a shard. */
 export const commandClass = (op: number): number => CLASS_OF[op] ?? OTHER;
 
-/** Counts by bounds and the sum, of one class. */
+/** The counts per bucket and the sum of one class. */
 export interface CommandTimes {
   readonly counts: readonly number[];
   readonly sum: number;
@@ -38,7 +38,7 @@ export class CommandTimesCounters {
   readonly #counters: Float64Array;
   readonly #start: number;
 
-  /** `counters` of a thread; its COMMAND_TIMES begin at `start`. */
+  /** `counters` belong to a thread. Its COMMAND_TIMES begin at `start`. */
   constructor(counters: Float64Array, start: number) {
     this.#counters = counters;
     this.#start = start;

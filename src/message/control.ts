@@ -1,32 +1,34 @@
-// What the http thread asks a shard beside commands, and the answers: shapes only, the bytes are msgpack's.
+// The HTTP thread's questions to a shard, besides commands, and the answers. This file has only
+// their shapes; the bytes are MessagePack.
 //
-// A question is `[verb, arguments]`. Its answer comes in one message or in several (flag More), each a whole value of its
-// own. A list of tubes is not msgpack but a fixed layout, since 200 rows take 0.36 ms packed as values and 0.01 ms so:
+// A question is `[verb, arguments]`. Its answer comes in one or more messages (flag More), each a
+// complete value. A list of tubes is not MessagePack but has a fixed layout, because 200 rows take
+// 0.36 ms as packed values and 0.01 ms this way:
 //
 //   offset 0  uint32   rows
 //   offset 4  uint32   zero
 //   offset 8  float64  TUBE_FIELDS for each row
 //   then      for each row: uint8 length of the name, and the name
 
-/** What is told of a tube, in this order. Times are ms of the monotonic clock. */
+/** The columns of a tube's row, in this order. Times are in ms of the monotonic clock. */
 export const TubeField = {
-  /** Of its creation, over all shards: two tubes of one name that lived one after the other differ in it. */
+  /** Creation order over all shards. It distinguishes two consecutive tubes of the same name. */
   Sequence: 0,
   Ready: 1,
   Urgent: 2,
   Reserved: 3,
   Delayed: 4,
   Buried: 5,
-  /** Since when the oldest ready job is ready; Infinity without one. */
+  /** Since when the oldest ready job is ready; Infinity if there is none. */
   OldestReadyAtMs: 6,
-  /** Since when the job that was buried first is buried; Infinity without one. */
+  /** Since when the first buried job is buried; Infinity if there is none. */
   OldestBuriedAtMs: 7,
   BodyBytes: 8,
   Users: 9,
   Watchers: 10,
   Waiters: 11,
   PauseSeconds: 12,
-  /** When the pause ends; 0 without one. */
+  /** When the pause ends; 0 if there is none. */
   PauseUntilMs: 13,
   Puts: 14,
   Reserves: 15,
@@ -40,7 +42,7 @@ export const TubeField = {
 export const TUBE_FIELDS = 22;
 export const TUBE_ROWS_AT = 8;
 
-/** Sums of a shard since its start, and what it has now. */
+/** Totals of a shard since its start, and its current state. */
 export interface ShardTotals {
   readonly nowMs: number;
   readonly jobs: { ready: number; urgent: number; reserved: number; delayed: number; buried: number };
@@ -54,7 +56,7 @@ export interface ShardTotals {
   readonly timeouts: number;
   readonly tubes: number;
   readonly waiting: number;
-  /** Jobs in slot 0 of the http thread: see shard/control/leases.ts. */
+  /** Jobs held by the HTTP thread's slot 0: see shard/control/leases.ts. */
   readonly leases: number;
   readonly jobsMemoryBytes: number;
   readonly bodiesMemoryBytes: number;
@@ -63,7 +65,7 @@ export interface ShardTotals {
   readonly body: Distribution;
 }
 
-/** Counts by the bounds below, one more for what is above the last; not summed up. */
+/** Counts per bucket of the bounds below, with one more above the last; not cumulative. */
 export interface Distribution {
   readonly counts: readonly number[];
   readonly sum: number;
@@ -78,7 +80,7 @@ export const BODY_BOUNDS_BYTES = [
   64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864,
 ] as const;
 
-/** Milliseconds. */
+/** In milliseconds. */
 export interface Quantiles {
   readonly count: number;
   readonly p50: number;
@@ -88,16 +90,19 @@ export interface Quantiles {
   readonly max: number;
 }
 
-/** Who holds a job: a connection of an acceptor, or nobody that one could name but a lease. */
+/**
+ * The holder of a job: a connection of an acceptor. Slot 0 of the HTTP thread's port stands for a
+ * lease.
+ */
 export type Holder = { readonly port: number; readonly slot: number };
 
-/** All of stats-job, and what that does not tell. */
+/** Everything in stats-job, and more. */
 export interface JobFacts {
   readonly id: number;
   readonly tube: string;
   readonly state: "ready" | "reserved" | "buried" | "delayed";
   readonly pri: number;
-  /** Seconds. */
+  /** In seconds. */
   readonly age: number;
   readonly delay: number;
   readonly ttr: number;
@@ -110,14 +115,17 @@ export interface JobFacts {
   /** Seconds since it became ready or was buried; undefined in other states. */
   readonly sinceSeconds: number | undefined;
   readonly holder: Holder | undefined;
-  /** Of the log, as stats-job tells it; only of a job that is asked for by itself. */
+  /** The log file, as in stats-job. Only in the answer for a single job. */
   readonly file?: number;
   readonly bytes: number;
   /** The beginning of the body. */
   readonly body: Uint8Array | undefined;
 }
 
-/** A change of a leased job: done only if the lease still holds, that is if its count of reserves is still this. */
+/**
+ * A change to a leased job. It takes effect only while the lease is valid, that is, while the job's
+ * count of reserves is unchanged.
+ */
 export interface LeaseChange {
   readonly act: "delete" | "release" | "bury" | "touch";
   readonly id: number;
@@ -126,7 +134,7 @@ export interface LeaseChange {
   readonly delay?: number | undefined;
 }
 
-/** Which jobs are meant; all that is said must hold. Ages are in seconds. */
+/** A filter of jobs: all conditions must hold. Ages are in seconds. */
 export interface Where {
   readonly idFrom?: number;
   readonly idTo?: number;
@@ -136,30 +144,36 @@ export interface Where {
   readonly ageTo?: number;
   readonly reservesFrom?: number;
   readonly timeoutsFrom?: number;
-  /** Bytes that are somewhere in the body, 1 to 200. */
+  /** Bytes that occur anywhere in the body, 1 to 200. */
   readonly text?: Uint8Array;
 }
 
 export type StateName = JobFacts["state"];
 
 export interface BrowseQuestion {
-  /** Jobs of all tubes of the shard if it is left out. */
+  /** Undefined: the jobs of all tubes on the shard. */
   readonly tube?: string;
   readonly states: readonly StateName[];
   readonly where: Where;
-  /** "scan" goes upwards by id; "next" is the order in which jobs of one state of a tube would be handed out. */
+  /**
+   * "scan" is in order of ids; "next" is the order in which jobs of one state of a tube would be
+   * reserved.
+   */
   readonly order: "scan" | "next";
   readonly afterId: number;
   readonly limit: number;
-  /** Of a body that is shown; negative for none. */
+  /** The most bytes shown of a body; a negative number shows none. */
   readonly bodyMax: number;
-  /** Of all bodies together: then it rests, or in the order "next" shows no more of them. */
+  /**
+   * The most bytes of all bodies together. Beyond it, a scan pauses, and the order "next" shows no
+   * more.
+   */
   readonly bodyBytesMax: number;
-  /** Jobs that it looks at, at most, before it rests. */
+  /** The most jobs examined before a pause. */
   readonly looksMax: number;
 }
 
-/** A part of what is browsed. */
+/** Part of a list. */
 export interface BrowsePart {
   readonly jobs: readonly JobFacts[];
   /** All ids up to this one are done. */
@@ -169,33 +183,33 @@ export interface BrowsePart {
   readonly examined: number;
 }
 
-/** What can be set of a job; a delay is in seconds, and begins now. */
+/** The properties of a job that can be set. A delay is in seconds and begins now. */
 export interface JobSet {
   readonly pri?: number | undefined;
   readonly delay?: number | undefined;
   readonly ttr?: number | undefined;
 }
 
-/** What is done to many jobs of a tube. */
+/** A bulk operation on the jobs of a tube. */
 export interface BulkQuestion {
   readonly tube: string;
   readonly act: "kick" | "delete" | "move" | "update" | "count";
-  /** The tube of a move. */
+  /** The target tube of a move. */
   readonly to?: string | undefined;
-  /** What an update sets. */
+  /** The changes of an update. */
   readonly set?: JobSet | undefined;
   readonly states: readonly StateName[];
   readonly where: Where;
   readonly max: number;
 }
 
-/** How far it has come. */
+/** Progress of a bulk operation. */
 export interface BulkPart {
   readonly affected: number;
   readonly examined: number;
-  /** 0 to 1. */
+  /** From 0 to 1. */
   readonly progress: number;
-  /** Why it has ended before: the tube that jobs move to, or its shard, takes no more. */
+  /** Why it ended early: the target tube, or its shard, takes no more. */
   readonly refusal?: "TUBE_FULL" | "OUT_OF_MEMORY";
 }
 
@@ -204,7 +218,7 @@ export interface HeldJob {
   readonly timeLeft: number;
 }
 
-/** `[verb, arguments]` of all that can be asked, with the arguments of each. */
+/** All questions, `[verb, arguments]`, with the arguments of each. */
 export interface Questions {
   ping: undefined;
   totals: undefined;
@@ -212,15 +226,21 @@ export interface Questions {
   tubes: { name?: string | undefined };
   job: { id: number; bodyMax: number };
   leases: { changes: readonly LeaseChange[] };
-  /** Leases that nobody will hear of: their jobs are ready again, as if a connection had ended. */
+  /**
+   * Leases that no client will learn of: their jobs become ready again, as if a connection had
+   * ended.
+   */
   "give-back": { jobs: readonly { id: number; reserves: number }[] };
   browse: BrowseQuestion;
   bulk: BulkQuestion;
-  /** Ends the bulk that was asked for by this number. */
+  /** Ends the browse or bulk question with this number. */
   cancel: { number: number };
-  /** "release" ends somebody's reservation as its time to run would. With `force` reserved jobs are deleted, too. */
+  /**
+   * "release" ends a reservation as an expired TTR would. With `force`, "delete" applies to
+   * reserved jobs, too.
+   */
   "job-act": { id: number; act: "delete" | "kick" | "release" | "move"; force: boolean; to?: string };
-  /** What connections of a port hold here, at most 100 jobs each. */
+  /** The jobs that connections of a port hold on this shard, at most 100 each. */
   sessions: { port: number; slots: readonly number[] };
 }
 
@@ -230,7 +250,7 @@ export interface Answers {
   latency: { wait: Quantiles; hold: Quantiles };
   tubes: never;
   job: JobFacts | null;
-  /** For each change whether it was done, and until when the lease lasts (touch), ms. */
+  /** Whether each change took effect. */
   leases: readonly boolean[];
   "give-back": number;
   browse: BrowsePart;

@@ -1,4 +1,5 @@
-// What a shard says of the ids of a delete-batch, a byte for each, and how it hands a batch on of which it does not have all.
+// A shard's results for a delete-batch, one byte for each id, and how it redirects a batch whose
+// jobs are not all on it.
 
 import { asciiBytes } from "../base/bytes.ts";
 
@@ -6,13 +7,14 @@ export const Deleted = {
   /** There is no such job here, or it may not be deleted. */
   No: 0,
   Yes: 1,
-  /** It is not here, and may be on another shard. */
+  /** It is not here and may be on another shard. */
   Elsewhere: 2,
 } as const;
 
 /**
- * Behind the header of a Strayed: the shard's last record as uint32, the number of ids as another, the bytes, and the ids as they
- * were given, with blanks between them.
+ * Packs the part of a Redirected message after its header: the shard's last record as uint32, the
+ * number of results as uint32, the results, and the ids as the client sent them, separated by
+ * spaces.
  */
 export function packDeleted(results: Uint8Array, ids: string, recordNumber: number): Uint8Array {
   const packed = new Uint8Array(DELETED_HEADER_BYTES + results.length + ids.length);

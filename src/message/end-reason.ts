@@ -1,8 +1,8 @@
-// Why connections end, as acceptors count it and as it is told.
+// The reasons why connections end, as acceptors count and report them.
 
 /**
- * Its client has closed it or has quit; it was idle for too long; somebody has closed it; it failed, as when a client dies; the
- * server stops; it was not let in.
+ * The client closed the connection; it quit; it was idle for too long; an operator closed it; it
+ * failed, for example because the client died; the server stopped; authentication failed.
  */
 export const END_REASONS = ["client", "quit", "idle", "admin", "error", "stop", "auth"] as const;
 export type EndReason = (typeof END_REASONS)[number];

@@ -1,42 +1,43 @@
-// What the thread of a group and the log's thread say to each other: orders and news while the node follows, then batches in a ring.
+// Messages between the group thread and the log thread: orders and news while the node follows,
+// then batches in a ring.
 //
 //   offset  0  int32    length of the message (set by the ring)
 //   offset  4  uint32   bytes of the batch
-//   offset  8  float64  of each shard the number of its last record that is in the batch or an earlier one
+//   offset  8  float64  for each shard, the number of its last record in this batch or an earlier one
 //   then       the batch (batch.ts)
 
 import type { ChainPlace } from "./batch.ts";
 
-/** From the thread of the group. Orders are done one after the other. */
+/** An order of the group thread. Orders are executed one after another. */
 export type GroupOrder =
-  /** The group that the shared log is of: the directory is opened. */
+  /** Names the shared log's group: opens the directory. */
   | { order: "follow"; groupId: string }
-  /** Valid batches, each behind the one before. */
+  /** Valid batches, each the successor of the one before. */
   | { order: "apply"; batches: Uint8Array[] }
   | { order: "cut"; n: number }
-  /** The batches of the own log behind batch `after` are wanted. */
+  /** Asks for the batches of the node's own log after batch `after`. */
   | { order: "tail"; after: number }
-  /** The LEAD with which the node would take the lead is wanted. */
+  /** Asks for the LEAD batch with which the node would take the lead. */
   | { order: "lead-batch"; tag: number; expectedLast: number }
-  /** The node has the lead: the log is opened, and goes on in the chain. */
+  /** The node has the lead: opens the log and continues the chain. */
   | { order: "lead"; place: ChainPlace }
-  /** Another server has the same name: the directory is a copy, and gets a name of its own. */
+  /** Another server has the same name: this directory is a copy and gets a new name. */
   | { order: "rename" }
-  /** The directory is of no use any more. */
+  /** Sets the directory aside, because it is of no more use. */
   | { order: "set-aside" };
 
-/** A batch that a directory holds. */
+/** A batch that a directory contains. */
 export interface KnownBatch {
   n: number;
   tag: number;
   epoch: number;
   node: number;
   unacknowledged: number;
-  /** As in its header: the last message that was known to be valid then. */
+  /** As in its header: the last message known to be valid at the time. */
   message: number;
 }
 
-/** From the log's thread. */
+/** News from the log thread. */
 export type GroupNews =
   | { news: "follows"; node: number; known: KnownBatch[]; hasOwnJobs: boolean; isComplete: boolean }
   | { news: "applied"; bytes: number; n: number; isComplete: boolean }
@@ -50,26 +51,26 @@ export type GroupNews =
 export const GROUP_ROLES = ["starting", "standby", "opening", "primary"] as const;
 export type GroupRoleName = (typeof GROUP_ROLES)[number];
 
-/** A server of a group, as it says of itself. */
+/** A server of a group, as it describes itself. */
 export interface GroupMember {
   node: number;
   role: GroupRoleName;
-  /** Where its clients connect, if it has the lead: "host:port". */
+  /** The address for clients, "host:port", if it has the lead. */
   address: string;
   epoch: number;
   /** The last batch in its log. */
   n: number;
-  /** Of a primary: whether it may serve, and what is not acknowledged. */
+  /** Of a primary: whether it may serve, and the number of unacknowledged batches. */
   mayServe: boolean;
   pendingBatches: number;
-  /** Of a standby: whether its log has all that counts, and how many messages it is behind. */
+  /** Of a standby: whether its log is complete, and how many messages it is behind. */
   isComplete: boolean;
   behind: number;
   pid: number;
   version: string;
 }
 
-/** Who is in the group, as the thread of the group heard it last. */
+/** The members of the group, as last reported to the group thread. */
 export interface GroupMembers {
   group: string;
   /** This server's own number, as in its report. */
@@ -77,25 +78,25 @@ export interface GroupMembers {
   members: readonly GroupMember[];
 }
 
-/** What the thread of a group tells metrics: float64 words that it alone writes. */
+/** The group thread's figures for metrics: float64 words that only it writes. */
 export const GroupFigure = {
-  /** As in GROUP_ROLES. */
+  /** Index into GROUP_ROLES. */
   Role: 0,
   Epoch: 1,
   Batch: 2,
-  /** Written and not acknowledged; messages of them under way. */
+  /** Batches written and not acknowledged; messages with such batches in flight. */
   PendingBatches: 3,
   MessagesUnderWay: 4,
-  /** How often it had to read what became of a message. */
+  /** How often it had to read the log to learn what became of a message. */
   Doubts: 5,
-  /** Batches in the shared log that did not count. */
+  /** Batches in the shared log that were not valid. */
   Ignored: 6,
   /** Of a standby: messages that it has not read. */
   Behind: 7,
   LogBytes: 8,
   LogLimitBytes: 9,
   Standbys: 10,
-  /** Appends that were acknowledged, and how long they took all together, ms. */
+  /** Acknowledged appends, and their total time in ms. */
   Appends: 11,
   AppendMs: 12,
   /** How often it could not serve because the shared log did not answer. */

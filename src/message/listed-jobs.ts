@@ -1,4 +1,5 @@
-// A shard's part of a list of jobs over all shards, as bytes for the acceptor that puts the list together.
+// A shard's part of a list of jobs over all shards, as bytes for the acceptor that merges the
+// parts.
 //
 //   float64  next   all ids up to this one are done; 0: all that are there
 //   for each job, smallest id first: float64 id, uint32 length, its line as ASCII
@@ -29,7 +30,7 @@ export function packListedJobs(next: number, jobs: readonly ListedJob[]): Uint8A
 
 /** Reads such a part, job by job. */
 export class ListedJobsReader {
-  /** All ids up to this one are done; 0: all that are there. */
+  /** All ids up to this one are done; 0 means that all jobs are. */
   readonly next: number;
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
@@ -41,18 +42,18 @@ export class ListedJobsReader {
     this.next = this.#view.getFloat64(0, true);
   }
 
-  /** The id of the job that comes next; Infinity behind the last. */
+  /** The id of the current job; Infinity after the last. */
   get id(): number {
     return this.#at === this.#bytes.length ? Number.POSITIVE_INFINITY : this.#view.getFloat64(this.#at, true);
   }
 
-  /** Its line, valid as long as the bytes. */
+  /** Its row, valid as long as the bytes. */
   get line(): Uint8Array {
     const start = this.#at + ENTRY_HEAD_BYTES;
     return this.#bytes.subarray(start, start + this.#view.getUint32(this.#at + 8, true));
   }
 
-  /** Goes on to the job behind it. */
+  /** Advances to the next job. */
   shift(): void {
     this.#at += ENTRY_HEAD_BYTES + this.line.length;
   }

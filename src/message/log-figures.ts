@@ -1,4 +1,5 @@
-// How the disk of the log behaves, counted by fixed bounds: the binlog thread writes these counters, the http thread reads them.
+// Figures of the log's disk, in fixed buckets: the binlog thread writes these counters, the HTTP
+// thread reads them.
 
 /** Seconds that a sync takes, and that a record waits for one. */
 export const SYNC_BOUNDS_SECONDS = [
@@ -7,11 +8,11 @@ export const SYNC_BOUNDS_SECONDS = [
 /** Records of one write. */
 export const BATCH_BOUNDS_RECORDS = [1, 4, 16, 64, 256, 1024, 4096] as const;
 
-/** Where each lies among them: counts, then the sum; last the bytes of all writes. */
+/** Start of each figure: counts, then the sum. The bytes of all writes come last. */
 export const LogFigures = { Sync: 0, Wait: 14, Batch: 28, WrittenBytes: 37 } as const;
 export const LOG_FIGURES = 38;
 
-/** Counts one value. `at` is the place of the first count. */
+/** Counts one value. `at` is the index of the first count. */
 export function countFigure(
   figures: Float64Array,
   at: number,

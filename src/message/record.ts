@@ -1,5 +1,5 @@
-// The records that a shard hands to the binlog: what has to survive, as bytes, in a fixed little-endian
-// layout.
+// The records that a shard passes to the binlog: everything that has to survive, in a fixed
+// little-endian layout.
 //
 //   PUT and UPDATE                              DELETE                    PIECE (rest of a big body)
 //   0  u8   kind                                0  u8   kind              0  u8   kind
@@ -17,8 +17,8 @@
 //   48 u32  releases
 //   52 u32  buries
 //   56 u32  kicks
-//   60 u32  bodyBytes      (the whole body, also when this record holds only its beginning)
-//   64 f64  burySequence   (buried jobs: their place in the order of burials; otherwise 0)
+//   60 u32  bodyBytes      (of the whole body, even if this record holds only its beginning)
+//   64 f64  burySequence   (buried jobs: position in the order of burials; otherwise 0)
 //   72 tube name, then attributes (protocol/job-attribute.ts), then the body or its beginning (PUT only)
 //
 //   SETTING
@@ -26,13 +26,14 @@
 //   1  u8   pattern bytes
 //   2  u16  text bytes
 //   4  12 zero
-//   16 pattern, then what is set, as `name=value name=value`; empty: nothing is set any more
+//   16 pattern, then the settings, as `name=value name=value`; empty: removes the settings
 //
-// All records of a kind agree on where the id is, so that the binlog can keep its books without decoding.
-// UPDATE carries every mutable field, so that only the latest one of a job matters; with a tube name, the job
-// lives in that tube now. A job's latest state is the one with the highest place in the log; a DELETE is
-// final, because an id is never given twice. A PUT in state 4 (remembered) stands for a job that is gone: its
-// unique key may not be put again yet. Of a pattern the latest SETTING counts.
+// The id is at the same offset in all records that have one, so the binlog can track jobs without
+// decoding. UPDATE carries every mutable field, so only a job's latest UPDATE matters. If it has a
+// tube name, the job now lives in that tube. A job's latest state is the one with the highest
+// position in the log. DELETE is final, because no id is assigned twice. A PUT in state 4
+// (remembered) stands for a job that is gone, but whose unique key may not be put again yet. The
+// latest SETTING of a pattern applies.
 
 import { copyBytes } from "../base/bytes.ts";
 import type { Memory } from "../base/memory.ts";
@@ -42,7 +43,8 @@ export const RecordKind = { put: 1, update: 2, delete: 3, piece: 4, setting: 5 }
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
 /**
- * What a restart can bring back. A reserved job is logged as ready: its reservation ends with the process.
+ * The states that a restart can restore. A reserved job is logged as ready: its reservation ends
+ * with the process.
  */
 export const RecordState = { ready: 1, delayed: 2, buried: 3, remembered: 4 } as const;
 export type RecordState = (typeof RecordState)[keyof typeof RecordState];
@@ -60,14 +62,17 @@ export const RECORD_TAIL_BYTES_MAX = 255 + ATTRIBUTE_BYTES_MAX;
 export const UPDATE_BYTES_MAX = UPDATE_BYTES + RECORD_TAIL_BYTES_MAX;
 
 /**
- * No record of a shard is longer than this. (The log's own copy of a PUT may be, by what an UPDATE has added
- * to its tube name and attributes.) A body that does not fit beside its tube name into one PUT goes on in PIECE
- * records of the same shard, in order; the job counts as put when the last piece is durable.
+ * The longest record of a shard. (The log's own copy of a PUT may be longer, if an UPDATE has added
+ * to its tube name and attributes.) If a PUT has no room for the whole body, the rest follows in
+ * PIECE records of the same shard, in order. The job counts as put when the last piece is durable.
  */
 export const MAX_RECORD_BYTES = 128 * 1024;
 export const MAX_PIECE_BYTES = MAX_RECORD_BYTES - PIECE_HEADER_BYTES;
 
-/** Everything of a job but its tube and body. Encoders read one of these, decoders fill one: reuse it. */
+/**
+ * All fields of a job but its tube and body. Encoders read such an object and decoders fill one:
+ * reuse it.
+ */
 export interface RecordFields {
   id: number;
   state: RecordState;
@@ -84,7 +89,7 @@ export interface RecordFields {
   burySequence: number;
 }
 
-/** A mutable struct to decode into. */
+/** Returns an object to decode into. */
 export function emptyRecordFields(): RecordFields {
   return {
     id: 0,
@@ -105,12 +110,17 @@ export function emptyRecordFields(): RecordFields {
 
 const NO_ATTRIBUTES = new Uint8Array(0);
 
-/** The size of a PUT record that holds `inlineBytes` of the body; attributes have a multiple of four bytes. */
+/**
+ * Returns the size of a PUT record that holds `inlineBytes` of the body. Attributes have a multiple
+ * of four bytes.
+ */
 export function putRecordBytes(tubeBytes: number, inlineBytes: number, attributeBytes = 0): number {
   return RECORD_FIXED_BYTES + tubeBytes + attributeBytes + inlineBytes;
 }
 
-/** `lengths`: those of tube name and attributes, in their places. */
+/**
+ * Writes the fixed part. `lengths` has the lengths of tube name and attributes, in their positions.
+ */
 function writeFixed(
   view: DataView,
   at: number,
@@ -136,8 +146,8 @@ function writeFixed(
 }
 
 /**
- * Writes what a PUT at `at` has before its body, which is `bodyBytes` long as a whole. Returns where the
- * body, or as much of it as goes into this record, is to be written. `attributes` are padded.
+ * Writes a PUT at `at` up to its body, whose total length is `bodyBytes`. Returns where to write
+ * the body, or as much of it as fits into the record. `attributes` are padded.
  */
 export function encodePutHead(
   memory: Memory,
@@ -151,15 +161,15 @@ export function encodePutHead(
   return writeTail(memory, at, tube, attributes);
 }
 
-/** Writes an UPDATE of a job that stays in its tube and has no attributes at `at` and returns its length. */
+/** Writes an UPDATE of a job without attributes that stays in its tube. Returns its length. */
 export function encodeUpdate(view: DataView, at: number, fields: RecordFields): number {
   writeFixed(view, at, RecordKind.update, 0, 0, fields);
   return UPDATE_BYTES;
 }
 
 /**
- * Writes an UPDATE of a job with attributes, of which `attributes` are those that may change, padded, or of
- * one that was moved: `tube` is empty for a job that is where it was put. Returns its length.
+ * Writes an UPDATE of a job with attributes or of a moved job. `attributes` are the mutable ones,
+ * padded. `tube` is empty unless the job has moved. Returns the length.
  */
 export function encodeLongUpdate(
   memory: Memory,
@@ -176,7 +186,7 @@ function lengthsOf(tube: Uint8Array, attributes: Uint8Array): number {
   return (tube.length << 16) | ((attributes.length >> 2) << 24);
 }
 
-/** Tube name and attributes; returns where they end. */
+/** Writes tube name and attributes. Returns their end. */
 function writeTail({ bytes }: Memory, at: number, tube: Uint8Array, attributes: Uint8Array): number {
   const attributesAt = at + RECORD_FIXED_BYTES + tube.length;
   copyBytes(bytes, at + RECORD_FIXED_BYTES, tube, 0, tube.length);
@@ -184,7 +194,7 @@ function writeTail({ bytes }: Memory, at: number, tube: Uint8Array, attributes: 
   return attributesAt + attributes.length;
 }
 
-/** Writes a SETTING at `at` and returns its length. An empty text says that nothing is set for the pattern. */
+/** Writes a SETTING at `at`. An empty text removes the pattern's settings. Returns the length. */
 export function encodeSetting(
   { bytes, view }: Memory,
   at: number,
@@ -199,12 +209,12 @@ export function encodeSetting(
   return SETTING_HEADER_BYTES + pattern.length + text.length;
 }
 
-/** The length of a SETTING's pattern, which lies at `at + SETTING_HEADER_BYTES`. */
+/** Returns the length of a SETTING's pattern, which starts at `at + SETTING_HEADER_BYTES`. */
 export function patternBytesOf(view: DataView, at: number): number {
   return view.getUint8(at + 1);
 }
 
-/** Writes a DELETE at `at` and returns its length. */
+/** Writes a DELETE at `at`. Returns its length. */
 export function encodeDelete(view: DataView, at: number, id: number): number {
   view.setUint32(at, RecordKind.delete, true);
   view.setUint32(at + 4, 0, true);
@@ -213,8 +223,8 @@ export function encodeDelete(view: DataView, at: number, id: number): number {
 }
 
 /**
- * Writes what a PIECE at `at` has before its part of the body, which begins at `bodyOffset` there. Returns
- * where that part goes.
+ * Writes the head of a PIECE at `at`. Its part of the body begins at `bodyOffset` of the body.
+ * Returns where to write that part.
  */
 export function encodePieceHead(view: DataView, at: number, id: number, bodyOffset: number): number {
   view.setUint32(at, RecordKind.piece, true);
@@ -223,7 +233,7 @@ export function encodePieceHead(view: DataView, at: number, id: number, bodyOffs
   return at + PIECE_HEADER_BYTES;
 }
 
-/** Fills `fields` from a PUT or UPDATE at `at`. Where tube and body lie: see the next three functions. */
+/** Fills `fields` from a PUT or UPDATE at `at`. The next functions locate tube and body. */
 export function decodeFields(view: DataView, at: number, fields: RecordFields): void {
   fields.state = view.getUint8(at + 1) as RecordState;
   fields.pri = view.getUint32(at + 4, true);
@@ -241,30 +251,31 @@ export function decodeFields(view: DataView, at: number, fields: RecordFields): 
 }
 
 /**
- * The length of the tube name of a PUT or UPDATE, which lies at `at + RECORD_FIXED_BYTES`; attributes follow.
+ * Returns the length of the tube name of a PUT or UPDATE, which starts at `at +
+ * RECORD_FIXED_BYTES`. Attributes follow.
  */
 export function tubeBytesOf(view: DataView, at: number): number {
   return view.getUint8(at + 2);
 }
 
-/** The length of the attributes of a PUT or UPDATE, which follow the tube name. */
+/** Returns the length of the attributes of a PUT or UPDATE, which follow the tube name. */
 export function attributeBytesOf(view: DataView, at: number): number {
   return 4 * view.getUint8(at + 3);
 }
 
-/** What a PUT has before its body; the whole length of an UPDATE. */
+/** Returns the length of a PUT before its body, or of a whole UPDATE. */
 export function recordHeadBytes(view: DataView, at: number): number {
   return RECORD_FIXED_BYTES + tubeBytesOf(view, at) + attributeBytesOf(view, at);
 }
 
-/** The length of the whole body of a PUT. */
+/** Returns the length of the whole body of a PUT. */
 export function bodyBytesOf(view: DataView, at: number): number {
   return view.getUint32(at + RECORD_BODY_BYTES_AT, true);
 }
 
 /**
- * Brings the fixed part of the PUT at `at` of `put` to the state that the UPDATE at `from` of `update` says;
- * tube, attributes and body stay.
+ * Applies the UPDATE at `from` of `update` to the fixed part of the PUT at `at` of `put`. Tube,
+ * attributes and body stay.
  */
 export function applyUpdate(put: DataView, at: number, update: DataView, from: number): void {
   put.setUint8(at + 1, update.getUint8(from + 1));
@@ -277,17 +288,17 @@ export function applyUpdate(put: DataView, at: number, update: DataView, from: n
 }
 
 /**
- * Whether `applyUpdate` does not say all: the UPDATE has a tube name or attributes, or the PUT has attributes
- * of which it may be that they are no more.
+ * Returns whether `applyUpdate` is not sufficient: the UPDATE has a tube name or attributes, or the
+ * PUT has attributes, which the UPDATE may have removed.
  */
 export function updateHasTail(put: DataView, at: number, update: DataView, from: number): boolean {
   return (update.getUint16(from + 2, true) | put.getUint8(at + 3)) !== 0;
 }
 
 /**
- * Writes the head of a PUT to the beginning of `into`: that of the PUT at `at` of `put`, brought to the state
- * that the UPDATE at `from` of `update` says, tube name and attributes included. Returns its length, at most
- * RECORD_FIXED_BYTES + RECORD_TAIL_BYTES_MAX; the body belongs behind it.
+ * Merges a PUT and an UPDATE into the head of a new PUT at the beginning of `into`, tube name and
+ * attributes included. Returns its length, at most RECORD_FIXED_BYTES + RECORD_TAIL_BYTES_MAX. The
+ * body belongs after it.
  */
 export function mergeHead(into: Memory, put: Memory, at: number, update: Memory, from: number): number {
   copyBytes(into.bytes, 0, put.bytes, at, RECORD_FIXED_BYTES);
@@ -305,7 +316,7 @@ export function mergeHead(into: Memory, put: Memory, at: number, update: Memory,
   return end;
 }
 
-/** Copies the attributes of a record that are wanted, without padding; returns where they end. */
+/** Copies selected attributes of a record, without padding. Returns the end of the copy. */
 function copyAttributes(
   into: Uint8Array,
   to: number,

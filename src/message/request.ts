@@ -1,4 +1,4 @@
-// What an acceptor says to a shard: a Request, as bytes in a ring.
+// Messages from an acceptor to a shard: a Request, as bytes in a ring.
 //
 //   offset  0  int32    length of the message (set by the ring)
 //   offset  4  uint8    op
@@ -26,98 +26,123 @@ import type { Request, Span } from "../protocol/request.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 
-/** Of each job that a TakeBatch names. */
+/** Bytes for each job that a TakeBatch names. */
 export const LISTED_BYTES = 12;
 
-/** Messages that are not commands of the wire. */
+/** Messages that are not protocol commands. */
 export const RequestOp = {
-  /** A connection opened: it uses and watches `default`, which lives here. */
+  /** A connection has opened: it uses and watches `default`, which lives on this shard. */
   Attach: COMMAND_OPS + 0,
   /**
-   * A connection ended; answered with Closed, once however often it is sent. With flag Orderly, after what is
-   * under way.
+   * A connection has ended. Answered with Closed, once however often it is sent. With the flag
+   * Orderly, it takes effect after the commands in flight.
    */
   Close: COMMAND_OPS + 1,
-  /** The client can't send any more: end its wait, never wait again. */
+  /** The client has closed its sending side: end its wait, and never wait again. */
   HalfClose: COMMAND_OPS + 2,
-  /** Answer with the body, in order: a reply that the acceptor knew. */
+  /** Answer with the body, in order: a reply that the acceptor has composed. */
   Echo: COMMAND_OPS + 3,
-  /** A put whose body of `bodyBytes` comes in pieces; the first may be in this message. */
+  /** A put whose body of `bodyBytes` comes in pieces. The first one may be in this message. */
   PutOpen: COMMAND_OPS + 4,
   PutData: COMMAND_OPS + 5,
-  /** The last piece; flag BadBody if no CR LF followed it. */
+  /** The last piece. The flag BadBody is set if no CR LF followed it. */
   PutEnd: COMMAND_OPS + 6,
   /** The client has read `readBytes` of its replies, as in a Metered message. */
   Credit: COMMAND_OPS + 7,
-  /** Ask for the best job without taking it. */
+  /** Name the best job without taking it. */
   Collect: COMMAND_OPS + 8,
   /** Take the best job if it is at least as good as (pri, id). */
   Take: COMMAND_OPS + 9,
-  /** Wait for a job together with other shards: `waitNumber`, and `atMs` when it times out. */
+  /** Wait for a job together with other shards. `waitNumber` is the wait, `atMs` its timeout. */
   WaitShared: COMMAND_OPS + 10,
-  /** End that wait, it ended elsewhere. No answer. */
+  /** End that wait, because it ended elsewhere. No answer. */
   StopWait: COMMAND_OPS + 11,
-  /** Run what is due and say how soon a reservation ends. */
+  /** Run due timers and report the soonest deadline. */
   Recheck: COMMAND_OPS + 12,
-  /** The tube in use moved to another shard. */
+  /** The tube in use is now on another shard. */
   Unuse: COMMAND_OPS + 13,
   /**
-   * Before a reserve over several shards is refused: answer Ack when the other acceptors have looked, if that
-   * may help.
+   * A reserve over several shards is about to be refused: if a read barrier may help, answer Ack
+   * after it, otherwise at once.
    */
   LookFirst: COMMAND_OPS + 14,
-  /** The acceptor has read what its sockets had when it got the Look of number `id`. Of no connection. */
+  /**
+   * The acceptor has read its sockets since it got the Look with number `id`. Belongs to no
+   * connection.
+   */
   BarrierAck: COMMAND_OPS + 15,
-  /** A put whose body is in the arena of the shard already: the body of this message is its handle, a uint32. */
+  /**
+   * A put whose body is in the shard's arena already. The body of this message is its handle, a
+   * uint32.
+   */
   PutStored: COMMAND_OPS + 16,
-  /** The connection moves to another acceptor, with nothing under way: keep its session by the number `id`, answer Detached. */
+  /**
+   * The connection moves to another acceptor, with nothing in flight: keep its session under the
+   * number `id` and answer Detached.
+   */
   Detach: COMMAND_OPS + 50,
-  /** From where it has moved to: the session of number `id` is that of this slot. No answer. */
+  /** From the new acceptor: the session with number `id` now belongs to this slot. No answer. */
   Adopt: COMMAND_OPS + 51,
-  /** A question of the http thread, or an order: see message/control.ts. `id` is its number. Of no connection. */
+  /**
+   * A question or an order of the HTTP thread: see message/control.ts. `id` is its number. Belongs
+   * to no connection.
+   */
   Control: COMMAND_OPS + 40,
-  /** Name the best `count` jobs, with bodies of up to `bodyBytes`, without taking them: answered with Candidates. */
+  /**
+   * Name the best `count` jobs, with bodies of up to `bodyBytes` in total, without taking them.
+   * Answered with Candidates.
+   */
   CollectBatch: COMMAND_OPS + 20,
   /**
-   * Take those of the jobs that are still there; the body has their ids as float64, each with its pri as uint32. Answered with Gathered, or with flag
-   * Whole with the reply for the client, or with Absent if none is there.
+   * Take those of the jobs that are still there. The body has each id as float64 and its pri as
+   * uint32. Answered with Gathered; with the flag Whole, with the client's reply, or with Absent if
+   * none is left.
    */
   TakeBatch: COMMAND_OPS + 21,
-  /** The client has said something behind its reserve-batch number `waitNumber`, which must not wait any longer. */
+  /**
+   * The client has sent bytes after its reserve-batch number `waitNumber`, which must not wait any
+   * longer.
+   */
   Abort: COMMAND_OPS + 22,
-  /** Whether the job `id` is here: answered with Ack or Absent. */
+  /** Report whether the job `id` is here: Ack or Absent. */
   Locate: COMMAND_OPS + 23,
-  /** The command that the shard had no job for is answered, by whomever: what waits behind it goes on. As First in a command. */
+  /**
+   * The redirected command has been answered: resume the commands behind it. `readBytes` is used as
+   * in a First message.
+   */
   GoOn: COMMAND_OPS + 24,
-  /** From another shard, whose number is `slot`: see message/shipment.ts. `count` is its kind, `id` the number of the shipment. Of no connection. */
+  /**
+   * A message from another shard, whose number is `slot`: see message/shipment.ts. `count` is its
+   * kind, `id` the number of the shipment. Belongs to no connection.
+   */
   Carried: COMMAND_OPS + 25,
 } as const;
 
 export const RequestFlag = {
-  /** Sent to all shards by id: answer Absent where the job does not live. */
+  /** The acceptor is looking for the job: answer Absent if it is not here. */
   Probe: 1,
   /** The reserve must not wait. */
   NoWait: 2,
-  /** A put's body did not end in CR LF. */
+  /** The body of a put did not end in CR LF. */
   BadBody: 4,
   /** Answer Ack instead of a reply. */
   AckOnly: 8,
   /** This shard counts the waiting connection. */
   Lead: 16,
-  /** `readBytes` counts the bytes of replies that the client has read since the last First (it wraps). */
+  /** `readBytes` counts the reply bytes that the client has read since the last First. It wraps. */
   Metered: 32,
   /**
-   * Nothing was under way before this: the counts begin anew, and `readBytes` is what the client has not read
-   * so far.
+   * Nothing was in flight before this message: the counts restart, and `readBytes` is what the
+   * client has not read so far.
    */
   First: 64,
-  /** The client may still read: a Close waits its turn behind commands. */
+  /** The client may still read: a Close waits its turn after the commands. */
   Orderly: 128,
   /** The reply is that of reserve-batch. */
   Batch: 256,
-  /** With the names of the tubes. */
+  /** Include the names of the tubes. */
   Tubes: 512,
-  /** All jobs of the batch are asked of this shard. */
+  /** This shard has all jobs of the batch. */
   Whole: 1024,
   /** It is the only job of the batch. */
   Single: 2048,
@@ -125,12 +150,12 @@ export const RequestFlag = {
 
 export const REQUEST_HEADER_BYTES = 72;
 
-/** The largest payload, tube, options and body together, of one message in a ring. */
+/** Returns the largest payload (tube, options and body together) of one message in a ring. */
 export function requestPayloadBytesMax(ring: RingWriter): number {
   return ring.messageBytesMax - REQUEST_HEADER_BYTES;
 }
 
-/** Writes a request into a ring; false if there is no room for it now. */
+/** Writes a request into a ring. Returns false if there is no room now. */
 // put 4/10
 export function writeRequest(ring: RingWriter, request: Request): boolean {
   const { tube, options, body } = request;
@@ -158,7 +183,10 @@ export function writeRequest(ring: RingWriter, request: Request): boolean {
   return true;
 }
 
-/** Reads the message at `offset`; tube and body are parts of `source.bytes`, valid as long as the message. */
+/**
+ * Reads the message at `offset`. Tube, options and body refer to `source.bytes` and are valid as
+ * long as the message.
+ */
 export function readRequest(source: MessageSource, offset: number, into: Request): void {
   const word = offset >> 2;
   const { bytes, uint32, float64 } = source;
@@ -187,12 +215,12 @@ export function readRequest(source: MessageSource, offset: number, into: Request
   into.body.set(bytes, bodyAt, bodyAt + uint32[word + 3]!);
 }
 
-/** The op of the message at `offset`. */
+/** Returns the op of the message at `offset`. */
 export function requestOp(source: MessageSource, offset: number): number {
   return source.bytes[offset + 4]!;
 }
 
-/** Makes the body of a PutStored: bytes of their own, to be filled in for each. */
+/** Fills in the body of a PutStored. The bytes are reused. */
 export class HandleBytes {
   readonly #view = new DataView(new ArrayBuffer(4));
   readonly #bytes = new Uint8Array(this.#view.buffer);
@@ -203,7 +231,7 @@ export class HandleBytes {
   }
 }
 
-/** The handle that is the body of a PutStored. */
+/** Returns the handle in the body of a PutStored. */
 export function handleOf(body: Span): number {
   const { bytes, start } = body;
   return (

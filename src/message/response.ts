@@ -1,4 +1,4 @@
-// What a shard says to an acceptor, as bytes in a ring.
+// Messages from a shard to an acceptor, as bytes in a ring.
 //
 //   offset  0  int32    length of the message (set by the ring)
 //   offset  4  uint8    kind
@@ -15,55 +15,61 @@ import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 export const ResponseKind = {
   /** Bytes for the client. */
   Reply: 1,
-  /** A job that could be taken: `value` its id, `pri`. */
+  /** A job that could be taken: `value` is its id, `pri` its priority. */
   Candidate: 2,
-  /** No such job, or none, here. */
+  /** No such job, or no job, is here. */
   Absent: 3,
-  /** Done, nothing to tell the client. */
+  /** Done, with nothing to tell the client. */
   Ack: 4,
-  /** The connection is forgotten; its slot may be used again once all shards said so. */
+  /** The connection is forgotten. Its slot may be reused once all shards have sent this. */
   Closed: 5,
   /** The wait number `value` may have to end. */
   WaitDue: 6,
-  /** Part of a list of tubes: entries of float64 sequence, uint8 length, name, one behind the other. */
+  /** Part of a list of tubes: entries of float64 sequence, uint8 length, name. */
   Tubes: 7,
-  /** Read what your sockets have, then answer with Looked and the number `value`. To no connection. */
+  /**
+   * Read your sockets, then answer with BarrierAck and the number `value`. Belongs to no
+   * connection.
+   */
   Look: 8,
   /**
-   * Bytes for the client, a part of a body in the arena of the shard among them: only between roles of one thread. `value`
-   * is the handle of the body, which is pinned until this is taken, and `pri` where the part begins. The payload is its
-   * length as uint32, 1 as uint32 if CR LF follows it, and what comes before it.
+   * Bytes for the client, including part of a body in the shard's arena. Only between roles of one
+   * thread. `value` is the handle of the body, which is pinned until this message is taken, and
+   * `pri` the offset of the part. The payload has the length of the part as uint32, 1 as uint32 if
+   * CR LF follows it (otherwise 0), and the bytes that precede it.
    */
   Stored: 9,
   /**
-   * To the Control request number `value`, flag More if another part follows. Waits for its record if it is Durable. To no
-   * connection.
+   * Answer to the Control request number `value`. The flag More means that another part follows. If
+   * it is Durable, it waits for its record. Belongs to no connection.
    */
   Control: 10,
-  /** The session is kept by the number of its move; nothing more comes for this slot. */
+  /** The session is kept under the number of its move. Nothing more comes for this slot. */
   Detached: 20,
   /**
-   * Jobs that could be taken for a batch, best first: behind the soonest deadline for each of them its id as float64, its
-   * pri as uint32, and as uint32 the bytes of its body, with CANDIDATE_LOST if it was lost before. `value` is 1 if the
-   * message had no room for more of them.
+   * Jobs that could be taken for a batch, best first. After the soonest deadline, each has its id
+   * as float64, its pri as uint32, and the size of its body as uint32, plus CANDIDATE_LOST if it
+   * was lost before. `value` is 1 if there are more of them.
    */
   Candidates: 21,
   /**
-   * Jobs that were taken for a batch: for each that was asked for as uint32 how many bytes there are of it, 0 if it was not
-   * taken; then the bytes for the client of all of them. Or jobs of a list over all shards: see listed-jobs.ts. With flag
-   * More another part follows.
+   * Jobs taken for a batch: the size of each requested job as uint32, 0 if it was not taken, then
+   * the bytes of all of them for the client. Or jobs of a list over all shards: see listed-jobs.ts.
+   * The flag More means that another part follows.
    */
   Gathered: 22,
   /**
-   * The job `value` of the command lives on another shard, or nobody knows: find it, send the command there, and say GoOn. Until
-   * then the connection's next commands wait. Behind the soonest deadline stand its op, length of the options as
-   * one uint32, its delay in seconds as another, its options, and what else its op has.
+   * The job `value` of the command is on another shard, or unknown: find it, send the command
+   * there, then send GoOn. The connection's next commands wait until then. After the soonest
+   * deadline come the op and the length of the options as one uint32, the delay in seconds as
+   * another, the options, and further bytes that depend on the op.
    */
   Redirected: 23,
   /**
-   * To another shard, whose number is `value`: see message/shipment.ts. `slot` is its kind, `pri` the number of the shipment. It
-   * goes on once the sender's record of this number is written, or, if it is Durable, as far in the log as replies wait for.
-   * To no connection.
+   * A message to another shard, whose number is `value`: see message/shipment.ts. `slot` is its
+   * kind, `pri` the number of the shipment. It is relayed once the sender's record with this number
+   * is written or, if it is Durable, as far in the log as replies require. Belongs to no
+   * connection.
    */
   Carry: 24,
 } as const;
@@ -73,29 +79,29 @@ export const ResponseFlag = {
   More: 1,
   /** The connection holds a job on this shard. */
   DurabilityWaits: 2,
-  /** The reply gives the connection a job by reserve-job: it counts as a worker. */
+  /** The reply gives the connection a job by reserve-job, so it counts as a worker. */
   Worker: 4,
   /**
-   * The reply must not leave before the record with its number is as far in the log as `-f` asks: written, or
-   * synced.
+   * The reply must not leave before the record with its number is as far in the log as `-f`
+   * requires: written or synced.
    */
   Durable: 8,
 } as const;
 
 /** Bytes of an entry of Candidates. */
 export const CANDIDATE_BYTES = 16;
-/** In the size of such an entry: the job travels alone. */
+/** In the size field of such an entry: the job has to travel alone. */
 export const CANDIDATE_LOST = 0x80000000;
 
-/** Bytes of a Strayed before the options. */
+/** Bytes of a Redirected message before the options. */
 export const STRAYED_HEADER_BYTES = 16;
 
-/** Bytes of a Stored before those that go before the part of the body. */
+/** Bytes of a Stored message before those that precede the body part. */
 export const STORED_HEADER_BYTES = 8;
 
 export const RESPONSE_HEADER_BYTES = 32;
 
-/** What stands before a payload. Mutable, so that one serves for all responses of a writer. */
+/** The header of a response. It is mutable, so that a writer can reuse one object. */
 export interface ResponseHeader {
   kind: number;
   flags: number;
@@ -113,7 +119,9 @@ export class ResponseWriter {
     this.ring = ring;
   }
 
-  /** Claims room for a response and writes its header. Returns where the payload goes, or FULL. */
+  /**
+   * Claims room for a response and writes its header. Returns the position of the payload, or FULL.
+   */
   // put 8/10
   write(header: ResponseHeader, payloadBytes: number): number {
     const ring = this.ring;

@@ -1,5 +1,5 @@
-// All shared memory of a server and who is who: made once by the main thread, handed to every thread at its
-// start.
+// The shared memory of a server and the assignment of roles to threads. The main thread creates it
+// once and passes it to every thread at startup.
 
 import { assert } from "../base/assert.ts";
 import { DOORBELL_WORDS } from "../ring/doorbell.ts";
@@ -10,33 +10,33 @@ import { MemoryWords } from "../ring/memory-words.ts";
 import { createRing } from "../ring/ring-layout.ts";
 import { GROUP_FIGURES } from "./group.ts";
 
-/** Words of `control`, each on a cache line of its own (16 int32 words). */
+/** Words of `control`, each on its own cache line (16 int32 words). */
 export const ControlWord = {
-  /** 1 once SIGUSR1 has arrived: puts are refused. */
+  /** 1 after SIGUSR1: puts are refused. */
   Draining: 0,
   /**
-   * Creation order of tubes, counted up as job ids are, in two words: two clients can make 2^31 tubes in a
-   * day.
+   * Creation order of tubes, counted like job ids in two words, because two clients can create 2^31
+   * tubes in a day.
    */
   TubeSequence: 16,
-  /** The next job id, two words (see ring/job-ids.ts). */
+  /** The next job id, in two words (see ring/job-ids.ts). */
   JobIds: 32,
   /** 1 while the log has no room for new jobs: puts are refused. */
   BinlogFull: 48,
-  /** 1 once the binlog thread must make everything durable and end. */
+  /** 1 once the binlog thread has to make everything durable and end. */
   BinlogStop: 64,
-  /** 1 while nothing can be written to the log for want of room: shards take no commands. */
+  /** 1 while the log cannot be written for lack of room: shards take no commands. */
   BinlogWaits: 80,
   /**
-   * 1 once the log takes nothing more, failed or closed: nothing more is acknowledged or done, and the
-   * process ends.
+   * 1 once the log takes no more records, because it failed or was closed: nothing more is
+   * acknowledged or executed, and the process ends.
    */
   BinlogEnded: 96,
-  /** Up to which job id the log has lent ids (see ring/lent-ids.ts). */
+  /** The highest job id that the log has lent (see ring/lent-ids.ts). */
   IdsLent: 112,
   /** In a group: until when it may serve (see ring/lease-word.ts). */
   ServeUntil: 128,
-  /** In a group: up to which batch the shared log has all (see ring/batch-word.ts). */
+  /** In a group: the last batch up to which the shared log is complete (see ring/batch-word.ts). */
   AcknowledgedBatch: 144,
   /** 1 while the shared log of a group is nearly full: puts are refused. */
   SharedLogFull: 160,
@@ -45,29 +45,33 @@ export const ControlWord = {
   MemoryLimit: 192,
   MemoryFull: 208,
   /**
-   * 1 from the first command on that may send a job to another shard, or after which jobs may go there by themselves: commands by
-   * id may have to follow theirs.
+   * 1 from the first command that may send a job to another shard or allow jobs to go there by
+   * themselves: commands by id may have to follow their jobs.
    */
   JobsMove: 224,
-  /** In a group: the message of the shared log that holds the last acknowledged batch, its lower 32 bits. */
+  /** In a group: the lower 32 bits of the shared log's message with the last acknowledged batch. */
   AcknowledgedMessage: 240,
-  /** In a group: the same end of the lease as ServeUntil, by the wall clock (see ring/lease-word.ts). */
+  /**
+   * In a group: the end of the lease as in ServeUntil, by the wall clock (see ring/lease-word.ts).
+   */
   ServeUntilWall: 256,
 } as const;
 const CONTROL_WORDS = 272;
 
-/** Slots of float64 counters that each role writes for itself and any acceptor may read. */
+/** Float64 counters per role. Each role writes its own, and any acceptor may read them. */
 export const COUNTERS_PER_ROLE = 256;
 export const Counter = {
-  /** Connections that an acceptor did not let in, and why: see acceptor/admission/admission-control.ts. */
+  /**
+   * Connections that an acceptor refused, by reason: see acceptor/admission/admission-control.ts.
+   */
   RejectedFull: 16,
   RejectedAddress: 17,
   RejectedAuth: 18,
   RejectedHandshake: 19,
   RejectedDescriptors: 20,
-  /** The first of those of connections that have ended, by the place of the reason in END_REASONS. */
+  /** The first counter of ended connections, indexed by END_REASONS. */
   Closed: 21,
-  /** Bytes of the beanstalkd protocol, as clients sent them and as they were handed over for them. */
+  /** Bytes of the beanstalkd protocol: received from clients, and handed over for them. */
   BytesIn: 28,
   BytesOut: 29,
   JobsUrgent: 32,
@@ -88,14 +92,18 @@ export const Counter = {
   BinlogWritten: 50,
   BinlogMigrated: 51,
   /**
-   * Connections that came to an acceptor from another, and left it for one. Connections, Producers and Workers stay
-   * where a connection came in and go down where it ends, so that their sums are right at any time.
+   * Connections that came to an acceptor from another one, and that left for one. Connections,
+   * Producers and Workers go up where a connection is accepted and down where it ends, so only
+   * their sums are right.
    */
   MovedIn: 45,
   MovedOut: 46,
-  /** 1 where connections may come to. */
+  /** 1 if the acceptor takes connections from others. */
   TakesMoved: 47,
-  /** How long a thread has slept in the kernel, ms, and since when it does now: 0 while it is awake. */
+  /**
+   * How long a thread has slept in the kernel, in ms, and the start of the current sleep; 0 while
+   * it is awake.
+   */
   IdleMs: 60,
   IdleSinceMs: 61,
   // See message/turn-counters.ts.
@@ -106,35 +114,35 @@ export const Counter = {
   Wakes: 56,
   RingFillSum: 57,
   RingFillMax: 58,
-  /** What the files of the log take, and what of them is live. */
+  /** The size of the log's files, and how much of it is live. */
   BinlogBytes: 59,
   BinlogLiveBytes: 60,
-  /** What is free in files that are still written to. */
+  /** Free space in files that are still written to. */
   BinlogSpareBytes: 61,
-  /** Since when a record waits for a sync, monotonic ms; 0: none does. */
+  /** Since when a record has been waiting for a sync, in monotonic ms; 0 if none is. */
   BinlogUnsyncedSinceMs: 62,
-  /** 1 while space is being given back. */
+  /** 1 during compaction. */
   BinlogCompacts: 63,
-  /** The first of those of commands: see `commandCounter`. */
+  /** The first counter of commands: see `commandCounter`. */
   Commands: 64,
-  /** Behind those of commands, of the binlog thread only: see message/log-figures.ts. */
+  /** After those of commands, in the binlog thread only: see message/log-figures.ts. */
   LogFigures: 192,
-  /** In the same place, of acceptors and the http thread: see message/command-times.ts. */
+  /** At the same index, in acceptors and the HTTP thread: see message/command-times.ts. */
   CommandTimes: 192,
 } as const;
 
-/** The counter of the command `op`. */
+/** Returns the counter of the command `op`. */
 export function commandCounter(op: number): number {
   return Counter.Commands + op;
 }
 
-/** Connections that one acceptor serves at most. */
+/** The most connections of one acceptor. */
 export const SESSIONS_PER_ACCEPTOR_MAX = 1 << 17;
 
-/** Which commands are known: those of beanstalkd only, or ours too. */
+/** The accepted commands: those of beanstalkd only, or the extended ones too. */
 export type ProtocolName = "extended" | "strict";
 
-/** A thread that serves: acceptors with the shards that live beside them, or a shard alone. */
+/** A thread that serves: acceptors with the shards beside them, or a single shard. */
 export interface Host {
   readonly acceptors: readonly number[];
   readonly shards: readonly number[];
@@ -143,54 +151,70 @@ export interface Host {
 export interface Topology {
   readonly shards: number;
   readonly acceptors: number;
-  /** Ways into a shard: one from each acceptor, and behind them one from the http thread, if there is one. */
+  /**
+   * Ways into a shard: one from each acceptor and, after them, one from the HTTP thread, if there
+   * is one.
+   */
   readonly ports: number;
   readonly protocol: ProtocolName;
-  /** The threads that serve, and the roles that live in each. */
+  /** The threads that serve, and the roles in each. */
   readonly hosts: readonly Host[];
   readonly jobBytesMax: number;
-  /** A body of at least so many bytes goes past the rings between an acceptor and the shards of its thread. */
+  /**
+   * Bodies of at least this size bypass the rings between an acceptor and the shards of its thread.
+   */
   readonly storedBytesMin: number;
-  /** So many bytes of such a body are received and sent right there, where a transport can. */
+  /**
+   * Runs of at least this many bytes of such a body are received and sent in place, if the
+   * transport can.
+   */
   readonly inPlaceBytesMin: number;
   /** int32: see ControlWord. */
   readonly control: SharedArrayBuffer;
-  /** int32: a doorbell for each host, then that of a binlog with its own thread, then that of the http thread. */
+  /**
+   * int32: a doorbell for each host, then that of a binlog with its own thread, that of the HTTP
+   * thread and that of the group thread.
+   */
   readonly doorbells: SharedArrayBuffer;
-  /** float64: COUNTERS_PER_ROLE for the shards, then the acceptors, then the binlog, then the http thread. */
+  /**
+   * float64: COUNTERS_PER_ROLE for each shard, then each acceptor, the binlog and the HTTP thread.
+   */
   readonly counters: SharedArrayBuffer;
   /** `requests[port][shard]` and `responses[port][shard]`. */
   readonly requests: readonly (readonly SharedArrayBuffer[])[];
   readonly responses: readonly (readonly SharedArrayBuffer[])[];
-  /** `moves[from][to]`: for connections that move between acceptors of different threads; empty where none does. */
+  /**
+   * `moves[from][to]`: for connections that move between acceptors of different threads; empty if
+   * none may.
+   */
   readonly moves: readonly (readonly (SharedArrayBuffer | undefined)[])[];
   /** One for each port: see ring/claim-word.ts. */
   readonly claims: readonly SharedArrayBuffer[];
   /** See ring/job-directory.ts; unused with a single shard. */
   readonly directory: SharedArrayBuffer;
-  /** What shards and binlog share; undefined in a server without a log. */
+  /** Shared by the shards and the binlog; undefined without a log. */
   readonly binlog: BinlogTopology | undefined;
 }
 
 export interface BinlogTopology {
-  /** A ring from each shard, for records (see message/append.ts). */
+  /** A ring for records from each shard (see message/append.ts). */
   readonly rings: readonly SharedArrayBuffer[];
   /** See ring/log-words.ts. */
   readonly progress: SharedArrayBuffer;
   /** See ring/file-table.ts. */
   readonly files: SharedArrayBuffer;
-  /** What a reply to a change waits for: that its record is written, or with -f 0 that it is synced. */
+  /** What the reply to a change waits for: that its record is written or, with -f 0, synced. */
   readonly repliesWaitFor: LogWord;
-  /** The host in whose thread the log lives; undefined where it has a thread of its own. */
+  /** The host whose thread runs the log; undefined if the log has its own thread. */
   readonly host: number | undefined;
-  /** In a group of servers. */
+  /** Undefined outside a group of servers. */
   readonly group: GroupTopology | undefined;
 }
 
 export interface GroupTopology {
-  /** From the binlog to the thread of the group, for batches (see message/group.ts). */
+  /** From the binlog to the group thread, for batches (see message/group.ts). */
   readonly ring: SharedArrayBuffer;
-  /** How far the shared log is, as the binlog's own `progress`; the word is `Written`. */
+  /** Progress of the shared log, like the binlog's own `progress`; the word is `Written`. */
   readonly progress: SharedArrayBuffer;
   /** float64: see GroupFigure. */
   readonly figures: SharedArrayBuffer;
@@ -198,19 +222,21 @@ export interface GroupTopology {
   readonly repliesWait: boolean;
 }
 
-/** How the roles are spread over threads: each has its own, or shards live with the acceptors. */
+/** Distribution of roles over threads: each has its own, or shards run with the acceptors. */
 export type Placement = "together" | "apart";
 
 export interface TopologyOptions {
   shards: number;
   acceptors: number;
-  /** Whether there is an http thread. */
+  /** Whether there is an HTTP thread. */
   http?: boolean;
-  /** Apart if it is left out. */
+  /** Default: apart. */
   placement?: Placement;
-  /** Extended if it is left out. */
+  /** Default: extended. */
   protocol?: ProtocolName;
-  /** Threads that serve together, 1 to `acceptors`; as many as acceptors if it is left out. */
+  /**
+   * The number of threads that serve together, 1 to `acceptors`. Default: one for each acceptor.
+   */
   threads?: number;
   jobBytesMax: number;
   storedBytesMin?: number;
@@ -221,33 +247,37 @@ export interface TopologyOptions {
   binlog?: {
     repliesWaitFor: LogWord;
     segmentBytes: number;
-    /** The log lives in the only thread that serves. */
+    /** Whether the log runs in the only thread that serves. */
     isResident?: boolean;
     group?: { repliesWait: boolean };
   };
 }
 
-/** Below this a copy through the ring costs less than what it takes to go past it. */
+/** Below this size, a copy through the ring is cheaper than bypassing it. */
 const STORED_BYTES_MIN = 4096;
-/** Below this a copy costs less than a message of several parts. */
+/** Below this size, a copy is cheaper than a message of several parts. */
 const IN_PLACE_BYTES_MIN = 16 * 1024;
 const RECORD_RING_BYTES_MIN = 32 * 1024;
 const RECORD_RING_BYTES_MAX = 1024 * 1024;
-/** A quarter of it is for one connection: 16 KiB that were read, and as much for what it watches. */
+/**
+ * One connection may take a quarter of it: 16 KiB of received bytes, and as much for its watched
+ * tubes.
+ */
 export const MOVE_RING_BYTES = 128 * 1024;
 const GROUP_RING_BYTES = 4 * 1024 * 1024;
 
 /**
- * Smaller segments of the log would keep too little back for what the smallest rings of so many shards can
- * hold.
+ * Returns the smallest segment size. Smaller segments would reserve less than the smallest rings of
+ * this many shards can hold.
  */
 export function segmentBytesMin(shards: number): number {
   return 4 * RECORD_RING_BYTES_MIN * shards;
 }
 
 /**
- * The rings of all shards together hold at most a quarter of a segment: what may come after the log said it
- * is full. The log makes its segments large enough for that (segmentBytesMin).
+ * Returns the size of each shard's ring to the log. Together the rings hold at most a quarter of a
+ * segment, which is what may still arrive after the log has reported that it is full. The log makes
+ * its segments large enough for that (segmentBytesMin).
  */
 function recordRingBytes(shards: number, segmentBytes: number): number {
   let bytes = RECORD_RING_BYTES_MAX;
@@ -299,7 +329,7 @@ export function createTopology(options: TopologyOptions): Topology {
   };
 }
 
-/** Whether a connection can be better off in another thread at all. */
+/** Returns whether a connection can benefit at all from another thread. */
 function mayMove(hosts: readonly Host[]): boolean {
   const withAcceptors = hosts.filter(({ acceptors }) => acceptors.length > 0);
   return withAcceptors.length > 1 && withAcceptors.some(({ shards }) => shards.length > 0);
@@ -338,65 +368,68 @@ function hostsFor({ shards, acceptors, placement, threads = acceptors }: Topolog
   }));
 }
 
-/** The host of a shard: its index is that of the doorbell by which the shard is rung. */
+/** Returns the host of a shard. Its index is also that of the shard's doorbell. */
 export function hostOfShard(topology: Topology, shard: number): number {
   return topology.hosts.findIndex((host) => host.shards.includes(shard));
 }
 
-/** The host of an acceptor, as that of a shard. */
+/** Returns the host of an acceptor, with the doorbell of the same index. */
 export function hostOfAcceptor(topology: Topology, acceptor: number): number {
   return topology.hosts.findIndex((host) => host.acceptors.includes(acceptor));
 }
 
-/** Index of the doorbell of the thread in which the binlog lives. */
+/** Returns the index of the doorbell of the thread that runs the binlog. */
 export const binlogBell = (topology: Topology): number => topology.binlog?.host ?? topology.hosts.length;
 
-/** Index of the http thread's doorbell. */
+/** Returns the index of the HTTP thread's doorbell. */
 export const httpBell = (topology: Topology): number => topology.hosts.length + 1;
 
-/** The port of the http thread; no such port where there is none. */
+/** Returns the port of the HTTP thread. The port does not exist without that thread. */
 export const httpPort = (topology: Topology): number => topology.acceptors;
 
-/** Index of the doorbell of the thread at a port. */
+/** Returns the index of the doorbell of the thread at a port. */
 export const portBell = (topology: Topology, port: number): number =>
   port === httpPort(topology) ? httpBell(topology) : hostOfAcceptor(topology, port);
 
-/** Index of the doorbell of the group's thread. */
+/** Returns the index of the group thread's doorbell. */
 export const groupBell = (topology: Topology): number => topology.hosts.length + 2;
 
-/** What jobs have of memory, and may have. */
+/** Returns the words for the memory that jobs use and may use. */
 export function memoryWords({ control }: Topology): MemoryWords {
   const { MemoryUsed, MemoryLimit, MemoryFull } = ControlWord;
   return new MemoryWords(new Int32Array(control), MemoryUsed, MemoryLimit, MemoryFull);
 }
 
-/** What binlog and group share; to be called in a group only. */
+/** Returns what the binlog and the group share. Call it in a group only. */
 export function binlogGroup(topology: Topology): GroupTopology {
   const group = topology.binlog?.group;
   assert(group !== undefined, "a server without --replicate is in no group");
   return group;
 }
 
-/** Index of a shard's counters. */
+/** Returns the index of a shard's counters. */
 export const shardRole = (shard: number): number => shard;
 
-/** Index of an acceptor's counters; those of turns and sleeps are its thread's, at the first acceptor of it. */
+/**
+ * Returns the index of an acceptor's counters. Turns and sleeps are those of its thread, counted at
+ * the thread's first acceptor.
+ */
 export const acceptorRole = (topology: Topology, acceptor: number): number => topology.shards + acceptor;
 
-/** Index of the binlog's counters. */
+/** Returns the index of the binlog's counters. */
 export const binlogRole = (topology: Topology): number => topology.shards + topology.acceptors;
 
-/** Index of the http thread's counters. */
+/** Returns the index of the HTTP thread's counters. */
 export const httpRole = (topology: Topology): number => binlogRole(topology) + 1;
 
-/** Index of the counters of the role at a port. */
+/** Returns the index of the counters of the role at a port. */
 export const portRole = (topology: Topology, port: number): number =>
   port === httpPort(topology) ? httpRole(topology) : acceptorRole(topology, port);
 
-/** How many roles have counters that `stats` adds up: all but the http thread's. */
+/** Returns the number of roles whose counters `stats` adds up: all but the HTTP thread's. */
 export const rolesOf = (topology: Topology): number => binlogRole(topology) + 1;
 
-/** The counters of one role. */
+/** Returns the counters of one role. */
 export function countersOf(topology: Topology, role: number): Float64Array {
   return new Float64Array(topology.counters, role * COUNTERS_PER_ROLE * 8, COUNTERS_PER_ROLE);
 }

@@ -1,23 +1,23 @@
-// How a thread spends its turns, for whoever looks for the bottleneck: counted once a turn or sleep, never
-// per command.
+// How a thread spends its turns, for finding bottlenecks. Counted once per turn or sleep, never per
+// command.
 
 import type { RingReader } from "../ring/ring-reader.ts";
 import { acceptorRole, binlogRole, Counter, countersOf, shardRole, type Topology } from "./topology.ts";
 
-/** One thread's own side. */
+/** The counters of one thread. */
 export class TurnCounters {
   readonly #counters: Float64Array;
   readonly #rings: readonly RingReader[];
   /** How full the fullest ring was at the beginning of the turn, 0 to 1. */
   fill = 0;
 
-  /** `rings` are those that the thread takes messages from. */
+  /** `rings` are those from which the thread takes messages. */
   constructor(counters: Float64Array, rings: readonly RingReader[]) {
     this.#counters = counters;
     this.#rings = rings;
   }
 
-  /** A turn begins: notes how full the fullest ring is. */
+  /** Starts a turn: notes how full the fullest ring is. */
   begin(): void {
     let fill = 0;
     for (let i = 0; i < this.#rings.length; i++) fill = Math.max(fill, this.#rings[i]!.fill);
@@ -25,8 +25,8 @@ export class TurnCounters {
   }
 
   /**
-   * The turn took so many messages. In this order a reader in the middle of it sees a mean too low, never one
-   * above the most.
+   * Ends a turn that took `messages`. In this order, a concurrent reader may see a mean that is too
+   * low, but never one above the maximum.
    */
   end(messages: number): void {
     this.#add(Counter.Turns, 1);
@@ -37,12 +37,12 @@ export class TurnCounters {
     this.#add(Counter.RingFillSum, this.fill);
   }
 
-  /** The thread goes to sleep. */
+  /** Notes that the thread goes to sleep. */
   slept(): void {
     this.#add(Counter.Sleeps, 1);
   }
 
-  /** The thread rang for another: counts if that one slept. */
+  /** Notes that the thread rang another one. Counts if it woke that thread. */
   rang(hasWoken: boolean): void {
     if (hasWoken) this.#add(Counter.Wakes, 1);
   }
@@ -52,29 +52,29 @@ export class TurnCounters {
   }
 }
 
-/** What one thread has done since its start. */
+/** Activity of one thread since its start. */
 export interface TurnCounts {
-  /** Its name, as in `shard 0`. */
+  /** Its name, such as `shard 0`. */
   readonly thread: string;
   readonly turns: number;
   /** Turns that took messages. */
   readonly busyTurns: number;
-  /** Taken from its rings. */
+  /** Messages taken from its rings. */
   readonly messages: number;
   readonly sleeps: number;
-  /** Other threads that it woke. */
+  /** Threads that it woke. */
   readonly wakes: number;
-  /**
-   * Share of its fullest ring that was waiting at the beginning of a busy turn, 0 to 1: on average, and at
-   * most.
-   */
+  /** Fill of its fullest ring at the beginning of a busy turn, 0 to 1: mean and maximum. */
   readonly ringFillMean: number;
   readonly ringFillMax: number;
-  /** Connections that went to another acceptor because their tubes live there. */
+  /** Connections that moved to another acceptor, near the shard of their tubes. */
   readonly moved: number;
 }
 
-/** The counts of all shards, of the acceptors of each thread, and of the binlog if there is one. */
+/**
+ * Returns the counts of all shards, of the acceptors of each thread, and of the binlog if there is
+ * one.
+ */
 export function turnCountsOf(topology: Topology): TurnCounts[] {
   const { shards, hosts, binlog } = topology;
   const counts = (thread: string, index: number): TurnCounts => {

@@ -1,13 +1,16 @@
-// Looks: before a client hears that there is no job, the other acceptors look whether the holder of one has
-// just gone.
+// Read barrier: before a client is told that there is no job, the other acceptors check whether the
+// holder of one has just disconnected.
 //
-// A client closes its connection at one acceptor, and another client asks for a job at a second one. The
-// kernel has the end before the command, but each thread reads its own sockets in its own time, so the
-// command may reach the shard first: the job is still reserved, and a reserve that does not wait would be
-// told TIMED_OUT, where beanstalkd, which reads one socket after the other, gives the job. So where somebody
-// holds a job of a watched tube, the shard asks all other acceptors to read what their sockets have. Their
-// Looked comes behind the Closes of that reading, in the same ring. Acceptors wait for nobody in this, so
-// nobody can wait in a circle. Only a reserve that finds nothing and may not wait pays for it.
+// One client closes its connection at one acceptor; another client asks for a job at a second
+// acceptor. The kernel has the end before the command. But each thread reads its own sockets in its
+// own time, so the command may reach the shard first. The job is then still reserved, and a reserve
+// that does not wait would get TIMED_OUT. beanstalkd reads one socket after another and would give
+// the job.
+//
+// So if a job of a watched tube is reserved by another client, the shard asks all other acceptors
+// to read their sockets. Their acknowledgements follow the Closes of that reading, in the same
+// ring. Acceptors wait for nothing here, so there can be no circular wait. Only a reserve that
+// finds no job and may not wait pays for the barrier.
 
 import { assert } from "../base/assert.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -15,18 +18,24 @@ import { ResponseKind } from "../message/response.ts";
 import type { ReplyPort } from "./replies/reply-port.ts";
 import type { ShardSession } from "./sessions/shard-session.ts";
 
-/** With more watched tubes than this it is enough that any job of the shard is reserved. */
+/** With more watched tubes than this, any reserved job of the shard suffices. */
 const TUBES_MAX = 64;
 
 export class ReadBarrier {
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
   readonly #acceptors: number;
-  /** Sessions that wait for looks, by the number of theirs, and how many acceptors have still to look. */
+  /**
+   * Sessions that wait for a barrier, by its number, and how many acceptors have yet to
+   * acknowledge.
+   */
   readonly #waiting = new Map<number, { readonly session: ShardSession; remaining: number }>();
   #lastNumber = 0;
 
-  /** The first `acceptors` ports are those of acceptors: the http thread has no sockets whose end somebody waits for. */
+  /**
+   * The first `acceptors` ports belong to acceptors. The HTTP thread has no sockets that matter
+   * here.
+   */
   constructor(engine: Engine, ports: readonly ReplyPort[], acceptors: number) {
     this.#engine = engine;
     this.#ports = ports;
@@ -34,8 +43,8 @@ export class ReadBarrier {
   }
 
   /**
-   * Asks the other acceptors to look, if that may bring the session a job. Returns whether it has to wait for
-   * them.
+   * Starts a barrier if it may bring the session a job. Returns whether the session has to wait for
+   * it.
    */
   begin(session: ShardSession): boolean {
     const others = this.#acceptors - (session.acceptor < this.#acceptors ? 1 : 0);
@@ -49,7 +58,10 @@ export class ReadBarrier {
     return true;
   }
 
-  /** An acceptor has looked. Returns the session whose last look it was, unless its connection is gone. */
+  /**
+   * Notes that an acceptor has read its sockets. Returns the session if this completes its barrier,
+   * unless its connection is gone.
+   */
   looked(number: number): ShardSession | undefined {
     const waiting = this.#waiting.get(number);
     assert(waiting !== undefined, "acceptors look when they were asked to");

@@ -1,7 +1,7 @@
-// How a shard in the middle of a command waits for room in its ring to the log.
+// How a shard waits, in the middle of a command, for room in its ring to the log.
 //
-// A record is never dropped and a command never half done, so the thread sleeps where it stands, deep in the
-// engine: the one wait that is no point of its loop.
+// A record is never dropped, and a command is never half executed. The thread therefore sleeps
+// where it stands, deep inside the engine. This is the one wait that is not a point of its loop.
 
 import type { ColocatedLogRole } from "../loop/role.ts";
 import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
@@ -9,20 +9,26 @@ import type { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { isLent, type LentIds } from "../ring/lent-ids.ts";
 import type { RecordLog } from "./records/record-log.ts";
 
-/** A log that lives in the shard's own thread: undefined before it is open, and then nothing waits for it. */
+/**
+ * A log in the shard's own thread. `log` is undefined until it is open, and nothing waits for it
+ * before that.
+ */
 export interface OwnLog {
   log: ColocatedLogRole | undefined;
 }
 
 export interface RecordRoomOptions {
-  /** The thread's own. */
+  /** The doorbell of this thread. */
   readonly doorbell: DoorbellOwner;
   readonly binlog: Doorbell;
-  /** Sleeps until the doorbell is rung, or for a while. The sleep has been announced. */
+  /** Sleeps until the doorbell is rung, or for a while. The sleep was announced before. */
   readonly sleep: () => void;
 }
 
-/** Returns when the binlog may have made room. It never waits for a shard, so this wait ends. */
+/**
+ * Returns when the binlog may have made room. The binlog never waits for a shard, so this wait
+ * ends.
+ */
 export function waitForRecordRoom(records: RecordLog, { doorbell, binlog, sleep }: RecordRoomOptions): void {
   const { ring } = records;
   if (records.publish()) binlog.ring();
@@ -32,7 +38,10 @@ export function waitForRecordRoom(records: RecordLog, { doorbell, binlog, sleep 
   else sleep();
 }
 
-/** Returns when the log may have lent `id` or has no room for it; it looks by itself whether ids have to be lent. */
+/**
+ * Returns when the log may have lent `id` or has no room for it. The log checks by itself whether
+ * ids have to be lent.
+ */
 export function waitForLend(
   records: RecordLog,
   { doorbell, binlog, sleep }: RecordRoomOptions,
@@ -46,7 +55,10 @@ export function waitForLend(
   else sleep();
 }
 
-/** `sleep` of a shard whose thread is the log's, too: nobody else would do what it waits for. */
+/**
+ * The `sleep` of a shard that shares its thread with the log: it runs the log, since no other
+ * thread would.
+ */
 export function turnLog({ log }: OwnLog, doorbell: DoorbellOwner, nowMs: number): void {
   if (log?.turn(nowMs)) doorbell.cancel();
   else doorbell.sleep(Math.max(0, Math.min(ROOM_SLEEP_MS, (log?.nextDueAtMs ?? nowMs) - nowMs)));

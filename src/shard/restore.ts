@@ -1,4 +1,4 @@
-// Brings the jobs that the log knew into a shard's engine, before it takes its first command.
+// Restores the jobs in the log to a shard's engine, before the shard takes its first command.
 
 import { latin1 } from "../base/bytes.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -15,14 +15,16 @@ import {
   tubeBytesOf,
 } from "../message/record.ts";
 
-/** A buried job that waits for its turn: jobs come in no order, and burials have one. */
+/**
+ * A buried job that waits for its turn: jobs arrive in no particular order, but burials have one.
+ */
 interface Buried {
   burySequence: number;
   bytes: Uint8Array;
   offset: number;
 }
 
-/** The job whose record is being read; one for all. */
+/** Returns an empty job, which is reused for every record. */
 function emptyJob(): { -readonly [Field in keyof RestoredJob]: RestoredJob[Field] } {
   return {
     id: 0,
@@ -44,7 +46,7 @@ function emptyJob(): { -readonly [Field in keyof RestoredJob]: RestoredJob[Field
 }
 
 export class Restore {
-  /** The highest burial seen. */
+  /** The highest burial number seen. */
   burySequence = 0;
   readonly #engine: Engine;
   readonly #wallOffsetMs: number;
@@ -56,7 +58,7 @@ export class Restore {
   readonly #onJob: (id: number) => number;
   #lastTube = "";
 
-  /** `onJob` is told every id and returns the number of the job's log file. */
+  /** `onJob` is called with every id and returns the number of the job's log file. */
   constructor(engine: Engine, wallOffsetMs: number, nowMs: number, onJob: (id: number) => number) {
     this.#engine = engine;
     this.#wallOffsetMs = wallOffsetMs;
@@ -64,7 +66,7 @@ export class Restore {
     this.#onJob = onJob;
   }
 
-  /** Takes the PUT records at `offsets` of `bytes`, each the final state of a job. */
+  /** Takes the PUT records at `offsets` of `bytes`. Each is the final state of a job. */
   load(bytes: Uint8Array, offsets: Uint32Array): void {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     for (const offset of offsets) {
@@ -81,7 +83,7 @@ export class Restore {
     }
   }
 
-  /** All jobs have come: buries the buried ones in the order of their burial. */
+  /** Ends the restore: buries the buried jobs in the order of their burial. */
   finish(): void {
     this.#buried.sort((a, b) => a.burySequence - b.burySequence);
     for (const { bytes, offset } of this.#buried) {
@@ -93,7 +95,7 @@ export class Restore {
     this.#engine.endRestore();
   }
 
-  /** Restores the job whose record lies at `offset` and is decoded. */
+  /** Restores the job whose record is at `offset` and has been decoded. */
   #restore(view: DataView, bytes: Uint8Array, offset: number): void {
     const engine = this.#engine;
     const fields = this.#fields;
@@ -128,7 +130,7 @@ export class Restore {
     engine.restore(job, body, attributes);
   }
 
-  /** The job of this record is gone; its unique key is remembered. */
+  /** Restores the unique key of a job that is gone. */
   #restoreKey(view: DataView, bytes: Uint8Array, offset: number): void {
     const tubeAt = offset + RECORD_FIXED_BYTES;
     const attributesAt = tubeAt + tubeBytesOf(view, offset);
@@ -138,15 +140,15 @@ export class Restore {
     this.#engine.policies.keys.restoreRemembered(tube, this.#fields.id, attributes);
   }
 
-  /** A delay that ended while there was no server is over. */
+  /** A delay that ended while the server was down is over. */
   #stateOf(state: RecordState, deadlineAtMs: number): JobState {
     if (state === RecordState.buried) return JobState.Buried;
     return state === RecordState.delayed && deadlineAtMs > this.#nowMs ? JobState.Delayed : JobState.Ready;
   }
 
   /**
-   * Since when it is ready, as far as the log tells: a release or a kick has left no time there. Since when it is buried
-   * the log does not tell.
+   * Returns since when the job is ready, as far as the log tells. The log has no time of a release,
+   * a kick or a burial.
    */
   #sinceMs(state: JobState, dueAtMs: number): number {
     if (state === JobState.Buried) return this.#nowMs;
@@ -155,7 +157,7 @@ export class Restore {
     return Math.min(this.#nowMs, logged === RecordState.delayed ? dueAtMs : atMs + delaySeconds * 1000);
   }
 
-  /** Jobs of one tube often follow each other: the last name needs no new string. */
+  /** Consecutive jobs are often of the same tube, whose name then needs no new string. */
   #tubeName(bytes: Uint8Array, start: number, end: number): string {
     const last = this.#lastTube;
     let same = last.length === end - start;
@@ -165,7 +167,7 @@ export class Restore {
   }
 }
 
-/** A copy of one record: the segment that it came in need not be kept for it. */
+/** Copies one record, so that the segment it came in can be freed. */
 function keptRecord(view: DataView, bytes: Uint8Array, offset: number, burySequence: number): Buried {
   const length = recordHeadBytes(view, offset) + bodyBytesOf(view, offset);
   return { burySequence, bytes: new Uint8Array(bytes.subarray(offset, offset + length)), offset: 0 };

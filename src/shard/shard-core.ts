@@ -1,9 +1,9 @@
-// One shard as plain code: reads requests from its rings, drives its engine, writes replies. No thread, no
-// clock.
+// The core of a shard, as plain code: reads requests from its rings, drives its engine, writes
+// replies. It has no thread and no clock.
 //
-// `step` is one turn: what is due, then requests from every acceptor in batches, then everything published.
-// The loop around it (shard-loop.ts) publishes and says when to sleep; a simulation runs the same loop with a
-// time of its own.
+// `step` is one turn: due timers first, then requests from every acceptor in batches. The loop
+// around it (shard-loop.ts) publishes and decides when to sleep. A simulation runs the same loop
+// with its own time.
 
 import { assert } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
@@ -63,34 +63,34 @@ import { DeadLetters } from "./transfer/dead-letters.ts";
 import { TransferReceiver } from "./transfer/transfer-receiver.ts";
 import { TransferSender } from "./transfer/transfer-sender.ts";
 
-/** Messages taken from one acceptor before the others have their turn and replies are published. */
+/** Messages taken from one acceptor before others get their turn and replies are published. */
 const BATCH_MESSAGES = 64;
-/** A reading takes 40 ns. */
+/** A clock reading takes 40 ns. */
 const MESSAGES_PER_CLOCK_READING = 8;
-/** Work of costly commands in one turn, the last of them not counted: half a millisecond. */
+/** Work of expensive commands in one turn, not counting the last of them: half a millisecond. */
 const TURN_WORK_MAX = WORK_PER_MS / 2;
-/** After so long a turn takes no more from the rings, so that answers leave. */
+/** Time after which a turn takes no more from the rings, so that replies leave. */
 const TURN_MS = 1;
-/** What is due at once, and happens in one turn: about a microsecond each. */
+/** Due timers processed in one turn: about a microsecond each. */
 const TURN_DUE_MAX = 500;
 
 export interface ShardOptions {
   topology: Topology;
   shard: number;
-  /** stats-job and stats-tube quote names, as beanstalkd 1.13 does. */
+  /** Whether stats-job and stats-tube quote names, as beanstalkd 1.13 does. */
   quoteNames: boolean;
-  /** Monotonic clock, ms; without it a turn lasts no time. */
+  /** The monotonic clock, in ms. Without it, a turn takes no time. */
   clock?: () => number;
-  /** Takes the records of changes; without it there is no log. */
+  /** Takes the records of changes. Without it there is no log. */
   records?: RecordLog;
   arena?: BodyArena;
   /** See EngineOptions. */
   keySeed?: readonly [number, number];
-  /** Jobs that a kick moves in one turn, or jobs and watches that the end of a connection gives back. */
+  /** Jobs that a kick, or jobs and watches that the end of a connection, processes in one turn. */
   turnJobsMax?: number;
-  /** Delayed jobs, pauses, reservations and waits that end in one turn. */
+  /** Delays, pauses, reservations and waits that end in one turn. */
   turnDueMax?: number;
-  /** What a command costs at least, in looks of the engine: a simulation has each set its connection aside. */
+  /** Minimum cost of a command, in lookups. A simulation thus sets every connection aside. */
   commandWork?: number;
   /** See EngineOptions. */
   orderedTubesMin?: number;
@@ -117,15 +117,15 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly puts: PutIntake;
   readonly tubeSetter: TubeSetter;
   readonly moves: SlicedCommands;
-  /** Connections with costly commands. */
+  /** Connections with expensive commands. */
   readonly aside = new RunQueue();
   readonly #commandWork: number;
-  /** Work of costly commands in this turn. */
+  /** Work of expensive commands in this turn. */
   #turnWork = 0;
   #turnBeganAtMs = 0;
-  /** The acceptor whose ring is first in this turn. */
+  /** The acceptor whose ring is read first in this turn. */
   #firstAcceptor = 0;
-  /** The last turn had commands to execute, so that work in slices had to wait. */
+  /** Whether the last turn put off sliced work because it had commands to execute. */
   #owesSlices = false;
   readonly memory: MemoryBudget;
   readonly departures: TransferSender;
@@ -133,15 +133,15 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly #arrivals: TransferReceiver;
   readonly #looks: ReadBarrier;
   readonly records: RecordLog | undefined;
-  /** Answers the http thread; undefined without one. */
+  /** Answers the HTTP thread; undefined without one. */
   readonly control: ControlHandler | undefined;
-  /** Where jobs are given to leases: the port of the http thread, and the session of its slot 0. */
+  /** The port of the HTTP thread, through which leases get jobs, and the session of its slot 0. */
   readonly #leasePort: number;
   readonly leaseSession: number;
-  /** Connections whose wait over several shards is counted here. */
+  /** Sessions whose wait over several shards is counted on this shard. */
   readonly leadWaits = new Set<ShardSession>();
   nowMs = 0;
-  /** The message that is executed. */
+  /** The message being executed. */
   readonly #request = new Request();
 
   constructor(options: ShardOptions) {
@@ -222,10 +222,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.replies.isElsewhere = (id) => ![own, UNKNOWN_SHARD].includes(directory.find(id));
   }
 
-  /**
-   * One turn at `nowMs`. Returns how many messages were taken. Replies are written, and visible after
-   * `publish`.
-   */
+  /** Runs one turn. Returns the number of messages taken. `publish` makes the replies visible. */
   step(nowMs: number): number {
     this.nowMs = nowMs;
     let taken = 0;
@@ -245,7 +242,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
     if (this.#resuming.length > 0) this.#runResumed();
     if (!this.aside.isEmpty) this.#runAside();
-    // Answers leave before work that nobody waits for, or whose client can wait; but it has every second turn.
+    // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
     if (this.#deadLetters.hasWork) this.#deadLetters.step(this.nowMs);
@@ -255,7 +252,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     return taken;
   }
 
-  /** Goes on with what takes many turns. */
+  /** Continues work that takes many turns. */
   #workOn(): void {
     this.#owesSlices = false;
     this.readClock();
@@ -268,7 +265,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (this.engine.isUntidy) this.engine.tidy();
   }
 
-  /** Gives connections with costly commands their turns, until the turn of the shard is long. */
+  /** Gives connections with expensive commands their turns, until the shard's turn is long. */
   #runAside(): void {
     while (!this.#isLong() && this.#recordsOpen()) {
       const session = this.aside.next();
@@ -278,7 +275,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
   }
 
-  /** A command may have been costly. */
+  /** Charges a command that may have been expensive to its connection. */
   #charge(session: ShardSession): void {
     const work = this.engine.looks + this.moves.spentMs * WORK_PER_MS;
     this.moves.spentMs = 0;
@@ -286,10 +283,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (work > CHEAP_WORK_MAX && !session.ended) this.aside.setAside(session, work);
   }
 
-  /**
-   * Executes the messages of an acceptor, a batch at most, as long as their answers find room. Returns how
-   * many.
-   */
+  /** Executes up to a batch of messages, as long as replies find room. Returns how many. */
   #takeFrom(acceptor: number): number {
     const port = this.ports[acceptor]!;
     if (port.blocked) port.drainOverflow();
@@ -309,15 +303,12 @@ export class ShardCore implements ClientEffects, CommandShard {
     return taken;
   }
 
-  /** Whether the messages of an acceptor may be executed. */
+  /** Returns whether the messages of an acceptor may be executed. */
   #mayTake(acceptor: number): boolean {
     return this.ports[acceptor]!.open && !this.adoptions.isWaiting(acceptor);
   }
 
-  /**
-   * Time goes on in a turn that is held up, by the log or for want of a core. A delay or time to run that counted from
-   * its beginning would be over as much too early.
-   */
+  /** Reads the clock: in a turn that is held up, delays and TTRs would otherwise end too early. */
   readClock(): void {
     this.nowMs = Math.max(this.nowMs, this.clock());
   }
@@ -336,20 +327,17 @@ export class ShardCore implements ClientEffects, CommandShard {
     return this.nowMs - this.#turnBeganAtMs > TURN_MS;
   }
 
-  /** Whether the turn has done so much costly work that answers should leave before the next command. */
+  /** Whether the turn was so expensive that replies should leave before the next command. */
   #isLong(): boolean {
     return this.#turnWork > TURN_WORK_MAX;
   }
 
-  /**
-   * Whether the records of one more command are likely to find room at once; if not, the shard has to wait in
-   * it.
-   */
+  /** Whether one more command's records are likely to find room, without a wait inside it. */
   #recordsOpen(): boolean {
     return this.records === undefined || this.records.hasRoom;
   }
 
-  /** Whether the shard has something to do now, besides what is due. */
+  /** Whether the shard has work now, apart from timers. */
   get hasWork(): boolean {
     if (!this.#recordsOpen()) return false;
     for (let acceptor = 0; acceptor < this.portCount; acceptor++) {
@@ -375,14 +363,14 @@ export class ShardCore implements ClientEffects, CommandShard {
     );
   }
 
-  /** Whether commands have come that can be executed now. */
+  /** Whether commands have arrived that can be executed now. */
   get hasCommands(): boolean {
     for (let acceptor = 0; acceptor < this.portCount; acceptor++)
       if (this.requests[acceptor]!.hasMessage && this.#mayTake(acceptor)) return this.#recordsOpen();
     return false;
   }
 
-  /** Asks the acceptors to ring when they have made room, where it is room that work waits for. */
+  /** Asks the acceptors and the log to ring when they have made room that work waits for. */
   wantRoom(): void {
     this.records?.wantRoom();
     for (const port of this.ports) if (!port.open) port.ring.wantRoom();
@@ -391,7 +379,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.control?.wantRoom();
   }
 
-  // --- requests -------------------------------------------------------------------------------------------
+  // --- requests ----------------------------------------------------------------------------------
 
   #session(acceptor: number, connectionSlot: number): ShardSession {
     const index = connectionSlot * this.portCount + acceptor;
@@ -403,8 +391,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     readRequest(source, offset, request);
     const { op, flags, slot } = request;
     if (this.#isOfNobody(request, acceptor)) return;
-    // The end of a session that was orderly may come before its last Credit, or before it is known that its
-    // client is gone.
+    // An orderly end may come before the session's last Credit or the news that the client is gone.
     if (isMoot(op) && this.#sessions[slot * this.portCount + acceptor] === undefined) return;
     const session = this.#session(acceptor, slot);
     if (overtakes(op, flags)) {
@@ -412,7 +399,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       return;
     }
     if (session.isStrayed && (op === RequestOp.Locate || (flags & RequestFlag.Probe) !== 0)) {
-      // The acceptor has come back here with the command that it was looking for another place for.
+      // The acceptor has returned to this shard with the redirected command.
       session.beginReplies(0);
       this.#execute(session, request);
       return;
@@ -422,7 +409,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       if ((flags & RequestFlag.First) !== 0) session.beginReplies(request.readBytes);
       else this.read(session, request.readBytes);
     } else if (!busy) {
-      // Part of a conversation, or of a put in pieces: the connection has nothing else under way.
+      // Part of a conversation or of a put in pieces: nothing else is in flight.
       session.beginReplies(0);
     }
     if (!busy && !session.isAside && !owesReading(session)) {
@@ -433,7 +420,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     session.deferred.push(source, offset);
   }
 
-  /** Takes a message that is of no connection; false if it is of one. */
+  /** Handles a message that belongs to no connection. Returns false if it belongs to one. */
   #isOfNobody(request: Request, acceptor: number): boolean {
     const { op, id, slot } = request;
     if (op === RequestOp.BarrierAck) this.#looked(id);
@@ -447,13 +434,13 @@ export class ShardCore implements ClientEffects, CommandShard {
     return true;
   }
 
-  /** The client has read so much of its replies: its next commands may go on. */
+  /** Notes what the client has read of its replies, so that its next commands may run. */
   read(session: ShardSession, bytes: number): void {
     session.read(bytes);
     if (!this.#mustWait(session)) this.resume(session);
   }
 
-  /** Runs deferred messages of the sessions whose command has ended, until they wait again. */
+  /** Runs deferred messages of sessions whose command has ended, until they wait again. */
   #runResumed(): void {
     for (let session = this.#resuming.pop(); session !== undefined; session = this.#resuming.pop()) {
       session.resuming = false;
@@ -471,14 +458,14 @@ export class ShardCore implements ClientEffects, CommandShard {
     while (this.#stalled.length > 0) this.resume(this.#stalled.pop()!);
   }
 
-  /** Whether deferred messages of the session have to wait for something other than room in a ring. */
+  /** Whether the deferred messages wait for something other than room in a ring. */
   #mustWait(session: ShardSession): boolean {
     if (session.isAside || this.#isAnswering(session)) return true;
-    // An end has no reply to read; and what was read of the last reply is told only with the next command.
+    // A Close has no reply to read, and the next command reports what was read of the last reply.
     return owesReading(session) && session.deferred?.firstOp !== RequestOp.Close;
   }
 
-  /** Whether the session is in the middle of a command, so that later ones have to wait. */
+  /** Returns whether the session is executing a command, so that later ones have to wait. */
   #isAnswering(session: ShardSession): boolean {
     return (
       session.engineSession.waiting === Waiting.Alone ||
@@ -511,8 +498,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /**
-   * A command by id whose job is on its way. The word that it has arrived may be long in coming, as with a full disk: what somebody
-   * has done there since is not to be denied here.
+   * Executes a command by id whose job is in transfer. The news of its arrival may take long, as
+   * with a full disk. This shard must not deny what a client has done on the other shard since.
    */
   #runOfMoving(session: ShardSession, request: Request): void {
     if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
@@ -527,7 +514,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     SHARD_COMMANDS[request.op]!(this, session, request);
   }
 
-  /** Something from another shard. */
+  /** Takes a message from another shard. */
   #takeCarried({ count, slot, id, body }: Request): void {
     this.readClock();
     if (count === Shipping.Ship) this.#arrivals.ship(slot, id, body, this.nowMs);
@@ -555,8 +542,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /**
-   * RESERVED, or the batch that the session has waited for. A session of the http thread hands the job on at once, and is
-   * told what its lease needs.
+   * Answers RESERVED, or the batch that the session has waited for. A session of the HTTP thread
+   * hands the job to the lease session at once and gets the details of the lease.
    */
   giveJob(session: ShardSession, slot: number, flags: number): void {
     const { batch } = session;
@@ -574,13 +561,13 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.replies.job(session, ReplyWord.reserved, slot, flags, details);
   }
 
-  /** Whether the session has no job to get, but other acceptors are asked to look for one: see looks.ts. */
+  /** Starts a read barrier if it may bring a job. Returns whether it did: see ReadBarrier. */
   looksFirst(session: ShardSession): boolean {
     this.engine.runDue(this.nowMs);
     return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#looks.begin(session);
   }
 
-  /** All have looked, and what they read has taken effect. */
+  /** Continues a session's command once all acceptors have acknowledged its barrier. */
   #looked(number: number): void {
     const session = this.#looks.looked(number);
     if (session === undefined) return;
@@ -613,8 +600,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /**
-   * The connection is gone: what it asked for and did not begin is dropped. A long move that has begun is
-   * finished, and then this is called again.
+   * Ends the session of a connection that is gone. Commands that have not begun are dropped. A
+   * sliced command in progress is finished first, and then this is called again.
    */
   end(session: ShardSession): void {
     session.ended = true;
@@ -629,7 +616,8 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (session.longMove !== undefined) return;
     const giveBack = new SessionCleanup(this.engine, session);
     if (!this.moves.takesTurn(giveBack.jobs)) {
-      // Its turn may be a while off, and no job may go to a client that is gone.
+      // The cleanup may have to wait for its turn, and a client that is gone must get no job until
+      // then.
       this.engine.abandonWait(session.engineSession);
       this.moves.join(session, giveBack);
       return;
@@ -640,7 +628,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.replies.signal(session, ResponseKind.Closed);
   }
 
-  /** Messages that are not executed any more leave no bodies behind. */
+  /** Drops messages that will not be executed, and frees their bodies. */
   #drop(deferred: DeferredMessages): void {
     while (!deferred.isEmpty) {
       const offset = deferred.shift();
@@ -650,7 +638,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
   }
 
-  /** `acceptor.connection`; what the HTTP side holds is leased by its own clients. */
+  /** Returns `acceptor.connection`, or "lease" for the session that holds the leases. */
   holderName(session: number): string {
     if (session === this.leaseSession && this.#leasePort !== NO_PORT) return "lease";
     return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
@@ -675,7 +663,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     return waiting;
   }
 
-  // --- effects of the engine ------------------------------------------------------------------------------
+  // --- effects of the engine ---------------------------------------------------------------------
 
   #sessionOf(client: Session): ShardSession {
     const session = this.#sessions[client.index];
@@ -724,36 +712,38 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 }
 
-/** The port of nobody. */
+/** Not a port. */
 const NO_PORT = -1;
 const NO_NUMBERS: RecordNumbers = { lastNumber: 0 };
 
-/** Whether so much of its replies has not been read that the next command has to wait. */
+/** Returns whether so much of the session's replies is unread that its next command has to wait. */
 function owesReading(session: ShardSession): boolean {
   return session.unreadBytes >= ReplyCredit.UnreadBytesMax;
 }
 
-/** Messages that concern a command in progress, or end the session at once, are never deferred behind it. */
+/** Whether a message is never deferred: it concerns a command in progress or ends the session. */
 function overtakes(op: number, flags: number): boolean {
   if (op === RequestOp.Close) return (flags & RequestFlag.Orderly) === 0;
-  // A connection moves while nothing of it is under way, and the ring of its new acceptor waits for this.
+  // A connection moves only with nothing in flight, and the ring of its new acceptor waits for the
+  // Detach.
   if (op === RequestOp.GoOn || op === RequestOp.Detach) return true;
   return op === RequestOp.HalfClose || op === RequestOp.Abort || op === RequestOp.Credit;
 }
 
-/** Messages that a session which has ended may still get. */
+/** Returns whether a session that has ended may still get such a message. */
 function isMoot(op: number): boolean {
   return op === RequestOp.Close || op === RequestOp.Credit || op === RequestOp.GoOn;
 }
 
-/** Whether a message is a command of a client for a job that it names. */
+/** Returns whether a message is a client's command on a job named by id. */
 function isById({ op }: Request): boolean {
   return ROUTE_OF[op] === Route.Job;
 }
 
 /**
- * Whether a command by id waits while its job is on its way to another shard. Where it is sent to one shard after the other each
- * does; else a look shows the job as it is, and who is not its holder is told so.
+ * Returns whether a command by id waits while its job is in transfer. Probes that go to one shard
+ * after another always do. Otherwise, commands that only show the job show it as it is, and
+ * commands that require its holder are refused.
  */
 function waitsForMove({ op, flags }: Request): boolean {
   if ((flags & RequestFlag.Probe) !== 0) return true;

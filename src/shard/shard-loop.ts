@@ -1,4 +1,5 @@
-// The loop of a shard: one turn after the other, each with its publications. Its thread sleeps between two of them (loop/).
+// The loop of a shard: one turn after another, each with its publications. Its thread sleeps
+// between turns (loop/).
 
 import { Point, type Surroundings } from "../loop/point.ts";
 import type { ResidentShard } from "../loop/role.ts";
@@ -10,7 +11,10 @@ import type { Lease } from "../ring/lease-word.ts";
 import type { RecordLog } from "./records/record-log.ts";
 import type { ShardCore } from "./shard-core.ts";
 
-/** What it does next. Replies before the records that they wait for, so that the binlog may ring for both: see ReplyPort.publish. */
+/**
+ * The next step. Replies are published before the records that they wait for, so that the binlog
+ * may ring for both: see ReplyPort.publish.
+ */
 const Action = {
   Step: 0,
   Release: 1,
@@ -25,12 +29,15 @@ export interface ShardLoopOptions {
   readonly core: ShardCore;
   readonly records: RecordLog | undefined;
   readonly control: ControlWords;
-  /** The bell of each acceptor. */
+  /** The doorbell of each acceptor. */
   readonly acceptors: readonly Doorbell[];
   readonly binlog: Doorbell;
   readonly counters: TurnCounters;
   readonly surroundings: Surroundings;
-  /** In a group: until when it may serve. Past it nothing is taken and nothing runs out; whoever renews it rings. */
+  /**
+   * In a group: the lease that permits serving. After its end no message is taken and no timer
+   * expires. Its renewal rings the doorbell.
+   */
   readonly lease?: Lease | undefined;
 }
 
@@ -42,7 +49,7 @@ export class ShardLoop implements ResidentShard {
   #action: Action = Action.Step;
   /** The acceptor whose turn it is. */
   #acceptor = 0;
-  /** Whether it waits for the room that was released. */
+  /** Whether that acceptor waits for the room that was released. */
   #waits = false;
 
   constructor(options: ShardLoopOptions) {
@@ -80,7 +87,7 @@ export class ShardLoop implements ResidentShard {
     for (;;) {
       switch (this.#action) {
         case Action.Step:
-          // Nothing that is done now would be remembered; the process is about to end.
+          // Changes made now would be lost: the process is about to end.
           if (control.isSet(ControlWord.BinlogEnded)) return Point.Ended;
           this.begunAtMs = surroundings.nowMs();
           if (lease?.isOver(this.begunAtMs)) return this.#turnedFrozen();
@@ -117,7 +124,7 @@ export class ShardLoop implements ResidentShard {
     }
   }
 
-  /** False after the last. */
+  /** Advances to the next acceptor. Returns false after the last. */
   #nextAcceptor(): boolean {
     const isLast = ++this.#acceptor === this.#options.acceptors.length;
     this.#action = isLast ? Action.PublishRecords : Action.Release;

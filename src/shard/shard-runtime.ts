@@ -1,5 +1,5 @@
-// One shard with all that it needs of its thread: its engine, its part of the log, its loop. Its thread is its own
-// or an acceptor's.
+// One shard with everything it needs of its thread: its engine, its part of the log, its loop. The
+// thread is its own or an acceptor's.
 
 import { randomInt } from "node:crypto";
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
@@ -39,19 +39,22 @@ export interface ShardRuntimeOptions {
   topology: Topology;
   shard: number;
   quoteNames: boolean;
-  /** The binlog sends its jobs here before the shard starts; undefined without a log. */
+  /**
+   * The binlog sends the shard's jobs through this port before the shard starts; undefined without
+   * a log.
+   */
   recovery: RecoveryPort | undefined;
-  /** What `--tubes` says: it holds over what the log knows. */
+  /** The settings of `--tubes`. They take precedence over those in the log. */
   tubes: readonly (readonly [pattern: string, text: string])[];
 }
 
-/** What the binlog says to a shard at the start. */
+/** A message from the binlog to a shard at startup. */
 export type RecoveryMessage =
   | { settings: readonly (readonly [pattern: string, text: string])[] }
   | { bytes: Uint8Array; offsets: Uint32Array }
   | "end";
 
-/** The shard's end of the way to the binlog. */
+/** The shard's port to the binlog. */
 export interface RecoveryPort {
   on(event: "message", listener: (message: RecoveryMessage) => void): unknown;
   postMessage(message: "loaded"): void;
@@ -67,7 +70,7 @@ export class ShardRuntime {
   readonly #records: RecordLog | undefined;
   readonly #options: ShardRuntimeOptions;
 
-  /** `ownLog`: it lives in the same thread. */
+  /** `ownLog` is set if the log runs in the same thread. */
   constructor(options: ShardRuntimeOptions, ownLog?: OwnLog) {
     this.#options = options;
     const { topology, shard } = options;
@@ -115,7 +118,10 @@ export class ShardRuntime {
     return this.#core.engine.bodies;
   }
 
-  /** Loads what the log knew, if there is one; `onReady` is called in an event loop, or at once, when it may serve. */
+  /**
+   * Loads the shard's part of the log, if there is one, then calls `onReady`: from the event loop
+   * or, without a log, at once.
+   */
   load(onReady: () => void): void {
     const { recovery } = this.#options;
     const records = this.#records;

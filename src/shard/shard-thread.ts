@@ -1,4 +1,5 @@
-// A shard with a thread of its own: loads what the log knows of it, then runs its loop and sleeps where that does.
+// A shard with its own thread: loads its part of the log, then runs its loop and sleeps when the
+// loop does.
 
 import { BlockingLoop } from "../loop/blocking-loop.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
@@ -8,7 +9,9 @@ import { DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { ShardRuntime, type ShardRuntimeOptions } from "./shard-runtime.ts";
 
-/** Serves for ever, once the log's jobs are loaded: from then on the thread has no event loop any more. */
+/**
+ * Loads the shard's jobs, then serves for ever. From then on the thread's event loop does not run.
+ */
 export function runShard(options: ShardRuntimeOptions, waiting: Waiting): void {
   const { topology, shard } = options;
   const doorbell = new DoorbellOwner(new Int32Array(topology.doorbells), hostOfShard(topology, shard));

@@ -1,18 +1,18 @@
-// The few functions of the C library and of libuv that io_uring needs, through node:ffi.
+// The functions of the C library and of libuv that io_uring needs, through node:ffi.
 //
-// node:ffi is experimental in Node 26. This is the only file that imports it, and it is not loaded with
-// --transport libuv. Pointers are BigInts; memory that the kernel writes is mapped here and never moves.
+// node:ffi is experimental in Node 26. Only this file imports it, and with --transport libuv it is
+// not loaded. Pointers are BigInts. Memory that the kernel writes is mapped here and never moves.
 
 import { dlopen, getCurrentEventLoop, getInt32, getRawPointer, toArrayBuffer } from "node:ffi";
 
-/** The end of a system call that failed. */
+/** A failed system call. */
 export class KernelError extends Error {
   constructor(call: string, errno: number) {
     super(`${call}: ${MEANINGS[errno] ?? `errno ${errno}`}`);
   }
 }
 
-/** The errors that an operator may meet, by number (asm-generic/errno.h). */
+/** Errors that an operator may encounter, by number (asm-generic/errno.h). */
 const MEANINGS: Readonly<Record<number, string>> = {
   1: "EPERM, not permitted: a container's seccomp profile, or the sysctl kernel.io_uring_disabled",
   12: "ENOMEM, out of memory or of locked memory (ulimit -l)",
@@ -34,7 +34,7 @@ const { functions: libc } = dlopen(null, {
   __errno_location: { arguments: [], return: "pointer" },
 });
 
-/** The same with narrow numbers, which cost no BigInt, for the call of every turn. */
+/** The same with narrow numbers, which need no BigInt, for the call in every turn. */
 const { functions: narrow } = dlopen(null, {
   syscall: { arguments: ["i32", "i32", "i32", "i32", "i32", "u64", "u64"], return: "i32" },
 });
@@ -52,7 +52,7 @@ const MSG_PEEK = 0x2;
 const MSG_DONTWAIT = 0x40;
 const F_DUPFD_CLOEXEC = 1030;
 const EPOLL_CLOEXEC = 0x80000;
-/** Of fcntl, which has a number of its own on each machine. */
+/** fcntl, whose number differs between the two. */
 const SYS_FCNTL = process.arch === "arm64" ? 25 : 72;
 
 function errno(): number {
@@ -65,7 +65,10 @@ export interface Mapping {
   readonly pointer: bigint;
 }
 
-/** Maps `bytes` of a descriptor at `offset`, or of new memory, zeroed, without a descriptor. Throws KernelError. */
+/**
+ * Maps `bytes` of a descriptor at `offset`, or zeroed new memory without a descriptor. Throws
+ * KernelError.
+ */
 export function map(bytes: number, descriptor = -1, offset = 0n): Mapping {
   const flags = descriptor < 0 ? MAP_PRIVATE_ANONYMOUS : MAP_SHARED_POPULATE;
   const pointer = libc.mmap(0n, BigInt(bytes), PROT_READ_WRITE, flags, descriptor, offset);
@@ -76,17 +79,19 @@ export function map(bytes: number, descriptor = -1, offset = 0n): Mapping {
 
 const peeked = map(1);
 
-/** The address of an array's bytes, valid while the array lives. */
+/** Returns the address of an array's bytes, valid while the array lives. */
 export const pointerTo: (bytes: Uint8Array) => bigint = getRawPointer;
 
-/** io_uring_setup: returns the ring's descriptor and fills `params`. Throws KernelError. */
+/**
+ * Calls io_uring_setup: returns the ring's descriptor and fills in `params`. Throws KernelError.
+ */
 export function setup(entries: number, params: Mapping): number {
   const result = Number(libc.syscall(SYS_IO_URING_SETUP, BigInt(entries), params.pointer, 0n, 0n, 0n, 0n));
   if (result < 0) throw new KernelError("io_uring_setup", errno());
   return result;
 }
 
-/** io_uring_register. Throws KernelError. */
+/** Calls io_uring_register. Throws KernelError. */
 export function register(ring: number, operation: number, argument: Mapping, count: number): void {
   const result = libc.syscall(
     SYS_IO_URING_REGISTER,
@@ -100,7 +105,7 @@ export function register(ring: number, operation: number, argument: Mapping, cou
   if (result < 0n) throw new KernelError("io_uring_register", errno());
 }
 
-/** io_uring_enter: returns how many entries were submitted, or the negative errno. */
+/** Calls io_uring_enter: returns the number of entries submitted, or the negative errno. */
 export function enter(
   ring: number,
   submit: number,
@@ -113,12 +118,15 @@ export function enter(
   return result >= 0 ? result : -errno();
 }
 
-/** What a receive would give now, of at most one byte, which stays: 1, 0 at the end, or -1 if nothing or an error. */
+/**
+ * Peeks at one byte of a socket without consuming it. Returns 1, 0 at the end of the stream, or -1
+ * if there is nothing or an error.
+ */
 export function peek(descriptor: number): number {
   return Number(libc.recv(descriptor, peeked.pointer, 1n, MSG_PEEK | MSG_DONTWAIT));
 }
 
-/** Another descriptor of the same socket, that nobody else has; -1 if there is none left. */
+/** Returns another descriptor of the same socket, or -1 if none is left. */
 export function duplicate(descriptor: number): number {
   return narrow.syscall(SYS_FCNTL, descriptor, F_DUPFD_CLOEXEC, 0, 0, 0n, 0n);
 }
@@ -128,29 +136,34 @@ export function closeDescriptor(descriptor: number): void {
   libc.close(descriptor);
 }
 
-/** Ends both directions of a socket at once; what waits on it is completed. */
+/** Ends both directions of a socket at once. Pending operations complete. */
 export function shutdown(descriptor: number): void {
   libc.shutdown(descriptor, SHUT_RDWR);
 }
 
-/** A new epoll instance. Throws KernelError. */
+/** Returns a new epoll instance. Throws KernelError. */
 export function epollCreate(): number {
   const descriptor = libc.epoll_create1(EPOLL_CLOEXEC);
   if (descriptor < 0) throw new KernelError("epoll_create1", errno());
   return descriptor;
 }
 
-/** epoll_ctl: returns 0, or the negative errno. `event` is an address. */
+/** Calls epoll_ctl: returns 0 or the negative errno. `event` is an address. */
 export function epollControl(epoll: number, operation: number, descriptor: number, event: bigint): number {
   return libc.epoll_ctl(epoll, operation, descriptor, event) === 0 ? 0 : -errno();
 }
 
-/** What an epoll instance has to tell at this moment, at most `count` events, from an address on; returns how many. */
+/**
+ * Writes at most `count` current events of an epoll instance to the address `events`. Returns how
+ * many.
+ */
 export function epollLook(epoll: number, events: bigint, count: number): number {
   return libc.epoll_wait(epoll, events, count, 0);
 }
 
-/** The epoll descriptor of this thread's event loop: readable when the loop has something to do. */
+/**
+ * Returns the epoll descriptor of this thread's event loop. It is readable when the loop has work.
+ */
 export function eventLoopDescriptor(): number {
   return libc.uv_backend_fd(getCurrentEventLoop());
 }

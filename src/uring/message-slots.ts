@@ -1,22 +1,23 @@
-// Messages for the kernel (struct msghdr) whose bytes lie in several places: what a receive fills, what a send takes.
+// Messages for the kernel (struct msghdr) whose bytes are in several places: the destination of a
+// receive or the source of a send.
 
 import { assert } from "../base/assert.ts";
 import { type Mapping, map } from "./kernel.ts";
 import { halves } from "./uring.ts";
 
-/** A msghdr, PARTS_MAX times an iovec, TRAILER_BYTES, and nothing up to a power of two. */
+/** A msghdr, PARTS_MAX iovecs and TRAILER_BYTES, padded to a power of two. */
 const SLOT_BYTES = 256;
 const HEADER_BYTES = 56;
 const PART_BYTES = 16;
 const PARTS_MAX = 11;
 const TRAILER_AT = 240;
-/** Bytes of a slot of its own, for the CR LF behind a body. */
+/** Bytes in the slot itself, for the CR LF after a body. */
 export const TRAILER_BYTES = 2;
-/** In int32 words of a msghdr: where its iovecs are, and how many. */
+/** Offsets in a msghdr, in int32 words: the address of its iovecs, and their number. */
 const PARTS = 4;
 const PART_COUNT = 6;
 
-/** As many messages as may be under way; each belongs to the kernel from its submission to its completion. */
+/** A fixed number of messages. Each belongs to the kernel from its submission to its completion. */
 export class MessageSlots {
   readonly #memory: Mapping;
   readonly #words: Int32Array;
@@ -40,12 +41,12 @@ export class MessageSlots {
     return this.#memory.pointer + BigInt(slot * SLOT_BYTES + at);
   }
 
-  /** Whether all are under way. */
+  /** Whether all are in use. */
   get areTaken(): boolean {
     return this.#free.length === 0;
   }
 
-  /** A message without parts. */
+  /** Returns a message without parts. */
   take(): number {
     const slot = this.#free.pop();
     assert(slot !== undefined, "whoever takes a message has asked whether there is one");
@@ -57,12 +58,12 @@ export class MessageSlots {
     this.#free.push(slot);
   }
 
-  /** Whether `parts` more find room. */
+  /** Returns whether `parts` more fit. */
   hasRoom(slot: number, parts: number): boolean {
     return this.#words[((slot * SLOT_BYTES) >> 2) + PART_COUNT]! + parts <= PARTS_MAX;
   }
 
-  /** Adds `length` bytes at an address, which must stay as they are until the message is done. */
+  /** Adds `length` bytes at an address. They must not change until the message is done. */
   add(slot: number, address: bigint, length: number): void {
     const words = this.#words;
     const at = (slot * SLOT_BYTES) >> 2;
@@ -76,17 +77,17 @@ export class MessageSlots {
     words[at + PART_COUNT] = count + 1;
   }
 
-  /** Adds the TRAILER_BYTES of the slot itself. */
+  /** Adds the slot's own TRAILER_BYTES. */
   addTrailer(slot: number): void {
     this.add(slot, this.#address(slot, TRAILER_AT), TRAILER_BYTES);
   }
 
-  /** What has come into the trailer; valid until the slot is given back. */
+  /** Returns the bytes received into the trailer, valid until the slot is given back. */
   trailer(slot: number): Uint8Array {
     return new Uint8Array(this.#memory.buffer, slot * SLOT_BYTES + TRAILER_AT, TRAILER_BYTES);
   }
 
-  /** What is left of the part that holds byte `offset` of the message, from there on. */
+  /** Returns the rest of the part that contains byte `offset` of the message. */
   partAt(slot: number, offset: number): { low: number; high: number; length: number } {
     const words = this.#words;
     let at = (slot * SLOT_BYTES + HEADER_BYTES) >> 2;

@@ -1,35 +1,42 @@
-// Tells when sockets that were full have room again: an epoll instance, since the ring can't be asked that.
+// Reports when full sockets have room again. It uses an epoll instance, because io_uring cannot
+// report that.
 //
-// A poll of io_uring, a send's own one too, is always for the end of the other side as well (POLLRDHUP). Once a client has half-closed
-// it is ready at once, room or not: the kernel tries a send again and again, and then has a thread of its own block in it. epoll tells of
-// room alone, and of errors.
+// A poll of io_uring, and the one inside a send, always includes the end of the other side
+// (POLLRDHUP). Once a client has half-closed, it is ready at once, with room or without. The kernel
+// would then retry the send again and again and finally block one of its threads in it. epoll
+// reports only room and errors.
 
 import { closeDescriptor, epollControl, epollCreate, epollLook, map } from "./kernel.ts";
 
 const EPOLL_CTL_ADD = 1;
 const EPOLL_CTL_DEL = 2;
 const EPOLLOUT = 0x4;
-/** struct epoll_event is packed on x86-64 alone: `events`, then 64 bits of ours. In int32 words. */
+/**
+ * struct epoll_event is packed only on x86-64: `events`, then 64 bits of user data. In int32 words.
+ */
 const [EVENT_WORDS, DATA_WORD] = process.arch === "x64" ? [3, 1] : [4, 2];
-/** Events of one look; there are others in the next. */
+/** Events of one call. The next one returns others. */
 const EVENTS = 64;
-/** What is asked for lies behind what is told. */
+/** The event for epoll_ctl follows the returned ones. */
 const ASKED = EVENTS * EVENT_WORDS;
 
 export class RoomWatch {
-  /** Readable when a socket that is watched has room. */
+  /** Readable when a watched socket has room. */
   readonly descriptor: number = epollCreate();
   readonly #memory = map((EVENTS + 1) * EVENT_WORDS * 4);
   readonly #words = new Int32Array(this.#memory.buffer);
   readonly #asked = this.#memory.pointer + BigInt(ASKED * 4);
   #watched = 0;
 
-  /** Whether there is something to wait for. */
+  /** Whether no socket is watched. */
   get isEmpty(): boolean {
     return this.#watched === 0;
   }
 
-  /** Watches a socket, for which `index` stands, until it has room or an error, or is shut down. False if the kernel refuses. */
+  /**
+   * Watches a socket, identified by `index`, until it has room or an error or is shut down. Returns
+   * false if the kernel refuses.
+   */
   add(descriptor: number, index: number): boolean {
     this.#words[ASKED] = EPOLLOUT;
     this.#words[ASKED + DATA_WORD] = index;
@@ -39,7 +46,7 @@ export class RoomWatch {
     return true;
   }
 
-  /** Hands over some of the sockets that have room; they are not watched any more. */
+  /** Reports some of the sockets that have room and stops watching them. */
   take(onRoom: (index: number) => void): void {
     const count = epollLook(this.descriptor, this.#memory.pointer, EVENTS);
     const indexes: number[] = [];

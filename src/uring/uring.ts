@@ -1,12 +1,14 @@
-// One io_uring instance of one thread: submissions in, completions out, memory shared with the kernel.
+// One io_uring instance of one thread: submissions in, completions out, memory shared with the
+// kernel.
 //
-// The layout is the kernel's (linux/io_uring.h). The submission ring's tail and the completion ring's head are ours to
-// write, the other two the kernel's; each is read and written with Atomics, which order the entries before them.
-// Nothing is done by the kernel between two calls of `enter` (DEFER_TASKRUN), so a completion is never a surprise.
+// The kernel defines the layout (linux/io_uring.h). This side writes the tail of the submission
+// ring and the head of the completion ring, the kernel writes the other two. All are accessed with
+// Atomics, which order the entries before them. The kernel does nothing between two calls of
+// `enter` (DEFER_TASKRUN), so completions appear only during a call.
 
 import { enter, KernelError, type Mapping, map, register, setup } from "./kernel.ts";
 
-/** What a submission asks for (enum io_uring_op). */
+/** The operation of a submission (enum io_uring_op). */
 const UringOp = {
   PollAdd: 6,
   SendMsg: 9,
@@ -21,7 +23,7 @@ const SQE_BYTES = 64;
 const SQE_WORDS = SQE_BYTES / 4;
 const CQE_BYTES = 16;
 const PARAMS_BYTES = 120;
-/** Where the kernel's features are in io_uring_params, and where the offsets of the two rings begin, in int32 words. */
+/** Offsets in io_uring_params, in int32 words: features, submission ring, completion ring. */
 const FEATURES = 5;
 const SQ_OFFSETS = 10;
 const CQ_OFFSETS = 20;
@@ -35,11 +37,11 @@ const SETUP_DEFER_TASKRUN = 1 << 13;
 
 const ENTER_GETEVENTS = 1 << 0;
 const ENTER_EXT_ARG = 1 << 3;
-/** Since Linux 6.15: a thread that waits is idle, and not counted as one that waits for a disk. */
+/** Since Linux 6.15: a waiting thread counts as idle instead of waiting for a disk. */
 const ENTER_NO_IOWAIT = 1 << 7;
 const FEATURE_NO_IOWAIT = 1 << 17;
 
-/** In the flags of the submission ring: there are completions that the completion ring had no room for. */
+/** Flag of the submission ring: some completions found no room in the completion ring. */
 const SQ_CQ_OVERFLOW = 1 << 1;
 
 const REGISTER_IOWQ_MAX_WORKERS = 19;
@@ -51,7 +53,7 @@ const CQE_BUFFER = 1 << 0;
 const CQE_SOCK_NONEMPTY = 1 << 2;
 const CQE_BUFFER_SHIFT = 16;
 const MSG_NOSIGNAL = 0x4000;
-/** The kernel goes on by itself after a part has been sent. */
+/** The kernel continues by itself after a partial send. */
 const MSG_WAITALL = 0x100;
 const MSG_DONTWAIT = 0x40;
 const POLLIN = 0x1;
@@ -61,22 +63,22 @@ const EAGAIN = 11;
 const EBUSY = 16;
 const ETIME = 62;
 
-/** Entries of the submission ring; a turn with more submits in between. */
+/** Entries of the submission ring. A turn with more of them submits in between. */
 const ENTRIES = 1024;
-/** Buffers that the kernel receives into: a power of two, each used again as soon as its completion has been handled. */
+/** Receive buffers of the kernel: a power of two, each reused once its completion is handled. */
 const BUFFERS = 512;
 export const BUFFER_BYTES = 16 * 1024;
 const BUFFER_ENTRY_BYTES = 16;
-/** Threads that the kernel may take for this ring, of each of its two kinds. None of them ever waits: what it does for us is not to block. */
+/** Kernel threads of each kind for this ring. None ever waits: our operations don't block. */
 const WORKERS_MAX = 1;
 const BUFFER_GROUP = 0;
 
-/** Takes a completion: the two words given with its submission, its result (bytes or a negative errno), its flags. */
+/** Takes a completion: its submission's two words, the result (bytes or -errno), the flags. */
 export type OnCompletion = (low: number, high: number, result: number, flags: number) => void;
 
 export class Uring {
   readonly descriptor: number;
-  /** Both rings' words. */
+  /** The words of both rings. */
   readonly #words: Int32Array;
   readonly #sqes: Int32Array;
   readonly #sqTail: number;
@@ -88,13 +90,13 @@ export class Uring {
   readonly #cqTail: number;
   readonly #cqMask: number;
   readonly #cqes: number;
-  /** Submissions written; the kernel has seen those before `#submitted`. */
+  /** Submissions written. The kernel has seen those before `#submitted`. */
   #tail = 0;
   #submitted = 0;
-  /** Submissions that found no room because the kernel took none for want of memory, in order, and how many. */
+  /** Submissions that a kernel short of memory did not take: in order, and their number. */
   #waiting: Int32Array = new Int32Array(0);
   #waitingCount = 0;
-  /** Where the last `#entry` is: the ring's entries, or those that wait. */
+  /** The location of the last `#entry`: the ring's entries or the waiting ones. */
   #target: Int32Array;
   readonly #call: typeof enter;
   #head = 0;
@@ -103,13 +105,13 @@ export class Uring {
   readonly #bufferTails: Uint16Array;
   readonly #bufferEntries: Int32Array;
   #bufferTail = 0;
-  /** One view for each receive buffer, and the two halves of its address. */
+  /** A view of each receive buffer, and the two halves of its address. */
   readonly #views: Uint8Array[] = [];
   readonly #addresses = new Int32Array(2 * BUFFERS);
   readonly #waitArgument: Mapping;
   readonly #waitFlags: number;
 
-  /** Throws KernelError where the kernel refuses. `call` takes the place of the system call, for tests. */
+  /** Throws KernelError if the kernel refuses. `call` replaces the system call in tests. */
   constructor(call: typeof enter = enter) {
     this.#call = call;
     const params = map(PARAMS_BYTES);
@@ -121,7 +123,7 @@ export class Uring {
     const sqArray = words[SQ_OFFSETS + 6]!;
     const cqes = words[CQ_OFFSETS + 5]!;
     const ringBytes = Math.max(sqArray + sqEntries * 4, cqes + cqEntries * CQE_BYTES);
-    // Since Linux 5.4 one mapping holds both rings.
+    // Since Linux 5.4, one mapping contains both rings.
     this.#words = new Int32Array(map(align(ringBytes), this.descriptor).buffer);
     this.#sqes = new Int32Array(map(sqEntries * SQE_BYTES, this.descriptor, OFFSET_SQES).buffer);
     this.#target = this.#sqes;
@@ -161,7 +163,7 @@ export class Uring {
     this.#publishBuffers();
   }
 
-  // --- submissions ------------------------------------------------------------------------------------------------
+  // --- submissions -------------------------------------------------------------------------------
 
   /** Waits once until a descriptor is readable. */
   pollIn(descriptor: number, low: number, high: number): void {
@@ -169,14 +171,14 @@ export class Uring {
     this.#target[at + 7] = POLLIN;
   }
 
-  /** Receives once, into a buffer of the kernel's choice, when bytes have come; `likely` says that there are some. */
+  /** Receives once, into a buffer of the kernel's choice; `likely` if bytes should be there. */
   receive(descriptor: number, likely: boolean, low: number, high: number): void {
     const pollFirst = likely ? 0 : RECV_POLL_FIRST << 16;
     const at = this.#entry(UringOp.Recv | (BUFFER_SELECT << 8) | pollFirst, descriptor, low, high);
     this.#target[at + 10] = BUFFER_GROUP;
   }
 
-  /** Receives until the parts of a message (MessageSlots) are full, the other side has ended, or an error has come. */
+  /** Receives until a message's parts are full, the other side has ended, or an error occurs. */
   receiveMessage(
     descriptor: number,
     addressLow: number,
@@ -195,8 +197,9 @@ export class Uring {
   }
 
   /**
-   * Sends of `length` bytes from an address what there is room for; they must stay as they are until the completion, which tells
-   * how many, or EAGAIN. The kernel does not wait for room: see RoomWatch.
+   * Sends as much of `length` bytes from an address as there is room for. The bytes must not change
+   * until the completion, which reports how many have left, or EAGAIN. The kernel does not wait for
+   * room: see RoomWatch.
    */
   send(
     descriptor: number,
@@ -215,8 +218,9 @@ export class Uring {
   }
 
   /**
-   * Sends the parts of a message (MessageSlots), and waits for room in between, but not for ever: a worker of the kernel tries last and tells
-   * how many bytes have left, or EAGAIN.
+   * Sends the parts of a message (MessageSlots). The kernel waits for room in between, but not for
+   * ever: one of its workers makes the last attempt and reports how many bytes have left, or
+   * EAGAIN.
    */
   sendMessage(descriptor: number, addressLow: number, addressHigh: number, low: number, high: number): void {
     const at = this.#entry(UringOp.SendMsg, descriptor, low, high);
@@ -228,8 +232,9 @@ export class Uring {
   }
 
   /**
-   * Like `send`, but a success is not told: only EAGAIN, an error, or how many of them were sent, in the completions of the call
-   * that submits it. Returns its place, for `toldPlace`, or -1 if the ring is full: then nothing was asked for.
+   * Sends like `send`, but a success posts no completion. EAGAIN, errors and partial sends are
+   * among the completions of the call that submits it. Returns its position, for `toldPlace`, or -1
+   * without any effect if the ring is full.
    */
   sendNow(
     descriptor: number,
@@ -250,14 +255,14 @@ export class Uring {
   }
 
   /**
-   * Up to which place the kernel has taken what was asked for by `sendNow`, and all that it tells of it can be seen (`look`); 0 while there
-   * are more completions than the ring has room for: a failure may be among the others.
+   * The position up to which `sendNow` operations are finished and their completions visible to
+   * `look`. 0 while the ring lacks room for all completions: a failure may be among those missing.
    */
   get toldPlace(): number {
     return (Atomics.load(this.#words, this.#sqFlags) & SQ_CQ_OVERFLOW) === 0 ? this.#submitted : 0;
   }
 
-  /** Has what was submitted with these two words complete at once, with ECANCELED if it has not completed by itself. */
+  /** Completes the operation with these two words at once, with ECANCELED unless it is done. */
   cancel(targetLow: number, targetHigh: number, low: number, high: number): void {
     const at = this.#entry(UringOp.AsyncCancel, -1, low, high);
     this.#target[at + 4] = targetLow;
@@ -265,8 +270,9 @@ export class Uring {
   }
 
   /**
-   * Has a completion with these two words appear in another ring, at once. Here one appears only if that can't be. False if the kernel
-   * takes nothing now: it appears there later.
+   * Posts a completion with these two words to another ring, at once. It posts one to this ring
+   * only on failure. Returns false if the kernel takes no submission now; the completion then
+   * appears later.
    */
   tell(ring: number, low: number, high: number): boolean {
     const at = this.#entry(UringOp.MessageRing | (CQE_SKIP_SUCCESS << 8), ring, low, high);
@@ -280,12 +286,12 @@ export class Uring {
     return this.#tail - this.#submitted === this.#sqEntries;
   }
 
-  /** Index in `#target` of the first word of a fresh, zeroed entry. */
+  /** Returns the index in `#target` of the first word of a new, zeroed entry. */
   #entry(first: number, descriptor: number, low: number, high: number): number {
     if (this.#isFull() && this.#waitingCount === 0) this.#enter(0, 0, 0n, 0n);
     const at = this.#isFull() || this.#waitingCount > 0 ? this.#waitingEntry() : this.#ringEntry();
     const sqes = this.#target;
-    // A loop: `fill` is a call into the runtime, 60 ns for each command.
+    // A loop, because `fill` is a call into the runtime: 60 ns for each command.
     for (let word = at; word < at + SQE_WORDS; word++) sqes[word] = 0;
     sqes[at] = first;
     sqes[at + 1] = descriptor;
@@ -300,8 +306,9 @@ export class Uring {
   }
 
   /**
-   * The kernel may answer EAGAIN or EBUSY and take nothing until completions are reaped, which can't be done here: this is
-   * called while they are. So the entry waits for a later turn. There are never more than two for each socket, and one.
+   * Adds an entry that has to wait for a later turn. The kernel may answer EAGAIN or EBUSY and take
+   * nothing until completions are reaped, but this may be called while they are being reaped. There
+   * are at most two such entries for each socket, plus one.
    */
   #waitingEntry(): number {
     const at = this.#waitingCount++ * SQE_WORDS;
@@ -314,7 +321,7 @@ export class Uring {
     return at;
   }
 
-  /** Moves entries that wait into the ring, as far as there is room now. */
+  /** Moves waiting entries into the ring, as far as there is room now. */
   #admitWaiting(): void {
     const count = Math.min(this.#waitingCount, this.#sqEntries - (this.#tail - this.#submitted));
     for (let entry = 0; entry < count; entry++) {
@@ -326,13 +333,13 @@ export class Uring {
     if (this.#waitingCount === 0) this.#waiting = new Int32Array(0);
   }
 
-  /** Submits what was written and lets the kernel complete what it can. */
+  /** Submits the written entries and lets the kernel complete what it can. */
   submit(): void {
     if (this.#waitingCount > 0) this.#admitWaiting();
     this.#enter(0, ENTER_GETEVENTS, 0n, 0n);
   }
 
-  /** The same, then sleeps until there is a completion, at most `timeoutMs`; not while there is more to submit. */
+  /** Submits, then sleeps until a completion, at most `timeoutMs`; not while entries wait. */
   submitAndWait(timeoutMs: number): void {
     if (this.#waitingCount > 0) this.#admitWaiting();
     if (this.#waitingCount > 0) {
@@ -356,15 +363,15 @@ export class Uring {
       argument,
       argumentBytes,
     );
-    // How far the kernel has come is told by its head, also when the wait after it was cut short.
+    // The head shows how far the kernel has come, even if the wait was cut short.
     this.#submitted = unwrap(Atomics.load(this.#words, this.#sqHead), this.#submitted);
     if (result < 0 && result !== -EINTR && result !== -ETIME && result !== -EAGAIN && result !== -EBUSY)
       throw new KernelError("io_uring_enter", -result);
   }
 
-  // --- completions ------------------------------------------------------------------------------------------------
+  // --- completions -------------------------------------------------------------------------------
 
-  /** Shows all completions there are, which stay. */
+  /** Passes all available completions to `onCompletion` without consuming them. */
   look(onCompletion: OnCompletion): void {
     const words = this.#words;
     const tail = Atomics.load(words, this.#cqTail);
@@ -374,7 +381,7 @@ export class Uring {
     }
   }
 
-  /** Hands over all completions there are; returns how many. A receive buffer is valid during its call only. */
+  /** Consumes all completions; returns how many. A receive buffer is valid only during its call. */
   reap(onCompletion: OnCompletion): number {
     const words = this.#words;
     const tail = Atomics.load(words, this.#cqTail);
@@ -393,12 +400,12 @@ export class Uring {
     return taken;
   }
 
-  /** The buffer that a completion's bytes are in, or undefined if it has none. */
+  /** Returns the buffer with a completion's bytes, or undefined if it has none. */
   bufferOf(flags: number): Uint8Array | undefined {
     return (flags & CQE_BUFFER) === 0 ? undefined : this.#views[flags >>> CQE_BUFFER_SHIFT];
   }
 
-  /** Whether there is more behind what was received: bytes, or the end. */
+  /** Returns whether more follows the received bytes: further bytes or the end. */
   hasMore(flags: number): boolean {
     return (flags & CQE_SOCK_NONEMPTY) !== 0;
   }
@@ -418,21 +425,21 @@ export class Uring {
   }
 }
 
-/** The time to wait, as io_uring_enter takes it: the argument, and behind it the time that it points to. */
+/** Returns the timeout as io_uring_enter takes it: the argument, then the time it points to. */
 function waitArgument(): Mapping {
   const argument = map(40);
   new BigUint64Array(argument.buffer, 0, 3)[2] = argument.pointer + 24n;
   return argument;
 }
 
-/** The two int32 halves of an address, as the kernel's structures hold them. */
+/** Returns the two int32 halves of an address, as the kernel's structures hold them. */
 export function halves(address: bigint): { low: number; high: number } {
   return { low: Number(BigInt.asIntN(32, address)), high: Number(BigInt.asIntN(32, address >> 32n)) };
 }
 
 const align = (bytes: number): number => Math.ceil(bytes / 4096) * 4096;
 
-/** The number nearest to `near` whose low 32 bits are `low`. */
+/** Returns the number nearest to `near` whose low 32 bits are `low`. */
 function unwrap(low: number, near: number): number {
   return near + ((low - near) | 0);
 }

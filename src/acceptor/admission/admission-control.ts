@@ -1,4 +1,5 @@
-// Decides which connections are let in, gives them their gates, and closes those that are silent for too long.
+// Admission control: decides which connections to accept, gives them their gates and closes idle
+// ones.
 
 import { AddressList } from "../../access/address-list.ts";
 import { Authenticator } from "../../access/authenticator.ts";
@@ -15,14 +16,14 @@ import type { AccessRules, ConnectionLimits, ListenerPolicy } from "./listener-p
 import { ObservedTransport } from "./observed-transport.ts";
 import { ReservedIds } from "./reserved-ids.ts";
 
-/** So long a client has to say who it is, ms. */
+/** Time in which a client has to authenticate, in ms. */
 const AUTH_MS = 10_000;
-/** How often who is silent is looked for, ms. */
+/** Interval between checks for idle and expired connections, in ms. */
 const SWEEP_MS = 1000;
-/** A refusal is told at most this often, ms. */
+/** Minimum interval between two log lines about the same kind of refusal, in ms. */
 const TOLD_EVERY_MS = 60_000;
 
-/** Why a connection is not let in. */
+/** The reason why a connection is refused. */
 export type Refusal = "full" | "address" | "auth" | "certificate" | "handshake";
 
 const COUNTERS: Readonly<Record<Refusal, number>> = {
@@ -37,27 +38,30 @@ export interface AdmissionOptions {
   readonly rules: AccessRules;
   readonly counts: ConnectionCounts | undefined;
   readonly counters: Float64Array;
-  /** Knows `auth` beside the commands of the server. */
+  /** A parser that accepts `auth` besides the server's commands. */
   readonly parser: CommandParser;
   readonly nowMs: () => number;
   readonly unixMs: () => number;
   readonly warn: (message: string) => void;
-  /** There is something to do for the thread. */
+  /** Wakes the thread, because it has work to do. */
   readonly wake: () => void;
 }
 
-/** A connection that was let in. */
+/** An accepted connection. */
 export interface Entry {
   readonly gate: Gate | undefined;
-  /** The transport as its connection is to use it. */
+  /** Returns the transport that the connection is to use. */
   wrap(transport: Transport): Transport;
-  /** Takes it for whom the names of its certificate say; false if nobody is called so. */
+  /**
+   * Authenticates the client by the names in its certificate. Returns false if no token has such a
+   * name.
+   */
   identify(names: readonly string[]): boolean;
-  /** The connection is closed, or was never made. */
+  /** Called when the connection is closed or could not be made. */
   leave(): void;
 }
 
-/** An address as messages say it; "" for a unix socket. */
+/** An address as it appears in messages; "" for a unix socket. */
 export type PeerAddress = string;
 
 export class AdmissionControl {
@@ -67,12 +71,12 @@ export class AdmissionControl {
   #allowLists: readonly (AddressList | undefined)[] = [];
   #policies: readonly (ListenerPolicy | undefined)[] = [];
   readonly #failures = new FailureLimit();
-  /** Connections that have not said yet who they are, with the time until which they may. */
+  /** Filters of connections that have not authenticated yet, with their deadlines. */
   readonly #unknown = new Map<AuthFilter, number>();
-  /** Those that have, by their tokens. */
+  /** Filters of authenticated connections, by identity. */
   readonly #known = new Map<Identity, Set<AuthFilter>>();
   readonly #idleGates = new Set<IdleFilter>();
-  /** When each refusal was told last. */
+  /** The time of the last log line about each kind of refusal. */
   readonly #toldAtMs = new Map<string, number>();
   #sweep: NodeJS.Timeout | undefined;
 
@@ -83,7 +87,10 @@ export class AdmissionControl {
     this.configure(options.rules);
   }
 
-  /** Other rules for who comes from now on; who is in stays if his token has not changed. */
+  /**
+   * Replaces the rules for new connections. Authenticated clients stay connected unless their token
+   * has changed.
+   */
   configure({ tokens, limits, policies }: AccessRules): void {
     this.#limits = limits;
     this.#authenticator = new Authenticator(tokens);
@@ -94,7 +101,7 @@ export class AdmissionControl {
     this.#revoke();
   }
 
-  /** Ends all whose tokens count no more. */
+  /** Ends all connections whose token is no longer valid. */
   #revoke(): void {
     const { unixMs, wake } = this.#options;
     for (const [identity, gates] of this.#known) {
@@ -122,7 +129,7 @@ export class AdmissionControl {
     return this.#limits.keepAlive;
   }
 
-  /** Whether every client of this listener is let in without further ado. */
+  /** Returns whether every client of this listener is accepted without checks. */
   isOpen(listener: number): boolean {
     const { connections, perAddress, idleMs } = this.#limits;
     const policy = this.#policies[listener];
@@ -130,13 +137,13 @@ export class AdmissionControl {
     return !isLimited && (policy === undefined || (policy.auth === "none" && policy.allow === undefined));
   }
 
-  /** Counts a connection in, or refuses it. */
+  /** Counts a connection and accepts it, or refuses it. */
   admit(listener: number, address: PeerAddress): Entry | Refusal {
     const policy = this.#policies[listener];
     const allowed = this.#allowLists[listener];
     if (allowed !== undefined && address !== "" && !allowed.includes(address))
       return this.#refuse("address", `${address} is not in the allow-list of ${policy?.name}`);
-    // Of a unix socket nobody knows who is who.
+    // Clients of a unix socket have no address to tell them apart.
     if (policy?.auth === "token" && address !== "" && this.#failures.isOver(address, this.#options.nowMs()))
       return this.#refuse(
         "auth",
@@ -207,7 +214,7 @@ export class AdmissionControl {
     };
   }
 
-  /** Whether a certificate tells who a client of this listener is. */
+  /** Returns whether clients of this listener authenticate by certificate. */
   identifies(listener: number): boolean {
     return this.#policies[listener]?.auth === "certificate";
   }
@@ -228,7 +235,7 @@ export class AdmissionControl {
           if (colon < 0) return this.#authenticator.byToken(secret, unixMs());
           return this.#authenticator.byPassword(secret.slice(0, colon), secret.slice(colon + 1), unixMs());
         };
-        // Of a unix socket nobody knows who is who.
+        // Clients of a unix socket have no address to tell them apart.
         return address === "" ? check() : this.#failures.attempt(address, nowMs, check);
       },
       isWelcome: (identity) => this.#authenticator.stillValid(identity, unixMs()),
@@ -255,14 +262,17 @@ export class AdmissionControl {
     return refusal;
   }
 
-  // --- who is silent ----------------------------------------------------------------------------------------------
+  // --- idle clients ------------------------------------------------------------------------------
 
   #lookAt(gate: IdleFilter): void {
     this.#idleGates.add(gate);
     this.#keepLooking();
   }
 
-  /** Looks for silent ones, and tokens that end, as long as there is something to look at; the timer keeps no process alive. */
+  /**
+   * Starts the regular check for idle clients and expiring tokens. It runs as long as there is
+   * something to check, and it does not keep the process alive.
+   */
   #keepLooking(): void {
     this.#sweep ??= setInterval(() => this.#look(), SWEEP_MS).unref();
   }
@@ -280,7 +290,7 @@ export class AdmissionControl {
     const { nowMs, wake } = this.#options;
     const now = nowMs();
     for (const [gate, untilMs] of this.#unknown) {
-      // Its password may wait behind many others.
+      // The client's password may be queued behind many others.
       if (now < untilMs || gate.isBeingChecked) continue;
       this.#unknown.delete(gate);
       gate.endUnlessKnown();

@@ -1,7 +1,8 @@
-// The gate of a listener that wants to know who its clients are: `auth` first, then only what the token may do.
+// The gate of a listener that requires authentication: `auth` comes first, and then only what the
+// token permits.
 //
-// Connections without a gate do not pass here. A line is parsed twice, here and by the connection, so that
-// this has no part in what commands do.
+// Connections without a gate skip this code. Lines are parsed twice, here and by the connection, so
+// that the gate takes no part in executing commands.
 
 import { isSameToken } from "../../access/authenticator.ts";
 import { COMMAND_PERMISSIONS } from "../../access/command-permissions.ts";
@@ -19,25 +20,33 @@ import type { FilteredConnection, Gate } from "./filtered-connection.ts";
 import { ForwardingHandler } from "./forwarding-handler.ts";
 import type { ReservedIds } from "./reserved-ids.ts";
 
-/** Who lets clients in. */
+/** Admission control, as a filter sees it. */
 export interface Admission {
-  /** Knows `auth` beside the commands of the server. */
+  /** A parser that accepts `auth` besides the server's commands. */
   readonly parser: CommandParser;
-  /** Who has this secret, or this `name:secret`, or "over" where it is not asked any more; a promise where that takes a while. */
+  /**
+   * Returns the identity with this secret (or `name:secret`), or "over" if the address has failed
+   * too often. A slow check returns a promise.
+   */
   identify(secret: string): Identity | undefined | "over" | Promise<Identity | undefined | "over">;
-  /** Whether who was let in is still welcome: tokens end, and are taken away. */
+  /** Returns whether an authenticated identity is still valid. Tokens expire and are revoked. */
   isWelcome(identity: Identity): boolean;
-  /** There is a connection that has not said yet who it is. */
+  /** Called for a connection that has not authenticated yet. */
   onUnknown(gate: AuthFilter): void;
-  /** Now it has; `before` is for whom it was taken until now. */
+  /** Called when it has authenticated. `before` is its previous identity, if any. */
   onKnown(gate: AuthFilter, before: Identity | undefined): void;
-  /** It was refused. `isCounted`: for a secret, and `identify` has counted that as a failure. */
+  /**
+   * Called when a client was refused. `isCounted` means that it failed with a secret, and that
+   * `identify` has counted the failure.
+   */
   onFailure(isCounted: boolean): void;
-  /** There is something to do for the thread. */
+  /** Wakes the thread, because it has work to do. */
   wake(): void;
 }
 
-/** Our own commands that touch no other tube than the one that they name, or those of what the connection was given. */
+/**
+ * Extended commands that touch only the tube they name, or only jobs that the connection was given.
+ */
 const EXTENSIONS_IN_A_TUBE: ReadonlySet<number> = new Set([
   Op.PutInTube,
   Op.ListJobs,
@@ -51,7 +60,7 @@ const EXTENSIONS_IN_A_TUBE: ReadonlySet<number> = new Set([
 ]);
 const EXTENSION_OPS: ReadonlySet<number> = new Set(EXTENSIONS.map(({ op }) => op));
 
-/** What is known of the secret that was told last. */
+/** The outcome of the last `auth` command. */
 type Verdict = { readonly identity: Identity | undefined } | "pending";
 
 export class AuthFilter extends ForwardingHandler implements Gate {
@@ -60,9 +69,12 @@ export class AuthFilter extends ForwardingHandler implements Gate {
   #connection!: FilteredConnection;
   #identity: Identity | undefined;
   #verdict: Verdict | undefined;
-  /** All that it watches is of its tubes: it was let watch the rest since that was found. */
+  /**
+   * Whether the token permits all watched tubes. Every tube watched after this was found has been
+   * checked.
+   */
   #watchesOwn = false;
-  /** It may hold jobs that were given to it for another token. */
+  /** Whether the connection may hold jobs that it was given under another token. */
   #holdsFormer = false;
 
   constructor(keeper: Admission, reserved: ReservedIds) {
@@ -71,7 +83,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     this.#reserved = reserved;
   }
 
-  /** It is known before its first line, by its certificate. */
+  /** Authenticates the client before its first line, by certificate. */
   welcome(identity: Identity): void {
     this.#identity = identity;
   }
@@ -84,22 +96,25 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     return this;
   }
 
-  /** Who it is; undefined until that is known. */
+  /** The client's identity; undefined until it has authenticated. */
   get identity(): Identity | undefined {
     return this.#identity;
   }
 
-  /** It has said who it is, and that is being checked. */
+  /** Whether a secret of the client is being checked. */
   get isBeingChecked(): boolean {
     return this.#verdict === "pending";
   }
 
-  /** Ends it with UNAUTHORIZED, whatever it waits for: its token was taken away, or has ended. */
+  /**
+   * Cuts the connection with UNAUTHORIZED, whatever it waits for, because its token was revoked or
+   * has expired.
+   */
   revoke(): void {
     this.#connection.cut(Reply.unauthorized);
   }
 
-  /** Ends it with UNAUTHORIZED if it has not said yet who it is. */
+  /** Ends the connection with UNAUTHORIZED unless it has authenticated. */
   endUnlessKnown(): void {
     if (this.#identity === undefined) this.#turnAway();
   }
@@ -117,7 +132,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     if (identity === undefined || !this.#keeper.isWelcome(identity)) {
       return request.op === Op.Quit ? super.onLine(bytes, start, end, again) : this.#turnAway();
     }
-    // What is malformed does nothing, and is answered as everywhere.
+    // Malformed commands have no effect and get their usual reply.
     if (syntax !== Syntax.Ok || this.#may(identity, request)) {
       const deleted = deletedBy(request);
       const done = super.onLine(bytes, start, end, again);
@@ -129,14 +144,14 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     return true;
   }
 
-  /** A token that was good once is not a guess. */
+  /** Ends the connection with UNAUTHORIZED. An expired token does not count as a guess. */
   #turnAway(isGuess = this.#identity === undefined, isCounted = false): boolean {
     const ended = this.#connection.refuseAndEnd(Reply.unauthorized);
     if (ended && isGuess) this.#keeper.onFailure(isCounted);
     return ended;
   }
 
-  // --- who it is ----------------------------------------------------------------------------------------------
+  // --- authentication ----------------------------------------------------------------------------
 
   #auth(syntax: Syntax, { body }: Request): boolean {
     if (syntax !== Syntax.Ok) return this.#turnAway(true);
@@ -147,7 +162,8 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     const { identity } = verdict;
     const before = this.#identity;
     const isOther = identity !== undefined && before !== undefined && !isSameToken(identity, before);
-    // What was asked before is answered for the former token, and its jobs are known as such.
+    // Commands before the change are answered under the former token, and their jobs are recorded
+    // as its jobs.
     if (isOther && !this.#connection.isAnswered) return false;
     const done =
       identity === undefined ? this.#turnAway(true, true) : this.#connection.refuse(Reply.authenticated);
@@ -159,7 +175,9 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     return true;
   }
 
-  /** What another token was let watch and was given is none of the present one's. */
+  /**
+   * Discards what the previous token was allowed: its watched tubes and its jobs don't carry over.
+   */
   #forgetFormer(): void {
     this.#watchesOwn = false;
     this.#holdsFormer = !this.#connection.isQuiet;
@@ -182,7 +200,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     return "pending";
   }
 
-  // --- what it may do -----------------------------------------------------------------------------------------
+  // --- authorisation -----------------------------------------------------------------------------
 
   #may(identity: Identity, request: Request): boolean {
     const needed = COMMAND_PERMISSIONS[request.op as keyof typeof COMMAND_PERMISSIONS];
@@ -190,7 +208,10 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     return identity.tubes === undefined || this.#mayTouch(identity, request);
   }
 
-  /** Whether a token that is limited to some tubes may do this: what is not known to stay within them is refused. */
+  /**
+   * Returns whether a token that is limited to some tubes permits the command. A command that is
+   * not known to stay within them is refused.
+   */
   #mayTouch(identity: Identity, request: Request): boolean {
     const { tube, op } = request;
     if (EXTENSION_OPS.has(op) && !EXTENSIONS_IN_A_TUBE.has(op)) return false;
@@ -201,7 +222,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
       case Route.UsedTube:
         return mayTouchTube(identity, this.#connection.usedTube);
       case Route.NamedTubes:
-        // No glob is asked whether it means all tubes: `?` would match.
+        // Compare literally: a token's glob such as `?` would match the name that means all tubes.
         return !isEveryTube(tube) && named();
       case Route.NamedTube:
       case Route.TubeSet:
@@ -222,13 +243,16 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     }
   }
 
-  /** Whether all jobs were given to it. */
+  /** Returns whether all jobs were given to this connection. */
   #hasAll(ids: IdList): boolean {
     while (ids.next()) if (!this.#reserved.has(ids.id)) return false;
     return true;
   }
 
-  /** It was let watch all that it watches, but for the tube that everybody watches at first, and those of a token before. */
+  /**
+   * Returns whether the token permits every watched tube. The tube that every connection watches at
+   * first may be foreign to it, and so may the tubes watched under a previous token.
+   */
   #mayReserve(identity: Identity, { op, options }: Request): boolean {
     const isKnown = op === Op.Reserve || op === Op.ReserveWithTimeout || op === Op.ReserveBatch;
     if (!isKnown && options.length > 0) return false;
@@ -241,7 +265,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
   }
 }
 
-/** The jobs that a command deletes. */
+/** Returns the ids of the jobs that a command deletes. */
 function deletedBy({ op, id, body }: Request): number[] {
   if (op === Op.Delete) return [id];
   const deleted: number[] = [];

@@ -1,4 +1,4 @@
-// What stands between a connection and its lines where a listener lets in not everybody.
+// The interface between a connection and the gate that filters its lines.
 
 import type { EndReason } from "../../message/end-reason.ts";
 import type { LineHandler } from "../input/line-reader.ts";
@@ -8,30 +8,34 @@ import type { TubeRef } from "../state/tube-ref.ts";
 export interface FilteredConnection extends LineHandler {
   readonly usedTube: string;
   readonly watchedTubes: readonly TubeRef[];
-  /** It waits for nothing, and holds no job. */
+  /** Whether the connection waits for nothing and holds no job. */
   readonly isQuiet: boolean;
-  /** All that it has asked is answered, and the replies are with its transport. */
+  /** Whether every command is answered and the replies are handed to the transport. */
   readonly isAnswered: boolean;
-  /** Answers a line in its place among the replies; false if the line has to wait. */
+  /** Answers a line in its place among the replies. Returns false if the line has to wait. */
   refuse(reply: Uint8Array): boolean;
-  /** The body that follows is dropped, and answered with `reply`. */
+  /** Drops the body that follows and answers with `reply`. */
   refuseBody(bodyBytes: number, reply: Uint8Array): void;
-  /** Answers a line, and ends the connection; false if the line has to wait. */
+  /** Answers a line and ends the connection. Returns false if the line has to wait. */
   refuseAndEnd(reply: Uint8Array): boolean;
-  /** The line that has to wait does so for its gate: the connection does not end before `goOn`. */
+  /** Suspends the current line for the gate. The connection does not end before `goOn`. */
   holdOn(): void;
-  /** The line that had to wait is told again. */
+  /** Passes the suspended line to the gate again. */
   goOn(): void;
   /**
-   * Ends it at once: nothing that is under way is answered any more, and jobs on their way to it go back with those that it holds.
-   * `reply` is the last that it is told, unless a reply is half sent.
+   * Ends the connection at once. Commands in flight get no answer; jobs on their way to the client
+   * are released together with those it holds. `reply` is the last line sent, unless a reply is
+   * half sent.
    */
   cut(reply: Uint8Array): void;
-  /** Takes no more, answers what is under way, and ends. */
+  /** Takes no more commands, answers those in flight, then ends. */
   endWhenIdle(reason: EndReason): void;
 }
 
 export interface Gate {
-  /** Who takes the lines of the connection in its place. Called once, while the connection is made. */
+  /**
+   * Returns the handler that takes the connection's lines in its place. Called once, while the
+   * connection is being created.
+   */
   guard(connection: FilteredConnection): LineHandler;
 }

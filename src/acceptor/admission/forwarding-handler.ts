@@ -1,9 +1,9 @@
-// Hands everything on: what a gate is made of.
+// Base class of gates: forwards every call.
 
 import type { LineHandler } from "../input/line-reader.ts";
 
 export class ForwardingHandler implements LineHandler {
-  /** Who gets what is handed on; set before the first line. */
+  /** The handler to forward to. It is set before the first line. */
   protected inner!: LineHandler;
 
   get mayTakeLine(): boolean {

@@ -1,4 +1,4 @@
-// Notes when a connection last did something, where idle ones are closed.
+// The gate of connections that are closed when idle: notes their last activity.
 
 import type { LineHandler } from "../input/line-reader.ts";
 import type { FilteredConnection, Gate } from "./filtered-connection.ts";
@@ -11,7 +11,10 @@ export class IdleFilter extends ForwardingHandler implements Gate {
   readonly #onGuard: (gate: IdleFilter) => void;
   #activeAtMs: number;
 
-  /** `behind` is another gate of the same connection; `onGuard` hears that there is one. */
+  /**
+   * `behind` is another gate of the same connection. `onGuard` is called when the gate is
+   * installed.
+   */
   constructor(behind: Gate | undefined, nowMs: () => number, onGuard: (gate: IdleFilter) => void) {
     super();
     this.#onGuard = onGuard;
@@ -27,13 +30,16 @@ export class IdleFilter extends ForwardingHandler implements Gate {
     return this;
   }
 
-  /** Since when it neither sent a command, nor waited for anything, nor held a job; asked now and then. */
+  /**
+   * Returns the time since which the client has sent no command, waited for nothing and held no
+   * job. Accurate to the interval between calls.
+   */
   idleSinceMs(): number {
     if (!this.#connection.isQuiet) this.#activeAtMs = this.#nowMs();
     return this.#activeAtMs;
   }
 
-  /** What it has under way is answered before. */
+  /** Ends the connection after its commands in flight are answered. */
   end(): void {
     this.#connection.endWhenIdle("idle");
   }

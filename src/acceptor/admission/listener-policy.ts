@@ -1,57 +1,60 @@
-// What a listener demands of its clients, and what all connections are limited to, as the main thread tells acceptors.
+// Access rules of listeners and limits on all connections, as the main thread sends them to the
+// acceptors.
 
 import type { Token } from "../../access/token-file.ts";
 
-/** Certificates and keys as PEM. */
+/** Certificates and keys, in PEM. */
 export interface TlsPolicy {
   readonly cert: string;
   readonly key: string;
-  /** Clients need a certificate that one of these has signed. */
+  /** CAs that have to sign the clients' certificates; undefined if clients need none. */
   readonly clientCa: string | undefined;
   readonly minVersion: "TLSv1.2" | "TLSv1.3";
 }
 
-/** A certificate that the server shows. */
+/** A certificate that the server presents. */
 export interface ShownCertificate {
-  /** Of its listener. */
+  /** The name of its listener. */
   readonly name: string;
   readonly endsAtMs: number;
 }
 
 export interface ListenerPolicy {
-  /** As it is called in logs. */
+  /** Its name in logs. */
   readonly name: string;
   readonly tls: TlsPolicy | undefined;
   readonly auth: "none" | "token" | "certificate";
-  /** Addresses and networks that are let in; undefined for all. */
+  /** Permitted addresses and networks; undefined permits all. */
   readonly allow: readonly string[] | undefined;
 }
 
 export interface KeepAlive {
   readonly delayMs: number;
-  /** The system's, if it is not given. */
+  /** Undefined: the system's default. */
   readonly intervalMs: number | undefined;
   readonly count: number | undefined;
 }
 
 export interface ConnectionLimits {
-  /** Over all acceptors; Infinity for no other limit than descriptors. */
+  /** The limit over all acceptors. Infinity means that only file descriptors limit it. */
   readonly connections: number;
   readonly perAddress: number;
-  /** A connection that does nothing for so long is closed; Infinity for never. */
+  /** Idle time after which a connection is closed; Infinity for never. */
   readonly idleMs: number;
   readonly keepAlive: KeepAlive;
 }
 
-/** What may change while the server runs. */
+/** The settings that may change while the server runs. */
 export interface AccessRules {
   readonly tokens: readonly Token[];
   readonly limits: ConnectionLimits;
-  /** By listener, in the order in which they listen; undefined for one that demands nothing. */
+  /**
+   * By listener, in the order in which they listen; undefined for a listener without restrictions.
+   */
   readonly policies: readonly (ListenerPolicy | undefined)[];
 }
 
-/** Idle time before the first keep-alive probe, ms. */
+/** Idle time before the first keep-alive probe, in ms. */
 export const KEEP_ALIVE_DELAY_MS = 60_000;
 
 export const NO_LIMITS: ConnectionLimits = {

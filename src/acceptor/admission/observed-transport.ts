@@ -1,5 +1,5 @@
-// A transport whose replies are looked at on their way to the client. Its connection stays in its thread, because what
-// is known of it is known there: it has no `departure`.
+// A transport that observes the replies on their way to the client. The observed state belongs to
+// its thread, so the connection cannot migrate: there is no `departure`.
 
 import type { Transport } from "../replies/transport.ts";
 

@@ -1,13 +1,13 @@
-// Which jobs a client was given, found in the replies on their way to it: a token that is limited to some tubes
-// may do something by id only with these, since nobody but their shard knows of other ids which tube they are in.
+// The jobs that a client was given, learned from the replies on their way to it. A token limited to
+// some tubes may use only these ids, because only a job's shard knows which tube the job is in.
 
 import * as ascii from "../../base/ascii.ts";
 import { RecentMap } from "../../base/recent-map.ts";
 
 const { CR, LF, SPACE } = ascii;
-/** Those given longest ago are forgotten first. */
+/** The ids kept. The oldest are forgotten first. */
 const IDS_MAX = 100_000;
-/** No reply with a body has a longer line, but for the name of a tube at its end. */
+/** Longest first line of a reply with a body, apart from a tube name at its end. */
 const LINE_BYTES_MAX = 300;
 const ZERO = 48;
 
@@ -17,10 +17,10 @@ const OK = Buffer.from("OK ");
 
 export class ReservedIds {
   readonly #ids = new RecentMap<number, true>(IDS_MAX);
-  /** The line that has not come to its end. */
+  /** The beginning of an unfinished line. */
   readonly #line = Buffer.alloc(LINE_BYTES_MAX);
   #lineBytes = 0;
-  /** Bytes of the present body still to come, with its CR LF. */
+  /** Bytes of the current body still to come, including CR LF. */
   #bodyLeft = 0;
 
   has(id: number): boolean {
@@ -31,12 +31,12 @@ export class ReservedIds {
     this.#ids.delete(id);
   }
 
-  /** All that it was given was given to somebody else. */
+  /** Forgets all ids, because they were given under another token. */
   clear(): void {
     this.#ids.clear();
   }
 
-  /** Replies, whole or in part, as they leave. */
+  /** Scans replies, whole or in part, as they leave. */
   observe(bytes: Uint8Array, length: number): void {
     let at = 0;
     while (at < length) {
@@ -48,7 +48,7 @@ export class ReservedIds {
       }
       const byte = bytes[at++]!;
       if (byte === LF) this.#endLine();
-      // Of a longer line only the beginning counts.
+      // Longer lines are truncated: only their beginning matters.
       else if (this.#lineBytes < LINE_BYTES_MAX) this.#line[this.#lineBytes++] = byte;
     }
   }
@@ -72,7 +72,7 @@ export class ReservedIds {
     return true;
   }
 
-  /** The number behind so many blanks. */
+  /** Returns the number after `blanks` spaces. */
   #number(blanks: number, end: number): number {
     let at = 0;
     for (let left = blanks; left > 0 && at < end; at++) if (this.#line[at] === SPACE) left--;

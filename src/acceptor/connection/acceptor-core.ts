@@ -1,7 +1,9 @@
-// One acceptor as plain code: connections in slots, rings to and from every shard. No thread, no socket, no clock.
+// The core of an acceptor, as plain code: connections in slots, rings to and from every shard. It
+// has no thread, no socket and no clock.
 //
-// Sockets call `connect` and the connection's methods as bytes come; `turn` publishes what they sent, takes the shards'
-// answers, lets connections go on, and sends each connection's replies with one write.
+// Sockets call `connect` and pass incoming bytes to the connection's methods. `turn` publishes the
+// connections' requests, takes the shards' answers, resumes waiting connections and sends each
+// connection's replies with one write.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, latin1 } from "../../base/bytes.ts";
@@ -54,37 +56,37 @@ import { WaitingInput } from "../state/waiting-input.ts";
 import { type BodyPart, Connection } from "./connection.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 
-/** An end right behind bytes may be read one reading later than they are. */
+/** Reads before an acknowledgement: the end of a stream may be read one pass after its bytes. */
 const READINGS_PER_LOOK = 2;
-/** Answers taken from one shard before the others have their turn. */
+/** Answers taken from one shard before the other shards get their turn. */
 const BATCH_MESSAGES = 1024;
 
 export interface AcceptorOptions {
   topology: Topology;
   acceptor: number;
   nowMs: () => number;
-  /** The text of `stats`, made after every shard has updated its counters. */
+  /** Returns the text of `stats`, after every shard has updated its counters. */
   statsText: () => string;
-  /** Takes a line for each command and reply (-VV). */
+  /** Receives a line for each command and reply (-VV). */
   trace?: ((line: string) => void) | undefined;
-  /** Whether commands that beanstalkd does not have are known here; as the topology says if it is left out. */
+  /** Whether this acceptor accepts the extended commands. Default: the topology's protocol. */
   extended?: boolean;
-  /** Slots below this are not given to connections. */
+  /** Slots below this number are not given to connections. */
   firstSlot?: number;
-  /** Keeps the ends of its connections; without it nobody may ask for them. */
+  /** Records closed connections. If undefined, none are recorded. */
   closed?: ClosedConnections | undefined;
 }
 
-/** A part of an answer to a Control request. */
+/** Part of an answer to a Control request. */
 export interface ControlAnswer {
   readonly shard: number;
-  /** ResponseFlags. */
+  /** A set of ResponseFlag bits. */
   readonly flags: number;
-  /** Number of the request. */
+  /** The number of the request. */
   readonly number: number;
-  /** The record of the shard that it waits for, if it is Durable. */
+  /** If the answer is Durable: the shard's record that it waits for. */
   readonly recordNumber: number;
-  /** Valid during the call. */
+  /** Valid only during the call. */
   readonly payload: Uint8Array;
 }
 
@@ -115,44 +117,44 @@ export class AcceptorCore implements ConnectionHost {
   readonly listTurnstile: SerialQueue = new SerialQueue();
   readonly storedBytesMin: number;
   readonly inPlaceBytesMin: number;
-  /** The arenas of the shards that live in this thread. */
+  /** The arenas of shards that run in this thread. */
   readonly #arenas: (BodyArena | undefined)[] = [];
-  /** Takes the answers to Control requests, if this thread asks any. */
+  /** Receives the answers to Control requests, if this thread sends any. */
   control: ControlAnswers | undefined;
-  /** Open connections. */
+  /** The number of open connections. */
   open = 0;
-  /** Takes connections to other acceptors, where that is done. */
+  /** Moves connections to other acceptors, if migration is on. */
   moves: ConnectionMigrator | undefined;
-  /** And brings them from there. */
+  /** Receives connections from other acceptors, if migration is on. */
   arrivals: MigrationReceiver | undefined;
   #stopping = false;
-  /** Whether somebody may ask for what is counted only for metrics. */
+  /** Whether a metrics reader may ask for the counters that only metrics use. */
   readonly #hasMetrics: boolean;
-  /** When the present turn was asked for its time first; 0 before. */
+  /** The time of the current turn, read on first use; 0 until then. */
   #turnAtMs = 0;
   readonly #links: ShardLinks;
   readonly #ids: JobIds;
-  /** Numbers of tubes, and of changes of what is set for them. */
+  /** Sequence numbers of tubes and of changes to tube settings. */
   readonly #sequences: JobIds;
   readonly #directory: JobDirectory | undefined;
   readonly #connections: (Connection | undefined)[] = [];
   readonly #freeSlots: number[] = [];
-  /** Shards that want to know when the sockets have been read: see shard/read-barrier.ts. */
+  /** Read barriers in progress: see shard/read-barrier.ts. */
   #looks: { readonly shard: number; readonly number: number; readingsLeft: number }[] = [];
-  /** How far the log has come with what replies wait for. */
+  /** How far the log has reached the state that replies wait for. */
   readonly #logged: LogWords | undefined;
-  /** How far it is written. */
+  /** How far the log is written. */
   readonly #written: LogWords | undefined;
-  /** In a group: how far the shared log has come. */
+  /** In a group: how far the shared log is. */
   readonly #replicated: LogWords | undefined;
-  /** How far both were when those were asked last who wait for the log. */
+  /** The progress of both logs when the held replies were last checked. */
   readonly #loggedThen: Int32Array;
   readonly #replicatedThen: Int32Array;
   readonly #control: ControlWords;
   readonly #topology: Topology;
-  /** Whether extensions are known here, where that is not as the topology says. */
+  /** Overrides whether the extended commands are accepted; undefined: as the topology says. */
   readonly #extended: boolean | undefined;
-  /** Filled in for each message out, and for each answer that is taken. */
+  /** Reused for every outgoing message and every answer. */
   readonly #message = new Request();
   readonly #payload = new Span();
   readonly #part: BodyPart = { arena: undefined, handle: 0, offset: 0, length: 0, isLast: false };
@@ -189,7 +191,7 @@ export class AcceptorCore implements ConnectionHost {
     this.#sequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     const { binlog } = topology;
-    // What the shared log has is written.
+    // Whatever the shared log contains is written, so this wait is implied by the other.
     const isImplied = binlog?.group?.repliesWait === true && binlog.repliesWaitFor === LogWord.Written;
     this.#logged =
       binlog === undefined || isImplied ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
@@ -200,7 +202,7 @@ export class AcceptorCore implements ConnectionHost {
     this.#replicatedThen = new Int32Array(topology.shards);
   }
 
-  /** A parser that knows further commands beside those of the server. */
+  /** Returns a parser that accepts `further` commands besides the server's own. */
   parserWith(further: readonly Command[]): CommandParser {
     const { jobBytesMax, protocol } = this.#topology;
     const extended = this.#extended ?? protocol === "extended";
@@ -208,9 +210,9 @@ export class AcceptorCore implements ConnectionHost {
     return new CommandParser(jobBytesMax, [...commands, ...further]);
   }
 
-  // --- connections ------------------------------------------------------------------------------------------------
+  // --- connections -------------------------------------------------------------------------------
 
-  /** A new connection, with a gate where its listener has one; undefined when all slots are taken. */
+  /** Opens a connection. Returns undefined if all slots are taken. */
   connect(transport: Transport, gate?: Gate, peer?: string, listener?: number): Connection | undefined {
     const slot = this.#freeSlots.pop() ?? this.#connections.length;
     if (slot >= SESSIONS_PER_ACCEPTOR_MAX) return undefined;
@@ -233,8 +235,9 @@ export class AcceptorCore implements ConnectionHost {
   }
 
   /**
-   * The connection takes no more commands: every shard that knows it gives back what it holds and forgets it. Called in
-   * the turn in which its end is decided or read, so that the Close is in the rings before what others send afterwards.
+   * Stops a connection's commands: every shard that knows it releases what it holds and forgets it.
+   * Called in the turn in which the end is read, so that the Close precedes what other clients send
+   * afterwards.
    */
   close(connection: Closing): void {
     for (let shard = 0; shard < this.shards; shard++) {
@@ -244,11 +247,11 @@ export class AcceptorCore implements ConnectionHost {
       if (!connection.isDeaf) close.flags = RequestFlag.Orderly;
       connection.post(shard, close);
     }
-    // The Closed is awaited like an answer: the client may wait for its end.
+    // Closed counts as an expected answer: the client may be waiting for the end of the connection.
     this.expected.expect(connection);
   }
 
-  /** The socket moves no more bytes. Its descriptor is closed when every shard has forgotten the connection. */
+  /** Handles a closed socket. Its descriptor is freed once every shard has forgotten it. */
   disconnect(connection: Connection): void {
     if (connection.dead) return;
     connection.onClosed();
@@ -256,14 +259,14 @@ export class AcceptorCore implements ConnectionHost {
     if (connection.closesLeft === 0) this.#release(connection);
   }
 
-  /** Nobody knows the connection any more: its slot may be used again. */
+  /** Frees the slot of a connection that nothing refers to any more. */
   #release(connection: Connection): void {
     this.#connections[connection.slot] = undefined;
     this.#freeSlots.push(connection.slot);
     connection.destroyTransport();
   }
 
-  /** A connection leaves for another acceptor. Its slot stays taken: shards may still know it. */
+  /** Hands a connection to another acceptor. Its slot stays taken: shards may still know it. */
   depart(slot: number): void {
     const connection = this.#connections[slot]!;
     connection.dead = true;
@@ -272,13 +275,13 @@ export class AcceptorCore implements ConnectionHost {
     this.#add(Counter.MovedOut, 1);
   }
 
-  /** No shard knows the slot of one that has left any more. */
+  /** Frees the slot of a departed connection once no shard knows it. */
   vacate(slot: number): void {
     this.#connections[slot] = undefined;
     this.#freeSlots.push(slot);
   }
 
-  /** A connection has come from another acceptor: it is as it was there. */
+  /** Accepts a connection from another acceptor, with the state it had there. */
   land({ number, state }: MovedConnection, transport: Transport): Connection {
     const slot = this.#freeSlots.pop() ?? this.#connections.length;
     assert(slot < SESSIONS_PER_ACCEPTOR_MAX, "connections move only to where half of the slots are free");
@@ -296,12 +299,12 @@ export class AcceptorCore implements ConnectionHost {
     return connection;
   }
 
-  /** What there is to tell of all open connections. */
+  /** Returns a description of every open connection. */
   connectionFacts(): ConnectionFacts[] {
     return this.#connections.flatMap((each) => (each === undefined || each.dead ? [] : [each.facts]));
   }
 
-  /** Ends one connection once what it has under way is answered; false if it is gone. */
+  /** Ends one connection after its commands in flight are answered. Returns false if it is gone. */
   endOne(slot: number, serial: number): boolean {
     const connection = this.#connections[slot];
     if (connection === undefined || connection.dead || connection.serial !== serial) return false;
@@ -309,7 +312,7 @@ export class AcceptorCore implements ConnectionHost {
     return true;
   }
 
-  /** Ends every connection once what it has under way is answered; also of those that move here later. */
+  /** Ends all connections after their commands in flight, including those that arrive later. */
   endAll(): void {
     this.#stopping = true;
     this.moves?.stop();
@@ -349,7 +352,7 @@ export class AcceptorCore implements ConnectionHost {
     return this.#sequences.take();
   }
 
-  /** The shard of a job, or UNKNOWN_SHARD when all have to be asked. */
+  /** Returns the shard of a job, or UNKNOWN_SHARD if every shard has to be asked. */
   shardOfJob(id: number): number {
     return this.#directory === undefined ? 0 : id === 0 ? UNKNOWN_SHARD : this.#directory.find(id);
   }
@@ -358,7 +361,7 @@ export class AcceptorCore implements ConnectionHost {
     return this.#directory?.entry(id) ?? 0;
   }
 
-  // --- messages out -----------------------------------------------------------------------------------------------
+  // --- messages out ------------------------------------------------------------------------------
 
   get requests(): readonly RingWriter[] {
     return this.#links.requests;
@@ -372,7 +375,7 @@ export class AcceptorCore implements ConnectionHost {
     return this.#links.payloadBytesMax;
   }
 
-  /** The shard lives in this thread: large bodies go right to its arena, and come right from there. */
+  /** Registers a shard of this thread: large bodies bypass the ring to it. */
   addLocalShard(shard: number, arena: BodyArena): void {
     this.#arenas[shard] = arena;
   }
@@ -397,22 +400,22 @@ export class AcceptorCore implements ConnectionHost {
     this.#links.noteFull(shard);
   }
 
-  /** Connections whose answer may come any moment: see PendingReplies. */
+  /** The number of connections whose answer may come at any moment: see PendingReplies. */
   get expecting(): number {
     return this.expected.expecting;
   }
 
-  /** Connections that have sent a command since the thread last gave up polling. */
+  /** The number of connections that have sent a command since the thread last gave up polling. */
   get asking(): number {
     return this.expected.asking;
   }
 
-  /** All who expect an answer now are taken to wait for a job. */
+  /** Treats every connection that expects an answer as one that waits for a job. */
   stopExpecting(): void {
     this.expected.giveUp();
   }
 
-  /** The thread has read what its sockets had: after two such readings whoever asked is told, behind the Closes of them. */
+  /** After two reads of the sockets a barrier is acknowledged, behind the Closes they caused. */
   haveRead(): void {
     if (this.#looks.length === 0) return;
     for (const look of this.#looks) {
@@ -425,9 +428,9 @@ export class AcceptorCore implements ConnectionHost {
     this.#looks = this.#looks.filter((look) => look.readingsLeft > 0);
   }
 
-  // --- a turn -----------------------------------------------------------------------------------------------------
+  // --- a turn ------------------------------------------------------------------------------------
 
-  /** Takes answers and lets connections go on. Returns how many answers were taken. */
+  /** Takes answers and resumes connections. Returns the number of answers taken. */
   takeAnswers(onWriterWaits: (shard: number) => void): number {
     let taken = 0;
     this.#turnAtMs = 0;
@@ -459,41 +462,38 @@ export class AcceptorCore implements ConnectionHost {
     return this.#turnAtMs;
   }
 
-  /** Whether record `number` of a shard is as far in the log as replies wait for. */
+  /** Returns whether record `number` of a shard is as far in the log as replies require. */
   isDurable(shard: number, number: number): boolean {
     if (this.#replicated !== undefined && !this.#replicated.reached(shard, number)) return false;
     return this.#logged === undefined || this.#logged.reached(shard, number);
   }
 
-  /** Whether the log has come further since those were asked last who wait for it: hundreds may, in each turn. */
+  /** Whether the log has advanced since the held replies, perhaps hundreds, were last checked. */
   #logHasMoved(): boolean {
     if (!this.agenda.hasHeld) return false;
     if (this.#logged?.differFrom(this.#loggedThen)) return true;
     return this.#replicated?.differFrom(this.#replicatedThen) ?? false;
   }
 
-  /** Whether the log has written record `number` of a shard. */
+  /** Returns whether the log has written record `number` of a shard. */
   isWritten(shard: number, number: number): boolean {
     if (this.#written === undefined || this.#written.reached(shard, number)) return true;
-    // The shared log may have it before the log's thread has told that it is written.
+    // The shared log may contain the record before the log thread reports it as written.
     return this.#replicated?.reached(shard, number) ?? false;
   }
 
-  /** Whether replies wait for the log, or what shards say to each other. */
+  /** Whether replies or messages between shards wait for the log. */
   get hasHeld(): boolean {
     return this.agenda.hasHeld || this.#courier.hasHeld;
   }
 
-  /** Whether what has waited for the log may leave: nothing any more once it has ended, durable or not. */
+  /** Whether something that waited for the log may be sent; nothing may after the log has ended. */
   get hasDurable(): boolean {
     if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
     return (this.#logHasMoved() && this.agenda.hasDurable) || this.#courier.mayGoOn;
   }
 
-  /**
-   * Sends what connections have gathered; nothing any more once the log has failed, because a reply may tell of a change
-   * that will not be there after the restart.
-   */
+  /** Sends the gathered replies, unless the log has failed: they could report lost changes. */
   flush(): void {
     if (this.#control.isSet(ControlWord.BinlogEnded)) {
       this.agenda.dropOutput();
@@ -501,16 +501,16 @@ export class AcceptorCore implements ConnectionHost {
     }
     const moved = this.#logHasMoved();
     if (moved) {
-      // Before anybody is asked: what comes meanwhile is another move.
+      // Taken before the check: any progress during the check counts as new.
       this.#logged?.copyTo(this.#loggedThen);
       this.#replicated?.copyTo(this.#replicatedThen);
     }
     this.agenda.flush(moved);
   }
 
-  /** Makes requests visible; `onPublished` is called for each shard with new ones. */
+  /** Makes requests visible and calls `onPublished` for each shard that has new ones. */
   publish(onPublished: (shard: number) => void): void {
-    // Its own thread may be taken off the core by whom it wakes: that one should find the connection and all that shards have to know.
+    // Waking a thread may preempt this one, so publish the connection and all requests first.
     if (this.moves?.hasUnpublished) this.#publishMoves(onPublished);
     else this.#links.publish(onPublished);
   }
@@ -522,7 +522,7 @@ export class AcceptorCore implements ConnectionHost {
     for (const shard of shards) onPublished(shard);
   }
 
-  /** Whether there is something to do that no ring or socket will tell of. */
+  /** Whether there is work that no ring or socket will announce. */
   get hasWork(): boolean {
     return (
       this.#looks.length > 0 ||
@@ -534,17 +534,17 @@ export class AcceptorCore implements ConnectionHost {
     );
   }
 
-  /** Whether a ring that something waits for has room: see ShardLinks. */
+  /** Whether a ring that a message waits for has room again: see ShardLinks. */
   get hasRoomAgain(): boolean {
     return this.#links.hasRoomAgain;
   }
 
-  /** Asks the shards to ring when they have made room, where something waits for it. */
+  /** Asks the shards that block a message to signal when they have made room. */
   wantRoom(): void {
     this.#links.wantRoom();
   }
 
-  /** Whether a shard has answered, or a connection has come. */
+  /** Whether a shard has answered or a connection has arrived. */
   get hasAnswers(): boolean {
     return this.#links.hasAnswers || this.arrivals?.hasSome === true;
   }
@@ -615,7 +615,7 @@ export class AcceptorCore implements ConnectionHost {
     }
   }
 
-  /** A reply with a part of a body, which is pinned until now. */
+  /** Handles a reply with part of a stored body. The body is pinned until this returns. */
   #receiveStored(connection: Connection, ring: RingReader, offset: number, shard: number): void {
     const arena = this.#arenas[shard];
     assert(arena !== undefined, "only a shard of this thread tells of bodies in its arena");
@@ -637,7 +637,7 @@ export class AcceptorCore implements ConnectionHost {
     arena.unpin(handle);
   }
 
-  /** One more shard has given back what the connection held. */
+  /** Handles a Closed: one more shard has released what the connection held. */
   #forgotten(connection: Connection): void {
     assert(connection.closesLeft > 0, "a shard answers Closed once");
     if (--connection.closesLeft > 0) return;

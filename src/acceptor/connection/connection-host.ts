@@ -1,4 +1,4 @@
-// What a connection needs of its acceptor.
+// The interface between a connection and its acceptor.
 
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import type { CommandParser } from "../../protocol/command-parser.ts";
@@ -18,11 +18,11 @@ import type { ShardSet } from "../state/shard-set.ts";
 import type { TubeRef } from "../state/tube-ref.ts";
 import type { WaitingInput } from "../state/waiting-input.ts";
 
-/** A connection that ends, as its acceptor closes it. */
+/** A connection that its acceptor is closing. */
 export interface Closing extends PendingReply {
-  /** Nothing that shards say reaches the client any more. */
+  /** No more replies reach the client. */
   readonly isDeaf: boolean;
-  /** Shards that know it. */
+  /** Shards that know the connection. */
   readonly touched: ShardSet;
   /** Closed messages still to come. */
   closesLeft: number;
@@ -32,55 +32,59 @@ export interface Closing extends PendingReply {
 
 export interface ConnectionHost extends LogProgress {
   readonly shards: number;
-  /** Whether ends of connections may be on their way at other acceptors. */
+  /**
+   * Whether other acceptors exist, which may have read the end of a connection but not yet passed
+   * it on.
+   */
   readonly hasOtherAcceptors: boolean;
-  /** Whether a job may have gone to another shard, or be about to. */
+  /** Whether a job may have moved to another shard, or may be about to. */
   readonly jobsMove: boolean;
-  /** A command comes that may send one there. */
+  /** Records that a command arrived which may move a job. */
   noteMove(): void;
-  /** Takes connections to other acceptors, where that is done. */
+  /** Moves connections to other acceptors, if migration is on. */
   readonly moves: MoveChooser | undefined;
-  /** Keeps the ends of connections, where somebody may ask for them. */
+  /** Records closed connections, if something asks for them. */
   readonly closed: ClosedConnections | undefined;
   readonly parser: CommandParser;
   readonly defaultTube: TubeRef;
   readonly agenda: RunQueues;
   readonly expected: PendingReplies;
   readonly waitingInput: WaitingInput;
-  /** What is counted in this thread, by Counter. */
+  /** Counters of this thread, indexed by Counter. */
   readonly counters: Float64Array;
   readonly sampler: CommandSampler;
   readonly claims: ClaimWords;
   readonly listReplies: ListReplies;
   readonly tubeListings: TubeListings;
   readonly gatherBudget: GatherBudget;
-  /** For lists of jobs over all shards. */
+  /** Serialises lists of jobs that span all shards. */
   readonly listTurnstile: SerialQueue;
-  /** The arena of a shard that lives in the thread of the acceptor, if it does. */
+  /** Returns the arena of a shard that runs in the acceptor's thread, otherwise undefined. */
   arenaOf(shard: number): BodyArena | undefined;
-  /** A body of at least so many bytes goes right there. */
+  /** Bodies of at least this size are written to the arena directly. */
   readonly storedBytesMin: number;
-  /** So many bytes of it are received and sent right there. */
+  /** Runs of at least this many body bytes are received into and sent from the arena directly. */
   readonly inPlaceBytesMin: number;
-  /** Largest payload of one message to a shard. */
+  /** The largest payload of one message to a shard. */
   readonly payloadBytesMax: number;
-  /** Takes a line for each command and reply (-VV). */
+  /** Receives a line for each command and reply (-VV). */
   readonly trace: ((line: string) => void) | undefined;
   readonly nowMs: () => number;
-  /** The time of the present turn, monotonic ms. */
+  /** The time of the current turn, in monotonic ms. */
   readonly turnAtMs: number;
   readonly statsText: () => string;
   readonly extensionsText: () => string;
 
-  /** The message of this acceptor, begun anew: to be sent before the next one is asked for. */
+  /** Returns the acceptor's only message object, reset. Send it before asking for the next one. */
   message(op: number): Request;
   /**
-   * Writes a message if there is room and nothing posted has to go first; if not, its connection has to wait.
+   * Writes a message if the ring has room and no posted message has to go first. If it returns
+   * false, the connection has to wait.
    */
   write(shard: number, message: Request): boolean;
-  /** Writes a message now or, when the ring is full, before anything else later. */
+  /** Writes a message now or, if the ring is full, queues it ahead of everything else. */
   post(shard: number, message: Request): void;
-  /** A command waits for room in the ring to the shard. */
+  /** Notes that a command waits for room in the ring to the shard. */
   noteFull(shard: number): void;
   /** Counts a command that no shard counts. */
   count(op: number): void;
@@ -89,14 +93,15 @@ export interface ConnectionHost extends LogProgress {
   tubeRef(bytes: Uint8Array, start: number, end: number): TubeRef;
   /** Takes the next job id, for a job on `shard`. */
   takeJobId(shard: number): number;
-  /** A number greater than all that were taken before it, on any acceptor. */
+  /** Returns a number greater than all taken before it, on any acceptor. */
   takeSequence(): number;
-  /** The shard of a job, or UNKNOWN_SHARD when all have to be asked. */
+  /** Returns the shard of a job, or UNKNOWN_SHARD if every shard has to be asked. */
   shardOfJob(id: number): number;
-  /** Its entry of the directory: see FindJob. */
+  /** Returns the job's entry in the directory: see FindJob. */
   jobEntry(id: number): number;
   /**
-   * The connection takes no more commands: every shard that knows it gives back what it holds and forgets it.
+   * Stops a connection from issuing commands. Every shard that knows it releases what it holds and
+   * forgets it.
    */
   close(connection: Closing): void;
 }

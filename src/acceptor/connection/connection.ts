@@ -1,8 +1,10 @@
-// One client: sends each of its commands to the shard that executes it, when order allows it, and its replies back.
+// One client connection: sends each command to the shard that executes it, as soon as ordering
+// allows, and writes the replies.
 //
-// Order: all commands under way belong to one shard, which answers them in order. A command for another shard, or one
-// that takes several messages (a Conversation), waits until everything before it is answered. A put does not take its
-// id while a reserve before it may still be waiting for a job. What can't go on keeps its bytes in the line reader.
+// Ordering: all commands in flight belong to one shard, which answers them in order. A command for
+// another shard, or one that takes several messages (a Conversation), waits until everything before
+// it is answered. A put takes its id only when no earlier reserve can still be waiting for a job.
+// The bytes of a command that has to wait stay in the line reader.
 
 import { ASTERISK } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
@@ -61,13 +63,13 @@ import { TubeRef } from "../state/tube-ref.ts";
 import { WatchList } from "../state/watch-list.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 
-/** Reply bytes that wait for the client before its next command is looked at. */
+/** Unread reply bytes at which the connection stops executing commands. */
 const OUTPUT_BYTES_MAX = ReplyCredit.UnreadBytesMax;
-/** Unused input at which reading pauses. */
+/** Unprocessed input at which reading pauses. */
 const INPUT_BYTES_MAX = 64 * 1024;
-/** The same while the client waits for a job, as long as all waiting clients together don't send too much. */
+/** The same limit while the client waits for a job and all such clients are within budget. */
 const WAITING_INPUT_BYTES_MAX = 512 * 1024;
-/** Bodies up to this size are gathered here and sent whole; larger ones go to their shard in pieces. */
+/** Bodies up to this size are gathered and sent whole; larger ones go to their shard in pieces. */
 const GATHERED_BODY_BYTES_MAX = 64 * 1024;
 /** Bytes of a large body in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
@@ -75,16 +77,16 @@ const PIECE_BYTES_MAX = 32 * 1024;
 const CR_LF = asciiBytes("\r\n");
 const handleBytes = new HandleBytes();
 const NOWHERE = -1;
-/** What a Strayed has of a delete-batch besides its ids and a byte for each. */
+/** Bytes of a redirected delete-batch besides the ids and one byte for each. */
 const DELETE_BATCH_ROOM = 64;
 
-/** A part of a body in the arena of a shard of this thread; valid during the call. */
+/** Part of a body in the arena of a shard of this thread. Valid only during the call. */
 export interface BodyPart {
   arena: BodyArena | undefined;
   handle: number;
   offset: number;
   length: number;
-  /** CR LF follows. */
+  /** Whether CR LF follows. */
   isLast: boolean;
 }
 
@@ -92,14 +94,13 @@ export class Connection
   implements RunQueueEntry, PendingReply, Closing, LineHandler, ConversationHost, Movable, FilteredConnection
 {
   readonly slot: number;
-  /** Monotonic ms. */
   readonly openedAtMs: number;
-  /** When it was sent something last, or came; monotonic ms. */
+  /** When the client was last sent bytes or, before that, when it arrived; in monotonic ms. */
   #answeredAtMs: number;
-  /** Its command that is timed. */
+  /** The command that is being timed. */
   #sample: CommandSample | undefined;
   readonly touched: ShardSet = new ShardSet();
-  /** Set once the socket moves no more bytes; the slot lives on until all shards have forgotten it. */
+  /** Set once the socket moves no more bytes. The slot lives until every shard has forgotten it. */
   dead = false;
   closesLeft = 0;
   dirty = false;
@@ -118,57 +119,54 @@ export class Connection
   readonly #watched: WatchList;
   /** Shards on which this connection may hold jobs. */
   readonly #holding = new ShardSet();
-  /** The put whose body is awaited: taken at its line, executed when the body is there. Kept for the next one. */
+  /** The put whose body is awaited; executed when it is complete. The object is reused. */
   #put: Request | undefined;
-  /** The shard that stores it. */
+  /** The shard that stores the job. */
   #putShard = 0;
-  /** Its body, where that goes right to the arena. */
+  /** Its body, if that is written to the arena directly. */
   #stored: InPlaceBody | undefined;
-  /** What a dropped body is answered with. */
+  /** The reply to a command whose body is dropped. */
   #afterDrop = Reply.jobTooBig;
   #conversation: Conversation | undefined;
   #waitNumber = 0;
   #paused = false;
-  /** How much of the input is beyond INPUT_BYTES_MAX, as counted for all waiting clients together. */
+  /** How much of the input exceeds INPUT_BYTES_MAX, as counted for all waiting clients. */
   #waitingInputBytes = 0;
   #halfClosed = false;
-  /** Nothing is taken from the client any more, and the shards have been told to forget it. */
+  /** No more input is accepted, and the shards have been told to forget the connection. */
   #ending = false;
   #endReason: EndReason | undefined;
   /** Address and port of the client: see Serving. */
   peer: string | undefined;
-  /** The place of its listener: see Serving. */
+  /** Index of its listener: see Serving. */
   listener: number | undefined;
-  /** It ends without answers to what is under way. */
+  /** The connection ends without answering its commands in flight. */
   #isCut = false;
   /** The transport has been told to close. */
   #finished = false;
   #isProducer = false;
   #isWorker = false;
-  /** The number of the batch that ends with the next byte of the client, or 0; and of the next such batch. */
+  /** The number of the batch that the client's next byte aborts, or 0; and the next number. */
   #abortable = 0;
   #nextBatchNumber = 1;
-  /** The shard of the reply that came last: in a conversation the only one that sends the client something. */
+  /** The shard of the last reply. In a conversation, only this shard sends bytes to the client. */
   #replyShard = 0;
-  /** A part of the present reply is in the output, and more follows. */
+  /** Part of the current reply is in the output and more follows. */
   #inReply = false;
-  /** The shard that waits until another one has executed a command in its stead. */
+  /** The shard that waits until another shard has executed a redirected command. */
   #strayed = NOWHERE;
-  /** Where its commands go. */
+  /** Tracks which shard its commands go to. */
   readonly #habit = new ShardAffinity();
   history: MoveHistory = { moves: 0, mayMoveAtMs: 0 };
-  /** It is about to move to another acceptor: nothing is taken from its client, and it does not end. */
+  /** The connection is about to migrate: it takes no input and does not end. */
   #leaving = false;
-  /** It has been told to end since. */
+  /** Set if the connection was told to end in the meantime. */
   #endsAfterLeaving: EndReason | undefined;
   readonly #isGated: boolean;
-  /** Its next line waits for what its gate finds out. */
+  /** The next line waits for a decision of the gate. */
   #waitsForGate = false;
 
-  /**
-   * `moved` is what it was at another acceptor; without, it is new. `gate`, where a listener has one, stands between the
-   * lines and this.
-   */
+  /** `moved` is the state from another acceptor, `gate` the filter of the listener, if any. */
   constructor(
     host: ConnectionHost,
     slot: number,
@@ -194,7 +192,7 @@ export class Connection
     this.post(host.defaultTube.shard, this.message(RequestOp.Attach));
   }
 
-  /** Is what it was at another acceptor. */
+  /** Restores the state from another acceptor. */
   #goOn(state: ConnectionState): void {
     const { used, watched, touched, isProducer, isWorker, history, nextBatchNumber } = state;
     const { shards } = this.#host;
@@ -209,7 +207,7 @@ export class Connection
     this.listener = state.listener;
   }
 
-  /** For whoever watches the server. */
+  /** Facts for monitoring. */
   get facts(): ConnectionFacts {
     const { tubes } = this.#watched;
     return {
@@ -231,7 +229,7 @@ export class Connection
     };
   }
 
-  /** Tells it from others that have had its slot. */
+  /** Distinguishes this connection from others that used the same slot. */
   get serial(): number {
     return Math.floor(this.openedAtMs * 1000);
   }
@@ -240,9 +238,9 @@ export class Connection
     return this.#transport.descriptor;
   }
 
-  // --- bytes in ---------------------------------------------------------------------------------------------------
+  // --- bytes in ----------------------------------------------------------------------------------
 
-  /** Bytes from the socket, valid during the call. */
+  /** Takes bytes from the socket. They are valid only during the call. */
   onBytes(bytes: Uint8Array, length: number): void {
     if (this.#ending) return;
     const { counters } = this.#host;
@@ -253,25 +251,23 @@ export class Connection
     this.#settle();
   }
 
-  /** Whether its next bytes, not few, belong to a body in an arena of this thread of which some have come. */
+  /** Whether enough bytes are missing of a body that is partly in an arena of this thread. */
   get awaitsBody(): boolean {
     if (this.#stored?.active !== true || !this.#stored.hasBegun || this.#isGated) return false;
     return this.#reader.pieceBytesLeft >= this.#host.inPlaceBytesMin;
   }
 
-  /**
-   * Finds room there for them: the transport may put them there by itself, and say so by `onStored`. False without memory.
-   */
+  /** Finds room for them in the arena, to be reported with `onStored`. False without memory. */
   findBodyRoom(place: BodyPlace): boolean {
     return this.#stored!.findRoom(this.#reader.pieceBytesLeft, place);
   }
 
-  /** Whether the body ends behind `length` more bytes. */
+  /** Returns whether the body ends after `length` more bytes. */
   endsBody(length: number): boolean {
     return this.#reader.pieceBytesLeft === length;
   }
 
-  /** So many bytes have come into that room. */
+  /** Notes that `length` bytes were written into that room. */
   onStored(length: number): void {
     if (this.#ending || this.#stored?.active !== true) return;
     const { counters } = this.#host;
@@ -280,7 +276,7 @@ export class Connection
     this.#reader.pieceCame(length);
   }
 
-  /** The client will send no more. */
+  /** Handles the end of the client's stream. */
   onEnd(): void {
     if (this.#ending) return;
     if (!this.#halfClosed) {
@@ -293,7 +289,7 @@ export class Connection
     this.proceed();
   }
 
-  /** Goes on with input that had to wait. */
+  /** Resumes processing of input that had to wait. */
   proceed(): void {
     if (this.#ending) return;
     this.#reader.proceed();
@@ -301,10 +297,10 @@ export class Connection
     this.#settle();
   }
 
-  /** Pauses or resumes reading, and ends the connection when all is done. */
+  /** Pauses or resumes reading, and ends the connection when everything is done. */
   #settle(): void {
     if (this.#ending) return;
-    // Keep reading a client that waits: only reading notices its end.
+    // Keep reading from a waiting client: only a read reveals a disconnect.
     const waits = this.#lane.reservesUnderWay > 0 || this.#conversation !== undefined;
     const inputBytes = this.#reader.bufferedBytes - this.#reader.awaitedBytes;
     const { waitingInput } = this.#host;
@@ -331,8 +327,9 @@ export class Connection
   }
 
   /**
-   * Whether every command of a client that sends no more is with its shard: the end may follow them there. Where jobs move it may
-   * not: a command may have to follow its job to a shard that would hear of the end first, or never.
+   * Returns whether all commands of a half-closed client are with their shard, so that the Close
+   * may follow. It has to wait while jobs move: a command may follow its job to a shard that would
+   * see the Close first, or never.
    */
   #mayEnd(): boolean {
     return (
@@ -345,7 +342,7 @@ export class Connection
     return this.#lane.underWay === 0 && this.#conversation === undefined;
   }
 
-  // --- lines and bodies -------------------------------------------------------------------------------------------
+  // --- lines and bodies --------------------------------------------------------------------------
 
   get mayTakeLine(): boolean {
     return this.#conversation === undefined && this.outbox.bytes < OUTPUT_BYTES_MAX;
@@ -386,7 +383,7 @@ export class Connection
     return true;
   }
 
-  /** What a line is answered with whose body is swallowed first, if one comes with it. */
+  /** Returns the reply to a refused line. If a body follows the line, it is dropped first. */
   #refusal(syntax: Syntax): Uint8Array {
     if (syntax === Syntax.TooBig) return Reply.jobTooBig;
     if (syntax === Syntax.BadOption) return Reply.badFormat;
@@ -444,7 +441,7 @@ export class Connection
     return true;
   }
 
-  // --- what a gate needs ------------------------------------------------------------------------------------------
+  // --- the interface of a gate -------------------------------------------------------------------
 
   get usedTube(): string {
     return this.#used.name;
@@ -454,7 +451,7 @@ export class Connection
     return this.#watched.tubes;
   }
 
-  /** It waits for nothing, and holds no job. */
+  /** Whether the connection waits for nothing and holds no job. */
   get isQuiet(): boolean {
     return this.#idle() && this.#holding.empty && !this.#waitsForGate;
   }
@@ -502,9 +499,9 @@ export class Connection
     this.#host.agenda.proceedLater(this);
   }
 
-  // --- commands ---------------------------------------------------------------------------------------------------
+  // --- commands ----------------------------------------------------------------------------------
 
-  /** Sends a command on its way, or returns false when it has to wait its turn. */
+  /** Dispatches a command. Returns false if it has to wait its turn. */
   #execute(request: Request): boolean {
     switch (ROUTE_OF[request.op]) {
       case Route.Put:
@@ -582,7 +579,7 @@ export class Connection
     this.#put.beginPut(request);
   }
 
-  /** Whether the body goes right to the arena of its shard: if that is in this thread, has memory, and it pays. */
+  /** Starts a body in the shard's arena, if the shard is local, has memory and it pays off. */
   #beginStored(shard: number, bodyBytes: number): boolean {
     if (bodyBytes < this.#host.storedBytesMin) return false;
     const arena = this.#host.arenaOf(shard);
@@ -593,10 +590,10 @@ export class Connection
 
   #reserve(request: Request): boolean {
     if (request.op === Op.Reserve) request.timeoutMs = Number.POSITIVE_INFINITY;
-    // A batch with timeout 0 has no wait to abort, whether the next bytes are there already or not.
+    // A batch with timeout 0 has no wait to abort, whether or not the next bytes are there.
     const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request) && request.timeoutMs > 0;
     const shard = this.#watched.onlyShard;
-    // A shard would answer a half-closed client at once, before it hears that bytes behind the batch abort it.
+    // A shard would answer at once, before it learns that bytes after the batch abort it.
     const endsHere = mayAbort && this.#halfClosed;
     const alone =
       !endsHere &&
@@ -614,7 +611,7 @@ export class Connection
     return true;
   }
 
-  /** All that it watches and holds is on one shard. */
+  /** Sends a reserve whose watched tubes and held jobs are all on one shard. */
   #reserveAlone(shard: number, request: Request): boolean {
     request.counted = request.op;
     if (request.op !== Op.ReserveBatch) request.op = Op.Reserve;
@@ -642,12 +639,12 @@ export class Connection
     return new PickBatch(this, { jobsMax: count, bytesMax: bodyBytes, withTubes }, listReplies, gatherBudget);
   }
 
-  /** The client has said something: a batch that it may abort so waits no longer. */
+  /** Aborts the wait of an abortable batch, because the client has sent more bytes. */
   #abortBatch(): void {
     if (this.#abortable === 0) return;
     const number = this.#abortable;
     this.#abortable = 0;
-    // A command before the batch may have strayed, and be looked for in a conversation of its own.
+    // An earlier command may be redirected while the batch waits on the lane.
     if (this.#conversation === undefined || this.#strayed !== NOWHERE) {
       const abort = this.message(RequestOp.Abort);
       abort.waitNumber = number;
@@ -659,7 +656,7 @@ export class Connection
   #deleteBatch(request: Request): boolean {
     const host = this.#host;
     const { op, body } = request;
-    // A batch of which the shard does not have all comes back with a byte for each id.
+    // If the shard lacks some of the jobs, the batch comes back with one byte for each id.
     if (body.length + request.count + DELETE_BATCH_ROOM <= host.payloadBytesMax) {
       const shard = onlyShardOf(body, host);
       if (shard !== UNKNOWN_SHARD)
@@ -677,7 +674,7 @@ export class Connection
     const { underWay, shard: busyShard } = this.#lane;
     const held = this.#holding.list(this.#host.shards);
     if (this.#lane.mayHoldElsewhere) return false;
-    // What is under way may bring more jobs of its shard.
+    // Commands in flight may bring more jobs of that shard.
     const shard = underWay > 0 ? busyShard : (held[0] ?? -1);
     if (shard < 0) return this.#answer(request.op, touchedAllReply(0));
     if (this.#holding.within(shard)) return this.#sendCounted(shard, request);
@@ -686,7 +683,7 @@ export class Connection
     return this.#begin(new TouchHeld(this, held));
   }
 
-  /** A command of several messages is under way from now on. */
+  /** Starts a command that takes several messages. */
   #begin(conversation: Conversation): true {
     this.#conversation = conversation;
     this.#host.expected.expect(this);
@@ -714,7 +711,7 @@ export class Connection
     return true;
   }
 
-  /** Looks for the job of a command, and has that executed where it is. */
+  /** Finds the job of a command and executes the command on the job's shard. */
   #find(request: Request): void {
     const conversation = new FindJob(this, this.#host, request);
     this.#begin(conversation);
@@ -722,8 +719,8 @@ export class Connection
   }
 
   /**
-   * The shard of the oldest command under way does not have its job any more, and holds back what follows: it is looked for, and
-   * answered as part of a conversation.
+   * Handles a redirect: the shard no longer has the job of the oldest command in flight and holds
+   * back the commands after it. A conversation finds the job and answers the command.
    */
   #follow(signal: Signal): void {
     this.#strayed = signal.shard;
@@ -739,7 +736,7 @@ export class Connection
     conversation.begin();
   }
 
-  /** The command that had strayed is answered: what its shard holds back goes on. */
+  /** Ends a redirect: its shard may continue with the commands that it holds back. */
   #endStray(shard: number): void {
     this.#strayed = NOWHERE;
     const unreadBytes = this.outbox.bytes;
@@ -796,7 +793,7 @@ export class Connection
     return true;
   }
 
-  /** What is set for a name is its shard's business; a pattern is for all. */
+  /** Routes a setting. A plain name concerns only its own shard, a pattern concerns all of them. */
   #setTubes(request: Request): boolean {
     const { bytes, start, end } = request.tube;
     const { shards } = this.#host;
@@ -807,7 +804,7 @@ export class Connection
     return this.#begin(new SetPattern(this, shards, shard, request, this.#host.takeSequence()));
   }
 
-  /** Of one tube, or of all on all shards. */
+  /** Lists the jobs of one tube, or of all tubes on all shards. */
   #listJobs(request: Request): boolean {
     const { bytes, start, end } = request.tube;
     const { shards, listTurnstile } = this.#host;
@@ -841,7 +838,7 @@ export class Connection
     return true;
   }
 
-  // --- messages out -----------------------------------------------------------------------------------------------
+  // --- messages out ------------------------------------------------------------------------------
 
   message(op: number): Request {
     return this.#host.message(op);
@@ -854,7 +851,7 @@ export class Connection
     return this.#send(shard, request);
   }
 
-  /** Sends a command that will be answered; false if order, the window or the ring forbids it now. */
+  /** Sends a command to be answered. False if ordering, the window or the ring forbids it. */
   #send(shard: number, request: Request): boolean {
     const lane = this.#lane;
     if (!lane.maySend(shard)) return false;
@@ -876,7 +873,7 @@ export class Connection
     return true;
   }
 
-  /** Writes a message; false if the ring has no room for it: the connection goes on when there is some. */
+  /** Writes a message. False if the ring is full; the connection resumes when there is room. */
   #write(shard: number, message: Request): boolean {
     message.slot = this.slot;
     if (this.#host.write(shard, message)) return true;
@@ -885,7 +882,7 @@ export class Connection
     return false;
   }
 
-  /** Sends a message that finds its way however full the ring is: at most a few for each connection. */
+  /** Posts a message, however full the ring is. Each connection posts only a few. */
   post(shard: number, message: Request): void {
     this.touched.add(shard);
     if (this.#conversation !== undefined) this.#host.expected.expect(this);
@@ -893,7 +890,7 @@ export class Connection
     this.#host.post(shard, message);
   }
 
-  /** A reply that needs no shard: sent at once, or around through the shard whose answers it must follow. */
+  /** Answers without a shard: at once or, behind commands in flight, as an echo. */
   #answer(counted: number, reply: Uint8Array): boolean {
     if (this.#lane.underWay > 0) {
       const echo = this.message(RequestOp.Echo);
@@ -906,7 +903,7 @@ export class Connection
     return true;
   }
 
-  /** Adds a reply, or a part of one, to the output; `begins` if it is the beginning, of which -VV tells. */
+  /** Adds a reply, or part of one, to the output. `begins` marks a start, which -VV logs. */
   #append(bytes: Uint8Array, at: number, length: number, begins = true): void {
     const { trace } = this.#host;
     if (trace !== undefined && begins) traceReply(trace, this.descriptor, bytes, at, length);
@@ -923,9 +920,9 @@ export class Connection
     this.#inReply = true;
   }
 
-  // --- answers in -------------------------------------------------------------------------------------------------
+  // --- answers in --------------------------------------------------------------------------------
 
-  /** A reply, or a part of one; it tells of changes up to record `recordNumber` of the shard. */
+  /** Takes a reply, or part of one. It reports changes up to record `recordNumber` of the shard. */
   // put 9/10
   onReply(shard: number, flags: number, recordNumber: number, reply: Span, part?: BodyPart): void {
     const durable = (flags & ResponseFlag.Durable) !== 0;
@@ -958,14 +955,14 @@ export class Connection
     this.#sample = sampler.answered(sample, expected.hasGivenUp(this), shard, recordNumber);
   }
 
-  /** Returns how many bytes it was, with its CR LF. */
+  /** Appends a body part. Returns its length, including CR LF. */
   #appendPart({ arena, handle, offset, length, isLast }: BodyPart): number {
     this.outbox.appendBody(arena!, handle, offset, length);
     if (isLast) this.outbox.append(CR_LF, 0, CR_LF.length);
     return length + (isLast ? CR_LF.length : 0);
   }
 
-  /** An answer for the acceptor itself. */
+  /** Takes an answer addressed to the acceptor itself. */
   onSignal(signal: Signal): void {
     this.#noteHolding(signal.shard, signal.flags);
     if (signal.kind === ResponseKind.Redirected) {
@@ -975,8 +972,9 @@ export class Connection
   }
 
   /**
-   * A command has strayed whose client was at its end before anybody knew that jobs move: only the first of all moves can be so
-   * late. No shard may hear of the connection any more, so it is told that there is no such job.
+   * Answers NOT_FOUND to a redirected command whose client has already ended. This happens only at
+   * the first move, before it was known that jobs move. No shard may hear of the connection any
+   * more.
    */
   #giveUp(shard: number): void {
     this.#strayed = shard;
@@ -1008,7 +1006,7 @@ export class Connection
   finishConversation(reply: Uint8Array | undefined): void {
     this.#conversation = undefined;
     this.#inReply = false;
-    // Behind a command that had strayed a batch may be under way that can be aborted.
+    // An abortable batch may be in flight behind a redirected command.
     if (this.#strayed === NOWHERE) this.#abortable = 0;
     this.outbox.meter.begin(0);
     this.#host.expected.expectNothing(this);
@@ -1021,11 +1019,11 @@ export class Connection
     this.finishConversation(asciiBytes(`OK ${text.length}\r\n${text}\r\n`));
   }
 
-  // --- bytes out, and the end -------------------------------------------------------------------------------------
+  // --- bytes out, and the end --------------------------------------------------------------------
 
   /**
-   * Sends what is gathered with one write. While the client has not read the last one, replies go on being gathered: each in
-   * a buffer of its own they would take a page for every few bytes. `onDrain` comes back to it.
+   * Sends the gathered replies with one write. While the previous write is unread, replies keep
+   * gathering: separate writes would each occupy a page for a few bytes. `onDrain` resumes.
    */
   flush(): void {
     const outbox = this.outbox;
@@ -1033,7 +1031,7 @@ export class Connection
       outbox.clear();
       return;
     }
-    // With the last Closed everything is handed over, so that the end can follow it.
+    // After the last Closed everything is handed over, so that the end of the stream can follow.
     const isLast = this.#ending && this.closesLeft === 0;
     if (this.#transport.pendingBytes > 0 && !isLast) return;
     this.#handOver(outbox, isLast);
@@ -1063,12 +1061,12 @@ export class Connection
     return this.outbox.mayFlushHeld;
   }
 
-  /** Whether it goes on, with input or output, when the client has read everything that was handed over. */
+  /** Whether input or output resumes once the client has read everything handed over. */
   get waitsForDrain(): boolean {
     return this.outbox.gatheredBytes > 0 || this.#reader.bufferedBytes > 0 || !this.#idle();
   }
 
-  /** The client has read everything that was handed over. */
+  /** Handles a client that has read everything handed over. */
   onDrain(): void {
     if (this.outbox.gatheredBytes > 0) this.#host.agenda.markDirty(this);
     this.#grantCredit();
@@ -1077,9 +1075,9 @@ export class Connection
     this.#considerMove();
   }
 
-  // --- a move to another acceptor: see moves.ts ---------------------------------------------------------------------
+  // --- a move to another acceptor: see connection-migrator.ts ------------------------------------
 
-  /** Called whenever its client has got all replies. */
+  /** Considers a migration. Called whenever the client has received all replies. */
   #considerMove(): void {
     const { moves } = this.#host;
     if (moves === undefined || this.#isGated || this.#habit.streak < moves.commands || !this.#mayMove())
@@ -1089,7 +1087,7 @@ export class Connection
     moves.consider(this, shard);
   }
 
-  /** Whether there is nothing of it but what it is: nothing under way, nothing held, nothing to send, no list has it. */
+  /** Whether it may move: nothing is in flight, held, unsent or scheduled. */
   #mayMove(): boolean {
     const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.held;
     const isEnding = this.dead || this.#ending || this.#halfClosed;
@@ -1129,7 +1127,7 @@ export class Connection
     };
   }
 
-  /** Tells the shard that replies were read, where it may wait for that. What waits for the log has not been read either. */
+  /** Reports what the client has read. Replies that wait for the log count as unread. */
   #grantCredit(): void {
     if (this.dead || this.#idle()) return;
     const { meter, bytes } = this.outbox;
@@ -1142,7 +1140,7 @@ export class Connection
     meter.told(readBytes);
   }
 
-  /** The server stops: no more input is taken, what is under way is answered, a wait ends. */
+  /** Ends gracefully: takes no more input, answers what is in flight, ends any wait. */
   endWhenIdle(reason: EndReason): void {
     if (this.#leaving) {
       this.#endsAfterLeaving = reason;
@@ -1155,10 +1153,12 @@ export class Connection
   }
 
   /**
-   * Takes no more commands. Whoever sees the end may count on its effects, on any acceptor: so it leaves only when the
-   * shards have given back what the connection held, and no gauge counts it. What is under way is answered
-   * before; the client may have closed, or only half-closed. But for Credit and Close nothing may be posted from here on:
-   * a shard would take it for a new connection.
+   * Ends the connection: it takes no more commands.
+   *
+   * A client that sees the end may rely on its effects on every acceptor. So the end is sent only
+   * after the shards have released what the connection held and no gauge counts it. Commands in
+   * flight are answered first, since the client may only have half-closed. From here on only Credit
+   * and Close may be posted: a shard would take anything else for a new connection.
    */
   #end(): void {
     if (this.#ending) return;
@@ -1176,20 +1176,20 @@ export class Connection
     this.#host.close(this);
   }
 
-  /** All shards have given back what the connection held, and it is counted nowhere any more. The end may leave. */
+  /** Uncounts the connection: all shards have released what it held, so its end may be sent. */
   onForgotten(): void {
     if (this.#isProducer) this.#host.producerCount(-1);
     if (this.#isWorker) this.#host.workerCount(-1);
   }
 
-  /** Closes once all shards have forgotten the connection and everything that was answered is with the transport. */
+  /** Closes the transport once the shards have forgotten it and all output is handed over. */
   #finish(): void {
     if (this.#finished || this.dead || this.closesLeft > 0 || this.outbox.isHeld) return;
     this.#finished = true;
     this.#transport.end();
   }
 
-  /** The socket moves no more bytes: there is nobody left to answer. */
+  /** Handles a socket that moves no more bytes: no client is left to answer. */
   onClosed(): void {
     this.dead = true;
     this.outbox.clear();
@@ -1197,13 +1197,13 @@ export class Connection
     this.#end();
   }
 
-  /** Nobody is told any more what becomes of what is under way. */
+  /** Abandons the commands in flight: nothing more is reported about them. */
   #dropUnderWay(): void {
     if (this.#waitNumber !== 0) this.claimWait(this.#waitNumber);
     const conversation = this.#conversation;
     this.#conversation = undefined;
     conversation?.onClosed?.();
-    // A Close that waits for the end of a long reply would wait forever.
+    // A Close that waits behind a long reply would wait forever.
     const { underWay, shard } = this.#lane;
     if (this.#ending && underWay > 0) this.post(shard, this.message(RequestOp.Close));
   }
@@ -1217,7 +1217,7 @@ export class Connection
     this.#transport.destroy();
   }
 
-  // --- what a shared reserve needs --------------------------------------------------------------------------------
+  // --- the interface of a shared reserve ---------------------------------------------------------
 
   get hasOtherAcceptors(): boolean {
     return this.#host.hasOtherAcceptors;

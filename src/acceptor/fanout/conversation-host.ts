@@ -1,31 +1,38 @@
-// What a conversation may do with its connection.
+// The operations that a conversation may perform on its connection.
 
 import type { Request } from "../../protocol/request.ts";
 
 export interface ConversationHost {
-  /** A message of the connection, to be filled in and posted before the next one is asked for. */
+  /**
+   * Returns the connection's message object. Fill it in and post it before asking for the next one.
+   */
   message(op: number): Request;
-  /** Sends a message, which finds its way however full the ring is. */
+  /** Sends a message that gets through however full the ring is. */
   post(shard: number, message: Request): void;
-  /** Largest payload of one message to a shard. */
+  /** The largest payload of one message to a shard. */
   readonly payloadBytesMax: number;
-  /** What is answered from here on does not leave before a record of a shard is as far in the log as replies wait for. */
+  /**
+   * Holds replies from here on until the shard's record is as far in the log as replies require.
+   */
   holdFor(shard: number, recordNumber: number): void;
-  /** Ends the conversation, with a reply if its reply is not in the output already. */
+  /** Ends the conversation, with a reply unless the output already contains it. */
   finishConversation(reply: Uint8Array | undefined): void;
-  /** Ends it with OK and a text. */
+  /** Ends the conversation with OK and a text. */
   finishWithText(text: string): void;
 
-  /** Whether the client has read so much that a piece of a long list may follow. */
+  /** Whether the client has read enough for the next piece of a long reply. */
   readonly mayTakeMore: boolean;
-  /** `bytes[0, length)` of a list. */
+  /** Appends `bytes[0, length)` of a long reply. */
   appendPiece(bytes: Uint8Array, length: number, first: boolean): void;
 
   nowMs(): number;
-  /** Whether ends of connections may be on their way at other acceptors. */
+  /**
+   * Whether other acceptors exist, which may have read the end of a connection but not yet passed
+   * it on.
+   */
   readonly hasOtherAcceptors: boolean;
-  /** Opens a wait in the claim word; returns its number. */
+  /** Opens a wait in the claim word. Returns its number. */
   openWait(): number;
-  /** Ends the wait; false if a shard already has. */
+  /** Ends the wait. Returns false if a shard already has. */
   claimWait(number: number): boolean;
 }

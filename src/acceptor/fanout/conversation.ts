@@ -1,39 +1,41 @@
-// A command that takes more than one message: it runs alone on its connection, until it has answered.
+// A command that takes more than one message. It runs alone on its connection until it is answered.
 
 import type { Span } from "../../protocol/request.ts";
 
-/** An answer for the acceptor from a shard; valid during the call. */
+/** A shard's answer to the acceptor. Valid only during the call. */
 export interface Signal {
   readonly shard: number;
   /** A ResponseKind. */
   readonly kind: number;
-  /** ResponseFlags. */
+  /** A set of ResponseFlag bits. */
   readonly flags: number;
-  /** See ResponseKind. */
+  /** Its meaning depends on the kind: see ResponseKind. */
   readonly value: number;
   readonly pri: number;
-  /** The soonest deadline of what the connection holds there, in monotonic ms. */
+  /**
+   * The soonest deadline among the jobs that the connection holds on that shard, in monotonic ms.
+   */
   readonly soonestMs: number;
-  /** The record of the shard that what is made of it waits for, if the flags say Durable. */
+  /** If the flags include Durable: the shard's record that the resulting reply waits for. */
   readonly recordNumber: number;
-  /** All that came with it, the soonest deadline first. */
+  /** The whole payload, starting with the soonest deadline. */
   readonly payload: Span;
 }
 
 export interface Conversation {
   onSignal(signal: Signal): void;
-  /** The last part of a reply for the client has come from a shard; its bytes are in the output already. */
+  /** Called after the last part of a shard's reply, whose bytes are in the output already. */
   onReply(shard: number): void;
-  /** Part of a list of a shard's tubes. */
+  /** Takes part of a shard's list of tubes. */
   onTubes?(shard: number, names: Span): void;
-  /** Jobs of a batch that is put together here, or a part of them. */
+  /** Takes part of the jobs of a batch that is assembled here. */
   onGathered?(shard: number, flags: number, bytes: Span): void;
-  /** The client has said something more. */
+  /** Called when the client has sent more bytes. */
   onInput?(): void;
-  /** The client may have read so much that a long list can go on. */
+  /** Called when the client may have read enough for a long reply to continue. */
   onRoom?(): void;
-  /** The connection is gone. */
+  /** Called when the connection is gone. */
   onClosed?(): void;
-  /** The client can't send any more. */
+  /** Called when the client has closed its sending side. */
   onHalfClose?(): void;
 }

@@ -1,5 +1,6 @@
-// `delete-batch` of jobs on several shards: each shard gets the ids of its jobs, all at once; an id that no directory knows
-// goes to all. The answer waits for the records of all that deleted something.
+// `delete-batch` over several shards. Each shard gets the ids of its jobs, all at once. An id that
+// is not in the directory goes to every shard. The reply waits for the records of all shards that
+// deleted a job.
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { Deleted } from "../../message/deleted.ts";
@@ -14,10 +15,13 @@ import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
 import type { JobPlaces } from "./find-job.ts";
 
-/** The soonest deadline stands before what an Ack tells. */
+/** Offset of the results in an Ack: the soonest deadline precedes them. */
 const RESULTS_AT = 8;
 
-/** The shard of all jobs of a list; UNKNOWN_SHARD if there are several, or none knows. */
+/**
+ * Returns the shard of all jobs in a list, or UNKNOWN_SHARD if they are on several or one of them
+ * is unknown.
+ */
 export function onlyShardOf(ids: Span, jobs: JobPlaces): number {
   if (jobs.shards === 1) return 0;
   const list = new IdList(ids);
@@ -31,30 +35,33 @@ export function onlyShardOf(ids: Span, jobs: JobPlaces): number {
   return only;
 }
 
-/** What is known of a batch that a shard has begun. */
+/** The state of a batch that a shard has begun. */
 export interface BegunBatch {
   readonly shard: number;
   readonly recordNumber: number;
-  /** For each id a Deleted. */
+  /** A Deleted value for each id. */
   readonly results: Uint8Array;
 }
 
 export class DeleteBatch implements Conversation {
   readonly #host: ConversationHost;
   readonly #jobs: JobPlaces;
-  /** The ids as they were given, and those that were deleted. */
+  /** The ids as the client sent them, and the ids of deleted jobs. */
   readonly #texts: string[] = [];
   readonly #ids: number[] = [];
   readonly #deletedIds = new Set<number>();
-  /** The places of the ids that have to be asked for: one whose job may have moved meanwhile comes again. */
+  /**
+   * Indexes of the ids still to be asked for. An index is added again if its job may have moved in
+   * the meantime.
+   */
   readonly #toAsk: number[] = [];
   #next = 0;
-  /** Of each shard the ids that it was asked for, by their places among all. */
+  /** The ids that each shard was asked for, by index. */
   #asked = new Map<number, number[]>();
-  /** Ids that all shards were asked for, and their entries of the directory then. */
+  /** Ids that every shard was asked for, by index, with their directory entries at that time. */
   #entries = new Map<number, number>();
   #left = 0;
-  /** Of each shard that deleted something its last record. */
+  /** The last record of each shard that deleted a job. */
   readonly #records = new Map<number, number>();
 
   constructor(host: ConversationHost, jobs: JobPlaces, ids: Span, begun?: BegunBatch) {
@@ -73,7 +80,7 @@ export class DeleteBatch implements Conversation {
     if (begun !== undefined) this.#records.set(begun.shard, begun.recordNumber);
   }
 
-  /** Asks for as many ids as fit into a message, whosoever they are. */
+  /** Asks for as many ids as fit in one message, whatever shards they belong to. */
   begin(): void {
     this.#asked = new Map();
     this.#entries = new Map();
@@ -89,7 +96,7 @@ export class DeleteBatch implements Conversation {
     for (const [shard, places] of this.#asked) {
       const bytes = asciiBytes(places.map((place) => texts[place]!).join(" "));
       const message = this.#host.message(Op.DeleteBatch);
-      // A shard that holds the next commands back because this one has strayed from it takes it nevertheless.
+      // A shard that redirected this command holds back the following ones, but it accepts a probe.
       message.flags = RequestFlag.AckOnly | RequestFlag.Probe;
       message.count = places.length;
       message.body.set(bytes, 0, bytes.length);
@@ -111,7 +118,7 @@ export class DeleteBatch implements Conversation {
   }
 
   onSignal({ shard, kind, flags, recordNumber, payload }: Signal): void {
-    // A late WaitDue of a reserve that has ended is none of our business.
+    // A reserve that has ended may still cause a late WaitDue: ignore it.
     if (kind !== ResponseKind.Ack) return;
     for (const [index, place] of this.#asked.get(shard)!.entries()) {
       const result = payload.bytes[payload.start + RESULTS_AT + index];
@@ -125,7 +132,10 @@ export class DeleteBatch implements Conversation {
     else this.#finish();
   }
 
-  /** What all shards were asked for, and none has, may have moved from one to another meanwhile. */
+  /**
+   * Asks again for jobs that no shard had but whose directory entry has changed: they may have
+   * moved from one shard to another between the answers.
+   */
   #askAgain(): void {
     for (const [place, entry] of this.#entries)
       if (!this.#deletedIds.has(this.#ids[place]!) && this.#jobs.jobEntry(this.#ids[place]!) !== entry)
@@ -138,7 +148,10 @@ export class DeleteBatch implements Conversation {
     this.#host.finishConversation(deletedBatchReply(this.#texts.length - missing.length, missing));
   }
 
-  /** Of an id that is named more than once the first counts as deleted, whichever was asked for when it was found. */
+  /**
+   * Returns whether this is the first mention of a deleted id. Only the first counts as deleted,
+   * whichever was found.
+   */
   #isFirstDeleted(place: number): boolean {
     return this.#deletedIds.delete(this.#ids[place]!);
   }

@@ -1,9 +1,10 @@
-// A command by id whose job has to be found first: the directory does not know it, or the job has moved to another shard since
-// it was asked.
+// A command by id whose job has to be found first: the directory does not know it, or the job has
+// moved since the directory was read.
 //
-// All shards are asked where the job is, then the command goes to the one that has it: sent to all at once, two of them could
-// execute it, one before the job moves and one after. If the job has left there meanwhile, all begins anew. That nobody has it
-// is true only if it has not moved while they were asked; and a job that arrives somewhere changes its entry of the directory.
+// All shards are asked for the job, then the command goes to the one that has it. Sending the
+// command to all shards could execute it twice, before and after a move. If the job leaves before
+// the command arrives, the search begins anew. NOT_FOUND is true only if the job did not move
+// during the search; an arriving job changes its directory entry, which reveals a move.
 
 import { RequestFlag, RequestOp } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
@@ -13,12 +14,12 @@ import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
 import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
 
-/** Where jobs live. */
+/** Lookup of jobs by id. */
 export interface JobPlaces {
   readonly shards: number;
-  /** The shard of a job, or UNKNOWN_SHARD when all have to be asked. */
+  /** Returns the shard of a job, or UNKNOWN_SHARD if every shard has to be asked. */
   shardOfJob(id: number): number;
-  /** Changes whenever the job has arrived on a shard. */
+  /** Returns the job's directory entry, which changes whenever the job arrives on a shard. */
   jobEntry(id: number): number;
 }
 
@@ -26,15 +27,15 @@ export class FindJob implements Conversation {
   readonly #host: ConversationHost;
   readonly #places: JobPlaces;
   readonly #request: Request;
-  /** The entry of the directory when this round began. */
+  /** The directory entry when this round began. */
   #entry = 0;
-  /** Shards that have not said yet whether they have it. */
+  /** The number of shards that have not answered yet. */
   #left = 0;
   #found = UNKNOWN_SHARD;
-  /** Whether the command is under way. */
+  /** Whether the command has been sent. */
   #isSent = false;
 
-  /** `request` is kept. */
+  /** `request` is retained. */
   constructor(host: ConversationHost, places: JobPlaces, request: Request) {
     this.#host = host;
     this.#places = places;
@@ -42,7 +43,7 @@ export class FindJob implements Conversation {
     request.flags = RequestFlag.Probe;
   }
 
-  /** Begins, or begins anew. */
+  /** Starts the search, or starts it again. */
   begin(): void {
     const { id } = this.#request;
     this.#entry = this.#places.jobEntry(id);
@@ -69,10 +70,10 @@ export class FindJob implements Conversation {
   }
 
   onSignal({ kind, shard }: Signal): void {
-    // A late WaitDue of a reserve that has ended is none of our business.
+    // A reserve that has ended may still cause a late WaitDue: ignore it.
     if (kind !== ResponseKind.Ack && kind !== ResponseKind.Absent) return;
     if (this.#isSent) {
-      // What was found by asking was there: it has moved, or is gone.
+      // A job that a shard reported was there: it has moved or is gone.
       if (this.#found !== UNKNOWN_SHARD || this.#hasArrived) this.begin();
       else this.#host.finishConversation(Reply.notFound);
       return;

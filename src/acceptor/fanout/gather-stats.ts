@@ -1,10 +1,10 @@
-// `stats` and `extensions`: every shard brings its counters up to date, then the reply is put together.
+// `stats` and `extensions`: every shard updates its counters, then the reply is composed.
 
 import { ResponseKind } from "../../message/response.ts";
 import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
 
-/** Waits for an Ack of each shard, then answers with the text that `compose` makes. */
+/** Waits for an Ack of each shard, then answers with the text that `compose` returns. */
 export class GatherStats implements Conversation {
   readonly #host: ConversationHost;
   readonly #compose: () => string;
@@ -17,7 +17,7 @@ export class GatherStats implements Conversation {
   }
 
   onSignal({ kind }: Signal): void {
-    // A late WaitDue of a reserve that has ended is none of our business.
+    // A reserve that has ended may still cause a late WaitDue: ignore it.
     if (kind === ResponseKind.Ack && --this.#left === 0) this.#host.finishWithText(this.#compose());
   }
 

@@ -1,5 +1,5 @@
-// `use` of a tube on another shard: taken there first, given up on the old shard then, answered last, so that
-// the reply is sent when both have happened, and the connection uses some tube at any time.
+// `use` of a tube on another shard. The connection takes the new tube, then gives up the old one,
+// then answers. So it uses some tube at any time, and the reply means that both steps are done.
 
 import { RequestFlag, RequestOp } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
@@ -27,7 +27,7 @@ export class MoveUse implements Conversation {
   }
 
   onSignal({ kind }: Signal): void {
-    // A late WaitDue of a reserve that has ended is none of our business.
+    // A reserve that has ended may still cause a late WaitDue: ignore it.
     if (kind !== ResponseKind.Ack) return;
     if (!this.#taken) {
       this.#taken = true;

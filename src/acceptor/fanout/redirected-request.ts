@@ -1,4 +1,4 @@
-// The command that a shard has no job for, from what it says of it.
+// Rebuilds a redirected command from the shard's message.
 
 import { DELETED_HEADER_BYTES } from "../../message/deleted.ts";
 import { STRAYED_HEADER_BYTES } from "../../message/response.ts";
@@ -7,7 +7,7 @@ import { Request } from "../../protocol/request.ts";
 import type { Signal } from "./conversation.ts";
 import type { BegunBatch } from "./delete-batch.ts";
 
-/** With bytes of its own. */
+/** Returns the command, with its own copies of all bytes. */
 export function strayedRequest({ value, pri, payload }: Signal): Request {
   const { bytes, start } = payload;
   const view = new DataView(bytes.buffer, bytes.byteOffset + start);
@@ -26,7 +26,7 @@ export function strayedRequest({ value, pri, payload }: Signal): Request {
   return request;
 }
 
-/** What the shard has done of a delete-batch. */
+/** Returns what the shard has already done of a delete-batch. */
 export function begunBatch({ shard, payload }: Signal): BegunBatch {
   const { bytes, start } = payload;
   const at = start + STRAYED_HEADER_BYTES;

@@ -1,5 +1,5 @@
-// `set-tube` of a pattern: all shards are told at once, so that none is left out if the client goes; when all have it, the
-// one that logged it answers.
+// `set-tube` of a pattern. All shards are told at once, so that none misses it if the client
+// disconnects. When all have it, the shard that logged it answers.
 
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
@@ -11,11 +11,11 @@ import type { ConversationHost } from "./conversation-host.ts";
 export class SetPattern implements Conversation {
   readonly #host: ConversationHost;
   readonly #pattern: Uint8Array;
-  /** The shard that logs it. */
+  /** The shard that logs the pattern. */
   readonly #home: number;
   #left: number;
 
-  /** `change` is greater than the number of each change before it on any acceptor. */
+  /** `change` is greater than the number of every earlier change on any acceptor. */
   constructor(host: ConversationHost, shards: number, home: number, request: Request, change: number) {
     this.#host = host;
     this.#home = home;
@@ -38,7 +38,7 @@ export class SetPattern implements Conversation {
   }
 
   onSignal({ kind }: Signal): void {
-    // A late WaitDue of a reserve that has ended is none of our business.
+    // A reserve that has ended may still cause a late WaitDue: ignore it.
     if (kind !== ResponseKind.Ack || --this.#left > 0) return;
     this.#host.post(this.#home, this.#message());
   }

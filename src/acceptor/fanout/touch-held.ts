@@ -1,4 +1,4 @@
-// `touch-all` of jobs on several shards: each touches its own, and the counts are added up.
+// `touch-all` of jobs on several shards: each shard touches its own, and the counts are added up.
 
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
@@ -24,7 +24,7 @@ export class TouchHeld implements Conversation {
   }
 
   onSignal({ kind, value }: Signal): void {
-    // A late WaitDue of a reserve that has ended is none of our business.
+    // A reserve that has ended may still cause a late WaitDue: ignore it.
     if (kind !== ResponseKind.Ack) return;
     this.#held += value;
     if (--this.#left === 0) this.#host.finishConversation(touchedAllReply(this.#held));

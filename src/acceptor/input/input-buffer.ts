@@ -1,16 +1,16 @@
-// Bytes of one connection that could not be used yet: a part of a line or body, or commands that have to
-// wait.
+// Bytes of one connection that could not be processed yet: part of a line or body, or commands that
+// have to wait.
 
 import { buffers } from "./buffer-pool.ts";
 
 const NOTHING = new Uint8Array(0);
 
 export class InputBuffer {
-  /** Held only while there is something in it, so that idle connections hold none. */
+  /** Allocated only while it is in use, so that idle connections hold no memory. */
   #buffer: Uint8Array = NOTHING;
   start = 0;
   end = 0;
-  /** Bytes that will have to be here together, so that a body's buffer grows once. */
+  /** Bytes that have to be here together, so that a body's buffer grows once. */
   #expected = 0;
 
   get bytes(): Uint8Array {
@@ -21,7 +21,7 @@ export class InputBuffer {
     return this.end - this.start;
   }
 
-  /** The next bytes are used only when `bytes` of them have come. */
+  /** Announces that the next bytes are used only when `bytes` of them have arrived. */
   expect(bytes: number): void {
     this.#expected = bytes;
   }
@@ -33,7 +33,7 @@ export class InputBuffer {
     this.end += more;
   }
 
-  /** Everything before `position` was used. An empty buffer gives its memory back. */
+  /** Drops everything before `position`. An empty buffer gives its memory back. */
   consumeTo(position: number): void {
     this.start = position;
     if (this.start < this.end) return;

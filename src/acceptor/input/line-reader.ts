@@ -1,52 +1,62 @@
-// Cuts one connection's bytes into lines and bodies. What can't be used yet stays here, in the input buffer.
+// Splits one connection's bytes into lines and bodies. Bytes that cannot be used yet stay in the
+// input buffer.
 
 import * as ascii from "../../base/ascii.ts";
 import { LINE_BYTES_MAX } from "../../protocol/limits.ts";
 import { InputBuffer } from "./input-buffer.ts";
 
-// As constants of this file: an import is loaded anew at each use.
+// Constants of this file: an imported binding is loaded anew at each use.
 const { CR, LF } = ascii;
 
-/** Lines that a connection may have executed before the others have their turn. */
+/** Lines that a connection may have executed before others get their turn. */
 const TURN_LINES = 256;
 
-/** What the next bytes are. */
+/** The kind of the next bytes. */
 const Expect = {
   Line: 0,
   /** The rest of an overlong line. */
   OverlongLine: 1,
-  /** A body to be sent whole. */
+  /** A body that is passed on whole. */
   WholeBody: 2,
-  /** A body that is sent as it comes. */
+  /** A body that is passed on as it arrives. */
   PiecedBody: 3,
-  /** A body that is too big, dropped as it comes. */
+  /** A body that is too big, dropped as it arrives. */
   DroppedBody: 4,
-  /** Nothing: no more is taken from the client. */
+  /** Nothing: no more input is taken from the client. */
   Stopped: 5,
 } as const;
 type Expect = (typeof Expect)[keyof typeof Expect];
 
 /**
- * Who executes what was read. Bytes are valid during the call; false means that it has to wait, and is told
- * again.
+ * Executes what was read. Bytes are valid only during a call. A call that returns false has to wait
+ * and is repeated later.
  */
 export interface LineHandler {
-  /** Whether the next line may be looked at. */
+  /** Whether the next line may be processed. */
   readonly mayTakeLine: boolean;
-  /** Most bytes, with its CR LF, of the line that `bytes[start, end)` begins: at least LINE_BYTES_MAX. */
+  /**
+   * Returns the most bytes, including CR LF, that the line beginning with `bytes[start, end)` may
+   * have: at least LINE_BYTES_MAX.
+   */
   lineBytesMax(bytes: Uint8Array, start: number, end: number): number;
-  /** A line `bytes[start, end)`, without its CR LF; `again` if it has been told before. */
+  /**
+   * Takes the line `bytes[start, end)`, without its CR LF. `again` is set if it was passed before.
+   */
   onLine(bytes: Uint8Array, start: number, end: number, again: boolean): boolean;
-  /** A line that is too long or has a NUL. */
+  /** Takes a line that is too long or contains a NUL. */
   onBadLine(): boolean;
-  /** The body that was asked for by `expectBody`, and whether CR LF followed it. */
+  /** Takes the body requested with `expectBody`. `endsWell` tells whether CR LF followed. */
   onBody(bytes: Uint8Array, start: number, end: number, endsWell: boolean): boolean;
-  /** Part of a body that was asked for by `expectPieces`: returns how many of the bytes were used. */
+  /**
+   * Takes part of a body requested with `expectPieces`. Returns how many of the bytes were used.
+   */
   onPiece(bytes: Uint8Array, start: number, end: number): number;
   onLastPiece(endsWell: boolean): boolean;
-  /** A body has been dropped, all but its last byte. */
+  /** Called when all of a dropped body but its last byte is gone. */
   onDropped(): boolean;
-  /** Many lines were executed: the others have their turn, then `proceed` is to be called. */
+  /**
+   * Called after many lines, so that others get their turn. `proceed` has to be called after that.
+   */
   onTurnOver(): void;
 }
 
@@ -54,11 +64,14 @@ export class LineReader {
   readonly #handler: LineHandler;
   readonly #input = new InputBuffer();
   #expect: Expect = Expect.Line;
-  /** The next line has been looked at before and had to wait. */
+  /** The next line was passed before and had to wait. */
   #again = false;
-  /** So many bytes of the next line have come before, without an end: more than LINE_BYTES_MAX, or 0. */
+  /**
+   * Bytes of the next line that have been searched for its end without success; 0 up to
+   * LINE_BYTES_MAX.
+   */
   #longLineBytes = 0;
-  /** Bytes of the present body still to come, with its CR LF. */
+  /** Bytes of the current body still to come, including CR LF. */
   #bodyLeft = 0;
   #bodyEndsInCr = false;
 
@@ -66,33 +79,38 @@ export class LineReader {
     this.#handler = handler;
   }
 
-  /** Bytes that have come and could not be used yet. */
+  /** Bytes that have arrived and could not be used yet. */
   get bufferedBytes(): number {
     return this.#input.length;
   }
 
-  /** Whether it is between two lines, with nothing of the next. */
+  /** Whether the last line is complete and the next one has not begun. */
   get isBetweenLines(): boolean {
     return this.#expect === Expect.Line && this.#input.length === 0;
   }
 
-  /** Bytes that have to be buffered before anything can be done with them: a body that is awaited whole. */
+  /**
+   * Bytes that have to be buffered before they can be used: the rest of a body that is passed on
+   * whole.
+   */
   get awaitedBytes(): number {
     return this.#expect === Expect.WholeBody ? this.#bodyLeft : 0;
   }
 
-  /** Bytes of a body that is told as it comes which have not come yet; 0 while something else is to be told first. */
+  /**
+   * Bytes still to come of a body that is passed on as it arrives; 0 while other input comes first.
+   */
   get pieceBytesLeft(): number {
     if (this.#expect !== Expect.PiecedBody || this.#input.length > 0) return 0;
     return Math.max(0, this.#bodyLeft - 2);
   }
 
-  /** So many of them have come past this. */
+  /** Notes that `length` of them arrived without passing through here. */
   pieceCame(length: number): void {
     this.#bodyLeft -= length;
   }
 
-  /** Bytes from the socket, valid during the call. */
+  /** Takes bytes from the socket. They are valid only during the call. */
   // put 1/10
   take(bytes: Uint8Array, length: number): void {
     if (this.#input.length > 0) {
@@ -104,21 +122,21 @@ export class LineReader {
     if (used < length) this.#input.append(bytes, used, length);
   }
 
-  /** Goes on with bytes that had to wait. */
+  /** Processes bytes that had to wait. */
   proceed(): void {
     const input = this.#input;
     if (input.length > 0) input.consumeTo(this.#consume(input.bytes, input.start, input.end));
   }
 
-  /** The next `bodyBytes` and CR LF are a body, to be told whole. */
+  /** Expects a body of `bodyBytes` and CR LF, to be passed on whole. */
   expectBody(bodyBytes: number): void {
     this.#expect = Expect.WholeBody;
     this.#bodyLeft = bodyBytes + 2;
-    // No more than has been declared within the limit of a gathered body, which a client may hold anyway.
+    // Bounded by the limit of a gathered body, which a client may occupy anyway.
     this.#input.expect(bodyBytes + 2);
   }
 
-  /** The same, to be told as it comes. */
+  /** Expects a body of `bodyBytes` and CR LF, to be passed on as it arrives. */
   expectPieces(bodyBytes: number): void {
     this.#expect = Expect.PiecedBody;
     this.#bodyLeft = bodyBytes + 2;
@@ -126,19 +144,19 @@ export class LineReader {
     this.#input.expect(0);
   }
 
-  /** The next `bodyBytes` and two more are dropped. */
+  /** Drops the next `bodyBytes` and two more. */
   dropBody(bodyBytes: number): void {
     this.#expect = Expect.DroppedBody;
     this.#bodyLeft = bodyBytes + 2;
   }
 
-  /** Takes nothing from the client any more, and forgets what it sent. */
+  /** Takes no more input from the client and discards what is buffered. */
   stop(): void {
     this.#expect = Expect.Stopped;
     this.#input.clear();
   }
 
-  /** Uses what it can of `bytes[at, end)`; returns the position behind what was used. */
+  /** Uses what it can of `bytes[at, end)`. Returns the position after the used bytes. */
   #consume(bytes: Uint8Array, at: number, end: number): number {
     let position = at;
     let lines = 0;
@@ -154,7 +172,10 @@ export class LineReader {
     return position;
   }
 
-  /** One line or body, or what has come of it; returns the position behind it, `at` if it has to wait. */
+  /**
+   * Processes one line or body, or what has arrived of it. Returns the position after it, or `at`
+   * if it has to wait.
+   */
   #consumeOne(bytes: Uint8Array, at: number, end: number): number {
     switch (this.#expect) {
       case Expect.Line:
@@ -180,7 +201,7 @@ export class LineReader {
     let at = start;
     for (; at < limit; at++) {
       const byte = bytes[at]!;
-      // One comparison for nearly all bytes.
+      // One comparison suffices for nearly all bytes.
       if (byte > LF) continue;
       if (byte === LF && at > start && bytes[at - 1] === CR) break;
       if (byte === 0) hasNul = true;
@@ -195,12 +216,15 @@ export class LineReader {
     return this.#longLine(bytes, start, end);
   }
 
-  /** A line without an end in its first LINE_BYTES_MAX bytes, which some commands may have. */
+  /**
+   * Processes a line without an end in its first LINE_BYTES_MAX bytes. Some commands permit such
+   * lines.
+   */
   #longLine(bytes: Uint8Array, start: number, end: number): number {
     const handler = this.#handler;
     const bytesMax = handler.lineBytesMax(bytes, start, start + LINE_BYTES_MAX);
     const limit = Math.min(end, start + bytesMax);
-    // What has been searched is not searched again, however small the pieces are in which the line comes.
+    // Never search the same bytes twice, however small the pieces are in which the line arrives.
     let at = start + Math.max(LINE_BYTES_MAX, this.#longLineBytes);
     while (at < limit && (bytes[at] !== LF || bytes[at - 1] !== CR)) at++;
     if (at < limit) {
@@ -239,7 +263,7 @@ export class LineReader {
     return bodyEnd + 2;
   }
 
-  /** Its last two bytes only decide whether it is well formed. */
+  /** Processes part of a body. Its last two bytes only decide whether it is well formed. */
   #piecedBody(bytes: Uint8Array, at: number, end: number): number {
     if (this.#bodyLeft > 2) {
       const used = this.#handler.onPiece(bytes, at, Math.min(end, at + this.#bodyLeft - 2));

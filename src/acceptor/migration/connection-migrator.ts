@@ -1,16 +1,24 @@
-// Connections follow their tubes: one whose commands nearly all go to a shard of another thread moves to that thread.
+// Migration of connections to their tubes: a connection whose commands nearly all go to a shard of
+// another thread moves to that thread.
 //
-// A move is made of two steps, and the client notices neither. Everything is still when it begins: nothing is
-// under way, nothing held, every reply with the client. (1) The acceptor stops reading the socket. When the kernel has nothing
-// of it under way, it tells each shard that knows the connection to keep its session by a number (Detach), and the connection goes
-// to the other acceptor as one message. (2) That one gives it a slot, tells the shards which (Adopt) before anything else, and reads
-// on. Nobody waits for an answer in between: a shard that meets Adopt before Detach waits for that (shard/sessions/adoptions.ts). The old
-// slot is used again when all shards have let it go (Detached). What goes wrong before the message is sent (the socket ends or
-// fails, no descriptor is left, the server stops) ends the move where it began, and no shard has heard of it.
+// A move takes two steps, and the client notices neither. When it begins, nothing is in flight or
+// held, and the client has every reply.
 //
-// Only a connection that holds no job moves: so a job is never held by somebody whom nobody reads, and a look for the
-// ends of holders (shard/read-barrier.ts) misses nobody. A worker is in this state after each delete. And only one that came in without a
-// gate or a limit: what it may do, and that it is counted, is known where it came in.
+// 1. The acceptor stops reading the socket. When the kernel has no operation on it, the acceptor
+// tells each shard that knows the connection to keep its session under a number (Detach). The
+// connection then goes to the other acceptor as one message.
+// 2. The other acceptor assigns a slot, tells the shards which one (Adopt) before anything else,
+// and resumes reading.
+//
+// No step waits for an answer: a shard that sees Adopt before Detach waits for the Detach
+// (shard/sessions/adoptions.ts). The old slot is reused when all shards have released it
+// (Detached). A problem before the message is sent (the socket ends or fails, no descriptor is
+// free, the server stops) ends the move where it began, and no shard has heard of it.
+//
+// Only a connection that holds no job moves. So the holder of a job is always being read from, and
+// a read barrier (shard/read-barrier.ts) misses no disconnect. A worker is in this state after each
+// delete. A connection with a gate or a limit does not move, because its permissions and its place
+// in the counts are known only to the acceptor that accepted it.
 
 import { assert } from "../../base/assert.ts";
 import { RequestOp } from "../../message/request.ts";
@@ -19,19 +27,19 @@ import type { Request } from "../../protocol/request.ts";
 import type { MoveWay } from "./move-writer.ts";
 import type { Movable, MoveChooser, MoveHistory } from "./moved-connection.ts";
 
-/** Moves that an acceptor has under way at once. */
+/** The most moves of an acceptor in progress. */
 const UNDER_WAY_MAX = 4;
-/** A connection stays this long after its first move, then twice as long each time, up to the most, ms. */
+/** Minimum stay after a move, in ms. It doubles with each move, up to the maximum. */
 const STAY_MS_MIN = 2000;
 const STAY_MS_MAX = 60_000;
 
-/** What a move needs of its acceptor. */
+/** The interface of a migration to its acceptor. */
 export interface MoveHost {
   message(op: number): Request;
   post(shard: number, message: Request): void;
-  /** The connection leaves. */
+  /** Notes that the connection leaves. */
   depart(slot: number): void;
-  /** Its slot is free. */
+  /** Frees its slot. */
   vacate(slot: number): void;
 }
 
@@ -41,9 +49,9 @@ export interface MigratorOptions {
   readonly acceptor: number;
   readonly loads: Loads;
   readonly nowMs: () => number;
-  /** So many commands to one shard make a connection move. */
+  /** Commands to one shard after which a connection may move. */
   readonly commands: number;
-  /** The way to each other acceptor; none within a thread. */
+  /** The way to each other acceptor; undefined within a thread. */
   readonly ways: readonly (MoveWay | undefined)[];
 }
 
@@ -52,22 +60,25 @@ export interface Loads {
   mayTakeOne(acceptor: number, nowMs: number): boolean;
 }
 
-/** A move under way. */
+/** A move in progress. */
 interface Move {
   readonly connection: Movable;
   readonly target: number;
-  /** Shards that have not let its slot go, once it has left. */
+  /** Once the connection has left: the shards that have not released its slot. */
   awaited: number;
 }
 
 export class ConnectionMigrator implements MoveChooser {
   readonly commands: number;
   readonly #options: MigratorOptions;
-  /** For each shard the acceptor beside it; undefined if that is this one's own thread, or there is none. */
+  /**
+   * For each shard, the acceptor in the shard's thread; undefined if that is this thread or there
+   * is none.
+   */
   readonly #acceptorBeside: readonly (number | undefined)[];
-  /** By slot. */
+  /** Moves in progress, by slot. */
   readonly #underWay = new Map<number, Move>();
-  /** Whether a connection has been sent that the other acceptor can't see. */
+  /** Whether a connection was sent that the other acceptor cannot see yet. */
   hasUnpublished = false;
   #lastNumber = 0;
   #stopping = false;
@@ -83,7 +94,7 @@ export class ConnectionMigrator implements MoveChooser {
     });
   }
 
-  /** Nearly all of its last commands went to this shard, and nothing of it is under way. */
+  /** Considers moving a quiet connection whose recent commands nearly all went to `shard`. */
   consider(connection: Movable, shard: number): void {
     const target = this.#acceptorBeside[shard];
     const { departure } = connection;
@@ -101,7 +112,7 @@ export class ConnectionMigrator implements MoveChooser {
     departure.begin(() => this.#leave(move, departure));
   }
 
-  /** The kernel has nothing of the socket under way. */
+  /** Completes the departure once the kernel has no operation on the socket. */
   #leave(move: Move, departure: NonNullable<Movable["departure"]>): void {
     const { connection, target } = move;
     const { core, ways, topology, acceptor } = this.#options;
@@ -129,7 +140,7 @@ export class ConnectionMigrator implements MoveChooser {
     this.hasUnpublished = true;
   }
 
-  /** One more shard has let the slot of a connection go. */
+  /** Notes that one more shard has released a connection's slot. */
   onDetached(slot: number): void {
     const move = this.#underWay.get(slot);
     assert(move !== undefined, "a shard detaches what it was told to");
@@ -143,13 +154,13 @@ export class ConnectionMigrator implements MoveChooser {
     return { moves: moves + 1, mayMoveAtMs: this.#options.nowMs() + stayMs };
   }
 
-  /** Lets the other acceptors see who comes. */
+  /** Makes sent connections visible to the other acceptors. */
   publish(): void {
     this.hasUnpublished = false;
     for (const way of this.#options.ways) way?.publish();
   }
 
-  /** The server stops: no move begins any more, and those under way end where they began. */
+  /** Stops migration: no move begins any more, and those in progress end where they began. */
   stop(): void {
     this.#stopping = true;
   }

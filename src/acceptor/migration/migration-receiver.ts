@@ -1,4 +1,5 @@
-// Connections that come from other acceptors: the reading ends of the rings that move-writer.ts describes.
+// Receives connections from other acceptors: the reading end of the rings that move-writer.ts
+// describes.
 
 import { latin1 } from "../../base/bytes.ts";
 import { EMPTY, RingReader } from "../../ring/ring-reader.ts";
@@ -9,19 +10,19 @@ export class MigrationReceiver {
   readonly #rings: readonly RingReader[];
   readonly #land: (moved: MovedConnection) => void;
 
-  /** `land` has the connection go on here. */
+  /** `land` resumes the connection on this acceptor. */
   constructor(rings: readonly SharedArrayBuffer[], land: (moved: MovedConnection) => void) {
     this.#rings = rings.map((ring) => new RingReader(ring));
     this.#land = land;
   }
 
-  /** Whether a connection has come. */
+  /** Whether a connection has arrived. */
   get hasSome(): boolean {
     for (const ring of this.#rings) if (ring.hasMessage) return true;
     return false;
   }
 
-  /** Has all go on that have come. */
+  /** Resumes all connections that have arrived. */
   take(): void {
     for (const ring of this.#rings) this.#takeFrom(ring);
   }
@@ -55,7 +56,8 @@ function read({ int32, uint32, float64, bytes: data }: RingReader, offset: numbe
   return {
     descriptor: int32[word + 1]!,
     number: float64[double + 1]!,
-    // Its own: the room in the ring is given back while the connection may still wait with them.
+    // A copy, because the ring's room is released while the bytes may still wait with the
+    // connection.
     bytes: (flags & MoveFlag.Bytes) === 0 ? undefined : data.slice(at, at + byteCount),
     state: {
       used,

@@ -1,19 +1,20 @@
-// The writing end of the ring by which connections go from one acceptor to another, in shared memory as all that threads say to
-// each other: a message port would cost the sleeper a round of its event loop, and both sides a copy by V8.
+// The writing end of the ring that carries connections from one acceptor to another. It is in
+// shared memory, as all traffic between threads is. A message port would cost the sleeping thread a
+// round of its event loop, and both sides a copy by V8.
 //
 //   offset  4  int32    descriptor
 //   offset  8  float64  number of the move
 //   offset 16  float64  openedAtMs
-//   offset 24  float64  when it may move again, monotonic ms
+//   offset 24  float64  when it may move again, in monotonic ms
 //   offset 32  uint32   moves so far
 //   offset 36  uint32   MoveFlag
 //   offset 40  float64  number of the next batch
 //   offset 48  int32    listener, -1 for none
-//   offset 52  uint32   bytes that were read meanwhile
-//   offset 56  uint16   shards that know it
-//   offset 58  uint16   names
-//   offset 60  those shards, a byte each; the names, each behind a byte with its length: the tube in use, those that are watched,
-//              and the peer, if there is one; then the bytes that were read
+//   offset 52  uint32   number of bytes that were read meanwhile
+//   offset 56  uint16   number of shards that know it
+//   offset 58  uint16   number of tube names
+//   offset 60  the shards, one byte each; the names, each after a byte with its length (the tube in
+//              use, the watched tubes, and the peer if there is one); the bytes that were read
 
 import { copyBytes } from "../../base/bytes.ts";
 import { RingWriter } from "../../ring/ring-writer.ts";
@@ -22,16 +23,16 @@ import type { ConnectionState } from "./moved-connection.ts";
 
 export const MOVE_HEADER_BYTES = 60;
 export const MoveFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8 } as const;
-/** What one receive may have read meanwhile. */
+/** The most that one receive may have read meanwhile. */
 export const MOVE_BYTES_MAX: number = 16 * 1024;
 const NAME_BYTES_MAX = 255;
 
 /** The way to another acceptor. */
 export interface MoveWay {
-  /** Whether a connection with this state can go now. */
+  /** Returns whether a connection with this state can go now. */
   hasRoom(state: ConnectionState): boolean;
   write(handedOver: HandedOver, number: number, state: ConnectionState): void;
-  /** Makes visible what was written. */
+  /** Makes written connections visible. */
   publish(): void;
 }
 
@@ -86,7 +87,7 @@ function stateBytes({ used, watched, touched, peer }: ConnectionState): number {
   return peer === undefined ? bytes : bytes + 1 + peer.length;
 }
 
-/** Names are ASCII. Returns where it ends. */
+/** Writes a name, which is ASCII. Returns the position after it. */
 function writeName(bytes: Uint8Array, at: number, name: string): number {
   const length = Math.min(name.length, NAME_BYTES_MAX);
   bytes[at] = length;

@@ -1,28 +1,29 @@
-// Takes the time of some commands: from when a command is complete until its reply is handed over, with the log that it waits
-// for. One in some turns of the loop is timed, whichever comes first then; so the others cost nothing but a look.
+// Measures the time of sampled commands: from the complete command until its reply is handed over,
+// including its wait for the log. In one of several turns, the first command that starts is timed.
+// All others cost only a check.
 
 import { CommandTimesCounters, commandClass } from "../../message/command-times.ts";
 import { Counter } from "../../message/topology.ts";
 import { Op } from "../../protocol/commands.ts";
 import type { LogProgress } from "./outbox.ts";
 
-/** Of so many turns that took answers, in one a command is timed. */
+/** One command is timed per this many turns that took answers. */
 const TURNS_PER_SAMPLE = 64;
 const RESERVE = commandClass(Op.Reserve);
 
-/** A command that is timed. */
+/** A command that is being timed. */
 export interface CommandSample {
   readonly commandClass: number;
-  /** Monotonic ms. */
+  /** In monotonic ms. */
   readonly beganAtMs: number;
-  /** Its reply is there; what it waits for in the log, and 0 for nothing. */
+  /** Whether the reply has arrived, and the record in the log that it waits for; 0 for none. */
   isAnswered: boolean;
   shard: number;
   recordNumber: number;
 }
 
 export class CommandSampler {
-  /** Whether the next command that begins is to be timed. */
+  /** Whether the next command that starts is to be timed. */
   isDue = false;
   #turns = 0;
   readonly #nowMs: () => number;
@@ -33,7 +34,7 @@ export class CommandSampler {
     this.#counters = new CommandTimesCounters(counters, Counter.CommandTimes);
   }
 
-  /** A turn has taken answers. */
+  /** Notes a turn that took answers. */
   turned(): void {
     if (++this.#turns % TURNS_PER_SAMPLE === 0) this.isDue = true;
   }
@@ -50,8 +51,9 @@ export class CommandSampler {
   }
 
   /**
-   * Its reply is there, whole. `hasWaited`: the thread has given up looking for it, as it does where a reserve waits for a job.
-   * Such a wait is not the server's time: undefined, then.
+   * Takes the end of the reply. `hasWaited` means that the thread has stopped polling for it, as it
+   * does while a reserve waits for a job. Such a wait is not the server's time, so the sample is
+   * dropped: the result is undefined.
    */
   answered(
     sample: CommandSample,
@@ -66,7 +68,7 @@ export class CommandSampler {
     return sample;
   }
 
-  /** What may leave has been handed over. Returns whether the sample is over. */
+  /** Called after output was handed over. Returns whether the sample is finished. */
   flushed(sample: CommandSample, log: LogProgress): boolean {
     const { isAnswered, shard, recordNumber, beganAtMs } = sample;
     if (!isAnswered || (recordNumber !== 0 && !log.isDurable(shard, recordNumber))) return false;

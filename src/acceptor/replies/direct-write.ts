@@ -1,12 +1,13 @@
-// Writes to a socket's handle without the stream machinery of node:net in between, where Node lets us.
+// Writes to a socket's handle directly, bypassing the stream machinery of node:net, where Node
+// permits it.
 //
-// `socket.write` costs a request object, a callback and a next-tick for every reply, about a tenth of an
-// acceptor's time, although nearly every write is done when the call returns. The handle's own method tells
-// so at once. Node keeps it internal, so its absence or a change of its shape turns this off, and replies go
-// through `socket.write`. So does RUNNERBEAN_STREAM_WRITES=1 in the environment, for the tests of that way
-// and for finding out whether a fault lies here.
+// `socket.write` costs a request object, a callback and a next-tick for every reply, about a tenth
+// of an acceptor's time, although nearly every write is complete when the call returns. The
+// handle's own method reports that at once. The method is internal to Node. If it is missing or has
+// changed shape, replies go through `socket.write`. RUNNERBEAN_STREAM_WRITES=1 in the environment
+// forces that too, for tests and for diagnosis.
 
-/** What node:net calls on a socket's handle. */
+/** The method of a socket's handle that node:net calls. */
 interface WritableHandle {
   writeBuffer(request: object, buffer: Uint8Array): number;
 }
@@ -39,14 +40,18 @@ function internals(): StreamWrap | undefined {
 }
 
 const wrap = internals();
-/** One request for all writes that are done at once: only one that isn't keeps its request. */
+/**
+ * One request object for all writes that complete at once. Only an unfinished write keeps its
+ * request.
+ */
 let request: WriteRequest | undefined;
 
 export const WriteResult = { Done: 0, Pending: 1, Failed: 2, Unavailable: 3 } as const;
 export type WriteResult = (typeof WriteResult)[keyof typeof WriteResult];
 
 /**
- * Writes `buffer`. After Pending the bytes belong to the kernel until `onComplete` is called with a status.
+ * Writes `buffer`. After Pending, the bytes belong to the kernel until `onComplete` is called with
+ * a status.
  */
 export function directWrite(
   handle: unknown,

@@ -1,12 +1,13 @@
-// What the output of one connection waits for: places in it behind which nothing may leave before a record is
-// in the log.
+// The positions in one connection's output that wait for the log: nothing after a position may
+// leave before its record is in the log.
 //
-// Most connections hold one or two replies at a time, so the places stand in one small array of numbers, and
-// a reply costs no object. A place asks for everything before it too, because replies leave in order.
+// Most connections hold one or two replies at a time. The positions are therefore kept in one small
+// array of numbers, and a reply costs no object. A position also delays everything after it,
+// because replies leave in order.
 
 import { assert } from "../../base/assert.ts";
 
-/** Numbers of a place: its position in the output, the shard, the number of its record. */
+/** Numbers per entry: position in the output, shard, record number. */
 const PLACE = 3;
 
 export class DurabilityWaits {
@@ -16,7 +17,7 @@ export class DurabilityWaits {
     return this.#places.length === 0;
   }
 
-  /** How many bytes from the beginning of the output may leave before the first record is in the log. */
+  /** The number of bytes of the output that may leave before the first record is in the log. */
   get position(): number {
     assert(this.#places.length > 0, "only output that is held has a place to hold it at");
     return this.#places[0]!;
@@ -31,11 +32,11 @@ export class DurabilityWaits {
   }
 
   /**
-   * From `position` of the output on nothing may leave before record `number` of the shard is in the log.
+   * Holds the output from `position` on until record `number` of the shard is in the log.
    *
-   * A place of the same shard behind the first one asks for this record from now on: the records of a turn
-   * are written together, so its reply loses nothing. The first place never changes, or a pipeline could hold
-   * it up for ever.
+   * If the last entry is of the same shard and not the first, it waits for this record instead. The
+   * records of a turn are written together, so its reply loses nothing. The first entry never
+   * changes; otherwise a pipeline could delay it for ever.
    */
   add(position: number, shard: number, number: number): void {
     const places = this.#places;
@@ -44,12 +45,12 @@ export class DurabilityWaits {
     else places.push(position, shard, number);
   }
 
-  /** The record of the first place is in the log. */
+  /** Removes the first entry, because its record is in the log. */
   shift(): void {
     this.#places.splice(0, PLACE);
   }
 
-  /** So many bytes have left the beginning of the output. */
+  /** Notes that `bytes` have left the beginning of the output. */
   moved(bytes: number): void {
     for (let at = 0; at < this.#places.length; at += PLACE) this.#places[at] = this.#places[at]! - bytes;
   }

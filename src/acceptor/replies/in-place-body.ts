@@ -1,4 +1,5 @@
-// The body of a put on its way from the receive buffer right into the arena of a shard that lives in the same thread.
+// The body of a put on its way from the receive buffer directly into the arena of a shard in the
+// same thread.
 
 import type { BodyArena, BodyPlace } from "../../engine/jobs/body-arena.ts";
 
@@ -6,15 +7,15 @@ export class InPlaceBody {
   #bodies: BodyArena | undefined;
   #handle = 0;
   #writtenBytes = 0;
-  /** Memory ran out: the rest is dropped as it comes, and the put refused. */
+  /** Memory ran out: the rest of the body is dropped as it arrives, and the put is refused. */
   failed = false;
 
-  /** Whether a body is under way. */
+  /** Whether a body is in progress. */
   get active(): boolean {
     return this.#bodies !== undefined;
   }
 
-  /** Begins a body of `bodyBytes`; false without memory for it. */
+  /** Starts a body of `bodyBytes`. Returns false if there is no memory for it. */
   begin(bodies: BodyArena, bodyBytes: number): boolean {
     try {
       this.#handle = bodies.allocate(bodyBytes);
@@ -42,12 +43,15 @@ export class InPlaceBody {
     }
   }
 
-  /** Whether any of its bytes have come: before that a big one has no memory yet. */
+  /** Whether any of its bytes have arrived. Until then a large body has no memory. */
   get hasBegun(): boolean {
     return this.#writtenBytes > 0;
   }
 
-  /** Where its next bytes, at most `wanted`, may be written past `write`; false without memory for them. */
+  /**
+   * Finds room for up to `wanted` next bytes, to be written there without `write`. Returns false if
+   * there is no memory.
+   */
   findRoom(wanted: number, place: BodyPlace): boolean {
     if (this.failed || !this.#bodies!.mayStay) return false;
     try {
@@ -59,14 +63,14 @@ export class InPlaceBody {
     }
   }
 
-  /** So many bytes were written to such room. */
+  /** Notes that `length` bytes were written into that room. */
   filled(length: number): void {
     this.#bodies!.filled(this.#handle, length);
     this.#writtenBytes += length;
     this.#check(this.#bodies!);
   }
 
-  /** Gives it up where it may not stay. */
+  /** Gives the body up if the arena is over its limit. */
   #check(bodies: BodyArena): void {
     if (bodies.mayStay) return;
     bodies.free(this.#handle);
@@ -77,12 +81,12 @@ export class InPlaceBody {
     return this.#handle;
   }
 
-  /** The body is its shard's from now on. */
+  /** Ends its part in the body, which now belongs to the shard. */
   handOver(): void {
     this.#bodies = undefined;
   }
 
-  /** Gives up a body that is under way, if there is one. */
+  /** Gives up a body in progress, if there is one. */
   abandon(): void {
     if (this.#bodies !== undefined && !this.failed) this.#bodies.free(this.#handle);
     this.#bodies = undefined;

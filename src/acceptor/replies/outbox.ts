@@ -1,4 +1,5 @@
-// The replies of one connection: gathered, held back until the log has what they tell of, sent, and metered.
+// The replies of one connection: gathered, held until the log has the changes they report, sent and
+// metered.
 
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { DurabilityWaits } from "./durability-waits.ts";
@@ -6,9 +7,9 @@ import { Output } from "./output.ts";
 import { ReplyMeter } from "./reply-meter.ts";
 import type { Transport } from "./transport.ts";
 
-/** Tells how far the log has come. */
+/** The progress of the log. */
 export interface LogProgress {
-  /** Whether record `number` of a shard is as far in the log as replies wait for. */
+  /** Returns whether record `number` of a shard is as far in the log as replies require. */
   isDurable(shard: number, number: number): boolean;
 }
 
@@ -38,8 +39,8 @@ export class Outbox {
   }
 
   /**
-   * Nothing from here on leaves before record `number` of the shard is in the log. Returns whether that is a
-   * wait.
+   * Holds the output from here on until record `number` of the shard is in the log. Returns whether
+   * that is a wait.
    */
   holdFor(shard: number, number: number): boolean {
     if (this.#log.isDurable(shard, number)) return false;
@@ -67,8 +68,8 @@ export class Outbox {
   }
 
   /**
-   * Hands over what may leave: with replies whose records are in the log those between them that need none. Of large bodies
-   * only as much as the transport takes now, unless `all` is asked for.
+   * Hands over what may leave: replies whose records are in the log, and those between them that
+   * need none. Stops at large bodies that the transport cannot take now, unless `all` is set.
    */
   flush(all = false): void {
     const holds = this.#holds;

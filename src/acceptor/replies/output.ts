@@ -1,24 +1,26 @@
-// Replies of one connection on their way to its socket: gathered over a turn, sent with one write.
+// The replies of one connection on their way to its socket: gathered during a turn and sent with
+// one write.
 //
-// A large body is not copied: what is gathered refers to it in its arena, where it stays until it has been sent.
+// A large body is not copied. The output refers to it in its arena, where it stays pinned until it
+// has been sent.
 
 import { copyBytes } from "../../base/bytes.ts";
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { buffers } from "../input/buffer-pool.ts";
 import type { BodyReference, Transport } from "./transport.ts";
 
-/** Bodies in one message. */
+/** The most bodies in one message. */
 const REFERRED_BODIES_MAX = 4;
-/** Bytes that are copied together for a transport that can't send from an arena. */
+/** The most bytes copied at once for a transport that cannot send from an arena. */
 const COPIED_BYTES_MAX = 256 * 1024;
 
 const NOTHING = new Uint8Array(0);
 
 export class Output {
-  /** Held only while there is something in it, so that idle connections hold none. */
+  /** Allocated only while it is in use, so that idle connections hold no memory. */
   #buffer: Uint8Array | undefined;
   #length = 0;
-  /** Pinned, in order; undefined for none. */
+  /** Pinned bodies, in order; undefined for none. */
   #bodies: BodyReference[] | undefined;
   #bodyBytes = 0;
   readonly #inPlaceBytesMin: number;
@@ -38,7 +40,7 @@ export class Output {
     this.#length += length;
   }
 
-  /** The same with a part of a body, from the arena that it lies in. */
+  /** Appends part of a body from the arena it lies in. */
   appendBody(arena: BodyArena, handle: number, offset: number, length: number): void {
     if (length < this.#inPlaceBytesMin) {
       arena.read(handle, offset, this.#room(length), this.#length, length);
@@ -52,9 +54,9 @@ export class Output {
   }
 
   /**
-   * Hands the first `limit` bytes of what is gathered to the transport, which says whether the buffer may be
-   * used again. The rest stays. Of large bodies only as much as the transport takes now, unless `all` is asked for: returns
-   * how many bytes were handed over.
+   * Hands the first `limit` bytes of the output to the transport, which tells whether the buffer
+   * may be reused. The rest stays. Stops at large bodies that the transport cannot take now, unless
+   * `all` is set. Returns the number of bytes handed over.
    */
   flush(transport: Transport, limit: number = this.length, all = false): number {
     let done = 0;
@@ -72,7 +74,7 @@ export class Output {
     if (transport.send(buffer, limit)) buffers.give(buffer);
   }
 
-  /** Takes the buffer away with its first `limit` bytes; the rest goes on in another one. */
+  /** Detaches the buffer with its first `limit` bytes and copies the rest to another one. */
   #takeBuffer(limit: number): Uint8Array {
     const buffer = this.#buffer ?? NOTHING;
     const rest = this.#length - limit;
@@ -82,19 +84,23 @@ export class Output {
     return buffer;
   }
 
-  /** What is gathered begins with a body, or has one within the first `limit` bytes, or behind them. */
+  /**
+   * Sends output that contains bodies: at its beginning, within the first `limit` bytes, or after
+   * them. Returns the number of bytes handed over.
+   */
   #flushBodies(transport: Transport, limit: number): number {
     const bodies = this.#bodies!;
     let count = 0;
     let bodyBytes = 0;
     while (count < bodies.length && bodies[count]!.at + bodyBytes < limit) {
-      // Those behind it wait for the next message, with all that is in between.
+      // The bodies after it wait for the next message, with the bytes between them.
       if (count === REFERRED_BODIES_MAX) return this.#flushBodies(transport, bodies[count]!.at + bodyBytes);
       bodyBytes += bodies[count++]!.length;
     }
     const bytes = limit - bodyBytes;
     if (count === 0) {
-      // A transport may fail at once, and have all that is gathered cleared: so this is as it will be before it is asked.
+      // Update the state before the call: a transport that fails at once has the whole output
+      // cleared.
       const buffer = this.#takeBuffer(limit);
       this.#drop(0, limit, 0);
       if (transport.send(buffer, limit)) buffers.give(buffer);
@@ -108,7 +114,7 @@ export class Output {
     return this.#flushCopied(transport, limit);
   }
 
-  /** These bodies and bytes have left the beginning. */
+  /** Removes sent bodies and bytes from the beginning. */
   #drop(count: number, bytes: number, bodyBytes: number): void {
     const bodies = this.#bodies!;
     if (count > 0) bodies.splice(0, count);

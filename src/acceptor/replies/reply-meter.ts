@@ -1,5 +1,5 @@
-// Counts the bytes of replies that a connection got for the commands under way, and what its shard knows to
-// be read.
+// Counts the reply bytes that a connection received for its commands in flight, and how many of
+// them its shard knows to be read.
 //
 // All counts wrap at 2^32; only differences matter. See message/reply-credit.ts.
 
@@ -9,28 +9,31 @@ export class ReplyMeter {
   #receivedBytes = 0;
   #toldBytes = 0;
 
-  /** The first command goes out, with so many bytes of output that the client has not read. */
+  /**
+   * Starts counting at the first command in flight, with `unreadBytes` of output that the client
+   * has not read.
+   */
   begin(unreadBytes: number): void {
     this.#receivedBytes = unreadBytes;
     this.#toldBytes = 0;
   }
 
-  /** A reply, or a part of one, has come. */
+  /** Counts a reply, or part of one. */
   received(bytes: number): void {
     this.#receivedBytes = (this.#receivedBytes + bytes) | 0;
   }
 
-  /** What the client has read, if `unreadBytes` of its output are left. */
+  /** Returns how much the client has read, if `unreadBytes` of the output remain. */
   read(unreadBytes: number): number {
     return (this.#receivedBytes - unreadBytes) | 0;
   }
 
-  /** The shard is told that so much was read. */
+  /** Notes how much the shard was told. */
   told(bytes: number): void {
     this.#toldBytes = bytes;
   }
 
-  /** Whether so much was read and not told that it is time. */
+  /** Returns whether enough has been read since then to tell the shard. */
   isDue(readBytes: number): boolean {
     return ((readBytes - this.#toldBytes) | 0) >= ReplyCredit.StepBytes;
   }

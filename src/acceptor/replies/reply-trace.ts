@@ -1,9 +1,9 @@
-// What -VV says of replies, in beanstalkd's words.
+// The -VV log lines about replies, in beanstalkd's words.
 
 import { CR } from "../../base/ascii.ts";
 import { latin1 } from "../../base/bytes.ts";
 
-/** A line for a reply that begins at `bytes[at]`, and one more if it gives the client a body. */
+/** Logs a reply that begins at `bytes[at]`, with a second line if it has a body. */
 export function traceReply(
   trace: (line: string) => void,
   descriptor: number,

@@ -1,33 +1,39 @@
-// One address on which an acceptor listens.
+// A listening socket of an acceptor.
 
 import { createServer, type Server } from "node:net";
 
 export type ListenAddress =
   | { kind: "tcp"; host: string; port: number; reusePort: boolean }
-  /** A bound socket that somebody else owns, and that other acceptors may share: it is used and never closed. */
+  /**
+   * A bound socket that belongs to another owner and that other acceptors may share. It is used and
+   * never closed.
+   */
   | { kind: "descriptor"; fd: number };
 
-/** A connection that libuv has accepted and nobody has served yet. */
+/** A connection that libuv has accepted and that is not served yet. */
 export interface AcceptedHandle {
   readonly fd: number;
   close(): void;
-  /** Fills in the client's address; only sockets of TCP have it. */
+  /** Fills in the client's address. Only TCP sockets have it. */
   getpeername?(out: { address?: string }): number;
 }
 
 interface ListeningHandle {
   readonly fd: number;
   onconnection: (status: number, client: unknown) => void;
-  /** Internals of Node's. Without them connections are still taken while the server stops, and closed at once. */
+  /**
+   * Internals of Node. Without them, connections are still accepted while the server stops, and
+   * closed at once.
+   */
   readStart?(): number;
   readStop?(): number;
 }
 
-/** Who hears of what happens. */
+/** Receives the listener's events. */
 export interface ListenerEvents {
   listening(port: number, fd: number): void;
   failed(code: string, message: string): void;
-  /** Undefined where a connection could not be accepted. */
+  /** `client` is undefined if the connection could not be accepted. */
   accepted(client: AcceptedHandle | undefined): void;
 }
 
@@ -35,7 +41,7 @@ const BACKLOG = 1024;
 
 export class Listener {
   readonly #server: Server;
-  /** It listens on a descriptor that it must not close. */
+  /** Whether it listens on a descriptor that it must not close. */
   readonly #sharesDescriptor: boolean;
 
   constructor(address: ListenAddress, events: ListenerEvents) {
@@ -55,7 +61,7 @@ export class Listener {
       const port = bound !== null && typeof bound === "object" ? bound.port : 0;
       events.listening(port, handle.fd);
     });
-    // In the options Node does not look for the backlog where there is a descriptor.
+    // Given a descriptor, Node ignores a backlog in the options.
     if (address.kind === "descriptor") server.listen({ fd: address.fd }, BACKLOG);
     else {
       const { host, port, reusePort } = address;
@@ -64,10 +70,13 @@ export class Listener {
   }
 
   /**
-   * A shared descriptor must stay open: closed by one acceptor, its number may belong to a file of the log when the next
-   * closes it. But a handle has no way to stop listening other than `close`. It has one to stop reading, after which the
-   * event loop no longer looks at the descriptor, and that is all: clients that connect from now on stay in the backlog,
-   * for systemd's next start. A handle that was made of a descriptor counts as readable, so that it can be asked to.
+   * Stops listening.
+   *
+   * A shared descriptor has to stay open: if one acceptor closed it, its number might belong to a
+   * log file by the time the next acceptor closes it. A handle can stop listening only with
+   * `close`, but it can stop reading. The event loop then no longer watches the descriptor, and
+   * clients that connect from now on stay in the backlog, for systemd's next start. A handle made
+   * from a descriptor counts as readable, so these calls are permitted.
    */
   stop(): void {
     if (!this.#sharesDescriptor) {
@@ -82,7 +91,7 @@ export class Listener {
   }
 }
 
-/** Address and port of a client, or "unix". */
+/** Returns the address and port of a client, or "unix". */
 export function peerName(client: AcceptedHandle): string {
   const out: { address?: string; port?: number; family?: string } = {};
   client.getpeername?.(out);
@@ -91,7 +100,7 @@ export function peerName(client: AcceptedHandle): string {
   return `${family === "IPv6" && !address.startsWith("::ffff:") ? `[${address}]` : address.replace("::ffff:", "")}:${port}`;
 }
 
-/** The client's address, "" for a unix socket. */
+/** Returns the client's address, or "" for a unix socket. */
 export function peerAddress(client: AcceptedHandle): string {
   const out: { address?: string } = {};
   client.getpeername?.(out);

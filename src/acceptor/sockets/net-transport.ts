@@ -1,8 +1,8 @@
 // Sockets through node:net, with as little as possible between the kernel and the connection.
 //
-// Every socket reads into one buffer shared by all connections of the thread (the connection uses the bytes
-// during the call), and one write sends all replies of a turn. Node's own way, a new Buffer for every read,
-// costs a tenth more.
+// All sockets of a thread read into one shared buffer, which the connection uses during the call,
+// and one write sends all replies of a turn. Node's default of a new Buffer for every read costs a
+// tenth more.
 
 import { type OnReadOpts, Socket } from "node:net";
 import type { Connection } from "../connection/connection.ts";
@@ -16,14 +16,15 @@ interface Handle {
 
 export class NetTransport implements Transport {
   readonly #socket: Socket;
-  /** The socket moves no more bytes. */
+  /** Called when the socket moves no more bytes. */
   #onGone: () => void = () => {};
   /** Bytes written past the stream that the kernel has not taken. */
   #directBytes = 0;
   #onDrain: () => void = () => {};
 
   /**
-   * Takes over an accepted handle and serves it. `onActivity` is called whenever bytes or an end have come.
+   * Takes over an accepted handle and serves it. Calls `onActivity` whenever bytes or an end have
+   * arrived.
    */
   static serve(
     handle: unknown,
@@ -65,8 +66,8 @@ export class NetTransport implements Transport {
       core.disconnect(opened);
       onActivity();
     };
-    // A reset or broken pipe is the client's business; what matters is that its end is taken before what
-    // others send after it. "close" comes some turns later.
+    // Resets and broken pipes are not reported. But the end has to be processed before anything
+    // that other clients send afterwards, and "close" comes some turns later.
     socket.on("error", () => transport.#onGone());
     socket.on("close", () => {
       core.disconnect(opened);
@@ -95,7 +96,7 @@ export class NetTransport implements Transport {
 
   send(buffer: Uint8Array, length: number): boolean {
     const bytes = length === buffer.length ? buffer : buffer.subarray(0, length);
-    // What the stream still holds has to go first.
+    // Bytes that the stream still holds have to go first.
     if (this.#socket.writableLength === 0) {
       const result = directWrite(this.#handle, bytes, (status) => this.#written(length, status));
       if (result === WriteResult.Done) return true;
@@ -112,7 +113,7 @@ export class NetTransport implements Transport {
     return this.#socket.writableLength === 0;
   }
 
-  /** The stream's own "drain" does not come after a write that it called small. */
+  /** The stream emits no "drain" after a write that it considered small. */
   readonly #streamWritten = (): void => {
     if (!this.#socket.destroyed && this.pendingBytes === 0) this.#onDrain();
   };

@@ -1,12 +1,10 @@
-// Places for replies on their way to the kernel, at fixed addresses.
+// Slots for replies on their way to the kernel, at fixed addresses.
 
 import { copyBytes } from "../../base/bytes.ts";
 import { map } from "../../uring/kernel.ts";
 import { halves } from "../../uring/uring.ts";
 
-/**
- * Replies up to this size are copied to a place of their own, so that their buffer can be used again at once.
- */
+/** Replies up to this size are copied to a slot, so that their buffer can be reused at once. */
 export const STAGE_BYTES = 4096;
 const STAGES = 512;
 
@@ -16,7 +14,7 @@ export class SendSlots {
   readonly #addresses = Array.from({ length: STAGES }, (_, stage) => this.#addressOf(stage, 0));
   readonly #free = Array.from({ length: STAGES }, (_, stage) => stage);
 
-  /** Copies `bytes[0, length)` to a place; returns its number, or -1 if there is none left. */
+  /** Copies `bytes[0, length)` to a slot. Returns its number, or -1 if none is free. */
   put(bytes: Uint8Array, length: number): number {
     const stage = this.#free.pop();
     if (stage === undefined) return -1;
@@ -24,7 +22,7 @@ export class SendSlots {
     return stage;
   }
 
-  /** Where its bytes lie, from byte `at` on. */
+  /** Returns the address of the slot's bytes from `at` on. */
   address(stage: number, at = 0): { low: number; high: number } {
     return at === 0 ? this.#addresses[stage]! : this.#addressOf(stage, at);
   }

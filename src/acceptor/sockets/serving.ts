@@ -1,4 +1,4 @@
-// What a transport is given to serve an accepted connection.
+// The context that a transport gets to serve an accepted connection.
 
 import type { Entry } from "../admission/admission-control.ts";
 import type { KeepAlive } from "../admission/listener-policy.ts";
@@ -7,14 +7,14 @@ import type { ConnectionLog } from "../state/connection-log.ts";
 
 export interface Serving {
   readonly core: AcceptorCore;
-  /** To be called whenever bytes or an end have come. */
+  /** To be called whenever bytes or an end have arrived. */
   readonly onActivity: () => void;
   readonly log: ConnectionLog;
   readonly keepAlive: KeepAlive;
-  /** How it was let in; undefined where everybody is, without a gate. */
+  /** The connection's admission; undefined if every client is accepted without a gate. */
   readonly entry: Entry | undefined;
-  /** Address and port of the client, or "unix"; noted only where ends of connections are kept. */
+  /** Address and port of the client, or "unix". Recorded only if closed connections are. */
   readonly peer?: string | undefined;
-  /** The place of its listener among those of the server; noted where `peer` is. */
+  /** Index of its listener among those of the server. Recorded only if `peer` is. */
   readonly listener?: number | undefined;
 }

@@ -1,9 +1,10 @@
-// What a policy means to node:tls, for a server of the protocol and one of HTTP; and who a certificate is for.
+// Translates TLS policies into options of node:tls, for protocol and HTTP servers, and reads the
+// names in certificates.
 
 import type { PeerCertificate, SecureContextOptions, Server, TlsOptions } from "node:tls";
 import type { TlsPolicy } from "../admission/listener-policy.ts";
 
-/** Only where something is served with TLS: it takes a tenth of an acceptor's start. */
+/** Loaded only if TLS is used: it takes a tenth of an acceptor's startup. */
 const tls = (): typeof import("node:tls") => process.getBuiltinModule("node:tls");
 
 export const createTlsServer = (options: TlsOptions): Server => tls().createServer(options);
@@ -13,26 +14,26 @@ export interface SecureServer {
   setSecureContext(options: SecureContextOptions): void;
 }
 
-/** A socket that has shown a certificate, if it was demanded. */
+/** A socket whose peer has presented a certificate, if one was required. */
 export interface CheckedSocket {
   readonly authorized: boolean;
   getPeerCertificate(): PeerCertificate;
 }
 
-/** So long a handshake may take. */
+/** Time limit of a handshake. */
 const HANDSHAKE_MS = 10_000;
 
-/** Throws where certificate and key can't be used. */
+/** Throws if the certificate or key is unusable. */
 export function checkTls(policy: TlsPolicy): void {
   tls().createSecureContext(contextOf(policy));
 }
 
-/** What may change while a server runs. */
+/** Returns the options that may change while a server runs. */
 export function contextOf({ cert, key, clientCa, minVersion }: TlsPolicy): SecureContextOptions {
   return { cert, key, minVersion, ...(clientCa === undefined ? {} : { ca: clientCa }) };
 }
 
-/** The same, and what stays as it was until a restart. */
+/** Returns all options, including those that stay fixed until a restart. */
 export function serverOptionsOf(policy: TlsPolicy): TlsOptions {
   const demands = policy.clientCa !== undefined;
   return {
@@ -43,16 +44,19 @@ export function serverOptionsOf(policy: TlsPolicy): TlsOptions {
   };
 }
 
-/** Common name and URIs of a certificate. */
+/** Returns the common name and the URIs of a certificate. */
 export function namesOf({ subject, subjectaltname }: PeerCertificate): string[] {
   const { CN } = subject ?? {};
   return [...(typeof CN === "string" ? [CN] : []), ...urisOf(subjectaltname ?? "")];
 }
 
-/** One entry: a kind, and a value that is in quotes where it has a comma or a quote itself. */
+/** One entry: a kind and a value, which is quoted if it contains a comma or a quote. */
 const ALTERNATIVE_NAME = /([A-Za-z][A-Za-z ]*):("(?:[^"\\]|\\.)*"|[^,"]*)(?:, |$)/y;
 
-/** None at all where the text is not as it should be: one kind of name must not pass for another. */
+/**
+ * Returns the URIs of a subject alternative name. Malformed text yields none, lest one kind of name
+ * pass for another.
+ */
 export function urisOf(text: string): string[] {
   const uris: string[] = [];
   ALTERNATIVE_NAME.lastIndex = 0;

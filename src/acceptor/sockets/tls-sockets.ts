@@ -1,4 +1,4 @@
-// Sockets with TLS: node:tls over libuv, whatever moves the bytes of the others.
+// Sockets with TLS: node:tls over libuv, even if io_uring moves the bytes of all other sockets.
 
 import { Socket } from "node:net";
 import type { Server, TLSSocket } from "node:tls";
@@ -8,29 +8,31 @@ import type { Transport } from "../replies/transport.ts";
 import type { Serving } from "./serving.ts";
 import { contextOf, createTlsServer, namesOf, serverOptionsOf } from "./tls-context.ts";
 
-/** What is done with the names of a client's certificate: false closes the connection. */
+/**
+ * Authenticates a client by the names in its certificate. A result of false closes the connection.
+ */
 type Identify = (names: readonly string[]) => boolean;
 
 interface Handshake {
   readonly serving: Serving;
-  /** Undefined where a certificate does not tell who the client is. */
+  /** Undefined if clients don't authenticate by certificate. */
   readonly identify: Identify | undefined;
 }
 
 export class TlsSockets {
   readonly #server: Server;
   readonly #onFailure: (why: string) => void;
-  /** Connections whose handshake is under way, by what node:tls makes of them. */
+  /** Connections in a handshake, by the raw socket below node:tls. */
   readonly #underWay = new WeakMap<Socket, Handshake>();
   #stopping = false;
 
-  /** `onFailure` hears of handshakes that failed. */
+  /** `onFailure` is called for failed handshakes. */
   constructor(policy: TlsPolicy, onFailure: (why: string) => void) {
     this.#onFailure = onFailure;
     this.#server = createTlsServer({
       ...serverOptionsOf(policy),
       allowHalfOpen: true,
-      // Clients speak first, and nobody here wants to know a host's or a protocol's name.
+      // Clients speak first, and the server has no use for a host or protocol name.
       ALPNProtocols: [],
     });
     this.#server.on("secureConnection", (socket) => this.#secured(socket));
@@ -40,17 +42,17 @@ export class TlsSockets {
     });
   }
 
-  /** Another certificate for who comes from now on. Open connections stay. */
+  /** Replaces the certificate for new connections. Open connections stay. */
   configure(policy: TlsPolicy): void {
     this.#server.setSecureContext(contextOf(policy));
   }
 
-  /** Nobody is served any more whose handshake is done from now on. */
+  /** Serves no connection whose handshake ends after this call. */
   stop(): void {
     this.#stopping = true;
   }
 
-  /** Takes over an accepted handle, and serves it when its handshake is done. */
+  /** Takes over an accepted handle and serves it after its handshake. */
   serve(handle: unknown, serving: Serving, identify: Identify | undefined): void {
     const raw = new Socket({ handle, allowHalfOpen: true } as ConstructorParameters<typeof Socket>[0]);
     raw.setNoDelay(true);
@@ -58,7 +60,7 @@ export class TlsSockets {
     raw.setKeepAlive(true, delayMs, intervalMs, count);
     const descriptor = (handle as { readonly fd: number }).fd;
     serving.log.accepted(descriptor);
-    // Also where the handshake fails, and after every other end.
+    // This comes after a failed handshake, too, and after every other end.
     raw.on("close", () => serving.log.closed(descriptor));
     raw.on("error", () => raw.destroy());
     this.#underWay.set(raw, { serving, identify });
@@ -72,7 +74,7 @@ export class TlsSockets {
   }
 
   #secured(socket: TLSSocket): void {
-    // node:tls has let go of it, and an error that nobody hears of would end the process.
+    // node:tls has detached from the socket, and an unhandled error would end the process.
     socket.on("error", () => socket.destroy());
     const raw = rawOf(socket);
     const handshake = raw === undefined ? undefined : this.#underWay.get(raw);
@@ -89,14 +91,14 @@ export class TlsSockets {
   }
 }
 
-/** The socket beneath: kept internal by Node. */
+/** Returns the socket below. The property is internal to Node. */
 function rawOf(socket: TLSSocket): Socket | undefined {
   return (socket as unknown as { _parent?: Socket })._parent;
 }
 
 class TlsTransport implements Transport {
   readonly #socket: TLSSocket;
-  /** The event loop has something to do that no descriptor tells of. */
+  /** Called when the event loop has work that no descriptor announces. */
   readonly #onWork: () => void;
   readonly descriptor: number;
   #onDrain: () => void = () => {};
@@ -135,9 +137,10 @@ class TlsTransport implements Transport {
       core.disconnect(connection);
       onActivity();
     };
-    // As with net-transport.ts: the end is taken before what others send after it.
+    // As in net-transport.ts: process the end before anything that other clients send afterwards.
     socket.on("error", gone);
-    // The socket beneath closes first, and whoever hears of that finds the connection counted no more: a stop waits for the last one.
+    // The raw socket closes first. Its other listeners have to find the connection uncounted: a
+    // stop waits for the last one.
     raw.prependListener("close", gone);
     onActivity();
   }

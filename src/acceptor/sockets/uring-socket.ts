@@ -1,4 +1,4 @@
-// One socket through io_uring: what it sends and receives, its pauses, its move to another thread, its end.
+// One socket through io_uring: sending, receiving, pausing, moving to another thread, ending.
 
 import { BodyPlace } from "../../engine/jobs/body-arena.ts";
 import { duplicate, peek, pointerTo, shutdown } from "../../uring/kernel.ts";
@@ -11,7 +11,7 @@ import type { BodyReference, Departure, HandedOver, Transport } from "../replies
 import type { ConnectionLog } from "../state/connection-log.ts";
 import { type SendSlots, STAGE_BYTES } from "./send-slots.ts";
 
-/** What a completion is of: the second word that comes with it. */
+/** The kind of operation that a completion belongs to: the second word of its user data. */
 export const Kind = {
   Receive: 0,
   Send: 1,
@@ -27,7 +27,7 @@ const EINTR = 4;
 const EAGAIN = 11;
 const ECANCELED = 125;
 
-/** What node:net gives for an accepted connection: its stream, not yet read. */
+/** A connection accepted by node:net: its stream, not read yet. */
 export interface AcceptedHandle {
   readonly fd: number;
   setNoDelay?(on: boolean): void;
@@ -40,13 +40,13 @@ interface Sockets {
   readonly ring: Uring;
   readonly stages: SendSlots;
   readonly messages: MessageSlots;
-  /** The socket has a send under way that tells only of its failure. */
+  /** Notes a send in flight that posts a completion only if it fails. */
   sendsSilently(socket: UringSocket): void;
-  /** The socket is to be told when it has room for bytes again; false if that can't be had. */
+  /** Asks for `onRoom` when the socket can take bytes again. Returns false if it cannot be had. */
   awaitRoom(socket: UringSocket): boolean;
-  /** The socket may go on with what came during its pause, but not within the call that ended the pause. */
+  /** Schedules bytes of a pause. The call that ended the pause must not deliver them itself. */
   deliverLater(socket: UringSocket): void;
-  /** The socket has nothing under way in the kernel any more and can be closed. */
+  /** Schedules closing: the kernel has no operation on the socket any more. */
   finishLater(socket: UringSocket): void;
 }
 
@@ -66,27 +66,27 @@ export class UringSocket implements Transport, Departure {
   readonly descriptor: number;
   #connection: Connection | undefined;
   pendingBytes = 0;
-  /** Bytes on their way to the kernel, 0 for none. */
+  /** Bytes on their way to the kernel; 0 if none are. */
   #sending = 0;
-  /** Of these so many have left, and so many the kernel was given then. */
+  /** How many of them have left, and how many the kernel was given last. */
   #sent = 0;
   #asked = 0;
-  /** Place of a send that tells only of its failure, or -1. */
+  /** Position of a send that posts a completion only if it fails, or -1. */
   silentPlace = -1;
   hasFailedSilently = false;
-  /** Where they are: a stage's number, or else a buffer of the pool. */
+  /** The location of the bytes: a slot number, or else a pool buffer. */
   #stage = -1;
   #buffer: Uint8Array | undefined;
-  /** Bodies between its bytes, and the message that has them all. */
+  /** Bodies in between, and the message slot that describes them all. */
   #bodies: readonly BodyReference[] | undefined;
   #sendSlot = -1;
   readonly #queue: Queued[] = [];
   #receiving = false;
-  /** Where the receive that is under way puts its bytes, if not into a buffer of the ring, and its message. */
+  /** Destination of the current receive if not a buffer of the ring, and its message slot. */
   #place: BodyPlace | undefined;
   #bodySlot = -1;
   #paused = false;
-  /** What had been asked for before the pause and came after it. */
+  /** Bytes that were requested before the pause and arrived after it. */
   #stashed: Uint8Array | undefined;
   #stashedEnd = false;
   #ended = false;
@@ -95,13 +95,13 @@ export class UringSocket implements Transport, Departure {
   #gone = false;
   #destroyed = false;
   #finished = false;
-  /** Set while its connection is about to move: called when the kernel has nothing under way. */
+  /** Set while the connection is about to move: called when the kernel has no operation left. */
   #onReady: (() => void) | undefined;
   #isLeaving = false;
-  /** The error of a receive meanwhile. */
+  /** A receive failed meanwhile. */
   #failed = false;
   hasLeft = false;
-  /** Its gate and its place in the counts of the gatekeeper belong to this acceptor. */
+  /** Set if it cannot move: its gate and its place in the counts belong to this acceptor. */
   stays = false;
 
   constructor(
@@ -119,14 +119,14 @@ export class UringSocket implements Transport, Departure {
     this.descriptor = handle.fd;
   }
 
-  /** `bytes` were read of it before, in another thread. */
+  /** Starts receiving. `bytes` were read earlier, in another thread. */
   open(connection: Connection, bytes?: Uint8Array): void {
     this.#connection = connection;
     if (bytes !== undefined) connection.onBytes(bytes, bytes.length);
     this.#receive(bytes !== undefined);
   }
 
-  // --- bytes out ------------------------------------------------------------------------------------------
+  // --- bytes out ---------------------------------------------------------------------------------
 
   send(buffer: Uint8Array, length: number): boolean {
     if (this.#gone) return true;
@@ -136,7 +136,7 @@ export class UringSocket implements Transport, Departure {
     return false;
   }
 
-  /** True if the buffer may be used again at once. */
+  /** Returns true if the buffer may be reused at once. */
   #start(buffer: Uint8Array, length: number): boolean {
     const { ring, stages } = this.#sockets;
     this.#sending = length;
@@ -146,7 +146,7 @@ export class UringSocket implements Transport, Departure {
     const staged = this.#stage >= 0;
     if (!staged) this.#buffer = buffer;
     const { low, high } = staged ? stages.address(this.#stage) : halves(pointerTo(buffer));
-    // A completion would end the sleep that the same call begins.
+    // A completion would end the sleep that begins with the same system call.
     if (staged) this.silentPlace = ring.sendNow(this.descriptor, low, high, length, this.index, Kind.Send);
     if (this.silentPlace >= 0) this.#sockets.sendsSilently(this);
     else ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
@@ -175,7 +175,7 @@ export class UringSocket implements Transport, Departure {
     return true;
   }
 
-  /** Returns how many bytes they are; 0 if they are too many parts. */
+  /** Returns the total length, or 0 if there are too many parts. */
   #addParts(slot: number, buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): number {
     const { messages } = this.#sockets;
     const start = length === 0 ? 0n : pointerTo(buffer);
@@ -185,7 +185,7 @@ export class UringSocket implements Transport, Departure {
       if (at > from) messages.add(slot, start + BigInt(from), at - from);
       from = at;
       for (let done = 0; done < bodyBytes; done += place.length) {
-        // One for the bytes before the next body, or behind the last.
+        // Keep one part for the bytes before the next body or after the last.
         if (!messages.hasRoom(slot, 3)) return 0;
         arena.locate(handle, offset + done, bodyBytes - done, place);
         messages.add(slot, pointerTo(place.bytes) + BigInt(place.at), place.length);
@@ -196,7 +196,7 @@ export class UringSocket implements Transport, Departure {
     return total + length;
   }
 
-  /** What was being sent is the kernel's no more. */
+  /** Releases the memory of a finished send. */
   #release(): void {
     const { stages, messages } = this.#sockets;
     if (this.#stage >= 0) stages.give(this.#stage);
@@ -208,14 +208,14 @@ export class UringSocket implements Transport, Departure {
     this.#bodies = undefined;
   }
 
-  /** All of it was sent, unless it has been told otherwise. */
+  /** Treats the send as complete, unless its failure was reported. */
   onSentSilently(): void {
     if (this.silentPlace < 0 || this.hasFailedSilently) return;
     this.silentPlace = -1;
     this.onSent(this.#sending);
   }
 
-  /** Whether something is to be done when what is being sent has left. */
+  /** Whether the end of the current send has consequences. */
   get isAwaited(): boolean {
     return this.#ending || this.#gone || this.#queue.length > 0 || this.#connection!.waitsForDrain;
   }
@@ -227,23 +227,23 @@ export class UringSocket implements Transport, Departure {
     this.#endSend();
   }
 
-  /** So many bytes more have left. False if that was all. */
+  /** Notes `sent` more bytes. Returns false if the send is finished or cannot continue. */
   #goOn(sent: number): boolean {
     this.#sent += sent;
     if (this.#sent === this.#sending) return false;
-    // A part of a message has left, and the next one may find room as well.
+    // One part of a message has left, so the next may fit as well.
     if (sent === this.#asked) this.#sendRest();
     else if (!this.#sockets.awaitRoom(this)) return false;
     return true;
   }
 
-  /** Also where it has failed meanwhile: the kernel tells so to whoever sends. */
+  /** Continues a send, even on a socket that has failed: the send reports the failure. */
   onRoom(): void {
     if (this.#gone) this.#endSend();
     else this.#sendRest();
   }
 
-  /** What is left, of a message a part at a time. */
+  /** Sends the rest; of a message, one part at a time. */
   #sendRest(): void {
     const { ring } = this.#sockets;
     const { low, high, length } = this.#rest();
@@ -274,7 +274,7 @@ export class UringSocket implements Transport, Departure {
     else this.#connection!.onDrain();
   }
 
-  // --- bytes in -------------------------------------------------------------------------------------------
+  // --- bytes in ----------------------------------------------------------------------------------
 
   #receive(likely: boolean): void {
     if (this.#receiving || this.#paused || this.#isLeaving || this.#ended || this.#gone) return;
@@ -283,7 +283,7 @@ export class UringSocket implements Transport, Departure {
     this.#sockets.ring.receive(this.descriptor, likely, this.index, Kind.Receive);
   }
 
-  /** Receives the rest of a large body, or a block of it, right into the arena that it belongs to; false if that can't be. */
+  /** Receives part of a large body directly into its arena. Returns false if it cannot. */
   #receiveBody(likely: boolean): boolean {
     const { ring, messages } = this.#sockets;
     if (!this.#connection!.awaitsBody || messages.areTaken) return false;
@@ -293,7 +293,7 @@ export class UringSocket implements Transport, Departure {
     this.#bodySlot = slot;
     messages.add(slot, pointerTo(place.bytes) + BigInt(place.at), place.length);
     if (this.#connection!.endsBody(place.length)) messages.addTrailer(slot);
-    // The kernel writes there until it tells of the end, whatever becomes of the job meanwhile.
+    // The kernel writes there until the receive completes, whatever happens to the job.
     place.arena!.pin(place.handle);
     const { low, high } = messages.address(slot);
     ring.receiveMessage(this.descriptor, low, high, likely, this.index, Kind.ReceiveBody);
@@ -344,13 +344,13 @@ export class UringSocket implements Transport, Departure {
   }
 
   /**
-   * What is behind a buffer that is not full is an end most of the time. It is taken before the bytes of
-   * others, which are behind it in the completions that are being handled: a receive would tell of it only in
-   * the next turn.
+   * Checks for an end of stream after a buffer that was not full, where it is likely. Later
+   * completions of this batch carry other clients' bytes, and the end has to be processed before
+   * those. A receive would report it only in the next turn.
    */
   #lookForEnd(): void {
     if (this.#paused || this.#gone) return;
-    // Anything but an end, an error too, is for the next receive to tell.
+    // The next receive reports anything but an end, even an error.
     if (peek(this.descriptor) === 0) this.#end();
   }
 
@@ -369,7 +369,10 @@ export class UringSocket implements Transport, Departure {
     else this.#sockets.deliverLater(this);
   }
 
-  /** Hands over what came during the pause. Of a connection that moves it goes with it, or is handed over when that stays. */
+  /**
+   * Delivers what arrived during the pause. If the connection moves, the bytes go with it; if the
+   * move fails, they are delivered then.
+   */
   deliver(): void {
     if (this.#paused || this.#gone || this.#isLeaving) return;
     const bytes = this.#stashed;
@@ -379,7 +382,7 @@ export class UringSocket implements Transport, Departure {
     this.#receive(true);
   }
 
-  // --- a move to another thread -----------------------------------------------------------------------------------
+  // --- moving to another thread ------------------------------------------------------------------
 
   get departure(): Departure | undefined {
     return this.stays ? undefined : this;
@@ -398,7 +401,7 @@ export class UringSocket implements Transport, Departure {
     onReady?.();
   }
 
-  /** What the last receive gave before it was cancelled, if anything. */
+  /** Keeps the result of the last receive before its cancellation, if there is one. */
   #keep(result: number, bytes: Uint8Array | undefined): void {
     if (result > 0 && bytes !== undefined) this.#stashed = bytes.slice(0, result);
     else if (result === 0) this.#stashedEnd = true;
@@ -423,14 +426,14 @@ export class UringSocket implements Transport, Departure {
     return { descriptor, bytes: this.#stashed };
   }
 
-  // --- the end --------------------------------------------------------------------------------------------
+  // --- the end -----------------------------------------------------------------------------------
 
   end(): void {
     this.#ending = true;
     if (this.pendingBytes === 0) this.#disconnect();
   }
 
-  /** No more bytes are moved; the core calls `destroy` when the shards know. */
+  /** Stops moving bytes. The core calls `destroy` when the shards know. */
   #disconnect(): void {
     if (this.#gone) return;
     this.#gone = true;
@@ -442,8 +445,7 @@ export class UringSocket implements Transport, Departure {
   destroy(): void {
     if (this.#destroyed) return;
     this.#destroyed = true;
-    // The client sees the end now. What the kernel still waits for is completed, and then the socket is
-    // closed.
+    // The client sees the end now. Pending operations complete, and then the socket is closed.
     shutdown(this.descriptor);
     this.#finishIfIdle();
   }
@@ -454,7 +456,7 @@ export class UringSocket implements Transport, Departure {
     this.#sockets.finishLater(this);
   }
 
-  /** Closes the socket; called when the kernel has nothing of it under way. */
+  /** Closes the socket. Called when the kernel has no operation on it. */
   close(): void {
     this.#handle.close();
   }

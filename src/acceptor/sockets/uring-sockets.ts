@@ -1,8 +1,8 @@
-// Sockets through io_uring: all that the connections of a turn send and receive goes to the kernel in one
-// call.
+// Sockets through io_uring: one system call per turn carries the sends and receives of all
+// connections.
 //
-// node:net accepts the connections and sets their options; their bytes go past it. What the thread's event
-// loop has to do besides (new connections, orders of the main thread, the doorbell) shows in its own
+// node:net accepts the connections and sets their options, but their bytes bypass it. The event
+// loop's other work (new connections, orders of the main thread, the doorbell) shows in its own
 // descriptor, which the ring watches while the thread sleeps.
 
 import { closeDescriptor, eventLoopDescriptor } from "../../uring/kernel.ts";
@@ -16,39 +16,39 @@ import { SendSlots } from "./send-slots.ts";
 import type { Serving } from "./serving.ts";
 import { type AcceptedHandle, Kind, UringSocket } from "./uring-socket.ts";
 
-/** Messages to and from arenas that may be under way; with more, bytes go through buffers. */
+/** Messages to and from arenas that may be in flight. Beyond that, bytes go through buffers. */
 const MESSAGES = 512;
 
 export class UringSockets {
   readonly ring: Uring = new Uring();
   readonly stages: SendSlots = new SendSlots();
   readonly messages: MessageSlots = new MessageSlots(MESSAGES);
-  /** Another thread could not be woken in its ring: the word of its doorbell. */
+  /** Called with the word of a doorbell whose thread could not be woken in its ring. */
   onNotRung: (word: number) => void = () => {};
   readonly #cores: readonly AcceptorCore[];
   readonly #onActivity: () => void;
   readonly #eventLoop = eventLoopDescriptor();
   #watchesEventLoop = false;
-  /** Sockets that were full; the ring watches it as it does the event loop, while there are some. */
+  /** Sockets that were full. While there are any, the ring watches this descriptor too. */
   readonly #room = new RoomWatch();
   #watchesRoom = false;
   readonly #sockets: (UringSocket | undefined)[] = [];
   readonly #free: number[] = [];
-  /** Those with a send that tells only of its failure. */
+  /** Sockets with a send that posts a completion only if it fails. */
   #silent: UringSocket[] = [];
   #toFinish: UringSocket[] = [];
   #toDeliver: UringSocket[] = [];
 
   /**
-   * Throws KernelError where io_uring can't be had. `onActivity` is called whenever bytes or an end have
-   * come.
+   * Throws KernelError if io_uring is unavailable. `onActivity` is called whenever bytes or an end
+   * have arrived.
    */
   constructor(cores: readonly AcceptorCore[], onActivity: () => void) {
     this.#cores = cores;
     this.#onActivity = onActivity;
   }
 
-  /** Whether the event loop has something to do, as the last turn or wait has told. */
+  /** Whether the event loop has work, as of the last turn or wait. */
   get eventLoopIsReady(): boolean {
     return !this.#watchesEventLoop;
   }
@@ -81,7 +81,7 @@ export class UringSockets {
     if (!this.ring.tell(descriptor, word, Kind.Ring)) this.onNotRung(word);
   }
 
-  /** Goes on with a connection that has come from another thread. */
+  /** Resumes a connection that has come from another thread. */
   land(moved: MovedConnection, core: AcceptorCore, log: ConnectionLog): void {
     const fd = moved.descriptor;
     const index = this.#free.pop() ?? this.#sockets.length;
@@ -92,7 +92,7 @@ export class UringSockets {
     this.#onActivity();
   }
 
-  /** Gives the kernel what there is to send, takes what has come. */
+  /** Submits everything to the kernel and processes what has arrived. */
   turn(): void {
     this.#watchOthers();
     this.ring.submit();
@@ -100,10 +100,14 @@ export class UringSockets {
     for (let each = 0; each < this.#cores.length; each++) this.#cores[each]!.haveRead();
   }
 
-  /** Gives it too, and sleeps until there is something for the sockets or for the event loop, at most `timeoutMs`. */
+  /**
+   * Submits everything and sleeps until the sockets or the event loop have work, at most
+   * `timeoutMs`.
+   */
   wait(timeoutMs: number): void {
     this.#watchOthers();
-    // What sockets are still to do ends no sleep, nor does a send that tells only of its failure.
+    // Don't sleep while sockets have scheduled work. The end of a silent send would not end the
+    // sleep either.
     const hasMore = this.#toDeliver.length > 0 || this.#toFinish.length > 0;
     if (hasMore || this.#silent.some((socket) => socket.isAwaited)) this.ring.submit();
     else this.ring.submitAndWait(timeoutMs);
@@ -119,7 +123,7 @@ export class UringSockets {
     this.ring.pollIn(this.#room.descriptor, 0, Kind.Room);
   }
 
-  /** Takes what a wait has brought; returns how many completions there were. */
+  /** Processes what a wait has brought. Returns the number of completions. */
   takeCompletions(): number {
     return this.#reap();
   }
@@ -159,24 +163,26 @@ export class UringSockets {
 
   readonly #onRoom = (index: number): void => this.#sockets[index]!.onRoom();
 
-  /** The socket is to be told when it has room for bytes again; false if that can't be had. */
+  /**
+   * Asks for `onRoom` when the socket can take bytes again. Returns false if that is impossible.
+   */
   awaitRoom({ descriptor, index }: UringSocket): boolean {
     return this.#room.add(descriptor, index);
   }
 
-  /** The socket has a send under way that tells only of its failure. */
+  /** Notes a send in flight that posts a completion only if it fails. */
   sendsSilently(socket: UringSocket): void {
     this.#silent.push(socket);
   }
 
   /**
-   * Sends that the kernel has taken and not told of are done. That comes before the completions: what a client sends next
-   * finds its replies gone.
+   * Finishes sends that the kernel has taken without reporting a failure. This comes before the
+   * completions, so that a client's next command finds the earlier replies gone.
    */
   #settle(): void {
     const sockets = this.#silent;
     this.#silent = [];
-    // First: what one of them does now may have others submitted.
+    // Read this first: finishing a send may submit others.
     const { toldPlace } = this.ring;
     this.ring.look(this.#noteFailure);
     for (const socket of sockets) {
@@ -189,7 +195,10 @@ export class UringSockets {
     if (kind === Kind.Send) this.#sockets[index]!.hasFailedSilently = true;
   };
 
-  /** The socket may go on with what came during its pause, but not within the call that ended the pause. */
+  /**
+   * Schedules the bytes that arrived during a pause. The call that ended the pause must not deliver
+   * them itself.
+   */
   deliverLater(socket: UringSocket): void {
     this.#toDeliver.push(socket);
     this.#onActivity();
@@ -202,7 +211,7 @@ export class UringSockets {
     this.#onActivity();
   }
 
-  /** The socket has nothing under way in the kernel any more and can be closed. */
+  /** Schedules closing: the kernel has no operation on the socket any more. */
   finishLater(socket: UringSocket): void {
     this.#toFinish.push(socket);
     this.#onActivity();

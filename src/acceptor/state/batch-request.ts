@@ -1,4 +1,4 @@
-// What the options of a reserve-batch say, as its shard reads it.
+// The options of a reserve-batch, translated into the fields that its shard reads.
 
 import { RequestFlag } from "../../message/request.ts";
 import { BATCH_BYTES_MAX } from "../../protocol/limits.ts";
@@ -6,7 +6,10 @@ import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
 import type { Request } from "../../protocol/request.ts";
 
-/** Puts the options into other fields of the request. Returns whether the client may abort the wait. */
+/**
+ * Moves the options into other fields of the request. Returns whether the client may abort the
+ * wait.
+ */
 export function readBatchOptions(request: Request): boolean {
   const { options } = request;
   const bytes = optionNumber(options, OptionTag.Bytes) ?? BATCH_BYTES_MAX;

@@ -1,21 +1,21 @@
-// The last connections that have ended, and why: for whoever asks where a client has gone.
+// The most recently closed connections and the reasons, for operators who look for a client.
 
 import type { EndReason } from "../../message/end-reason.ts";
 import type { ConnectionFacts } from "./connection-facts.ts";
 
-/** Kept by each acceptor: some 200 bytes each, with names of tubes. */
+/** Connections kept by each acceptor, at about 200 bytes each plus tube names. */
 const KEPT_MAX = 1000;
-/** Tubes that are named of one that has ended. */
+/** Watched tubes recorded for each closed connection. */
 const NAMED_TUBES_MAX = 3;
 
 export interface ClosedConnection extends ConnectionFacts {
-  /** Monotonic ms. */
+  /** In monotonic ms. */
   readonly closedAtMs: number;
   readonly reason: EndReason;
 }
 
 export class ClosedConnections {
-  /** As a ring: the oldest is at `#next` once it is full. */
+  /** A ring buffer: once it is full, the oldest entry is at `#next`. */
   readonly #kept: ClosedConnection[] = [];
   #next = 0;
 
@@ -25,7 +25,7 @@ export class ClosedConnections {
     this.#next = (this.#next + 1) % KEPT_MAX;
   }
 
-  /** The last to end is the first. */
+  /** The closed connections, latest first. */
   get list(): ClosedConnection[] {
     return [...this.#kept.slice(this.#next), ...this.#kept.slice(0, this.#next)].reverse();
   }

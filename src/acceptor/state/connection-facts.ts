@@ -1,30 +1,32 @@
-// What can be told of a connection to whoever watches the server.
+// Facts about a connection, for monitoring.
 
-/** Tubes that are named of one connection. */
+/** Watched tubes listed for each connection. */
 export const NAMED_TUBES_MAX = 20;
 
 export interface ConnectionFacts {
   readonly slot: number;
-  /** Tells it from others that have had its slot. */
+  /** Distinguishes this connection from others that used the same slot. */
   readonly serial: number;
   readonly descriptor: number;
-  /** Address and port of its client, where they were noted when it came: see Serving. */
+  /** Address and port of the client, if they were recorded: see Serving. */
   readonly peer: string | undefined;
-  /** The place of its listener among those of the server, where it was noted as `peer` is. */
+  /** Index of its listener among those of the server, if it was recorded: see Serving. */
   readonly listener: number | undefined;
-  /** Monotonic ms. */
+  /** In monotonic ms. */
   readonly openedAtMs: number;
-  /** When it was sent something last, or came; monotonic ms. */
+  /**
+   * When bytes were last sent to the client or, before that, when it arrived; in monotonic ms.
+   */
   readonly answeredAtMs: number;
   readonly uses: string;
-  /** The first of the tubes that it watches, and how many they are. */
+  /** The first of the watched tubes, and the number of all. */
   readonly watches: readonly string[];
   readonly watchCount: number;
   readonly isProducer: boolean;
   readonly isWorker: boolean;
-  /** It is in the middle of a command that may wait for a job. */
+  /** Whether it is executing a command that may wait for a job. */
   readonly waits: boolean;
-  /** Bytes that have come and not been looked at, and replies that have not been sent. */
+  /** Bytes received but not processed, and bytes of replies not sent. */
   readonly bytesIn: number;
   readonly bytesOut: number;
 }

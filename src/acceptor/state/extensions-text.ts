@@ -1,9 +1,9 @@
-// The text of `extensions`: the commands that beanstalkd does not have, and how often each was used.
+// The text of `extensions`: the extended commands, and how often each was used.
 
 import { commandCounter, countersOf, rolesOf, type Topology } from "../../message/topology.ts";
 import { commandName, EXTENSIONS } from "../../protocol/commands.ts";
 
-/** Makes the text anew at each call; the shards must have updated their counters. */
+/** Composes the text. The shards must have updated their counters. */
 export function extensionsText(topology: Topology): string {
   const counters = Array.from({ length: rolesOf(topology) }, (_, role) => countersOf(topology, role));
   const rows = EXTENSIONS.map((command) => {

@@ -1,41 +1,51 @@
-// The order of one connection's commands: all under way belong to one shard, which answers them in order.
+// The order of one connection's commands: all commands in flight belong to one shard, which answers
+// them in order.
 
 import { assert } from "../../base/assert.ts";
 
-/** Commands under way at most: each may have to wait in the shard, in some 80 bytes. */
+/** The most commands in flight. Each may have to wait in the shard, in some 80 bytes. */
 const WINDOW_COMMANDS = 256;
-/** The same with a reserve among them, which may wait for any time. */
+/** The limit while a reserve is in flight, which may wait for any time. */
 const WINDOW_COMMANDS_RESERVING = 128;
 /**
- * The bodies of puts under way: one is sent with n commands before it only if n times its size is no more
- * than this. So all of them together are a few times as much, without a sum that replies would have to be
- * subtracted from.
+ * Limit on the bodies of puts in flight: with n commands in flight, a put is sent only if n times
+ * its size is within the limit. That bounds the total to a few times this number, without a sum to
+ * maintain.
  */
 const PUT_BYTES_MAX = 128 * 1024;
 
 export class Lane {
-  /** The shard of what is under way; of the last command, if nothing is. */
+  /** The shard of the commands in flight or, if there are none, of the last command. */
   shard = 0;
   /** Commands sent and not answered. */
   underWay = 0;
-  /** Reserves among them, or a count that is too high until all are answered. */
+  /** The reserves among them. The count may be too high until all are answered. */
   reservesUnderWay = 0;
-  /** Whether a reserve-job is among them, or was until all are answered: its job may be on another shard by then. */
+  /**
+   * Whether a reserve-job is in flight, or has been since the lane was last empty. Its job may be
+   * on another shard.
+   */
   mayHoldElsewhere = false;
 
-  /** Whether a command for `shard` may be sent behind those under way. */
+  /** Returns whether a command for `shard` may be sent behind those in flight. */
   maySend(shard: number): boolean {
     if (this.underWay === 0) return true;
     const window = this.reservesUnderWay > 0 ? WINDOW_COMMANDS_RESERVING : WINDOW_COMMANDS;
     return this.shard === shard && this.underWay < window;
   }
 
-  /** Whether a put for `shard` may take its id now: behind a reserve that may wait for a job it must not. */
+  /**
+   * Returns whether a put for `shard` may take its id now. It must not while a reserve in flight
+   * may wait for a job.
+   */
   mayPut(shard: number, bodyBytes: number): boolean {
     return this.reservesUnderWay === 0 && this.maySend(shard) && this.underWay * bodyBytes <= PUT_BYTES_MAX;
   }
 
-  /** Whether a command with so many bytes behind it may be sent to `shard` now: they may have to wait there. */
+  /**
+   * Returns whether a command with this many bytes may be sent to `shard` now. The bytes may have
+   * to wait there.
+   */
   mayCarry(shard: number, bytes: number): boolean {
     return this.maySend(shard) && this.underWay * bytes <= PUT_BYTES_MAX;
   }
@@ -45,7 +55,7 @@ export class Lane {
     this.underWay++;
   }
 
-  /** The oldest command is answered. Returns whether nothing is under way any more. */
+  /** Notes that the oldest command is answered. Returns whether nothing is in flight any more. */
   answered(): boolean {
     assert(this.underWay > 0, "only a command under way is answered");
     this.underWay--;

@@ -1,12 +1,12 @@
-// Which connections have something to do in this turn or a later one of their acceptor, and what.
+// Queues of the connections that have work in this turn of their acceptor or a later one.
 
-/** A connection, as its acceptor's lists know it. The flags say in which lists it stands. */
+/** A connection, as the queues see it. The flags tell which queues contain it. */
 export interface RunQueueEntry {
   /** It has output to flush. */
   dirty: boolean;
   /** Its next message found a ring full. */
   waitsForRoom: boolean;
-  /** It goes on with its input. */
+  /** It has input to process. */
   proceedsLater: boolean;
   /** Its output waits for the log. */
   held: boolean;
@@ -46,7 +46,7 @@ export class RunQueues {
     this.#held.push(entry);
   }
 
-  /** Whether something is left that no ring or socket will tell of. */
+  /** Whether there is work that no ring or socket will announce. */
   get hasWork(): boolean {
     return this.#toProceed.length > 0 || this.#dirty.length > 0;
   }
@@ -65,7 +65,7 @@ export class RunQueues {
     return this.#waitingForRoom.length > 0;
   }
 
-  /** Lets those go on that waited for room in a ring. */
+  /** Resumes the connections that waited for room in a ring. */
   retryRoom(): void {
     const waiting = this.#waitingForRoom;
     this.#waitingForRoom = [];
@@ -73,7 +73,7 @@ export class RunQueues {
     for (const entry of waiting) entry.proceed();
   }
 
-  /** Lets those go on that were put off. */
+  /** Resumes the connections that were put off. */
   letProceed(): void {
     if (this.#toProceed.length === 0) return;
     const toProceed = this.#toProceed;
@@ -84,7 +84,10 @@ export class RunQueues {
     }
   }
 
-  /** Sends what connections have gathered and may send. Who waits for the log is asked only where that has come further. */
+  /**
+   * Sends the output of connections. Replies held for the log are checked only if the log has
+   * advanced.
+   */
   flush(logHasMoved: boolean): void {
     if (logHasMoved) this.#releaseHeld();
     if (this.#dirty.length === 0) return;
@@ -96,7 +99,7 @@ export class RunQueues {
     }
   }
 
-  /** Forgets who has output: nothing leaves any more. */
+  /** Discards the queue of connections with output, because nothing may leave any more. */
   dropOutput(): void {
     this.#dirty = [];
   }

@@ -1,25 +1,26 @@
-// Lets one batch over several shards at a time choose its jobs, of all that an acceptor has under way.
+// A queue that lets one waiter proceed at a time.
 //
-// All would choose the same jobs, the best ones, and all but one in vain: with fifty workers nearly everything was done
-// fifty times. What one takes is gone before the next one asks.
+// Batches over several shards use it while they choose their jobs. All of an acceptor's batches
+// would choose the same best jobs, and all but one in vain: with fifty workers, nearly everything
+// was done fifty times. The jobs that one takes are gone before the next one asks.
 //
-// Another one lets lists of jobs over all shards be put together one at a time, for the memory that each takes.
+// Lists of jobs over all shards use another one, since each takes memory.
 
 export interface Waiter {
-  /** It is its turn, until it leaves. */
+  /** Called when the waiter's turn begins. It lasts until the waiter leaves. */
   onTurn(): void;
 }
 
 export class SerialQueue {
   readonly #line = new Set<Waiter>();
 
-  /** Joins the line; `onTurn` is called now or later. Whoever has the turn keeps it. */
+  /** Joins the queue; `onTurn` is called now or later. The waiter whose turn it is keeps it. */
   enter(passenger: Waiter): void {
     this.#line.add(passenger);
     if (this.#first() === passenger) passenger.onTurn();
   }
 
-  /** Leaves the line, if it is there, whether it had its turn or not. */
+  /** Leaves the queue, if it is there, whether it had its turn or not. */
   leave(passenger: Waiter): void {
     const had = this.#first() === passenger;
     if (!this.#line.delete(passenger) || !had) return;

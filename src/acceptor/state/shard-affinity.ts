@@ -1,14 +1,14 @@
-// Where the commands of a connection go: whether nearly all of the last ones went to one shard.
+// Detects whether nearly all recent commands of a connection went to one shard.
 
-/** So many commands to one shard are a habit that a few others do not end. */
+/** The longest streak: a habit that a few commands to other shards do not end. */
 const SETTLED = 64;
-/** A command for another shard counts against so many. */
+/** How many commands of the streak a command to another shard cancels. */
 const OTHERS_COUNT = 8;
 
 export class ShardAffinity {
-  /** Where most of them went. */
+  /** The shard that most commands went to. */
   shard = -1;
-  /** Commands for it, less what those for others counted: SETTLED at most. */
+  /** Commands to that shard, less what commands to others cancelled; SETTLED at most. */
   streak = 0;
 
   note(shard: number): void {
@@ -22,7 +22,7 @@ export class ShardAffinity {
     this.streak = 1;
   }
 
-  /** Begins anew. */
+  /** Starts counting anew. */
   forget(): void {
     this.streak = 0;
   }

@@ -9,7 +9,7 @@ import { RingWriter } from "../../ring/ring-writer.ts";
 export class ShardLinks {
   readonly requests: readonly RingWriter[];
   readonly responses: readonly RingReader[];
-  /** Largest payload of one message. */
+  /** The largest payload of one message. */
   readonly payloadBytesMax: number;
   /** For each shard, messages that found its ring full. */
   readonly #posted: Request[][];
@@ -24,17 +24,17 @@ export class ShardLinks {
     this.#full = new Uint8Array(topology.shards);
   }
 
-  /** Writes a message if there is room, and nothing posted has to go first. */
+  /** Writes a message if the ring has room and no posted message has to go first. */
   write(shard: number, request: Request): boolean {
     return this.#posted[shard]!.length === 0 && writeRequest(this.requests[shard]!, request);
   }
 
-  /** Writes a message now or, when the ring is full, a copy of it before anything else later. */
+  /** Writes a message now or, if the ring is full, queues a copy ahead of everything else. */
   post(shard: number, request: Request): void {
     if (!this.write(shard, request)) this.#posted[shard]!.push(request.clone());
   }
 
-  /** Writes what was posted and has room now. */
+  /** Writes queued messages that now have room. */
   drainPosted(): void {
     for (let shard = 0; shard < this.requests.length; shard++) {
       const posted = this.#posted[shard]!;
@@ -44,32 +44,34 @@ export class ShardLinks {
     }
   }
 
-  /** A command waits for room in the ring to the shard. */
+  /** Notes that a command waits for room in the ring to the shard. */
   noteFull(shard: number): void {
     this.#full[shard] = 1;
   }
 
-  /** Those who wait for room try again. */
+  /** Clears these notes, because the waiting connections are about to retry. */
   forgetFull(): void {
     this.#full.fill(0);
   }
 
-  /** Whether a shard can't see something that was written for it. */
+  /** Whether messages were written that their shards cannot see yet. */
   get hasUnpublished(): boolean {
     for (const ring of this.requests) if (ring.hasUnpublished) return true;
     return false;
   }
 
-  /** Makes requests visible; `onPublished` is called for each shard with new ones. */
+  /**
+   * Makes requests visible to the shards and calls `onPublished` for each shard that has new ones.
+   */
   publish(onPublished: (shard: number) => void): void {
     for (let shard = 0; shard < this.requests.length; shard++)
       if (this.requests[shard]!.publish()) onPublished(shard);
   }
 
   /**
-   * Whether a ring that something waits for has room for any message. If not, there are messages in it that
-   * its shard has still to release, and it rings then if it was asked to: an empty ring has room for any
-   * message.
+   * Whether a ring that a message waits for has room for any message. If not, the ring holds
+   * messages that its shard has yet to release, and the shard signals then if it was asked to. An
+   * empty ring has room for any message.
    */
   get hasRoomAgain(): boolean {
     for (let shard = 0; shard < this.requests.length; shard++) {
@@ -79,7 +81,7 @@ export class ShardLinks {
     return false;
   }
 
-  /** Asks the shards to ring when they have made room, where something waits for it. */
+  /** Asks the shards that block a message to signal when they have made room. */
   wantRoom(): void {
     for (let shard = 0; shard < this.requests.length; shard++)
       if (this.#wantsRoom(shard)) this.requests[shard]!.wantRoom();

@@ -1,17 +1,19 @@
-// Carries what shards say to each other: there are no rings between them.
+// Relays messages between shards, which have no rings to each other.
 //
-// Each shard has one acceptor that carries for it. What a shard has said of jobs waits here until its records are written, so that
-// the log has them before any that the other shard makes: the latest record of a job is then the latest in the log, too. What
-// says that jobs have arrived waits as a reply does. Shards say no more than some shipments at once (shard/transfer/transfer-sender.ts).
+// Each shard has one acceptor that relays for it. A shard's message about jobs waits here until the
+// shard's records are written. The log then has them before any record that the receiving shard
+// makes, so the latest record of a job is also the last in the log. A message that jobs have
+// arrived waits as a reply does. The number of shipments in flight is limited
+// (shard/transfer/transfer-sender.ts).
 
 import { RequestOp } from "../../message/request.ts";
 import { Request } from "../../protocol/request.ts";
 
-/** What it needs of its acceptor. */
+/** The interface of the relay to its acceptor. */
 export interface ShardRelayHost {
-  /** Whether record `number` of a shard is as far in the log as replies wait for. */
+  /** Returns whether record `number` of a shard is as far in the log as replies require. */
   isDurable(shard: number, number: number): boolean;
-  /** Whether it is written. */
+  /** Returns whether it is written. */
   isWritten(shard: number, number: number): boolean;
   post(shard: number, message: Request): void;
 }
@@ -25,7 +27,7 @@ interface Waiting {
 
 export class ShardRelay {
   readonly #host: ShardRelayHost;
-  /** Of each shard, in order. */
+  /** Waiting messages by sending shard, in order. */
   readonly #waiting = new Map<number, Waiting[]>();
   readonly #message = new Request();
 
@@ -33,7 +35,9 @@ export class ShardRelay {
     this.#host = host;
   }
 
-  /** A message of a shard, begun by the caller; its body is valid during the call. */
+  /**
+   * Relays a shard's message, which `message` has begun. Its body is valid only during the call.
+   */
   carry(from: number, to: number, message: Request, durable: boolean, recordNumber: number): void {
     const waiting = this.#waiting.get(from);
     if (waiting === undefined && this.#mayGo(from, durable, recordNumber)) {
@@ -45,7 +49,7 @@ export class ShardRelay {
     else waiting.push(copy);
   }
 
-  /** The message to be filled in for `carry`. */
+  /** Returns the message to fill in for `carry`. */
   message(from: number, kind: number, number: number): Request {
     const message = this.#message.begin(RequestOp.Carried);
     message.slot = from;
@@ -54,19 +58,19 @@ export class ShardRelay {
     return message;
   }
 
-  /** Whether something waits. */
+  /** Whether messages wait. */
   get hasHeld(): boolean {
     return this.#waiting.size > 0;
   }
 
-  /** Whether something that has waited for the log may go on. */
+  /** Whether a message that waited for the log may be sent. */
   get mayGoOn(): boolean {
     for (const [from, [first]] of this.#waiting)
       if (this.#mayGo(from, first!.durable, first!.recordNumber)) return true;
     return false;
   }
 
-  /** Lets go on what may. */
+  /** Sends the messages that need not wait any longer. */
   turn(): void {
     for (const [from, waiting] of this.#waiting) {
       let done = 0;

@@ -1,4 +1,4 @@
-// A set of shards as bits; up to 64 of them.
+// A set of up to 64 shards, as bits.
 
 export class ShardSet {
   #low = 0;
@@ -18,7 +18,7 @@ export class ShardSet {
     return ((shard < 32 ? this.#low >>> shard : this.#high >>> (shard - 32)) & 1) === 1;
   }
 
-  /** The shards in it, of `shards` that there are. */
+  /** Returns the shards in the set, out of `shards` in total. */
   list(shards: number): number[] {
     const list: number[] = [];
     for (let shard = 0; shard < shards; shard++) if (this.has(shard)) list.push(shard);
@@ -29,7 +29,7 @@ export class ShardSet {
     return (this.#low | this.#high) === 0;
   }
 
-  /** Whether no shard but this one is in the set. */
+  /** Returns whether the set contains no other shard. */
   within(shard: number): boolean {
     const low = shard < 32 ? 1 << shard : 0;
     const high = shard < 32 ? 0 : 1 << (shard - 32);

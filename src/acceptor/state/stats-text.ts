@@ -1,4 +1,4 @@
-// The text of `stats`: counters of all threads summed, and what is known of the process.
+// The text of `stats`: the counters of all threads summed, and facts about the process.
 
 import {
   ControlWord,
@@ -12,16 +12,16 @@ import {
 import { COMMANDS, commandName } from "../../protocol/commands.ts";
 import { ControlWords } from "../../ring/control-words.ts";
 
-/** What `stats` tells of the process and the machine, fixed at start. */
+/** Facts about the process and the machine, fixed at startup. */
 export interface ProcessFacts {
   version: string;
   pid: number;
-  /** 16 hex digits, drawn at start. */
+  /** 16 random hex digits, drawn at startup. */
   instanceId: string;
   hostname: string;
   os: string;
   platform: string;
-  /** hostname, os and platform without quotes, as beanstalkd 1.12 has them. */
+  /** Whether hostname, os and platform have no quotes, as in beanstalkd 1.12. */
   bareFacts: boolean;
   binlogMaxBytes: number;
   startedAtMs: number;
@@ -30,11 +30,11 @@ export interface ProcessFacts {
 const seconds = (microseconds: number): string =>
   `${Math.floor(microseconds / 1e6)}.${String(microseconds % 1e6).padStart(6, "0")}`;
 
-/** Makes the text anew at each call; the shards must have updated their counters. */
+/** Composes the text. The shards must have updated their counters. */
 export function statsText(topology: Topology, facts: ProcessFacts, nowMs: number): string {
   const counters = Array.from({ length: rolesOf(topology) }, (_, role) => countersOf(topology, role));
   const sum = (counter: number): number => counters.reduce((total, each) => total + each[counter]!, 0);
-  // The http thread's connections are none of the protocol's, but what it does by their commands counts.
+  // The HTTP thread's connections are not protocol connections, but its commands count.
   const http = topology.ports > topology.acceptors ? countersOf(topology, httpRole(topology)) : undefined;
   const sumOfCommand = (op: number): number => sum(commandCounter(op)) + (http?.[commandCounter(op)] ?? 0);
   const quote = (text: string): string => (facts.bareFacts ? text : `"${text}"`);

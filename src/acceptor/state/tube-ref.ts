@@ -1,4 +1,4 @@
-// A tube as a connection knows it: its name and the shard that it lives on.
+// A tube, as connections refer to it: the name and the shard that the tube lives on.
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
@@ -14,7 +14,7 @@ export class TubeRef {
     this.shard = shardOfTube(this.bytes, 0, this.bytes.length, shards);
   }
 
-  /** Whether the name is `bytes[start, end)`. */
+  /** Returns whether the name is `bytes[start, end)`. */
   is(bytes: Uint8Array, start: number, end: number): boolean {
     if (end - start !== this.bytes.length) return false;
     for (let i = 0; i < this.bytes.length; i++) if (bytes[start + i] !== this.bytes[i]) return false;

@@ -1,6 +1,6 @@
-// Lines of -V and -VV on their way to the main thread: one batch at a time, the next when that has been
-// taken. So what a main thread that is slower than the clients has not yet taken is bounded; lines beyond are
-// dropped and counted.
+// Lines of -V and -VV on their way to the main thread. The next batch is sent when the main thread
+// has taken the previous one. That bounds the backlog of a main thread that is slower than the
+// clients: excess lines are dropped and counted.
 
 const LINES_MAX = 1000;
 
@@ -20,13 +20,16 @@ export class VerboseLines {
     if (!this.#underWay) this.flush();
   }
 
-  /** The main thread has taken the last batch. */
+  /** Called when the main thread has taken the last batch. */
   taken(): void {
     this.#underWay = false;
     this.flush();
   }
 
-  /** Sends what there is, also if the last batch is still under way: for the last words. */
+  /**
+   * Sends the gathered lines even if the last batch was not taken yet: for the last lines before an
+   * exit.
+   */
   flush(): void {
     if (this.#lines.length === 0 && this.#dropped === 0) return;
     this.#underWay = true;

@@ -1,23 +1,25 @@
-// What clients send behind their waits. A client that waits for a job is read on, because only reading
-// notices its end; that must not be a way to fill the memory, so all of them together may send so much and no
-// more.
+// Memory budget of input that clients send while they wait for a job. Waiting clients are read
+// from, because only a read reveals a disconnect. The budget keeps them from filling memory that
+// way.
 
 import type { RunQueueEntry, RunQueues } from "./run-queues.ts";
 
-/** What all clients of an acceptor together may send behind their waits, beyond what is read of everybody. */
+/**
+ * The most that all waiting clients of an acceptor may send, beyond what is read from any client.
+ */
 const ALL_BYTES_MAX = 32 * 1024 * 1024;
 
 export class WaitingInput {
   readonly #agenda: RunQueues;
   #bytes = 0;
-  /** Waiting clients that are not read because all of them together have sent so much. */
+  /** Waiting clients that are not read from because the budget is used up. */
   readonly #paused = new Set<RunQueueEntry>();
 
   constructor(agenda: RunQueues) {
     this.#agenda = agenda;
   }
 
-  /** A client has sent `change` bytes more behind its wait, or less. */
+  /** Adds `change` to the bytes in use; a negative number gives bytes back. */
   count(change: number): void {
     this.#bytes += change;
     if (this.isFull) return;
@@ -25,12 +27,12 @@ export class WaitingInput {
     this.#paused.clear();
   }
 
-  /** Whether no more is read of who waits than of anybody else. */
+  /** Whether waiting clients get no more than any other client. */
   get isFull(): boolean {
     return this.#bytes >= ALL_BYTES_MAX;
   }
 
-  /** The client is not read until the others have sent less. */
+  /** Stops reading from a client until others have given bytes back. */
   pause(connection: RunQueueEntry): void {
     this.#paused.add(connection);
   }

@@ -1,21 +1,21 @@
-// The tubes that a connection watches, in beanstalkd's order: appended, and the last one moved into the gap
-// on ignore.
+// The tubes that a connection watches, in beanstalkd's order: new tubes are appended, and on ignore
+// the last one moves into the gap.
 
 import { latin1 } from "../../base/bytes.ts";
 import type { TubeRef } from "./tube-ref.ts";
 
-/** Up to so many tubes a look at each is quicker than a string to look up. */
+/** Up to this many tubes, a linear search is faster than building a string to look up. */
 const LOOKED_AT_MAX = 8;
 
 export class WatchList {
   readonly #tubes: TubeRef[] = [];
   /** Position by name, while there are more than LOOKED_AT_MAX. */
   #positions: Map<string, number> | undefined;
-  /** Bytes of all names. */
+  /** Total length of all names. */
   nameBytes = 0;
-  /** How many watched tubes live on each shard. */
+  /** The number of watched tubes on each shard. */
   readonly #perShard: Int32Array;
-  /** Shards with at least one. */
+  /** The number of shards with at least one. */
   shardCount = 0;
 
   constructor(shards: number) {
@@ -30,7 +30,7 @@ export class WatchList {
     return this.#tubes;
   }
 
-  /** Position of the tube with this name, or -1. */
+  /** Returns the position of the tube with this name, or -1. */
   find(bytes: Uint8Array, start: number, end: number): number {
     if (this.#positions !== undefined) return this.#positions.get(latin1(bytes, start, end)) ?? -1;
     for (let i = 0; i < this.#tubes.length; i++) if (this.#tubes[i]!.is(bytes, start, end)) return i;
@@ -67,7 +67,7 @@ export class WatchList {
     return this.#perShard[shard]! > 0;
   }
 
-  /** The only shard with watched tubes, when there is just one. */
+  /** The shard of the watched tubes, if they are all on one. */
   get onlyShard(): number {
     return this.#tubes[0]!.shard;
   }

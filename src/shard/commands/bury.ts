@@ -1,4 +1,4 @@
-// `bury`: puts a reserved job aside until it is kicked.
+// `bury`: sets a reserved job aside until it is kicked.
 
 import { Reply } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";

@@ -8,7 +8,10 @@ import { ClearMany } from "../slices/clear-many.ts";
 import { jobFilterOf } from "../slices/job-filter.ts";
 import type { ShardCommand } from "./command.ts";
 
-/** Reserved jobs are somebody's: they go only if they are named. */
+/**
+ * The default states. Reserved jobs belong to their workers: they are deleted only if the command
+ * names that state.
+ */
 const USUAL_STATES = stateBit(JobState.Ready) | stateBit(JobState.Delayed) | stateBit(JobState.Buried);
 
 /** May take several turns. */

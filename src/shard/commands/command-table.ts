@@ -1,4 +1,4 @@
-// What a shard does for each op: a line here, a function in commands/.
+// The function that executes each op, one per line. The functions are in commands/.
 
 import { RequestOp } from "../../message/request.ts";
 import { Op } from "../../protocol/commands.ts";
@@ -98,7 +98,7 @@ function unknown(): never {
   throw new Error("broken invariant: a request has a known op");
 }
 
-/** For each op, also those that are none, a function. */
+/** A function for every op, including unknown ones. */
 export const SHARD_COMMANDS: readonly ShardCommand[] = Array.from(
   { length: 256 },
   (_, op) => BY_OP[op] ?? unknown,

@@ -1,4 +1,5 @@
-// What a shard does for one kind of message: a function in a file of its own under commands/.
+// The interface of a command to its shard. Each kind of message is a function in a file of its own
+// under commands/.
 
 import type { Engine } from "../../engine/engine.ts";
 import type { Request } from "../../protocol/request.ts";
@@ -11,7 +12,7 @@ import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommands } from "../slices/sliced-commands.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
 
-/** What a command may use of its shard. */
+/** The parts of the shard that a command may use. */
 export interface CommandShard {
   readonly engine: Engine;
   readonly replies: Replies;
@@ -23,34 +24,41 @@ export interface CommandShard {
   readonly tubeSetter: TubeSetter;
   /** Undefined without a log. */
   readonly records: RecordLog | undefined;
-  /** stats-job and stats-tube quote names. */
+  /** Whether stats-job and stats-tube quote names. */
   readonly quoteNames: boolean;
-  /** Time of the present turn, monotonic ms. */
+  /** The time of the current turn, in monotonic ms. */
   readonly nowMs: number;
-  /** Connections whose wait over several shards is counted here. */
+  /** Sessions whose wait over several shards is counted on this shard. */
   readonly leadWaits: Set<ShardSession>;
 
   /**
-   * Whether the session has no job to get, but other acceptors are asked to look for one first: see looks.ts.
+   * Starts a read barrier if the session would get no job and other acceptors may know of a
+   * disconnect. Returns whether it did: see read-barrier.ts.
    */
   looksFirst(session: ShardSession): boolean;
-  /** A reserve of this shard alone; `timeoutMs` 0 for one that does not wait. */
+  /** Executes a reserve on this shard alone. `timeoutMs` is 0 if it does not wait. */
   reserve(session: ShardSession, timeoutMs: number): void;
-  /** RESERVED with the job in `slot`, or what its command wants instead; `flags` are ResponseFlags. */
+  /**
+   * Answers RESERVED with the job in `slot`, or as the session's command requires. `flags` are
+   * ResponseFlag bits.
+   */
   giveJob(session: ShardSession, slot: number, flags: number): void;
-  /** The command of the session has ended: what waits behind it may go on. */
+  /** Ends the session's command, so that deferred messages may run. */
   resume(session: ShardSession): void;
-  /** The client has read so many bytes of its replies: see message/reply-credit.ts. */
+  /** Notes how many bytes of its replies the client has read: see message/reply-credit.ts. */
   read(session: ShardSession, bytes: number): void;
-  /** The connection moves to another acceptor: its session is kept by this number until that adopts it. */
+  /**
+   * Detaches the session of a connection that moves to another acceptor. It is kept under this
+   * number until that acceptor adopts it.
+   */
   detach(session: ShardSession, number: number): void;
-  /** The connection is gone. */
+  /** Ends the session of a connection that is gone. */
   end(session: ShardSession): void;
-  /** The connection with this session, as people are told of it. */
+  /** Returns the name of the connection with this session, for display. */
   holderName(session: number): string;
   /** Updates the gauges that `stats` adds up. */
   updateGauges(): void;
 }
 
-/** Executes a message, which is valid during the call, and answers it now or later. */
+/** Executes a message and answers it now or later. The message is valid only during the call. */
 export type ShardCommand = (shard: CommandShard, session: ShardSession, request: Request) => void;

@@ -1,4 +1,4 @@
-// What an acceptor tells of a connection, besides its commands.
+// Messages about a connection that are not client commands.
 
 import type { ShardCommand } from "./command.ts";
 
@@ -9,7 +9,7 @@ export const attach: ShardCommand = ({ engine }, { engineSession }) => {
 
 export const credit: ShardCommand = (shard, session, { readBytes }) => shard.read(session, readBytes);
 
-/** A reply that the acceptor knew, in its turn. */
+/** Sends a reply that the acceptor has composed, in its place among the replies. */
 export const echo: ShardCommand = ({ replies }, session, { body }) =>
   replies.bytes(session, body.bytes, body.start, body.length);
 

@@ -1,4 +1,4 @@
-// `ignore`: takes a tube from those that its connection watches on this shard.
+// `ignore`: removes a tube from the connection's watch list on this shard.
 
 import { ReplyWord } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";

@@ -1,4 +1,4 @@
-// `inspect-job`: tells all about a job.
+// `inspect-job`: returns everything known about a job.
 
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import { inspectJobText, statsJobText } from "../replies/job-text.ts";

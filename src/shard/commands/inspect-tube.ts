@@ -1,4 +1,4 @@
-// `inspect-tube`: tells about a tube what stats-tube does not.
+// `inspect-tube`: returns the facts about a tube that stats-tube lacks.
 
 import { Reply } from "../../protocol/reply.ts";
 import { inspectSettingsText, inspectTubeText } from "../replies/job-text.ts";

@@ -1,4 +1,5 @@
-// `list-jobs`: lists jobs of a tube or of all, in the order of their ids; for a list over all shards this shard's part.
+// `list-jobs`: lists jobs of one tube or of all, in order of their ids. For a list over all shards,
+// it returns this shard's part.
 
 import { JobState } from "../../engine/jobs/job-table.ts";
 import { ALL_STATES, stateBit } from "../../engine/walks/job-walk.ts";
@@ -26,6 +27,6 @@ export const listJobs: ShardCommand = ({ engine, replies, moves, nowMs }, sessio
   moves.start(session, new JobListing(engine, replies, session, listed), nowMs);
 };
 
-/** Who is on the way to another shard looks as if somebody held it. */
+/** Returns the states to search. A job on its way to another shard is shown as reserved. */
 const shownStates = (states: number): number =>
   (states & stateBit(JobState.Reserved)) === 0 ? states : states | stateBit(JobState.Moving);

@@ -1,6 +1,6 @@
-// `list-tubes`: the tubes of this shard, for the acceptor that puts the lists of all together.
+// `list-tubes`: the tubes of this shard, for the acceptor that merges the lists of all.
 
 import type { ShardCommand } from "./command.ts";
 
-/** This shard's part, sent in several turns. */
+/** Sends this shard's part, in several turns. */
 export const listTubes: ShardCommand = ({ lists }, session) => lists.begin(session);

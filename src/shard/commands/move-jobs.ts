@@ -1,4 +1,4 @@
-// `move-jobs`: jobs of a tube go to another one, or dead ones to where they died.
+// `move-jobs`: moves jobs to another tube, or dead jobs back to the tubes where they died.
 
 import { JobState } from "../../engine/jobs/job-table.ts";
 import { Travel } from "../../engine/transfer/job-travel.ts";
@@ -12,7 +12,7 @@ import { MoveMany } from "../transfer/move-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 const USUAL_STATES = stateBit(JobState.Ready) | stateBit(JobState.Delayed) | stateBit(JobState.Buried);
-/** Each dead job to its own. */
+/** Moves each dead job to its tube of origin. */
 const ORIGINS = "*";
 
 /** May take several turns. */

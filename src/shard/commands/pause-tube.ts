@@ -1,4 +1,4 @@
-// `pause-tube`: lets nobody reserve from a tube for a while.
+// `pause-tube`: prevents reservations from a tube for a while.
 
 import { Reply } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";

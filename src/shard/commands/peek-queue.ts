@@ -1,4 +1,4 @@
-// The peeks at the front of a queue of the tube in use.
+// Peeks at the front of a queue of the tube in use.
 
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
@@ -9,7 +9,7 @@ function peekAt(front: (tube: Tube) => number): ShardCommand {
   return ({ engine, replies, nowMs }, session) => {
     engine.runDue(nowMs);
     const slot = front(session.engineSession.tubeInUse);
-    // No job was named that another shard could have.
+    // Always NOT_FOUND: no id was named, so no other shard can have the job.
     if (slot === NO_SLOT) replies.fixed(session, Reply.notFound);
     else replies.job(session, ReplyWord.found, slot, 0);
   };

@@ -1,4 +1,4 @@
-// A put whose body comes in pieces.
+// A put whose body arrives in pieces.
 
 import { RequestFlag } from "../../message/request.ts";
 import type { ShardCommand } from "./command.ts";

@@ -2,9 +2,9 @@
 
 import type { ShardCommand } from "./command.ts";
 
-/** A job with its whole body. */
+/** Stores a job whose whole body is in the message. */
 export const put: ShardCommand = ({ puts, nowMs }, session, request) => puts.put(session, request, nowMs);
 
-/** A job whose body is in the arena already. */
+/** Stores a job whose body is in the arena already. */
 export const putStored: ShardCommand = ({ puts, nowMs }, session, request) =>
   puts.putStored(session, request, nowMs);

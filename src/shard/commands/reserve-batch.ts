@@ -1,4 +1,5 @@
-// `reserve-batch`, of this shard alone, and this shard's part of one over several: see acceptor/fanout/batch/pick-batch.ts.
+// `reserve-batch` on this shard alone, and this shard's part of one over several shards: see
+// acceptor/fanout/batch/pick-batch.ts.
 
 import { ReserveOutcome } from "../../engine/engine.ts";
 import type { ListedJob } from "../../engine/jobs/batch.ts";
@@ -11,7 +12,7 @@ import type { BatchTerms, ShardSession } from "../sessions/shard-session.ts";
 import { AtomicCommand } from "../slices/atomic-command.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
-/** A batch whose watched tubes and held jobs are all on this shard. */
+/** Executes a batch whose watched tubes and held jobs are all on this shard. */
 export const reserveBatch: ShardCommand = (shard, session, request) => {
   const { count, bodyBytes, flags, waitNumber } = request;
   const withTubes = (flags & RequestFlag.Tubes) !== 0;
@@ -21,7 +22,7 @@ export const reserveBatch: ShardCommand = (shard, session, request) => {
   if (!looks || !shard.looksFirst(session)) shard.reserve(session, timeoutMs);
 };
 
-/** The jobs that are ready, or a wait, once this turn or a later one has room for so many. */
+/** Reserves ready jobs or starts a wait, in the first turn with room for so many jobs. */
 export function reserveMany(
   shard: CommandShard,
   session: ShardSession,
@@ -45,7 +46,7 @@ export function reserveMany(
   moves.start(session, new AtomicCommand(session, jobs, run), nowMs);
 }
 
-/** The client has said something behind a reserve-batch that it may abort. */
+/** Aborts a batch, because the client has sent more bytes after an abortable reserve-batch. */
 export const abort: ShardCommand = (shard, session, { waitNumber }) => {
   session.abortedTo = waitNumber;
   const { batch } = session;

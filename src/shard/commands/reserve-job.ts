@@ -1,4 +1,4 @@
-// `reserve-job`: takes a job by its id.
+// `reserve-job`: reserves a job by its id.
 
 import { Outcome } from "../../engine/engine.ts";
 import { ResponseFlag } from "../../message/response.ts";

@@ -1,4 +1,5 @@
-// `set-tube`: of a name at once; of a pattern first on all shards, and then asked for once more by who answers.
+// `set-tube`. A plain name takes effect at once. A pattern is sent to all shards first, and then
+// once more to the shard that answers.
 
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
@@ -19,7 +20,7 @@ export const setTube: ShardCommand = (
       replies.signal(session, ResponseKind.Ack);
       return;
     }
-    // The change may have been made by an earlier message of this command.
+    // An earlier message of this command may have made the change.
     replies.dependOnAll();
     replies.fixed(session, taken ? Reply.set : Reply.outOfMemory);
   };

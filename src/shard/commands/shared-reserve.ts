@@ -1,4 +1,5 @@
-// This shard's part of a reserve over several: see acceptor/fanout/reserve/shared-reserve.ts.
+// This shard's part of a reserve over several shards: see
+// acceptor/fanout/reserve/shared-reserve.ts.
 
 import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
@@ -31,7 +32,7 @@ export const waitShared: ShardCommand = (shard, session, { waitNumber, flags, at
   shard.engine.waitShared(session.engineSession, atMs, shard.nowMs);
 };
 
-/** What a wait ends with, also that of a batch. */
+/** A wait ends with one job, even the wait of a batch. */
 const ONE_JOB: BatchLimits = { jobsMax: 1, bytesMax: 0 };
 
 export const stopWait: ShardCommand = ({ engine, leadWaits }, session) => {

@@ -1,4 +1,4 @@
-// `stats-job`: tells about a job.
+// `stats-job`: returns the statistics of a job.
 
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { statsJobText } from "../replies/job-text.ts";

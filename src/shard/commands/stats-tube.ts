@@ -1,4 +1,4 @@
-// `stats-tube`: tells about a tube.
+// `stats-tube`: returns the statistics of a tube.
 
 import { Reply } from "../../protocol/reply.ts";
 import { statsTubeText } from "../replies/job-text.ts";

@@ -1,9 +1,9 @@
-// `stats`: brings the counters of this shard up to date.
+// `stats`: updates the counters of this shard.
 
 import { ResponseKind } from "../../message/response.ts";
 import type { ShardCommand } from "./command.ts";
 
-/** This shard's part: the acceptor that asked adds up the counters of all. */
+/** Updates this shard's counters. The acceptor that asked adds up those of all shards. */
 export const stats: ShardCommand = (shard, session) => {
   shard.engine.runDue(shard.nowMs);
   shard.updateGauges();

@@ -1,4 +1,4 @@
-// Commands by id whose job is not where they were sent: what the acceptor asks and tells while it looks for the job.
+// Commands by id whose job is on another shard: the acceptor's messages while it looks for the job.
 
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { ResponseKind } from "../../message/response.ts";
@@ -10,7 +10,10 @@ export const locate: ShardCommand = ({ engine, replies, nowMs }, session, { id }
   replies.signal(session, isHere ? ResponseKind.Ack : ResponseKind.Absent);
 };
 
-/** The command is answered; the client has not read so much of what it was sent before and since. */
+/**
+ * Continues after a redirected command was answered. `readBytes` is the part of its output that the
+ * client has not read.
+ */
 export const goOn: ShardCommand = (shard, session, { readBytes }) => {
   session.isStrayed = false;
   session.beginReplies(readBytes);

@@ -1,4 +1,4 @@
-// `touch-all`: gives each job that the session holds its full time to run again.
+// `touch-all`: renews the TTR of every job that the session holds.
 
 import { RequestFlag } from "../../message/request.ts";
 import { TouchMany } from "../slices/touch-many.ts";

@@ -1,4 +1,4 @@
-// `touch`: gives a reserved job its full time to run again.
+// `touch`: renews the TTR of a reserved job.
 
 import { Reply } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";

@@ -1,4 +1,4 @@
-// `update-job`: changes a job's priority, delay, time to run or to live, or its tube.
+// `update-job`: changes a job's priority, delay, TTR, time to live or tube.
 
 import { Outcome } from "../../engine/engine.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
@@ -9,7 +9,7 @@ import type { ShardSession } from "../sessions/shard-session.ts";
 import { FarUpdate } from "../transfer/far-update.ts";
 import type { ShardCommand } from "./command.ts";
 
-/** Takes until the job has arrived, if its tube is to be one of another shard. */
+/** If the new tube is on another shard, the command takes until the job has arrived. */
 export const updateJob: ShardCommand = (shard, session, { id, flags, options }) => {
   const { engine, replies, moves, nowMs } = shard;
   const ttrSeconds = optionNumber(options, OptionTag.Ttr);
@@ -18,7 +18,7 @@ export const updateJob: ShardCommand = (shard, session, { id, flags, options }) 
   const change = {
     pri: optionNumber(options, OptionTag.Pri),
     delayMs: optionNumber(options, OptionTag.Delay),
-    // As for a put, 0 is 1.
+    // As in a put, 0 becomes 1.
     ttrSeconds: ttrSeconds === undefined ? undefined : Math.max(1, ttrSeconds),
     ttlMs: optionNumber(options, OptionTag.Ttl),
     tube,

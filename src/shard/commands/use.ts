@@ -1,4 +1,4 @@
-// `use`: the tube of puts, kicks and peeks.
+// `use`: selects the tube of puts, kicks and peeks.
 
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
@@ -12,7 +12,7 @@ export const use: ShardCommand = ({ engine, replies }, session, { tube, flags })
   else replies.fixed(session, usingReply(name));
 };
 
-/** The tube in use is on another shard from now on. */
+/** Ends the use of a tube, because the new one is on another shard. */
 export const unuse: ShardCommand = ({ engine, replies }, session) => {
   engine.unuse(session.engineSession);
   replies.signal(session, ResponseKind.Ack);

@@ -1,4 +1,4 @@
-// `watch`: adds a tube to those that its connection watches on this shard.
+// `watch`: adds a tube to the connection's watch list on this shard.
 
 import { ReplyWord } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";

@@ -1,4 +1,5 @@
-// Jobs of a shard, page by page: upwards by id, or the first ones in the order in which they would be handed out.
+// Lists jobs of a shard page by page, in order of their ids or in the order in which they would be
+// reserved.
 
 import type { Engine } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
@@ -12,23 +13,26 @@ import { nextJobs } from "./next-jobs.ts";
 import { queuedIds } from "./queued-ids.ts";
 import { filterOf, isMeant } from "./where.ts";
 
-/** A slice looks at five times as many ids, and searches 1 KiB of bodies for each: 0.1 to 0.2 ms. */
+/**
+ * Jobs in a slice. A slice examines five times as many ids and searches 1 KiB of bodies for each:
+ * 0.1 to 0.2 ms.
+ */
 const SLICE_JOBS = 60;
-/** Bytes of bodies in one part. */
+/** Body bytes in one part. */
 const PART_BODY_BYTES_MAX = 64 * 1024;
-/** With a filter the order of handing out is that of so many jobs, some of which are shown. */
+/** The number of jobs that a filter is applied to when the list is in reserve order. */
 const FILTERED_NEXT_MAX = 1000;
 
 export function beginBrowse(shard: ControlShard, question: BrowseQuestion): ControlWork {
   return question.order === "next" ? new BrowseNext(shard, question) : new BrowseScan(shard, question);
 }
 
-/** A list that goes on from slice to slice. */
+/** A list that continues from slice to slice. */
 abstract class Browse implements ControlWork {
   protected readonly shard: ControlShard;
   protected readonly question: BrowseQuestion;
   readonly #walk: Walk;
-  /** Jobs that may still be told of, and bytes of their bodies. */
+  /** Remaining jobs to list, and body bytes. */
   #left: number;
   protected bytesLeft: number;
 
@@ -71,23 +75,23 @@ abstract class Browse implements ControlWork {
     return isLast;
   }
 
-  /** Whether what is left may be asked for later. */
+  /** Whether the rest may be requested later. */
   protected abstract readonly goesOn: boolean;
-  /** Whether no job from this one on is meant. */
+  /** Returns whether this job and all later ones are out of range. */
   protected abstract isPast(id: number): boolean;
-  /** Bytes of the next body that are told of. */
+  /** The most bytes to include of the next body. */
   protected abstract get bodyMax(): number;
-  /** Whether it is enough for now, after so many looks more. */
+  /** Returns whether to pause after examining this many more ids. */
   protected abstract rests(examined: number): boolean;
 
-  /** The tube that is browsed: undefined for all, null if it is gone. */
+  /** The tube to browse: undefined for all, null if it is gone. */
   get #tube(): Tube | undefined | null {
     const { tube } = this.question;
     return tube === undefined ? undefined : (this.shard.engine.findTube(tube) ?? null);
   }
 }
 
-/** Upwards by id, from a cursor to the next one. */
+/** In order of ids, from one cursor to the next. */
 class BrowseScan extends Browse {
   protected override readonly goesOn = true;
   #looksLeft: number;
@@ -115,7 +119,10 @@ class BrowseScan extends Browse {
   }
 }
 
-/** A tube with few jobs is not looked for among all of the shard. */
+/**
+ * Chooses the walk. A tube with few jobs is walked by its own lists instead of searching the whole
+ * shard.
+ */
 function scanWalk({ engine, nowMs }: ControlShard, question: BrowseQuestion): Walk {
   const { tube: name, states, where, afterId } = question;
   const after = Math.max(afterId, (where.idFrom ?? 1) - 1);
@@ -126,8 +133,8 @@ function scanWalk({ engine, nowMs }: ControlShard, question: BrowseQuestion): Wa
 }
 
 /**
- * The first jobs of one state of a tube: which ones is decided at the beginning. There is no cancel: a list in this order has no
- * cursor, so what time cuts off would be lost, and it is never long.
+ * The first jobs of one state of a tube, determined at the start. It cannot be cancelled: a list in
+ * this order has no cursor, so a cut would lose the rest. It is short anyway.
  */
 class BrowseNext extends Browse {
   protected override readonly goesOn = false;
@@ -142,7 +149,7 @@ class BrowseNext extends Browse {
     return false;
   }
 
-  /** What is too much together is cut off. */
+  /** Truncates bodies that exceed the total. */
   protected override get bodyMax(): number {
     return Math.min(this.question.bodyMax, this.bytesLeft);
   }

@@ -1,4 +1,5 @@
-// Something that is done to many jobs of a tube, some in each turn, upwards by id. Jobs that come later are left alone.
+// A bulk operation on the jobs of a tube: some in each turn, in order of their ids. Jobs that
+// arrive later are not affected.
 
 import { Outcome } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
@@ -12,9 +13,9 @@ import type { TransferSender } from "../transfer/transfer-sender.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import { filterOf, isMeant } from "./where.ts";
 
-/** Jobs that are changed in one turn. */
+/** Jobs changed in one turn. */
 const TURN_JOBS_MAX = 500;
-/** Jobs between two looks at the clock: a turn ends after SLICE_MS, even with fewer. */
+/** Jobs between two clock readings. A turn ends after SLICE_MS, even with fewer jobs. */
 const JOBS_PER_CLOCK_READING = 25;
 
 export class BulkWork implements ControlWork {
@@ -25,7 +26,7 @@ export class BulkWork implements ControlWork {
   readonly #far: FarMove;
   #affectedHere = 0;
   #examined = 0;
-  /** Nothing more is begun. */
+  /** No further jobs are started. */
   #isOver = false;
   #isFull = false;
 
@@ -42,7 +43,7 @@ export class BulkWork implements ControlWork {
     this.#isOver = true;
   }
 
-  /** Whether it can't go on before jobs have arrived at other shards. */
+  /** Whether it has to wait for jobs to arrive at other shards. */
   get isWaiting(): boolean {
     return this.#far.underWay > 0 && (this.#far.isFull || this.#isOver);
   }
@@ -105,11 +106,11 @@ export class BulkWork implements ControlWork {
     const { engine, nowMs, leaseSession } = this.#shard;
     const { pri, delay, ttr } = this.#question.set ?? {};
     const change = { pri, delayMs: delay === undefined ? undefined : delay * 1000, ttrSeconds: ttr };
-    // Reserved jobs are their holders': whose session it is does not matter for the others.
+    // The session matters only for reserved jobs, which belong to their holders.
     return engine.update(engine.session(leaseSession), id, change, nowMs) === Outcome.Done;
   }
 
-  /** A job that goes to another shard counts when it is there. */
+  /** Moves a job. One that goes to another shard counts after its arrival. */
   #move(slot: number): boolean {
     const { engine, nowMs } = this.#shard;
     const to = this.#question.to!;
@@ -119,7 +120,7 @@ export class BulkWork implements ControlWork {
     return outcome === MoveOutcome.Moved;
   }
 
-  /** Does it to one job, if it is meant; returns whether it was. */
+  /** Applies the operation to one job if it matches. Returns whether it did. */
   #act(slot: number): boolean {
     const { engine, nowMs } = this.#shard;
     const { act, where } = this.#question;

@@ -1,7 +1,8 @@
-// Answers the questions of the http thread, one slice in a turn: whatever is asked there, commands wait for no more.
+// Answers questions of the HTTP thread, one slice per turn, so that no question delays commands for
+// longer.
 //
-// Questions are served in turns, a slice each. A slice is some 0.1 ms of work and one message; it is taken only while the
-// ring to the http thread is half empty, so that replies find room beside it.
+// Questions take turns of one slice each. A slice is about 0.1 ms of work and one message. It runs
+// only while the ring to the HTTP thread is at most half full, which leaves room for replies.
 
 import { Packr } from "msgpackr/pack";
 import { copyBytes } from "../../base/bytes.ts";
@@ -21,7 +22,7 @@ import { ListTubes } from "./list-tubes.ts";
 import { sessionFacts } from "./session-facts.ts";
 import { shardTotals } from "./shard-totals.ts";
 
-/** Maps and arrays of plain values only: no records, no extensions. */
+/** Only maps and arrays of plain values: no records, no extensions. */
 const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" });
 
 interface Question {
@@ -31,10 +32,10 @@ interface Question {
 
 export interface ControlHandlerOptions {
   readonly shard: ControlShard;
-  /** The way back to the http thread. */
+  /** The way back to the HTTP thread. */
   readonly port: ReplyPort;
   readonly meter: LatencyMeter;
-  /** Takes jobs that go to tubes of other shards. */
+  /** Takes jobs that go to tubes on other shards. */
   readonly departures: TransferSender;
   /** Index of the session that holds leased jobs. */
   readonly leaseSession: number;
@@ -45,9 +46,9 @@ export class ControlHandler implements ControlAnswerer {
   readonly partBytesMax: number;
   readonly #options: ControlHandlerOptions;
   readonly #questions: Question[] = [];
-  /** The question whose part is sent. */
+  /** The number of the question being answered. */
   #number = 0;
-  /** The last record before the present slice. */
+  /** The last record before the current slice. */
   #recordsBefore = 0;
 
   constructor(options: ControlHandlerOptions) {
@@ -55,24 +56,24 @@ export class ControlHandler implements ControlAnswerer {
     this.partBytesMax = options.port.payloadBytesMax;
   }
 
-  /** Takes a question, whose bytes are valid during the call. */
+  /** Takes a question. Its bytes are valid only during the call. */
   take(number: number, bytes: Uint8Array): void {
-    // A copy: what is read from the ring itself would be gone when the work goes on.
+    // A copy, because the ring's bytes are gone when the work continues.
     const [verb, details] = packr.unpack(Buffer.from(bytes)) as [Verb, Questions[Verb]];
     this.#questions.push({ number, work: this.#begin(verb, details) });
   }
 
-  /** Whether a slice could be done now. */
+  /** Whether a slice could run now. */
   get hasWork(): boolean {
     return this.#nextAt >= 0 && this.#hasRoom;
   }
 
-  /** Asks for room where a question waits for it. */
+  /** Asks for room in the ring if a question waits for it. */
   wantRoom(): void {
     if (this.#nextAt >= 0) this.#options.port.ring.wantRoom();
   }
 
-  /** Where the next question stands that can go on; -1 for none. */
+  /** Index of the next question that can continue; -1 if there is none. */
   get #nextAt(): number {
     return this.#questions.findIndex(({ work }) => work.isWaiting !== true);
   }
@@ -82,7 +83,7 @@ export class ControlHandler implements ControlAnswerer {
     return port.ring.used <= port.ring.messageBytesMax && !port.blocked;
   }
 
-  /** Does a slice of one question. */
+  /** Runs a slice of one question. */
   step(): void {
     const at = this.#nextAt;
     if (at < 0 || !this.#hasRoom) return;
@@ -147,7 +148,7 @@ export class ControlHandler implements ControlAnswerer {
     sessions: (question) => atOnce<"sessions">(() => sessionFacts(this.#options.shard, question)),
   };
 
-  /** Ends a question's work with what it has; false if it is over already. */
+  /** Ends a question's work with what it has. Returns false if it is over already. */
   #cancel(number: number): boolean {
     const question = this.#questions.find((each) => each.number === number);
     question?.work.cancel?.();
@@ -160,7 +161,7 @@ export class ControlHandler implements ControlAnswerer {
   }
 }
 
-/** Work that is one slice with one part. */
+/** Work that takes one slice and one part. */
 function atOnce<Asked extends Verb>(answer: () => Answers[Asked]): ControlWork {
   return {
     step(answerer) {

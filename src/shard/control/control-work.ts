@@ -1,38 +1,42 @@
-// A question of the http thread that is being answered, in slices: a shard serves one slice a turn, beside commands.
+// A question of the HTTP thread being answered in slices: a shard runs one slice per turn, besides
+// commands.
 
 import type { Engine } from "../../engine/engine.ts";
 import type { RecordLog } from "../records/record-log.ts";
 
-/** What the work of a question may use of its shard. */
+/** The parts of the shard that a question may use. */
 export interface ControlShard {
   readonly engine: Engine;
   /** Undefined without a log. */
   readonly records: RecordLog | undefined;
-  /** Time of the present turn, monotonic ms. */
+  /** The time of the current turn, in monotonic ms. */
   readonly nowMs: number;
   readonly clock: () => number;
-  /** Ways into the shard: a session's index is its slot times this, and its port. */
+  /**
+   * The number of ports into the shard. A session's index is its slot times this number, plus its
+   * port.
+   */
   readonly portCount: number;
   /** Index of the session that holds leased jobs. */
   readonly leaseSession: number;
-  /** Whether a tube lives on this shard. */
+  /** Returns whether a tube lives on this shard. */
   ownsTube(name: string): boolean;
 }
 
-/** Takes parts of an answer. */
+/** Takes the parts of an answer. */
 export interface ControlAnswerer {
-  /** Largest part, in bytes. */
+  /** The largest part, in bytes. */
   readonly partBytesMax: number;
-  /** Sends a part that is msgpack's. */
+  /** Sends a part, encoded as MessagePack. */
   value(value: unknown, isLast: boolean): void;
   bytes(bytes: Uint8Array, length: number, isLast: boolean): void;
 }
 
 export interface ControlWork {
-  /** Does a slice and sends at most one part; true when it has sent the last. */
+  /** Runs a slice and sends at most one part. Returns true after the last one. */
   step(answerer: ControlAnswerer): boolean;
-  /** Whether it can't go on before something comes from elsewhere; false if it is left out. */
+  /** Whether it has to wait for another part of the server; undefined means false. */
   readonly isWaiting?: boolean;
-  /** Nobody wants the rest: it ends with what it has begun. */
+  /** Ends the work after what it has begun, because the rest is not wanted. */
   cancel?(): void;
 }

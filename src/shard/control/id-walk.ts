@@ -1,4 +1,5 @@
-// Goes through jobs whose ids are known, in their order, and finds those that a filter lets through: as JobWalk does for all ids.
+// Walks over jobs with known ids, in order, and finds those that match a filter. JobWalk does the
+// same for all ids.
 
 import type { Engine } from "../../engine/engine.ts";
 import { BodySearch, FOUND } from "../../engine/jobs/body-search.ts";
@@ -6,7 +7,7 @@ import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
 import type { JobFilter, JobWalk, WalkBudget } from "../../engine/walks/job-walk.ts";
 
-/** What a list of jobs needs of a walk. */
+/** The parts of a walk that a list of jobs uses. */
 export type Walk = Pick<JobWalk, "next" | "doneId" | "hasEnded">;
 
 export class IdWalk implements Walk {
@@ -19,7 +20,7 @@ export class IdWalk implements Walk {
   /** How far the body of the job at `#at` has been searched. */
   #searchedBytes = 0;
 
-  /** All ids up to `afterId` are done before the first. */
+  /** `afterId` is the cursor before the first job. */
   constructor(engine: Engine, ids: ArrayLike<number>, filter: JobFilter, afterId: number) {
     this.#afterId = afterId;
     this.#engine = engine;
@@ -37,12 +38,14 @@ export class IdWalk implements Walk {
     return this.#at >= this.#ids.length;
   }
 
-  /** The slot of the next job that fits. NO_SLOT at the end, and where the budget is used up. */
+  /**
+   * Returns the slot of the next matching job, or NO_SLOT at the end or when the budget is used up.
+   */
   next(tube: Tube | undefined, budget: WalkBudget): number {
     while (!this.hasEnded && budget.looksLeft > 0 && budget.searchBytesLeft > 0) {
       budget.looksLeft--;
       const slot = this.#engine.find(this.#ids[this.#at]!);
-      // Between two turns a job may have gone, to another state or tube, too.
+      // Between two turns, a job may have gone or changed its state or tube.
       const isMeant = slot !== NO_SLOT && this.#isMeant(slot, tube);
       const isFound = isMeant && this.#hasText(slot, budget);
       if (this.#searchedBytes > 0) return NO_SLOT;
@@ -63,7 +66,10 @@ export class IdWalk implements Walk {
     );
   }
 
-  /** Whether its body has the text; where the budget ends before, it is asked again from there. */
+  /**
+   * Returns whether the body contains the text. If the budget ends first, the next call continues
+   * from there.
+   */
   #hasText(slot: number, budget: WalkBudget): boolean {
     const text = this.#filter.contains;
     if (text === undefined) return true;

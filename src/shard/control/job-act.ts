@@ -1,4 +1,4 @@
-// What an operator does to one job.
+// An operator's action on one job.
 
 import { Outcome } from "../../engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
@@ -14,7 +14,7 @@ export function actOnJob(
   engine.runDue(nowMs);
   const slot = engine.find(id);
   if (slot === NO_SLOT) return "not-found";
-  // It is on its way to another shard.
+  // The job is on its way to another shard.
   if (engine.isMoving(id)) return "reserved";
   const isReserved = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
   if (act === "release") return engine.expire(id, nowMs) === Outcome.Done ? "done" : "state";

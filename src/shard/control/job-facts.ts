@@ -1,4 +1,4 @@
-// What there is to tell of a job, with the beginning of its body.
+// The facts about a job, with the beginning of its body.
 
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
@@ -12,7 +12,10 @@ const STATES: Readonly<Record<number, JobFacts["state"]>> = {
   [JobState.Moving]: "reserved",
 };
 
-/** `bodyMax` bytes of the body at most; none, not even an empty one, if it is negative. */
+/**
+ * Returns the facts with at most `bodyMax` bytes of the body. A negative value omits the body, even
+ * an empty one.
+ */
 export function jobFacts(
   engine: Engine,
   slot: number,

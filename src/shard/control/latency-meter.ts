@@ -1,5 +1,5 @@
-// How long jobs wait and are held on a shard, and how large their bodies are: as HDR histograms, for quantiles, and
-// counted by the fixed bounds that metrics have.
+// Measures how long jobs wait and are held on a shard, and the size of their bodies: as HDR
+// histograms for quantiles, and in the fixed buckets of the metrics.
 
 import type { Meter } from "../../engine/waiting/effects.ts";
 import {
@@ -10,7 +10,7 @@ import {
 } from "../../message/control.ts";
 import { createHistogram } from "../../message/histogram.ts";
 
-/** Longer times count as this, ms. */
+/** Longer times count as this value. */
 const LONGEST_MS = 100 * 24 * 3600 * 1000;
 
 class Counted implements Distribution {
@@ -34,7 +34,7 @@ class Counted implements Distribution {
 
 class Times {
   readonly counted = new Counted(WAIT_BOUNDS_SECONDS);
-  /** Microseconds. */
+  /** In microseconds. */
   readonly #histogram = createHistogram(LONGEST_MS * 1000);
 
   add(ms: number): void {
@@ -60,7 +60,7 @@ export class LatencyMeter implements Meter {
     this.wait.add(ms);
   }
 
-  /** A touch begins the time anew: there is no column for when a job was reserved. */
+  /** A touch restarts the time, because no column records when a job was reserved. */
   held(deadlineAtMs: number, ttrSeconds: number, nowMs: number): void {
     this.hold.add(nowMs - (deadlineAtMs - ttrSeconds * 1000));
   }

@@ -1,14 +1,15 @@
-// Leases: reservations that belong to nobody's connection. One session of the shard holds them all, and never waits.
+// Leases: reservations that belong to no client connection. One session of the shard holds them all
+// and never waits.
 //
-// What a lease may still do is decided by the job's count of reserves, which it carries: once the job was handed out again,
-// to whomever, the count is another one.
+// A lease carries the job's count of reserves. It is valid only while the count is unchanged: every
+// later reservation increments the count.
 
 import { Outcome } from "../../engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { LeaseChange } from "../../message/control.ts";
 import type { ControlShard } from "./control-work.ts";
 
-/** Whether the job is still leased, by the lease that has seen this count of reserves. */
+/** Returns whether the job is still held by the lease with this count of reserves. */
 function isLeased(
   { engine, nowMs }: ControlShard,
   leaseSession: number,
@@ -27,7 +28,7 @@ function isLeased(
   );
 }
 
-/** Does what a lease asks for; false if it has ended, and then nothing was done. */
+/** Applies a change to a lease. Returns false, without any effect, if the lease has ended. */
 export function changeLease(shard: ControlShard, leaseSession: number, change: LeaseChange): boolean {
   const { engine, nowMs } = shard;
   const { act, id, reserves } = change;
@@ -44,7 +45,7 @@ export function changeLease(shard: ControlShard, leaseSession: number, change: L
   return outcomes[act]() === Outcome.Done;
 }
 
-/** The job is ready again, as if its client's connection had ended. */
+/** Makes the job ready again, as if its client had disconnected. */
 export function giveBackLease(
   shard: ControlShard,
   leaseSession: number,

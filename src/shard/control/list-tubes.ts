@@ -1,4 +1,5 @@
-// All tubes of a shard with their counts, or one of them: rows of a fixed layout, some in each turn (message/control.ts).
+// The tubes of a shard with their counts, or one of them: rows of fixed layout, some in each turn
+// (message/control.ts).
 
 import type { Engine } from "../../engine/engine.ts";
 import { JobState } from "../../engine/jobs/job-table.ts";
@@ -11,7 +12,7 @@ const ROWS_MAX = 200;
 const NAME_BYTES_MAX = 200;
 const PART_BYTES_MAX = TUBE_ROWS_AT + ROWS_MAX * (TUBE_FIELDS * 8 + 1 + NAME_BYTES_MAX);
 
-/** One for all: a part is copied when it is sent. */
+/** Shared by all lists: a part is copied when it is sent. */
 const buffer = new ArrayBuffer(PART_BYTES_MAX + 8);
 const bytes = new Uint8Array(buffer);
 const counts = new Uint32Array(buffer, 0, 2);
@@ -20,10 +21,10 @@ const rows = new Float64Array(buffer, TUBE_ROWS_AT, ROWS_MAX * TUBE_FIELDS);
 export class ListTubes implements ControlWork {
   readonly #shard: ControlShard;
   readonly #tubes: Iterator<Tube>;
-  /** As many as there were at the beginning, so that new ones can't keep it going. */
+  /** The number of tubes at the start, so that new tubes cannot prolong the list for ever. */
   #remaining: number;
 
-  /** All tubes, or the one of this name. */
+  /** Lists all tubes, or the one with this name. */
   constructor(shard: ControlShard, name: string | undefined) {
     this.#shard = shard;
     const { engine } = shard;

@@ -1,17 +1,18 @@
-// The first jobs of a tube in the order in which they would be handed out, without taking any out of its queue.
+// Returns the first jobs of a tube in the order in which they would be reserved, without removing
+// them from the queue.
 
 import type { Engine } from "../../engine/engine.ts";
 import { betterJob, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
 import type { StateName } from "../../message/control.ts";
 
-/** What of a heap is read: its members by position, as binary heaps have them. */
+/** Read access to a binary heap: its members by position. */
 interface Heap {
   readonly size: number;
   at(position: number): number;
 }
 
-/** Slots, at most `limit`. Reserved jobs have no order of their own in a tube: none. */
+/** Returns at most `limit` slots. Reserved jobs have no order within a tube, so there are none. */
 export function nextJobs({ jobs }: Engine, tube: Tube, state: StateName, limit: number): number[] {
   const deadlineMs = (slot: number): number => jobs.pageOf(slot).deadlineAtMs[rowOf(slot)]!;
   const id = (slot: number): number => jobs.pageOf(slot).id[rowOf(slot)]!;
@@ -25,14 +26,17 @@ export function nextJobs({ jobs }: Engine, tube: Tube, state: StateName, limit: 
   }
   const slots: number[] = [];
   if (state === "reserved") return slots;
-  // Groups take turns, which depend on what is done meanwhile: their jobs come in the order in which they became ready.
+  // Groups take turns, which depend on later events. Their jobs are listed in the order in which
+  // they became ready.
   const list = state === "ready" ? tube.ready : tube.buried;
   for (let slot = list.first; slot !== NO_SLOT && slots.length < limit; )
     slot = jobs.pageOf(slots[slots.push(slot) - 1]!).next[rowOf(slot)]!;
   return slots;
 }
 
-/** The first members: those whose parents are all out are in a small heap of their own, as an array kept in order. */
+/**
+ * Returns the first members. The members whose parents are already out form a small sorted array.
+ */
 function firstOf(heap: Heap, limit: number, isBefore: (a: number, b: number) => boolean): number[] {
   const slots: number[] = [];
   /** Positions, the best last. */

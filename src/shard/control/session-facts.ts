@@ -1,4 +1,4 @@
-// What connections hold on this shard, and whether they wait here.
+// The jobs that connections hold on this shard, and whether they wait here.
 
 import type { Engine } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
@@ -6,7 +6,7 @@ import { type Session, Waiting } from "../../engine/waiting/session.ts";
 import type { Answers, HeldJob, Questions } from "../../message/control.ts";
 import type { ControlShard } from "./control-work.ts";
 
-/** Jobs that are shown of one connection. */
+/** Jobs listed for each connection. */
 const JOBS_MAX = 100;
 
 export function sessionFacts(

@@ -1,4 +1,4 @@
-// What a shard has and has done, in one message.
+// The totals of a shard, in one message.
 
 import { JobState } from "../../engine/jobs/job-table.ts";
 import type { ShardTotals } from "../../message/control.ts";

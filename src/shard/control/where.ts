@@ -1,4 +1,5 @@
-// Which jobs are meant, as the engine's walk knows it and what it does not.
+// Job filters of the HTTP API: the part that the engine's walk applies and the part that it does
+// not.
 
 import { type JobPage, JobState } from "../../engine/jobs/job-table.ts";
 import { type JobFilter, stateBit } from "../../engine/walks/job-walk.ts";
@@ -13,7 +14,7 @@ const STATES: Readonly<Record<StateName, JobState>> = {
 
 export const stateOf = (name: StateName): JobState => STATES[name];
 
-/** What a walk looks for by itself. */
+/** Returns the part of the filter that a walk applies. */
 export function filterOf(states: readonly StateName[], where: Where, nowMs: number): JobFilter {
   return {
     states: states.reduce((bits, name) => bits | stateBit(STATES[name]), 0),
@@ -22,7 +23,7 @@ export function filterOf(states: readonly StateName[], where: Where, nowMs: numb
   };
 }
 
-/** Whether a job that the walk has found is meant, too, by what it does not look for. */
+/** Returns whether a job that a walk has found matches the rest of the filter. */
 export function isMeant(page: JobPage, row: number, where: Where, nowMs: number): boolean {
   const { idFrom = 0, priFrom = 0, reservesFrom = 0, timeoutsFrom = 0 } = where;
   const { idTo = Infinity, priTo = Infinity, ageTo = Infinity } = where;

@@ -1,4 +1,5 @@
-// Takes bodies into the arena, whole or in pieces, and stores the job when its last byte is there.
+// Takes bodies into the arena, whole or in pieces, and stores each job when its last byte has
+// arrived.
 
 import { assert } from "../../base/assert.ts";
 import { type Engine, Outcome } from "../../engine/engine.ts";
@@ -30,7 +31,7 @@ export class PutIntake {
     this.#draining = draining;
   }
 
-  /** A put whose body is whole. */
+  /** Stores a job whose body is complete. */
   put(session: ShardSession, request: Request, nowMs: number): void {
     if (this.#draining()) {
       this.#replies.fixed(session, Reply.draining);
@@ -54,7 +55,7 @@ export class PutIntake {
     this.#store(session, request, stored, this.#tubeNames.textOf(request.tube), request.options, nowMs);
   }
 
-  /** A put whose body the acceptor has stored in the arena. */
+  /** Stores a job whose body the acceptor has written to the arena. */
   putStored(session: ShardSession, request: Request, nowMs: number): void {
     const body = handleOf(request.body);
     if (this.#draining()) {
@@ -65,12 +66,14 @@ export class PutIntake {
     this.#store(session, request, body, this.#tubeNames.textOf(request.tube), request.options, nowMs);
   }
 
-  /** Gives up the body of a stored put that is not executed. */
+  /** Frees the body of a stored put that is not executed. */
   dropStored(request: Request): void {
     this.#arena.free(handleOf(request.body));
   }
 
-  /** Begins a put whose body comes in pieces. The id stays unknown to everybody until it is whole. */
+  /**
+   * Starts a put whose body arrives in pieces. Its id stays invisible until the body is complete.
+   */
   open(session: ShardSession, request: Request): void {
     const { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs } = request;
     let body: number = EMPTY_BODY;
@@ -95,7 +98,8 @@ export class PutIntake {
   }
 
   /**
-   * The next piece. Without memory for it the rest is dropped as it comes, and the put refused at its end.
+   * Takes the next piece. If memory runs out, the rest is dropped as it arrives and the put is
+   * refused at its end.
    */
   data(session: ShardSession, piece: Span): void {
     const { incoming } = session;
@@ -113,7 +117,7 @@ export class PutIntake {
     incoming.failed = true;
   }
 
-  /** The body is complete; `badBody` if no CR LF followed it. */
+  /** Completes the put. `badBody` is set if no CR LF followed the body. */
   end(session: ShardSession, badBody: boolean, nowMs: number): void {
     const { incoming } = session;
     assert(incoming !== undefined, "an end belongs to a put that was opened");
@@ -130,14 +134,14 @@ export class PutIntake {
     this.#store(session, job, body, tube, options, nowMs);
   }
 
-  /** Gives up a body that is still arriving. */
+  /** Frees a body that is still arriving. */
   abandon(session: ShardSession): void {
     if (session.incoming === undefined) return;
     this.#arena.free(session.incoming.body);
     session.incoming = undefined;
   }
 
-  /** Stores a job in the tube of this name, or for "" in the one that the session uses. */
+  /** Stores a job in the tube with this name, or for "" in the session's tube in use. */
   #store(session: ShardSession, job: NewJob, body: number, tube: string, options: Span, nowMs: number): void {
     const attributes = options.length === 0 ? undefined : this.#attributesOf(options, job, nowMs);
     let outcome: Outcome;
@@ -153,14 +157,14 @@ export class PutIntake {
     }
     this.#arena.free(body);
     if (outcome === Outcome.Duplicate) {
-      // The put that has the key may not be durable yet.
+      // The put that owns the key may not be durable yet.
       this.#replies.dependOnAll();
       this.#replies.number(session, ReplyWord.duplicate, this.#engine.policies.duplicateOf);
     } else if (outcome === Outcome.TubeFull && tube !== "") this.#replies.fixed(session, Reply.tubeFull);
     else this.#replies.fixed(session, Reply.outOfMemory);
   }
 
-  /** What the options of a put say; valid until the next one. */
+  /** Returns the options of a put as attributes. They are valid until the next call. */
   #attributesOf(options: Span, { atMs }: NewJob, nowMs: number): JobAttributes {
     const attributes = this.#attributes.clear();
     const fromMs = Math.max(atMs, nowMs);
@@ -195,8 +199,8 @@ export class PutIntake {
   }
 
   /**
-   * Only a RangeError means that memory ran out; anything else is a broken invariant and must end the
-   * process.
+   * Refuses a put for lack of memory. Only a RangeError means that memory ran out; any other error
+   * is a broken invariant and must end the process.
    */
   #refuseForMemory(session: ShardSession, body: number, error: unknown): void {
     if (!(error instanceof RangeError)) throw error;
@@ -205,7 +209,7 @@ export class PutIntake {
   }
 }
 
-/** The time so many ms later; 0 for never. */
+/** Returns the time `ms` later, or 0 (never) if `ms` is 0. */
 function timeIn(fromMs: number, ms: number): number {
   return ms === 0 ? 0 : fromMs + ms;
 }

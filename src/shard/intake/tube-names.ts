@@ -1,4 +1,5 @@
-// Names of tubes in messages as strings, without a new string for each: those that came lately are kept.
+// Converts tube names in messages to strings. A cache of recent names avoids a new string for each
+// message.
 
 import type { Span } from "../../protocol/request.ts";
 
@@ -8,12 +9,12 @@ const PLACES = 64;
 export class TubeNames {
   readonly #kept: string[] = new Array<string>(PLACES).fill("");
 
-  /** The Latin-1 string of the bytes. */
+  /** Returns the bytes as a Latin-1 string. */
   textOf(name: Span): string {
     const { bytes, start, end } = name;
     const length = end - start;
     if (length === 0) return "";
-    // Names of many tubes often differ in their length or their last bytes.
+    // Names of similar tubes usually differ in their length or their last bytes.
     const place = (bytes[end - 1]! + bytes[start + (length >> 1)]! * 7 + length * 31) & (PLACES - 1);
     const kept = this.#kept[place]!;
     if (kept.length === length && isText(bytes, start, kept)) return kept;

@@ -1,9 +1,12 @@
-// A job's row as the fields of a record.
+// Converts a job's row to the fields of a record.
 
 import { type JobPage, JobState } from "../../engine/jobs/job-table.ts";
 import { type RecordFields, RecordState } from "../../message/record.ts";
 
-/** All of a job but its burial, in this state; `wallOffsetMs` is wall clock minus monotonic clock. */
+/**
+ * Fills in everything but the burial, with the given state. `wallOffsetMs` is wall clock minus
+ * monotonic clock.
+ */
 export function fillRecordFields(
   fields: RecordFields,
   page: JobPage,

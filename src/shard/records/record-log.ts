@@ -1,4 +1,5 @@
-// The shard's side of the log: turns changes of jobs into records and appends them to the ring to the binlog.
+// The shard's side of the log: turns changes of jobs into records and appends them to the ring to
+// the binlog.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
@@ -34,22 +35,22 @@ import { fillRecordFields } from "./record-fields.ts";
 export interface RecordLogOptions {
   binlog: BinlogTopology;
   shard: number;
-  /** Whether the log has no room for new jobs. */
+  /** Returns whether the log has no room for new jobs. */
   isFull: () => boolean;
-  /** Whether the log can't write for want of room. */
+  /** Returns whether the log cannot write for lack of room. */
   isWaiting: () => boolean;
   /**
-   * Wall clock minus monotonic clock now, ms: records outlive the monotonic clock, and the wall clock may be
-   * set.
+   * Returns wall clock minus monotonic clock now, in ms. Records outlive the monotonic clock, and
+   * the wall clock may be set.
    */
   wallOffsetMs: () => number;
-  /** Called while the ring is full; returns when the binlog may have made room. */
+  /** Called while the ring is full. It returns when the binlog may have made room. */
   waitForRoom: (records: RecordLog) => void;
-  /** Up to which id the log has lent ids. */
+  /** The highest id that the log has lent. */
   lent: LentIds;
-  /** Called while the log has not lent the id of a put; returns when it may have. */
+  /** Called while the log has not lent the id of a put. It returns when it may have. */
   waitForLend: (records: RecordLog, id: number) => void;
-  /** The file that new records go to, for stats-job. */
+  /** Returns the file that new records go to, for stats-job. */
   currentFile: () => number;
 }
 
@@ -57,7 +58,10 @@ const NO_ATTRIBUTES = new Uint8Array(0);
 const NO_NAME = new Uint8Array(0);
 
 export class RecordLog implements RecordSink {
-  /** Number of the last record; the binlog says up to which one all are written and durable. */
+  /**
+   * Number of the last record. The binlog publishes up to which number records are written and
+   * durable.
+   */
   lastNumber = 0;
   /** Number of the last record that the binlog can see. */
   shownNumber = 0;
@@ -70,11 +74,14 @@ export class RecordLog implements RecordSink {
   readonly #recordBytesMax: number;
   #attached: Engine | undefined;
   #burySequence = 0;
-  /** What `lent` said last. */
+  /** The last value read from `lent`. */
   #lentLow = 0;
-  /** Wall clock minus monotonic clock, as the first record of a turn found it: two clocks a record cost a tenth of a microsecond. */
+  /**
+   * Wall clock minus monotonic clock at the first record of the turn. Reading two clocks per record
+   * would cost a tenth of a microsecond.
+   */
   #wallOffsetMs = Number.NaN;
-  /** Names of tubes as bytes, made once a tube. */
+  /** Tube names as bytes, encoded once per tube. */
   readonly #tubeNames = new WeakMap<object, Uint8Array>();
 
   constructor(options: RecordLogOptions) {
@@ -85,7 +92,10 @@ export class RecordLog implements RecordSink {
     this.#recordBytesMax = Math.min(MAX_RECORD_BYTES, this.ring.messageBytesMax - APPEND_HEADER_BYTES);
   }
 
-  /** The engine whose jobs are logged, and the highest burial that the log knows; before the first record. */
+  /**
+   * Sets the engine whose jobs are logged and the highest burial number in the log. Called before
+   * the first record.
+   */
   attach(engine: Engine, burySequence: number): void {
     this.#attached = engine;
     this.#burySequence = burySequence;
@@ -98,26 +108,29 @@ export class RecordLog implements RecordSink {
   }
 
   /**
-   * Whether a record of any size finds room now; none does while the log can write nothing, or more would be
-   * acknowledged.
+   * Whether a record of any size fits now. None does while the log cannot write: otherwise more
+   * commands would be acknowledged.
    */
   get hasRoom(): boolean {
     return !this.#options.isWaiting() && this.ring.hasRoom(this.ring.messageBytesMax);
   }
 
-  /** Shows the binlog all records so far. Returns whether there were new ones, for which it must be rung. */
+  /**
+   * Shows the binlog all records so far. Returns whether there were new ones, so that it must be
+   * rung.
+   */
   publish(): boolean {
     this.shownNumber = this.lastNumber;
     this.#wallOffsetMs = Number.NaN;
     return this.ring.publish();
   }
 
-  /** Asks the binlog to ring when it has made room, if that is what is missing. */
+  /** Asks the binlog to ring when it has made room, if room is missing. */
   wantRoom(): void {
     if (!this.hasRoom) this.ring.wantRoom();
   }
 
-  /** Number of the log file with the job's full record. */
+  /** Returns the number of the log file with the job's full record. */
   fileOf(slot: number): number {
     const page = this.#engine().jobs.pageOf(slot);
     return this.#files.find(page.id[rowOf(slot)]!) || page.file[rowOf(slot)]!;
@@ -131,7 +144,7 @@ export class RecordLog implements RecordSink {
     const engine = this.#engine();
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
-    // From here on others may see the id.
+    // From here on, others may see the id.
     if (!isLent(this.#lentLow, page.id[row]!) && !this.#awaitLend(page.id[row]!)) return false;
     const tube = this.#tubeName(slot);
     const attributes = page.extras === undefined ? NO_ATTRIBUTES : this.#attributes(slot, true, true);
@@ -144,7 +157,8 @@ export class RecordLog implements RecordSink {
     const bodyAt = encodePutHead(this.#memory, at, this.#fill(slot), tube, bodyBytes, attributes);
     engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
     for (let done = inlineBytes; done < bodyBytes; ) {
-      // The log keeps a reserve for what is under way when it fills up, but not for a body of any length.
+      // A log that fills up keeps a reserve for operations in flight, but not for a body of any
+      // length.
       if (!this.roomForPut()) {
         this.#delete(page.id[row]!);
         return false;
@@ -159,8 +173,9 @@ export class RecordLog implements RecordSink {
   }
 
   /**
-   * Once in tens of thousands of puts, and then mostly long before they get here. False if the log has no room for
-   * it: it lends none then, and everything else is to go on.
+   * Waits until the log has lent the id. That happens once in tens of thousands of puts, and
+   * usually the log lends long before. Returns false if the log is full: it lends nothing then, and
+   * everything else has to continue.
    */
   #awaitLend(id: number): boolean {
     const { lent, waitForLend } = this.#options;
@@ -177,7 +192,10 @@ export class RecordLog implements RecordSink {
     encodeUpdate(this.#memory.view, this.#claim(UPDATE_BYTES), this.#fill(slot));
   }
 
-  /** An UPDATE with attributes, or with the tube that the job was moved to; false if it has neither. */
+  /**
+   * Writes an UPDATE with attributes or with the tube that the job was moved to. Returns false if
+   * there are neither.
+   */
   #longUpdate(slot: number): boolean {
     const attributes = this.#attributes(slot, false, true);
     const tube = this.#engine().policies.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
@@ -196,13 +214,13 @@ export class RecordLog implements RecordSink {
     encodePutHead(this.#memory, at, fields, tube, 0, attributes);
   }
 
-  /** What is set for the tubes of a pattern has changed. */
+  /** Records a change of a pattern's settings. */
   set(pattern: string, text: string): void {
     const at = this.#claim(SETTING_HEADER_BYTES + pattern.length + text.length);
     encodeSetting(this.#memory, at, asciiBytes(pattern), asciiBytes(text));
   }
 
-  /** Attributes of a job, padded; valid until the next call. */
+  /** Returns the attributes of a job, padded. They are valid until the next call. */
   #attributes(slot: number, fixed: boolean, mutable: boolean): Uint8Array {
     const writer = this.#attributeWriter;
     const wallOffsetMs = this.#offsetMs();
@@ -220,7 +238,10 @@ export class RecordLog implements RecordSink {
     encodeDelete(this.#memory.view, this.#claim(DELETE_BYTES), id);
   }
 
-  /** Room for one record with the next number; waits for it when the ring is full, and never drops one. */
+  /**
+   * Claims room for one record with the next number. If the ring is full it waits; it never drops a
+   * record.
+   */
   #claim(recordBytes: number): number {
     let offset = this.ring.claim(APPEND_HEADER_BYTES + recordBytes);
     while (offset === FULL) {

@@ -1,4 +1,4 @@
-// A job as a line of a list: JSON, which is YAML too.
+// A job as a row of a list: JSON, which is also valid YAML.
 
 import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
 import { latin1 } from "../../base/bytes.ts";
@@ -6,7 +6,10 @@ import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import { ageSeconds, STATE_NAMES, secondsLeft } from "./job-text.ts";
 
-/** The row of a job, with up to `showBytes` bytes of its body if that is not 0, and its tube's name if `namesTube`. */
+/**
+ * Returns the row of a job. It has up to `showBytes` bytes of the body if that is not 0, and the
+ * tube if `namesTube` is set.
+ */
 export function jobRow(
   engine: Engine,
   slot: number,
@@ -28,7 +31,10 @@ export function jobRow(
   );
 }
 
-/** The first bytes of a body, each as the character with its number: those that are not plain ASCII are escaped. */
+/**
+ * Returns the first bytes of a body, one character per byte. Bytes outside printable ASCII are
+ * escaped.
+ */
 function bodyText(engine: Engine, slot: number, showBytes: number): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
@@ -40,7 +46,7 @@ function bodyText(engine: Engine, slot: number, showBytes: number): string {
     : text;
 }
 
-/** What can't stand in JSON of plain ASCII as it is. */
+/** Characters that plain-ASCII JSON has to escape. */
 const ESCAPES = /[^\x20\x21\x23-\x5b\x5d-\x7e]/;
 const EACH_ESCAPE = new RegExp(ESCAPES, "g");
 

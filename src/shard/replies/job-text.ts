@@ -1,4 +1,5 @@
-// The texts of stats-job, stats-tube, inspect-job and inspect-tube, as the chosen compatibility quotes it.
+// The texts of stats-job, stats-tube, inspect-job and inspect-tube, quoted as the chosen
+// compatibility requires.
 
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -14,20 +15,23 @@ export const STATE_NAMES: Readonly<Record<number, string>> = {
   [JobState.Reserved]: "reserved",
   [JobState.Buried]: "buried",
   [JobState.Delayed]: "delayed",
-  // Nobody may have it, as if somebody held it.
+  // No client can reserve it, as if another client held it.
   [JobState.Moving]: "reserved",
 };
-/** C reads its clock anew, so that a fresh delay of 10 s has 9 left; a batch here shares one reading. */
+/**
+ * beanstalkd reads its clock again, so a fresh delay of 10 s has 9 left. Here a batch shares one
+ * reading.
+ */
 const CLOCK_STEP_MS = 0.001;
 
 export const secondsLeft = (untilMs: number, nowMs: number): number =>
   Math.max(0, Math.floor((untilMs - nowMs - CLOCK_STEP_MS) / 1000));
 
-/** An acceptor read its clock for the put line, and may be a moment ahead of the turn that asks. */
+/** An acceptor reads its clock for the put line and may be slightly ahead of the shard's turn. */
 export const ageSeconds = (createdAtMs: number, nowMs: number): number =>
   Math.max(0, Math.floor((nowMs - createdAtMs) / 1000));
 
-/** The YAML of stats-job, without the framing of its reply. */
+/** Returns the YAML of stats-job, without the framing of its reply. */
 export function statsJobText(
   engine: Engine,
   slot: number,
@@ -58,7 +62,7 @@ kicks: ${page.kicks[row]}
 `;
 }
 
-/** The YAML of stats-tube, without the framing of its reply. */
+/** Returns the YAML of stats-tube, without the framing of its reply. */
 export function statsTubeText(engine: Engine, tube: Tube, nowMs: number, quoteNames: boolean): string {
   return `---
 name: ${quoteNames ? `"${tube.name}"` : tube.name}
@@ -78,7 +82,10 @@ pause-time-left: ${tube.paused ? secondsLeft(tube.pauseTimer.atMs, nowMs) : 0}
 `;
 }
 
-/** What inspect-job adds to the text of stats-job; `holder` names who holds it, or says that nobody does. */
+/**
+ * Returns the lines that inspect-job adds to stats-job. `holder` names the holder, or says that
+ * there is none.
+ */
 export function inspectJobText(engine: Engine, slot: number, nowMs: number, holder: string): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
@@ -97,7 +104,7 @@ const REASONS: Readonly<Record<number, string>> = {
   [DeathReason.Expired]: "expired",
 };
 
-/** What a job has by its options and by the policies of its tube. */
+/** Returns the lines about a job's options and its tube's policies. */
 function policyRows(engine: Engine, slot: number, nowMs: number): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
@@ -119,7 +126,7 @@ reason: ${REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]}
 `;
 }
 
-/** A text that a client chose, so that any parser of YAML or JSON reads it. */
+/** Returns a text chosen by a client, quoted for any parser of YAML or JSON. */
 function quotedAttribute(fixed: Uint8Array, tag: Attribute): string {
   const at = findAttribute(fixed, 0, fixed.length, tag);
   return at < 0 ? "none" : quoted(latin1(fixed, at, at + fixed[at - 1]!));
@@ -132,7 +139,10 @@ function quoted(text: string): string {
   );
 }
 
-/** The YAML of inspect-tube for a tube that does not exist, but would have settings; without the framing of its reply. */
+/**
+ * Returns the YAML of inspect-tube for a tube that does not exist but would have settings, without
+ * the framing of its reply.
+ */
 export function inspectSettingsText(policy: TubePolicy): string {
   return `---
 bytes: 0
@@ -154,13 +164,13 @@ moved-out: ${counts.movedOut}
 `;
 }
 
-/** Where there is a rate: jobs that may be given at once now. */
+/** Returns the number of jobs that may be reserved at once now, if the tube has a rate limit. */
 function tokenRow({ gate }: Tube, nowMs: number): string {
   const tokens = gate?.tokens(nowMs) ?? Number.POSITIVE_INFINITY;
   return tokens === Number.POSITIVE_INFINITY ? "" : `tokens: ${Math.max(0, Math.floor(tokens))}\n`;
 }
 
-/** Each setting that holds, and the pattern that says so. */
+/** Returns each setting in effect, with the pattern that it comes from. */
 function settingRows(policy: TubePolicy | undefined): string {
   if (policy === undefined) return "";
   let rows = "";
@@ -171,7 +181,7 @@ function settingRows(policy: TubePolicy | undefined): string {
   return rows;
 }
 
-/** The YAML of inspect-tube, without the framing of its reply. */
+/** Returns the YAML of inspect-tube, without the framing of its reply. */
 export function inspectTubeText(engine: Engine, tube: Tube, nowMs: number): string {
   const next = tube.jobsIn(JobState.Ready) === 0 ? undefined : tube.ready.best;
   const createdAtMs = next === undefined ? nowMs : engine.jobs.pageOf(next).createdAtMs[rowOf(next)]!;

@@ -1,5 +1,5 @@
-// What a lease is told of its job behind RESERVED: ` <reserves> <pri> <ttr> <ms left> <age ms> <timeouts> <releases> <buries>
-// <kicks> <tube>`. Only the http thread sees it.
+// The facts about a leased job that follow RESERVED: ` <reserves> <pri> <ttr> <ms left> <age ms>
+// <timeouts> <releases> <buries> <kicks> <tube>`. Only the HTTP thread sees them.
 
 import { asciiBytes } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";

@@ -1,4 +1,4 @@
-// Writes a shard's answers, as the very bytes that the client gets, into the rings to the acceptors.
+// Writes a shard's replies into the rings to the acceptors, byte for byte as the clients get them.
 
 import { CR, LF, SPACE } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
@@ -24,49 +24,46 @@ import { JobParts } from "../sessions/job-parts.ts";
 import type { LongBatch, LongReply, ShardSession } from "../sessions/shard-session.ts";
 import type { ReplyPort, StoredPart } from "./reply-port.ts";
 
-/** Longest first line of a reply with a body: RESERVED, two numbers, two blanks, CR LF. */
+/** Longest first line of a reply with a body: RESERVED, two numbers, two spaces, CR LF. */
 const BODY_HEAD_BYTES_MAX = 48;
-/** What a lease is told of its job goes there, too: nine numbers and the name of its tube. */
+/** Room for the details of a lease in the same line: nine numbers and the name of the tube. */
 const LEASE_BYTES_MAX = 9 * 17 + 201;
 /** Bytes of a long reply in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
-/** The same where only its place is told. */
+/** The same for replies that refer to the arena. */
 const STORED_PIECE_BYTES_MAX = 1024 * 1024;
 
-/** The name of a tube, which may stand there, with a blank. */
+/** Room for a tube's name and a space in the same line. */
 const TUBE_BYTES_MAX = TUBE_NAME_BYTES_MAX + 1;
 const NO_BYTES = new Uint8Array(0);
 const float64 = new Float64Array(1);
 const float64Bytes = new Uint8Array(float64.buffer);
 
-/** Tells which record a reply depends on. */
+/** The number of the record that replies depend on. */
 export interface RecordNumbers {
-  /** Number of the record appended last; 0 for none. */
+  /** Number of the last record appended; 0 if there is none. */
   readonly lastNumber: number;
 }
 
 export class Replies {
-  /**
-   * The last record before the present command: what comes after it has to be in the log before the reply
-   * leaves.
-   */
+  /** The last record before the current command. The reply waits for later ones. */
   recordsBefore = 0;
-  /** The present command. */
+  /** The current command. */
   request: Request = new Request();
-  /** Whether a job that is not here may be on another shard. */
+  /** Returns whether a job that is not here may be on another shard. */
   mayBeElsewhere: (id: number) => boolean = () => false;
-  /** Whether a job is known to be on another shard: of one that is on its way, that it has arrived. */
+  /** Whether a job is known to be on another shard, that is, to have arrived there. */
   isElsewhere: (id: number) => boolean = () => false;
   readonly #records: RecordNumbers;
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
   readonly #long: (LongReply | LongBatch)[] = [];
-  /** Scratch for batches. */
+  /** Scratch space for batches. */
   readonly #parts = new JobParts();
-  /** Scratch for first lines. */
+  /** Scratch space for first lines. */
   readonly #head = new Uint8Array(BODY_HEAD_BYTES_MAX + Math.max(LEASE_BYTES_MAX, TUBE_BYTES_MAX));
 
-  /** A body of at least so many bytes is copied by the acceptor, where that lives in this thread. */
+  /** The acceptor copies bodies of at least this size itself, if it runs in this thread. */
   readonly #storedBytesMin: number;
 
   constructor(
@@ -81,7 +78,7 @@ export class Replies {
     this.#ports = ports;
   }
 
-  /** A whole reply known in advance. */
+  /** Sends a fixed reply. */
   fixed(session: ShardSession, reply: Uint8Array): void {
     this.bytes(session, reply, 0, reply.length);
   }
@@ -91,7 +88,7 @@ export class Replies {
     copyBytes(port.target, port.at, source, at, length);
   }
 
-  /** `<word><number> CR LF`. */
+  /** Sends `<word><number> CR LF`. */
   // put 7/10
   number(session: ShardSession, word: Uint8Array, number: number): void {
     const port = this.#begin(session, 0, word.length + decimalDigits(number) + 2);
@@ -101,15 +98,13 @@ export class Replies {
     port.target[at + 1] = LF;
   }
 
-  /** The outcome of a command by id. */
+  /** Answers a command by id. */
   outcome(session: ShardSession, outcome: Outcome, done: Uint8Array, requestFlags: number): void {
     if (outcome === Outcome.Done) this.fixed(session, done);
     else this.notFound(session, requestFlags);
   }
 
-  /**
-   * NOT_FOUND to a command by id. If the job is not here, and may be elsewhere, the acceptor is told so instead: it looks for it.
-   */
+  /** Answers NOT_FOUND to a command by id, or has the acceptor look for the job elsewhere. */
   notFound(session: ShardSession, requestFlags: number): void {
     const { id } = this.request;
     const isHere = this.#engine.find(id) !== NO_SLOT;
@@ -118,13 +113,13 @@ export class Replies {
     else this.fixed(session, Reply.notFound);
   }
 
-  /** A command by id is for another shard: the acceptor is told so. */
+  /** Tells the acceptor that a command by id belongs to another shard. */
   elsewhere(session: ShardSession, request: Request, requestFlags: number): void {
     if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
     else this.strayed(session, request, NO_BYTES);
   }
 
-  /** A command for whose job the acceptor has to look elsewhere: nothing follows before it says GoOn. */
+  /** Has the acceptor look for a command's job on other shards. Later commands wait for GoOn. */
   strayed(session: ShardSession, request: Request, details: Uint8Array): void {
     const { op, id, pri, delaySeconds, options } = request;
     session.isStrayed = true;
@@ -139,15 +134,16 @@ export class Replies {
     copyBytes(port.target, at, details, 0, details.length);
   }
 
-  /** FOUND with the job in `slot`, which was asked for by its id, or NOT_FOUND for NO_SLOT. */
+  /** Answers FOUND with the job in `slot`, requested by id, or NOT_FOUND for NO_SLOT. */
   found(session: ShardSession, slot: number, requestFlags: number): void {
     if (slot === NO_SLOT) this.notFound(session, requestFlags);
     else this.job(session, ReplyWord.found, slot, 0);
   }
 
   /**
-   * `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should
-   * pin. `details` stand behind the bytes, where the reply is for the http thread.
+   * Sends `<word><id> <bytes> CR LF <body> CR LF`. It goes in one message if it fits and is no
+   * larger than a client may pin. `details` follow the byte count if the reply is for the HTTP
+   * thread.
    */
   job(
     session: ShardSession,
@@ -189,7 +185,7 @@ export class Replies {
     port.target[port.at + at + bodyBytes + 1] = LF;
   }
 
-  /** OK with a text of ASCII. */
+  /** Sends OK with an ASCII text. */
   text(session: ShardSession, text: string): void {
     const head = `OK ${text.length}\r\n`;
     if (head.length + text.length + 2 <= this.#ports[session.acceptor]!.payloadBytesMax)
@@ -197,7 +193,7 @@ export class Replies {
     else this.#longText(session, asciiBytes(head), asciiBytes(text));
   }
 
-  /** The same in pieces: the text is a body of the arena until it is sent. */
+  /** Sends a long text in pieces. Until it is sent, it is stored as a body in the arena. */
   #longText(session: ShardSession, head: Uint8Array, text: Uint8Array): void {
     const { bodies } = this.#engine;
     let body: number = EMPTY_BODY;
@@ -214,7 +210,9 @@ export class Replies {
     bodies.free(body);
   }
 
-  /** An answer for the acceptor itself; it carries how soon a reservation here ends. */
+  /**
+   * Sends a signal to the acceptor itself, with the soonest deadline of the session's jobs here.
+   */
   signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
     const port = this.#ports[session.acceptor]!;
     port.beginSignal(kind, this.#holds(session), session.connectionSlot, 8, value, pri);
@@ -222,7 +220,7 @@ export class Replies {
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
   }
 
-  /** The best job that the session could have here, which stays where it is. */
+  /** Names the best job that the session could get here, without taking it. */
   candidate(session: ShardSession): void {
     const slot = this.#engine.bestReady(session.engineSession);
     if (slot === NO_SLOT) {
@@ -233,7 +231,7 @@ export class Replies {
     this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
   }
 
-  /** The reply of the present command tells of what earlier ones did: it waits for all records so far. */
+  /** Makes the reply wait for all records so far: it reports the effect of earlier commands. */
   dependOnAll(): void {
     this.recordsBefore = 0;
   }
@@ -243,7 +241,7 @@ export class Replies {
     return this.#records.lastNumber % 2 ** 32;
   }
 
-  /** Ack behind what the present command has changed: what the acceptor answers waits for its record. */
+  /** Sends an Ack after changes. The acceptor's reply waits for their record. */
   settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
     const port = this.#ports[session.acceptor]!;
     const flags = this.#holds(session) | this.#durable();
@@ -255,9 +253,9 @@ export class Replies {
     copyBytes(port.target, port.at + 8, payload, 0, payload.length);
   }
 
-  // --- batches --------------------------------------------------------------------------------------------
+  // --- batches -----------------------------------------------------------------------------------
 
-  /** RESERVED_BATCH with the jobs in `slots`, and the names of their tubes if `withTubes`. */
+  /** Sends RESERVED_BATCH with the jobs in `slots`, and their tubes' names if `withTubes`. */
   batch(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
     const parts = this.#parts;
     parts.begin();
@@ -275,7 +273,7 @@ export class Replies {
     }
   }
 
-  /** Jobs of a batch that the acceptor puts together, NO_SLOT for those that were not taken. */
+  /** Sends jobs of a batch that the acceptor assembles; NO_SLOT for those that were not taken. */
   gathered(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
     const parts = this.#parts;
     parts.begin();
@@ -290,7 +288,7 @@ export class Replies {
     this.#sendGathered(session);
   }
 
-  /** Bytes for the acceptor, which makes something of them. */
+  /** Sends bytes that the acceptor processes itself. */
   gatheredBytes(session: ShardSession, bytes: Uint8Array): void {
     this.#parts.begin();
     this.#parts.line(bytes);
@@ -309,8 +307,8 @@ export class Replies {
   }
 
   /**
-   * What the session could have here, best first, as far as a message has room for it; all stays where it is. There may
-   * be more of it if it is `isCut`.
+   * Names the jobs that the session could get here, best first, as far as a message has room. It
+   * takes none of them. `isCut` means that there are more.
    */
   candidates(session: ShardSession, slots: readonly number[], isCut: boolean): void {
     const port = this.#ports[session.acceptor]!;
@@ -333,7 +331,7 @@ export class Replies {
     copyBytes(port.target, port.at, new Uint8Array(payload.buffer), 0, payload.byteLength);
   }
 
-  /** `<word><number> CR LF` as a line of the parts. */
+  /** Adds `<word><number> CR LF` to the lines of the parts. */
   #addLine(word: Uint8Array, number: number): void {
     const head = this.#head;
     copyBytes(head, 0, word, 0, word.length);
@@ -343,7 +341,7 @@ export class Replies {
     this.#parts.line(head, at + 2);
   }
 
-  /** `RESERVED <id> <bytes>[ <tube>] CR LF <body> CR LF` as a part. */
+  /** Adds `RESERVED <id> <bytes>[ <tube>] CR LF <body> CR LF` as a part. */
   #addJob(slot: number, withTube: boolean): void {
     const page = this.#engine.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -402,7 +400,7 @@ export class Replies {
     return this.#beginPiece(session, flags | this.#durable(), length, this.#records.lastNumber);
   }
 
-  /** ResponseFlag.Durable if the present command has made a record. */
+  /** Returns ResponseFlag.Durable if the current command has made a record. */
   #durable(): number {
     return this.#records.lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
   }
@@ -414,7 +412,9 @@ export class Replies {
     return port;
   }
 
-  /** Begins a reply whose part of a body the acceptor copies from the arena itself; the caller writes its head. */
+  /**
+   * Begins a reply with a body part that the acceptor copies itself. The caller writes the head.
+   */
   #beginStored(session: ShardSession, flags: number, recordNumber: number, part: StoredPart): ReplyPort {
     const port = this.#ports[session.acceptor]!;
     this.#engine.bodies.pin(part.handle);
@@ -423,7 +423,7 @@ export class Replies {
     return port;
   }
 
-  // --- replies longer than a message ----------------------------------------------------------------------
+  // --- replies longer than a message -------------------------------------------------------------
 
   #beginLong(session: ShardSession, head: Uint8Array, body: number, bodyBytes: number, flags: number): void {
     assert(session.longReply === undefined, "a session reads one reply at a time");
@@ -433,7 +433,7 @@ export class Replies {
       body,
       bodyBytes,
       head,
-      // Its pieces are sent when other commands have had their turn.
+      // Determined now, because the pieces are sent between other commands.
       flags: flags | this.#durable(),
       recordNumber: this.#records.lastNumber,
       sentBytes: 0,
@@ -442,22 +442,19 @@ export class Replies {
     this.#long.push(reply);
   }
 
-  /** Whether a long reply could go on now. */
+  /** Whether a long reply could continue now. */
   get longHasWork(): boolean {
     return this.#long.some((reply) => mayGoOn(reply) && this.hasRoomForPiece(reply.session));
   }
 
-  /** Asks for room on behalf of the long replies whose clients have read enough. */
+  /** Asks for room for the long replies whose clients have read enough. */
   wantRoomForLong(): void {
     for (const reply of this.#long) {
       if (mayGoOn(reply)) this.#ports[reply.session.acceptor]!.ring.wantRoom();
     }
   }
 
-  /**
-   * Sends pieces of the long replies in turn. Returns a session whose reply is complete; to be called until
-   * none is.
-   */
+  /** Sends pieces round robin. Returns a session whose reply is complete, until there is none. */
   pumpLong(): ShardSession | undefined {
     for (let i = 0; i < this.#long.length; i++) {
       const reply = this.#long[i]!;
@@ -485,15 +482,13 @@ export class Replies {
     else reply.parts.end();
   }
 
-  /**
-   * Whether there is room for a piece of a long reply or list: they leave half of the ring to everybody else.
-   */
+  /** Whether a piece of a long reply or list has room: half of the ring is for other replies. */
   hasRoomForPiece(session: ShardSession): boolean {
     const port = this.#ports[session.acceptor]!;
     return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;
   }
 
-  /** Sends one piece; true if it was the last. */
+  /** Sends one piece. Returns true if it was the last. */
   #sendPiece(reply: LongReply | LongBatch): boolean {
     if (reply.parts !== undefined) return this.#sendBatchPiece(reply);
     const { isLocal } = this.#ports[reply.session.acceptor]!;
@@ -533,7 +528,7 @@ export class Replies {
     return last;
   }
 
-  /** The same from the arena: the head goes with the first part of the body, CR LF with the last. */
+  /** The same from the arena: the head goes with the first piece, CR LF with the last. */
   #sendStoredPiece(reply: LongReply): boolean {
     const { head, body, bodyBytes } = reply;
     const headBytes = reply.sentBytes === 0 ? head.length : 0;

@@ -1,8 +1,8 @@
-// The way from a shard to one acceptor: a ring, and behind it what found no room.
+// The way from a shard to one acceptor: a ring, and a queue of messages that found it full.
 //
-// Replies to commands always find room, because the shard takes no command before it has looked; only what
-// comes unasked (a job for a waiting client, a timeout) can overflow, at most one reply for each waiting
-// connection.
+// Replies to commands always find room, because the shard checks for room before it takes a
+// command. Only unrequested messages (a job for a waiting client, a timeout) can overflow: at most
+// one reply per waiting connection.
 
 import {
   RESPONSE_HEADER_BYTES,
@@ -14,18 +14,21 @@ import {
 } from "../../message/response.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 
-/** Bytes of bodies past the ring with which no further command is taken, nor a piece sent: a millisecond of copying. */
+/**
+ * Bytes of bodies outside the ring beyond which no command is taken and no piece sent: a
+ * millisecond of copying.
+ */
 const STORED_BYTES_MAX = 4 * 1024 * 1024;
 
-/** A part of a body that goes past the ring. */
+/** Part of a body that does not go through the ring. */
 export interface StoredPart {
   /** Handle of the body in the shard's arena. */
   readonly handle: number;
   readonly offset: number;
   readonly length: number;
-  /** CR LF follows. */
+  /** Whether CR LF follows. */
   readonly isLast: boolean;
-  /** Bytes that go before it. */
+  /** Bytes in the ring that precede it. */
   readonly headBytes: number;
 }
 
@@ -38,23 +41,23 @@ interface Overflowed {
 export class ReplyPort {
   readonly ring: RingWriter;
   /**
-   * Where the payload of the message that was begun last goes: the ring's bytes, or those of a message that
-   * has to wait.
+   * Destination of the current message's payload: the ring, or the buffer of a message that has to
+   * wait.
    */
   target: Uint8Array;
   /** Offset of that payload in `target`. */
   at = 0;
-  /** Whether something unpublished can be used by the acceptor at once. */
+  /** Whether an unpublished message is of immediate use to the acceptor. */
   #urgent = false;
-  /** The lowest record number that an unpublished reply waits for; meaningful where one waits. */
+  /** The lowest record number that an unpublished reply waits for. Valid only if one waits. */
   #lowestRecord = 0;
   #waits = false;
-  /** Whether the acceptor lives in the thread of the shard, and may read its arena. */
+  /** Whether the acceptor runs in the shard's thread and may read its arena. */
   readonly isLocal: boolean;
-  /** Bytes of bodies that were begun past the ring since it was last seen empty. */
+  /** Bytes of bodies begun outside the ring since the ring was last seen empty. */
   #storedBytes = 0;
   readonly #writer: ResponseWriter;
-  /** Of the message that is begun; one for all. */
+  /** The header of the current message; reused. */
   readonly #header: ResponseHeader = { kind: 0, flags: 0, slot: 0, value: 0, pri: 0, recordNumber: 0 };
   readonly #overflow: Overflowed[] = [];
 
@@ -75,7 +78,7 @@ export class ReplyPort {
     return this.#overflow.length === 0 && this.ring.hasRoom(this.ring.messageBytesMax) && !this.storedIsFull;
   }
 
-  /** Whether so much lies past the ring that the acceptor should send some of it first. */
+  /** Whether so many body bytes are outside the ring that the acceptor should send some first. */
   get storedIsFull(): boolean {
     if (this.#storedBytes < STORED_BYTES_MAX) return false;
     if (this.ring.used > 0) return true;
@@ -84,8 +87,8 @@ export class ReplyPort {
   }
 
   /**
-   * Begins bytes for a client, to be written at `at` of `target`. `recordNumber` counts if the flags say
-   * Durable.
+   * Begins a reply whose bytes the caller writes at `at` of `target`. `recordNumber` is used if the
+   * flags include Durable.
    */
   beginReply(
     flags: number,
@@ -126,7 +129,9 @@ export class ReplyPort {
     }
   }
 
-  /** Begins bytes for a client with a part of a body: what goes before it is to be written at `at` of `target`. */
+  /**
+   * Begins a reply with part of a body. The caller writes the preceding bytes at `at` of `target`.
+   */
   beginStored(flags: number, slot: number, recordNumber: number, part: StoredPart): void {
     this.beginReply(flags, slot, STORED_HEADER_BYTES + part.headBytes, recordNumber, part);
     this.#storedBytes += part.length;
@@ -135,7 +140,10 @@ export class ReplyPort {
     this.at += STORED_HEADER_BYTES;
   }
 
-  /** Begins a message to the acceptor itself, to be written at `at` of `target`; it waits for no record. */
+  /**
+   * Begins a message to the acceptor itself, which the caller writes at `at` of `target`. It waits
+   * for no record.
+   */
   beginSignal(kind: number, flags: number, slot: number, payloadBytes: number, value = 0, pri = 0): void {
     this.#urgent = true;
     const header = this.#header;
@@ -148,7 +156,10 @@ export class ReplyPort {
     this.#begin(payloadBytes);
   }
 
-  /** Begins an Ack at once; what the acceptor makes of it waits for the record if the flags say Durable. */
+  /**
+   * Begins an Ack, which leaves at once. The acceptor's reply waits for the record if the flags
+   * include Durable.
+   */
   beginAck(flags: number, slot: number, payloadBytes: number, value: number, recordNumber: number): void {
     this.#urgent = true;
     const header = this.#header;
@@ -161,7 +172,10 @@ export class ReplyPort {
     this.#begin(payloadBytes);
   }
 
-  /** Begins a message with the present header: in the ring, or behind what found no room there. */
+  /**
+   * Begins a message with the current header: in the ring, or queued after the messages that found
+   * no room.
+   */
   #begin(payloadBytes: number): void {
     if (this.#overflow.length === 0) {
       const at = this.#writer.write(this.#header, payloadBytes);
@@ -178,8 +192,9 @@ export class ReplyPort {
   }
 
   /**
-   * Begins something for another shard, to be written at `at` of `target`: it is carried there when the record is written or, if
-   * it is durable, as far in the log as replies wait for.
+   * Begins a message to another shard, which the caller writes at `at` of `target`. The acceptor
+   * relays it when the record is written or, if `durable` is set, as far in the log as replies
+   * require.
    */
   beginCarry(
     kind: number,
@@ -200,7 +215,7 @@ export class ReplyPort {
     this.#begin(payloadBytes);
   }
 
-  /** Moves what overflowed into the ring, in order, as far as there is room. */
+  /** Moves queued messages into the ring, in order, as far as there is room. */
   drainOverflow(): void {
     let moved = 0;
     for (const { header, payload } of this.#overflow) {
@@ -211,16 +226,16 @@ export class ReplyPort {
     }
     if (moved === 0) return;
     this.#overflow.splice(0, moved);
-    // What they wait for may have been told long ago.
+    // Their records may have been reported long ago.
     this.#urgent = true;
   }
 
   /**
-   * Makes what was written visible. Returns whether the acceptor must be rung for it: not if every reply
-   * waits for a record that the binlog has not been shown yet, since the binlog rings all acceptors when it
-   * has written what it is shown next. So replies are published before their records: the other way round the
-   * binlog could be done in between, and its ring would find nothing. `shownRecord` is the number of the last
-   * record published.
+   * Makes written messages visible. Returns whether to ring the acceptor. It need not be rung if
+   * every reply waits for a record that the binlog has not seen yet: the binlog rings all acceptors
+   * when it has written what it sees next. So replies have to be published before their records.
+   * Otherwise the binlog could finish in between, and its ring would come too early. `shownRecord`
+   * is the number of the last record published.
    */
   publish(shownRecord: number): boolean {
     if (!this.ring.publish()) return false;
@@ -230,7 +245,7 @@ export class ReplyPort {
     return rings;
   }
 
-  /** Whether something overflowed and still waits for room. */
+  /** Whether a message that found no room still waits. */
   get blocked(): boolean {
     return this.#overflow.length > 0;
   }

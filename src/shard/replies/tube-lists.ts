@@ -1,7 +1,8 @@
-// Lists of this shard's tubes on their way to acceptors: one message of each in a turn, for as long as it
-// takes, so that hundreds of thousands of tubes keep nobody waiting.
+// Lists of this shard's tubes on their way to acceptors: one message of each per turn, so that
+// hundreds of thousands of tubes delay no other client.
 //
-// A tube that is there all the time is listed once. One that goes or comes meanwhile may be listed or not.
+// A tube that exists throughout is listed once. A tube that is created or removed meanwhile may be
+// listed or not.
 
 import { copyBytes } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -13,16 +14,17 @@ import type { ReplyPort } from "./reply-port.ts";
 
 /** Bytes of a list in one message. */
 const MESSAGE_BYTES_MAX = 32 * 1024;
-/** Of an entry before its name: see message/response.ts. */
+/** Bytes of an entry before its name: see message/response.ts. */
 const HEADER_BYTES = 9;
 
 interface TubeList {
   readonly session: ShardSession;
   readonly tubes: Iterator<Tube>;
-  /** The tube that is listed next. */
+  /** The next tube to list. */
   next: Tube | undefined;
   /**
-   * Tubes still to be listed: as many as there were at the beginning, so that new ones can't keep it going.
+   * Tubes still to list: their number at the start, so that new tubes cannot prolong the list for
+   * ever.
    */
   remaining: number;
 }
@@ -32,7 +34,7 @@ export class TubeLists {
   readonly #ports: readonly ReplyPort[];
   readonly #replies: Replies;
   #lists: TubeList[] = [];
-  /** Where a message is put together before its length is known. */
+  /** Scratch space for a message whose length is not known yet. */
   readonly #bytes = new Uint8Array(MESSAGE_BYTES_MAX);
   readonly #view = new DataView(this.#bytes.buffer);
 
@@ -42,7 +44,9 @@ export class TubeLists {
     this.#replies = replies;
   }
 
-  /** Sends all tubes, in the order in which they were made, then Ack; the first message now. */
+  /**
+   * Sends all tubes, in the order in which they were created, then Ack. The first message goes now.
+   */
   begin(session: ShardSession): void {
     const tubes = this.#engine.tubes.values();
     const list: TubeList = { session, tubes, next: undefined, remaining: this.#engine.tubes.size };
@@ -50,12 +54,12 @@ export class TubeLists {
     if (!this.#send(list)) this.#lists.push(list);
   }
 
-  /** Whether a list could go on now. */
+  /** Whether a list could continue now. */
   get hasWork(): boolean {
     return this.#lists.some((list) => this.#replies.hasRoomForPiece(list.session));
   }
 
-  /** Asks for room on behalf of all lists. */
+  /** Asks for room for all lists. */
   wantRoom(): void {
     for (const { session } of this.#lists) this.#ports[session.acceptor]!.ring.wantRoom();
   }
@@ -73,7 +77,7 @@ export class TubeLists {
     if (this.#lists.length > 0) this.#lists = this.#lists.filter((list) => list.session !== session);
   }
 
-  /** Sends the next message; true if it was the last. */
+  /** Sends the next message. Returns true if it was the last. */
   #send(list: TubeList): boolean {
     const { session } = list;
     const port = this.#ports[session.acceptor]!;

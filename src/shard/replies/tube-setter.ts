@@ -1,8 +1,8 @@
-// Changes what is set for tubes on one shard, and keeps it in the log.
+// Changes the settings of tubes on one shard, and records them in the log.
 //
-// A pattern of several tubes is told to all shards at once, and two changes of one pattern may come in another order to
-// each of them. So a change has a number, the same everywhere, and of each setting the highest counts. The shard of the
-// pattern's hash logs it.
+// A pattern with wildcards is sent to all shards at once, and two changes of one pattern may arrive
+// in a different order at each shard. So every change has a number, the same on all shards, and for
+// each setting the highest number wins. The shard that the pattern hashes to logs it.
 
 import { asciiBytes, latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -19,10 +19,10 @@ import { Span } from "../../protocol/request.ts";
 import { EXPIRE_WORDS, SETTING_ROWS } from "../../protocol/setting-rows.ts";
 import type { RecordLog } from "../records/record-log.ts";
 
-/** How a setting is kept and written. */
+/** How a setting is stored and printed. */
 interface SettingKind<Name extends SettingName> {
   readonly name: Name;
-  /** `undefined`: nothing is set any more. */
+  /** A result of `undefined` removes the setting. */
   readonly read: (bytes: Uint8Array, start: number, end: number) => SettingValues[Name];
   readonly write: (value: SettingValues[Name]) => string;
 }
@@ -50,7 +50,7 @@ const duration = <Name extends "backoffMs" | "backoffMaxMs" | "ttlMs">(name: Nam
   write: seconds,
 });
 
-// Each takes values of its own setting only, which a table can't say.
+// Each kind takes only the values of its own setting, which the type of a table cannot express.
 const KINDS: Readonly<Record<number, SettingKind<SettingName>>> = {
   [OptionTag.MaxAttempts]: numeric("maxAttempts") as unknown as SettingKind<SettingName>,
   [OptionTag.DeadLetter]: { name: "deadLetter", read: latin1, write: String },
@@ -71,7 +71,10 @@ const KINDS: Readonly<Record<number, SettingKind<SettingName>>> = {
   [OptionTag.MaxGroups]: numeric("maxGroups") as unknown as SettingKind<SettingName>,
 };
 
-/** What is set for one pattern, as set-tube and `--tubes` write it; of what `isMeant` says. */
+/**
+ * Returns the settings of one pattern, as set-tube and `--tubes` write them, limited to those that
+ * `isMeant` selects.
+ */
 export function settingsText(
   values: Readonly<Partial<SettingValues>>,
   isMeant: (name: SettingName) => boolean = () => true,
@@ -85,24 +88,29 @@ export function settingsText(
   return words.join(" ");
 }
 
-/** The setting that a word of a line means. */
+/** Returns the setting that a word of a line stands for. */
 export function settingNamed(word: string): SettingName {
   return KINDS[SETTING_ROWS.find(({ name }) => name === word)!.tag]!.name;
 }
 
-/** Patterns whose last changes are kept: those that have settings, and as many that had some. */
+/**
+ * The most patterns whose last changes are kept: those with settings, and as many that had some.
+ */
 const CHANGES_MAX = 2 * PATTERNS_MAX;
 
 export class TubeSetter {
   readonly #engine: Engine;
   readonly #records: RecordLog | undefined;
-  /** Whether the shard logs what is set for a pattern, and has its tube if it is a name. */
+  /**
+   * Returns whether this shard logs the settings of a pattern. For a plain name, it is also the
+   * shard of the tube.
+   */
   readonly owns: (pattern: string) => boolean;
   readonly #onMayLeave: () => void;
-  /** By pattern of several tubes, then by tag of a setting: the number of its last change. */
+  /** The number of the last change, by pattern with wildcards and then by tag of the setting. */
   readonly #changes = new Map<string, Map<number, number>>();
 
-  /** `onMayLeave` is called before anything is set by which jobs may leave for another shard by themselves. */
+  /** `onMayLeave` is called before a setting takes effect that may send jobs to another shard. */
   constructor(
     engine: Engine,
     records: RecordLog | undefined,
@@ -115,15 +123,15 @@ export class TubeSetter {
     this.#onMayLeave = onMayLeave;
   }
 
-  /** Whether a pattern has settings, or may get some. */
+  /** Returns whether a pattern has settings or may get some. */
   mayHave(pattern: string): boolean {
     const { settings } = this.#engine;
     return settings.get(pattern) !== undefined || settings.hasRoomFor(pattern);
   }
 
   /**
-   * Makes change number `change`. Tubes that are there get it by the steps of what is returned; undefined if there are too
-   * many patterns.
+   * Makes change number `change`. The steps of the result apply it to existing tubes. Returns
+   * undefined if there are too many patterns.
    */
   change(pattern: string, options: Span, change: number, nowMs: number): TubeSetting | undefined {
     this.#engine.runDue(nowMs);
@@ -160,12 +168,15 @@ export class TubeSetter {
     return true;
   }
 
-  /** Patterns whose last changes are known. */
+  /** Number of patterns whose last changes are known. */
   get changedPatterns(): number {
     return this.#changes.size;
   }
 
-  /** A pattern without settings, changed long ago, may be forgotten: no change of it is still on its way. */
+  /**
+   * Forgets a pattern without settings whose change is long past: no change of it is still on its
+   * way.
+   */
   #forgetOldest(): void {
     for (const pattern of this.#changes.keys()) {
       if (this.#engine.settings.get(pattern) !== undefined) continue;
@@ -174,7 +185,10 @@ export class TubeSetter {
     }
   }
 
-  /** What the log or a file says of a pattern; where it is another shard's business, nothing is done. */
+  /**
+   * Applies the settings of a pattern from the log or a file. Settings that concern only another
+   * shard are ignored.
+   */
   restore(pattern: string, text: string, nowMs: number): void {
     if (!isWide(pattern) && !this.owns(pattern)) return;
     const values: Partial<SettingValues> = { ...this.#engine.settings.get(pattern) };

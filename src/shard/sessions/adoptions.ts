@@ -1,8 +1,10 @@
-// Sessions of connections that move from one acceptor to another: each is kept by the number of its move until it is adopted.
+// Sessions of connections that move between acceptors. Each is kept under the number of its move
+// until it is adopted.
 //
-// Detach comes from the acceptor that a connection leaves, Adopt from the one that it goes to, in another ring, and neither waits
-// for the shard. So Adopt may be met first. Then nothing more is taken from its ring until Detach has come, since what is
-// behind it may be commands of the session. That is not long: Detach was on its way before the connection was.
+// Detach comes from the acceptor that the connection leaves, and Adopt from its new acceptor,
+// through a different ring. Neither acceptor waits for the shard, so Adopt may be read first. The
+// shard then reads nothing more from that ring until Detach has arrived, because the next messages
+// may be commands of this session. The wait is short: Detach was sent before the connection.
 
 import { assert } from "../../base/assert.ts";
 import type { ShardSession } from "./shard-session.ts";
@@ -14,25 +16,25 @@ interface Adoption {
 }
 
 export class Adoptions {
-  /** By the numbers of their moves. */
+  /** By the number of the move. */
   readonly #detached = new Map<number, ShardSession>();
-  /** By port; undefined where none waits. */
+  /** By port; undefined if none waits. */
   readonly #waiting: (Adoption | undefined)[];
   #waitingCount = 0;
   readonly #place: (session: ShardSession, port: number, slot: number) => void;
 
-  /** `place` gives a session to a slot of a port. */
+  /** `place` assigns a session to a slot of a port. */
   constructor(ports: number, place: (session: ShardSession, port: number, slot: number) => void) {
     this.#waiting = Array.from({ length: ports }, () => undefined);
     this.#place = place;
   }
 
-  /** Whether nothing may be taken from the ring of a port. */
+  /** Returns whether nothing may be taken from the ring of a port. */
   isWaiting(port: number): boolean {
     return this.#waitingCount > 0 && this.#waiting[port] !== undefined;
   }
 
-  /** A session has lost its place. */
+  /** Takes a session that has lost its slot. */
   detached(number: number, session: ShardSession): void {
     assert(!this.#detached.has(number), "a move has a number of its own");
     const port = this.#waitingCount === 0 ? -1 : this.#waiting.findIndex((each) => each?.number === number);
@@ -46,7 +48,7 @@ export class Adoptions {
     this.#place(session, port, slot);
   }
 
-  /** A session gets another place, now or when it has lost its old one. */
+  /** Gives a session its new slot, now or when it has lost the old one. */
   adopt(number: number, port: number, slot: number): void {
     const session = this.#detached.get(number);
     if (session === undefined) {

@@ -1,7 +1,7 @@
-// Messages of one session that have to wait, packed one behind the other into a buffer of their own.
+// The deferred messages of one session, packed one after another into their own buffer.
 //
-// An object for each with views of its own took 900 bytes for a command of 8; here it takes what it took in
-// the ring.
+// One object with views per message would take 900 bytes for a command of 8. Here a message takes
+// as much as in the ring.
 
 import { copyBytes } from "../../base/bytes.ts";
 import { requestOp } from "../../message/request.ts";
@@ -22,7 +22,7 @@ export class DeferredMessages implements MessageSource {
     return this.#start === this.#end;
   }
 
-  /** The op of the first message; there must be one. */
+  /** The op of the first message. There must be one. */
   get firstOp(): number {
     return requestOp(this, this.#start);
   }
@@ -35,7 +35,9 @@ export class DeferredMessages implements MessageSource {
     this.#end += length;
   }
 
-  /** Takes the first message: its offset. Its bytes stay valid until the next `push`. */
+  /**
+   * Removes the first message and returns its offset. Its bytes stay valid until the next `push`.
+   */
   shift(): number {
     const offset = this.#start;
     this.#start += this.int32[offset >> 2]!;
@@ -48,7 +50,7 @@ export class DeferredMessages implements MessageSource {
     if (needed <= this.bytes.length) {
       this.bytes.copyWithin(0, this.#start, this.#end);
     } else {
-      // Positions within it are int32 words and float64s, so its size is a multiple of 8.
+      // Positions are addressed as int32 and float64, so the size is a multiple of 8.
       this.#use(new ArrayBuffer(Math.max(FIRST_BYTES, needed, 2 * this.bytes.length)));
       this.bytes.set(held);
     }

@@ -1,16 +1,17 @@
-// A reply put together of lines and bodies: the lines packed one behind the other, the bodies where they are.
+// A reply assembled from lines and bodies. The lines are packed into a buffer; the bodies stay in
+// the arena.
 
 import { CR, LF } from "../../base/ascii.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { type BodyArena, EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 
-/** Numbers of a part: where its lines end among all, the handle of its body, the size of that. */
+/** Numbers per part: the end of its lines, the handle of its body, the size of the body. */
 const PART = 3;
 const BODY_END_BYTES = 2;
 
-/** Each part is lines, then a body and CR LF. It is filled anew for each reply. */
+/** Parts of lines, each followed by a body and CR LF. The object is reused for every reply. */
 export class JobParts {
-  /** Bytes of all parts. */
+  /** Total bytes of all parts. */
   bytes = 0;
   #lines = new Uint8Array(256);
   #lineBytes = 0;
@@ -22,7 +23,7 @@ export class JobParts {
     this.#parts.length = 0;
   }
 
-  /** Adds bytes to the lines of the next part; returns where in `lines` they begin. */
+  /** Adds bytes to the lines of the next part. Returns their position in `lines`. */
   line(bytes: Uint8Array, length: number = bytes.length): number {
     const at = this.#lineBytes;
     this.#makeRoom(length);
@@ -43,7 +44,7 @@ export class JobParts {
     this.bytes += bodyBytes + BODY_END_BYTES;
   }
 
-  /** What is there, to be sent bit by bit; the bodies are pinned until `PartsCursor.end`. */
+  /** Returns the parts for sending bit by bit. The bodies stay pinned until `PartsCursor.end`. */
   keep(bodies: BodyArena): PartsCursor {
     const cursor = new PartsCursor(
       bodies,
@@ -55,7 +56,7 @@ export class JobParts {
     return cursor;
   }
 
-  /** Copies all of it to `target[at]`. */
+  /** Copies everything to `target[at]`. */
   copyTo(bodies: BodyArena, target: Uint8Array, at: number): void {
     new PartsCursor(bodies, this.#lines.subarray(0, this.#lineBytes), this.#parts, this.bytes).copy(
       target,
@@ -80,7 +81,10 @@ export class PartsCursor {
   readonly #bodies: BodyArena;
   readonly #lines: Uint8Array;
   readonly #parts: ArrayLike<number>;
-  /** The present part: its place among the numbers, where its lines begin, how much of it has been read. */
+  /**
+   * The current part: its index in the numbers, the start of its lines, and how much of it was
+   * read.
+   */
   #part = 0;
   #linesAt = 0;
   #readBytes = 0;
@@ -101,13 +105,13 @@ export class PartsCursor {
     for (let part = 0; part < this.#parts.length; part += PART) this.#bodies.unpin(this.#parts[part + 1]!);
   }
 
-  /** Copies the next `length` bytes, which are there, to `target[at]`. */
+  /** Copies the next `length` bytes to `target[at]`. The caller ensures that they exist. */
   copy(target: Uint8Array, at: number, length: number): void {
     this.leftBytes -= length;
     for (let done = 0; done < length; ) done += this.#copySome(target, at + done, length - done);
   }
 
-  /** Copies of the present part what comes next in one piece; returns how many bytes. */
+  /** Copies the next contiguous bytes of the current part. Returns how many. */
   #copySome(target: Uint8Array, at: number, length: number): number {
     const parts = this.#parts;
     if (this.#part === parts.length) return this.#copyLines(target, at, length, this.#lines.length);

@@ -1,16 +1,17 @@
-// What a shard keeps of the memory that --max-memory gives to all shards together.
+// A shard's share of the memory that --max-memory allows for all shards.
 //
-// A shard holds pages a little in advance, and gives back what it has too many: a put is a comparison.
+// A shard claims pages slightly ahead and gives back excess ones, so that a put usually costs only
+// a comparison.
 
 import type { MemoryLimit } from "../../engine/jobs/body-arena.ts";
 import { PUT_BYTES } from "../../engine/memory-use.ts";
 import { MEMORY_PAGE_BYTES, type MemoryWords } from "../../ring/memory-words.ts";
 
-/** Pages that are taken at once, and this share of what a shard would have of the limit if that is less. */
+/** Pages claimed at once, or this share of the shard's part of the limit if that is less. */
 const LOT_PAGES_MAX = 16;
 const LOT_SHARE = 1 / 1024;
 
-/** What a shard keeps for clients. */
+/** The memory that a shard uses for clients. */
 interface Counted {
   readonly memoryBytes: number;
 }
@@ -27,14 +28,14 @@ export class MemoryBudget implements MemoryLimit {
     this.#shards = shards;
   }
 
-  /** Whether all that is there now may be, with one more job. */
+  /** Whether the memory in use plus one more job is within the limit. */
   get allows(): boolean {
     if (this.#words.isFull) return false;
     const missing = this.#counted.memoryBytes + PUT_BYTES - this.#heldPages * MEMORY_PAGE_BYTES;
     return missing <= 0 || this.#claim(Math.ceil(missing / MEMORY_PAGE_BYTES));
   }
 
-  /** After a turn: counts what it took without asking, and gives back what is not needed. */
+  /** Called after a turn: counts memory taken without a claim, and gives excess pages back. */
   settle(): void {
     const needed = Math.ceil(this.#counted.memoryBytes / MEMORY_PAGE_BYTES);
     const spare = this.#heldPages - needed;
@@ -52,7 +53,7 @@ export class MemoryBudget implements MemoryLimit {
   #claim(pages: number): boolean {
     const lot = this.#lotPages();
     if (pages < lot && this.#words.claim(lot)) this.#heldPages += lot;
-    // Near the limit there may be no lot any more, but what is needed.
+    // Near the limit there may be too little for a whole lot, but enough for the need.
     else if (this.#words.claim(pages)) this.#heldPages += pages;
     else {
       this.#words.noteFull();

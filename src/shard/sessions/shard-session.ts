@@ -1,4 +1,4 @@
-// What a shard keeps of one connection besides the engine's session: work that has to wait its turn.
+// A shard's state of one connection besides the engine's session: work that has to wait its turn.
 
 import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import type { NewJob } from "../../engine/jobs/new-job.ts";
@@ -15,29 +15,35 @@ export interface IncomingPut {
   /** The tube that it named, or "". */
   readonly tube: string;
   readonly options: Span;
-  /** Handle in the arena; EMPTY_BODY once it was given up. */
+  /** Handle in the arena; EMPTY_BODY after the body was freed. */
   body: number;
   receivedBytes: number;
-  /** Memory ran out: the rest is dropped and the put refused. */
+  /** Memory ran out: the rest is dropped and the put is refused. */
   failed: boolean;
 }
 
 interface LongAnswer {
   readonly session: ShardSession;
-  /** ResponseFlags of every piece. */
+  /** The ResponseFlag bits of every piece. */
   readonly flags: number;
-  /** The last record when it began: if it is Durable, the record that it waits for. */
+  /**
+   * The last record when the answer began. If the flags include Durable, the answer waits for that
+   * record.
+   */
   readonly recordNumber: number;
 }
 
-/** A batch of jobs too long for one message, sent from their pinned bodies. */
+/** A batch of jobs too long for one message, sent from pinned bodies. */
 export interface LongBatch extends LongAnswer {
   readonly parts: PartsCursor;
-  /** It is for the acceptor, not for the client, and so does not wait for that to read. */
+  /**
+   * Whether it goes to the acceptor instead of the client. It then does not wait for the client to
+   * read.
+   */
   readonly isGathered: boolean;
 }
 
-/** A reply too long for one message, sent from its pinned body as its client reads. */
+/** A reply too long for one message, sent from its pinned body as the client reads. */
 export interface LongReply extends LongAnswer {
   readonly parts?: undefined;
   readonly body: number;
@@ -48,47 +54,62 @@ export interface LongReply extends LongAnswer {
   sentBytes: number;
 }
 
-/** What a reserve-batch asks for. */
+/** The request of a reserve-batch. */
 export interface BatchTerms {
   readonly limits: BatchLimits;
   readonly withTubes: boolean;
-  /** Under which its client may abort it, or 0. */
+  /** The number under which its client may abort it, or 0. */
   readonly number: number;
 }
 
 export class ShardSession {
   readonly engineSession: Session;
-  /** Where its connection is; both change when that moves. */
+  /** The location of its connection. Both fields change when the connection moves. */
   acceptor: number;
   connectionSlot: number;
-  /** Messages that arrived while the session was in a command or its client had too much to read. */
+  /**
+   * Messages that arrived while the session was executing a command or its client had too much to
+   * read.
+   */
   deferred: DeferredMessages | undefined;
   incoming: IncomingPut | undefined;
   longReply: LongReply | LongBatch | undefined;
-  /** The batch that it asks or waits for; the job that ends its wait is answered as one. */
+  /** The batch in progress. The job that ends its wait is answered as a batch. */
   batch: BatchTerms | undefined;
-  /** Its client has said something behind all batches up to the one with this number; it wraps. */
+  /**
+   * The number of the last batch that the client's bytes have aborted, with all earlier ones. It
+   * wraps.
+   */
   abortedTo = 0;
-  /** The move of many jobs that it is in the middle of. */
+  /** The sliced command in progress. */
   longMove: SlicedCommand | undefined;
-  /** Its acceptor looks for the job of its command elsewhere. */
+  /** Its acceptor is looking for the job of its command on other shards. */
   isStrayed = false;
-  /** Its connection is gone; it stays until its long moves are done. */
+  /** Its connection is gone. The session stays until its sliced commands are done. */
   ended = false;
-  /** Number of the wait over several shards, and whether this shard counts it in current-waiting. */
+  /**
+   * The number of its wait over several shards, and whether this shard counts it in
+   * current-waiting.
+   */
   waitNumber = 0;
   leadsWait = false;
-  /** Number of the look that its reserve waits for, or 0. */
+  /** The number of the read barrier that its reserve waits for, or 0. */
   look = 0;
-  /** It is not a reserve of this shard alone that waits for it, but one of the acceptor's. */
+  /** Whether the acceptor waits for that barrier, rather than a reserve on this shard alone. */
   looksForAcceptor = false;
-  /** Queued to have its deferred messages run. */
+  /** It is queued to have its deferred messages run. */
   resuming = false;
-  /** Its commands are costly: the next waits for its turn. See run-queue.ts, also for the two that follow. */
+  /**
+   * Its commands are expensive, so the next one waits for its turn. For this field and the next two
+   * see run-queue.ts.
+   */
   isAside = false;
   turn: Timer<ShardSession> | undefined;
   workTag = 0;
-  /** Bytes of replies sent, and of them read by the client; both wrap. See message/reply-credit.ts. */
+  /**
+   * Reply bytes sent, and how many of them the client has read. Both wrap. See
+   * message/reply-credit.ts.
+   */
   #sentBytes = 0;
   #readBytes = 0;
 
@@ -102,7 +123,7 @@ export class ShardSession {
     return number !== 0 && ((this.abortedTo - number) | 0) >= 0;
   }
 
-  /** The batch is answered: an abort that is still on its way means nothing. */
+  /** Ends the batch, because it is answered. An abort that arrives later has no effect. */
   endBatch(): void {
     const { batch } = this;
     this.batch = undefined;
@@ -110,7 +131,7 @@ export class ShardSession {
       this.abortedTo = batch.number;
   }
 
-  /** Bytes of replies that the client has not read, as far as is known here. */
+  /** Reply bytes that the client has not read, as far as this shard knows. */
   get unreadBytes(): number {
     return (this.#sentBytes - this.#readBytes) | 0;
   }
@@ -119,12 +140,15 @@ export class ShardSession {
     this.#sentBytes = (this.#sentBytes + bytes) | 0;
   }
 
-  /** The acceptor tells what the client has read of what was sent since `beginReplies`. */
+  /** Notes how much the client has read of what was sent since `beginReplies`. */
   read(bytes: number): void {
     this.#readBytes = bytes | 0;
   }
 
-  /** All earlier commands are answered; so many bytes of their replies are not read. */
+  /**
+   * Starts counting anew: all earlier commands are answered, and `unreadBytes` of their replies are
+   * unread.
+   */
   beginReplies(unreadBytes: number): void {
     this.#sentBytes = unreadBytes | 0;
     this.#readBytes = 0;

@@ -1,5 +1,5 @@
-// A move of up to a thousand jobs that others must not see a part of: it waits for a turn that has room for it, and is
-// then done at once.
+// A command on up to a thousand jobs that must be atomic for other clients. It waits for a turn
+// that has room for all of it.
 
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
@@ -9,7 +9,7 @@ export class AtomicCommand implements SlicedCommand {
   readonly #session: ShardSession;
   readonly #run: (nowMs: number) => void;
 
-  /** `run` moves at most `jobs` jobs, and answers. */
+  /** `run` processes at most `jobs` jobs and answers. */
   constructor(session: ShardSession, jobs: number, run: (nowMs: number) => void) {
     this.#session = session;
     this.jobs = jobs;
@@ -17,7 +17,7 @@ export class AtomicCommand implements SlicedCommand {
   }
 
   step(_jobsMax: number, nowMs: number): boolean {
-    // Whoever has gone gets nothing any more.
+    // A client that is gone gets nothing.
     if (!this.#session.ended) this.#run(nowMs);
     return true;
   }

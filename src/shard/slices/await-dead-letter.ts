@@ -1,4 +1,5 @@
-// The answer to a release by which a job has died: it comes when the job is where dead ones go, as on one shard.
+// Delays RELEASED until the dead job has reached its dead-letter tube, so that several shards
+// behave like one.
 
 import type { Engine } from "../../engine/engine.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";

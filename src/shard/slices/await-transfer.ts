@@ -1,4 +1,5 @@
-// A command by id whose job is on its way to another shard: it waits until that is over, and is executed then.
+// A command by id whose job is being transferred to another shard. It waits for the end of the
+// transfer and is executed then.
 
 import type { Engine } from "../../engine/engine.ts";
 import type { Request } from "../../protocol/request.ts";
@@ -10,7 +11,7 @@ export class AwaitTransfer implements SlicedCommand {
   readonly #request: Request;
   readonly #execute: (request: Request) => void;
 
-  /** `request` is kept. */
+  /** `request` is retained. */
   constructor(engine: Engine, request: Request, execute: (request: Request) => void) {
     this.#engine = engine;
     this.#request = request;

@@ -1,4 +1,4 @@
-// The jobs of a delete-batch, one after the other, each as `delete` would.
+// A delete-batch: deletes one job after another, each as `delete` does.
 
 import { latin1 } from "../../base/bytes.ts";
 import { type Engine, Outcome } from "../../engine/engine.ts";
@@ -20,16 +20,19 @@ export class DeleteMany implements SlicedCommand {
   readonly #session: ShardSession;
   readonly #span = new Span();
   readonly #ids: IdList;
-  /** For each id a Deleted. */
+  /** A Deleted value for each id. */
   readonly #results: Uint8Array;
   readonly #missing: string[] = [];
   readonly #forAcceptor: boolean;
   #done = 0;
-  /** Whether the present id was begun: its job is on its way to another shard. */
+  /** Whether the current id is in progress: its job is being transferred to another shard. */
   #isBegun = false;
   #hasStrays = false;
 
-  /** `ids` are `count` ids as they were given; the answer is a signal if the acceptor puts answers together. */
+  /**
+   * `ids` contains `count` ids as the client sent them. If `forAcceptor` is set, the answer is a
+   * signal, and the acceptor assembles the reply.
+   */
   constructor(
     engine: Engine,
     replies: Replies,
@@ -65,7 +68,7 @@ export class DeleteMany implements SlicedCommand {
   }
 
   #delete(id: number, nowMs: number): void {
-    // It has arrived elsewhere, and no word of that has come yet.
+    // The job has arrived elsewhere, and the confirmation is still on its way.
     const hasLeft = this.#engine.isMoving(id);
     if (!hasLeft && this.#engine.delete(this.#session.engineSession, id, nowMs) === Outcome.Done) {
       this.#results[this.#done] = Deleted.Yes;
@@ -87,7 +90,7 @@ export class DeleteMany implements SlicedCommand {
     }
   }
 
-  /** The acceptor looks for what has left. */
+  /** Redirects the rest, so that the acceptor looks for jobs that have left. */
   #handOn(): void {
     const { bytes, start, end } = this.#span;
     const details = packDeleted(this.#results, latin1(bytes, start, end), this.#replies.lastRecord);

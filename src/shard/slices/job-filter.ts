@@ -1,4 +1,4 @@
-// The options that say which jobs of a tube are meant.
+// The options that select jobs of a tube.
 
 import { latin1 } from "../../base/bytes.ts";
 import { JobState } from "../../engine/jobs/job-table.ts";
@@ -10,7 +10,10 @@ import type { Request } from "../../protocol/request.ts";
 /** The states in the order of their words: see STATE_WORDS in protocol/commands.ts. */
 const STATES: readonly JobState[] = [JobState.Ready, JobState.Delayed, JobState.Buried, JobState.Reserved];
 
-/** What the options of a command say, with bytes of its own; without `state` the jobs may be in those of `usualStates`. */
+/**
+ * Returns the filter of a command's options, with its own copies of bytes. Without `state`, it
+ * selects `usualStates`.
+ */
 export function jobFilterOf({ options }: Request, usualStates: number, nowMs: number): JobFilter {
   const words = optionNumber(options, OptionTag.State);
   const olderMs = optionNumber(options, OptionTag.Older);

@@ -1,4 +1,4 @@
-// A list of jobs of a tube or of all, put together in as many turns as it takes.
+// A list of jobs of one tube or of all, gathered over as many turns as it takes.
 
 import type { Engine } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
@@ -11,22 +11,28 @@ import type { Replies } from "../replies/replies.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
 
-/** Ids that one list looks at, and bytes of bodies that it searches: then it says how to go on. */
+/**
+ * The most ids that one list examines, and body bytes that it searches. Beyond that, the client has
+ * to continue with another list.
+ */
 const LIST_LOOKS_MAX = 100_000;
 export const LIST_SEARCH_BYTES_MAX: number = 256 << 20;
 
-/** So many bytes of bodies take as long to show as a job to change. */
+/** Showing this many bytes of bodies takes as long as changing a job. */
 const SHOWN_BYTES_PER_JOB = 48;
 
 export interface ListedJobs {
-  /** Undefined for all, which are then named. */
+  /** Undefined for all tubes. The rows then name theirs. */
   readonly tube: string | undefined;
-  /** Bytes of its text, if it is for the acceptor, which puts it together with those of other shards. */
+  /**
+   * Limit on the text if the list is for the acceptor, which merges the lists of all shards;
+   * otherwise undefined.
+   */
   readonly partBytesMax: number | undefined;
   readonly walk: JobWalk;
-  /** Jobs at most. */
+  /** The most jobs. */
   readonly limit: number;
-  /** Bytes of each body that are shown. */
+  /** Bytes shown of each body. */
   readonly showBytes: number;
 }
 
@@ -39,7 +45,7 @@ export class JobListing implements SlicedCommand {
   #textBytes = 0;
   #looksLeft = LIST_LOOKS_MAX;
   #searchBytesLeft: number;
-  /** All ids up to this one have been listed or left out; up to which they had been when it began. */
+  /** All ids up to this one are listed or skipped; and the same at the beginning. */
   #doneId: number;
   readonly #beganId: number;
 
@@ -67,7 +73,7 @@ export class JobListing implements SlicedCommand {
     return walk.work(tube) + Math.ceil(shown / SHOWN_BYTES_PER_JOB);
   }
 
-  /** Whose jobs are listed: undefined for all, null if it is gone. */
+  /** The tube to list: undefined for all, null if it is gone. */
   get #tube(): Tube | undefined | null {
     const { tube } = this.#listed;
     return tube === undefined ? undefined : (this.#engine.findTube(tube) ?? null);
@@ -75,7 +81,7 @@ export class JobListing implements SlicedCommand {
 
   step(jobsMax: number, nowMs: number): boolean {
     const { walk, limit } = this.#listed;
-    // Nobody reads it any more.
+    // The client is gone.
     if (this.#session.ended) return true;
     this.#engine.runDue(nowMs);
     const tube = this.#tube;
@@ -99,18 +105,22 @@ export class JobListing implements SlicedCommand {
       this.#rows.length >= limit ||
       this.#doneId >= walk.lastId ||
       this.#looksLeft <= 0 ||
-      // The next list can't go on in the middle of a body: each gets behind one at least, however large that is.
+      // A list cannot resume in the middle of a body, so each gets past at least one, however
+      // large.
       (this.#searchBytesLeft <= 0 && this.#doneId > this.#beganId)
     );
   }
 
-  /** It is on its way to another shard, and has arrived: it is listed there. */
+  /**
+   * Returns whether the job was transferred to another shard and has arrived, so that it is listed
+   * there.
+   */
   #hasLeft(slot: number): boolean {
     const id = this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!;
     return this.#engine.isMoving(id) && this.#replies.isElsewhere(id);
   }
 
-  /** False if there is no room for the job; the first always has some. */
+  /** Adds a job. Returns false if there is no room; the first one always fits. */
   #add(slot: number, nowMs: number): boolean {
     const { tube, showBytes, partBytesMax = LIST_TEXT_BYTES_MAX } = this.#listed;
     const line = `- ${jobRow(this.#engine, slot, nowMs, showBytes, tube === undefined)}\n`;

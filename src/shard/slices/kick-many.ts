@@ -12,8 +12,8 @@ export class KickMany implements SlicedCommand {
   readonly #replies: Replies;
   readonly #session: ShardSession;
   /**
-   * Whether it takes buried jobs or delayed ones, never both: decided when it begins, undefined while it
-   * stands in line.
+   * Whether it kicks buried jobs or delayed ones, never both. Decided when it starts; undefined
+   * while it is queued.
    */
   #buried: boolean | undefined;
   #remaining: number;
@@ -40,7 +40,8 @@ export class KickMany implements SlicedCommand {
     const client = this.#session.engineSession;
     if (this.#buried === undefined) {
       this.#buried = this.#engine.kicksBuried(client);
-      // No more than there are now: workers that bury what was kicked would otherwise keep it going.
+      // No more than exist now: otherwise workers that bury kicked jobs could prolong the command
+      // for ever.
       if (this.#remaining > jobsMax) this.#remaining = this.jobs;
     }
     const bound = Math.min(this.#remaining, jobsMax);

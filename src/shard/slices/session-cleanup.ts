@@ -1,4 +1,4 @@
-// The end of a connection: the jobs that it holds go back, its watches end.
+// The end of a connection: gives back its jobs and ends its watches.
 
 import type { Engine } from "../../engine/engine.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
@@ -23,6 +23,9 @@ export class SessionCleanup implements SlicedCommand {
     return this.#engine.giveBack(this.#session.engineSession, jobsMax, nowMs);
   }
 
-  /** The shard forgets an ended session when its last move is done, and says so. */
+  /**
+   * Nothing to do: the shard forgets an ended session after its last sliced command, and reports
+   * that itself.
+   */
   finish(): void {}
 }

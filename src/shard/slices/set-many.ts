@@ -9,7 +9,7 @@ export class SetMany implements SlicedCommand {
   readonly #setting: TubeSetting;
   readonly #answer: () => void;
 
-  /** `answer` is called when all tubes that are meant have it. */
+  /** `answer` is called when all matching tubes have the setting. */
   constructor(engine: Engine, setting: TubeSetting, answer: () => void) {
     this.#engine = engine;
     this.#setting = setting;

@@ -1,30 +1,34 @@
-// Long moves of all sessions: those that fit into the present turn are done at once, the others stand in
-// line. Those that wait for a job on its way to another shard stand aside, by that job: with a full disk there may be any number of
-// them, for any time, and no turn looks at them before the engine tells of their job.
+// The scheduler of sliced commands. A command that fits into the current turn runs at once; all
+// others queue. Commands that wait for a job in transfer are set aside under that job: with a full
+// disk there may be any number of them, for any time. No turn examines them until the engine
+// reports on their job.
 
 import { assert } from "../../base/assert.ts";
 import type { Replies } from "../replies/replies.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
 
-/** Jobs moved, or watches ended, for one client in one turn. */
+/** Jobs processed, or watches ended, for one client in one turn. */
 export const TURN_JOBS_MAX = 1000;
-/** A turn of a move ends after so long, even with fewer jobs: how long a job takes depends on how many others there are. */
+/**
+ * Time after which a command's turn ends, even with fewer jobs: the cost of a job depends on how
+ * many others there are.
+ */
 export const SLICE_MS = 0.5;
-/** Jobs between two looks at the clock. */
+/** Jobs between two clock readings. */
 const JOBS_PER_CLOCK_READING = 125;
 /**
- * How many times as many the commands of all clients that arrive in one turn may move at once; what is beyond
- * stands in line.
+ * The multiple of a client's limit that the commands of all clients may process at once in one
+ * turn. The rest queues.
  */
 const ALL_CLIENTS = 4;
-/** How many of those of which the engine may not tell are looked at each time. */
+/** How many commands without a guaranteed report are checked each time. */
 const LOOKS = 16;
 
 interface UnderWay {
   readonly session: ShardSession;
   readonly move: SlicedCommand;
-  /** The last record before it: its answer waits for the records of all its turns. */
+  /** The last record before it. Its answer waits for the records of all its turns. */
   readonly recordsBefore: number;
 }
 
@@ -32,17 +36,20 @@ export class SlicedCommands {
   readonly #replies: Replies;
   readonly #jobsMax: number;
   readonly #clock: () => number;
-  /** Time spent on moves since the caller set it to 0. */
+  /** Time spent on sliced commands since the caller reset it. */
   spentMs = 0;
   /** The first has the next turn. */
   readonly #line: UnderWay[] = [];
-  /** Those that stand aside, by the jobs that they wait for. */
+  /** Commands set aside, by the jobs that they wait for. */
   readonly #aside = new Map<number, Set<UnderWay>>();
-  /** Those of them whose job may have arrived unheard, with that job. */
+  /** Those whose job may have arrived without a report, with that job. */
   readonly #unheard = new Map<UnderWay, number>();
-  /** Where the next look goes on: entries that were put back at the end would leave holes, which every look would have to pass. */
+  /**
+   * Position of the next check. Moving checked entries to the end would leave holes, which every
+   * check would have to pass.
+   */
   #looks = this.#unheard.entries();
-  /** Jobs and watches that commands may still move at once in this turn. */
+  /** Jobs and watches that commands may still process at once in this turn. */
   #turnLeft = 0;
 
   constructor(replies: Replies, jobsMax: number, clock: () => number) {
@@ -51,12 +58,12 @@ export class SlicedCommands {
     this.#clock = clock;
   }
 
-  /** Allows new commands as many moves as a turn may take. */
+  /** Starts a turn with the full allowance for new commands. */
   beginTurn(): void {
     this.#turnLeft = this.#jobsMax * ALL_CLIENTS;
   }
 
-  /** Whether so many moves of one client still fit into this turn; if so, they are taken off. */
+  /** Returns whether `jobs` of one client still fit into this turn, and if so deducts them. */
   takesTurn(jobs: number): boolean {
     if (jobs > this.#jobsMax || jobs > this.#turnLeft) return false;
     this.#turnLeft -= jobs;
@@ -64,7 +71,8 @@ export class SlicedCommands {
   }
 
   /**
-   * Begins a move, which is finished now or in a later turn; until then the session takes no other command.
+   * Starts a command, which finishes now or in a later turn. Until then the session executes no
+   * other.
    */
   start(session: ShardSession, move: SlicedCommand, nowMs: number): void {
     const underWay = this.#begin(session, move);
@@ -72,7 +80,7 @@ export class SlicedCommands {
     if (!fits || !this.#step(underWay, nowMs)) this.#enqueue(underWay);
   }
 
-  /** Lets a move begin in a later turn. */
+  /** Starts a command in a later turn. */
   join(session: ShardSession, move: SlicedCommand): void {
     this.#enqueue(this.#begin(session, move));
   }
@@ -96,7 +104,10 @@ export class SlicedCommands {
     if (underWay.move.mayEndUnheard === true) this.#unheard.set(underWay, job);
   }
 
-  /** The engine tells that a job is not on its way any more, or a shipment has landed: who waits for it has its next turns. */
+  /**
+   * Queues the commands that wait for a job, because its transfer is over or a shipment has
+   * arrived.
+   */
   settled(job: number): void {
     const waiting = this.#aside.get(job);
     if (waiting === undefined) return;
@@ -107,7 +118,7 @@ export class SlicedCommands {
     }
   }
 
-  /** Looks at some of those of which the engine may not tell. */
+  /** Checks some of the commands without a guaranteed report. */
   #lookAround(): void {
     for (let looks = Math.min(LOOKS, this.#unheard.size); looks > 0; looks--) {
       const { value } = this.#nextLook();
@@ -119,7 +130,7 @@ export class SlicedCommands {
     }
   }
 
-  /** The next of those in a circle. */
+  /** Returns the next of them, round robin. */
   #nextLook(): IteratorResult<[UnderWay, number], undefined> {
     const next = this.#looks.next();
     if (next.done !== true) return next;
@@ -134,19 +145,22 @@ export class SlicedCommands {
     this.#line.push(underWay);
   }
 
-  /** Whether a move could go on now; `mayAnswer` tells whether there is room for a reply to a session. */
+  /**
+   * Returns whether a command could continue now. `mayAnswer` tells whether there is room for a
+   * reply to a session.
+   */
   hasWork(mayAnswer: (session: ShardSession) => boolean): boolean {
     this.#lookAround();
     return this.#line.some(({ session }) => mayAnswer(session));
   }
 
-  /** Goes on with one move. Returns its session if it is done. */
+  /** Continues one command. Returns its session if it is done. */
   step(mayAnswer: (session: ShardSession) => boolean, nowMs: number): ShardSession | undefined {
     this.#lookAround();
     const at = this.#line.findIndex(({ session }) => mayAnswer(session));
     if (at < 0) return undefined;
     const [underWay] = this.#line.splice(at, 1) as [UnderWay];
-    // Its job may be on its way once more.
+    // Its job may be in transfer again.
     const goesOn = underWay.move.awaitedJob === undefined;
     if (goesOn && this.#step(underWay, nowMs)) return underWay.session;
     this.#enqueue(underWay);

@@ -1,4 +1,4 @@
-// All jobs that a session holds get their full time to run again.
+// A touch-all: renews the TTR of every job that a session holds.
 
 import type { Engine } from "../../engine/engine.ts";
 import { ReplyWord } from "../../protocol/reply.ts";
@@ -13,7 +13,7 @@ export class TouchMany implements SlicedCommand {
   readonly #forAcceptor: boolean;
   #begun = false;
 
-  /** The answer is a signal if the acceptor puts answers together. */
+  /** If `forAcceptor` is set, the answer is a signal, and the acceptor assembles the reply. */
   constructor(engine: Engine, replies: Replies, session: ShardSession, forAcceptor: boolean) {
     this.#engine = engine;
     this.#replies = replies;
@@ -31,7 +31,7 @@ export class TouchMany implements SlicedCommand {
     return this.#engine.touchSome(this.#session.engineSession, begins, jobsMax, nowMs);
   }
 
-  /** What it still holds: a reservation may have ended between two steps. */
+  /** Counts the jobs that it still holds: a reservation may have ended between two steps. */
   finish(): void {
     const count = this.#session.engineSession.held.size;
     if (this.#forAcceptor) this.#replies.settled(this.#session, count);

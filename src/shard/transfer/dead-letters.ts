@@ -1,4 +1,5 @@
-// Dead jobs of this shard on their way to dead-letter tubes of others, one round of shipments after the other.
+// Dead jobs on their way to dead-letter tubes on other shards, one round of shipments after
+// another.
 
 import type { Engine } from "../../engine/engine.ts";
 import { Travel } from "../../engine/transfer/job-travel.ts";
@@ -6,7 +7,7 @@ import { SHIPMENT_JOBS_MAX } from "../../message/shipment.ts";
 import { FarMove } from "./far-moves.ts";
 import type { TransferSender } from "./transfer-sender.ts";
 
-/** Where there is no memory for a job it stays buried in its tube, as if there were no dead-letter tube. */
+/** If there is no memory for a job, it stays buried in its tube, as without a dead-letter tube. */
 export class DeadLetters {
   readonly #engine: Engine;
   readonly #round: FarMove;

@@ -1,4 +1,5 @@
-// Many jobs that go to tubes of other shards, such as those of one move-jobs: one round of shipments after the other.
+// Many jobs that go to tubes on other shards, such as those of one move-jobs: one round of
+// shipments after another.
 
 import { Outcome } from "../../engine/jobs/outcome.ts";
 import type { Travel } from "../../engine/transfer/job-travel.ts";
@@ -7,19 +8,19 @@ import { SHIPMENT_BYTES_MAX, SHIPMENT_JOBS_MAX } from "../../message/shipment.ts
 import type { Sender, Shipment, TransferSender } from "./transfer-sender.ts";
 
 /**
- * A round is about one shipment's worth of jobs, whatever their tubes: nothing more is sent before it is known what became of
- * it, so that a full tube ends the move with what it has taken.
+ * A round is about as many jobs as fit into one shipment, whatever their tubes. The next round
+ * waits for its outcome, so that a full tube ends the move with the jobs it has taken.
  */
 export class FarMove implements FarMoves, Sender {
   underWay = 0;
   moved = 0;
-  /** Why the first that was not taken was not; Done if all were. */
+  /** Why the first refused job was refused; Done if none was. */
   refusal: Outcome = Outcome.Done;
   readonly #departures: TransferSender;
   #bytes = 0;
-  /** Those that are under way. */
+  /** Shipments in flight. */
   readonly #sent = new Set<Shipment>();
-  /** Shipments that are being filled, by their tubes. */
+  /** Shipments being filled, by tube. */
   readonly #open = new Map<string, Shipment>();
 
   readonly #travel: Travel;
@@ -55,7 +56,7 @@ export class FarMove implements FarMoves, Sender {
     this.underWay++;
   }
 
-  /** Sends what a step has gathered. */
+  /** Sends the shipments that a step has filled. */
   sendAll(): void {
     if (this.#open.size === 0) return;
     for (const shipment of this.#open.values()) this.#sendOne(shipment);
@@ -68,7 +69,7 @@ export class FarMove implements FarMoves, Sender {
     this.#departures.send(shipment);
   }
 
-  /** One of the jobs that are under way, of which the sender will hear. */
+  /** One of the jobs in flight whose arrival the sender will be told of. */
   get awaitedJob(): number | undefined {
     const [first] = this.#sent;
     return first?.ids[0];

@@ -1,4 +1,4 @@
-// An update-job that sends its job to a tube of another shard.
+// An update-job that moves its job to a tube on another shard.
 
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
@@ -8,14 +8,17 @@ import { Travel } from "../../engine/transfer/job-travel.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
 import type { Sender, Shipment, TransferSender } from "./transfer-sender.ts";
 
-/** The job is here what it was until it is there what it shall be: where it is refused nothing has changed. */
+/**
+ * The job stays unchanged here until it exists there with the changes. If the other shard refuses
+ * it, nothing has changed.
+ */
 export class FarUpdate implements SlicedCommand, Sender {
   readonly jobs = 1;
   readonly #answer: (outcome: Outcome) => void;
   readonly #id: number;
   #outcome: Outcome | undefined;
 
-  /** Sends a job that the engine lets the asker change, to `tube`, which is on another shard. */
+  /** Sends a job, which the session may change, to `tube` on another shard. */
   constructor(
     { engine, departures, nowMs }: { engine: Engine; departures: TransferSender; nowMs: number },
     id: number,
@@ -28,7 +31,7 @@ export class FarUpdate implements SlicedCommand, Sender {
     const slot = engine.find(id);
     const isHeld = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
     const shipment = departures.begin(tube, isHeld ? Travel.Handed : Travel.Update, this);
-    // Who hands a job on gives it back.
+    // Moving a reserved job releases it.
     shipment.delayMs = change.delayMs ?? (isHeld ? 0 : undefined);
     shipment.facts = engine.changedFacts(slot, change, nowMs);
     departures.add(shipment, slot);

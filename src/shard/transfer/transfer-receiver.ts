@@ -1,4 +1,4 @@
-// Jobs that come from other shards: into the engine, and word of it back to where they come from.
+// Receives jobs from other shards: stores them in the engine and sends the outcome back.
 
 import { copyBytes, latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
@@ -30,19 +30,19 @@ import type { ReplyPort } from "../replies/reply-port.ts";
 
 export interface TransferReceiverOptions {
   readonly engine: Engine;
-  /** The way to the acceptor that carries. */
+  /** The port to the acceptor that relays. */
   readonly port: ReplyPort;
   readonly records: RecordLog | undefined;
-  /** Is told of each job that lives here from now on. */
+  /** Called for each job that has arrived and now lives here. */
   readonly onArrived: (id: number) => void;
 }
 
-/** What a shipment says of all its jobs. */
+/** The properties that a shipment states for all its jobs. */
 interface Manifest extends Arrival {
   readonly tube: string;
 }
 
-/** A job that comes in pieces. */
+/** A job that arrives in pieces. */
 interface Incoming {
   readonly manifest: Manifest;
   readonly file: number;
@@ -63,7 +63,7 @@ export class TransferReceiver {
     this.#options = options;
   }
 
-  /** A shipment from another shard. */
+  /** Takes a shipment from another shard. */
   ship(from: number, number: number, payload: Span, nowMs: number): void {
     const bytes = payload.bytes.subarray(payload.start, payload.end);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -117,7 +117,7 @@ export class TransferReceiver {
     return this.#enter(manifest, file, record, at, body, nowMs);
   }
 
-  /** The job whose record is at `at`, and whose body is in the arena. */
+  /** Stores the job whose record is at `at` and whose body is in the arena. */
   #enter(manifest: Manifest, file: number, record: Memory, at: number, body: number, nowMs: number): Outcome {
     const { engine, onArrived } = this.#options;
     const { bytes, view } = record;
@@ -147,9 +147,9 @@ export class TransferReceiver {
     };
   }
 
-  // --- in pieces ------------------------------------------------------------------------------------------
+  // --- jobs in pieces ----------------------------------------------------------------------------
 
-  /** The next bytes of a job that comes in pieces; of one that was refused nobody wants them. */
+  /** Takes the next bytes of a job that arrives in pieces. Those of a refused job are dropped. */
   piece(from: number, number: number, payload: Span, nowMs: number): void {
     const incoming = this.#incoming.get(keyOf(from, number));
     if (incoming === undefined) return;
@@ -170,7 +170,7 @@ export class TransferReceiver {
     this.#landed(from, number, outcome === Outcome.Done ? 1 : 0, outcome, recordsBefore);
   }
 
-  /** False if there is no memory for it. */
+  /** Takes a piece. Returns false if there is no memory for it. */
   #takePiece(incoming: Incoming, { bytes, start, end }: Span): boolean {
     const { bodies } = this.#options.engine;
     const { head } = incoming;
@@ -189,7 +189,7 @@ export class TransferReceiver {
     return true;
   }
 
-  // --- word back ------------------------------------------------------------------------------------------
+  // --- outcomes ----------------------------------------------------------------------------------
 
   get #lastRecord(): number {
     return this.#options.records?.lastNumber ?? 0;

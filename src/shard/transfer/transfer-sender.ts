@@ -1,8 +1,9 @@
-// Jobs of this shard on their way to tubes of others, in shipments: what is gathered, what stands in line, what is under way.
+// Sends jobs of this shard to tubes on other shards, in shipments: those being filled, those queued
+// and those in flight.
 //
-// At most SHIPMENTS_MAX of them are under way, so what acceptors and other shards have to keep of them is bounded; the others
-// stand in line, as numbers. A job of more bytes than a shipment may have goes alone, piece by piece, a few of them ahead of
-// what the other shard says to have taken.
+// At most SHIPMENTS_MAX are in flight, which bounds the memory of acceptors and other shards. The
+// others are queued as lists of ids. A job with more bytes than a shipment may have goes alone, in
+// pieces, with only a few pieces sent ahead of the other shard's credits.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
@@ -26,21 +27,24 @@ import { fillRecordFields } from "../records/record-fields.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
 
-/** Shipments under way at once. */
+/** The most shipments in flight. */
 const SHIPMENTS_MAX = 8;
-/** Pieces of a job ahead of what was taken. */
+/** The most pieces of a job sent ahead of credits. */
 const PIECES_MAX = 4;
-/** What a request has before its payload, and a response has not. */
+/** The header of a request is this much longer than that of a response. */
 const HEADER_DIFFERENCE = 40;
-/** What attributes that change take of a record at most, but for the origin. */
+/** The most bytes of a record's mutable attributes, without the origin. */
 const CHANGING_BYTES = 64;
 const NO_NAME = new Uint8Array(0);
-/** Numbers of shipments fit into a column of the job table. */
+/** Shipment numbers fit into a column of the job table. */
 const NUMBERS = 2 ** 31;
 
-/** Is told what has become of a shipment. */
+/** Receives the outcome of a shipment. */
 export interface Sender {
-  /** The first `taken` jobs have arrived, and it is in the log that they have; why not the others. */
+  /**
+   * Called when the first `taken` jobs have arrived and the log has recorded that. `refusal` tells
+   * why the others have not.
+   */
   landed(shipment: Shipment, taken: number, refusal: Outcome): void;
 }
 
@@ -49,16 +53,19 @@ export class Shipment {
   readonly tube: string;
   readonly travel: Travel;
   readonly sender: Sender;
-  /** Jobs become ready there, whatever they are. */
+  /** The jobs become ready on arrival, whatever their state. */
   asReady = false;
-  /** They become ready or delayed for so long there, ms. */
+  /** The jobs become ready, or delayed for this time, in ms. */
   delayMs: number | undefined;
-  /** What the only job is there, instead of what it is here. */
+  /** Changed properties of the shipment's only job. */
   facts: ChangedFacts | undefined;
   readonly ids: number[] = [];
-  /** Of the records, at most. */
+  /** Upper bound of the records' size. */
   bytes = 0;
-  /** Of a job in pieces: what stands before its body, what is sent of both, and pieces that were not taken yet. */
+  /**
+   * For a job in pieces: the bytes before its body, the bytes sent of both, and the pieces without
+   * credit.
+   */
   head: Uint8Array = NO_NAME;
   sentBytes = 0;
   piecesAhead = 0;
@@ -73,13 +80,13 @@ export class Shipment {
 
 export interface TransferSenderOptions {
   readonly engine: Engine;
-  /** The way to the acceptor that carries. */
+  /** The port to the acceptor that relays. */
   readonly port: ReplyPort;
   readonly records: RecordLog | undefined;
   readonly shardOf: (tube: string) => number;
   /** Called before a job can leave. */
   readonly onBegin: () => void;
-  /** Told of each job of a shipment that has landed, when its sender has heard of it. */
+  /** Called for each job of a shipment whose outcome is known, after its sender. */
   readonly onLanded: (id: number) => void;
 }
 
@@ -98,7 +105,7 @@ export class TransferSender {
     this.#bytesMax = Math.min(SHIPMENT_BYTES_MAX, options.port.payloadBytesMax - HEADER_DIFFERENCE);
   }
 
-  /** A shipment to a tube of another shard, to be filled and sent. */
+  /** Begins a shipment to a tube on another shard. The caller fills and sends it. */
   begin(tube: string, travel: Travel, sender: Sender): Shipment {
     this.#options.onBegin();
     this.#lastNumber = (this.#lastNumber + 1) % NUMBERS;
@@ -107,7 +114,7 @@ export class TransferSender {
     return shipment;
   }
 
-  /** Whether the job goes with the others: if not, it begins another shipment. */
+  /** Returns whether the job fits into the shipment. If not, it needs another one. */
   hasRoom(shipment: Shipment, slot: number): boolean {
     const { ids, bytes } = shipment;
     return (
@@ -115,7 +122,7 @@ export class TransferSender {
     );
   }
 
-  /** The job is moving from here on. */
+  /** Adds a job, which is in transfer from here on. */
   add(shipment: Shipment, slot: number): void {
     const { engine } = this.#options;
     shipment.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
@@ -123,12 +130,12 @@ export class TransferSender {
     engine.depart(slot, shipment.number);
   }
 
-  /** The shipment is complete. */
+  /** Queues a complete shipment. */
   send(shipment: Shipment): void {
     this.#waiting.push(shipment);
   }
 
-  /** The most that the job may take in a shipment. */
+  /** Returns the most bytes that the job may take in a shipment. */
   #bytesOf(slot: number): number {
     const page = this.#options.engine.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -138,7 +145,7 @@ export class TransferSender {
     return PARCEL_HEADER_BYTES + RECORD_FIXED_BYTES + attributeBytes + page.bodyBytes[row]!;
   }
 
-  /** Whether something could be sent now. */
+  /** Whether a shipment could be sent now. */
   get hasWork(): boolean {
     return this.#maySend && this.#options.port.ring.hasRoom(this.#options.port.ring.messageBytesMax);
   }
@@ -147,7 +154,7 @@ export class TransferSender {
     return this.#waiting.length > 0 && this.#underWay.size < SHIPMENTS_MAX && !this.#options.port.blocked;
   }
 
-  /** Sends what may go. */
+  /** Sends the shipments that may go. */
   step(): void {
     while (this.hasWork) this.#begin(this.#waiting.shift()!);
   }
@@ -165,7 +172,7 @@ export class TransferSender {
     copyBytes(port.target, port.at, bytes, 0, length);
   }
 
-  // --- what is sent ---------------------------------------------------------------------------------------
+  // --- shipments out -----------------------------------------------------------------------------
 
   #writeHeader({ travel, asReady, delayMs, tube, ids }: Shipment, flags: number): number {
     const { bytes, view } = this.#scratch;
@@ -179,7 +186,7 @@ export class TransferSender {
     return SHIP_HEADER_BYTES + name.length;
   }
 
-  /** All jobs of a shipment, whole. Returns where they end. */
+  /** Writes all jobs of a shipment. Returns the end position. */
   #write(shipment: Shipment): number {
     const { engine } = this.#options;
     const { bytes, view } = this.#scratch;
@@ -198,7 +205,7 @@ export class TransferSender {
     return at;
   }
 
-  /** Of a job that comes in pieces only what it is; returns where that ends. */
+  /** Writes only the head of a job that goes in pieces. Returns the end position. */
   #writeHead(shipment: Shipment): number {
     const slot = this.#options.engine.find(shipment.ids[0]!);
     const head = Memory.ofSize(RECORD_FIXED_BYTES + ATTRIBUTE_BYTES_MAX);
@@ -214,7 +221,7 @@ export class TransferSender {
     return this.#options.records?.fileOf(slot) ?? 0;
   }
 
-  /** What a record of the job has before the body; returns where that ends. */
+  /** Writes the part of the job's record before the body. Returns the end position. */
   #writeRecord(slot: number, facts: ChangedFacts | undefined, memory: Memory, at: number): number {
     const { engine } = this.#options;
     const page = engine.jobs.pageOf(slot);
@@ -224,7 +231,7 @@ export class TransferSender {
     engine.policies.writeFixed(slot, writer, 0);
     engine.policies.writeMutable(slot, writer, 0);
     if (facts !== undefined) {
-      // The later one counts.
+      // A later attribute overrides an earlier one.
       writer.float64(Attribute.ExpiresAt, facts.expiresAtMs);
       writer.uint32(Attribute.AttemptsBase, facts.attemptsBase);
     }
@@ -259,9 +266,9 @@ export class TransferSender {
     }
   }
 
-  // --- what is said of it ---------------------------------------------------------------------------------
+  // --- outcomes ----------------------------------------------------------------------------------
 
-  /** A piece of the only job was taken. It may have been refused since. */
+  /** Takes a credit for a piece of the shipment's only job. The job may have been refused since. */
   credit(number: number): void {
     const shipment = this.#underWay.get(number);
     if (shipment === undefined) return;
@@ -269,7 +276,10 @@ export class TransferSender {
     this.#sendPieces(shipment);
   }
 
-  /** The other shard has the first `taken` jobs of a shipment, and not the others. */
+  /**
+   * Handles the outcome of a shipment: the other shard has its first `taken` jobs and none of the
+   * others.
+   */
   landed(number: number, taken: number, refusal: Outcome, nowMs: number): void {
     const shipment = this.#underWay.get(number);
     assert(shipment !== undefined, "a shipment lands once");

@@ -1,26 +1,27 @@
-// RESERVED_BATCH put together of the parts of several shards, written piece by piece as its client reads.
+// A RESERVED_BATCH reply assembled from the parts of several shards and written piece by piece as
+// the client reads.
 
 import { asciiBytes } from "../../../base/bytes.ts";
 import type { ConversationHost } from "../conversation-host.ts";
 import type { PiecedReply } from "../lists/list-replies.ts";
 import type { GatheredJobs } from "./gathered-jobs.ts";
 
-/** Bytes of a piece, after which others have their turn. */
+/** Bytes written per turn, after which other replies get theirs. */
 const PIECE_BYTES = 32 * 1024;
 
 export class BatchReply implements PiecedReply {
   queued = false;
-  /** How many jobs it has. */
+  /** The number of jobs in the reply. */
   readonly jobs: number;
   readonly #host: ConversationHost;
   readonly #order: readonly number[];
   readonly #parts: ReadonlyMap<number, GatheredJobs>;
   #nextJob = 0;
-  /** What is left of the present job, or of the first line. */
+  /** The unsent rest of the current job or of the first line. */
   #left: Uint8Array;
   #begun = false;
 
-  /** `order` has the shard of each job that was asked for. */
+  /** `order` names the shard of each requested job. */
   constructor(host: ConversationHost, order: readonly number[], parts: ReadonlyMap<number, GatheredJobs>) {
     this.#host = host;
     this.#order = order;

@@ -1,10 +1,10 @@
-// One shard's part of a batch: its jobs as bytes for the client, and how long each is.
+// One shard's part of a batch: the jobs as bytes for the client, and the size of each.
 
 import { assert } from "../../../base/assert.ts";
 import { copyBytes } from "../../../base/bytes.ts";
 import type { Span } from "../../../protocol/request.ts";
 
-/** Bytes of a job's size, which stand before all jobs: see message/response.ts. */
+/** Bytes of one size field. The sizes precede all jobs: see message/response.ts. */
 const SIZE_BYTES = 4;
 
 export class GatheredJobs {
@@ -16,7 +16,7 @@ export class GatheredJobs {
   #next = 0;
   #nextAt: number;
 
-  /** `jobs` were asked for; all together they have at most `bytesMax` bytes. */
+  /** `jobs` is the number requested, `bytesMax` the most bytes they have together. */
   constructor(jobs: number, bytesMax: number) {
     this.#jobs = jobs;
     this.#nextAt = jobs * SIZE_BYTES;
@@ -24,26 +24,26 @@ export class GatheredJobs {
     this.#view = new DataView(this.#bytes.buffer);
   }
 
-  /** Memory taken. */
+  /** The memory in use. */
   get bytes(): number {
     return this.#bytes.length;
   }
 
-  /** The next bytes that came, valid during the call. */
+  /** Appends received bytes, which are valid only during the call. */
   add({ bytes, start, end }: Span): void {
     assert(this.#received + end - start <= this.#bytes.length, "a shard sends what it was asked for");
     copyBytes(this.#bytes, this.#received, bytes, start, end - start);
     this.#received += end - start;
   }
 
-  /** How many of the jobs there are, when all has come. */
+  /** The number of jobs that the shard still had. Complete once everything has arrived. */
   get taken(): number {
     let taken = 0;
     for (let job = 0; job < this.#jobs; job++) if (this.#sizeOf(job) > 0) taken++;
     return taken;
   }
 
-  /** The bytes of the next job that was asked for; none if it was not there. */
+  /** Returns the bytes of the next requested job, or none if the shard no longer had it. */
   shift(): Uint8Array {
     const size = this.#sizeOf(this.#next++);
     const start = this.#nextAt;

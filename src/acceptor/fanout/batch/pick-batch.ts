@@ -1,9 +1,11 @@
-// The best jobs of several shards, for `reserve-batch`.
+// Chooses the best jobs of several shards, for `reserve-batch`.
 //
-// Each shard lists what it has, without taking it; the lists are merged here by (pri, id), as far as a batch goes. Then each
-// shard is asked for its part of the choice, takes what is still there, and sends it here, where the parts are put together
-// in the order of the choice. A job that another client took meanwhile is missing in it; if all are, everything begins anew.
-// If one shard has the whole choice, it answers the client itself, so that one big job can be sent as its client reads.
+// Each shard lists its best jobs without taking them. The lists are merged here by (pri, id), up to
+// the limits of the batch. Then each shard is asked for its share of the choice. It takes the jobs
+// that are still there and sends them here, and the shares are assembled in the chosen order. Jobs
+// that another client took in the meantime are missing from the reply. If all are missing, the
+// choice begins anew. If one shard has the whole choice, it answers the client itself, so that one
+// big job can be streamed as the client reads.
 
 import { assert } from "../../../base/assert.ts";
 import { LISTED_BYTES, RequestFlag, RequestOp } from "../../../message/request.ts";
@@ -19,12 +21,12 @@ import { BatchReply } from "./batch-reply.ts";
 import type { GatherBudget } from "./gather-budget.ts";
 import { GatheredJobs } from "./gathered-jobs.ts";
 
-/** The soonest deadline stands before a list. */
+/** Offset of a list in its message: the soonest deadline precedes it. */
 const LIST_AT = 8;
-/** Most bytes of a job besides its body and the name of its tube. */
+/** The most bytes of a job besides its body and the name of its tube. */
 const HEAD_BYTES_MAX = 48;
 
-/** What of a reserve-batch concerns the choice. */
+/** The parts of a reserve-batch request that limit the choice. */
 export interface BatchRequest {
   readonly jobsMax: number;
   readonly bytesMax: number;
@@ -38,10 +40,10 @@ interface Candidate {
   readonly isLost: boolean;
 }
 
-/** What a shard has named, best first. */
+/** The candidates of one shard, best first. */
 class CandidateList {
   readonly shard: number;
-  /** The shard has more, which found no room in its message. */
+  /** Whether the shard has more candidates than fit in its message. */
   readonly isCut: boolean;
   readonly #view: DataView;
   #at = 0;
@@ -69,10 +71,10 @@ class CandidateList {
   }
 }
 
-/** What is asked of a shard. */
+/** The jobs requested from one shard. */
 interface Share {
   readonly listed: Candidate[];
-  /** Bytes that it will be at most. */
+  /** Upper bound of the bytes they take in the reply. */
   bytes: number;
 }
 
@@ -83,10 +85,10 @@ export class PickBatch implements Picker {
   readonly #replies: ListReplies;
   readonly #budget: GatherBudget;
   readonly turnstile: SerialQueue;
-  /** Most ids in one message. */
+  /** The most ids in one message. */
   readonly #shareMax: number;
   #lists: CandidateList[] = [];
-  /** The shards of the chosen jobs, in their order. */
+  /** The shard of each chosen job, in the order of the choice. */
   #order: number[] = [];
   #parts = new Map<number, GatheredJobs>();
   #partsLeft = 0;
@@ -139,7 +141,7 @@ export class PickBatch implements Picker {
     return true;
   }
 
-  /** The jobs that go together, as shares of their shards. */
+  /** Chooses the jobs of the batch and groups them by shard. */
   #choose(): Map<number, Share> {
     const shares = new Map<number, Share>();
     const { jobsMax, withTubes } = this.#request;
@@ -158,7 +160,7 @@ export class PickBatch implements Picker {
       share.bytes += job.bodyBytes + HEAD_BYTES_MAX + (withTubes ? TUBE_NAME_BYTES_MAX + 1 : 0);
       this.#order.push(list.shard);
       list.shift();
-      // What comes next on a shard that has named no more, nobody knows.
+      // The list was truncated, so the shard's next job is unknown.
       const isEnd = list.first === undefined && list.isCut;
       if (job.isLost || isEnd || share.listed.length === this.#shareMax) break;
     }

@@ -1,8 +1,8 @@
-// `list-jobs *` over several shards: each lists what it has, and the lists are merged by id.
+// `list-jobs *` over several shards: each shard lists its jobs, and the lists are merged by id.
 //
-// A list ends where the first of the shards has rested, so that the next one begins behind the same id on all of them:
-// then what is there all the time is listed once, whichever shard it is on. What others have listed beyond that is
-// listed again.
+// The merged list ends where the first of the shards stopped. The next one then starts after the
+// same id on all of them, so a job that stays is listed exactly once, on whichever shard it is.
+// What the other shards listed beyond that id is listed again next time.
 
 import { asciiBytes, latin1 } from "../../../base/bytes.ts";
 import { ListedJobsReader } from "../../../message/listed-jobs.ts";
@@ -19,7 +19,7 @@ import type { Conversation } from "../conversation.ts";
 import type { ConversationHost } from "../conversation-host.ts";
 
 const EVERY_TUBE_BYTES = asciiBytes(EVERY_TUBE);
-/** What a shard lists at least of the text of a list. */
+/** The least amount of text that a shard lists. */
 const PART_BYTES_MIN = 8 * 1024;
 
 export class ListAllJobs implements Conversation, Waiter {
@@ -27,11 +27,11 @@ export class ListAllJobs implements Conversation, Waiter {
   readonly #turnstile: SerialQueue;
   readonly #options: Uint8Array;
   readonly #limit: number;
-  /** Of each shard the messages that have come. */
+  /** The messages received from each shard. */
   readonly #parts: Uint8Array[][];
   #left: number;
 
-  /** One at a time gathers, for the memory and the work of all shards that it takes. */
+  /** Only one such list is gathered at a time, because it takes memory and work on every shard. */
   constructor(host: ConversationHost, shards: number, { options }: Request, turnstile: SerialQueue) {
     this.#host = host;
     this.#turnstile = turnstile;
@@ -47,7 +47,8 @@ export class ListAllJobs implements Conversation, Waiter {
       message.tube.set(EVERY_TUBE_BYTES, 0, EVERY_TUBE_BYTES.length);
       message.options.set(this.#options, 0, this.#options.length);
       message.flags = RequestFlag.AckOnly;
-      // All of them together work for two lists at most, and rest at about the same id where jobs are spread evenly.
+      // Together the shards do the work of two lists at most. They stop at about the same id if
+      // jobs are spread evenly.
       message.bodyBytes = Math.max(PART_BYTES_MIN, (2 * LIST_TEXT_BYTES_MAX) / this.#parts.length);
       this.#host.post(shard, message);
     }
@@ -64,7 +65,7 @@ export class ListAllJobs implements Conversation, Waiter {
     this.#host.finishWithText(text);
   }
 
-  // A late WaitDue of a reserve that has ended is none of our business.
+  // A reserve that has ended may still cause a late WaitDue: ignore it.
   onSignal(): void {}
 
   onReply(): void {}
@@ -74,9 +75,9 @@ export class ListAllJobs implements Conversation, Waiter {
   }
 }
 
-/** One list of several; `limit` jobs at most. */
+/** Merges several lists into one of at most `limit` jobs. */
 export function mergedList(lists: readonly ListedJobsReader[], limit: number): string {
-  // Up to here all shards have looked.
+  // Every shard has searched up to this id.
   const lastId = Math.min(...lists.map(({ next }) => (next === 0 ? Number.POSITIVE_INFINITY : next)));
   const lines: string[] = [];
   let bytes = 0;
@@ -87,7 +88,7 @@ export function mergedList(lists: readonly ListedJobsReader[], limit: number): s
     list = firstOf(lists)
   ) {
     const { id, line } = list;
-    // A job that has gone from one shard to another meanwhile is on both lists.
+    // A job that moved between shards in the meantime is on both lists.
     if (id > listedId) {
       if (lines.length === limit || (lines.length > 0 && bytes + line.length > LIST_TEXT_BYTES_MAX))
         return listText(listedId, lines);

@@ -1,13 +1,16 @@
-// Long replies that acceptors make, lists and batches, on their way to clients: some pieces of them in each turn of the acceptor, in turns.
+// Scheduler of long replies that acceptors compose (lists and batches): each turn writes a few
+// pieces, round robin.
 
-/** Pieces written in one turn, each up to 32 KiB: a fraction of a millisecond. */
+/**
+ * Pieces written in one turn. Each has up to 32 KiB, so a turn takes a fraction of a millisecond.
+ */
 const TURN_PIECES = 8;
 
 /** A reply that is written piece by piece. */
 export interface PiecedReply {
-  /** In the list of those that go on. */
+  /** Whether the reply is in the queue. */
   queued: boolean;
-  /** Whether the client has read so much that the next piece may be written. */
+  /** Whether the client has read enough for the next piece. */
   readonly mayGoOn: boolean;
   /** Writes a piece. Returns whether it was the last. */
   writePiece(): boolean;
@@ -21,7 +24,10 @@ interface Queued {
 export class ListReplies {
   #line: Queued[] = [];
 
-  /** The reply may have something to write; `onEnd` is called when its last piece is written. */
+  /**
+   * Queues a reply that may have something to write. `onEnd` is called when its last piece is
+   * written.
+   */
   add(reply: PiecedReply, onEnd: () => void): void {
     if (reply.queued) return;
     reply.queued = true;
@@ -33,8 +39,8 @@ export class ListReplies {
   }
 
   /**
-   * Writes some pieces. A reply whose client has to read first leaves the line; its connection brings it
-   * back.
+   * Writes some pieces. A reply whose client has to read first leaves the queue; its connection
+   * adds it again.
    */
   turn(): void {
     if (this.#line.length === 0) return;
@@ -52,7 +58,7 @@ export class ListReplies {
       else if (each.reply.mayGoOn) goOn.push(each);
     }
     for (const { reply } of goOn) reply.queued = true;
-    // Those that had no turn come first; what was added meanwhile last.
+    // Replies without a turn go first, those added in the meantime last.
     this.#line = [...line.slice(at), ...goOn, ...this.#line];
   }
 }

@@ -1,5 +1,5 @@
-// A list of names as a reply: written piece by piece as its client reads, so that a long one takes no memory
-// and no time that others would miss.
+// A list of names as a reply. It is written piece by piece as the client reads, so a long list
+// neither fills memory nor delays other clients.
 
 import { CR, HYPHEN, LF, SPACE } from "../../../base/ascii.ts";
 import { asciiBytes, copyBytes } from "../../../base/bytes.ts";
@@ -8,17 +8,17 @@ import type { PiecedReply } from "./list-replies.ts";
 import type { Names } from "./names.ts";
 
 const BEGINNING = asciiBytes("---\n");
-/** What a name takes besides itself: `- ` before it and LF behind it. */
+/** Bytes of an entry besides the name: `- ` before it and LF after it. */
 const ENTRY_BYTES = 3;
 
-/** Where the pieces of this thread are put together. */
+/** Scratch buffer for the pieces of this thread. */
 const piece = new Uint8Array(32 * 1024);
 
 export class ListReply implements PiecedReply {
   queued = false;
   readonly #host: ConversationHost;
   readonly #names: Names;
-  /** What comes before the next piece of names. */
+  /** Bytes that precede the next piece of names. */
   #head: Uint8Array;
   #hasName: boolean;
   #begun = false;
@@ -40,7 +40,7 @@ export class ListReply implements PiecedReply {
     let end = this.#head.length;
     copyBytes(piece, 0, this.#head, 0, end);
     this.#head = NOTHING;
-    // Room for CR LF stays.
+    // Leaves room for CR LF.
     for (
       ;
       this.#hasName && end + ENTRY_BYTES + names.length + 2 <= piece.length;

@@ -1,4 +1,4 @@
-// `list-tubes`: waits for a list of the tubes of all shards, then sends it as its client reads.
+// `list-tubes`: waits for a list of all shards' tubes, then sends it as the client reads.
 
 import { ResponseKind } from "../../../message/response.ts";
 import { Reply } from "../../../protocol/reply.ts";
@@ -28,20 +28,20 @@ export class ListTubes implements Conversation {
   }
 
   onSignal({ kind }: Signal): void {
-    // A late WaitDue of a reserve that has ended is none of our business.
+    // A reserve that has ended may still cause a late WaitDue: ignore it.
     if (kind === ResponseKind.Ack) this.#listings.onShardDone();
   }
 
   onReply(): void {}
 
-  /** The list is there. */
+  /** Starts sending the finished list. */
   read(listing: TubeListing): void {
     this.#listing = listing;
     this.#reply = new ListReply(this.host, listing.names());
     this.onRoom();
   }
 
-  /** There is no memory for one more list. */
+  /** Answers OUT_OF_MEMORY. */
   refuse(): void {
     this.host.finishConversation(Reply.outOfMemory);
   }

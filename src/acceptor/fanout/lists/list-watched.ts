@@ -1,5 +1,5 @@
-// `list-tubes-watched`, sent as its client reads: nothing else of the connection is executed meanwhile, so
-// the list stays.
+// `list-tubes-watched`, sent as the client reads. The connection executes nothing else meanwhile,
+// so the list does not change.
 
 import type { WatchList } from "../../state/watch-list.ts";
 import type { Conversation } from "../conversation.ts";

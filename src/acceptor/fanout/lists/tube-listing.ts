@@ -1,5 +1,5 @@
-// The tubes of all shards at one time, as they came from the shards, shared by all who asked for them at that
-// time.
+// A snapshot of all shards' tubes, as the shards sent it. All clients that asked at the time share
+// it.
 
 import type { Span } from "../../../protocol/request.ts";
 import type { Names } from "./names.ts";
@@ -8,20 +8,20 @@ import type { Names } from "./names.ts";
 const HEADER_BYTES = 9;
 
 export class TubeListing {
-  /** For each shard its messages, in the order in which its tubes were made. */
+  /** The messages of each shard, in the order in which its tubes were created. */
   readonly chunks: readonly Uint8Array[][];
   count = 0;
   nameBytes = 0;
-  /** Memory taken. */
+  /** The memory in use. */
   bytes = 0;
-  /** Clients that have not got all of it. */
+  /** The number of clients that have not read all of it. */
   readers = 0;
 
   constructor(shards: number) {
     this.chunks = Array.from({ length: shards }, () => []);
   }
 
-  /** A part of the list of a shard, valid during the call. */
+  /** Adds part of a shard's list, which is valid only during the call. */
   add(shard: number, names: Span): void {
     const chunk = names.bytes.slice(names.start, names.end);
     const { length } = chunk;
@@ -39,7 +39,7 @@ export class TubeListing {
   }
 }
 
-/** Where a reader is in the list of one shard. */
+/** A reader's position in the list of one shard. */
 class Cursor {
   readonly #chunks: readonly Uint8Array[];
   #chunk = -1;
@@ -55,7 +55,7 @@ class Cursor {
     this.next();
   }
 
-  /** Goes on to the next tube; without one the sequence is Infinity. */
+  /** Advances to the next tube. At the end the sequence is Infinity. */
   next(): void {
     while (this.#next >= this.bytes.length) {
       const chunk = this.#chunks[++this.#chunk];
@@ -74,7 +74,10 @@ class Cursor {
   }
 }
 
-/** All names in the order in which the tubes were made: that of each shard is known, the lists are merged. */
+/**
+ * All names in the order in which the tubes were created, merged from the ordered lists of the
+ * shards.
+ */
 class ListingNames implements Names {
   readonly count: number;
   readonly nameBytes: number;

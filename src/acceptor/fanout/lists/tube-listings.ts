@@ -1,8 +1,9 @@
-// Who asks for the list of tubes, and when the shards are asked for it.
+// Requests for the list of tubes, and the lists that serve them.
 //
-// One list is gathered at a time. Who asks meanwhile waits for the next one, because a tube of his may have
-// been made behind the back of this one; all who wait share it. Lists that are still being read are kept;
-// with too many bytes of them nobody gets another: OUT_OF_MEMORY, since who does not read may do so for ever.
+// One list is gathered at a time. A client that asks meanwhile waits for the next one, since the
+// current one may lack a tube that the client has just created. All waiting clients share the next
+// list. Lists that are still being read are kept. When they take too much memory, further requests
+// get OUT_OF_MEMORY, because a client that stops reading may do so for ever.
 
 import { assert } from "../../../base/assert.ts";
 import { Op } from "../../../protocol/commands.ts";
@@ -10,22 +11,22 @@ import type { Span } from "../../../protocol/request.ts";
 import type { ConversationHost } from "../conversation-host.ts";
 import { TubeListing } from "./tube-listing.ts";
 
-/** Bytes of lists being read with which no further one is gathered. */
+/** Total bytes of unread lists at which no further list is gathered. */
 const KEPT_BYTES_MAX = 128 * 1024 * 1024;
 
-/** Who asks for a list. */
+/** A client that asks for the list. */
 export interface TubeLister {
   readonly host: ConversationHost;
-  /** The list is there. */
+  /** Takes the finished list. */
   read(listing: TubeListing): void;
-  /** There is no memory for one more list. */
+  /** Called if there is no memory for another list. */
   refuse(): void;
 }
 
 export class TubeListings {
   readonly #shards: number;
   #waiting = new Set<TubeLister>();
-  /** Who will read the list that is being gathered; the shards send it to the first. */
+  /** Clients that will read the list being gathered. The shards send it to the first of them. */
   #readers = new Set<TubeLister>();
   #listing: TubeListing | undefined;
   #shardsLeft = 0;
@@ -46,7 +47,7 @@ export class TubeListings {
     listing.add(shard, names);
   }
 
-  /** A shard has sent all. */
+  /** Notes that a shard has sent its whole list. */
   onShardDone(): void {
     if (--this.#shardsLeft > 0) return;
     const listing = this.#listing;
@@ -60,19 +61,19 @@ export class TubeListings {
     this.#gatherNext();
   }
 
-  /** A reader has got all, or is gone. */
+  /** Notes that a reader has got the whole list or is gone. */
   doneReading(listing: TubeListing): void {
     if (--listing.readers > 0) return;
     this.#keptBytes -= listing.bytes;
   }
 
-  /** A client is gone before it got a list. */
+  /** Removes a client that is gone before it got a list. */
   leave(asker: TubeLister): void {
     this.#waiting.delete(asker);
     const [first] = this.#readers;
     this.#readers.delete(asker);
     if (first !== asker) return;
-    // What the shards still send goes to nobody: they are asked again for the others.
+    // The shards send the rest to the client that left, so ask them again on behalf of the others.
     for (const each of this.#waiting) this.#readers.add(each);
     this.#waiting = this.#readers;
     this.#readers = new Set();

@@ -1,4 +1,4 @@
-// The best job of several shards, for `reserve`.
+// Chooses the best job of several shards, for `reserve`.
 
 import { RequestOp } from "../../../message/request.ts";
 import { ResponseKind } from "../../../message/response.ts";
@@ -19,7 +19,7 @@ const NO_PRI_BOUND = 0xffffffff;
 export class PickOne implements Picker {
   readonly waitFlags = 0;
   readonly #host: ConversationHost;
-  /** By shard, of those that have one. */
+  /** Candidates by shard, for shards that have one. */
   readonly #candidates = new Map<number, Candidate>();
 
   constructor(host: ConversationHost) {

@@ -1,34 +1,35 @@
-// What a reserve over several shards takes of what is ready there: see shared-reserve.ts.
+// The interface of a strategy that takes jobs for a reserve over several shards: see
+// shared-reserve.ts.
 
 import type { Request, Span } from "../../../protocol/request.ts";
 import type { SerialQueue } from "../../state/serial-queue.ts";
 import type { Signal } from "../conversation.ts";
 
-/** What is to be done after an answer of a shard that was asked to give jobs. */
+/** The next step after a shard that was asked to give jobs has answered. */
 export const Next = {
-  /** Wait for more answers, or for the end. */
+  /** Wait for more answers or for the end. */
   GoOn: 0,
-  /** Choose anew among what is known. */
+  /** Choose again among the known candidates. */
   Choose: 1,
-  /** Ask all shards anew. */
+  /** Ask all shards again. */
   Collect: 2,
 } as const;
 export type Next = (typeof Next)[keyof typeof Next];
 
 export interface Picker {
-  /** Where it waits for its turn before shards are asked, if it has to. */
+  /** The queue to wait in before asking the shards, if there is one. */
   readonly turnstile?: SerialQueue;
-  /** RequestFlags of a wait for one job. */
+  /** RequestFlag bits of a wait for one job. */
   readonly waitFlags: number;
-  /** Makes a message the question to a shard what it has, which stays where it is. */
+  /** Turns a message into the question for a shard's best jobs, which stay where they are. */
   ask(message: Request): void;
-  /** A shard's answer to that. */
+  /** Takes a shard's answer to that question. */
   note(signal: Signal): void;
-  /** Has shards give the best of what they have named; false if there is nothing. */
+  /** Asks shards for the best of their candidates. Returns false if there are none. */
   take(): boolean;
-  /** A shard's answer to that, if it is not a reply for the client. */
+  /** Takes an answer to that which is not a reply for the client. */
   onRefusal(signal: Signal): Next;
-  /** Jobs for the acceptor to put together, or a part of them. */
+  /** Takes jobs, or part of them, that the acceptor assembles. */
   onGathered?(shard: number, flags: number, bytes: Span): Next;
   onRoom?(): void;
   onClosed?(): void;

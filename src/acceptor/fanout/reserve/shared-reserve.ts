@@ -1,28 +1,30 @@
-// A reserve over several shards, as a state machine at the acceptor. No job is ever held back for it: a job
-// is ready or reserved, nothing in between, so nobody else is told a lie about a job that is merely being
-// negotiated.
+// A reserve over several shards: a state machine of the acceptor. No job is ever held back for it.
+// A job is either ready or reserved, so other clients never see a state in between.
 //
-//   Collecting  Every shard concerned runs what is due there and names its best job (a candidate), without
-//               taking it, and the soonest deadline among the jobs that the connection holds there. (What of
-//               it is taken and how is told for one job; a batch differs in that alone: see picker.ts.)
-//   Taking      The shard of the best candidate takes its best job, provided that it is still at least as
-//               good as the second best candidate; the reply then comes from that shard. Otherwise it names
-//               its new best, and the choice is made anew. Someone else got a job each time this fails, so
-//               somebody always gets on.
-//   Waiting     No shard had a job. If a reservation is in its margin the answer is DEADLINE_SOON, if the
-//               client does not want to wait it is TIMED_OUT. Else the wait gets a number in the connection's
-//               claim word, and every shard is told to wait. The shard that gets a job and turns the word to
-//               0 gives it to the connection; all others find the word changed and pass their job on to the
-//               next in line.
-//   Looking     The client does not want to wait: before it is told so, other acceptors look whether the
-//               holder of a job has just gone (shard/read-barrier.ts). Then all is collected once more.
-//   Rechecking  A shard says that the wait is due (its margin began, or, on the lead shard, the timeout
-//               came). All shards run what is due by now, because a job that is ready in the same moment
-//               wins; if nobody claimed the wait after that, the acceptor claims it and answers.
+// The states (for one job; a batch differs only in what it takes and how, see picker.ts):
+// - Collecting: Every shard concerned runs its due timers. It names its best job (a candidate)
+//   without taking it, and the soonest deadline among the jobs that the connection holds there.
+// - Taking: The shard of the best candidate takes its best job, provided that it is still at least
+//   as good as the second-best candidate. The reply then comes from that shard. Otherwise the shard
+//   names its new best job, and the choice is made again. Each failure means that another client
+//   got a job, so there is always progress.
+// - Waiting: No shard had a job. If a reservation is within its margin, the reply is DEADLINE_SOON;
+//   if the client does not want to wait, it is TIMED_OUT. Otherwise the wait gets a number in the
+//   connection's claim word, and every shard is told to wait. A shard that gets a job and changes
+//   the word to 0 gives the job to the connection. All others find the word changed and pass their
+//   job to the next waiter.
+// - Looking: The client does not want to wait. Before the reply, the other acceptors check whether
+//   the holder of a job has just disconnected (shard/read-barrier.ts). Then all shards are asked
+//   once more.
+// - Rechecking: A shard reports that the wait is due: a margin began or, on the lead shard, the
+//   timeout came. All shards run their due timers first, because a job that becomes ready at the
+//   same moment wins. If no shard has claimed the wait after that, the acceptor claims it and
+//   answers.
 //
-// The promise: no job that was ready when the reserve arrived, and stayed so, is passed over for a worse one.
-// A job that was ready is a candidate of its shard or worse than one, and the job taken is better than all
-// candidates. What a shard gets after it was asked came later than the reserve, and may be passed over.
+// The guarantee: a job that was ready when the reserve arrived, and stays ready, is never passed
+// over for a worse one. Such a job is its shard's candidate or worse than that candidate, and the
+// job taken is better than all candidates. A job that reaches a shard after the shard was asked
+// came later than the reserve and may be passed over.
 
 import { assert } from "../../../base/assert.ts";
 import { RequestFlag, RequestOp } from "../../../message/request.ts";
@@ -52,12 +54,12 @@ export class SharedReserve implements Conversation {
   #waitNumber = 0;
   #mayWait: boolean;
   #hasLooked: boolean;
-  /** RESERVED has come while answers to a recheck were still under way. */
+  /** RESERVED has arrived while answers to a recheck were still in flight. */
   #answered = false;
-  /** The client has said something behind a reserve that it may abort so. */
+  /** The client has sent more bytes, which abort an abortable reserve. */
   #isAborted = false;
 
-  /** `shards` are those with watched tubes or held jobs; `timeoutMs` may be 0 or Infinity. */
+  /** `shards` are those with watched tubes or held jobs. `timeoutMs` may be 0 or Infinity. */
   constructor(host: ConversationHost, shards: readonly number[], timeoutMs: number, picker: Picker) {
     this.#host = host;
     this.#picker = picker;
@@ -89,13 +91,13 @@ export class SharedReserve implements Conversation {
     }
   }
 
-  /** RESERVED has come: from Take, or from the shard that claimed the wait. */
+  /** Handles RESERVED, either from Take or from the shard that claimed the wait. */
   onReply(shard: number): void {
     if (this.#state === State.Waiting || this.#state === State.Rechecking) {
       for (const other of this.#participants)
         if (other.shard !== shard) this.#tell(other.shard, RequestOp.StopWait);
     }
-    // Answers to a recheck still under way must not meet the next command.
+    // Wait for the outstanding answers to a recheck: the next command must not receive them.
     if (this.#state === State.Rechecking && this.#left > 0) {
       this.#answered = true;
       return;
@@ -108,7 +110,7 @@ export class SharedReserve implements Conversation {
     if (this.#state === State.Waiting && this.#host.claimWait(this.#waitNumber)) this.#finish(Reply.timedOut);
   }
 
-  /** The client has said something more, and may abort the reserve so: it must not wait any longer. */
+  /** Ends the wait, because more bytes of the client abort an abortable reserve. */
   onInput(): void {
     this.#isAborted = true;
     this.#mayWait = false;
@@ -153,7 +155,7 @@ export class SharedReserve implements Conversation {
   #choose(): void {
     this.#state = State.Taking;
     const takes = this.#picker.take();
-    // Who asks next does so behind what was just posted.
+    // Leave only now: the next one's questions then follow the messages just posted.
     this.#picker.turnstile?.leave(this);
     if (!takes) this.#noJob();
   }
