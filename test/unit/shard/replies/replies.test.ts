@@ -22,7 +22,7 @@ const MIB = 1024 * KIB;
 const PIECE_BYTES = 32 * KIB;
 /** When the first reservation of a session ends. */
 const SOONEST_MS = 1234.5;
-const { Durable, DurabilityWaits, More } = ResponseFlag;
+const { Durable, HoldsJob, More } = ResponseFlag;
 
 interface Message {
   readonly kind: number;
@@ -192,9 +192,9 @@ describe("Replies", () => {
       scene.take().map(({ slot, flags }) => [slot, flags]),
       [
         [1, 0],
-        [2, DurabilityWaits],
+        [2, HoldsJob],
         [3, 0],
-        [4, DurabilityWaits],
+        [4, HoldsJob],
       ],
     );
   });
