@@ -78,7 +78,7 @@ export const ResponseFlag = {
   /** More of this reply follows in another message. */
   More: 1,
   /** The connection holds a job on this shard. */
-  DurabilityWaits: 2,
+  HoldsJob: 2,
   /** The reply gives the connection a job by reserve-job, so it counts as a worker. */
   Worker: 4,
   /**

@@ -999,7 +999,7 @@ export class Connection
   }
 
   #noteHolding(shard: number, flags: number): void {
-    if ((flags & ResponseFlag.DurabilityWaits) !== 0) this.#holding.add(shard);
+    if ((flags & ResponseFlag.HoldsJob) !== 0) this.#holding.add(shard);
     else this.#holding.delete(shard);
   }
 

@@ -393,7 +393,7 @@ export class Replies {
   }
 
   #holds(session: ShardSession): number {
-    return session.engineSession.held.size > 0 ? ResponseFlag.DurabilityWaits : 0;
+    return session.engineSession.held.size > 0 ? ResponseFlag.HoldsJob : 0;
   }
 
   #begin(session: ShardSession, flags: number, length: number): ReplyPort {

@@ -78,8 +78,7 @@ export const PLANTED_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInMoves("a connection that holds a job moves", (server) => {
     onConnections(server, (connection) => {
       const onReply = connection.onReply.bind(connection);
-      connection.onReply = (shard, flags, ...rest) =>
-        onReply(shard, flags & ~ResponseFlag.DurabilityWaits, ...rest);
+      connection.onReply = (shard, flags, ...rest) => onReply(shard, flags & ~ResponseFlag.HoldsJob, ...rest);
     });
   }),
   plantedInMoves("a shard does not wait until a session has lost its old place", ({ shards }) => {
