@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { makeCertificates } from "../support/certificates.ts";
@@ -89,5 +89,28 @@ describe("a file that doesn't answer", () => {
     await untilItSays(server, new RegExp(`${RegExp.escape(tokens)} could not be read within 5 s`));
     server.signal("SIGTERM");
     assert.deepEqual(await server.exited, { code: 0, signal: null });
+  });
+
+  it("at a reload is waited for without a warning, however many files there are", async (t) => {
+    if (!canRun(t, NEEDS.ours, NEEDS.openssl)) return;
+    const folder = temporaryFolder(t, "files");
+    const { cert, key } = makeCertificates(folder);
+    const names = Array.from({ length: 12 }, (_, index) => join(folder, `tls-${index}`));
+    for (const name of names) {
+      copyFileSync(cert, `${name}.pem`);
+      copyFileSync(key, `${name}.key`);
+    }
+    const listeners = names.map(
+      (name) =>
+        `[[listener]]\naddress = "127.0.0.1:0"\ntls = { cert = "${name}.pem", key = "${name}.key" }\n`,
+    );
+    const config = join(folder, "c.toml");
+    writeFileSync(config, listeners.join(""));
+    const server = await launch({ kind: "ours", flags: ["--config", config] });
+    t.after(() => server.kill());
+    await untilItSays(server, /serves on/);
+    server.signal("SIGHUP");
+    await untilItSays(server, /SIGHUP: configuration read again/);
+    assert.doesNotMatch(server.stdout + server.stderr, /Warning/);
   });
 });

@@ -1,7 +1,7 @@
 // Reader of the files that the operator names: configuration, tokens, tubes, certificates. None of
 // them may block the main thread, which handles signals.
 
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 
@@ -29,29 +29,38 @@ export function readOperatorFile(path: string, encoding: "utf8" | "latin1"): str
  * takes too long.
  */
 export async function awaitFiles(paths: readonly string[]): Promise<void> {
-  await Promise.all(paths.map(awaitFile));
+  const readers = new Set<ChildProcess>();
+  const end = (): void => {
+    for (const reader of readers) reader.kill("SIGKILL");
+  };
+  // One for all of them: a process with more than ten warns of a leak.
+  process.once("exit", end);
+  const read = await Promise.allSettled(paths.map((path) => awaitFile(path, readers)));
+  process.removeListener("exit", end);
+  const late = read.find(({ status }) => status === "rejected");
+  if (late !== undefined) throw (late as PromiseRejectedResult).reason;
 }
 
 /**
  * Reads the file in another process first. On a mount that doesn't answer, the read never ends, and
- * a thread that hangs in it would keep this process from exiting.
+ * a thread that hangs in it would keep this process from exiting. `readers` has
+ * that process while it reads.
  */
-function awaitFile(path: string): Promise<void> {
+function awaitFile(path: string, readers: Set<ChildProcess>): Promise<void> {
   return new Promise((resolve, reject) => {
     const reader = spawn("cat", ["--", path], { stdio: "ignore" });
-    const end = (): void => void reader.kill("SIGKILL");
+    readers.add(reader);
     const settle = (): void => {
       clearTimeout(timer);
-      process.removeListener("exit", end);
+      readers.delete(reader);
     };
     const timer = setTimeout(() => {
       settle();
-      end();
+      reader.kill("SIGKILL");
       reader.unref();
       const what = `${path} could not be read within ${ANSWER_MS / 1000} s`;
       reject(new OperatorError(`${what}: is it a FIFO, or on a mount that doesn't answer?`, ExitCode.Usage));
     }, ANSWER_MS);
-    process.once("exit", end);
     const answered = (): void => {
       settle();
       resolve();

@@ -63,7 +63,7 @@ export function metricsRoutes(meter: RequestMeter): Routes {
         requireServing(service);
         const { match, series: names } = request.query;
         const { contentType, text } = await scrapes.make(reply.raw, async () => {
-          const tubes = [...(await service.tubes.fresh()).values()].filter(
+          const tubes = [...(await knownTubes(service)).values()].filter(
             ({ name }) => match === undefined || matchesGlob(match, name),
           );
           const each = tubes.map((entry) => ({ tube: entry.name, entries: [entry] }));
