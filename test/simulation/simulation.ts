@@ -188,7 +188,7 @@ class Simulation {
     const isDurable = options.durable ?? (this.#isUsual && options.seed % 2 === 1);
     this.#policies = this.#extensions && (this.#log === undefined || isDurable) && (options.policies ?? true);
     const jobMoves = options.jobMoves ?? this.#isUsual;
-    this.#aborts = this.#extensions && options.seed % 5 === 0;
+    this.#aborts = this.#extensions && options.seed % 10 === 5;
     this.#jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;
   }
 
@@ -242,7 +242,7 @@ class Simulation {
       firstJobId: this.#firstJobId,
       startsAtMs: this.#startedAtMs,
       slowLog: random.pick([0, 0.8, 0.95]),
-      dueInTurn: this.#options.seed % 5 === 0 ? 0.8 : 0,
+      dueInTurn: this.#options.seed % 10 === 5 ? 0.8 : 0,
       longHoldUps: this.#isCrowded ? 0.98 : 0,
       ...(log === undefined ? {} : { log: { ...log, isResident } }),
     });
