@@ -107,6 +107,10 @@ export interface InProcessOptions {
   orderedTubesMin?: number | undefined;
   /** How far the clock moves between two steps, ms at most. */
   tickMs?: number;
+  /** How likely what is due within a millisecond falls due while a shard is in its turn, at each look at the clock. */
+  dueInTurn?: number;
+  /** How likely a thread that was held up is passed over: others do all that they can meanwhile. */
+  longHoldUps?: number;
   /** How likely the log's thread is passed over while another can go on. */
   slowLog?: number;
   /** When the monotonic clock begins, ms. */
@@ -153,6 +157,8 @@ const MOVE_COMMANDS = 2;
 const STORED_BYTES_MIN = 10;
 /** The same of those that are received and sent where they lie. */
 const IN_PLACE_BYTES_MIN = 14;
+/** A turn takes up to so long, ms: what is due within it may fall due before its end. */
+const TURN_MS = 1;
 /** A shard that waits for room in the middle of a command waits for fewer steps of the log. */
 const ROOM_STEPS_MAX = 10_000;
 /** Without rest after so many steps something runs in a circle. */
@@ -203,7 +209,12 @@ export class InProcessServer {
   readonly #threads: Thread[];
   readonly #firstJobId: number;
   readonly #slowLog: number;
+  readonly #dueInTurn: number;
+  readonly #longHoldUps: number;
   #logThread: Thread | undefined;
+  /** The thread whose step this is, and those that were held up in their last. */
+  #running: Thread | undefined;
+  readonly #heldUpThreads = new Set<Thread>();
   readonly #ownLog: OwnLog = { log: undefined };
   /** Turns that shards have had a log of their own thread take, since a step of the server. */
   #roomSteps = 0;
@@ -238,6 +249,8 @@ export class InProcessServer {
       this.log,
     );
     this.#slowLog = options.slowLog ?? 0;
+    this.#dueInTurn = options.dueInTurn ?? 0;
+    this.#longHoldUps = options.longHoldUps ?? 0;
     this.#firstJobId = options.firstJobId ?? 1;
     new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(this.#firstJobId);
     this.#words = new Int32Array(this.topology.doorbells);
@@ -257,7 +270,7 @@ export class InProcessServer {
           topology: this.topology,
           shard,
           quoteNames: compat === "1.13",
-          clock: () => this.nowMs,
+          clock: () => this.#clockInTurn(shard),
           ...(this.log === undefined ? {} : { records: this.records[shard]! }),
           ...(options.arena === undefined ? {} : { arena: options.arena(shard) }),
           ...(options.turnJobsMax === undefined ? {} : { turnJobsMax: options.turnJobsMax }),
@@ -518,7 +531,9 @@ export class InProcessServer {
 
   /** Whether the thread is held up here. */
   #heldUp(): boolean {
-    return this.#holdUps > 0 && this.#random.chance(this.#holdUps);
+    const isHeldUp = this.#holdUps > 0 && this.#random.chance(this.#holdUps);
+    if (isHeldUp && this.#running !== undefined) this.#heldUpThreads.add(this.#running);
+    return isHeldUp;
   }
 
   #isRung(thread: number): boolean {
@@ -772,6 +787,16 @@ export class InProcessServer {
     return tells;
   }
 
+  /** The clock as a shard reads it in the middle of a turn: what was not due at its beginning may be due now. */
+  #clockInTurn(shard: number): number {
+    if (this.#dueInTurn === 0) return this.nowMs;
+    // Nothing is due while the shards are being made.
+    const dueMs = this.shards?.[shard]?.engine.nextDueAtMs ?? Number.POSITIVE_INFINITY;
+    const isSoon = dueMs > this.nowMs && dueMs <= this.nowMs + TURN_MS;
+    if (isSoon && this.#random.chance(this.#dueInTurn)) this.nowMs = dueMs;
+    return this.nowMs;
+  }
+
   // --- time and order ---------------------------------------------------------------------------------------------
 
   /** Lets one thread go on, drawn from those that can; false if all sleep. */
@@ -782,12 +807,23 @@ export class InProcessServer {
     if (thread === undefined) return false;
     if (thread === this.#logThread && ready.length > 1 && this.#random.chance(this.#slowLog))
       thread = ready.find((each) => each !== thread)!;
+    if (this.#longHoldUps > 0) thread = this.#passOver(thread, ready);
     this.stepsTaken++;
     this.#roomSteps = 0;
     if (this.tickMs > 0) this.nowMs += this.#random.next() * this.tickMs;
     if (this.#strayRings > 0 && this.#random.chance(this.#strayRings)) this.#ringForNothing();
     thread.ready = thread.steps.next().value;
     return true;
+  }
+
+  /** The thread that goes on: another where `thread` is held up for longer. */
+  #passOver(thread: Thread, ready: readonly Thread[]): Thread {
+    let next = thread;
+    if (this.#heldUpThreads.has(thread) && this.#random.chance(this.#longHoldUps))
+      next = this.#random.pick(ready.filter((each) => !this.#heldUpThreads.has(each))) ?? thread;
+    this.#heldUpThreads.delete(next);
+    this.#running = next;
+    return next;
   }
 
   #ringForNothing(): void {

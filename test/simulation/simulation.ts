@@ -126,6 +126,10 @@ class Simulation {
   readonly #hasRates: boolean;
   /** How much they like to move jobs. */
   readonly #jobMoves: number;
+  /** Whether they abort batches in the moment in which a job comes. */
+  readonly #aborts: boolean;
+  /** Rings are full and threads held up for long again and again, so that all depends on who wakes whom. */
+  readonly #isCrowded: boolean;
   readonly #jobBytesMax: number;
   readonly #holdUps: number;
   readonly #forgetful: number;
@@ -159,12 +163,17 @@ class Simulation {
     this.#extensions = options.extensions ?? true;
     const random = new SeededRandom(options.seed);
     this.#random = random;
-    this.#hurry = random.pick([0.1, 0.5, 0.9]);
+    // No draw, so that all other seeds are the same runs as before.
+    this.#isCrowded = options.seed % 5 === 3;
+    const hurry = random.pick([0.1, 0.5, 0.9]);
+    this.#hurry = this.#isCrowded ? 0.9 : hurry;
     const [puts, reserves] = random.pick<readonly [number, number]>(APPETITES);
     this.#puts = puts;
     this.#reserves = reserves;
-    this.#bigBodies = random.pick([0.02, 0.3]);
-    this.#holdUps = random.pick([0, 0.1, 0.5]);
+    const bigBodies = random.pick([0.02, 0.3]);
+    this.#bigBodies = this.#isCrowded ? 0.6 : bigBodies;
+    const holdUps = random.pick([0, 0.1, 0.5]);
+    this.#holdUps = this.#isCrowded ? Math.max(holdUps, 0.1) : holdUps;
     const hasHugeBodies = random.chance(0.1);
     this.#jobBytesMax = hasHugeBodies ? HUGE_BODY_BYTES : JOB_BYTES_MAX;
     this.#forgetful = random.pick([0, 0, 0.3]);
@@ -179,6 +188,7 @@ class Simulation {
     const isDurable = options.durable ?? (this.#isUsual && options.seed % 2 === 1);
     this.#policies = this.#extensions && (this.#log === undefined || isDurable) && (options.policies ?? true);
     const jobMoves = options.jobMoves ?? this.#isUsual;
+    this.#aborts = this.#extensions && options.seed % 10 === 5;
     this.#jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;
   }
 
@@ -197,7 +207,9 @@ class Simulation {
   async #startProcess(end: ProcessEnd): Promise<void> {
     const random = this.#random;
     this.#shards = random.pick([1, 1, 2, 3, 4, 7]);
-    this.#acceptors = random.pick([1, 1, 2, 3]);
+    const acceptors = random.pick([1, 1, 2, 3]);
+    // Two of them in one thread, and one in another.
+    this.#acceptors = this.#isCrowded && this.#options.seed % 4 === 0 ? 3 : acceptors;
     this.#draining = false;
     this.#counts = new CommandCounts();
     this.#closed = new Map();
@@ -230,6 +242,8 @@ class Simulation {
       firstJobId: this.#firstJobId,
       startsAtMs: this.#startedAtMs,
       slowLog: random.pick([0, 0.8, 0.95]),
+      dueInTurn: this.#options.seed % 10 === 5 ? 0.8 : 0,
+      longHoldUps: this.#isCrowded ? 0.98 : 0,
       ...(log === undefined ? {} : { log: { ...log, isResident } }),
     });
     this.#server = server;
@@ -495,6 +509,7 @@ class Simulation {
     const act = random.weighted({
       ...{ send: 10, run: 10, settle: 2, time: 2, connect: 1, leave: 0.5, vanish: 0.5, read: 2 },
       drain: 0.05,
+      abort: this.#aborts ? 1 : 0,
       room: hasLog ? 0.2 : 0,
       end: hasLog ? 0.4 : 0,
     });
@@ -506,6 +521,7 @@ class Simulation {
     else if (act === "leave") this.#leave();
     else if (act === "vanish") this.#vanish();
     else if (act === "drain") this.#drain();
+    else if (act === "abort") this.#abortInTime();
     else if (act === "room") this.#say(this.#log!.turnCapacity());
     else if (act === "end") await this.#endInTheMiddle();
     else this.#read();
@@ -518,6 +534,28 @@ class Simulation {
     this.#run(this.#random.between(0, 40));
     if (this.#server.halted) return;
     await this.#endProcess(this.#random.pick(["power", "power", "power", "kill", "stop"]));
+  }
+
+  /** A client that waits for a batch says more just before a delayed job becomes ready, in the turn of its shard even. */
+  #abortInTime(): void {
+    const client = this.#random.pick(
+      this.#clients.filter((each) => each.canSend && each.pendingCount === 0 && !each.socket.isPaused),
+    );
+    if (client === undefined) return;
+    const batch = { jobsMax: 2, bytesMax: Number.POSITIVE_INFINITY, tubes: false, mayAbort: true };
+    // Which hardly anybody else watches, and which lives on one shard.
+    const tube = WIDE_TUBES.at(-1)!;
+    this.#sendOne(client, this.#watch(client, tube));
+    for (const other of client.watched.filter((each) => each !== tube))
+      this.#sendOne(client, this.#ignoreTube(client, other));
+    this.#sendOne(client, command.putInTube(tube, 0, 500, 3, this.#body()));
+    this.#sendOne(client, command.reserveBatch(client.watched, undefined, batch));
+    this.#settle();
+    const toDueMs = this.#server.nextDueAtMs - this.#server.nowMs;
+    if (this.#isDoomed || !client.canSend || !Number.isFinite(toDueMs)) return;
+    this.#server.nowMs += Math.max(0, toDueMs - 0.9);
+    this.#sendOne(client, command.fixed("list-tube-used", `USING ${client.used}\r\n`));
+    this.#run(30);
   }
 
   #drain(): void {
@@ -709,7 +747,7 @@ class Simulation {
     const clients = this.#clients.filter((client) => client.canSend && client.pendingCount < PENDING_MAX);
     const client = random.pick(clients);
     if (client === undefined) return;
-    if (random.chance(0.05)) {
+    if (random.chance(this.#isCrowded ? 0.3 : 0.05)) {
       this.#sendPeeks(client);
       if (client.pendingCount > 0 && this.#commands % 3 === 0) this.#sendMany(client);
     }
@@ -1055,7 +1093,13 @@ class Simulation {
   }
 
   #ignore(client: SimClient): Command {
-    const tube = this.#random.chance(0.7) ? this.#random.pick(client.watched)! : this.#tube();
+    return this.#ignoreTube(
+      client,
+      this.#random.chance(0.7) ? this.#random.pick(client.watched)! : this.#tube(),
+    );
+  }
+
+  #ignoreTube(client: SimClient, tube: string): Command {
     const at = client.watched.indexOf(tube);
     if (at >= 0 && client.watched.length === 1) return command.fixed(`ignore ${tube}`, "NOT_IGNORED\r\n");
     if (at >= 0) {

@@ -153,20 +153,17 @@ export class TransferReceiver {
   piece(from: number, number: number, payload: Span, nowMs: number): void {
     const incoming = this.#incoming.get(keyOf(from, number));
     if (incoming === undefined) return;
-    if (!this.#takePiece(incoming, payload)) {
-      this.#incoming.delete(keyOf(from, number));
-      this.#options.engine.bodies.free(incoming.body);
-      this.#landed(from, number, 0, Outcome.NoRoom, this.#lastRecord);
-      return;
-    }
+    const hasMemory = this.#takePiece(incoming, payload);
     const { head, headBytes, body, bodyBytes, manifest, file } = incoming;
-    if (headBytes < head.bytes.length || bodyBytes < bodyBytesOf(head.view, 0)) {
+    if (hasMemory && (headBytes < head.bytes.length || bodyBytes < bodyBytesOf(head.view, 0))) {
       this.#say(Shipping.Credit, from, number, 0, false);
       return;
     }
     this.#incoming.delete(keyOf(from, number));
     const recordsBefore = this.#lastRecord;
-    const outcome = this.#enter(manifest, file, head, 0, body, nowMs);
+    let outcome: Outcome = Outcome.NoRoom;
+    if (hasMemory) outcome = this.#enter(manifest, file, head, 0, body, nowMs);
+    else this.#options.engine.bodies.free(body);
     this.#landed(from, number, outcome === Outcome.Done ? 1 : 0, outcome, recordsBefore);
   }
 

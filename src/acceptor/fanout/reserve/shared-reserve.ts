@@ -200,7 +200,6 @@ export class SharedReserve implements Conversation {
       this.#host.finishConversation(undefined);
       return;
     }
-    this.#state = State.Waiting;
     // Lost: a shard has claimed the wait, and its RESERVED is on the way.
     if (!this.#host.claimWait(this.#waitNumber)) return;
     if (this.#inMargin()) this.#finish(Reply.deadlineSoon);

@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { shardOfTube } from "../../../../src/base/tube-hash.ts";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
+import { Shipping } from "../../../../src/message/shipment.ts";
 import { InProcessServer } from "../../../simulation/in-process-server.ts";
 import { checkArenaAtRest } from "../../../support/in-process/engine-invariants.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
@@ -58,6 +59,19 @@ const put = (bytes: number, options = ""): string =>
   `put-in-tube ${HERE} 0 0 60 ${bytes}${options}\r\n${bodyOf(bytes)}\r\n`;
 const found = (id: number, bytes: number): string => `FOUND ${id} ${bytes}\r\n${bodyOf(bytes)}\r\n`;
 const MOVE = `move-jobs ${HERE} ${THERE}\r\n`;
+
+/** What a shard says to others from now on. */
+function wordsOf({ shards }: InProcessServer, shard: number): number[] {
+  const words: number[] = [];
+  for (const port of shards[shard]!.ports) {
+    const begin = port.beginCarry.bind(port);
+    port.beginCarry = (kind, ...rest) => {
+      words.push(kind);
+      begin(kind, ...rest);
+    };
+  }
+  return words;
+}
 
 describe("jobs that move to another shard", () => {
   const kinds = [
@@ -117,6 +131,17 @@ describe("a shard without memory for jobs that move there", () => {
       }
     });
   }
+
+  it("says nothing of a job in pieces behind the word that it is refused", () => {
+    const { server, ask } = scene(MIB);
+    const said = wordsOf(server, 1);
+    assert.equal(
+      ask(`put-in-tube ${THERE} 0 0 60 100\r\n${bodyOf(100)}\r\n${put(40_000)}`),
+      "INSERTED 1\r\nINSERTED 2\r\n",
+    );
+    assert.match(ask(MOVE), /^(MOVED 0|OUT_OF_MEMORY)\r\n$/);
+    assert.deepEqual(said, [Shipping.Landed]);
+  });
 
   it("takes the jobs of a shipment that it has memory for, and no other", () => {
     const { server, ask } = scene(MIB);

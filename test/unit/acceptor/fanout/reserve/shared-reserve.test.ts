@@ -219,6 +219,22 @@ describe("SharedReserve that waits", () => {
     assert.deepEqual(stage.did, ["StopWait at 0", "StopWait at 1", "done"]);
   });
 
+  it("asks no shard again once a recheck has shown that another has claimed it", () => {
+    const stage = new Stage(2000);
+    stage.waitAll();
+    stage.nowMs = 2000;
+    stage.due(0);
+    stage.word = 0;
+    for (const shard of [0, 1, 2]) stage.ack(shard);
+    assert.deepEqual(stage.did, RECHECKS);
+    stage.due(1);
+    stage.reserve.onHalfClose();
+    stage.reserve.onInput();
+    assert.deepEqual(stage.did, []);
+    stage.reserve.onReply(2);
+    assert.deepEqual(stage.did, ["StopWait at 0", "StopWait at 1", "done"]);
+  });
+
   it("keeps the next command from the answers to its recheck", () => {
     const stage = new Stage(2000);
     stage.waitAll();
