@@ -503,13 +503,15 @@ export class Engine {
     const tube = this.#tubes.open(name);
     if (session.watches.has(tube)) return;
     this.waiters.watch(session, tube);
-    session.order?.add(tube);
+    session.order?.add(tube, session.watches.size);
   }
 
   ignore(session: Session, name: string): void {
     const tube = this.findTube(name);
     const watch = tube === undefined ? undefined : session.watches.get(tube);
-    if (watch !== undefined) this.#unwatch(watch);
+    if (watch === undefined) return;
+    this.#unwatch(watch);
+    session.order?.trim(session.watches.size);
   }
 
   #unwatch(watch: Watch): void {
@@ -888,7 +890,7 @@ export class Engine {
       }
     };
     const isCut = this.#listWalk(walk, limits, into, join);
-    for (const tube of joined) session.order!.add(tube);
+    for (const tube of joined) session.order!.add(tube, session.watches.size);
     return isCut;
   }
 
