@@ -29,7 +29,7 @@ import type { RetiredLimiters } from "./tubes/retired-limiters.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { TubeSetting } from "./tubes/tube-setting.ts";
 import { type SettingValues, TubeSettings } from "./tubes/tube-settings.ts";
-import { TubeTable } from "./tubes/tube-table.ts";
+import { type Tubes, TubeTable } from "./tubes/tube-table.ts";
 import { type ClientEffects, type Meter, NO_RECORDS, type RecordSink } from "./waiting/effects.ts";
 import { ReadyOrder } from "./waiting/ready-order.ts";
 import { Session, Waiting, type Watch } from "./waiting/session.ts";
@@ -195,9 +195,9 @@ export class Engine {
 
   // --- counts ---------------------------------------------------------------------------------
 
-  /** Tubes by name, in order of creation. */
-  get tubes(): ReadonlyMap<string, Tube> {
-    return this.#tubes.byName;
+  /** Tubes by name, in the order in which they were made. */
+  get tubes(): Tubes {
+    return this.#tubes;
   }
 
   /** Bytes that clients make the shard keep. */
@@ -479,7 +479,7 @@ export class Engine {
 
   /** Returns the tube of this name, if it exists. */
   findTube(name: string): Tube | undefined {
-    return this.#tubes.byName.get(name);
+    return this.#tubes.get(name);
   }
 
   use(session: Session, name: string): void {
@@ -503,13 +503,15 @@ export class Engine {
     const tube = this.#tubes.open(name);
     if (session.watches.has(tube)) return;
     this.waiters.watch(session, tube);
-    session.order?.add(tube);
+    session.order?.add(tube, session.watches.size);
   }
 
   ignore(session: Session, name: string): void {
     const tube = this.findTube(name);
     const watch = tube === undefined ? undefined : session.watches.get(tube);
-    if (watch !== undefined) this.#unwatch(watch);
+    if (watch === undefined) return;
+    this.#unwatch(watch);
+    session.order?.trim(session.watches.size);
   }
 
   #unwatch(watch: Watch): void {
@@ -888,7 +890,7 @@ export class Engine {
       }
     };
     const isCut = this.#listWalk(walk, limits, into, join);
-    for (const tube of joined) session.order!.add(tube);
+    for (const tube of joined) session.order!.add(tube, session.watches.size);
     return isCut;
   }
 

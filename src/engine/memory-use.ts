@@ -45,7 +45,7 @@ export function memoryUse({ bodies, jobs, tubes, waiters, policies, settings }: 
     bodies.usedBytes +
     jobs.live * BYTES_OF.job +
     jobs.extraRows * BYTES_OF.extras +
-    tubes.byName.size * BYTES_OF.tube +
+    tubes.size * BYTES_OF.tube +
     tubes.keptGates.size * BYTES_OF.keptGate +
     jobs.groups * BYTES_OF.group +
     waiters.watches * BYTES_OF.watch +

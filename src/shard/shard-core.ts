@@ -225,18 +225,13 @@ export class ShardCore implements ClientEffects, CommandShard {
   /** Runs one turn. Returns the number of messages taken. `publish` makes the replies visible. */
   step(nowMs: number): number {
     this.nowMs = nowMs;
-    let taken = 0;
     this.#turnWork = 0;
     this.#turnBeganAtMs = nowMs;
     this.engine.beginTurn();
     this.moves.beginTurn();
     this.engine.runDue(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
-    for (let turn = 0; turn < this.portCount; turn++) {
-      const acceptor = (this.#firstAcceptor + turn) % this.portCount;
-      taken += this.#takeFrom(acceptor);
-      if (this.#isLong() || this.#isLate()) this.#firstAcceptor = (acceptor + 1) % this.portCount;
-    }
+    const taken = this.#takeFromAll();
     for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong()) {
       this.resume(session);
     }
@@ -281,6 +276,23 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.moves.spentMs = 0;
     this.#turnWork += work;
     if (work > CHEAP_WORK_MAX && !session.ended) this.aside.setAside(session, work);
+  }
+
+  /**
+   * Executes a batch of each acceptor until the turn is long. The next turn begins with the acceptor
+   * behind the last one, so that each has its turn. Returns how many messages were taken.
+   */
+  #takeFromAll(): number {
+    const first = this.#firstAcceptor;
+    let taken = 0;
+    for (let turn = 0; turn < this.portCount && !this.#isLong(); turn++) {
+      const acceptor = (first + turn) % this.portCount;
+      taken += this.#takeFrom(acceptor);
+      if (!this.#isLong() && !this.#isLate()) continue;
+      this.#firstAcceptor = (acceptor + 1) % this.portCount;
+      break;
+    }
+    return taken;
   }
 
   /** Executes up to a batch of messages, as long as replies find room. Returns how many. */
@@ -447,13 +459,17 @@ export class ShardCore implements ClientEffects, CommandShard {
       const port = this.ports[session.acceptor]!;
       const { deferred } = session;
       if (deferred === undefined) continue;
-      // Without room for a reply the rest stays deferred, and the next turn tries again.
+      // Without room for a reply the rest stays deferred, and the next turn tries again. In a long turn
+      // it joins the run queue: a crowd that is resumed at once must not take turns from the rings.
       while (!deferred.isEmpty && !this.#mustWait(session) && port.open && !this.#isLong()) {
         readRequest(deferred, deferred.shift(), this.#request);
         this.#execute(session, this.#request);
       }
       if (deferred.isEmpty) session.deferred = undefined;
-      else if (!this.#mustWait(session)) this.#stalled.push(session);
+      else if (!this.#mustWait(session)) {
+        if (port.open) this.aside.setAside(session, 1);
+        else this.#stalled.push(session);
+      }
     }
     while (this.#stalled.length > 0) this.resume(this.#stalled.pop()!);
   }
@@ -582,12 +598,31 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   detach(session: ShardSession, number: number): void {
-    assert(session.deferred === undefined, "nothing of a connection that moves waits here");
     this.aside.leave(session);
+    this.#runUnanswered(session);
     this.engine.detachSession(session.engineSession);
     this.#sessions[session.connectionSlot * this.portCount + session.acceptor] = undefined;
     this.replies.signal(session, ResponseKind.Detached);
     this.adoptions.detached(number, session);
+  }
+
+  /**
+   * Executes what a connection that moves has left in line: a wait that ended elsewhere, and its end. Nobody
+   * awaits an answer to these.
+   */
+  #runUnanswered(session: ShardSession): void {
+    const { deferred } = session;
+    if (deferred === undefined) return;
+    while (!deferred.isEmpty) {
+      readRequest(deferred, deferred.shift(), this.#request);
+      const { op } = this.#request;
+      assert(
+        op === RequestOp.WaitShared || op === RequestOp.StopWait,
+        "a connection moves with no command under way",
+      );
+      this.#run(session, this.#request);
+    }
+    session.deferred = undefined;
   }
 
   #place(session: ShardSession, acceptor: number, connectionSlot: number): void {

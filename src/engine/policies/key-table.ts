@@ -15,7 +15,10 @@ import { IndexedHeap } from "../queues/indexed-heap.ts";
 export const NO_ROW = -1;
 /** No job holds the key, or no longer. */
 export const NO_HOLDER = -1;
-/** Maximum number of keys that a shard remembers. */
+/**
+ * With so many keys a shard takes no new ones. A start may bring more: those of all shards that there were
+ * before, where there are fewer now.
+ */
 export const KEYS_MAX: number = 1 << 20;
 
 const PAGE_BITS = 12;
@@ -26,8 +29,8 @@ const PART_SLOTS_MIN = 8;
 // An entry of a part: row + 1 in the low bits, and above it the low bits of the row's hash. Most
 // non-matching entries are thus skipped without reading their rows, which are scattered in memory.
 const ENTRY_ROW_BITS = 21;
-const ENTRY_ROW_MASK = (1 << ENTRY_ROW_BITS) - 1;
-const ENTRY_HASH_MASK = (1 << (32 - ENTRY_ROW_BITS)) - 1;
+// In a table with more rows than that. It holds KEYS_MAX keys of each of 64 shards.
+const WIDE_ROW_BITS = 27;
 /** A cell: one byte each for the lengths of tube and key, then both. */
 const CELL_HEAD_BYTES = 2;
 const CELL_BYTES_MAX = 512;
@@ -101,6 +104,7 @@ export class KeyTable {
   readonly #rowsMax: number;
   #freeRow: number = NO_ROW;
   #rows = 0;
+  #rowBits = ENTRY_ROW_BITS;
   /** The last key looked up, as a cell, and its hash. */
   readonly #asked = new Uint8Array(CELL_BYTES_MAX);
   #askedBytes = 0;
@@ -127,6 +131,7 @@ export class KeyTable {
     earliest?.join(this);
   }
 
+  /** Whether a put may not bring another key; `add` takes it all the same. */
   get isFull(): boolean {
     return this.size >= this.#rowsMax;
   }
@@ -181,8 +186,8 @@ export class KeyTable {
     for (let at = hash & mask; ; at = (at + 1) & mask) {
       const entry = part[at]!;
       if (entry === 0) return NO_ROW;
-      if (entry >>> ENTRY_ROW_BITS !== (hash & ENTRY_HASH_MASK)) continue;
-      const row = rowOfEntry(entry);
+      if (entry >>> this.#rowBits !== (hash & hashMask(this.#rowBits))) continue;
+      const row = this.#rowOfEntry(entry);
       if (this.#hashOfRow(row) === hash && this.#isAsked(row)) return row;
     }
   }
@@ -234,7 +239,7 @@ export class KeyTable {
     page.slot[at] = slot;
     this.size++;
     this.#counts[hash >>> 24]!++;
-    place(this.#parts[hash >>> 24]!, hash, entryOf(row, hash));
+    place(this.#parts[hash >>> 24]!, hash, this.#entryOf(row, hash));
     if (slot === NO_HOLDER) {
       this.#windows.push(row);
       this.#retime();
@@ -244,9 +249,27 @@ export class KeyTable {
 
   #takeRow(): number {
     const row = this.#freeRow;
-    if (row === NO_ROW) return this.#rows++;
+    if (row === NO_ROW) {
+      if (this.#rows + 1 === 1 << this.#rowBits) this.#widen();
+      return this.#rows++;
+    }
     this.#freeRow = this.slotOf(row);
     return row;
+  }
+
+  /** Makes room for greater numbers of rows in all entries. These stay where they are. */
+  #widen(): void {
+    assert(this.#rowBits < WIDE_ROW_BITS, "64 shards have fewer keys");
+    const narrowMask = (1 << this.#rowBits) - 1;
+    this.#rowBits = WIDE_ROW_BITS;
+    for (const part of this.#parts) {
+      if (part === undefined) continue;
+      for (let at = 0; at < part.length; at++) {
+        if (part[at] === 0) continue;
+        const row = (part[at]! & narrowMask) - 1;
+        part[at] = this.#entryOf(row, this.#hashOfRow(row));
+      }
+    }
   }
 
   /** Assigns a free key to a job, which holds it until it ends. */
@@ -284,7 +307,8 @@ export class KeyTable {
 
   /** Yields the rows of all keys. */
   *rows(): Iterable<number> {
-    for (const part of this.#parts) for (const entry of part ?? []) if (entry !== 0) yield rowOfEntry(entry);
+    for (const part of this.#parts)
+      for (const entry of part ?? []) if (entry !== 0) yield this.#rowOfEntry(entry);
   }
 
   remove(row: number): void {
@@ -296,7 +320,7 @@ export class KeyTable {
     }
     const hash = page.hash[at]!;
     this.#arena.free(page.cell[at]!);
-    this.#takeOut(hash, entryOf(row, hash));
+    this.#takeOut(hash, this.#entryOf(row, hash));
     page.slot[at] = this.#freeRow;
     this.#freeRow = row;
     this.#counts[hash >>> 24]!--;
@@ -315,6 +339,7 @@ export class KeyTable {
     while (this.#pages.length > 1) (this.#pages.pop()!.id.buffer as ArrayBuffer).transfer(0);
     for (const part of this.#parts) (part?.buffer as ArrayBuffer | undefined)?.transfer(0);
     this.#parts.length = 0;
+    this.#rowBits = ENTRY_ROW_BITS;
   }
 
   /**
@@ -354,7 +379,17 @@ export class KeyTable {
 
   /** Returns the low bits of an entry's hash, at least those of `mask`. */
   #hashOfEntry(entry: number, mask: number): number {
-    return mask <= ENTRY_HASH_MASK ? entry >>> ENTRY_ROW_BITS : this.#hashOfRow(rowOfEntry(entry));
+    return mask <= hashMask(this.#rowBits)
+      ? entry >>> this.#rowBits
+      : this.#hashOfRow(this.#rowOfEntry(entry));
+  }
+
+  #entryOf(row: number, hash: number): number {
+    return ((hash & hashMask(this.#rowBits)) << this.#rowBits) | (row + 1);
+  }
+
+  #rowOfEntry(entry: number): number {
+    return (entry & ((1 << this.#rowBits) - 1)) - 1;
   }
 
   #hashOfRow(row: number): number {
@@ -369,12 +404,9 @@ export class KeyTable {
   }
 }
 
-function entryOf(row: number, hash: number): number {
-  return ((hash & ENTRY_HASH_MASK) << ENTRY_ROW_BITS) | (row + 1);
-}
-
-function rowOfEntry(entry: number): number {
-  return (entry & ENTRY_ROW_MASK) - 1;
+/** Of the low bits of a hash that an entry has beside so many bits of a row. */
+function hashMask(rowBits: number): number {
+  return (1 << (32 - rowBits)) - 1;
 }
 
 function place(part: Int32Array, hash: number, entry: number): void {

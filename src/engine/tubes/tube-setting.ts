@@ -8,10 +8,11 @@
 
 import type { Tube } from "./tube.ts";
 import { isWide, matches, type TubeSettings } from "./tube-settings.ts";
+import type { Tubes } from "./tube-table.ts";
 
 /** The parts of an engine that this class needs. */
 export interface SetTubes {
-  readonly tubes: ReadonlyMap<string, Tube>;
+  readonly tubes: Tubes;
   readonly settings: TubeSettings;
   readonly jobs: { readonly live: number };
   findTube(name: string): Tube | undefined;

@@ -8,8 +8,22 @@ import { RetiredLimiters } from "./retired-limiters.ts";
 import { Tube } from "./tube.ts";
 import type { TubeSettings } from "./tube-settings.ts";
 
-export class TubeTable {
-  readonly byName: Map<string, Tube> = new Map();
+/** All tubes of a shard, in the order in which they were made. */
+export interface Tubes {
+  readonly size: number;
+  get(name: string): Tube | undefined;
+  /** Iterators also reach tubes that are made meanwhile. */
+  keys(): IteratorObject<string, undefined>;
+  values(): IteratorObject<Tube, undefined>;
+}
+
+export class TubeTable implements Tubes {
+  /**
+   * Indexes, not tubes: when V8 makes a Map's table anew, the former one, with all that it had, keeps the
+   * next one alive and is kept alive by the one before. Tubes that come and go would fill the old
+   * generation so.
+   */
+  readonly #indexOf = new Map<string, number>();
   readonly #byIndex: (Tube | undefined)[] = [];
   readonly #freeIndexes: number[] = [];
   /** Rate limiters of deleted tubes. */
@@ -29,9 +43,27 @@ export class TubeTable {
     this.#settings = settings;
   }
 
-  /** Returns the tube of this name, created if necessary. */
+  get size(): number {
+    return this.#indexOf.size;
+  }
+
+  /** The tube of this name, if there is one. */
+  get(name: string): Tube | undefined {
+    const index = this.#indexOf.get(name);
+    return index === undefined ? undefined : this.#byIndex[index];
+  }
+
+  keys(): IteratorObject<string, undefined> {
+    return this.#indexOf.keys();
+  }
+
+  values(): IteratorObject<Tube, undefined> {
+    return this.#indexOf.values().map((index) => this.at(index));
+  }
+
+  /** The tube of this name, made if there is none. */
   open(name: string): Tube {
-    const existing = this.byName.get(name);
+    const existing = this.get(name);
     if (existing !== undefined) return existing;
     const index = this.#freeIndexes.pop() ?? this.#byIndex.length;
     const sequence = name === "default" ? 0 : this.#nextSequence();
@@ -39,7 +71,7 @@ export class TubeTable {
     tube.gate = this.keptGates.take(name, this.#settings.policyOf(name));
     this.applySettings(tube, 0);
     this.#byIndex[index] = tube;
-    this.byName.set(name, tube);
+    this.#indexOf.set(name, index);
     return tube;
   }
 
@@ -63,7 +95,7 @@ export class TubeTable {
 
   remove(tube: Tube): void {
     assert(this.#byIndex[tube.index] === tube, "a tube is removed once");
-    this.byName.delete(tube.name);
+    this.#indexOf.delete(tube.name);
     this.#jobs.groups -= tube.groups?.size ?? 0;
     if (tube.gate !== undefined) this.keptGates.keep(tube.name, tube.gate);
     this.#byIndex[tube.index] = undefined;

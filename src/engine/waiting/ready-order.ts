@@ -39,6 +39,11 @@ export class ReadyOrder {
     better.followers++;
   }
 
+  /** Entries; a tube may have several. */
+  get size(): number {
+    return this.#size;
+  }
+
   end(): void {
     this.#better.unfollow();
   }
@@ -71,8 +76,26 @@ export class ReadyOrder {
     this.#removeFirst();
   }
 
-  /** Adds a tube that the session began to watch, or that was removed. */
-  add(tube: Tube): void {
+  /** A tube that the session began to watch, or that was taken out; it watches so many by now. */
+  add(tube: Tube, watched: number): void {
+    this.#add(tube);
+    this.trim(watched);
+  }
+
+  /**
+   * Forgets all entries if there are far more than the session watches tubes: it puts them in order anew
+   * when it needs them. Tubes that it watches and ignores by turns would fill memory otherwise.
+   */
+  trim(watched: number): void {
+    if (this.#size <= 2 * watched + CAPACITY_MIN) return;
+    this.#size = 0;
+    this.#tubes = [];
+    this.#pris = new Uint32Array(0);
+    this.#ids = new Float64Array(0);
+    this.#read = -1;
+  }
+
+  #add(tube: Tube): void {
     const top = gives(tube) ? tube.ready.top : NO_SLOT;
     if (top === NO_SLOT || this.#read < 0) return;
     const page = this.#jobs.pageOf(top);
@@ -93,7 +116,7 @@ export class ReadyOrder {
     this.looks += missed;
     for (; this.#read < noted; this.#read++) {
       const tube = this.#better.at(this.#read);
-      if (watched.has(tube)) this.add(tube);
+      if (watched.has(tube)) this.#add(tube);
     }
   }
 

@@ -150,3 +150,28 @@ test("keys are found and leave where parts have more places than an entry has bi
   }
   assert.equal(table.size, 0);
 });
+
+// A shard gets the keys of several others from the log when there are fewer of them than before.
+test("keys are found and leave where a start has brought more than two million of them", () => {
+  const table = new KeyTable(new BodyArena(), [7, 8]);
+  const keys = (1 << 21) + 1000;
+  const bytes = Buffer.alloc(4);
+  const key: TubeKey = { tube: Buffer.from("t"), bytes, start: 0, end: 4 };
+  const rowOf = (i: number): number => {
+    bytes.writeUInt32LE(i);
+    return table.find(key);
+  };
+  for (let i = 0; i < keys; i++) {
+    bytes.writeUInt32LE(i);
+    table.add(key, i, i + 1, 0);
+  }
+  assert.equal(table.size, keys);
+  assert.ok(table.isFull);
+  for (let i = 0; i < keys; i += i < keys - 3000 ? 997 : 1) assert.equal(rowOf(i), i);
+  assert.equal(rowOf(keys), NO_ROW);
+  for (let i = 0; i < keys; i += 3) table.remove(i);
+  for (let i = 0; i < keys; i += i < keys - 3000 ? 997 : 1) assert.equal(rowOf(i), i % 3 === 0 ? NO_ROW : i);
+  for (let i = 0; i < keys; i++) if (i % 3 !== 0) table.remove(i);
+  assert.equal(table.size, 0);
+  assert.equal(table.add(key, 1, 1, 0), table.find(key));
+});

@@ -191,4 +191,28 @@ describe("the order of a session's ready tubes", () => {
       assert.ok(looks < 20, `reserve ${n} looked at ${looks} tubes`);
     }
   });
+
+  it("keeps no more for tubes that a session watches and ignores by turns, or has ignored", () => {
+    const tubes = 200;
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+    const client = engine.session(0);
+    const plain = { pri: 5, delaySeconds: 0, group: "", weight: 1, expiresAtMs: 0 };
+    for (let id = 1; id <= tubes; id++) {
+      engine.watch(client, `q${id}`);
+      put(engine, { ...plain, id, tube: `q${id}` }, 0);
+    }
+    assert.equal(idOf(engine, engine.bestReady(client)), 1);
+    const order = client.order!;
+    assert.equal(order.size, tubes);
+    for (let n = 0; n < 10_000; n++) {
+      engine.ignore(client, "q7");
+      engine.watch(client, "q7");
+      assert.ok(order.size <= 2 * tubes + 64, `${order.size} entries`);
+    }
+    assert.equal(idOf(engine, engine.bestReady(client)), 1);
+    assert.equal(order.size, tubes);
+    for (let id = 1; id <= tubes - 10; id++) engine.ignore(client, `q${id}`);
+    assert.ok(order.size <= 2 * 10 + 64, `${order.size} entries`);
+    assert.equal(idOf(engine, engine.bestReady(client)), tubes - 9);
+  });
 });

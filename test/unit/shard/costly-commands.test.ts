@@ -1,0 +1,126 @@
+// Turns of a shard whose commands are all costly: nobody's work keeps others from theirs.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { RequestOp, writeRequest } from "../../../src/message/request.ts";
+import { createTopology } from "../../../src/message/topology.ts";
+import { Op } from "../../../src/protocol/commands.ts";
+import { Request } from "../../../src/protocol/request.ts";
+import { RingWriter } from "../../../src/ring/ring-writer.ts";
+import { ShardCore } from "../../../src/shard/shard-core.ts";
+
+type Fields = Partial<Pick<Request, "id" | "slot" | "timeoutMs" | "waitNumber" | "atMs" | "ttrSeconds">>;
+
+/** More than a turn may take. */
+const LONG_WORK = 20_000;
+/** More than a connection may cost without being set aside. */
+const COSTLY_WORK = 1000;
+
+class Turns {
+  readonly core: ShardCore;
+  readonly #rings: readonly RingWriter[];
+  nowMs = 1000;
+
+  constructor(acceptors: number, commandWork: number, clock?: () => number) {
+    const topology = createTopology({ shards: 1, acceptors, jobBytesMax: 65535, ringBytes: 1 << 16 });
+    const options = { topology, shard: 0, quoteNames: false, commandWork };
+    this.core = new ShardCore(clock === undefined ? options : { ...options, clock });
+    this.#rings = topology.requests.map((rings) => new RingWriter(rings[0]!));
+  }
+
+  say(acceptor: number, op: number, fields: Fields): void {
+    const ring = this.#rings[acceptor]!;
+    assert.ok(writeRequest(ring, Object.assign(new Request().begin(op), fields)));
+    ring.publish();
+  }
+
+  turn(): void {
+    this.core.step(this.nowMs);
+    for (const ring of this.core.requests) ring.release();
+  }
+
+  /** How many of the acceptors' messages have not been taken. */
+  get isWaiting(): boolean[] {
+    return this.core.requests.map((ring) => ring.hasMessage);
+  }
+}
+
+describe("a shard whose turns are long", () => {
+  for (const acceptors of [2, 3, 4, 5]) {
+    it(`takes from each of ${acceptors} acceptors while one sends costly commands without end`, () => {
+      for (let busy = 0; busy < acceptors; busy++) {
+        const turns = new Turns(acceptors, LONG_WORK);
+        let slot = 0;
+        for (let acceptor = 0; acceptor < acceptors; acceptor++)
+          turns.say(acceptor, RequestOp.Attach, { slot });
+        for (let turn = 0; turn < 2 * acceptors; turn++) {
+          turns.say(busy, RequestOp.Attach, { slot: ++slot });
+          turns.turn();
+        }
+        const others = turns.isWaiting.filter((_, acceptor) => acceptor !== busy);
+        assert.ok(!others.includes(true), `acceptor ${busy} is busy: ${turns.isWaiting}`);
+      }
+    });
+
+    it(`takes from each of ${acceptors} acceptors while every turn is late`, () => {
+      let nowMs = 1000;
+      const turns = new Turns(acceptors, 0, () => (nowMs += 2));
+      for (let acceptor = 0; acceptor < acceptors; acceptor++)
+        turns.say(acceptor, RequestOp.Attach, { slot: 0 });
+      for (let turn = 0; turn < 2 * acceptors; turn++) {
+        for (let slot = 1; slot <= 16; slot++) turns.say(0, RequestOp.Attach, { slot: slot + 16 * turn });
+        turns.nowMs = nowMs;
+        turns.turn();
+      }
+      assert.ok(!turns.isWaiting.slice(1).includes(true), `${turns.isWaiting}`);
+    });
+  }
+
+  it("takes from its rings while a crowd of waits ends at once, each with a costly command behind it", () => {
+    const crowd = 50;
+    const turns = new Turns(1, LONG_WORK);
+    for (let slot = 0; slot <= crowd; slot++) {
+      turns.say(0, RequestOp.Attach, { slot });
+      for (let rest = 0; rest < 4; rest++) turns.turn();
+    }
+    for (let slot = 0; slot < crowd; slot++) turns.say(0, Op.Reserve, { slot, timeoutMs: 5000 });
+    for (let slot = 0; slot < crowd; slot++) turns.say(0, Op.Stats, { slot });
+    for (let rest = 0; rest < 4 * crowd; rest++) turns.turn();
+    assert.equal(turns.core.engine.waitingAlone, crowd);
+    turns.nowMs += 5001;
+    turns.turn();
+    assert.equal(turns.core.engine.waitingAlone, 0);
+    turns.say(0, Op.Put, { slot: crowd, id: 1, ttrSeconds: 10 });
+    for (let rest = 0; rest < 3; rest++) turns.turn();
+    assert.deepEqual(turns.isWaiting, [false]);
+    for (let rest = 0; rest < 2 * crowd; rest++) turns.turn();
+    assert.equal(turns.core.aside.isEmpty, true);
+    assert.equal(turns.core.hasWork, false);
+    assert.equal(turns.core.engine.totalJobs, 1);
+  });
+
+  it("lets a connection move that has a wait and its end in line", () => {
+    const turns = new Turns(2, COSTLY_WORK);
+    const { core } = turns;
+    // Enough others that the one that moves isn't next.
+    for (let slot = 0; slot < 30; slot++) turns.say(0, RequestOp.Attach, { slot });
+    for (let slot = 0; slot < 30; slot++)
+      for (let wait = 0; wait < 3; wait++) turns.say(0, RequestOp.Recheck, { slot });
+    turns.say(0, RequestOp.WaitShared, { slot: 29, waitNumber: 1, atMs: Number.POSITIVE_INFINITY });
+    turns.say(0, RequestOp.StopWait, { slot: 29 });
+    turns.turn();
+    assert.equal(core.aside.isEmpty, false);
+    for (let rest = 0; rest < 60; rest++) turns.turn();
+    assert.equal(core.aside.isEmpty, true);
+    turns.say(0, RequestOp.Recheck, { slot: 29 });
+    turns.say(0, RequestOp.WaitShared, { slot: 29, waitNumber: 2, atMs: Number.POSITIVE_INFINITY });
+    turns.say(0, RequestOp.StopWait, { slot: 29 });
+    turns.say(0, RequestOp.Detach, { slot: 29, id: 7 });
+    turns.say(1, RequestOp.Adopt, { slot: 3, id: 7 });
+    turns.say(1, Op.Put, { slot: 3, id: 1, ttrSeconds: 10 });
+    for (let rest = 0; rest < 20; rest++) turns.turn();
+    assert.equal(core.engine.waitingAlone, 0);
+    assert.equal(core.engine.totalJobs, 1);
+    assert.equal(core.hasWork, false);
+  });
+});
