@@ -28,8 +28,8 @@ export const ResponseKind = {
   /** Part of a list of tubes: entries of float64 sequence, uint8 length, name. */
   Tubes: 7,
   /**
-   * Read your sockets, then answer with BarrierAck and the number `value`. Belongs to no
-   * connection.
+   * Read your sockets, then answer with BarrierAck and the number `value`. With flag HaveRead,
+   * answer at once. Belongs to no connection.
    */
   Look: 8,
   /**
@@ -86,6 +86,8 @@ export const ResponseFlag = {
    * requires: written or synced.
    */
   Durable: 8,
+  /** The acceptor has read its sockets for this barrier: it tells that it took what came before in this ring. */
+  HaveRead: 16,
 } as const;
 
 /** Bytes of an entry of Candidates. */

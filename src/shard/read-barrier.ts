@@ -11,25 +11,36 @@
 // to read their sockets. Their acknowledgements follow the Closes of that reading, in the same
 // ring. Acceptors wait for nothing here, so there can be no circular wait. Only a reserve that
 // finds no job and may not wait pays for the barrier.
+//
+// `stats`, `stats-tube` and `list-tubes` start a barrier, too: they must not count a client that has
+// closed. The acceptors hold `current-connections`, and uncount a connection when every shard has
+// answered Closed. So `stats` takes two rounds: the question of the second follows the Closed in the
+// ring of each acceptor.
 
 import { assert } from "../base/assert.ts";
 import type { Engine } from "../engine/engine.ts";
-import { ResponseKind } from "../message/response.ts";
+import { ResponseFlag, ResponseKind } from "../message/response.ts";
+import { BarrierRounds } from "./commands/command.ts";
 import type { ReplyPort } from "./replies/reply-port.ts";
 import type { ShardSession } from "./sessions/shard-session.ts";
 
 /** With more watched tubes than this, any reserved job of the shard suffices. */
 const TUBES_MAX = 64;
 
+interface WaitingSession {
+  readonly session: ShardSession;
+  /** Acceptors that have still to answer in this round. */
+  remaining: number;
+  /** Rounds left, this one included. */
+  rounds: number;
+}
+
 export class ReadBarrier {
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
   readonly #acceptors: number;
-  /**
-   * Sessions that wait for a barrier, by its number, and how many acceptors have yet to
-   * acknowledge.
-   */
-  readonly #waiting = new Map<number, { readonly session: ShardSession; remaining: number }>();
+  /** Sessions that wait for a barrier, by its number. */
+  readonly #waiting = new Map<number, WaitingSession>();
   #lastNumber = 0;
 
   /**
@@ -46,15 +57,18 @@ export class ReadBarrier {
    * Starts a barrier if it may bring the session a job. Returns whether the session has to wait for
    * it.
    */
-  begin(session: ShardSession): boolean {
-    const others = this.#acceptors - (session.acceptor < this.#acceptors ? 1 : 0);
-    if (others === 0 || !this.#mayBringJob(session)) return false;
+  beginForJob(session: ShardSession): boolean {
+    return this.#mayBringJob(session) && this.begin(session, BarrierRounds.Read);
+  }
+
+  /** Starts a barrier. Returns whether the session has to wait: there are other acceptors. */
+  begin(session: ShardSession, rounds: BarrierRounds): boolean {
+    const others = this.#othersThan(session);
+    if (others === 0) return false;
     const number = ++this.#lastNumber;
-    this.#waiting.set(number, { session, remaining: others });
+    this.#waiting.set(number, { session, remaining: others, rounds });
     session.look = number;
-    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++)
-      if (acceptor !== session.acceptor)
-        this.#ports[acceptor]!.beginSignal(ResponseKind.Look, 0, 0, 0, number);
+    this.#askOthers(session, number, 0);
     return true;
   }
 
@@ -66,11 +80,27 @@ export class ReadBarrier {
     const waiting = this.#waiting.get(number);
     assert(waiting !== undefined, "acceptors look when they were asked to");
     if (--waiting.remaining > 0) return undefined;
-    this.#waiting.delete(number);
     const { session } = waiting;
-    if (session.ended || session.look !== number) return undefined;
+    const isMoot = session.ended || session.look !== number;
+    if (!isMoot && --waiting.rounds > 0) {
+      waiting.remaining = this.#othersThan(session);
+      this.#askOthers(session, number, ResponseFlag.HaveRead);
+      return undefined;
+    }
+    this.#waiting.delete(number);
+    if (isMoot) return undefined;
     session.look = 0;
     return session;
+  }
+
+  #othersThan({ acceptor }: ShardSession): number {
+    return this.#acceptors - (acceptor < this.#acceptors ? 1 : 0);
+  }
+
+  #askOthers(session: ShardSession, number: number, flags: number): void {
+    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++)
+      if (acceptor !== session.acceptor)
+        this.#ports[acceptor]!.beginSignal(ResponseKind.Look, flags, 0, 0, number);
   }
 
   #mayBringJob({ engineSession }: ShardSession): boolean {

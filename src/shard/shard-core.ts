@@ -38,7 +38,7 @@ import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
-import type { CommandShard } from "./commands/command.ts";
+import type { BarrierRounds, CommandShard, ShardCommand } from "./commands/command.ts";
 import { SHARD_COMMANDS } from "./commands/command-table.ts";
 import { reserveMany } from "./commands/reserve-batch.ts";
 import { ControlHandler } from "./control/control-handler.ts";
@@ -580,7 +580,19 @@ export class ShardCore implements ClientEffects, CommandShard {
   /** Starts a read barrier if it may bring a job. Returns whether it did: see ReadBarrier. */
   looksFirst(session: ShardSession): boolean {
     this.engine.runDue(this.nowMs);
-    return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#looks.begin(session);
+    return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#looks.beginForJob(session);
+  }
+
+  afterReading(session: ShardSession, request: Request, rounds: BarrierRounds, command: ShardCommand): void {
+    if (!this.#looks.begin(session, rounds)) {
+      command(this, session, request);
+      return;
+    }
+    const kept = request.clone();
+    session.afterLook = () => {
+      this.replies.request = kept;
+      command(this, session, kept);
+    };
   }
 
   /** Continues a session's command once all acceptors have acknowledged its barrier. */
@@ -592,6 +604,10 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (session.looksForAcceptor) {
       session.looksForAcceptor = false;
       this.replies.signal(session, ResponseKind.Ack);
+    } else if (session.afterLook !== undefined) {
+      const { afterLook } = session;
+      session.afterLook = undefined;
+      afterLook();
     } else this.reserve(session, 0);
     this.#charge(session);
     this.resume(session);
@@ -644,6 +660,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (session.deferred !== undefined) this.#drop(session.deferred);
     session.deferred = undefined;
     session.look = 0;
+    session.afterLook = undefined;
     this.leadWaits.delete(session);
     this.puts.abandon(session);
     this.replies.abandonLong(session);

@@ -30,6 +30,8 @@ const { status } = spawnSync(process.execPath, ["--test", "--test-concurrency=1"
   stdio: "inherit",
   env: {
     ...process.env,
+    // Started by a test, Node would take these files for a part of that test and run none of them.
+    NODE_TEST_CONTEXT: undefined,
     ROUNDS,
     MOVE_KILLS: ROUNDS,
     PARTITIONS,

@@ -2,7 +2,9 @@
 // effects on jobs, waits, tubes and gauges, on every acceptor and with both transports.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { describe, it, type TestContext } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ServerProcess } from "../support/server/server-process.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
@@ -20,6 +22,10 @@ const OBSERVERS = 8;
 const MANY_JOBS = 3000;
 /** A client's own close and the next client's command race through the kernel: its order is theirs only most of the time. */
 const OVERTAKEN_MAX = 2;
+
+/** Closes after which others ask for gauges, and how many of them beanstalkd itself still counts at most. */
+const CLOSES = 200;
+const STILL_COUNTED_MAX = 6;
 
 /** Tubes on several shards. */
 const TUBES = ["alpha", "beta", "gamma", "delta"];
@@ -45,6 +51,29 @@ const WAYS: Readonly<Record<string, (client: WireClient) => Promise<void>>> = {
 async function yaml(client: WireClient, command: string): Promise<Map<string, string>> {
   const text = (await client.ask(command)).body!.toString("latin1");
   return new Map(text.split("\n").map((row) => row.split(": ") as [string, string]));
+}
+
+/** Commands that count connections, and whether they count none but the observers. */
+const GAUGES: readonly { command: string; isRight: (observer: WireClient) => Promise<boolean> }[] = [
+  {
+    command: "stats",
+    isRight: async (observer) =>
+      (await yaml(observer, "stats")).get("current-connections") === `${OBSERVERS}`,
+  },
+  {
+    command: "stats-tube",
+    isRight: async (observer) =>
+      (await yaml(observer, "stats-tube alpha")).get("current-watching") === `${OBSERVERS}`,
+  },
+  { command: "list-tubes", isRight: async (observer) => !(await listsGone(observer)) },
+];
+
+async function listsGone(observer: WireClient): Promise<boolean> {
+  return /^- gone$/m.test((await observer.ask("list-tubes")).body!.toString("latin1"));
+}
+
+async function hasLeft(observer: WireClient): Promise<boolean> {
+  return (await GAUGES[0]!.isRight(observer)) && !(await listsGone(observer));
 }
 
 /** A client that holds a job of each tube and watches and uses some. */
@@ -191,6 +220,29 @@ for (const transport of TRANSPORTS) {
         assert.ok(overtaken <= OVERTAKEN_MAX, `overtaken ${overtaken} times of ${ROUNDS}`);
         other.close();
       });
+
+    it("a client's own close is counted before what others ask after it", async (t) => {
+      const server = await startWithTransport(t, transport, topologyFlags({ shards: 2, acceptors: 2 }));
+      if (server === undefined) return;
+      const all = await observers(server);
+      const stillCounted: string[] = [];
+      for (let round = 0; round < CLOSES; round++) {
+        const client = await WireClient.connect(server.address);
+        await client.ask("watch alpha");
+        await client.ask("watch gone");
+        await client.ask("stats");
+        const closed = once(client.socket, "close");
+        client.close();
+        await closed;
+        const gauge = GAUGES[round % GAUGES.length]!;
+        if (!(await gauge.isRight(all[round % OBSERVERS]!))) stillCounted.push(gauge.command);
+        // The next client would make `gone` anew before this one has left.
+        while (!(await hasLeft(all[0]!))) await nextTurn();
+      }
+      for (const observer of all) observer.close();
+      const found = `${stillCounted.length} of ${CLOSES}: ${stillCounted.join(", ")}`;
+      assert.ok(stillCounted.length <= STILL_COUNTED_MAX, found);
+    });
 
     it("who is refused a job that somebody holds does not wait for acceptors without clients", async (t) => {
       const server = await startWithTransport(t, transport, topologyFlags({ shards: 2, acceptors: 8 }));

@@ -15,8 +15,9 @@ import { PAUSES_NOTE, RING_NOTE } from "./server-preload.ts";
 
 const EAGER_MOVES = new URL("../support/machine/eager-moves.ts", import.meta.url).href;
 const PRELOAD = new URL("./server-preload.ts", import.meta.url).href;
-/** With pauses at every atomic operation, maybe on a busy machine. */
+/** For a server that hangs: one with pauses at every atomic operation takes a while, more so on a busy machine. */
 const START_MS = 180_000;
+const STOP_MS = 180_000;
 /** What the server said last, shown with a failure. */
 const LINES_SHOWN = 12;
 
@@ -108,9 +109,10 @@ async function underLoad(
   const load = new ServerLoad(server, new SeededRandom(seed));
   await load.run(seconds);
   const died = server.hasExited;
-  const { code } = await server.stop();
+  const { code, signal } = await server.stop(STOP_MS);
   const broken = notStressed(server.stderr, played);
   if (died) broken.push("the server died");
+  else if (signal === "SIGKILL") broken.push(`the server did not stop within ${STOP_MS / 1000} s`);
   else if (code !== 0) broken.push(`the server ended with code ${code}`);
   if (load.failures.length + broken.length > 0) broken.push(...spoken(server.stderr).slice(-LINES_SHOWN));
   return {

@@ -419,13 +419,16 @@ export class AcceptorCore implements ConnectionHost {
   haveRead(): void {
     if (this.#looks.length === 0) return;
     for (const look of this.#looks) {
-      if (--look.readingsLeft > 0) continue;
-      const looked = this.message(RequestOp.BarrierAck);
-      looked.slot = 0;
-      looked.id = look.number;
-      this.post(look.shard, looked);
+      if (--look.readingsLeft === 0) this.#tellLooked(look.shard, look.number);
     }
     this.#looks = this.#looks.filter((look) => look.readingsLeft > 0);
+  }
+
+  #tellLooked(shard: number, number: number): void {
+    const looked = this.message(RequestOp.BarrierAck);
+    looked.slot = 0;
+    looked.id = number;
+    this.post(shard, looked);
   }
 
   // --- a turn ------------------------------------------------------------------------------------
@@ -558,7 +561,8 @@ export class AcceptorCore implements ConnectionHost {
     const value = ring.float64[(offset >> 3) + 2]!;
     const at = offset + RESPONSE_HEADER_BYTES;
     if (kind === ResponseKind.Look) {
-      this.#looks.push({ shard, number: value, readingsLeft: READINGS_PER_LOOK });
+      if ((flags & ResponseFlag.HaveRead) !== 0) this.#tellLooked(shard, value);
+      else this.#looks.push({ shard, number: value, readingsLeft: READINGS_PER_LOOK });
       return;
     }
     if (kind === ResponseKind.Control) {

@@ -12,6 +12,15 @@ import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommands } from "../slices/sliced-commands.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
 
+/** What the acceptors have done when a read barrier ends: see read-barrier.ts. */
+export const BarrierRounds = {
+  /** They have read their sockets: the shard has the Close of every connection whose end they found. */
+  Read: 1,
+  /** They have taken the Closed, too: no gauge of theirs counts those connections. */
+  Uncounted: 2,
+} as const;
+export type BarrierRounds = (typeof BarrierRounds)[keyof typeof BarrierRounds];
+
 /** The parts of the shard that a command may use. */
 export interface CommandShard {
   readonly engine: Engine;
@@ -36,6 +45,11 @@ export interface CommandShard {
    * disconnect. Returns whether it did: see read-barrier.ts.
    */
   looksFirst(session: ShardSession): boolean;
+  /**
+   * Runs a command after a read barrier, or at once without other acceptors: see
+   * read-barrier.ts.
+   */
+  afterReading(session: ShardSession, request: Request, rounds: BarrierRounds, command: ShardCommand): void;
   /** Executes a reserve on this shard alone. `timeoutMs` is 0 if it does not wait. */
   reserve(session: ShardSession, timeoutMs: number): void;
   /**

@@ -1,6 +1,9 @@
 // `list-tubes`: the tubes of this shard, for the acceptor that merges the lists of all.
 
-import type { ShardCommand } from "./command.ts";
+import { BarrierRounds, type ShardCommand } from "./command.ts";
+
+const list: ShardCommand = ({ lists }, session) => lists.begin(session);
 
 /** Sends this shard's part, in several turns. */
-export const listTubes: ShardCommand = ({ lists }, session) => lists.begin(session);
+export const listTubes: ShardCommand = (shard, session, request) =>
+  shard.afterReading(session, request, BarrierRounds.Read, list);

@@ -1,12 +1,19 @@
 // `stats-tube`: returns the statistics of a tube.
 
+import { RequestFlag } from "../../message/request.ts";
 import { Reply } from "../../protocol/reply.ts";
 import { statsTubeText } from "../replies/job-text.ts";
-import type { ShardCommand } from "./command.ts";
+import { BarrierRounds, type ShardCommand } from "./command.ts";
 
-export const statsTube: ShardCommand = ({ engine, replies, nowMs, quoteNames }, session, request) => {
+const tell: ShardCommand = ({ engine, replies, nowMs, quoteNames }, session, request) => {
   engine.runDue(nowMs);
   const tube = engine.findTube(request.tube.text);
   if (tube === undefined) replies.fixed(session, Reply.notFound);
   else replies.text(session, statsTubeText(engine, tube, nowMs, quoteNames));
+};
+
+/** In a pipeline only the first asks for the barrier: its client has waited for nothing since. */
+export const statsTube: ShardCommand = (shard, session, request) => {
+  if ((request.flags & RequestFlag.First) === 0) tell(shard, session, request);
+  else shard.afterReading(session, request, BarrierRounds.Read, tell);
 };

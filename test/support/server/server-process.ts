@@ -156,11 +156,11 @@ export class ServerProcess {
     return (Number(fields[11]) + Number(fields[12])) / 100;
   }
 
-  /** Ends the process: SIGTERM, and SIGKILL for one that does not go. Never fails for one that is gone. */
-  async stop(): Promise<Exit> {
+  /** Ends the process: SIGTERM, and SIGKILL for one that hangs. Never fails for one that is gone. */
+  async stop(limitMs = STOP_MS): Promise<Exit> {
     if (this.#exit !== undefined) return this.#exit;
     this.child.kill("SIGTERM");
-    const timer = setTimeout(() => this.child.kill("SIGKILL"), STOP_MS);
+    const timer = setTimeout(() => this.child.kill("SIGKILL"), limitMs);
     try {
       return await this.exited;
     } finally {
