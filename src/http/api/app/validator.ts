@@ -40,13 +40,15 @@ function fromText(schema: TSchema, given: unknown): unknown {
       const type = Object.hasOwn(properties, key) ? properties[key]!.type : undefined;
       if (typeof text !== "string") return [key, text];
       if (type === "boolean") return [key, BOOLEANS.get(text) ?? text];
-      const isNumber = (type === "integer" || type === "number") && DECIMAL.test(text);
+      const isNumber = type === "number" ? NUMBER.test(text) : type === "integer" && WHOLE.test(text);
       return [key, isNumber ? Number(text) : text];
     }),
   );
 }
 
-const DECIMAL = /^-?[0-9]+(?:\.[0-9]+)?$/;
+const WHOLE = /^-?[0-9]+$/;
+/** As JSON writes numbers. */
+const NUMBER = /^-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
 const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
   ["true", true],
   ["1", true],
