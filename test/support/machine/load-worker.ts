@@ -2,9 +2,9 @@
 // background-load.ts.
 
 import { parentPort, workerData } from "node:worker_threads";
-import type { LoadData, LoadNews } from "./background-load.ts";
 import { SeededRandom } from "../seeded-random.ts";
 import { WireClient } from "../server/wire-client.ts";
+import type { LoadData, LoadNews } from "./background-load.ts";
 
 const { address, kind, tube, jobs } = workerData as LoadData;
 const REPLY_MS = 60_000;
