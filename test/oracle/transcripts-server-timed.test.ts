@@ -14,7 +14,7 @@ import {
 } from "../support/conversations/play-transcript.ts";
 import { loadTranscripts } from "../support/conversations/transcript.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
-import { TOPOLOGIES, topologyFlags, topologyName } from "../support/topologies.ts";
+import { PLAYED_TOPOLOGIES, topologyFlags, topologyName } from "../support/topologies.ts";
 
 /** Servers at once: they take some 4 GB together. */
 const AT_ONCE = 27;
@@ -24,14 +24,14 @@ const timed = loadTranscripts()
   .filter((transcript) => transcript.only !== "beanstalkd-1.12" && takesTime(transcript))
   .sort((a, b) => waitMs(b) - waitMs(a));
 const plays = timed.flatMap((transcript) =>
-  TOPOLOGIES.map((topology) => ({ transcript, topology, flags: topologyFlags(topology) })),
+  PLAYED_TOPOLOGIES.map((topology) => ({ transcript, topology, flags: topologyFlags(topology) })),
 );
 const groups = Array.from({ length: Math.ceil(plays.length / AT_ONCE) }, (_, index) =>
   plays.slice(index * AT_ONCE, (index + 1) * AT_ONCE),
 );
 const played = new Map<(typeof groups)[number], Promise<ReadonlyMap<Play, Outcome>>>();
 
-for (const topology of TOPOLOGIES) {
+for (const topology of PLAYED_TOPOLOGIES) {
   describe(`transcripts with time against our server, ${topologyName(topology)}`, () => {
     for (const play of plays.filter((each) => each.topology === topology)) {
       it(play.transcript.name, async (t) => {

@@ -15,6 +15,13 @@ const ALL: readonly Topology[] = [
 const { TOPOLOGY } = process.env;
 export const TOPOLOGIES: readonly Topology[] = TOPOLOGY === undefined ? ALL : [parseTopology(TOPOLOGY)];
 
+/**
+ * What transcripts are played against by running servers, of which each one needs its own: the
+ * smallest and the largest. transcripts-in-process plays them on those between as well.
+ */
+export const PLAYED_TOPOLOGIES: readonly Topology[] =
+  TOPOLOGY === undefined ? ALL.filter(({ shards }) => shards !== 4) : TOPOLOGIES;
+
 function parseTopology(text: string): Topology {
   const [, shards, acceptors] = /^([1-9]\d?)x([1-9]\d?)$/.exec(text) ?? [];
   if (shards === undefined) throw new Error(`TOPOLOGY=${text}: shards and acceptors are meant, as in 7x3`);
