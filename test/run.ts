@@ -81,7 +81,7 @@ const CORES = Math.max(2, availableParallelism());
 const AT_ONCE = 2 + CORES;
 
 /** Longer than any test takes. */
-const { TEST_SECONDS = `${280 * busyness()}` } = process.env;
+const { TEST_SECONDS = `${400 * busyness()}` } = process.env;
 const TEST_MS = Number(TEST_SECONDS) * 1000;
 /** Longer than any file takes, also where others use the machine; one that hangs is ended. */
 const FILE_MS = 2 * TEST_MS;

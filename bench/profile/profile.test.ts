@@ -72,7 +72,7 @@ test("selfTimes: shares of the time at work, without waiting", () => {
   assert.equal(selfTimes([file, file], 1)[0]!.share, 0.75);
 });
 
-test("profileCase: a small case from end to end", { timeout: 60_000 }, async (t) => {
+test("profileCase: a small case from end to end", async (t) => {
   const load = new WorkerLoad(1);
   t.after(() => load.close());
   const options = { ours: "", shards: 2, acceptors: 1 } as BenchOptions;

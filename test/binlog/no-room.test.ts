@@ -254,7 +254,7 @@ test("descriptors are kept back for the log, and kept again after a file is clos
       script.replace("REAL_DISK", realDisk),
       path,
     ],
-    { encoding: "utf8", timeout: 20_000 },
+    { encoding: "utf8", timeout: 120_000 },
   );
   assert.equal(stdout, "4EMFILE 4EMFILE 4EMFILE 4\n", stderr);
 });

@@ -175,7 +175,7 @@ test("the commands: what they print, and their exit codes", async (t) => {
     spawnSync(process.execPath, [script, ...args], {
       encoding: "utf8",
       env,
-      timeout: 20_000,
+      timeout: 120_000,
       maxBuffer: 2 ** 26,
     });
   assert.match(run("inspect", path).stdout, /3001 jobs, next id 4003|\d+ jobs, next id 4003/);
@@ -215,7 +215,7 @@ function shell(t: TestContext, line: string) {
   );
   const { NODE_TEST_CONTEXT: _, ...rest } = process.env;
   const env = { ...rest, TOOL: `${process.execPath} ${script}` };
-  return spawnSync("bash", ["-c", line], { encoding: "utf8", env, timeout: 20_000 });
+  return spawnSync("bash", ["-c", line], { encoding: "utf8", env, timeout: 120_000 });
 }
 
 test("a reader that has seen enough ends a tool quietly", async (t) => {

@@ -72,7 +72,7 @@ const dictionary = (...verbs: string[]): string => {
   return `OK ${text.length}\r\n${text}\r\n`;
 };
 
-describe("the client and a server that fails", { concurrency: true, timeout: 30_000 }, () => {
+describe("the client and a server that fails", { concurrency: true }, () => {
   it("does not connect to what is no beanstalkd, or is not there", async (t) => {
     const web = await scriptedServer(t, () => "HTTP/1.1 400 Bad Request\r\n\r\n");
     await assert.rejects(connect(web.address), ProtocolError);
@@ -228,7 +228,7 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
 });
 
 /** Timers are not the machine's here, so nothing else may run in this process meanwhile. */
-describe("the client and time", { timeout: 30_000 }, () => {
+describe("the client and time", () => {
   /** Lets time pass in steps until something has come true. */
   async function passTime(t: TestContext, stepMs: number, isSo: () => boolean): Promise<number> {
     let passedMs = 0;
@@ -313,7 +313,7 @@ describe("the client and time", { timeout: 30_000 }, () => {
   });
 });
 
-describe("the client over other sockets", { timeout: 60_000 }, () => {
+describe("the client over other sockets", () => {
   for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies ServerKind[]) {
     it(`a unix socket of ${kind}`, async (t) => {
       if (!canRun(t, kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd)) return;

@@ -115,7 +115,7 @@ function nodes(): string[] {
   return [...found].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).map(([, path]) => path);
 }
 
-describe("the client as a package", { timeout: 120_000 }, () => {
+describe("the client as a package", () => {
   const folder = mkdtempSync(join(tmpdir(), "runnerbean-client-"));
   after(() => rmSync(folder, { recursive: true, force: true }));
   const servers: Partial<Record<ServerKind, Promise<ServerProcess>>> = {};
@@ -180,7 +180,7 @@ describe("the client as a package", { timeout: 120_000 }, () => {
         const code = readFileSync(join(folder, "out", `${example.name}.js`), "utf8");
         assert.ok(code.includes(ADDRESS));
         writeFileSync(path, code.replaceAll(ADDRESS, `127.0.0.1:${server.port}`));
-        const { stdout, stderr } = await run(nodes()[0]!, [path], { timeout: 20_000 });
+        const { stdout, stderr } = await run(nodes()[0]!, [path], { timeout: 120_000 });
         assert.deepEqual({ stdout, stderr }, { stdout: example.prints, stderr: "" });
       });
     }

@@ -50,7 +50,7 @@ function besides(tube: string, name: string): string {
 
 for (const { kind, need, flags } of SERVERS) {
   const title = `the client on ${[kind, ...flags].join(" ")}`;
-  describe(title, { concurrency: true, timeout: 60_000, skip: missing(need) ?? false }, () => {
+  describe(title, { concurrency: true, skip: missing(need) ?? false }, () => {
     const isPlain = kind !== "ours";
     let server: ServerProcess | undefined;
     let names = 0;

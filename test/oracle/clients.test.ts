@@ -15,7 +15,7 @@ const SERVERS: readonly { kind: ServerKind; need: Need; flags: readonly string[]
 for (const { kind, need, flags } of SERVERS) {
   describe(`clients against ${[kind, ...flags].join(" ")}`, () => {
     for (const client of CLIENTS) {
-      it(client.name, { timeout: 60_000 }, async (t) => {
+      it(client.name, async (t) => {
         if (!canRun(t, need, ...client.needs)) return;
         const server = await startServer({ kind, flags });
         try {

@@ -33,7 +33,7 @@ function bodyOf(bytes: number): Buffer {
   return body;
 }
 
-describe("placement", { timeout: 60_000 }, () => {
+describe("placement", () => {
   const cases = [
     { flags: ["--placement", "together", "--threads", "2"], names: ["acceptor", "acceptor"] },
     { flags: ["--placement", "together", "--threads", "1"], names: ["acceptor"] },
@@ -66,7 +66,7 @@ describe("placement", { timeout: 60_000 }, () => {
   }
 });
 
-describe("a large body in the thread of its shard", { timeout: 60_000 }, () => {
+describe("a large body in the thread of its shard", () => {
   it("without CR LF behind it is refused, and its memory is free again", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const server = await start(t, "--placement", "together");

@@ -97,7 +97,7 @@ async function inherit(
   return server;
 }
 
-describe("listening", { timeout: 120_000 }, () => {
+describe("listening", () => {
   for (const flags of [
     ["--acceptors", "1"],
     ["--acceptors", "3"],

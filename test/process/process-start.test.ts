@@ -28,7 +28,7 @@ async function servesAndStops(server: ServerProcess): Promise<void> {
 
 const OURS = [process.execPath, OUR_MAIN, "-p", "0"];
 
-describe("a start", { timeout: 60_000 }, () => {
+describe("a start", () => {
   it("takes options of V8", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     await servesAndStops(

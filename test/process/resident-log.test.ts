@@ -28,7 +28,7 @@ function hasLogThread({ pid }: ServerProcess): boolean {
   );
 }
 
-describe("a log in the thread that serves", { timeout: 60_000 }, () => {
+describe("a log in the thread that serves", () => {
   for (const transport of ["libuv", "io_uring"] as const) {
     it(`keeps what was acknowledged, with ${transport}`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;

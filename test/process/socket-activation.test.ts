@@ -48,7 +48,7 @@ async function serves(server: ServerProcess): Promise<void> {
   client.close();
 }
 
-describe("socket activation", { timeout: 60_000 }, () => {
+describe("socket activation", () => {
   it("serves a TCP socket of systemd, the client that started it first, and stops in order", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.socketActivate)) return;
     const port = await freePort();

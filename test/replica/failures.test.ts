@@ -22,7 +22,7 @@ function replica(...args: string[]): { status: number | null; out: string } {
   const { status, stdout, stderr } = spawnSync(process.execPath, [OUR_MAIN, "replica", ...args], {
     encoding: "utf8",
     env: TEST_ENV,
-    timeout: 30_000,
+    timeout: 120_000,
   });
   return { status, out: stdout + stderr };
 }
@@ -60,7 +60,7 @@ async function directoryWithJobs(t: TestContext, jobs: number): Promise<string> 
   return directory;
 }
 
-describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
+describe("a group", { skip: missingNats() ?? false }, () => {
   it("changes the lead in order: SIGTERM and yield lose nothing, ids go on, directories are the same in the end", async (t) => {
     const group = await ServerGroup.start(t, [], 1);
     const client = await group.serving();

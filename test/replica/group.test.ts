@@ -97,7 +97,6 @@ const rounds = ROUNDS === "" ? ALWAYS : Number(ROUNDS);
 
 test(`what was acknowledged survives ${rounds} rounds of kills and stops in a group`, {
   skip: missingNats() ?? false,
-  timeout: 120_000 + rounds * 120_000,
 }, async (t) => {
   t.diagnostic(`replay: SEED=${SEED} ROUNDS=${rounds} node --test test/replica/group.test.ts`);
   const random = new SeededRandom(SEED);

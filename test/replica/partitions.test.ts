@@ -27,7 +27,6 @@ const rounds = PARTITIONS === "" ? 1 : Number(PARTITIONS);
 
 test(`what was acknowledged survives ${rounds} partitions of a group`, {
   skip: missingNats() ?? noNamespaces() ?? false,
-  timeout: 120_000 + rounds * 120_000,
 }, async (t) => {
   t.diagnostic(`replay: SEED=${SEED} PARTITIONS=${rounds} node --test test/replica/partitions.test.ts`);
   const random = new SeededRandom(SEED);

@@ -103,7 +103,7 @@ async function consume(server: ServerProcess, random: SeededRandom, history: His
   client.close();
 }
 
-describe("a better job is never passed over", { timeout: 120_000, concurrency: TOPOLOGIES.length }, () => {
+describe("a better job is never passed over", { concurrency: TOPOLOGIES.length }, () => {
   for (const topology of TOPOLOGIES) {
     it(`${topologyName(topology)} (SEED=${SEED})`, async (t) => {
       await withServer(t, topology, async (server) => {
@@ -158,7 +158,7 @@ async function wait(waiter: WireClient, number: number): Promise<void> {
   waiter.send("reserve\r\n");
 }
 
-describe("the longest waiter is served first", { timeout: 60_000, concurrency: TOPOLOGIES.length }, () => {
+describe("the longest waiter is served first", { concurrency: TOPOLOGIES.length }, () => {
   for (const topology of TOPOLOGIES) {
     it(topologyName(topology), async (t) => {
       await withServer(t, topology, async (server) => {

@@ -145,7 +145,7 @@ const LOADS: readonly [LoadData["kind"], (topology: Topology) => number, string]
 ];
 
 for (const [kind, jobsAt, what] of LOADS) {
-  describe(`${what} starves nobody`, { timeout: 200_000 }, () => {
+  describe(`${what} starves nobody`, () => {
     for (const topology of TOPOLOGIES) {
       const jobs = jobsAt(topology);
       it(`${topologyName(topology)}, ${jobs.toLocaleString("en")} jobs`, async (t) => {
@@ -231,9 +231,7 @@ async function measureLateness(t: TestContext, server: ServerProcess): Promise<v
   if (lateness.earliestMs > EARLY_MS_MAX + wakeMs(100)) throw new Error(`${lateness.earliestMs} ms early`);
 }
 
-describe("DEADLINE_SOON and the end of a TTR come in time while others are served", {
-  timeout: 60_000,
-}, () => {
+describe("DEADLINE_SOON and the end of a TTR come in time while others are served", () => {
   for (const topology of TOPOLOGIES) {
     it(topologyName(topology), async (t) => {
       await timed(t, () => withServer(t, topology, (server) => measureLateness(t, server)));

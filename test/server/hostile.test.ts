@@ -23,7 +23,7 @@ type Body = (server: ServerProcess) => Promise<void>;
 
 /** A test with a server of its own, which must still be there and serve at the end. */
 function hostile(name: string, flags: readonly string[], body: Body): void {
-  it(name, { timeout: 120_000 }, async (t: TestContext) => {
+  it(name, async (t: TestContext) => {
     if (!canRun(t, NEEDS.ours)) return;
     const server = await startServer({ kind: "ours", flags: [...FLAGS, ...flags] });
     try {
@@ -327,9 +327,7 @@ describe("hostile clients", () => {
     owner.close();
   });
 
-  it("row 10: out of file descriptors: accepting pauses, is logged a little, and goes on", {
-    timeout: 60_000,
-  }, async (t) => {
+  it("row 10: out of file descriptors: accepting pauses, is logged a little, and goes on", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.prlimit)) return;
     const server = await startServer({ kind: "ours", flags: FLAGS });
     try {

@@ -73,7 +73,7 @@ async function workAll(server: ServerProcess): Promise<void> {
   await Promise.all(names.map((name) => work(server, name, new SeededRandom(random.between(1, 1_000_000)))));
 }
 
-describe("connections that move", { timeout: 240_000 }, () => {
+describe("connections that move", () => {
   it("lose nothing and keep their order, and leave nothing behind", async (t) => {
     const server = await eager(t);
     if (server === undefined) return;

@@ -120,7 +120,7 @@ tls = { cert = "${files.cert}", key = "${files.key}" }
   });
 
   for (const client of CLIENTS) {
-    it(`serves ${client.name}`, { timeout: 60_000 }, async (t) => {
+    it(`serves ${client.name}`, async (t) => {
       if (!canRun(t, NEEDS.ours, ...client.needs)) return;
       // They count ids from 1.
       const own = await startGuarded(temporaryFolder(t, "proxy-client"));

@@ -86,7 +86,7 @@ describe("replies through socket.write: transcripts", { concurrency: 3 }, () => 
   }
 });
 
-describe("replies through socket.write", { timeout: 120_000 }, () => {
+describe("replies through socket.write", () => {
   it("a slow reader gets every byte in order, and is not read meanwhile", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     await withServer(async (server) => {

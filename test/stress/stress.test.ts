@@ -15,13 +15,12 @@ const SEED = Number(process.env["SEED"] ?? 1);
 const SECONDS = 0.15;
 /** The other topologies, and the server's planted bug, are for `npm run stress`. */
 const SERVER = "server-4x1";
-const LIMITS = { timeout: 120_000 };
 
 const played = CATALOGUE.filter(({ name, isServer }) => !isServer || name === SERVER);
 
 describe("stress", () => {
   for (const entry of played) {
-    it(`${entry.name}: ${entry.about}`, LIMITS, async (t) => {
+    it(`${entry.name}: ${entry.about}`, async (t) => {
       t.diagnostic(`again: npm run stress -- --seed ${SEED} --case ${entry.name}`);
       const report = await play(entry, { seed: SEED, seconds: SECONDS });
       assert.ok(hasPassed(report), outcomeTable(report));
@@ -53,7 +52,7 @@ const canaries = played.filter(({ isServer }) => !isServer);
 describe("stress finds a planted bug (canary)", { concurrency: 2 }, () => {
   for (const entry of canaries) {
     for (const planted of entry.planted) {
-      it(`${entry.name}: ${planted}`, LIMITS, async (t) => {
+      it(`${entry.name}: ${planted}`, async (t) => {
         const found = await findPlanted(entry, planted, SEED);
         assert.ok(found !== undefined, "it was not found");
         t.diagnostic(found.split("\n")[0]!);
