@@ -10,6 +10,8 @@ import type { Frame } from "./parts/view-types.ts";
 import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
 
 const FETCH_EACH_MS = 3000;
+/** Pause in typing after which a filter counts. */
+const TYPED_MS = 250;
 /** Minimum interval of screen reader announcements about changes. */
 const SAID_EACH_MS = 10_000;
 const THEME_KEY = "runnerbean.theme";
@@ -24,6 +26,9 @@ class App {
   #fetched: unknown;
   #fetchedFrom = "";
   #fetchTimer = 0;
+  #typedTimer = 0;
+  /** What was typed and does not count yet. */
+  #typed: (() => Readonly<Record<string, string>>) | undefined;
   #frame: Frame | undefined;
   readonly #live = new Live(
     (view) => this.#came(view as { readonly frame: Frame }),
@@ -98,6 +103,8 @@ class App {
   readonly #may = (what: string): boolean => this.#session?.permissions.includes(what) === true;
 
   #move(): void {
+    clearTimeout(this.#typedTimer);
+    this.#typed = undefined;
     // The selection belongs to the rows that are shown.
     if (location.hash !== this.#hash) this.#selected.clear();
     this.#hash = location.hash;
@@ -183,6 +190,11 @@ class App {
       act: (open) => void this.#act(open),
       redraw: () => this.#render(),
       go: (change) => this.#go(change),
+      goSoon: (change) => {
+        clearTimeout(this.#typedTimer);
+        this.#typed = change;
+        this.#typedTimer = window.setTimeout(() => this.#go({}), TYPED_MS);
+      },
       charts: (charts) => this.#drawCharts(charts),
       selected: this.#selected,
       select: (keys, isSelected) => this.#select(keys, isSelected),
@@ -295,7 +307,7 @@ class App {
 
   #go(change: Readonly<Record<string, string>>): void {
     const query = new URLSearchParams(this.#place.query);
-    for (const [key, value] of Object.entries(change)) {
+    for (const [key, value] of Object.entries({ ...this.#typed?.(), ...change })) {
       if (value === "") query.delete(key);
       else query.set(key, value);
     }

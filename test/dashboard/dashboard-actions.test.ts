@@ -278,8 +278,11 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
       assert.match((await client.ask(`peek ${id}`)).line, new RegExp(line));
     // Without a selection it is all that the filters leave.
     await page.getByPlaceholder("text in the body").fill("job 5");
-    await page.keyboard.press("Enter");
-    await chosen.getByText("All that match").waitFor();
+    await chosen.getByText("All ready jobs with “job 5” in the body").waitFor();
+    // So do the actions of the tube.
+    await button("Clear…").click();
+    await dialog().getByText("Delete 1 job of chosen with “job 5” in the body?").waitFor();
+    await inDialog("Cancel").click();
     await chosen.getByRole("button", { name: "Delete…" }).click();
     await inDialog("Delete 1 job").click();
     await told("1 job of chosen is deleted.");
@@ -425,6 +428,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     const id = await fill("again", 1);
     await page.goto(`${base}/#/jobs/${id}`);
     await button("Put again…").click();
+    await dialog().getByText("5 bytes").waitFor();
     await inDialog("Put").click();
     await told(/Put as job \d+ into again/);
     assert.equal(await statsTube("again", "current-jobs-ready"), 2);

@@ -132,12 +132,12 @@ describe("dashboard", { skip }, () => {
         await page.close();
       });
 
-  it("shows the overview for an address that is no page, also where every object has such a name", async () => {
+  it("says that an address is no page, also where every object has such a name", async () => {
     const page = await open("#/server");
-    for (const name of ["__proto__", "constructor"]) {
+    for (const name of ["foo", "__proto__", "constructor"]) {
       await goOn(page, `#/${name}`);
-      assert.equal(await page.title(), "Overview – runnerbean");
-      await page.waitForSelector("main .card");
+      await page.getByText(`Nothing is at #/${name}.`).waitFor();
+      assert.equal(await page.title(), "No such page – runnerbean");
       await goOn(page, "#/server");
     }
     await page.close();
@@ -153,12 +153,44 @@ describe("dashboard", { skip }, () => {
     assert.equal((await row.locator("td:not(.choose)").first().textContent())?.trim(), "1");
     await row.getByRole("link").click();
     await page.getByPlaceholder("text in the body").fill("ell");
-    await page.keyboard.press("Enter");
     await page.waitForURL(/text=ell/);
     await page.getByRole("link", { name: line.split(" ")[1]!, exact: true }).click();
     await page.getByText("hello", { exact: true }).waitFor();
     await client.ask(`delete ${line.split(" ")[1]}`);
     await page.getByText("There is no such job").waitFor();
+    client.close();
+    await page.close();
+  });
+
+  it("drops what was typed into a filter when its page is left at once", async () => {
+    const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
+    await client.ask("use typed");
+    await client.put("hello");
+    const page = await open("#/tubes?match=typed");
+    await page.getByRole("link", { name: "typed" }).click();
+    await page.getByPlaceholder("text in the body").pressSequentially("ell");
+    await page.goBack();
+    await page.getByPlaceholder("filter, as mail-*").waitFor();
+    assert.equal(await page.getByPlaceholder("filter, as mail-*").inputValue(), "typed");
+    await page.getByRole("link", { name: "typed" }).click();
+    await page.getByText("hello").waitFor();
+    assert.equal(await page.getByPlaceholder("text in the body").inputValue(), "");
+    assert.doesNotMatch(page.url(), /text=/);
+    client.close();
+    await page.close();
+  });
+
+  it("marks a paused tube in every list, and names the port that it listens on", async () => {
+    const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
+    await client.ask("use halted");
+    await client.put("hello");
+    await client.ask("pause-tube halted 3600");
+    const page = await open("#/tubes?match=halted");
+    await page.locator("tbody th", { hasText: "paused" }).waitFor();
+    await goOn(page, "#/");
+    await page.locator("main", { hasText: "paused, with 1 ready" }).waitFor();
+    await client.ask("pause-tube halted 0");
+    await client.ask("delete 1");
     client.close();
     await page.close();
   });

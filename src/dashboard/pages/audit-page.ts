@@ -123,7 +123,7 @@ function changeRow({ at, who, address, method, route, what, affected, status }: 
   const jobs = affected === null ? (isTask ? "a task" : "") : exact(affected);
   return html`<tr>
     <td>${agoSince(at)} ago</td>
-    <th scope="row" class="left">${who ?? html`<span class="quiet">anybody</span>`}</th>
+    <th scope="row" class="left">${who ?? html`<span class="quiet">somebody</span>`}</th>
     <td class="left optional">${address ?? "a unix socket"}</td>
     <td class="left" title="${call}: ${status}">${DONE[call] ?? call}</td>
     <td class="left">${ofWhat(what)}</td>

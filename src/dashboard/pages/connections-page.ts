@@ -45,7 +45,7 @@ export function showConnections(page: ConnectionsView, desk: PageContext): Part 
             type="search"
             placeholder="tube that they use or watch"
             .value=${query.get("tube") ?? ""}
-            @change=${(event: Event) => desk.go({ tube: (event.target as HTMLInputElement).value.trim() })}
+            @input=${({ target }: Event) => desk.goSoon(() => ({ tube: (target as HTMLInputElement).value.trim() }))}
           >
         </label>
         <span class="quiet">${exact(page.total)} ${state === "closed" ? "closed lately" : "open"}, ${exact(page.matched)} here</span>

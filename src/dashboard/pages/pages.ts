@@ -1,6 +1,6 @@
 // Pages of the dashboard: what each one requests, and how it looks.
 
-import { html } from "lit-html";
+import { html, nothing } from "lit-html";
 import { exact, rate, short, tubes as tubeCount } from "../parts/format.ts";
 import type { Chart, Page, PageContext } from "../parts/page-context.ts";
 import {
@@ -8,7 +8,7 @@ import {
   COLUMNS,
   chartPlace,
   empty,
-  FIRST_JOB,
+  firstJob,
   inHeldOrder,
   logFacts,
   noLog,
@@ -83,7 +83,10 @@ const overview: Page = {
         <h2 id="busiest">Busiest <small>of ${tubeCount(view.tubes)}</small></h2>
         ${
           view.busiest.length === 0
-            ? empty("Nothing was put or reserved in the last seconds.", FIRST_JOB)
+            ? empty(
+                "Nothing was put or reserved in the last seconds.",
+                hasNoJob(view) ? firstJob(view.frame.listener) : nothing,
+              )
             : shortTable("Tubes with most puts and reserves", view.busiest)
         }
       </section>
@@ -147,6 +150,9 @@ function attention({ attention: found }: OverviewView): Part {
     )}
   </ul>`;
 }
+
+const hasNoJob = ({ jobs, tubes: count }: OverviewView): boolean =>
+  count <= 1 && jobs.ready + jobs.reserved + jobs.delayed + jobs.buried === 0;
 
 const PAGE_NAMES: Readonly<Record<string, string>> = {
   "#/log": "log",
@@ -253,8 +259,16 @@ const PAGES: ReadonlyMap<string, Page> = new Map(
   Object.entries({ tubes, tube, job, jobs: job, connections, log, group, server, audit }),
 );
 
-/** Returns the page of an address; the overview if there is none. */
-export const pageNamed = (name: string): Page => PAGES.get(name) ?? overview;
+const missing: Page = {
+  title: () => "No such page",
+  view: () => "view=overview",
+  show: (_view, { place }) =>
+    html`<div class="title"><h1>No such page</h1></div>
+      <section class="card"><p>Nothing is at #/${place.page}. <a href="#/">Go to the overview</a>.</p></section>`,
+};
+
+/** Returns the page of an address; the overview if there is no address. */
+export const pageNamed = (name: string): Page => (name === "" ? overview : (PAGES.get(name) ?? missing));
 
 /** Only for a server in a group. */
 export const GROUP_PAGE = "group";

@@ -71,7 +71,7 @@ function memoryTable({ resident, jobs, bodies, rings, httpHeap, used, limit }: M
 }
 
 function ringTable(rings: readonly RingRow[]): Part {
-  return html`<table>
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Rings"><table>
     <caption class="hidden">What threads take from their rings</caption>
     <thead>
       <tr>
@@ -87,7 +87,7 @@ function ringTable(rings: readonly RingRow[]): Part {
         </tr>`,
       )}
     </tbody>
-  </table>`;
+  </table></div>`;
 }
 
 /** A small share must not look like none. */

@@ -2,6 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
+import type { JobFilter } from "../parts/bulk.ts";
 import { columnChoice, shownColumns } from "../parts/columns.ts";
 import { bytes, duration, exact, rate, short } from "../parts/format.ts";
 import { heldList } from "../parts/held-list.ts";
@@ -83,6 +84,7 @@ const putButton = (name: string, { act }: PageContext): Part =>
 
 function tubeActions(name: string, isPaused: boolean, desk: PageContext): Part {
   const { may, act } = desk;
+  const filter = filterOf(desk);
   const manage = folded(
     "Actions",
     html`
@@ -91,9 +93,9 @@ function tubeActions(name: string, isPaused: boolean, desk: PageContext): Part {
         ? html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.resumeTube(name))}>Resume…</button>`
         : html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.pauseTubes([name]))}>Pause…</button>`
     }
-    <button class="button" type="button" @click=${() => act((actions) => actions.kickTubes([name]))}>Kick…</button>
-    <button class="button" type="button" @click=${() => act((actions) => actions.moveTubes([name]))}>Move…</button>
-    <button class="button bad" type="button" @click=${() => act((actions) => actions.clearTubes([name]))}>Clear…</button>
+    <button class="button" type="button" @click=${() => act((actions) => actions.kickTubes([name], filter))}>Kick…</button>
+    <button class="button" type="button" @click=${() => act((actions) => actions.moveTubes([name], filter))}>Move…</button>
+    <button class="button bad" type="button" @click=${() => act((actions) => actions.clearTubes([name], filter))}>Clear…</button>
   `,
   );
   return html`<div class="actions">${may("put") ? putButton(name, desk) : nothing} ${may("manage") ? manage : nothing}</div>`;
@@ -148,19 +150,20 @@ const textFilter = (desk: PageContext): Part => html`<label class="grow">
     placeholder="text in the body"
     maxlength="200"
     .value=${desk.place.query.get("text") ?? ""}
-    @change=${(event: Event) => desk.go({ text: (event.target as HTMLInputElement).value, cursor: "" })}
+    @input=${({ target }: Event) => desk.goSoon(() => ({ text: (target as HTMLInputElement).value, cursor: "" }))}
   >
 </label>`;
 
 /** Returns a filter for a number in the page's address. Invalid input removes the filter. */
 function numberFilter(desk: PageContext, key: string, label: string): Part {
-  const change = (event: Event): void => {
-    const { value } = event.target as HTMLInputElement;
-    desk.go({ [key]: /^\d+$/.test(value) ? value : "", cursor: "" });
-  };
+  const change = ({ target }: Event): void =>
+    desk.goSoon(() => {
+      const { value } = target as HTMLInputElement;
+      return { [key]: /^\d+$/.test(value) ? value : "", cursor: "" };
+    });
   return html`<label class="small">
     ${label}
-    <input type="number" min="0" max="4294967295" .value=${desk.place.query.get(key) ?? ""} @change=${change}>
+    <input type="number" min="0" max="4294967295" .value=${desk.place.query.get(key) ?? ""} @input=${change}>
   </label>`;
 }
 
@@ -237,7 +240,7 @@ function jobList(fetched: JobsPage | Refused | undefined, desk: PageContext): Pa
   const ids = page.items.map(({ id }) => `${id}`);
   const mayChoose = desk.may("manage");
   const columns = shownColumns("jobs", JOB_COLUMNS);
-  return html`${mayChoose ? selection(desk, page, isFiltered) : nothing}
+  return html`${mayChoose ? selection(desk, page) : nothing}
     <div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
       <table class="cards">
         <caption class="hidden">Jobs of ${desk.place.name}, ${state}</caption>
@@ -287,26 +290,40 @@ function searching(cursor: string, examined: number, desk: PageContext): Part {
 
 const FILTERS = ["text", "ageFrom", "priFrom", "priTo"];
 
-/** Shows the actions for the selected jobs, or for all that match the filters. */
-function selection(desk: PageContext, { items }: JobsPage, isFiltered: boolean): Part {
-  const { name, query } = desk.place;
-  const state = stateOf(desk);
-  const some = [...desk.selected];
+/** Returns the filter of the list for the bulk actions, undefined if there is none. */
+function filterOf({ place: { query } }: PageContext): JobFilter | undefined {
+  const [text, ageFrom, priFrom, priTo] = FILTERS.map((key) => query.get(key));
+  const words = [
+    text == null ? [] : [`“${text}” in the body`],
+    ageFrom == null ? [] : [`an age of ${ageFrom} s or more`],
+    priFrom == null ? [] : [`a priority from ${priFrom}`],
+    priTo == null ? [] : [`a priority up to ${priTo}`],
+  ].flat();
+  if (words.length === 0) return undefined;
   const where = Object.fromEntries(
     FILTERS.flatMap((key) => {
       const value = query.get(key);
       return value === null ? [] : [[key, key === "text" ? value : Number(value)]];
     }),
   );
+  return { where, words: `with ${words.join(" and ")}` };
+}
+
+/** Shows the actions for the selected jobs, or for all that match the filters. */
+function selection(desk: PageContext, { items }: JobsPage): Part {
+  const { name } = desk.place;
+  const state = stateOf(desk);
+  const some = [...desk.selected];
+  const filter = filterOf(desk);
   const isAll = some.length === 0;
   // Actions on the whole tube have their own buttons above.
-  if (isAll && (!isFiltered || items.length === 0)) return nothing;
-  const jobs = isAll ? { where } : { ids: some.map(Number) };
+  if (isAll && (filter === undefined || items.length === 0)) return nothing;
+  const jobs = isAll ? { filter } : { ids: some.map(Number) };
   const button = (label: string, isBad: boolean, open: Parameters<PageContext["act"]>[0]): Part =>
     html`<button class="button ${isBad ? "bad" : ""}" type="button" @click=${() => desk.act(open)}>${label}</button>`;
   const of = { tube: name, state, ...jobs };
   return html`<div class="bar chosen" role="group" aria-label="What to do with jobs">
-    <span aria-live="polite">${isAll ? "All that match" : `${exact(some.length)} selected`}:</span>
+    <span aria-live="polite">${isAll ? `All ${state} jobs ${filter!.words}` : `${exact(some.length)} selected`}:</span>
     ${state === "buried" || state === "delayed" ? button("Kick…", false, (actions) => actions.kickJobs(of)) : nothing}
     ${state === "reserved" ? nothing : button("Move…", false, (actions) => actions.moveJobs(of))}
     ${state === "reserved" ? nothing : button("Update…", false, (actions) => actions.updateJobs(of))}

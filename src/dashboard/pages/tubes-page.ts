@@ -9,7 +9,7 @@ import {
   COLUMNS,
   type Column,
   empty,
-  FIRST_JOB,
+  firstJob,
   inHeldOrder,
   type Part,
   tubeTable,
@@ -87,7 +87,7 @@ export function showTubes(view: TubesView, desk: PageContext): Part {
               desk.may("manage") ? desk : undefined,
             )
       }
-      ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals["puts"] === 0 ? empty("A tube comes with its first job.", FIRST_JOB) : nothing}
+      ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals["puts"] === 0 ? empty("A tube comes with its first job.", firstJob(view.frame.listener)) : nothing}
       ${view.matched > PAGE_ROWS ? pager(view, desk) : nothing}
     </section>
   `;

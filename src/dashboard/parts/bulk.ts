@@ -15,23 +15,29 @@ const QUEUED = ["ready", "delayed", "buried"];
 export const named = (tubes: readonly string[]): string =>
   tubes.length === 1 ? tubes[0]! : `${exact(tubes.length)} tubes`;
 
-export function kickTubes(tubes: readonly string[]): void {
-  const steps = tubes.map((tube) => ({ tube }));
-  askBulk({ tubes, steps, route: "kick", states: ["buried", "delayed"], chosen: ["buried"] });
+/** The filter of a list of jobs: as a request has it, and in words ("with “acme” in the body"). */
+export interface JobFilter {
+  readonly where: object;
+  readonly words: string;
 }
 
-export function clearTubes(tubes: readonly string[]): void {
-  askBulk({ tubes, steps: tubes.map((tube) => ({ tube })), route: "clear", states: QUEUED, chosen: QUEUED });
+const stepsOf = (tubes: readonly string[], filter: JobFilter | undefined): readonly Step[] =>
+  tubes.map((tube) => ({ tube, ...(filter === undefined ? {} : { where: filter.where }) }));
+
+/** Each takes the jobs that match the filter of the list, if one is shown. */
+export function kickTubes(tubes: readonly string[], filter?: JobFilter): void {
+  const states = ["buried", "delayed"];
+  askBulk({ tubes, filter, steps: stepsOf(tubes, filter), route: "kick", states, chosen: ["buried"] });
 }
 
-export function moveTubes(tubes: readonly string[]): void {
-  askBulk({
-    tubes,
-    steps: tubes.map((tube) => ({ tube })),
-    route: "move",
-    states: QUEUED,
-    chosen: ["ready"],
-  });
+export function clearTubes(tubes: readonly string[], filter?: JobFilter): void {
+  const steps = stepsOf(tubes, filter);
+  askBulk({ tubes, filter, steps, route: "clear", states: QUEUED, chosen: QUEUED });
+}
+
+export function moveTubes(tubes: readonly string[], filter?: JobFilter): void {
+  const steps = stepsOf(tubes, filter);
+  askBulk({ tubes, filter, steps, route: "move", states: QUEUED, chosen: ["ready"] });
 }
 
 /** Jobs in one state of a tube: some ids, or all that match. */
@@ -39,15 +45,15 @@ export interface ChosenJobs {
   readonly tube: string;
   readonly state: string;
   readonly ids?: readonly number[];
-  readonly where?: object;
+  readonly filter?: JobFilter | undefined;
 }
 
-function askJobs({ tube, state, ids, where }: ChosenJobs, route: Bulk["route"]): void {
+function askJobs({ tube, state, ids, filter }: ChosenJobs, route: Bulk["route"]): void {
   const steps =
     ids === undefined
-      ? [{ tube, ...(where === undefined ? {} : { where }) }]
+      ? stepsOf([tube], filter)
       : ids.map((id) => ({ tube, where: { idFrom: id, idTo: id } }));
-  askBulk({ tubes: [tube], steps, route, states: [], chosen: [state] });
+  askBulk({ tubes: [tube], filter, steps, route, states: [], chosen: [state] });
 }
 
 export const deleteJobs = (jobs: ChosenJobs): void => askJobs(jobs, "clear");
@@ -77,6 +83,7 @@ interface Step {
 
 interface Bulk {
   readonly tubes: readonly string[];
+  readonly filter: JobFilter | undefined;
   readonly steps: readonly Step[];
   readonly route: "kick" | "clear" | "move" | "update";
   /** States to choose from, and those chosen initially. */
@@ -207,8 +214,10 @@ class BulkAsking {
 
   #sentence(count: number): string {
     const verb = this.#copies ? "Copy" : WORDS[this.#bulk.route].verb;
-    if (count > 0) return `${verb} ${jobs(count)} of ${this.#name}?`;
-    return this.#bulk.tubes.length === 1 ? `${this.#name} has none.` : "They have none.";
+    const { tubes, filter } = this.#bulk;
+    const which = filter === undefined ? "" : ` ${filter.words}`;
+    if (count > 0) return `${verb} ${jobs(count)} of ${this.#name}${which}?`;
+    return tubes.length === 1 ? `${this.#name} has none${which}.` : "They have none.";
   }
 
   #progress(): Part {

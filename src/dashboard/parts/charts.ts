@@ -55,7 +55,7 @@ export function drawCharts(charts: readonly Chart[]): void {
   }
 }
 
-async function fill(chart: Chart, { plot, url }: Drawn): Promise<void> {
+async function fill(chart: Chart, { place, plot, url }: Drawn): Promise<void> {
   const say = (sentence: string): void => {
     const words = document.getElementById(`${chart.id}-words`);
     if (words !== null && words.textContent !== sentence) words.textContent = sentence;
@@ -65,10 +65,11 @@ async function fill(chart: Chart, { plot, url }: Drawn): Promise<void> {
     if (!response.ok || drawn.get(chart.id)?.url !== url) return;
     const { series, kept = true } = (await response.json()) as { series: Series; kept?: boolean };
     const data = pointsOf(series, chart.lines);
+    // Without a value, its axis would be an invention.
+    place.classList.toggle("no-values", !data.slice(1).some((values) => known(values).length > 0));
     plot.show(data);
     showTable(chart, data);
-    if (!kept)
-      say("No history is kept yet: it begins within seconds, for as many tubes as have series in metrics.");
+    if (!kept) say("No history yet: it begins within seconds, for the busiest tubes.");
     else say(inWords(data, chart));
   } catch {
     // The page shows that the connection is lost.

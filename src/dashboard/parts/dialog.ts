@@ -74,7 +74,10 @@ export function ask(asking: Asking): () => void {
   return draw;
 }
 
-/** Shows a message at the edge of the page until it is closed. */
+/** Messages at a time, so that they don't cover the page. */
+const MESSAGES_MAX = 3;
+
+/** Shows a message at the edge of the page until it is closed or others follow. */
 export function say(text: Part | string, isBad = false): void {
   let place = document.querySelector("#messages");
   if (place === null) {
@@ -92,6 +95,7 @@ export function say(text: Part | string, isBad = false): void {
     message,
   );
   place.append(message);
+  while (place.childElementCount > MESSAGES_MAX) place.firstElementChild?.remove();
 }
 
 // --- Fields ---

@@ -56,6 +56,11 @@ export interface PageContext extends Choice {
   redraw(): void;
   /** Changes parameters in the page's address; an empty value removes one. */
   go(change: Readonly<Record<string, string>>): void;
+  /**
+   * Does the same once typing pauses. `change` is asked then, unless the user has gone elsewhere in
+   * the meantime.
+   */
+  goSoon(change: () => Readonly<Record<string, string>>): void;
   /** Draws charts once their elements exist. */
   charts(charts: readonly Chart[]): typeof nothing;
   /** Data fetched besides the view; a problem if the request was refused. */

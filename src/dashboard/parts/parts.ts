@@ -77,6 +77,9 @@ const count = (name: keyof JobCounts, sign: string): Column => ({
   tone: ({ jobs }) => (name === "buried" && jobs[name] > 0 ? "buried" : ""),
 });
 
+const lacksWorkers = ({ watchers, jobs, pause }: TubeRow): boolean =>
+  watchers === 0 && jobs.ready > 0 && pause === null;
+
 export const COLUMNS: readonly Column[] = [
   ...STATES.map(({ name, sign }) => count(name, sign)),
   {
@@ -112,11 +115,11 @@ export const COLUMNS: readonly Column[] = [
     isUsual: true,
     label: "watching",
     optional: true,
-    cell: ({ watchers, jobs }) =>
-      watchers === 0 && jobs.ready > 0
-        ? html`<span title="Jobs are ready, and nobody watches">▲ 0</span>`
-        : exact(watchers),
-    tone: ({ watchers, jobs }) => (watchers === 0 && jobs.ready > 0 ? "buried" : ""),
+    cell: (tube) =>
+      lacksWorkers(tube)
+        ? html`<span title="Jobs are ready, but nobody watches">▲ 0</span>`
+        : exact(tube.watchers),
+    tone: (tube) => (lacksWorkers(tube) ? "buried" : ""),
     isZero: ({ watchers, jobs }) => watchers === 0 && jobs.ready === 0,
   },
   {
@@ -170,6 +173,11 @@ export function choiceCell(key: string, label: string, { selected, select }: Cho
   </td>`;
 }
 
+const pausedSign = ({ pause }: TubeRow): Part =>
+  pause === null
+    ? nothing
+    : html` <span class="delayed" title="paused, ${duration(pause.timeLeft)} left">◷<span class="word"> paused</span></span>`;
+
 /**
  * Returns a table of tubes. `sorting` turns its heads into buttons, `choice` makes rows selectable.
  */
@@ -203,7 +211,7 @@ export function tubeTable(
           ({ name }) => name,
           (tube) => html`<tr>
             ${choice === undefined ? nothing : choiceCell(tube.name, tube.name, choice)}
-            <th scope="row" title=${tube.name}><a href=${tubeLink(tube.name)}>${tube.name}</a></th>
+            <th scope="row" title=${tube.name}><a href=${tubeLink(tube.name)}>${tube.name}</a>${pausedSign(tube)}</th>
             ${columns.map(
               ({ cell, isZero, tone, optional, sign, label }) =>
                 html`<td data-label=${sign ?? (typeof label === "string" ? label : "")} class="${optional === true ? "optional" : ""} ${isZero?.(tube) === true ? "zero" : ""} ${tone?.(tube) ?? ""}">
@@ -333,8 +341,14 @@ const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "m
 /** 2026-11-22 03:11:02, in the user's time zone. */
 const moment = (ms: number): string => MOMENT.format(ms);
 
-export const FIRST_JOB = html`<p>A first job, from a shell:</p>
-  <pre class="body">printf 'put 0 0 60 5\\r\\nhello\\r\\nquit\\r\\n' | nc 127.0.0.1 11300</pre>`;
+/** Shows how to put a first job to a listener, as the server describes it. */
+export function firstJob(listener: string | null): Part {
+  const [, host, port] = /^\[?(.*?)\]?:(\d+)$/.exec(listener ?? "") ?? [];
+  if (host === undefined) return nothing;
+  const reached = host === "0.0.0.0" || host === "::" ? location.hostname : host;
+  return html`<p>A first job, from a shell:</p>
+    <pre class="body">printf 'put 0 0 60 5\\r\\nhello\\r\\nquit\\r\\n' | nc ${reached} ${port}</pre>`;
+}
 
 // --- Log ---
 

@@ -24,7 +24,7 @@ export function putJob(tube: string, { body, pri, ttr }: PutStart = { body: "", 
         ${numberField("pri", "Priority", pri, 0)} ${numberField("delay", "Delay, s", 0, 0)} ${numberField("ttr", "Time to run, s", ttr, 1)}
       </div>
       <label>Body <textarea name="body" rows="6" spellcheck="false" .defaultValue=${body} @input=${() => redraw()}></textarea></label>
-      <p class="quiet" aria-live="polite">${bodyInWords()}</p>
+      <p class="quiet" aria-live="polite">${bodyInWords(body)}</p>
       ${templates.keeping()}
     `,
     verb: () => "Put",
@@ -55,9 +55,9 @@ function valuesOf(form: HTMLFormElement): Values {
   };
 }
 
-/** Describes the body: its length, and whether it is JSON. */
-function bodyInWords(): string {
-  const text = document.querySelector<HTMLTextAreaElement>('dialog textarea[name="body"]')?.value ?? "";
+/** Describes the body, `first` until its field exists: its length, and whether it is JSON. */
+function bodyInWords(first: string): string {
+  const text = document.querySelector<HTMLTextAreaElement>('dialog textarea[name="body"]')?.value ?? first;
   const size = `${exact(new TextEncoder().encode(text).length)} bytes`;
   if (!/^\s*[[{"]/.test(text)) return size;
   try {

@@ -1,5 +1,6 @@
 // History of tubes over the last 50 minutes, in steps of 10 s. It covers as many tubes as have
-// series in metrics, the oldest first.
+// series in metrics: the busiest first, then the oldest. A busy tube takes the place of one at which
+// nothing has happened for as long as it is recorded.
 
 import { TubeField } from "../../message/control.ts";
 import type { TubeEntry } from "./tube-cache.ts";
@@ -30,6 +31,23 @@ interface Kept {
   to: number;
 }
 
+/** Jobs that pass through a tube in a second: in, to workers and out. */
+const activity = (entry: TubeEntry): number =>
+  entry.rate(TubeField.Puts) + entry.rate(TubeField.Reserves) + entry.rate(TubeField.Deletes);
+
+/** Points for which a tube is recorded at least, so that places don't change all the time. */
+const QUIET_POINTS_MIN = 6;
+const ACTIVE_SERIES = (["puts", "reserves", "deletes"] as const).map((name) =>
+  TUBE_SERIES_NAMES.indexOf(name),
+);
+
+function isQuiet({ values, from, to }: Kept): boolean {
+  if (to - from < QUIET_POINTS_MIN) return false;
+  const value = (point: number, series: number): number =>
+    values[(point % POINTS) * TUBE_SERIES_NAMES.length + series]!;
+  return ACTIVE_SERIES.every((series) => value(to - 1, series) === value(from, series));
+}
+
 export class TubeHistory {
   readonly #tubesMax: number;
   readonly #kept = new Map<string, Kept>();
@@ -47,13 +65,10 @@ export class TubeHistory {
       if (tubes.get(name)?.get(TubeField.Sequence) !== sequence) this.#kept.delete(name);
     const point = this.#points++;
     this.#atMs[point % POINTS] = wallMs;
+    const others = [...tubes.values()].filter(({ name }) => !this.#kept.has(name));
     const room = this.#tubesMax - this.#kept.size;
-    if (room > 0)
-      this.#begin(
-        [...tubes.values()].filter(({ name }) => !this.#kept.has(name)),
-        room,
-        point,
-      );
+    if (room < others.length) this.#makeRoom(others.filter((entry) => activity(entry) > 0).length - room);
+    if (others.length > 0) this.#begin(others, this.#tubesMax - this.#kept.size, point);
     for (const [name, kept] of this.#kept) {
       const entry = tubes.get(name)!;
       const at = (point % POINTS) * TUBE_SERIES_NAMES.length;
@@ -64,9 +79,20 @@ export class TubeHistory {
     }
   }
 
+  /** Forgets up to `count` quiet tubes. */
+  #makeRoom(count: number): void {
+    let left = count;
+    for (const [name, kept] of this.#kept) {
+      if (left <= 0) return;
+      if (!isQuiet(kept)) continue;
+      this.#kept.delete(name);
+      left--;
+    }
+  }
+
   #begin(tubes: TubeEntry[], room: number, point: number): void {
     const sequence = (entry: TubeEntry): number => entry.get(TubeField.Sequence);
-    tubes.sort((a, b) => sequence(a) - sequence(b));
+    tubes.sort((a, b) => activity(b) - activity(a) || sequence(a) - sequence(b));
     for (const entry of tubes.slice(0, room)) {
       const values = new Float32Array(POINTS * TUBE_SERIES_NAMES.length);
       this.#kept.set(entry.name, { sequence: sequence(entry), values, from: point, to: point });

@@ -123,17 +123,28 @@ interface TubeRule {
 }
 
 const isWatched = (entry: TubeEntry): boolean => entry.get(TubeField.Watchers) > 0;
+const isPaused = (entry: TubeEntry, atMs: number): boolean => entry.get(TubeField.PauseUntilMs) > atMs;
 
 const TUBE_RULES: readonly TubeRule[] = [
   {
     level: "bad",
-    amount: (entry) => (isWatched(entry) ? 0 : entry.get(TubeField.Ready)),
+    amount: (entry, atMs) => (isWatched(entry) || isPaused(entry, atMs) ? 0 : entry.get(TubeField.Ready)),
     text: (ready) => `${EXACT.format(ready)} ready, and nobody watches`,
     others: "have ready jobs, and nobody watches",
     todo: "Start its workers.",
     state: "ready",
     sort: "ready",
     weight: 1e9,
+  },
+  {
+    level: "warn",
+    amount: (entry, atMs) => (isPaused(entry, atMs) ? entry.get(TubeField.Ready) : 0),
+    text: (ready) => `paused, with ${EXACT.format(ready)} ready`,
+    others: "are paused and have ready jobs",
+    todo: "Its workers get no job until the pause ends or somebody resumes the tube.",
+    state: "ready",
+    sort: "pause",
+    weight: 1e7,
   },
   {
     level: "warn",
@@ -148,8 +159,9 @@ const TUBE_RULES: readonly TubeRule[] = [
   {
     level: "warn",
     amount: (entry, atMs) => {
+      if (!isWatched(entry) || isPaused(entry, atMs)) return 0;
       const seconds = (atMs - entry.get(TubeField.OldestReadyAtMs)) / 1000;
-      return isWatched(entry) && seconds > OLDEST_WARN_SECONDS ? seconds : 0;
+      return seconds > OLDEST_WARN_SECONDS ? seconds : 0;
     },
     text: (seconds) => `the oldest job waits for ${inWords(seconds)}`,
     others: `have jobs that wait for more than ${OLDEST_WARN_SECONDS} s`,

@@ -14,6 +14,7 @@ export function frameOf(service: Service): Frame {
     detail,
     uptime: Math.floor((service.nowMs() - service.facts.startedAtMonotonicMs) / 1000),
     at: new Date(service.wallMs()).toISOString(),
+    listener: service.state.listeners[0] ?? null,
     isInGroup: service.topology.binlog?.group !== undefined,
   };
 }

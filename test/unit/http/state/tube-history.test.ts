@@ -27,6 +27,27 @@ it("The history of a tube is its last 300 points, from when it was made on, for 
   assert.equal(history.of("c", ["ready"], 0), undefined, "two have room, and it was made last");
 });
 
+it("A busy tube takes the place of one at which nothing happens, and of no other", () => {
+  const history = new TubeHistory(2);
+  const [quiet, steady, late] = ["quiet", "steady", "late"].map((name, at) => tube(name, at + 1, 1));
+  const tubes = new Map([quiet!, steady!]);
+  const busy = (entry: TubeEntry, puts: number, atMs: number): void => {
+    const row = Float64Array.from(entry.row);
+    row[TubeField.Puts] = puts;
+    entry.renew(row, atMs);
+    entry.atMs = atMs;
+  };
+  for (let n = 1; n <= 20; n++) {
+    if (n === 10) tubes.set(...late!);
+    busy(steady![1], n, n * 10_000);
+    if (n > 10) busy(late![1], 5 * n, n * 10_000);
+    history.note(tubes, n * 10_000);
+    assert.ok(history.of("steady", ["puts"], 0) !== undefined, "it is busy, too");
+  }
+  assert.equal(history.of("quiet", ["puts"], 0), undefined);
+  assert.ok(history.of("late", ["puts"], 0)!["puts"]!.length >= 9);
+});
+
 it("Another tube of the same name begins anew", () => {
   const history = new TubeHistory(2);
   history.note(new Map([tube("a", 1, 7)]), 10_000);

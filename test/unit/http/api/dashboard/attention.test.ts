@@ -88,6 +88,17 @@ it("Each says what helps, and where more is to be seen", () => {
   assert.equal(buried!.page, "#/tubes/both%2Fsides?state=buried");
 });
 
+it("A paused tube is no tube without workers, nor one whose workers hang", () => {
+  const paused = { Ready: 1000, PauseUntilMs: AT_MS + 1, OldestReadyAtMs: AT_MS - 125_000 };
+  const tubes = [tube("halted", paused), tube("watched", { ...paused, Watchers: 1 })];
+  assert.deepEqual(said({ tubes }), [
+    "halted: paused, with 1,000 ready",
+    "watched: paused, with 1,000 ready",
+  ]);
+  tubes.push(tube("over", { Ready: 3, PauseUntilMs: AT_MS }));
+  assert.equal(said({ tubes })[0], "over: 3 ready, and nobody watches");
+});
+
 it("Of many tubes with the same trouble two are named, so that they hide no other trouble", () => {
   const tubes = Array.from({ length: 5 }, (_, n) => tube(`t${n}`, { Ready: n + 1, Buried: n < 3 ? 1 : 0 }));
   assert.deepEqual(said({ tubes }), [
