@@ -55,6 +55,16 @@ describe("Work over HTTP", () => {
     server.ask(`/v1/leases/${lease}/${what}`, { method: "POST", ...(json === undefined ? {} : { json }) });
   const stateOf = async (id: number): Promise<string> => (await server.ask(`/v1/jobs/${id}`)).json.state;
 
+  it("an operation that needs no content takes a JSON type without any", async () => {
+    await put("typed", "x");
+    const [{ lease }] = await reserve("typed");
+    const headers = { "content-type": "application/json" };
+    const { status } = await server.ask(`/v1/leases/${lease}/release`, { method: "POST", headers });
+    assert.equal(status, 200);
+    const nothing = await server.ask("/v1/tubes/typed/jobs", { method: "POST", headers });
+    assert.equal(nothing.status, 400, "a put is of something");
+  });
+
   describe("a put", () => {
     it("takes any content as the body, and says where the job is", async () => {
       const { status, json, headers } = await server.ask("/v1/tubes/raw/jobs?pri=10&ttr=120&delay=0", {

@@ -197,6 +197,8 @@ function addFormats(api: Api, room: RequestBudget): void {
       freeGathered(request);
     }
     if (request.routeOptions.config.keepsText === true) request.text = text;
+    // Clients name the type even where they send nothing. A put is of something.
+    else if (text === "") return done(null, undefined);
     parseJson(request, text, done);
   });
   add([...MSGPACK_TYPES], (_request, body, done) => {

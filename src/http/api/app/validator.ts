@@ -2,6 +2,7 @@
 
 import type { TSchema } from "typebox";
 import { Compile } from "typebox/compile";
+import { Errors } from "typebox/value";
 import { Problem } from "../problem.ts";
 
 /**
@@ -20,11 +21,22 @@ export function validator(
     if (compiled.Check(given)) return { value: given };
     const value = converts ? fromText(schema, given) : given;
     if (converts && compiled.Check(value)) return { value };
-    const errors = [...compiled.Errors(value)];
+    const meant = meantBy(schema, value);
+    const errors = [...Errors(meant, value)];
     const [first] = errors;
-    const said = first === undefined ? "The request is not valid." : inWords(first, errors);
+    const said = first === undefined ? "The request is not valid." : inWords(first, errors, meant, value);
     return { error: new Problem("bad-request", said) };
   };
+}
+
+/**
+ * Returns the alternative of a union that a value is meant to be, so that an error names a fault of
+ * that one: the first whose required fields are all there.
+ */
+function meantBy(schema: TSchema, value: unknown): TSchema {
+  const { anyOf = [] } = schema as { anyOf?: readonly (TSchema & { required?: readonly string[] })[] };
+  if (typeof value !== "object" || value === null) return schema;
+  return anyOf.find(({ required = [] }) => required.every((key) => Object.hasOwn(value, key))) ?? schema;
 }
 
 /**
@@ -67,6 +79,8 @@ interface ValidationError {
 function inWords(
   { keyword, instancePath, message, params }: ValidationError,
   errors: readonly ValidationError[],
+  schema: TSchema,
+  value: unknown,
 ): string {
   const at = instancePath === "" ? "The request" : `"${instancePath}"`;
   if (keyword === "const") {
@@ -77,6 +91,51 @@ function inWords(
   const unknown = (params as { additionalProperties?: readonly string[] }).additionalProperties;
   if (keyword === "additionalProperties" && unknown !== undefined)
     return `${at} has a field that is not known here: ${unknown.join(", ")}.`;
-  if (keyword === "boolean" || message === "schema is false") return `${at} is not known here.`;
-  return `${at} ${message}.`;
+  const path = instancePath.split("/").slice(1).map(unescapePointer);
+  if (keyword === "boolean" || message === "schema is false") {
+    const known = fieldsAt(schema, path.slice(0, -1));
+    return `${at} is not known here${known.length === 0 ? "" : `; known are ${known.join(", ")}`}.`;
+  }
+  const given = valueAt(value, path);
+  const not =
+    typeof given === "object" || given === undefined
+      ? ""
+      : `, not ${JSON.stringify(given).slice(0, GIVEN_SHOWN)}`;
+  return `${at} ${PLAINER[message] ?? message.replace("must be >=", "must be at least").replace("must be <=", "must be at most")}${not}.`;
+}
+
+const PLAINER: Readonly<Record<string, string>> = {
+  "must be integer": "must be a whole number",
+  "must be object": "must be an object",
+  "must be array": "must be a list",
+  "must be string": "must be text",
+};
+
+/** Characters of a wrong value that an error repeats. */
+const GIVEN_SHOWN = 40;
+
+const unescapePointer = (key: string): string => key.replaceAll("~1", "/").replaceAll("~0", "~");
+
+/** Returns the names of the fields that the schema knows at a path. */
+function fieldsAt(schema: TSchema, path: readonly string[]): readonly string[] {
+  let here: unknown = schema;
+  for (const key of path) {
+    const { properties, items } = (here ?? {}) as {
+      properties?: Readonly<Record<string, unknown>>;
+      items?: unknown;
+    };
+    here =
+      items ?? (properties !== undefined && Object.hasOwn(properties, key) ? properties[key] : undefined);
+  }
+  return Object.keys((here as { properties?: object } | undefined)?.properties ?? {});
+}
+
+function valueAt(value: unknown, path: readonly string[]): unknown {
+  let here = value;
+  for (const key of path)
+    here =
+      typeof here === "object" && here !== null && Object.hasOwn(here, key)
+        ? (here as Record<string, unknown>)[key]
+        : undefined;
+  return here;
 }

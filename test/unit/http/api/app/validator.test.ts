@@ -1,0 +1,39 @@
+// Tests of what the validator says about a request: which field is wrong, and what it may be.
+
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { Type } from "typebox";
+import { validator } from "../../../../../src/http/api/app/validator.ts";
+
+const Job = Type.Object(
+  {
+    pri: Type.Optional(Type.Integer({ minimum: 0, maximum: 10 })),
+    body: Type.Optional(Type.String()),
+  },
+  { additionalProperties: false },
+);
+const Batch = Type.Object({ jobs: Type.Array(Job, { minItems: 1 }) }, { additionalProperties: false });
+const check = validator(Type.Union([Batch, Job]), false);
+
+function faultOf(value: unknown): string {
+  const result = check(value);
+  assert.ok("error" in result, JSON.stringify(value));
+  return result.error.message;
+}
+
+it("A fault is told of the alternative that is meant, with the value and what is allowed", () => {
+  assert.equal(faultOf({ pri: -1 }), '"/pri" must be at least 0, not -1.');
+  assert.equal(faultOf({ pri: 11 }), '"/pri" must be at most 10, not 11.');
+  assert.equal(faultOf({ pri: "5" }), '"/pri" must be a whole number, not "5".');
+  assert.equal(faultOf({ bdy: "x" }), '"/bdy" is not known here; known are pri, body.');
+  assert.equal(faultOf({ jobs: [{}, { bdy: 1 }] }), '"/jobs/1/bdy" is not known here; known are pri, body.');
+  assert.equal(faultOf({ jobs: [] }), '"/jobs" must not have fewer than 1 items.');
+  assert.equal(faultOf([]), "The request must be an object.");
+  assert.equal(faultOf("x"), 'The request must be an object, not "x".');
+  assert.ok(faultOf({ pri: "x".repeat(1000) }).length < 100, "a long value is cut");
+});
+
+it("A valid request is what was given", () => {
+  const given = { jobs: [{ pri: 3 }] };
+  assert.deepEqual(check(given), { value: given });
+});
