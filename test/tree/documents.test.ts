@@ -1,22 +1,27 @@
-// Checks the documents against the repository: links lead somewhere, commands exist, and the
-// README's figures are those of docs/figures.md.
+// Checks the documents against the repository: commands, tools and files exist, and the README's
+// figures are those of docs/figures.md. Links: links.test.ts.
 
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
-import { dirname, join, normalize } from "node:path";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { allCommands } from "../../src/server/tools/subcommands.ts";
-import { anchorOf } from "../support/anchor-of.ts";
+import { LINK, localPath } from "../support/document-links.ts";
 import { checkToolLines } from "../support/tool-lines.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const DOCUMENTS = globSync(["*.md", "{docs,src,test,bench,native-bench}/**/*.md"], { cwd: ROOT }).sort();
 const TESTS = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: ROOT });
+/** Files that documents name and the repository does not contain. */
+const FOREIGN = ["testserv.c"];
+const FILES = globSync(["*", "{.ci,.github,bin,deploy,docs,src,test,bench,native-bench}/**/*"], {
+  cwd: ROOT,
+});
 const SCRIPTS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).scripts);
 
-/** "[text](target)", or an image. */
-const LINK = /\[[^\]\n]*\]\(([^)\s]+)\)/g;
+/** "`engine/engine.ts`": a file, by its path or the end of it. */
+const FILE = /`([\w./-]+\.(?:ts|md|c|h|sh))`/g;
 /** "npm run bench", "npm run bench:native". */
 const SCRIPT = /\bnpm run ([\w:-]+)/g;
 /** "npm test -- kill holes", up to a comment, the end of the code or of the line. */
@@ -26,12 +31,12 @@ const PROGRAM = /\bnode (?:-[\w=-]+ )*([\w/.-]+\.ts)\b/g;
 
 interface Found {
   readonly wrong: string[];
-  links: number;
+  files: number;
   commands: number;
   tools: number;
 }
 
-const nothingFound = (): Found => ({ wrong: [], links: 0, commands: 0, tools: 0 });
+const nothingFound = (): Found => ({ wrong: [], files: 0, commands: 0, tools: 0 });
 const TOOLS = await allCommands();
 
 /** Paths are from the root of the repository. */
@@ -39,14 +44,11 @@ function checkDocument(path: string, text: string, found: Found): void {
   const wrong = (index: number, what: string): void => {
     found.wrong.push(`${path}:${text.slice(0, index).split("\n").length}: ${what}`);
   };
-  for (const { index, 1: target } of text.matchAll(LINK)) {
-    if (/^[a-z]+:/.test(target!)) continue;
-    found.links++;
-    const [file, anchor] = target!.split("#");
-    const to = file === "" ? path : join(dirname(path), file!);
-    if (to !== path && !existsSync(join(ROOT, to))) wrong(index, `there is no ${to}`);
-    else if (anchor !== undefined && !anchorsOf(to, path, text).has(anchor))
-      wrong(index, `${to} has no heading #${anchor}`);
+  for (const { index, 1: file } of path === "CHANGELOG.md" ? [] : text.matchAll(FILE)) {
+    found.files++;
+    const end = `/${file!.replace(/^(?:\.\.?\/)+/, "")}`;
+    if (!FOREIGN.includes(file!) && !FILES.some((known) => `/${known}`.endsWith(end)))
+      wrong(index, `there is no ${file}`);
   }
   for (const { index, 1: script } of text.matchAll(SCRIPT)) {
     found.commands++;
@@ -65,12 +67,6 @@ function checkDocument(path: string, text: string, found: Found): void {
   }
 }
 
-/** Those of `file`; of `text` where it is this very document. */
-function anchorsOf(file: string, path: string, text: string): ReadonlySet<string> {
-  const page = file === path ? text : readFileSync(join(ROOT, file), "utf8");
-  return new Set([...page.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => anchorOf(heading!)));
-}
-
 /** Cells of a table. */
 const rowsOf = (page: string): string[][] =>
   page.split("\n").map((line) =>
@@ -80,11 +76,14 @@ const rowsOf = (page: string): string[][] =>
       .slice(1, -1),
   );
 
-/** Of rows "wish | asked for in | answer | shown by": each word in code, and each test in quotes, is in a linked file. */
+/**
+ * Checks rows "wish | asked for in | answer | shown by": a linked file contains each word in code and
+ * each test in quotes.
+ */
 function wishMistakes(page: string): string[] {
   return rowsOf(page).flatMap(([wish = "", , answer = "", tests = ""]) => {
     const files = [...tests.matchAll(LINK)].map(([, target]) =>
-      readFileSync(join(ROOT, "docs", target!), "utf8"),
+      readFileSync(join(ROOT, localPath("docs/wishes.md", target!)!), "utf8"),
     );
     if (files.length === 0) return [];
     const named = [...answer.matchAll(/`([^`]+)`/g), ...tests.matchAll(/"([^"]+)"/g)].map(
@@ -97,16 +96,16 @@ function wishMistakes(page: string): string[] {
 }
 
 describe("documents", () => {
-  it("link to files and headings that exist, and give commands that exist", () => {
+  it("name only files and commands that exist", () => {
     const found = nothingFound();
     for (const path of DOCUMENTS) checkDocument(path, readFileSync(join(ROOT, path), "utf8"), found);
     assert.deepEqual(found.wrong, []);
-    assert.ok(found.links > 50, `the links are found: ${found.links}`);
+    assert.ok(found.files > 100, `the files are found: ${found.files}`);
     assert.ok(found.commands > 50, `the commands are found: ${found.commands}`);
     assert.ok(found.tools > 30, `the tools are found: ${found.tools}`);
   });
 
-  it("name every tool, and what is asked over HTTP as such", () => {
+  it("list every tool, and mark those that use HTTP", () => {
     const page = readFileSync(join(ROOT, "docs/command-line.md"), "utf8");
     for (const command of TOOLS.commands) {
       const row = page
@@ -118,7 +117,7 @@ describe("documents", () => {
     }
   });
 
-  it("promise of wishes what the linked tests show", () => {
+  it("claim for each wish only what the linked tests show", () => {
     const page = readFileSync(join(ROOT, "docs/wishes.md"), "utf8");
     assert.deepEqual(wishMistakes(page), []);
     assert.ok(rowsOf(page).filter(([, , , tests]) => tests?.includes("](")).length > 20);
@@ -127,29 +126,12 @@ describe("documents", () => {
     assert.deepEqual(wishMistakes(row.replace("ttl=", "clear-tube")), ["a: nothing linked has clear-tube"]);
     assert.deepEqual(wishMistakes(row.replace("set-tube", "no such")), ["a: nothing linked has no such"]);
   });
-
-  it("are all reached from the README by following links", () => {
-    const reached = new Set(["README.md"]);
-    for (const path of reached) {
-      const page = readFileSync(join(ROOT, path), "utf8");
-      for (const [, target] of page.matchAll(LINK)) {
-        const file = normalize(join(dirname(path), target!.split("#")[0]!));
-        if (DOCUMENTS.includes(file)) reached.add(file);
-      }
-    }
-    assert.deepEqual(
-      DOCUMENTS.filter((path) => !reached.has(path)),
-      [],
-    );
-  });
 });
 
 describe("the check of the documents (canary)", () => {
   const bad: [name: string, line: string][] = [
-    ["a link to a file that does not exist", "[x](docs/nowhere.md)"],
-    ["a link to a file that is there only from elsewhere", "[x](../README.md)"],
-    ["a link to a heading that does not exist", "[x](CHANGELOG.md#nothing)"],
-    ["a link to a heading of the same page that does not exist", "[x](#nothing)"],
+    ["a file that does not exist", "`engine/nowhere.ts`"],
+    ["a file in another folder", "`ring/engine.ts`"],
     ["a script that does not exist", "    npm run nothing"],
     ["the second of two words that choose no test", "`npm test -- rooms nothing-at-all`"],
     ["a tool that does not exist", "    runnerbean nothing mail"],
@@ -170,7 +152,7 @@ describe("the check of the documents (canary)", () => {
   it("finds nothing in good ones", () => {
     const found = nothingFound();
     const good =
-      "[x](docs/log.md#tools) [y](#a-heading) [z](https://nowhere.example/#x)\n`npm test -- rooms`, `npm run lint`\n`runnerbean tubes --sort puts`, runnerbean nothing, `runnerbean reserve a -- sh --nothing`\n";
+      "`engine/engine.ts`, `../engine/engine.ts`, `testserv.c`\n`npm test -- rooms`, `npm run lint`\n`runnerbean tubes --sort puts`, runnerbean nothing, `runnerbean reserve a -- sh --nothing`\n";
     checkDocument("PAGE.md", `# A heading\n${good}`, found);
     assert.deepEqual(found.wrong, []);
   });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { anchorOf } from "../anchor-of.ts";
+import { anchorOf } from "../document-links.ts";
 
 /** The section whose table has the rows. */
 export const ROWS_SECTION = "14";
