@@ -12,7 +12,7 @@ function loops(): string[] {
   return pids.filter((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("busy-loop.ts"));
 }
 
-test("withBusyLoops: as many processes as asked for, which take CPU time, until the work is done", async () => {
+test("withBusyLoops: the requested number of processes takes CPU time until the work is done", async () => {
   const seen = await withBusyLoops(2, async () => {
     const pids = loops();
     const used = (pid: string) => cpuTimes(`/proc/${pid}/stat`).userSeconds;
@@ -27,7 +27,7 @@ test("withBusyLoops: as many processes as asked for, which take CPU time, until 
   assert.deepEqual(loops(), []);
 });
 
-test("withBusyLoops: they end with work that fails", async () => {
+test("withBusyLoops: the loops end if the work fails", async () => {
   const failing = withBusyLoops(1, () => Promise.reject(new Error("broken")));
   await assert.rejects(failing, /broken/);
   assert.deepEqual(loops(), []);

@@ -8,13 +8,13 @@ const node = process.execPath; // a program that is there
 
 const optionsOf = (transport?: string[]) => ({ ours: "", theirs: false, transport }) as BenchOptions;
 
-test("contenders: our server once for each --transport, by name; as it starts by itself without", () => {
+test("contenders: our server runs once per --transport, or once with its default", () => {
   const names = (transport?: string[]) => contenders(optionsOf(transport)).map(({ name }) => name);
   assert.deepEqual(names(), ["runnerbean"]);
   assert.deepEqual(names(["libuv", "io_uring"]), ["runnerbean", "runnerbean io_uring"]);
 });
 
-test("contenders: a --transport reaches the profile and the variants, and is given once", () => {
+test("contenders: a --transport reaches the profile and the variants once", () => {
   const options = optionsOf(["libuv"]);
   const measured = [
     ourContender(options, ["--log-level", "debug"]),
@@ -26,7 +26,7 @@ test("contenders: a --transport reaches the profile and the variants, and is giv
     assert.equal(description.split("--transport libuv").length, 2, description);
 });
 
-test("contenders: every --theirs that is there, by its name; a name twice is an error", () => {
+test("contenders: each --theirs has its name; a repeated name is an error", () => {
   const named = (...theirs: string[]) =>
     contenders({ ours: "", theirs } as Partial<BenchOptions> as BenchOptions).map(({ name }) => name);
   assert.deepEqual(named(node, `fork=${node} -x`), ["runnerbean", "node", "fork"]);

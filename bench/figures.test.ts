@@ -28,7 +28,7 @@ test("Latency: encoding and adding keep every count", () => {
   assert.equal(one.percentileMicros(50), 12.3);
 });
 
-test("latencyOfBuckets: a bucket of the generator in C counts at its middle", () => {
+test("latencyOfBuckets: a bucket of the C generator counts at its middle", () => {
   const latency = latencyOfBuckets(
     [
       [200, 1], // 200 ns: a bucket of its own
@@ -41,7 +41,7 @@ test("latencyOfBuckets: a bucket of the generator in C counts at its middle", ()
   assert.ok(Math.abs(latency.percentileMicros(90) - 1052) < 1);
 });
 
-test("spreadsOf: median, lowest and highest of the turns that have the figure", () => {
+test("spreadsOf: gives median, lowest and highest of the turns with the figure", () => {
   const turns = [3, 1, 2].map((value) => ({ figures: { p50: value } }));
   assert.deepEqual(spreadsOf([...turns, { figures: {} }]).p50, {
     median: 2,
@@ -87,7 +87,7 @@ test("verdicts: a variant must reach its share of the default", () => {
   assert.deepEqual(verdicts([{ benchCase, servers }]), []);
 });
 
-test("goalTable: a row for each case with a goal; ratios, ranges and CPU of the servers; what was reached", () => {
+test("goalTable: each case with a goal has a row of ratios, ranges, CPU and result", () => {
   const server = (name: string, rates: number[], cpu: number) => ({
     server: name,
     description: "",
@@ -148,7 +148,7 @@ test("goalTable: a row for each case with a goal; ratios, ranges and CPU of the 
   assert.equal(goalTable([{ benchCase: { ...plain, title: "without" }, servers }]), "");
 });
 
-test("readReply: the same replies wherever the bytes are cut", () => {
+test("readReply: the replies don't depend on where the bytes are cut", () => {
   const bytes = Buffer.from(
     "INSERTED 12\r\nRESERVED 7 4\r\n\r\nx\n\r\nKICKED 3\r\nTIMED_OUT\r\nBURIED 5\r\nDELETED\r\n",
   );

@@ -56,7 +56,7 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
       });
       after(() => load.close());
 
-      test("drain: of empty tubes, every TIMED_OUT is counted", async () => {
+      test("drain: every TIMED_OUT of empty tubes counts", async () => {
         // Over within a millisecond, so that a start before its time shows. Several times: not each start is early.
         const drain = { ...SMALL, scenario: "drain", seconds: 5 } as const;
         for (let run = 0; run < 10; run++) {
@@ -76,7 +76,7 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
         });
       }
 
-      test("put-unique: keys are remembered, and no run has those of another", async () => {
+      test("put-unique: keys are remembered, and no two runs share them", async () => {
         const run = { ...SMALL, scenario: "put-remembered", jobs: 200, seconds: 5 } as const;
         for (let turn = 0; turn < 2; turn++) {
           assert.equal((await load.run(ours.address, run, NO_MARKS)).inserted, 200);
@@ -84,7 +84,7 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
         }
       });
 
-      test("jobs: exactly as many as asked for", async () => {
+      test("jobs: the load puts exactly the requested number", async () => {
         const put = { ...SMALL, scenario: "put", jobs: 1001, seconds: 5 } as const;
         assert.equal((await load.run(server.address, put, NO_MARKS)).inserted, 1001);
       });
@@ -96,7 +96,7 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
       });
 
       if (name === "native")
-        test("workers take all jobs of some tubes, by single commands, and say what they don't understand", async (t) => {
+        test("workers take all jobs of some tubes by single commands and report unknown replies", async (t) => {
           // Of its own: what clients of others held comes back when the server notices that they are gone.
           const own = await commandContender("beanstalkd", ["beanstalkd"]).start({});
           t.after(() => own.stop());
@@ -111,7 +111,7 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
           assert.equal(taken.jobs, 251);
         });
 
-      test("rate: as many commands as asked for", async () => {
+      test("rate: the load sends the requested number of commands", async () => {
         const paced = { ...SMALL, connections: 2, pipeline: 1, rate: 300, seconds: 0.5 };
         const { commands } = await load.run(server.address, paced, NO_MARKS);
         // 150 are due; those whose replies a busy machine held up past the end are not counted.

@@ -5,7 +5,7 @@ import { parseOptions } from "./options.ts";
 
 const parse = (...args: string[]) => parseOptions("bench", "", args);
 
-test("parseOptions: --theirs may be given several times; beanstalkd without, nothing with --no-theirs", () => {
+test("parseOptions: --theirs may repeat; the default is beanstalkd, --no-theirs means none", () => {
   assert.deepEqual(parse().theirs, ["beanstalkd"]);
   assert.deepEqual(parse("--theirs", "beanstalkd", "--theirs", "fork=/x/beanstalkd -D").theirs, [
     "beanstalkd",

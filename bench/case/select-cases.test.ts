@@ -8,7 +8,7 @@ import { selectCases } from "./select-cases.ts";
 const selected = (options: Partial<BenchOptions>) =>
   selectCases({ quick: false, profile: false, ...options } as BenchOptions);
 
-test("selectCases: standing takes 1 M jobs and a minute, unless told otherwise", () => {
+test("selectCases: standing takes 1 M jobs and a minute by default", () => {
   const [usual] = selected({ scenario: ["standing"] });
   assert.equal(usual!.workload!.jobs, 1_000_000);
   assert.equal(usual!.workload!.seconds, 60);
@@ -18,7 +18,7 @@ test("selectCases: standing takes 1 M jobs and a minute, unless told otherwise",
   assert.equal(small!.workload!.seconds, 2);
 });
 
-test("selectCases: threads and p99-at-80 are found by name, and run in no set", () => {
+test("selectCases: threads and p99-at-80 run only by name", () => {
   const threads = selected({ scenario: ["threads"] });
   assert.deepEqual(
     threads.map(({ workload }) => `${workload!.connections}x${workload!.pipeline}`),
@@ -32,7 +32,7 @@ test("selectCases: threads and p99-at-80 are found by name, and run in no set", 
   assert.throws(() => selected({ scenario: ["no-such"] }), /Unknown scenario no-such.*threads/);
 });
 
-test("selectCases: placement is those cases of the readme's that have a goal, each with a ratio to aim at for each needed", () => {
+test("selectCases: placement has the readme's cases with a goal, each with its ratios", () => {
   const placement = selected({ scenario: ["placement"] });
   const readme = new Set(selected({ scenario: ["readme"] }).map(({ key }) => key));
   assert.equal(placement.length, 15);
@@ -47,7 +47,7 @@ test("selectCases: placement is those cases of the readme's that have a goal, ea
   assert.equal(placement.filter(({ busyLoops }) => busyLoops !== undefined).length, 1);
 });
 
-test("selectCases: --burn loads every case that isn't loaded anyway, and their names say it", () => {
+test("selectCases: --burn loads every case that isn't loaded yet, and the names say so", () => {
   const loops = availableParallelism() + 1;
   const cases = selected({ scenario: ["placement"], burn: loops });
   const [plain, busy] = cases;

@@ -19,7 +19,7 @@ for (const benchmark of MICRO_BENCHMARKS) {
   });
 }
 
-test("measure: a round that did other work is refused", async () => {
+test("measure: refuses a round that did other work", async () => {
   let closed = 0;
   const lazy: MicroBenchmark = {
     subject: "lazy",
@@ -38,7 +38,7 @@ test("measure: a round that did other work is refused", async () => {
   assert.equal(closed, 1);
 });
 
-test("microBenchmarksNamed: every subject is there, an unknown one is refused", () => {
+test("microBenchmarksNamed: finds every subject and refuses unknown ones", () => {
   const subjects = ["parser", "ring", "doorbell", "heap", "table", "arena", "record", "engine", "command"];
   for (const subject of subjects) assert.ok(microBenchmarksNamed([subject]).length > 0, subject);
   assert.equal(microBenchmarksNamed(subjects).length, MICRO_BENCHMARKS.length);

@@ -23,12 +23,12 @@ function thread(tid: number, name: string, userSeconds = 0, kernelSeconds = 0, s
   return { tid, name, userSeconds, kernelSeconds, sleeps, preemptions: 0 };
 }
 
-test("roleOf: our threads by their names, everything else helps", () => {
+test("roleOf: knows our threads by name; all others are helpers", () => {
   const names = ["acceptor 12", "shard 0", "binlog", "node-MainThread", "node-V8Worker", "libuv-worker"];
   assert.deepEqual(names.map(roleOf), ["acceptor", "shard", "binlog", "main", "helpers", "helpers"]);
 });
 
-test("usageBetween, costsOf: differences by role, threads that came in between from zero", () => {
+test("usageBetween, costsOf: give differences by role; new threads count from zero", () => {
   const before = [thread(1, "acceptor 0", 1, 2, 10), thread(2, "shard 0", 5, 0, 7), thread(9, "gone", 3)];
   const later = [thread(1, "acceptor 0", 1.5, 3, 14), thread(2, "shard 0", 5.25, 0, 9)];
   const roles = usageBetween(before, [...later, thread(3, "acceptor 1", 0.5, 0, 1)]);
@@ -40,7 +40,7 @@ test("usageBetween, costsOf: differences by role, threads that came in between f
   assert.deepEqual(costs, { acceptor: 20, shard: 2.5, binlog: 0, other: 0 });
 });
 
-test("nameProfiles: threads and files in the order of their start", () => {
+test("nameProfiles: matches threads and files in the order of their start", () => {
   const directory = mkdtempSync(join(folder, "names-"));
   // Ten threads: as text, 10 would come before 2.
   const threads = Array.from({ length: 10 }, (_, shard) => thread(100 + shard, `shard ${shard}`)).reverse();
@@ -53,7 +53,7 @@ test("nameProfiles: threads and files in the order of their start", () => {
   assert.equal(readFileSync(join(directory, "shard-9.cpuprofile"), "utf8"), "10");
 });
 
-test("selfTimes: shares of the time at work, without waiting", () => {
+test("selfTimes: gives shares of the working time, without waiting", () => {
   const frame = (functionName: string, url = "") => ({ functionName, url, lineNumber: 6 });
   const nodes = [
     frame("(root)"),
@@ -72,7 +72,7 @@ test("selfTimes: shares of the time at work, without waiting", () => {
   assert.equal(selfTimes([file, file], 1)[0]!.share, 0.75);
 });
 
-test("profileCase: a small case from end to end", async (t) => {
+test("profileCase: profiles a small case from end to end", async (t) => {
   const load = new WorkerLoad(1);
   t.after(() => load.close());
   const options = { ours: "", shards: 2, acceptors: 1 } as BenchOptions;

@@ -28,13 +28,13 @@ test("project: the log has one thread, whatever the number of cores", () => {
   assert.equal(durable.limit, "binlog");
 });
 
-test("project: what has no thread of its own takes cores", () => {
+test("project: roles without a thread of their own take cores", () => {
   const withHelpers = project({ ...COSTS, other: 10 }, { cores: 4, acceptors: 4, shards: 4 });
   assert.equal(withHelpers.commandsPerSecond, 200_000);
   assert.equal(withHelpers.limit, "cores");
 });
 
-test("bestLayout: no layout within the cores does better, and none as good has fewer threads", () => {
+test("bestLayout: no other layout is faster, or as fast with fewer threads", () => {
   for (const costs of [COSTS, { acceptor: 3, shard: 3, binlog: 1, other: 0.5 }]) {
     for (const cores of [2, ...PROJECTED_CORES]) {
       const best = bestLayout(costs, cores);
@@ -51,7 +51,7 @@ test("bestLayout: no layout within the cores does better, and none as good has f
   }
 });
 
-test("projections: measured, default and best threads for each number of cores", () => {
+test("projections: list measured, default and best threads per number of cores", () => {
   const rows = projections(COSTS, { acceptors: 1, shards: 1 });
   assert.deepEqual([...new Set(rows.map(({ cores }) => cores))], [...PROJECTED_CORES]);
   assert.equal(rows.length, 3 * PROJECTED_CORES.length);

@@ -5,7 +5,7 @@ import { failOverPhases } from "./fail-over-phases.ts";
 const line = (ms: number, msg: string): string =>
   `${JSON.stringify({ level: 30, time: new Date(ms).toISOString(), msg })}\n`;
 
-test("each phase of a fail-over ends with a line of the new primary; the last try counts", () => {
+test("each phase of a fail-over ends with a log line of the new primary; the last try counts", () => {
   const output = [
     line(1100, "tries to take the lead: epoch 2"),
     line(1300, "tries to take the lead: epoch 2"),
