@@ -77,7 +77,7 @@ function bestOf(attack: Attack, plant?: (server: InProcessServer) => void): numb
   return best;
 }
 
-describe("one client's costly commands delay nobody", () => {
+describe("one client's costly commands delay no other client", () => {
   for (const attack of ATTACKS)
     it(attack.name, (t) => {
       const waitedMs = bestOf(attack);
@@ -85,7 +85,7 @@ describe("one client's costly commands delay nobody", () => {
       assert.ok(waitedMs <= WAIT_MS_MAX, `a bystander waits ${waitedMs.toFixed(1)} ms longer`);
     });
 
-  it("and the measure is not blind: without its run queue a server fails (canary)", () => {
+  it("a server without its run queue fails (canary)", () => {
     const [attack] = ATTACKS as [Attack, ...Attack[]];
     const waitedMs = bestOf(attack, ({ shards }) => {
       for (const { aside, engine } of shards) {
@@ -102,7 +102,7 @@ describe("one client's costly commands delay nobody", () => {
     assert.ok(waitedMs > WAIT_MS_MAX, `${waitedMs.toFixed(1)} ms`);
   });
 
-  it("knows each command: as an attack, or as one whose cost does not grow", () => {
+  it("every command is an attack or has a constant cost", () => {
     const lines = ATTACKS.flatMap(({ line, prepare }) => [line(0, COUNT), line(1, COUNT), ...prepare(2)]);
     const used = new Set(lines.map((line) => line.split(/[ \r]/)[0]!));
     const known = new Set([...CONSTANT, ...used]);

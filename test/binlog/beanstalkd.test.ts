@@ -70,7 +70,7 @@ function partsOf(text: string) {
   };
 }
 
-test("a directory of beanstalkd 1.12 is taken over: every job with id, state, counts and body", async (t) => {
+test("a takeover keeps every job of beanstalkd 1.12 with id, state, counts and body", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
   const path = temporaryFolder(t);
   const before = Date.now();
@@ -200,7 +200,7 @@ test("export writes a log that beanstalkd 1.12 reads: ids, states, counts, order
   assert.equal(stderr, "");
 });
 
-test("there and back again: a log of beanstalkd that we export again gives the same jobs", async (t) => {
+test("a takeover and an export back to beanstalkd give the same jobs", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
   const path = temporaryFolder(t);
   const jobs = await ourLog(path);
@@ -222,7 +222,7 @@ test("there and back again: a log of beanstalkd that we export again gives the s
   }
 });
 
-test("bodies of 65,534 and 65,535 bytes go to beanstalkd with the -z that export names", async (t) => {
+test("beanstalkd reads exported bodies of 65,534 and 65,535 bytes with the -z that export names", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
   const path = temporaryFolder(t);
   const opened = await openBinlog(realOptions(path));
@@ -240,7 +240,7 @@ test("bodies of 65,534 and 65,535 bytes go to beanstalkd with the -z that export
   });
 });
 
-test("the lock of beanstalkd keeps us out, and ours keeps beanstalkd out", async (t) => {
+test("beanstalkd's lock keeps our server out, and ours keeps beanstalkd out", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
   const path = temporaryFolder(t);
   await withBeanstalkd(path, [], async () => {
@@ -283,7 +283,7 @@ async function takeOver(path: string, salvage = false): Promise<{ ids: number[];
   return { ids, notices };
 }
 
-test("row 23: what beanstalkd wrote last before a kill may be torn; the zeros behind it are no alarm", () => {
+test("row 23: beanstalkd's last write before a kill may be torn; the zeros behind it are no damage", () => {
   const whole = beanstalkdFile(["hello", "world"]);
   for (let bytes = 0; bytes <= whole.length; bytes++) {
     for (const zeros of [0, 3, 4, 50, 84, 500]) {
@@ -297,7 +297,7 @@ test("row 23: what beanstalkd wrote last before a kill may be torn; the zeros be
   }
 });
 
-test("a takeover that is interrupted anywhere is done again or finished, and loses nothing", async () => {
+test("a takeover that is interrupted anywhere is repeated or finished, and loses nothing", async () => {
   const bodies = Array.from({ length: 120 }, (_, i) => "body ".repeat(i % 60));
   const files = [bodies.slice(0, 70), bodies.slice(70)].map((part, i) =>
     beanstalkdFile(part, (fields) => (fields.id += 70 * i)),
@@ -333,7 +333,7 @@ test("a takeover that is interrupted anywhere is done again or finished, and los
   }
 });
 
-test("damage in the middle of beanstalkd's log is refused; --salvage takes what is whole", async (t) => {
+test("a takeover refuses damage in the middle of beanstalkd's log; --salvage takes the whole records", async (t) => {
   const path = temporaryFolder(t);
   const bytes = beanstalkdFile(["one", "two", "three"]);
   bytes.writeInt32LE(-5, 4 + 96);
@@ -352,7 +352,7 @@ test("damage in the middle of beanstalkd's log is refused; --salvage takes what 
   assert.match(notices.join("\n"), /damaged at offset 100/);
 });
 
-test("row 18: a version that is neither 5 nor 7 is refused and stays where it is", async (t) => {
+test("row 18: a takeover refuses other versions than 5 and 7 and leaves the log in place", async (t) => {
   const path = temporaryFolder(t);
   const file = Buffer.from(beanstalkdFile(["one"]));
   file.writeInt32LE(8, 0);
@@ -361,7 +361,7 @@ test("row 18: a version that is neither 5 nor 7 is refused and stays where it is
   assert.deepEqual(readFileSync(join(path, "binlog.1")), file);
 });
 
-test("row 11: only binlog. and a number as one writes it is a file of beanstalkd's log", async (t) => {
+test("row 11: only binlog. followed by a plain number is a file of beanstalkd's log", async (t) => {
   const path = temporaryFolder(t);
   const others = ["binlog.", "binlog.007", "binlog.-5", "binlog.0", "binlog.7x"];
   for (const [index, name] of [...others, "binlog.7"].entries()) {
@@ -378,7 +378,7 @@ test("row 11: only binlog. and a number as one writes it is a file of beanstalkd
   );
 });
 
-test("row 17: a full record of a job that is there already replaces its body, also by a larger one", async () => {
+test("row 17: a second full record of a job replaces its body, even by a larger one", async () => {
   const disk = new VirtualDisk();
   const large = "large".repeat(2000);
   const file = beanstalkdFile(["small", large], (fields) => {
@@ -392,7 +392,7 @@ test("row 17: a full record of a job that is there already replaces its body, al
   opened.storage.close(0);
 });
 
-test("version 5 is read: wider name length, shorter struct, microseconds", async (t) => {
+test("a takeover reads version 5: wider name length, shorter struct, microseconds", async (t) => {
   const path = temporaryFolder(t);
   const seven = beanstalkdFile(["five"], (fields) => {
     fields.delaySeconds = 3;
@@ -421,14 +421,14 @@ test("version 5 is read: wider name length, shorter struct, microseconds", async
   opened.storage.close(0);
 });
 
-test("jobs in both logs: refused, because nobody knows which is newer", async (t) => {
+test("a takeover refuses jobs in both logs, because either may be newer", async (t) => {
   const path = temporaryFolder(t);
   await ourLog(path);
   writeFileSync(join(path, "binlog.1"), beanstalkdFile(["one"]));
   await assert.rejects(openBinlog(realOptions(path)), { code: "BINLOG_TWO_LOGS" });
 });
 
-test("unique keys in ours that are remembered, jobs in beanstalkd's: refused, a key may stand under the id of a job", async (t) => {
+test("a takeover refuses remembered keys in our log beside jobs in beanstalkd's, because ids may collide", async (t) => {
   const path = temporaryFolder(t);
   const { storage } = await openBinlog(realOptions(path));
   const writer = new JobWriter(storage);

@@ -25,7 +25,7 @@ function entries(index: RecordIndex): Map<number, number[]> {
   return found;
 }
 
-test("a log in use and a start keep the same books, through pieces and compaction", async () => {
+test("a log in use and a start keep the same books through pieces and compaction", async () => {
   const seed = 11;
   const random = new SeededRandom(seed);
   const disk = new VirtualDisk();

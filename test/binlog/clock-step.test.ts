@@ -21,7 +21,7 @@ function clockSetAfter(delayMs: number): Record<string, string> {
   return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(program)}` };
 }
 
-test("a delay that was given after the wall clock was set ends when it should after a restart", async (t) => {
+test("a delay given after a clock step ends at the right time after a restart", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
   const directory = temporaryFolder(t, "clock");
   const flags = ["-b", directory, "-f", "0"];

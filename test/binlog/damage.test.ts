@@ -41,7 +41,7 @@ function sameJobs(a: Map<number, string>, b: Map<number, string>): boolean {
 }
 
 for (const how of ["closed", "idle", "busy"] as const) {
-  test(`every single bit flip in a log that was ${how}: start or refusal, never a wrong or missing job`, async () => {
+  test(`any single bit flip in a log that was ${how} never gives a wrong or missing job`, async () => {
     const { disk, jobs } = await smallLog(how);
     let refused = 0;
     let started = 0;
@@ -73,7 +73,7 @@ for (const how of ["closed", "idle", "busy"] as const) {
     if (how !== "busy") assert.equal(cutJobs, 0);
   });
 
-  test(`every prefix of a log that was ${how}: start or refusal, never a wrong or missing job`, async () => {
+  test(`any prefix of a log that was ${how} never gives a wrong or missing job`, async () => {
     const { disk, jobs } = await smallLog(how);
     for (const name of disk.names()) {
       const content = disk.contentOf(name).slice();
@@ -90,7 +90,7 @@ for (const how of ["closed", "idle", "busy"] as const) {
   });
 }
 
-test("every byte of a larger log garbled: start or refusal, never a wrong or missing job", async () => {
+test("any garbled byte of a larger log never gives a wrong or missing job", async () => {
   const { disk, jobs } = await largerLog();
   const random = new SeededRandom(7);
   const names = disk.names();
@@ -110,7 +110,7 @@ test("every byte of a larger log garbled: start or refusal, never a wrong or mis
   }
 });
 
-test("a file that is gone is noticed, whichever it is", async () => {
+test("a start notices any missing file", async () => {
   const { disk } = await largerLog();
   // The last one is made ahead and empty: without it nothing is missing but the promise that it is there.
   for (const name of disk.names()) {
@@ -134,7 +134,7 @@ test("a refusal names the file, the offset and the command to repair", async () 
   });
 });
 
-test("row 18: an unknown version is refused and nothing is changed", async () => {
+test("row 18: a start refuses an unknown version and changes nothing", async () => {
   const { disk } = await smallLog("closed");
   const { crc32 } = await import("node:zlib");
   const content = disk.contentOf(segmentName(1));
@@ -151,7 +151,7 @@ test("row 18: an unknown version is refused and nothing is changed", async () =>
   );
 });
 
-test("--salvage keeps all that is whole, sets the bad file aside, counts what was skipped", async () => {
+test("--salvage keeps all whole records, sets the bad file aside and counts skipped records", async () => {
   const random = new SeededRandom(3);
   for (let i = 0; i < 60; i++) {
     const { disk, jobs } = await largerLog();
@@ -187,7 +187,7 @@ test("--salvage keeps all that is whole, sets the bad file aside, counts what wa
   }
 });
 
-test("--salvage goes on without a file that is missing, and without one whose header is gone", async () => {
+test("--salvage continues past a missing file and past a file without header", async () => {
   for (const harm of ["missing", "header"] as const) {
     const { disk, jobs } = await largerLog();
     const name = segmentName(2);
@@ -208,7 +208,7 @@ test("--salvage goes on without a file that is missing, and without one whose he
   }
 });
 
-test("damage is told before the files that may be missing because of it: a DROP behind it is not believed", async () => {
+test("a start reports damage before missing files: it doesn't believe a DROP behind the damage", async () => {
   const disk = new VirtualDisk();
   const { opened, writer } = await openSample(disk);
   for (let id = 1; id <= 200; id++) {

@@ -68,7 +68,7 @@ async function cutAfterNextFile(disk: VirtualDisk, random: SeededRandom): Promis
   return undefined;
 }
 
-it("a new file does not say that a segment no longer counts before its DROP is durable", async () => {
+it("a new file counts a segment until its DROP is durable", async () => {
   let cuts = 0;
   for (let seed = 1; seed <= 40; seed++) {
     const disk = new VirtualDisk();
@@ -138,7 +138,7 @@ it("--salvage does not believe a DROP behind a tear", async () => {
   assert.ok(tried > 10, `${tried} tears`);
 });
 
-it("a file whose removal is refused for want of room is removed when there is some", async () => {
+it("a file that can't be removed without room is removed once there is room", async () => {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog(virtualOptions(disk));
   const writer = new JobWriter(storage);

@@ -10,7 +10,7 @@ import { jobsOfLog } from "./model.ts";
 import { realOptions } from "./sample/real-options.ts";
 import { JobWriter } from "./sample/sample-log.ts";
 
-test("a full tmpfs: puts are refused, deletes go on, room comes back, a restart has all", async (t) => {
+test("on a full tmpfs puts are refused and deletes work; after room comes back a restart has all jobs", async (t) => {
   const path = smallDisk(t, "6m");
   if (path === undefined) return;
   const notices: string[] = [];

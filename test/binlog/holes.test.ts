@@ -25,7 +25,7 @@ async function restart(disk: VirtualDisk, notices: string[] = []): Promise<Map<n
   return jobsOfLog(virtualOptions(disk, notices));
 }
 
-test("hole a: a failed fsync is the end: nothing is acknowledged from then on", async () => {
+test("hole a: after a failed fsync nothing is acknowledged", async () => {
   const disk = new VirtualDisk();
   const notices: string[] = [];
   const { storage } = await openBinlog(virtualOptions(disk, notices));
@@ -48,7 +48,7 @@ test("hole a: a failed fsync is the end: nothing is acknowledged from then on", 
   assert.equal(storage.nextDeadline(), Number.POSITIVE_INFINITY);
 });
 
-test("hole b (row 12): after a write error nothing is acknowledged, and a restart has all that was", async () => {
+test("hole b (row 12): after a write error nothing is acknowledged, and a restart has everything acknowledged before", async () => {
   const disk = new VirtualDisk();
   const { opened, writer } = await openSample(disk);
   writer.put(1, "kept");
@@ -72,7 +72,7 @@ test("hole c (row 13): a segment is durable before it is left", async () => {
   assert.equal(storage.syncedUpTo(0), id - 1);
 });
 
-test("hole d: a segment is removed only when the copies of its jobs are durable", async () => {
+test("hole d: a segment is removed only after the copies of its jobs are durable", async () => {
   const disk = new VirtualDisk();
   const { opened, writer } = await openSample(disk);
   writer.put(1, "old and buried", "old");
@@ -111,7 +111,7 @@ test("hole e: the directory is synced before a new segment is used", async () =>
   assert.deepEqual(await restart(disk), writer.jobs);
 });
 
-test("hole f: a flipped bit is noticed, and what follows it is not dropped", async () => {
+test("hole f: a start notices a flipped bit and doesn't drop the records behind it", async () => {
   const disk = new VirtualDisk();
   const { opened, writer } = await openSample(disk);
   for (let id = 1; id <= 9; id++) {
@@ -128,7 +128,7 @@ test("hole f: a flipped bit is noticed, and what follows it is not dropped", asy
   salvaged.storage.close(0);
 });
 
-test("hole f: a bit that flips in a log in use ends it when compaction comes there, and is not copied", async () => {
+test("hole f: compaction of a log in use stops at a flipped bit and doesn't copy it", async () => {
   const disk = new VirtualDisk();
   const { opened, writer } = await openSample(disk);
   const { storage } = opened;
@@ -178,7 +178,7 @@ async function bounded(
   return { writer, disk };
 }
 
-test("hole g (row 14): one job released with a delay for ever does not make the log grow", async () => {
+test("hole g (row 14): endless releases of one job with a delay don't make the log grow", async () => {
   const { writer, disk } = await bounded((w, step) => {
     if (step === 0) w.put(1, "again and again");
     else w.update(1, { state: RecordState.delayed, deadlineAtMs: step, releases: step });
@@ -186,7 +186,7 @@ test("hole g (row 14): one job released with a delay for ever does not make the 
   assert.deepEqual(await restart(disk), writer.jobs);
 });
 
-test("hole g (row 14): nor one old buried job under heavy traffic, nor kicks and burials, nor jobs put and deleted", async () => {
+test("hole g (row 14): an old buried job, kicks and burials, and puts and deletes don't make the log grow", async () => {
   const old = await bounded((w, step) => {
     if (step === 0) {
       w.put(1, "old");
@@ -215,7 +215,7 @@ test("hole h: the priority given by a release without delay survives", async () 
   assert.match(text ?? "", /^1 1 4242 /);
 });
 
-test("hole i: a full disk and a lack of descriptors are told apart, and both pass", async () => {
+test("hole i: the log distinguishes a full disk from missing descriptors and recovers from both", async () => {
   for (const [code, text] of [
     ["ENOSPC", /BINLOG_FULL The disk is full \(ENOSPC\)/],
     ["EMFILE", /BINLOG_FULL There are no file descriptors left \(EMFILE\)/],
@@ -256,7 +256,7 @@ test("hole i: a full disk and a lack of descriptors are told apart, and both pas
   }
 });
 
-test("hole j (row 15): buries and the order of burials are the same after every restart", async () => {
+test("hole j (row 15): a restart keeps counts and order of burials", async () => {
   const disk = new VirtualDisk();
   const { writer } = await openSample(disk);
   for (const id of [1, 2, 3]) writer.put(id, `job ${id}`);
@@ -274,7 +274,7 @@ test("hole j (row 15): buries and the order of burials are the same after every 
   );
 });
 
-test("a full disk of any size: puts are refused in time, deletes and updates always work, nothing fails", async () => {
+test("on a full disk of any size puts are refused in time, and deletes and updates work", async () => {
   for (let pages = 20; pages <= 80; pages += 5) {
     const disk = new VirtualDisk();
     disk.capacityBytes = pages * 4096;
@@ -294,7 +294,7 @@ test("a full disk of any size: puts are refused in time, deletes and updates alw
   }
 });
 
-test("-f MS (row 13): what is older than MS is durable although nothing more comes", () => {
+test("-f MS (row 13): records older than MS are durable even if no more come", () => {
   const disk = new VirtualDisk();
   const storage = new Storage({ ...virtualOptions(disk), log: emptyLog(), syncEvery: 50 });
   const writer = new JobWriter(storage);

@@ -18,7 +18,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 /** Memory that is never written to takes no room. */
 const HUGE_BYTES = 2 ** 31 + 2 ** 20;
 
-test("a read of more than 2 GiB is made in pieces", (t) => {
+test("a read of more than 2 GiB happens in pieces", (t) => {
   const path = temporaryFolder(t);
   writeFileSync(join(path, "file"), "what there is");
   const disk = new RealDisk(path);
@@ -29,7 +29,7 @@ test("a read of more than 2 GiB is made in pieces", (t) => {
   disk.close(handle);
 });
 
-test("a write of more than 2 GiB is made in pieces", () => {
+test("a write of more than 2 GiB happens in pieces", () => {
   // What is written to /dev/null takes no room.
   const disk = new RealDisk("/dev");
   const handle = openSync("/dev/null", "w");
@@ -39,7 +39,7 @@ test("a write of more than 2 GiB is made in pieces", () => {
   closeSync(handle);
 });
 
-test("pieces of a write and of a read belong one behind the other", (t) => {
+test("pieces of a write and of a read are contiguous", (t) => {
   const path = temporaryFolder(t);
   const pieceBytes = 1000;
   const disk = new RealDisk(path, 0, pieceBytes);
@@ -58,7 +58,7 @@ test("pieces of a write and of a read belong one behind the other", (t) => {
   }
 });
 
-test("zeros behind 2 GiB are scanned to their end, and what stands there is copied", () => {
+test("a scan goes on behind 2 GiB of zeros, and copies the records there", () => {
   const bytes = new Uint8Array(HUGE_BYTES);
   bytes.set(encodeHeader({ number: 1, createdAtMs: 1, maxId: 0, oldest: 1, salt: 7 }));
   assert.equal(scanSegment(bytes, 1, false).end, "zeros");
@@ -69,7 +69,7 @@ test("zeros behind 2 GiB are scanned to their end, and what stands there is copi
   assert.equal(copy[0], 1);
 });
 
-test("-s takes what the format can hold, and says how much that is", () => {
+test("-s accepts what the format can hold and names that limit", () => {
   assert.ok("binlogBytes" in parseOptions(["-s", String(SEGMENT_BYTES_MAX)], "runnerbean"));
   const refused = parseOptions(["-s", String(SEGMENT_BYTES_MAX + 1)], "runnerbean");
   assert.ok("exitCode" in refused);
@@ -77,7 +77,7 @@ test("-s takes what the format can hold, and says how much that is", () => {
   assert.match(refused.stderr, /invalid size: 4294963201 \(-s takes at most 4294963200\)/);
 });
 
-test("a file of the log beyond that is refused, unread", async (t) => {
+test("a start refuses a larger log file without reading it", async (t) => {
   const path = temporaryFolder(t);
   const file = join(path, segmentName(1));
   writeFileSync(file, "");

@@ -32,7 +32,7 @@ async function* each(lines: readonly string[]): AsyncGenerator<string> {
 
 describe("a restore", () => {
   for (const [way, end] of Object.entries(WAYS)) {
-    it(`that ends by ${way} at any call of the disk leaves no half of a log`, async () => {
+    it(`that ends by ${way} at any disk call leaves no partial log`, async () => {
       const { disk: original, jobs } = await largerLog();
       const lines = await dumped(original);
       let refused = 0;

@@ -35,7 +35,7 @@ const WAYS: Readonly<Record<string, (disk: VirtualDisk, call: number) => void>> 
 
 describe("a rewrite of a log", () => {
   for (const [way, end] of Object.entries(WAYS)) {
-    it(`that ends by ${way} at any call of the disk loses no job`, async () => {
+    it(`that ends by ${way} at any disk call loses no job`, async () => {
       const { disk: original, jobs } = await largerLog();
       let calls = 0;
       for (let cutAt = 0; ; cutAt++) {
@@ -58,7 +58,7 @@ describe("a rewrite of a log", () => {
     });
   }
 
-  it("that finds no room leaves the old log as it was", async () => {
+  it("that finds no room leaves the old log unchanged", async () => {
     const { disk, jobs } = await largerLog();
     const before = disk.names().filter((name) => name.endsWith(".log"));
     disk.capacityBytes = disk.usedBytes() + 40_000;

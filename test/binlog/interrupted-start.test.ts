@@ -29,13 +29,13 @@ async function interruptEverywhere(disk: VirtualDisk): Promise<number> {
 
 const jobsOf = (disk: VirtualDisk): Promise<Map<number, string>> => jobsOfLog(virtualOptions(disk));
 
-test("reading is left between any two segments", async () => {
+test("a stop interrupts reading between any two segments", async () => {
   const { disk, jobs } = await largerLog();
   assert.ok((await interruptEverywhere(disk)) > 3);
   assert.deepEqual(await jobsOf(disk), jobs);
 });
 
-test("a takeover is left between any two files, and made again", async () => {
+test("a takeover that stops between any two files is repeated", async () => {
   const { disk: source, jobs } = await largerLog();
   const opened = await openBinlog(virtualOptions(source));
   const disk = new VirtualDisk();

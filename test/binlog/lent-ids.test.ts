@@ -21,7 +21,7 @@ function show({ storage }: OpenedBinlog, id: number, lends: boolean): void {
   new JobWriter(storage).put(id, "seen by a consumer");
 }
 
-test("an id that was seen before a power cut is given again where ids are not lent (the fault that lending mends)", async () => {
+test("without lending, an id that was seen before a power cut is reused (canary)", async () => {
   const disk = new VirtualDisk();
   const opened = await open(disk);
   show(opened, 1, false);
@@ -34,7 +34,7 @@ test("an id that was seen before a power cut is given again where ids are not le
 });
 
 for (const end of ["power cut", "kill"] as const) {
-  test(`an id that was seen before a ${end} is not given again`, async () => {
+  test(`an id that was seen before a ${end} is not reused`, async () => {
     for (let seed = 1; seed <= 20; seed++) {
       const disk = new VirtualDisk();
       const opened = await open(disk);
@@ -50,7 +50,7 @@ for (const end of ["power cut", "kill"] as const) {
   });
 }
 
-test("an orderly end gives back what was lent and not used", async () => {
+test("an orderly end returns unused lent ids", async () => {
   const disk = new VirtualDisk();
   const opened = await open(disk);
   show(opened, 7, true);
@@ -58,7 +58,7 @@ test("an orderly end gives back what was lent and not used", async () => {
   assert.equal((await open(disk)).nextId, 8);
 });
 
-test("ids are lent anew when half of them are used up, and compaction does not forget it", async () => {
+test("ids are lent again when half are used, and compaction keeps that", async () => {
   const disk = new VirtualDisk();
   const opened = await open(disk);
   const { storage } = opened;

@@ -14,7 +14,7 @@ const SEGMENT_BYTES = 4 << 20;
 const BATCH_JOBS = 50;
 const BATCHES = 700;
 
-test("with -f 0 a batch is one write and one sync; making room and changing segments add less than a tenth", async () => {
+test("with -f 0 a batch is one write and one sync; room and segment changes add less than a tenth", async () => {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog({ ...virtualOptions(disk), segmentBytes: SEGMENT_BYTES });
   const writer = new JobWriter(storage);
@@ -52,7 +52,7 @@ const LOADS = [
   { bodyBytes: 3000, jobs: 200 },
 ] as const;
 
-test("room keeps up with a megabyte a turn: no append makes more than a few extents", async () => {
+test("room keeps up with a megabyte a turn, and no append makes more than a few extents", async () => {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog({
     ...virtualOptions(disk),
@@ -81,7 +81,7 @@ test("room keeps up with a megabyte a turn: no append makes more than a few exte
   assert.ok(most >= 2 && most <= 4, `${most} syncs in one append`);
 });
 
-test("on a disk of any size and under any load puts are refused before the log fails", async () => {
+test("on any disk and under any load puts are refused before the log fails", async () => {
   for (const { bodyBytes, jobs } of LOADS) {
     const body = "x".repeat(bodyBytes);
     for (let capacity = 2.2 * MIB; capacity < 4.6 * MIB; capacity += 244 * 1024) {
@@ -108,7 +108,7 @@ test("on a disk of any size and under any load puts are refused before the log f
   }
 });
 
-test("what the rings of all shards can hold finds room after the log has said that it is full", async () => {
+test("the records in all rings find room after the log has reported that it is full", async () => {
   for (const shards of [1, 2, 8, 9, 33, 64]) {
     const disk = new VirtualDisk();
     const notices: string[] = [];

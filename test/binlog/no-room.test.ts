@@ -17,7 +17,7 @@ const afterCrash = (disk: VirtualDisk): Promise<Map<number, string>> =>
   jobsOfLog(virtualOptions(disk.clone()));
 
 for (const syncEvery of [0, 50, "never"] satisfies SyncEvery[]) {
-  test(`a write over zeros that wants new blocks on a full disk is made again when there is room (${syncEvery})`, async () => {
+  test(`a write over zeros that needs new blocks on a full disk is repeated once there is room (${syncEvery})`, async () => {
     const disk = new VirtualDisk();
     const notices: string[] = [];
     const { storage } = await openBinlog({ ...virtualOptions(disk, notices), syncEvery });
@@ -63,7 +63,7 @@ for (const syncEvery of [0, 50, "never"] satisfies SyncEvery[]) {
   });
 }
 
-test("a log that is to be closed while it waits tries once more, and says so if it is in vain", async () => {
+test("a log that closes while it waits tries once more, and reports a failure", async () => {
   for (const stays of [false, true]) {
     const disk = new VirtualDisk();
     const { storage } = await openBinlog(virtualOptions(disk));
@@ -84,7 +84,7 @@ test("a log that is to be closed while it waits tries once more, and says so if 
   }
 });
 
-test("a sync that fails for want of room is a failure all the same: its pages are gone", async () => {
+test("a sync that fails without room is a failure: its pages are gone", async () => {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog(virtualOptions(disk));
   const writer = new JobWriter(storage);
@@ -96,7 +96,7 @@ test("a sync that fails for want of room is a failure all the same: its pages ar
   assert.equal(storage.failure?.code, "BINLOG_IO");
 });
 
-test("without a descriptor updates go on for as long as there is room, then they wait, and nothing is lost", async () => {
+test("without a descriptor updates continue while there is room, then wait, and nothing is lost", async () => {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog(virtualOptions(disk));
   const writer = new JobWriter(storage);
@@ -155,7 +155,7 @@ for (const { why, call, code, isFull } of [
   });
 }
 
-test("what was acknowledged is synced in time although what came after it finds no room", async () => {
+test("acknowledged records are synced in time even if later ones find no room", async () => {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: 50 });
   const writer = new JobWriter(storage);
@@ -184,7 +184,7 @@ test("what was acknowledged is synced in time although what came after it finds 
 });
 
 for (const syncEvery of [0, 50] satisfies SyncEvery[]) {
-  test(`what finds room when it is tried again is synced, though a record after it still finds none (${syncEvery})`, async () => {
+  test(`a record that finds room at a second try is synced even if a later one finds none (${syncEvery})`, async () => {
     const disk = new VirtualDisk();
     const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery });
     const writer = new JobWriter(storage);
@@ -239,7 +239,7 @@ const DESCRIPTORS = `
   console.log(say.join(" "), fs.readdirSync(process.argv[1]).length);
 `;
 
-test("descriptors are kept back for the log, and kept again after a file is closed", (t: TestContext) => {
+test("the log keeps descriptors in reserve, again after a file is closed", (t: TestContext) => {
   if (!canRun(t, NEEDS.prlimit)) return;
   const path = `${process.env["TMPDIR"] ?? "/tmp"}/runnerbean-descriptors-${process.pid}`;
   const realDisk = fileURLToPath(new URL("../../src/binlog/disk/real-disk.ts", import.meta.url));

@@ -13,7 +13,7 @@ function emptyIndex(): { index: RecordIndex; table: SegmentTable } {
   return { index: new RecordIndex(table), table };
 }
 
-test("random jobs come, change and go as in a map", () => {
+test("the index matches a map for random puts, changes and deletes", () => {
   const seed = 7;
   const random = new SeededRandom(seed);
   const { index, table } = emptyIndex();
@@ -40,7 +40,7 @@ test("random jobs come, change and go as in a map", () => {
   }
 });
 
-test("a job that stays of 4096 costs less than 4 KB", () => {
+test("one remaining job of 4096 costs less than 4 KB", () => {
   const { index } = emptyIndex();
   const before = process.memoryUsage().arrayBuffers;
   const jobs = 3000;

@@ -7,7 +7,7 @@ import { simulate } from "./simulation.ts";
 
 const { SEED = "1" } = process.env;
 
-test("what was acknowledged is there after crashes, kills, faults and full disks, from a hundred seeds", async () => {
+test("acknowledged changes survive crashes, kills, faults and full disks in a hundred seeds", async () => {
   const first = Number(SEED);
   let recoveries = 0;
   let migrated = 0;

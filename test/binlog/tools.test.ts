@@ -47,7 +47,7 @@ async function makeLog(path: string): Promise<Map<number, string>> {
   return writer.jobs;
 }
 
-test("inspect tells segments, live and dead bytes, jobs by tube and state", async (t) => {
+test("inspect prints segments, live and dead bytes, jobs by tube and state", async (t) => {
   const path = temporaryFolder(t);
   const jobs = await makeLog(path);
   const report = await inspect({ path });
@@ -67,7 +67,7 @@ test("inspect tells segments, live and dead bytes, jobs by tube and state", asyn
   assert.deepEqual(report.problems, []);
 });
 
-test("verify says whether all is whole, and changes nothing", async (t) => {
+test("verify reports whether the log is whole, and changes nothing", async (t) => {
   const path = temporaryFolder(t);
   await makeLog(path);
   assert.deepEqual((await verify({ path })).whole, true);
@@ -108,7 +108,7 @@ test("dump and restore bring every job over, and the next id", async (t) => {
   }
 });
 
-test("compact leaves nothing but the live jobs", async (t) => {
+test("compact leaves only the live jobs", async (t) => {
   const path = temporaryFolder(t);
   const jobs = await makeLog(path);
   const report = await compact({ path });
@@ -117,7 +117,7 @@ test("compact leaves nothing but the live jobs", async (t) => {
   assert.deepEqual(await jobsOf(path), jobs);
 });
 
-test("unique keys of jobs that are gone are no jobs, whoever counts", async (t) => {
+test("no count includes remembered keys of jobs that are gone", async (t) => {
   const path = temporaryFolder(t);
   const opened = await openBinlog(realOptions(path));
   const writer = new JobWriter(opened.storage);
@@ -144,7 +144,7 @@ test("unique keys of jobs that are gone are no jobs, whoever counts", async (t) 
   }
 });
 
-test("a directory in use is refused by every tool", async (t) => {
+test("every tool refuses a directory in use", async (t) => {
   const path = temporaryFolder(t);
   await makeLog(path);
   const lock = DirectoryLock.take(path);
@@ -153,7 +153,7 @@ test("a directory in use is refused by every tool", async (t) => {
   lock.release();
 });
 
-test("a missing directory, one that is a file, and one without a log are told apart", async (t) => {
+test("the tools distinguish a missing directory, a file, and a directory without a log", async (t) => {
   const path = temporaryFolder(t);
   await assert.rejects(inspect({ path: join(path, "none") }), { code: "BINLOG_DIR" });
   await assert.rejects(inspect({ path }), { code: "BINLOG_INPUT", message: /no log of runnerbean/ });
@@ -218,7 +218,7 @@ function shell(t: TestContext, line: string) {
   return spawnSync("bash", ["-c", line], { encoding: "utf8", env, timeout: 120_000 });
 }
 
-test("a reader that has seen enough ends a tool quietly", async (t) => {
+test("a tool ends quietly when the reader of its pipe leaves", async (t) => {
   const path = temporaryFolder(t);
   await makeLog(path);
   const dumped = shell(t, `$TOOL dump ${path} | head -c 10; exit \${PIPESTATUS[0]}`);
@@ -230,7 +230,7 @@ test("a reader that has seen enough ends a tool quietly", async (t) => {
   assert.equal(full.status, 2);
 });
 
-test("a file that is there already, or is missing, is told in a line", async (t) => {
+test("a tool names an existing or missing file in one line", async (t) => {
   const path = temporaryFolder(t);
   await makeLog(path);
   const there = shell(t, `$TOOL dump ${path} ${join(path, segmentName(1))}`);
@@ -244,7 +244,7 @@ test("a file that is there already, or is missing, is told in a line", async (t)
 
 const NOBODY = 65_534;
 
-test("what root's tools make belongs to whom the log belongs, with its mode", async (t) => {
+test("files that root's tools make have the log's owner and mode", async (t) => {
   if (process.geteuid?.() !== 0) {
     t.skip("only root can give files away");
     return;
@@ -280,7 +280,7 @@ test("what root's tools make belongs to whom the log belongs, with its mode", as
   check(out, 0o600);
 });
 
-test("a file of another user is named when the log is opened, with what to do", async () => {
+test("opening a log names a file of another user and the remedy", async () => {
   const { disk } = await smallLog("closed");
   disk.fault = (call) => {
     const code = "EACCES";
@@ -293,7 +293,7 @@ test("a file of another user is named when the log is opened, with what to do", 
   });
 });
 
-test("a log that is large enough is scanned by a pool of threads, with progress", async (t) => {
+test("a pool of threads scans a large log and reports progress", async (t) => {
   const path = temporaryFolder(t);
   const opened = await openBinlog(options(path));
   const writer = new JobWriter(opened.storage);

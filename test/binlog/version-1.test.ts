@@ -48,7 +48,7 @@ function versions(disk: VirtualDisk): number[] {
 
 describe("a log of version 1", () => {
   for (const [name, log] of Object.entries(LOGS)) {
-    it(`${name}: opens with all jobs, and nothing more is written into a segment of version 1`, async () => {
+    it(`${name}: opens with all jobs, and writes nothing into a segment of version 1`, async () => {
       const disk = diskOf(log);
       assert.ok(versions(disk).every((version) => version === 1));
       const opened = await openBinlog(virtualOptions(disk));
@@ -65,7 +65,7 @@ describe("a log of version 1", () => {
       assert.deepEqual(recoveredTexts(again, 1), new Map([...jobsOf(log), ...writer.jobs]));
     });
 
-    it(`${name}: compaction and a rewrite leave version 2 only`, async () => {
+    it(`${name}: compaction and a rewrite leave only version 2`, async () => {
       const disk = diskOf(log);
       const opened = await openBinlog(virtualOptions(disk));
       const writer = new JobWriter(opened.storage);
@@ -87,7 +87,7 @@ describe("a log of version 1", () => {
       assert.deepEqual(recoveredTexts(await openBinlog(virtualOptions(disk)), 1), jobsOf(log));
     });
 
-    it(`${name}: a start that is cut off at any call of the disk loses nothing`, async () => {
+    it(`${name}: a start that is interrupted at any disk call loses nothing`, async () => {
       for (let cutAt = 0, ended = false; !ended; cutAt++) {
         const disk = diskOf(log);
         disk.fault = () => {
@@ -109,7 +109,7 @@ describe("a log of version 1", () => {
     });
   }
 
-  it("is salvaged", async () => {
+  it("can be salvaged", async () => {
     const log = LOGS["closed, several segments"]!;
     const disk = diskOf(log);
     const first = disk.names().sort()[0]!;
@@ -122,7 +122,7 @@ describe("a log of version 1", () => {
     assert.ok(versions(disk).every((version) => version === FORMAT_VERSION));
   });
 
-  it("of a version that is not known yet is refused, and not changed", async () => {
+  it("of an unknown version is refused and stays unchanged", async () => {
     const disk = diskOf(LOGS["closed, several segments"]!);
     const name = disk.names().sort().at(-1)!;
     const header = disk.contentOf(name);
