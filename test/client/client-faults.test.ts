@@ -72,8 +72,8 @@ const dictionary = (...verbs: string[]): string => {
   return `OK ${text.length}\r\n${text}\r\n`;
 };
 
-describe("the client and a server that fails", { concurrency: true }, () => {
-  it("does not connect to what is no beanstalkd, or is not there", async (t) => {
+describe("the client and a failing server", { concurrency: true }, () => {
+  it("fails to connect to a missing server or to one that isn't beanstalkd", async (t) => {
     const web = await scriptedServer(t, () => "HTTP/1.1 400 Bad Request\r\n\r\n");
     await assert.rejects(connect(web.address), ProtocolError);
     const silent = await scriptedServer(t, () => undefined);
@@ -84,7 +84,7 @@ describe("the client and a server that fails", { concurrency: true }, () => {
       await assert.rejects(connect(address), TypeError, address);
   });
 
-  it("says its token first, and says so when it is refused", async (t) => {
+  it("sends its token first, and reports a refusal", async (t) => {
     const guarded = await scriptedServer(t, (line) =>
       line === "auth right" ? "AUTHENTICATED\r\n" : line === "extensions" ? dictionary() : "UNAUTHORIZED\r\n",
     );
@@ -96,7 +96,7 @@ describe("the client and a server that fails", { concurrency: true }, () => {
     await assert.rejects(connect(guarded.address, { token: "a\r\nb" }), TypeError);
   });
 
-  it("names no token in its errors, and no more than a hundred characters of a command", async (t) => {
+  it("shows no token in its errors, and at most a hundred characters of a command", async (t) => {
     for (const answer of ["UNAUTHORIZED\r\n", "KICKED 1\r\n", "end"]) {
       const server = await scriptedServer(t, (line, _, socket) =>
         answer !== "end" ? answer : line.startsWith("auth ") ? void socket.end() : "",
@@ -115,7 +115,7 @@ describe("the client and a server that fails", { concurrency: true }, () => {
     await assert.rejects(queue.deleteMany(ids), (error: Error) => error.message.length < 250);
   });
 
-  it("has a new connection where the server has ended one that it does not read", async (t) => {
+  it("opens a new connection after the server has closed an idle one", async (t) => {
     const server = await scriptedServer(
       t,
       plain((line, connection, socket) => {
@@ -131,7 +131,7 @@ describe("the client and a server that fails", { concurrency: true }, () => {
     assert.equal(await queue.tube("t").kick(1), 3);
   });
 
-  it("never puts into another tube behind a use that failed", async (t) => {
+  it("never puts into another tube after a failed use", async (t) => {
     let memory = false;
     const server = await scriptedServer(
       t,
@@ -182,7 +182,7 @@ describe("the client and a server that fails", { concurrency: true }, () => {
     }
   });
 
-  it("breaks off a connection on which replies came that nobody asked for", async (t) => {
+  it("drops a connection with unexpected replies", async (t) => {
     const server = await scriptedServer(
       t,
       plain((line, connection) =>
@@ -198,7 +198,7 @@ describe("the client and a server that fails", { concurrency: true }, () => {
     assert.deepEqual(events, ["connected", "ConnectionLost", "connected"]);
   });
 
-  it("takes other jobs beside one that is always in its margin, and tells who reserves by hand", async (t) => {
+  it("takes other jobs beside one in its safety margin, and tells a manual reserve", async (t) => {
     let jobs = 0;
     const server = await scriptedServer(t, (line, connection) => {
       if (line === "extensions") return dictionary("reserve-batch");
@@ -240,7 +240,7 @@ describe("the client and time", () => {
     return passedMs;
   }
 
-  it("stops a worker and closes although the server says nothing any more", async (t) => {
+  it("stops a worker and closes even if the server no longer answers", async (t) => {
     let isSilent = false;
     const server = await scriptedServer(t, (line) => {
       if (isSilent) return "";
@@ -277,7 +277,7 @@ describe("the client and time", () => {
     assert.ok(signal?.aborted);
   });
 
-  it("touches a job whenever half of its time to run is over", async (t) => {
+  it("touches a job whenever half of its ttr is over", async (t) => {
     const report = "---\nid: 1\nttr: 100\npri: 5\n";
     const server = await scriptedServer(
       t,
@@ -315,7 +315,7 @@ describe("the client and time", () => {
 
 describe("the client over other sockets", () => {
   for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies ServerKind[]) {
-    it(`a unix socket of ${kind}`, async (t) => {
+    it(`works over a unix socket of ${kind}`, async (t) => {
       if (!canRun(t, kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd)) return;
       const unixPath = join(temporaryFolder(t), "queue.sock");
       const server = await startServer({ kind, unixPath });
@@ -327,7 +327,7 @@ describe("the client over other sockets", () => {
     });
   }
 
-  it("TLS, with a token that is good for some tubes", async (t) => {
+  it("works over TLS with a token for some tubes", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.openssl)) return;
     const folder = temporaryFolder(t);
     const files = makeCertificates(folder);

@@ -154,13 +154,13 @@ describe("the client as a package", () => {
     assert.equal(stdout, "");
   }
 
-  it("has types that a strict program can be checked against, and examples that pass", async () => {
+  it("has types and examples that pass a strict check", async () => {
     assert.ok(examples().length >= 5, "the examples are found");
     await tsc("-p", folder);
     assert.ok(readdirSync(join(folder, "out")).includes("example1.js"));
   });
 
-  it("imports nothing but Node's own modules", () => {
+  it("imports only Node's own modules", () => {
     const files = readdirSync(join(ROOT, "src", "client")).map((name) =>
       readFileSync(join(ROOT, "src", "client", name), "utf8"),
     );

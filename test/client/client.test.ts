@@ -85,7 +85,7 @@ for (const { kind, need, flags } of SERVERS) {
       return [queue, tube, proxy];
     }
 
-    it("puts, reserves and deletes bytes as they are", async (t) => {
+    it("puts, reserves and deletes bytes unchanged", async (t) => {
       const [queue, tube] = await open(t);
       const all = Uint8Array.from({ length: 256 }, (_, byte) => byte);
       for (const body of [all, new Uint8Array(0), Buffer.from("a\r\nb")]) {
@@ -104,7 +104,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(textOf(await queue.reserve()), "grüße");
     });
 
-    it("hands out by pri, and after a delay", async (t) => {
+    it("reserves by pri, and after a delay", async (t) => {
       const [queue, tube] = await open(t);
       await queue.put(tube, "late", { delay: 100 });
       await queue.put(tube, "second");
@@ -118,7 +118,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(await queue.reserve({ timeout: 0 }), undefined);
     });
 
-    it("encodes and decodes with a codec; what can't be decoded can be buried", async (t) => {
+    it("encodes and decodes with a codec; an undecodable job can be buried", async (t) => {
       const [plain, tube] = await open(t);
       const queue = await connect(`127.0.0.1:${server!.port}`, { codec: json<{ to: string }>() });
       t.after(() => queue.close());
@@ -135,7 +135,7 @@ for (const { kind, need, flags } of SERVERS) {
       await assert.rejects(queue.put(tube, undefined as never), TypeError);
     });
 
-    it("does all that beanstalkd does with a job", async (t) => {
+    it("offers all commands of beanstalkd for a job", async (t) => {
       const [queue, tube] = await open(t);
       const { id } = await queue.put(tube, "x", { pri: 7, ttr: 90 });
       const job = await queue.reserve();
@@ -195,7 +195,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(await queue.touchAll(), count - 1);
     });
 
-    it("has at most 1 MiB of putMany under way", async (t) => {
+    it("has at most 1 MiB of putMany in flight", async (t) => {
       const [queue, tube, proxy] = await openBehind(t);
       await queue.put(tube, "so that the tube is in use");
       proxy.holdReplies();
@@ -213,7 +213,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.ok(proxy.bytes > 100 * body.length);
     });
 
-    it("ends putMany at the first error, and tells what was put", async (t) => {
+    it("ends putMany at the first error, and reports what was put", async (t) => {
       const [queue, tube] = await open(t);
       const put: number[] = [];
       let given = 0;
@@ -238,7 +238,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal((await queue.tube(tube).stats()).totalJobs, put.length + 1);
     });
 
-    it("deletes many, and names those that it could not", async (t) => {
+    it("deletes many, and names the jobs that it couldn't delete", async (t) => {
       const [queue, tube] = await open(t);
       const ids: number[] = [];
       await queue.putMany(tube, Array(1500).fill("x"), {}, ({ id }) => ids.push(id));
@@ -248,7 +248,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal((await jobsOf(queue, tube)).ready, 0);
     });
 
-    it("sends nothing that is no name, number or body", async (t) => {
+    it("refuses wrong names, numbers and bodies without sending them", async (t) => {
       const [queue, tube] = await open(t);
       await assert.rejects(queue.put("a b", "x"), TypeError);
       await assert.rejects(queue.put(`${tube}\r\ndelete 1`, "x"), TypeError);
@@ -264,7 +264,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal((await queue.put(tube, "y")).duplicate, false, "the connection goes on");
     });
 
-    it("says of each extension that the server lacks that it is not supported", async (t) => {
+    it("throws NotSupported for each extension that the server lacks", async (t) => {
       const [queue, tube] = await open(t);
       const { id } = await queue.put(tube, "x");
       const has = await queue.extensions();
@@ -301,7 +301,7 @@ for (const { kind, need, flags } of SERVERS) {
       for (const job of [a!, ...all]) await job.delete();
     });
 
-    it("takes no further connection for a reserve that does not wait", async (t) => {
+    it("opens no connection for a reserve that doesn't wait", async (t) => {
       const [queue, tube] = await open(t);
       await queue.putMany(tube, Array(20).fill("x"));
       for (let job = 0; job < 20; job++) assert.ok(await queue.reserve({ timeout: 0 }));
@@ -310,7 +310,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(await queue.touchAll(), 20);
     });
 
-    it("ends a wait by an AbortSignal, and loses nothing", async (t) => {
+    it("ends a wait on an AbortSignal, and loses nothing", async (t) => {
       const [queue, tube] = await open(t);
       const already = AbortSignal.abort(new Error("no more"));
       await assert.rejects(queue.reserve({ signal: already }), /no more/);
@@ -332,7 +332,7 @@ for (const { kind, need, flags } of SERVERS) {
       await held.touch();
     });
 
-    it("loses no job to an abort that comes with it", async (t) => {
+    it("loses no job that arrives with an abort", async (t) => {
       const [queue, tube] = await open(t);
       const [other] = await open(t);
       let given = 0;
@@ -352,7 +352,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
     });
 
-    it("works on jobs, so many at the same time and no more", async (t) => {
+    it("works on at most concurrency jobs at a time", async (t) => {
       const [queue, tube] = await open(t);
       await queue.putMany(
         tube,
@@ -384,7 +384,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
     });
 
-    it("does with a job that failed what onError says, and buries it else", async (t) => {
+    it("handles a failed job as onError says, and buries it otherwise", async (t) => {
       const [queue, tube] = await open(t);
       const warnings: unknown[] = [];
       await queue.putMany(tube, ["release", "delete", "bury", "throw", "own", "good"]);
@@ -422,7 +422,7 @@ for (const { kind, need, flags } of SERVERS) {
       );
     });
 
-    it("keeps a job for longer than its time to run", async (t) => {
+    it("keeps a job for longer than its ttr", async (t) => {
       const [queue, tube] = await open(t);
       const { id } = await queue.put(tube, "slow", { ttr: 3 });
       let end = (): void => {};
@@ -442,7 +442,7 @@ for (const { kind, need, flags } of SERVERS) {
       await assert.rejects(queue.job(id).stats(), NotFound);
     });
 
-    it("knows by a touch that the time of a job was over", async (t) => {
+    it("learns from a touch that a job's ttr was over", async (t) => {
       const [queue, tube] = await open(t);
       await queue.put(tube, "x", { ttr: 1 });
       const job = await queue.reserve();
@@ -479,7 +479,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.deepEqual([currentJobsReady, currentJobsReserved, currentWatching], [2, 0, 0]);
     });
 
-    it("gives back what is not done when the time of grace is over", async (t) => {
+    it("gives unfinished jobs back after the grace period", async (t) => {
       const [queue, tube] = await open(t);
       const { id } = await queue.put(tube, "endless");
       let signal: AbortSignal | undefined;
@@ -502,7 +502,7 @@ for (const { kind, need, flags } of SERVERS) {
       if ((await queue.extensions()).has("update-job")) assert.equal(stats.releases, 1, "no lost attempt");
     });
 
-    it("stops a worker that waits, at once", async (t) => {
+    it("stops a waiting worker at once", async (t) => {
       const [queue, tube] = await open(t);
       const worker = work(queue, [tube], () => assert.fail("there is no job"));
       await eventually("it waits", async () => (await waits(queue, tube)) === 1);
@@ -511,7 +511,7 @@ for (const { kind, need, flags } of SERVERS) {
       await worker.stop();
     });
 
-    it("connects again, and watches and uses the same tubes", async (t) => {
+    it("reconnects, and watches and uses the same tubes", async (t) => {
       const events: string[] = [];
       const [queue, tube, proxy] = await openBehind(t, { onConnection: ({ state }) => events.push(state) });
       await queue.put(tube, "before");
@@ -534,7 +534,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.ok(events.includes("lost") && events.at(-1) === "connected", `${events}`);
     });
 
-    it("waits again for a job when the connection breaks meanwhile", async (t) => {
+    it("waits again for a job after the connection breaks", async (t) => {
       const [queue, tube, proxy] = await openBehind(t);
       const [direct] = await open(t);
       const waiting = queue.reserve();
@@ -544,7 +544,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(textOf(await waiting), "x");
     });
 
-    it("says of a command under way that nobody knows whether it was done", async (t) => {
+    it("reports a command in flight as sent with unknown outcome", async (t) => {
       const [queue, tube, proxy] = await openBehind(t);
       await queue.put(tube, "first");
       proxy.holdReplies();
@@ -559,7 +559,7 @@ for (const { kind, need, flags } of SERVERS) {
       await assert.rejects(reading, NotFound);
     });
 
-    it("lets commands wait for a connection, in their order, for so long and no longer", async (t) => {
+    it("lets commands wait for a connection in order, up to offlineMs", async (t) => {
       const lost = new Set<string>();
       const [queue, tube, proxy] = await openBehind(t, {
         offlineMs: 60_000,
@@ -588,7 +588,7 @@ for (const { kind, need, flags } of SERVERS) {
       );
     });
 
-    it("goes on working after the connection broke, and does what was lost again", async (t) => {
+    it("continues to work after the connection broke, and repeats lost jobs", async (t) => {
       const [queue, tube, proxy] = await openBehind(t);
       await queue.putMany(
         tube,
@@ -617,7 +617,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
     });
 
-    it("loses nothing on a network that breaks again and again", async (t) => {
+    it("loses nothing on a network that keeps breaking", async (t) => {
       const [queue, tube, network] = await openBehind(t, { retryMs: [1, 5] });
       const [direct] = await open(t);
       const count = 150;
@@ -661,7 +661,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal((await jobsOf(direct, tube)).buried, 0);
     });
 
-    it("closes: waits end, held jobs go back, and nothing more is taken", async (t) => {
+    it("ends waits, gives jobs back and takes no more when closed", async (t) => {
       const [direct, tube] = await open(t);
       const queue = await connect(`127.0.0.1:${server!.port}`);
       queue.watch(tube);
