@@ -97,7 +97,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     return id;
   }
 
-  it("puts a job, with all that was typed", async () => {
+  it("puts a job with everything that was typed", async () => {
     await fill("put-here", 1);
     await page.goto(`${base}/#/tubes/put-here`);
     await callOff("Put a job…");
@@ -147,7 +147,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.equal(await statsTube("put-here", "total-jobs"), 3);
   });
 
-  it("changes priority, delay and time to run of jobs", async () => {
+  it("changes priority, delay and ttr of jobs", async () => {
     const id = await fill("changed", 2);
     await page.goto(`${base}/#/jobs/${id}`);
     await callOff("Update…");
@@ -163,7 +163,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.match(`${(await client.ask(`stats-job ${id - 1}`)).body}`, /pri: 0\n.*ttr: 60\n/s);
   });
 
-  it("says in the dialog what the server refuses, and keeps what was typed", async () => {
+  it("shows a refusal in the dialog, and keeps what was typed", async () => {
     await page.goto(`${base}/#/tubes/put-here`);
     await button("Put a job…").click();
     await dialog().getByLabel("Tube").fill("-bad");
@@ -193,7 +193,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await button("Pause…").waitFor();
   });
 
-  it("kicks what is delayed or buried, counted first", async () => {
+  it("kicks delayed or buried jobs, and counts them first", async () => {
     await fill("kicked", 3, { delay: 3600 });
     await page.goto(`${base}/#/tubes/kicked`);
     await callOff("Kick…");
@@ -208,7 +208,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.equal(await statsTube("kicked", "current-jobs-ready"), 3);
   });
 
-  it("clears a tube of the chosen states; from 100 jobs on its name has to be typed", async () => {
+  it("clears chosen states of a tube; from 100 jobs on the user types its name", async () => {
     await fill("cleared", 120);
     await fill("cleared", 2, { delay: 3600 });
     await page.goto(`${base}/#/tubes/cleared`);
@@ -255,7 +255,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.equal(await statsTube("moved-there", "current-jobs-ready"), 3);
   });
 
-  it("does to the jobs that are selected what is asked, and to no others", async () => {
+  it("changes only the selected jobs", async () => {
     const last = await fill("chosen", 6);
     await page.goto(`${base}/#/tubes/chosen`);
     const chosen = page.getByRole("group", { name: "What to do with jobs" });
@@ -289,7 +289,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.equal(await statsTube("chosen", "current-jobs-ready"), 3);
   });
 
-  it("does to the tubes that are selected what is asked, also by keys", async () => {
+  it("changes only the selected tubes, also by keys", async () => {
     for (const tube of ["several-a", "several-b", "several-c"]) await fill(tube, 2);
     await page.goto(`${base}/#/tubes?match=several-*&sort=name`);
     await page.getByRole("link", { name: "several-a" }).waitFor();
@@ -315,7 +315,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.equal(await statsTube("several-c", "pause"), 60);
   });
 
-  it("shows how far a long one is, and stops it", async () => {
+  it("shows the progress of a long task, and stops it", async () => {
     await client.ask("use many");
     for (let left = MANY_JOBS; left > 0; left -= PUTS_AT_ONCE) {
       client.send("put 0 0 60 1\r\nx\r\n".repeat(PUTS_AT_ONCE));
@@ -380,7 +380,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     worker.close();
   });
 
-  it("tells who changed what, and stops a task there", async () => {
+  it("shows the audit log, and stops a task there", async () => {
     await fill("audited", 3);
     await page.goto(`${base}/#/audit`);
     const changes = page.getByRole("region", { name: "List of changes" });
@@ -416,7 +416,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await tasks.getByRole("row", { name: /copy many .*(?:stopped|done)/ }).waitFor();
   });
 
-  it("reads the configuration again", async () => {
+  it("reloads the configuration", async () => {
     await page.goto(`${base}/#/server`);
     await callOff("Reload…");
     await button("Reload…").click();
@@ -477,7 +477,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     holder.close();
   });
 
-  it("tells what is done to many jobs to who may do it, and who did what to who administers", async () => {
+  it("shows tasks to operators, and the audit log to admins", async () => {
     const statuses = async (secret: string): Promise<number[]> => {
       const views = ["connections", "tasks", "task", "audit"];
       const headers = { authorization: `Bearer ${secret}` };
@@ -495,7 +495,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await other.context().close();
   });
 
-  it("shows no button to who may not press it", async () => {
+  it("hides buttons that the token may not use", async () => {
     await fill("looked-at", 1);
     for (const [secret, onTube, onConnections] of [
       [tokens.viewer.secret, 0, 0],
@@ -515,7 +515,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     }
   });
 
-  it("never had an error, refused content, or asked another host", () => {
+  it("causes no error, no refused content and no request to another host", () => {
     assert.deepEqual(wrongs, []);
   });
 });

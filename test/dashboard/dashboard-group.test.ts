@@ -22,7 +22,7 @@ interface Group {
 
 const skip = missing(CHROMIUM_NEED) ?? missingNats() ?? false;
 
-test("the page of a group tells who leads and who follows, on each server, and sees the lead change", {
+test("the page of a group shows leader and followers on each server, and follows a change", {
   skip,
 }, async (t) => {
   const cluster = await NatsCluster.start(t, 1);

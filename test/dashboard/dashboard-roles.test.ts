@@ -56,7 +56,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     return page;
   }
 
-  it("shows nothing but a form to who is not known, and says what is wrong with a token", async () => {
+  it("shows only a sign-in form without a token, and explains a wrong token", async () => {
     const context = await browser.newContext({ viewport: { width: 360, height: 800 } });
     const page = await openPage(browser, `${base}/#/tubes`, wrongs, { context }, REFUSALS);
     assert.equal(await page.locator("nav").count(), 0);
@@ -76,7 +76,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await context.close();
   });
 
-  it("shows who one is, in a reload and a second tab too, and forgets all at a sign-out", async () => {
+  it("shows the signed-in name after a reload and in a second tab, and forgets all at a sign-out", async () => {
     const page = await enter(tokens.viewer.secret, "#/tubes");
     await page.getByText("eyes viewer").waitFor();
     await page.reload();
@@ -92,7 +92,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.context().close();
   });
 
-  it("shows no body, and searches none, for who may not see them", async () => {
+  it("neither shows nor searches bodies without the permission", async () => {
     const page = await enter(tokens.monitor.secret, `#/jobs/${id}`);
     await page.getByText("Your role does not see bodies").waitFor();
     assert.equal(await page.getByRole("link", { name: "Download" }).count(), 0);
@@ -106,7 +106,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await eyes.context().close();
   });
 
-  it("leads who is limited to some tubes to those", async () => {
+  it("leads a limited token to its tubes", async () => {
     const page = await enter(tokens.limited.secret);
     await page.getByText("is limited to some tubes").waitFor();
     await assertAccessible(page, "not permitted");
@@ -153,7 +153,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.context().close();
   });
 
-  it("ends what a token sees with the token", async () => {
+  it("ends the session with its token", async () => {
     const page = await enter(tokens.gone.secret, "#/tubes/mail-eu");
     await page.getByText("a secret body").waitFor();
     const left = Object.values(tokens).filter((token) => token !== tokens.gone);
@@ -165,7 +165,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.context().close();
   });
 
-  it("never had an error, refused content, or asked another host", () => {
+  it("causes no error, no refused content and no request to another host", () => {
     assert.deepEqual(wrongs, []);
   });
 });

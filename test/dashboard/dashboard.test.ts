@@ -119,7 +119,7 @@ describe("dashboard", { skip }, () => {
 
   for (const width of [1280, 360])
     for (const theme of ["light", "dark"] as const)
-      it(`has nothing that axe complains of, and no page scrolls sideways: ${width} px, ${theme}`, async () => {
+      it(`passes axe, and no page scrolls sideways: ${width} px, ${theme}`, async () => {
         // At each width, and in each theme, all of its rules once: in the other theme only colours differ.
         const rules = (width === 1280) === (theme === "light") ? undefined : COLOUR_RULES;
         const page = await open(PAGES[0], width, theme);
@@ -195,7 +195,7 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
-  it("loads little, in few requests", async () => {
+  it("loads few bytes in few requests", async () => {
     const page = await browser.newPage();
     const sizes: number[] = [];
     const done: Promise<void>[] = [];
@@ -216,7 +216,7 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
-  it("filters, sorts and pages by its address, which shows the same again", async () => {
+  it("keeps filter, sorting and page in its address", async () => {
     const page = await open("#/tubes");
     await page.keyboard.press("/");
     await page.keyboard.type("mail");
@@ -233,7 +233,7 @@ describe("dashboard", { skip }, () => {
     await again.close();
   });
 
-  it("has charts of a tube, and says in a sentence what they show", async () => {
+  it("charts a tube, and describes the charts in a sentence", async () => {
     const page = await open("#/tubes/mail-eu");
     await page.locator("#states-chart canvas").waitFor();
     await page.locator("#flow-chart canvas").waitFor();
@@ -244,7 +244,7 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
-  it("has a table for each chart, of the syncs of the log too, and says how full the rings are", async () => {
+  it("has a table for each chart, also of syncs, and shows how full the rings are", async () => {
     const page = await open("#/");
     for (const [hash, title, row] of [
       ["#/", "Jobs a second", /^\d\d:\d\d:\d\d \d[\d.]* \d[\d.]* \d[\d.]*$/],
@@ -264,7 +264,7 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
-  it("keeps the order of rows under the pointer, and says how old it is", async () => {
+  it("keeps the order of rows under the pointer, and shows its age", async () => {
     const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
     for (const tube of ["order-a", "order-b"]) {
       await client.ask(`use ${tube}`);
@@ -298,7 +298,7 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
-  it("shows bodies and names as text, whatever is in them", async () => {
+  it("shows bodies and names as text, whatever they contain", async () => {
     const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
     await client.ask("use (odd);$_/+.-");
     const body = '<img src=x onerror="document.title=1"></script><script>document.title=2</script>\u202e';
@@ -319,7 +319,7 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
-  it("shows a body as text, as JSON line by line with each value as it was put, and as bytes", async () => {
+  it("shows a body as text, as JSON with unchanged values, and as bytes", async () => {
     const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
     await client.ask("use forms");
     const body = '{"id":12345678901234567890,"to":["a"],"none":{}}';
@@ -350,7 +350,7 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
-  it("shows the columns that were chosen, after a reload too, and goes back to those at first", async () => {
+  it("keeps chosen columns over a reload, and resets them", async () => {
     const page = await open("#/tubes");
     const head = (name: string) => page.getByRole("columnheader", { name, exact: true });
     await head("pause").waitFor();
@@ -374,7 +374,7 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
-  it("moves by keys alone, and changes nothing by a key", async () => {
+  it("navigates by keys, and changes nothing by a key", async () => {
     const page = await open("#/");
     for (const [keys, title] of [
       ["gt", "Tubes"],
@@ -429,7 +429,7 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
-  it("says that the server is gone, greys what it has, and goes on when it is back", async () => {
+  it("reports a lost server, greys old data, and continues when the server is back", async () => {
     const other = await serve();
     const page = await browser.newPage();
     page.setDefaultTimeout(SEEN_MS);
@@ -454,13 +454,13 @@ describe("dashboard", { skip }, () => {
     await back.kill();
   });
 
-  it("serves seven tabs: who gets no stream asks now and then", async () => {
+  it("serves seven tabs: a tab without a stream polls", async () => {
     const pages = await Promise.all(Array.from({ length: 7 }, () => open("#/tubes")));
     for (const page of pages) await page.getByRole("link", { name: "mail-eu" }).waitFor();
     await Promise.all(pages.map((page) => page.close()));
   });
 
-  it("does nothing for a page of another site, tells it nothing, and stands in none of its frames", async () => {
+  it("refuses requests and frames of other sites", async () => {
     const evil = createServer((_request, answer) =>
       answer.setHeader("content-type", "text/html").end("<p>evil"),
     );
@@ -482,7 +482,7 @@ describe("dashboard", { skip }, () => {
     assert.deepEqual(items, []);
   });
 
-  it("sends its files with what a browser needs to be careful, and refuses what is none", async () => {
+  it("sends its files with security headers, and refuses other paths", async () => {
     const index = await fetch(served.url);
     assert.match(index.headers.get("content-security-policy")!, /default-src 'none'; script-src 'self'/);
     assert.match(index.headers.get("content-security-policy")!, /frame-ancestors 'none'/);
@@ -517,7 +517,7 @@ describe("dashboard", { skip }, () => {
     assert.ok(zipped.bytes.length < plain.bytes.length / 2);
   });
 
-  it("never had an error, refused content, or asked another host", () => {
+  it("causes no error, no refused content and no request to another host", () => {
     assert.deepEqual(wrongs, []);
   });
 });
