@@ -39,7 +39,7 @@ describe("audit", () => {
   const items = async (): Promise<Item[]> =>
     ((await (await ask(boss.secret, "GET", "/v1/audit")).json()) as { items: Item[] }).items;
 
-  it("has who changed what, from where, and how many jobs, the latest first, and nothing else", async () => {
+  it("lists name, origin, action and number of jobs, latest first", async () => {
     for (let job = 0; job < 3; job++)
       await ask(person.secret, "POST", "/v1/tubes/mail/jobs", { body: "secret body" });
     const clear = { states: ["ready"] };
@@ -72,7 +72,7 @@ describe("audit", () => {
     assert.equal((await ask(person.secret, "GET", "/v1/audit")).status, 403);
   });
 
-  it("has those, too, who leave before they are answered", async () => {
+  it("lists clients that leave before their answer", async () => {
     assert.equal((await ask(boss.secret, "DELETE", "/v1/server/drain")).status, 200);
     const post = (body: object) => ask(person.secret, "POST", "/v1/tubes/left/jobs", body);
     const jobs = Array.from({ length: 1000 }, () => ({ body: "x" }));
@@ -92,7 +92,7 @@ describe("audit", () => {
     });
   });
 
-  it("is in the log, with no secret and no body", async () => {
+  it("is in the server's log, without secrets and bodies", async () => {
     await untilItSays(
       guarded.server,
       /audit: person \(127\.0\.0\.1\) POST \/v1\/tubes\/:tube\/clear tube=mail affected=2: 200/,
@@ -102,7 +102,7 @@ describe("audit", () => {
       assert.ok(!guarded.server.stderr.includes(text));
   });
 
-  it("keeps the last 500, and has the log take no more than it can", async () => {
+  it("keeps the last 500 entries, and doesn't flood the log", async () => {
     const changes = Array.from({ length: 520 }, (_, change) => (change % 2 === 0 ? "DELETE" : "PUT"));
     await Promise.all(changes.map((method) => ask(boss.secret, method, "/v1/server/drain")));
     const found = await items();

@@ -45,7 +45,7 @@ serve = ["api"]
     return (await fetch(`http://127.0.0.1:${ports[port]}${path}`, { headers })).status;
   };
 
-  it("serves what it says, and has nothing else", async () => {
+  it("serves only what it lists", async () => {
     const found = async (port: number): Promise<number[]> => {
       const paths = ["/livez", "/readyz?for=put", "/metrics", "/v1/health", "/v1/tubes", "/v1/session", "/"];
       return await Promise.all(paths.map((path) => status(port, path, person.secret)));
@@ -55,7 +55,7 @@ serve = ["api"]
     assert.deepEqual(await found(2), [404, 404, 404, 200, 200, 200, 404]);
   });
 
-  it("asks for tokens as the first does, but for metrics that are public", async () => {
+  it("demands tokens like the first address, except for public metrics", async () => {
     assert.deepEqual(
       [await status(0, "/metrics"), await status(1, "/metrics"), await status(1, "/metrics/tubes")],
       [401, 200, 200],
@@ -70,7 +70,7 @@ serve = ["api"]
     assert.equal(await status(2, "/v1/tubes", other.secret), 200);
   });
 
-  it("is refused where strangers could do something, or what is asked for is not there", async () => {
+  it("is refused if strangers could change something, or if it names something unknown", async () => {
     for (const [text, said] of [
       [
         '[http]\nlisten = "127.0.0.1:0"\n[[http.also]]\nlisten = "0.0.0.0:0"\n',
@@ -102,7 +102,7 @@ serve = ["api"]
     }
   });
 
-  it("that is taken keeps the server from starting, and the message says which", async () => {
+  it("whose port is taken stops the start with a message", async () => {
     const taken = join(folder, "taken.toml");
     const also = `[[http.also]]\nlisten = "127.0.0.1:${ports[0]}"\n`;
     writeFileSync(taken, `[http]\nlisten = "127.0.0.1:0"\n${also}`);

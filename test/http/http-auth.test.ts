@@ -51,7 +51,7 @@ describe("http auth", () => {
   });
   const statusOf = async (...args: Parameters<typeof ask>): Promise<number> => (await ask(...args)).status;
 
-  it("leaves health open, and nothing else", async () => {
+  it("leaves only health open", async () => {
     for (const path of ["/livez", "/readyz", "/healthz"]) assert.equal(await statusOf(path), 200, path);
     for (const path of ["/v1/stats", "/v1/tubes", "/metrics", "/v1/server", "/v1/session"])
       assert.equal(await statusOf(path), 401, path);
@@ -67,7 +67,7 @@ describe("http auth", () => {
     assert.doesNotMatch(script.headers.get("www-authenticate") ?? "", /Basic/);
   });
 
-  it("asks on every route for a token that may, before it looks at anything else", async () => {
+  it("checks the token first on every route", async () => {
     const document = (await (await ask("/v1/openapi.json")).json()) as { paths: Record<string, object> };
     const routes = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
@@ -100,7 +100,7 @@ describe("http auth", () => {
     assert.deepEqual(changes, ["DELETE /v1/session", "POST /v1/session"]);
   });
 
-  it("takes a token as Bearer and as Basic, and lets each role do what it may", async () => {
+  it("accepts Bearer and Basic, and enforces each role", async () => {
     const put = (secret: string): Promise<number> =>
       statusOf("/v1/tubes/mail-1/jobs", bearer(secret), "POST", { body: "x" });
     assert.equal(await statusOf("/metrics", basic("prometheus", tokens.monitor.secret)), 200);
@@ -126,7 +126,7 @@ describe("http auth", () => {
     assert.equal(await statusOf(path, bearer(tokens.worker.secret), "POST", {}), 200);
   });
 
-  it("keeps a token with tubes within them", async () => {
+  it("keeps a token with tubes within its tubes", async () => {
     const limited = bearer(tokens.limited.secret);
     assert.equal(await statusOf("/v1/tubes/mail-2/jobs", limited, "POST", { body: "x" }), 201);
     assert.equal(await statusOf("/v1/tubes/mail-2", limited), 200);
@@ -151,7 +151,7 @@ describe("http auth", () => {
     }
   });
 
-  it("shows a token with tubes those leases that are of them", async () => {
+  it("shows a token with tubes only their leases", async () => {
     for (const tube of ["mail-3", "secret-3"]) {
       const path = `/v1/tubes/${tube}/jobs`;
       assert.equal(await statusOf(path, bearer(tokens.worker.secret), "POST", { body: "x" }), 201);
@@ -168,7 +168,7 @@ describe("http auth", () => {
     assert.deepEqual(await tubesOf(tokens.viewer.secret), ["mail-3", "secret-3"]);
   });
 
-  it("keeps the Idempotency-Keys of tokens apart, also where they are alike", async () => {
+  it("separates equal Idempotency-Keys of different tokens", async () => {
     const put = async (secret: string): Promise<number> => {
       const headers = { ...bearer(secret), "idempotency-key": "mine" };
       const answer = await ask("/v1/tubes/mail-keys/jobs", headers, "POST", { body: "x" });
@@ -180,7 +180,7 @@ describe("http auth", () => {
     assert.deepEqual([await put(tokens.producer.secret), await put(tokens.worker.secret)], [first, second]);
   });
 
-  it("has no room for large requests of those who did not say who they are", async () => {
+  it("refuses large requests without a token", async () => {
     const { hostname, port } = new URL(base);
     const socket = connect(Number(port), hostname);
     socket.on("error", () => {});
@@ -193,7 +193,7 @@ describe("http auth", () => {
     assert.equal(await statusOf("/v1/session", {}, "POST", long), 413);
   });
 
-  it("begins a session for a token, and ends it", async () => {
+  it("starts and ends a session for a token", async () => {
     const begun = await ask("/v1/session", {}, "POST", { token: tokens.viewer.secret });
     assert.equal(begun.status, 204);
     const cookie = begun.headers.get("set-cookie") ?? "";
@@ -215,7 +215,7 @@ describe("http auth", () => {
     assert.equal(await statusOf("/v1/session", {}, "POST", { token: "wrong" }), 401);
   });
 
-  it("forgets a token, and the sessions of it, at SIGHUP", async () => {
+  it("forgets a removed token and its sessions at SIGHUP", async () => {
     const begun = await ask("/v1/session", {}, "POST", { token: tokens.gone.secret });
     const session = { cookie: begun.headers.get("set-cookie")!.split(";")[0]! };
     assert.equal(await statusOf("/v1/stats", session), 200);
@@ -240,7 +240,7 @@ describe("http auth", () => {
     assert.equal(await statusOf("/v1/stats", bearer(tokens.viewer.secret)), 200);
   });
 
-  it("tells Prometheus whether the last reload was taken", async () => {
+  it("reports in metrics whether the last reload succeeded", async () => {
     const series = /^runnerbean_config_last_reload_(?:successful|success_timestamp_seconds) (\S+)$/gm;
     const reloads = async (): Promise<number[]> => {
       const text = await (await ask("/metrics", bearer(tokens.monitor.secret))).text();
@@ -258,7 +258,7 @@ describe("http auth", () => {
     assert.ok((await reloads())[1]! > takenAt!);
   });
 
-  it("reads the configuration again for an admin, and names every fault", async () => {
+  it("reloads the configuration for an admin, and names every mistake", async () => {
     const reload = (secret: string): Promise<Response> => ask("/v1/server/reload", bearer(secret), "POST");
     assert.equal((await reload(tokens.operator.secret)).status, 403);
     writeFileSync(guarded.config, 'max-job-size = "2K"\nlog-level = "nonsense"\nport = true\n');
@@ -278,7 +278,7 @@ describe("http auth", () => {
     assert.equal((await reload(tokens.root.secret)).status, 200);
   });
 
-  it("answers guesses with 429 before long, and logs no secret", async () => {
+  it("answers repeated guesses with 429, and logs no secret", async () => {
     let answered = 0;
     while ((await statusOf("/v1/stats", bearer(drawSecret()))) === 401)
       assert.ok(++answered <= 10, "it goes on answering");
@@ -288,7 +288,7 @@ describe("http auth", () => {
 });
 
 describe("http auth with passwords", () => {
-  it("checks ten of the passwords that an address guesses at once", async (t) => {
+  it("checks ten concurrent guesses of an address", async (t) => {
     const password = "correct-horse-battery";
     const [person] = parseTokenFile(`person viewer certificate`).tokens;
     const cost = { N: 2 ** 14, r: 8, p: 1 };
@@ -315,7 +315,7 @@ describe("http auth with passwords", () => {
 });
 
 describe("http without tokens", () => {
-  it("stays on the machine; with a token file it may be reached by others", async (t) => {
+  it("stays on the machine; with a token file other machines may reach it", async (t) => {
     const refused = await launch({ kind: "ours", flags: ["--http", "0.0.0.0:0"] });
     assert.equal((await refused.refused()).code, 5);
     assert.match(refused.stderr, /--token-file/);

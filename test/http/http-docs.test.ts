@@ -18,7 +18,7 @@ const BETWEEN = "\u0001";
 const expressionOf = (said: string): RegExp =>
   new RegExp(`^${said.split("…").map(RegExp.escape).join("[^]*")}$`);
 
-it("docs/http.md: the first five minutes are answered as they say", async (t) => {
+it("docs/http.md: the examples of the first five minutes get the shown answers", async (t) => {
   if (!canRun(t, NEEDS.ours, NEEDS.curl)) return;
   const server = await startHttpServer("--shards", "3");
   t.after(() => server.process.stop());

@@ -58,7 +58,7 @@ describe("HTTP and hostile clients", () => {
     assert.match((await client.ask("stats-tube default")).line, /^OK/);
   };
 
-  it("any bytes", async (t) => {
+  it("random bytes", async (t) => {
     printSeed(t);
     const random = new SeededRandom(seed);
     const beginnings = [
@@ -74,7 +74,7 @@ describe("HTTP and hostile clients", () => {
     await serves();
   });
 
-  it("requests that two parsers could read as different ones", async () => {
+  it("requests that two parsers could read differently", async () => {
     const head = "POST /v1/tubes/smuggled/jobs HTTP/1.1\r\nHost: localhost\r\n";
     for (const lines of [
       "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /livez HTTP/1.1\r\n\r\n",
@@ -87,7 +87,7 @@ describe("HTTP and hostile clients", () => {
     assert.equal((await server.ask("/v1/tubes/smuggled?missing=zero")).json.totals.puts, 0);
   });
 
-  it("paths that lead elsewhere, and names of prototypes", async () => {
+  it("paths that leave the root, and names of prototypes", async () => {
     for (const path of [
       "/v1/../../etc/passwd",
       "/v1/tubes/..%2f..%2fetc",
@@ -106,7 +106,7 @@ describe("HTTP and hostile clients", () => {
     await serves();
   });
 
-  it("what is too large", async () => {
+  it("requests that are too large", async () => {
     assert.match(
       await raw(`GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ${"x".repeat(20_000)}\r\n\r\n`),
       /^HTTP\/1\.1 431 /,
@@ -141,7 +141,7 @@ describe("HTTP and hostile clients", () => {
     await serves();
   });
 
-  it("few bytes that turn into many values", async () => {
+  it("few bytes that decode to many values", async () => {
     const size = 8 * 1024 * 1024 - 64;
     const maps = Buffer.alloc(size, 0x80);
     maps[0] = 0xdd;
@@ -155,7 +155,7 @@ describe("HTTP and hostile clients", () => {
     await serves();
   });
 
-  it("large requests that never come to their end", async () => {
+  it("large requests that never end", async () => {
     const bytes = 8 * 1024 * 1024 - 64;
     const head = `POST /v1/tubes/slow/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n{"body":"`;
     // As many as the heap of the thread could not hold.
@@ -179,7 +179,7 @@ describe("HTTP and hostile clients", () => {
     );
   });
 
-  it("a body in pieces of a byte", async () => {
+  it("a body in one-byte pieces", async () => {
     const sent = async (): Promise<string> => {
       const socket = connect(server.port, "127.0.0.1");
       socket.on("error", () => {});
@@ -207,7 +207,7 @@ describe("HTTP and hostile clients", () => {
     await serves();
   });
 
-  it("small requests whose length nobody says, which have room beside each other", async () => {
+  it("small requests without a length fit side by side", async () => {
     const head =
       "POST /v1/tubes/chunked/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     const sockets = Array.from({ length: 20 }, () => {
@@ -228,7 +228,7 @@ describe("HTTP and hostile clients", () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it("JSON that is called so with a strange blank has its room, too", async () => {
+  it("JSON with a strange blank in its content type is counted, too", async () => {
     const head = Buffer.from(
       `POST /v1/tubes/blank/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: \u00a0application/json\r\nContent-Length: 8000000\r\n\r\n`,
       "latin1",
@@ -245,7 +245,7 @@ describe("HTTP and hostile clients", () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it("many requests in one packet, whose answers wait for the first", async () => {
+  it("many requests in one packet whose answers wait for the first", async () => {
     for (let n = 0; n < 100; n++)
       await server.ask(`/v1/tubes/listed-${n}-${"x".repeat(150)}/jobs`, { json: { body: "x" } });
     const { bytes } = await server.ask("/v1/tubes?fresh=true");
@@ -264,7 +264,7 @@ describe("HTTP and hostile clients", () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it("scrapes of all tubes that come at once", async () => {
+  it("concurrent scrapes of all tubes", async () => {
     const watcher = await WireClient.connect(server.process.address);
     for (let tube = 0; tube < SCRAPED_TUBES; tube++) watcher.socket.write(`watch scraped-${tube}\r\n`);
     await eventually("all are there", async () => {
@@ -276,7 +276,7 @@ describe("HTTP and hostile clients", () => {
     watcher.socket.destroy();
   });
 
-  it("large requests for what is not there, which have no room", async () => {
+  it("large requests to unknown paths get no room", async () => {
     for (const [path, status] of [
       ["/nowhere", "404"],
       ["/v1/tubes", "405"],
@@ -295,7 +295,7 @@ describe("HTTP and hostile clients", () => {
     await serves();
   });
 
-  it("more connections than there may be", async () => {
+  it("more connections than allowed", async () => {
     const sockets = Array.from({ length: CONNECTIONS_MAX + 100 }, () => connect(server.port, "127.0.0.1"));
     let closed = 0;
     for (const socket of sockets) {
@@ -311,7 +311,7 @@ describe("HTTP and hostile clients", () => {
     });
   });
 
-  it("waits on all connections: probes and metrics have some of their own", async () => {
+  it("waits on all connections leave some for probes and metrics", async () => {
     const metric = async (name: string): Promise<number> =>
       Number(new RegExp(`^runnerbean_${name} (\\d+)$`, "m").exec((await server.ask("/metrics")).text)?.[1]);
     const refusedBefore = await metric("http_connections_refused_total");
@@ -344,7 +344,7 @@ describe("HTTP and hostile clients", () => {
     await eventually("there is room again", async () => (await server.ask("/v1/stats")).status === 200);
   });
 
-  it("many connections that say nothing", async () => {
+  it("many silent connections", async () => {
     const sockets = Array.from({ length: IDLE_CONNECTIONS }, () => connect(server.port, "127.0.0.1"));
     for (const socket of sockets) {
       socket.on("error", () => {});
@@ -354,7 +354,7 @@ describe("HTTP and hostile clients", () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it("waits whose clients go away leave nothing behind", async () => {
+  it("waits of clients that leave", async () => {
     const head =
       'POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 28\r\n\r\n{"tubes":["gone"],"wait":99}';
     const sockets = Array.from({ length: 50 }, () => connect(server.port, "127.0.0.1"));
@@ -371,7 +371,7 @@ describe("HTTP and hostile clients", () => {
     });
   });
 
-  it("headers that never come to their end: in ten seconds or a little more", async () => {
+  it("endless headers are cut off after about ten seconds", async () => {
     const { text, seconds } = await slow;
     assert.match(text, /^HTTP\/1\.1 408 /);
     // A whole request may take thirty.

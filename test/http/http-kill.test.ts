@@ -48,7 +48,7 @@ async function consume(server: HttpServer, ledger: Ledger): Promise<void> {
   }
 }
 
-it("What was answered over HTTP survives kill -9 with -f 0", async (t) => {
+it("acknowledged changes over HTTP survive kill -9 with -f 0", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "http-kill-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const ledger = new Ledger();

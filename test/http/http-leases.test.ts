@@ -336,8 +336,8 @@ class Run {
   }
 }
 
-describe("Leases", () => {
-  it("lose no job, hold none twice, and do nothing after their end", async (t) => {
+describe("leases", () => {
+  it("lose no job, hold none twice, and have no effect after their end", async (t) => {
     const first = SEED === undefined ? drawnSeed() : Number(SEED);
     t.diagnostic(`again: SEED=${first} SEEDS=${SEEDS} npm test -- http-leases`);
     let acts = 0;

@@ -11,7 +11,7 @@ const JSON_TYPE = "Content-Type: application/json";
 /** More than four of them have no room beside each other. */
 const LARGE_BYTES = 8_000_000;
 
-describe("HTTP clients who leave", () => {
+describe("an HTTP client that leaves", () => {
   let server: HttpServer;
 
   before(async () => {
@@ -35,7 +35,7 @@ describe("HTTP clients who leave", () => {
     /^runnerbean_http_streams 0$/m.test((await server.ask("/metrics")).text);
   const tube = async (name: string) => (await server.ask(`/v1/tubes/${name}?missing=zero`)).json;
 
-  it("take their later requests with them, which waited behind the first", async () => {
+  it("takes its waiting later requests with it", async () => {
     const sockets = Array.from({ length: 5 }, () =>
       send(
         waitFor("first") +
@@ -56,7 +56,7 @@ describe("HTTP clients who leave", () => {
     await eventually("no stream is left", noStreams);
   });
 
-  it("leave no stream behind that they did not wait for", async () => {
+  it("leaves no stream behind", async () => {
     for (let round = 0; round < 30; round++) {
       const sockets = Array.from({ length: 4 }, () =>
         send(head("GET /v1/events?view=connections", "Accept: text/event-stream"), (socket) =>
@@ -68,7 +68,7 @@ describe("HTTP clients who leave", () => {
     await eventually("no stream is left", noStreams);
   });
 
-  it("leave no error behind when they break off in the middle of a body", async () => {
+  it("causes no error by leaving in the middle of a body", async () => {
     for (const type of ["application/json", "application/msgpack", "text/plain"]) {
       const lines = [`Content-Type: ${type}`, "Content-Length: 2000"];
       const socket = send(`${head("POST /v1/tubes/broken/jobs", ...lines)}abc`, () => socket.destroy());

@@ -13,7 +13,7 @@ const BIG_BYTES = 200_000;
 /** What a page of long bodies has at most: 2 MiB of them, a last one, and what is told of the jobs. */
 const PAGE_BYTES_MAX = 2.2 * 1024 * 1024;
 
-describe("Browsing and managing over HTTP", () => {
+describe("browsing and managing over HTTP", () => {
   let server: HttpServer;
   let client: WireClient;
 
@@ -71,7 +71,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal(new Set(ids).size, JOBS);
     });
 
-    it("has those of one state, or with a text, or in bounds", async () => {
+    it("filters by state, text and bounds", async () => {
       assert.equal((await all("/v1/tubes/many/jobs?state=delayed&limit=1000")).length, JOBS / 3);
       const needles = await all("/v1/tubes/many/jobs?text=needle&limit=20");
       assert.equal(needles.length, JOBS / 100);
@@ -90,7 +90,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await get("/v1/tubes/nothing/jobs")).items.length, 0);
     });
 
-    it("has the first ones in the order in which they would be handed out", async () => {
+    it("lists the first jobs in the order of handing out", async () => {
       const ready = (await get("/v1/tubes/many/jobs?state=ready&order=next&limit=50")).items;
       const pris = ready.map(({ pri }: { pri: number }) => pri);
       assert.equal(pris.length, 50);
@@ -107,7 +107,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await server.ask("/v1/tubes/many/jobs?order=next")).status, 400);
     });
 
-    it("of all tubes goes over all shards", async () => {
+    it("of all tubes covers all shards", async () => {
       for (const tube of ["list-a", "list-b", "list-c", "list-d"]) await putTo(tube, 3);
       const items = await all("/v1/jobs?limit=500");
       const tubes = new Set(items.map(({ tube }) => tube));
@@ -115,12 +115,12 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal(new Set(items.map(({ id }) => id)).size, items.length);
     });
 
-    it("shows as much of bodies as is asked for", async () => {
+    it("shows the requested part of bodies", async () => {
       const [job] = (await get("/v1/tubes/many/jobs?limit=1&bodyMax=3")).items;
       assert.deepEqual([job.body, job.truncated], ["hay", true]);
     });
 
-    it("is cut where its bodies are too much for one answer, and goes on behind that", async () => {
+    it("ends a page when its bodies exceed an answer, and continues behind it", async () => {
       const body = "b".repeat(65_000);
       const ids: number[] = [];
       for (let n = 0; n < 60; n++)
@@ -154,7 +154,7 @@ describe("Browsing and managing over HTTP", () => {
       await server.ask("/v1/tubes/big", { method: "DELETE" });
     });
 
-    it("is as long as was asked for, also in the order of handing out", async () => {
+    it("is as long as requested, also in the order of handing out", async () => {
       const path = "/v1/tubes/many/jobs?state=ready&limit=1000&bodyMax=0";
       const { items } = await eventually("a page has as many as were asked for", async () => {
         const page = await get(`${path}&order=next`);
@@ -163,7 +163,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal(new Set(items.map(({ id }: { id: number }) => id)).size, 1000);
     });
 
-    it("refuses a cursor that is none, and fields that nobody knows", async () => {
+    it("refuses invalid cursors and unknown fields", async () => {
       for (const query of [
         "cursor=x",
         "cursor=WzAsMCww",
@@ -180,7 +180,7 @@ describe("Browsing and managing over HTTP", () => {
   });
 
   describe("a tube", () => {
-    it("is paused and goes on", async () => {
+    it("is paused and resumed", async () => {
       await putTo("paused", 1);
       assert.equal(
         (await server.ask("/v1/tubes/paused/pause", { method: "PUT", json: { seconds: 1000 } })).status,
@@ -202,7 +202,7 @@ describe("Browsing and managing over HTTP", () => {
       );
     });
 
-    it("has jobs kicked, counted before if that is asked for", async () => {
+    it("kicks jobs, and counts them before on request", async () => {
       await putTo("kicked", 1000, { delay: 1000 });
       const kick = (json?: object) =>
         server.ask("/v1/tubes/kicked/kick", { method: "POST", ...(json === undefined ? {} : { json }) });
@@ -214,7 +214,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await kick({ states: ["ready"] })).status, 400);
     });
 
-    it("is cleared of some states, of what is meant, and as a whole", async () => {
+    it("is cleared by state, by filter, and completely", async () => {
       const ids = await putTo("cleared", 50);
       await putTo("cleared", 50, { delay: 1000 });
       const { jobs } = (await server.ask("/v1/reserve", { json: { tubes: ["cleared"], wait: 0, max: 5 } }))
@@ -233,7 +233,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await server.ask(`/v1/leases/${jobs[0].lease}/delete`, { method: "POST" })).status, 410);
     });
 
-    it("has jobs changed, and moved with their ids to tubes of any shard", async () => {
+    it("changes jobs, and moves them with their ids to tubes of any shard", async () => {
       const ids = await putTo("bulk-0", 20);
       const update = { states: ["ready"], where: { idTo: ids[9] }, set: { pri: 5, delay: 1000 } };
       assert.deepEqual((await server.ask("/v1/tubes/bulk-0/update", { json: update })).json, {
@@ -262,7 +262,7 @@ describe("Browsing and managing over HTTP", () => {
       }
     });
 
-    it("is not moved to beyond what it may have, wherever it is", async () => {
+    it("refuses moved jobs beyond its limits, on any shard", async () => {
       for (const to of ["narrow-1", "narrow-2", "narrow-3", "narrow-4"]) {
         assert.equal((await client.ask(`set-tube ${to} max-jobs=5`)).line, "SET");
         await putTo(`wide-${to}`, 8);
@@ -276,7 +276,7 @@ describe("Browsing and managing over HTTP", () => {
       }
     });
 
-    it("has one request with a key done once", async () => {
+    it("executes a request with a key once", async () => {
       await putTo("once", 10);
       const clear = () =>
         server.ask("/v1/tubes/once/clear", {
@@ -288,7 +288,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await get("/v1/tubes/once")).jobs.ready, 7);
     });
 
-    it("answers a request with a key as before, also when the tube has gone with its jobs", async () => {
+    it("repeats the answer to a request with a key, even after the tube is gone", async () => {
       await putTo("gone-once", 3);
       const clear = () =>
         server.ask("/v1/tubes/gone-once/clear", {
@@ -305,7 +305,7 @@ describe("Browsing and managing over HTTP", () => {
     const copy = (tube: string, body: object) =>
       server.ask(`/v1/tubes/${tube}/move`, { json: { copy: true, ...body } });
 
-    it("are new jobs of any tube, on any shard, and those that were copied stay", async () => {
+    it("are new jobs in any tube, on any shard, and the originals stay", async () => {
       const ids = await putTo("originals", 20, { pri: 7, ttr: 99 });
       await putTo("originals", 3, { delay: 1000, pri: 8 });
       const big = Buffer.alloc(BIG_BYTES, "0123456789");
@@ -328,7 +328,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await all("/v1/tubes/originals/jobs?limit=10")).length, 24);
     });
 
-    it("are of the jobs that are meant, and into the same tube of each once", async () => {
+    it("are made of the filtered jobs, and once each into the same tube", async () => {
       await putTo("doubled", 300);
       assert.deepEqual((await copy("doubled", { states: ["ready"], to: "doubled", dryRun: true })).json, {
         affected: 300,
@@ -342,7 +342,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await copy("doubled", { states: ["reserved"], to: "some" })).status, 400);
     });
 
-    it("end where the tube takes no more", async () => {
+    it("end when the tube is full", async () => {
       await client.ask("set-tube narrow max-jobs=2");
       const { status, json } = await copy("doubled", { states: ["ready"], to: "narrow" });
       assert.deepEqual([status, json.code], [409, "tube-full"]);
@@ -351,7 +351,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await server.ask("/v1/tubes/narrow/jobs", { body: "more" })).json.code, "tube-full");
     });
 
-    it("end with a put that is refused, and say how many there are", async () => {
+    it("end with a refused put, and report their number", async () => {
       await server.ask("/v1/server/drain", { method: "PUT" });
       const { status, json } = await copy("doubled", { states: ["ready"], to: "refused" });
       await server.ask("/v1/server/drain", { method: "DELETE" });
@@ -363,7 +363,7 @@ describe("Browsing and managing over HTTP", () => {
     });
   });
 
-  it("drains the server, and takes that back", async () => {
+  it("drains the server, and ends the drain", async () => {
     assert.deepEqual((await server.ask("/v1/server/drain", { method: "PUT" })).json, { draining: true });
     const refused = await server.ask("/v1/tubes/drained/jobs", { json: { body: "a" } });
     assert.deepEqual(
@@ -376,7 +376,7 @@ describe("Browsing and managing over HTTP", () => {
     assert.equal((await server.ask("/v1/tubes/drained/jobs", { json: { body: "a" } })).status, 201);
   });
 
-  it("tasks are kept with what they did, and one that is over is not cancelled", async () => {
+  it("tasks keep their results, and a finished one can't be cancelled", async () => {
     await putTo("task", 10);
     await server.ask("/v1/tubes/task/clear", { json: { states: ["ready"] } });
     const { items } = await get("/v1/tasks");
@@ -390,7 +390,7 @@ describe("Browsing and managing over HTTP", () => {
   });
 
   describe("a job", () => {
-    it("is deleted, but by force only where somebody holds it", async () => {
+    it("is deleted, by force only if it is reserved", async () => {
       const [id, held] = await putTo("single", 2);
       assert.equal((await server.ask(`/v1/jobs/${id}`, { method: "DELETE" })).status, 204);
       assert.equal((await server.ask(`/v1/jobs/${id}`, { method: "DELETE" })).status, 404);
@@ -416,7 +416,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await server.ask("/v1/jobs/999999/update", { json: { pri: 1 } })).status, 404);
     });
 
-    it("is kicked, and taken from who holds it as its time to run would", async () => {
+    it("is kicked, and taken from its holder as by its ttr", async () => {
       const [id] = await putTo("act", 1, { delay: 1000 });
       assert.equal((await server.ask(`/v1/jobs/${id}/kick`, { method: "POST" })).status, 200);
       assert.equal((await server.ask(`/v1/jobs/${id}/kick`, { method: "POST" })).json.code, "job-state");
@@ -431,7 +431,7 @@ describe("Browsing and managing over HTTP", () => {
     });
   });
 
-  it("connections are shown with what they use, watch and hold, and one can be closed", async () => {
+  it("connections show what they use, watch and hold, and can be closed", async () => {
     const other = await WireClient.connect(server.process.address);
     await other.ask("use theirs");
     other.send("put 0 0 60 1\r\na\r\n");
@@ -471,7 +471,7 @@ describe("Browsing and managing over HTTP", () => {
     other.socket.destroy();
   });
 
-  it("connections that have ended are shown with the reason, the last first", async () => {
+  it("ended connections are listed with the reason, the last first", async () => {
     const open = async (tube: string): Promise<{ socket: WireClient; peer: string }> => {
       const socket = await WireClient.connect(server.process.address);
       await socket.ask(`use ${tube}`);
@@ -526,7 +526,7 @@ describe("Browsing and managing over HTTP", () => {
     assert.ok(["error", "client"].includes(gone.reason), gone.reason);
   });
 
-  it("a large clearing is a task with progress, which can be cancelled, and others are served meanwhile", async () => {
+  it("a large clear is a task with progress, can be cancelled, and delays no other client", async () => {
     for (let put = 0; put < 10; put++) await putTo("huge", 1000, { body: "x".repeat(2000) });
     // A text that is in no body: all of 60 MB are looked through.
     const began = server.ask("/v1/tubes/huge/clear", {

@@ -33,7 +33,7 @@ const pairsOf = (yaml: string): [string, string][] =>
       line.slice(line.indexOf(": ") + 2).replaceAll('"', ""),
     ]);
 
-describe("HTTP tells", () => {
+describe("HTTP shows", () => {
   let server: HttpServer;
   let client: WireClient;
   const folder = mkdtempSync(join(tmpdir(), "http-read-"));
@@ -53,7 +53,7 @@ describe("HTTP tells", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("probes that all is well, without a version or a name", async () => {
+  it("probes that all is well, without version or name", async () => {
     for (const path of ["/livez", "/readyz", "/healthz", "/readyz?for=put", "/readyz?for=work"]) {
       const { status, text } = await server.ask(path);
       assert.deepEqual([status, text], [200, "ok\n"], path);
@@ -63,7 +63,7 @@ describe("HTTP tells", () => {
     assert.equal((await server.ask("/v1/health")).json.ok, true);
   });
 
-  it("the 51 keys of stats, the same as on the wire but for what goes on", async () => {
+  it("the 51 keys of stats, the same as on the wire except for current activity", async () => {
     const { json } = await server.ask("/v1/stats");
     const { body } = await client.ask("stats");
     const wire = pairsOf(body!.toString("latin1"));
@@ -76,7 +76,7 @@ describe("HTTP tells", () => {
       if (!/^(rusage|uptime|cmd-stats)/.test(key)) assert.equal(`${json[key]}`, value, key);
   });
 
-  it("a tube as stats-tube does, with ages, bytes and totals", async () => {
+  it("a tube like stats-tube, with ages, bytes and totals", async () => {
     const { json } = await server.ask("/v1/tubes/mail");
     assert.deepEqual(json.jobs, { ready: 2, urgent: 1, reserved: 0, delayed: 1, buried: 0 });
     assert.equal(json.bodyBytes, 9);
@@ -91,7 +91,7 @@ describe("HTTP tells", () => {
     assert.ok(sms.oldestBuried >= 0);
   });
 
-  it("lists of tubes, filtered, sorted, with some fields, page by page", async () => {
+  it("lists of tubes, filtered, sorted, with chosen fields, page by page", async () => {
     const all = await eventually("a table with all tubes", async () => {
       const { json } = await server.ask("/v1/tubes?fresh=true");
       return json.total === 3 && json;
@@ -110,7 +110,7 @@ describe("HTTP tells", () => {
     assert.equal(oldest.items[0].name, "mail");
   });
 
-  it("nothing anew to who has it already, by its entity tag, until it changes", async () => {
+  it("304 for a current entity tag until the tube changes", async () => {
     const path = "/v1/tubes?fields=name,jobs&match=tag*&fresh=true";
     const first = await server.ask(path);
     const tag = `${first.headers["etag"]}`;
@@ -139,7 +139,7 @@ describe("HTTP tells", () => {
     assert.equal((await server.ask("/v1/tubes/none", { headers })).status, 404);
   });
 
-  it("zeros of a tube that does not exist, if asked to, and any name by ?tube=", async () => {
+  it("zeros for a missing tube on request, and any name by ?tube=", async () => {
     assert.equal((await server.ask("/v1/tubes/none")).json.code, "tube-not-found");
     assert.equal((await server.ask("/v1/tubes/none?missing=zero")).json.jobs.ready, 0);
     assert.equal((await server.ask("/v1/tubes/-?tube=mail")).json.name, "mail");
@@ -149,7 +149,7 @@ describe("HTTP tells", () => {
     assert.equal((await server.ask("/v1/tubes/%C5%81")).json.code, "bad-tube-name");
   });
 
-  it("a job with its body as it is, and who holds it", async () => {
+  it("a job with its unchanged body and its holder", async () => {
     const { json } = await server.ask("/v1/jobs/1");
     const stats = pairsOf((await client.ask("stats-job 1")).body!.toString());
     assert.equal(`${json.file}`, new Map(stats).get("file"));
@@ -180,7 +180,7 @@ describe("HTTP tells", () => {
     assert.deepEqual([job.id, [...job.body]], [2, [0xff, 0xfe, 0xfd]]);
   });
 
-  it("of the server, its threads, log, latency and history", async () => {
+  it("the server, its threads, log, latency and history", async () => {
     const { json } = await server.ask("/v1/server");
     assert.deepEqual([json.status, json.shards, json.acceptors, json.pid], ["ok", 3, 2, server.process.pid]);
     assert.ok(
@@ -197,7 +197,7 @@ describe("HTTP tells", () => {
     assert.deepEqual([syncs.step, Object.keys(syncs.series)], [10, ["syncs", "p50", "p99"]]);
   });
 
-  it("errors with a code, what to do, and the request's id", async () => {
+  it("errors with a code, a remedy, and the request's id", async () => {
     for (const [path, status, code] of [
       ["/nothing", 404, "not-found"],
       ["/v1/group", 404, "no-group"],
@@ -221,7 +221,7 @@ describe("HTTP tells", () => {
     }
   });
 
-  it("which methods a path has to who asks by another", async () => {
+  it("the allowed methods of a path after a wrong one", async () => {
     const patch = await server.ask("/v1/tubes/mail?x=1", { method: "PATCH" });
     assert.deepEqual([patch.status, patch.json.code], [405, "method-not-allowed"]);
     assert.equal(patch.headers["allow"], "DELETE, GET, HEAD");
@@ -229,7 +229,7 @@ describe("HTTP tells", () => {
     assert.equal((await server.ask("/v1/reserves", { method: "POST" })).status, 404);
   });
 
-  it("nothing to another host's name, and lets no other site change anything", async () => {
+  it("nothing to other host names, and refuses changes from other sites", async () => {
     assert.equal(
       (await server.ask("/v1/tubes", { headers: { host: "evil.example" } })).json.code,
       "wrong-host",
@@ -238,7 +238,7 @@ describe("HTTP tells", () => {
     assert.equal((await server.ask("/v1/tubes/mail/jobs", crossSite)).json.code, "cross-site");
   });
 
-  it("metrics that promtool finds no fault with, in both formats", async (t) => {
+  it("metrics that pass promtool in both formats", async (t) => {
     const text = await server.ask("/metrics");
     assert.equal(text.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
     const open = await server.ask("/metrics", { headers: { accept: OPENMETRICS } });
@@ -304,7 +304,7 @@ describe("HTTP tells", () => {
     assert.ok(!some.includes("mail") && !some.includes("tube_puts"));
   });
 
-  it("a document of the API that is valid, and has every route", async () => {
+  it("a valid OpenAPI document with every route", async () => {
     const { json } = await server.ask("/v1/openapi.json");
     assert.equal(json.openapi, "3.1.0");
     const { valid, errors } = await new Validator().validate(structuredClone(json));
@@ -313,7 +313,7 @@ describe("HTTP tells", () => {
       assert.ok(json.paths[path]?.get !== undefined, path);
   });
 
-  it("long answers compressed to who takes that", async () => {
+  it("long answers compressed if the client accepts it", async () => {
     const { headers, bytes } = await server.ask("/v1/openapi.json", {
       headers: { "accept-encoding": "gzip" },
     });

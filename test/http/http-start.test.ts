@@ -14,13 +14,13 @@ import { startHttpServer } from "../support/server/http-server.ts";
 import { launch, startServer } from "../support/server/server-process.ts";
 
 describe("--http", { concurrency: 3 }, () => {
-  it("refuses an address that others can reach, without tokens, and says what to do", async () => {
+  it("refuses a reachable address without tokens, and says what to do", async () => {
     const server = await launch({ kind: "ours", flags: ["--http", "0.0.0.0:0"] });
     assert.equal((await server.refused()).code, 5);
     assert.match(server.stderr, /--http-insecure/);
   });
 
-  it("ends the start where the address is taken, with the code of an address that can't be had", async () => {
+  it("ends the start with exit code 111 if the address is taken", async () => {
     const first = await startHttpServer();
     try {
       const second = await launch({ kind: "ours", flags: ["--http", `127.0.0.1:${first.port}`] });
@@ -31,7 +31,7 @@ describe("--http", { concurrency: 3 }, () => {
     }
   });
 
-  it("listens on a unix socket that only its user may open, also where a killed server has left one", async (t) => {
+  it("listens on a unix socket of mode 0600, and replaces one that a killed server left", async (t) => {
     const path = join(temporaryFolder(t), "http.sock");
     const first = await startServer({ kind: "ours", flags: ["--http", `unix:${path}`] });
     t.after(() => first.kill());
@@ -55,13 +55,13 @@ describe("--http", { concurrency: 3 }, () => {
     assert.ok(!existsSync(path), "an orderly stop removes it");
   });
 
-  it("stops with the server, in order, also with a connection that is kept open", async () => {
+  it("stops in order with the server, also with an open connection", async () => {
     const server = await startHttpServer("--http-insecure");
     assert.equal((await server.ask("/livez", { headers: { connection: "keep-alive" } })).status, 200);
     assert.deepEqual(await server.process.stop(), { code: 0, signal: null });
   });
 
-  it("stops, and cuts nobody else, although a client sends no more of its request", async (t) => {
+  it("stops without cutting other clients when one stalls in its request", async (t) => {
     const server = await startHttpServer();
     t.after(() => server.process.kill());
     const client = connect(server.port, "127.0.0.1");

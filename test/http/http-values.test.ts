@@ -27,7 +27,7 @@ describe("values over HTTP", () => {
       ...(body === undefined ? {} : { body, headers: { "content-type": "application/json" } }),
     });
 
-  describe("names that every object has", () => {
+  describe("names of prototypes", () => {
     for (const [path, status] of [
       ["/v1/events?view=tubes&sort=", 400],
       ["/v1/events?view=tubes&order=", 400],
@@ -44,7 +44,7 @@ describe("values over HTTP", () => {
       ["/assets/", 404],
       ["/v1/", 404],
     ] as const) {
-      it(`are refused as ${path}`, async () => {
+      it(`are refused in ${path}`, async () => {
         for (const name of NAMES) {
           const { status: got, json } = await server.ask(`${path}${name}`);
           assert.equal(got, status, `${name}: ${JSON.stringify(json)}`);
@@ -53,7 +53,7 @@ describe("values over HTTP", () => {
       });
     }
 
-    it("are names of tubes like all others", async () => {
+    it("are ordinary names of tubes", async () => {
       for (const name of NAMES) {
         const path = `/v1/tubes/${name}`;
         assert.equal((await server.ask(`${path}/jobs`, { json: { body: name } })).status, 201);
@@ -71,7 +71,7 @@ describe("values over HTTP", () => {
     });
   });
 
-  it("a place of a list that never was is refused", async () => {
+  it("an invalid cursor of a list is refused", async () => {
     const numbers = ["-1", "1.5", "1e308", "1e400", "9007199254740992", "null", '"1"', "true", "[0]", "{}"];
     for (const number of numbers) {
       for (const [path, cursor] of [
@@ -109,7 +109,7 @@ describe("values over HTTP", () => {
       ["pri of an update", "POST", "/v1/jobs/1/update", '{"pri":@}'],
       ["ttr of an update", "POST", "/v1/jobs/1/update", '{"ttr":@}'],
     ] as const) {
-      it(`that ${name} can't be are refused`, async () => {
+      it(`that ${name} can't have are refused`, async () => {
         for (const number of [...TOO_LARGE, ...NEVER, ...NO_WHOLE]) {
           // What is no JSON is refused as such.
           const { status, json } = await send(
@@ -130,7 +130,7 @@ describe("values over HTTP", () => {
       ["delay of an update", "POST", "/v1/jobs/1/update", '{"delay":@}'],
       ["ttl of an update", "POST", "/v1/jobs/1/update", '{"ttl":@}'],
     ] as const) {
-      it(`that ${name} can't be are refused`, async () => {
+      it(`that ${name} can't have are refused`, async () => {
         for (const number of [...TOO_LARGE, ...NEVER]) {
           const { status, json } = await send(
             method,
@@ -142,7 +142,7 @@ describe("values over HTTP", () => {
       });
     }
 
-    it("that are allowed are kept as they are", async () => {
+    it("that are allowed stay unchanged", async () => {
       for (const [field, number] of [
         ["pri", 0],
         ["pri", 4_294_967_295],
@@ -173,7 +173,7 @@ describe("values over HTTP", () => {
       "+1",
       "%201",
     ]) {
-      it(`"${id}" is no id of a job, and means no other one`, async () => {
+      it(`"${id}" is not a job id and selects no job`, async () => {
         const was = (await server.ask("/v1/jobs/1")).json;
         for (const [method, path, body] of [
           ["GET", `/v1/jobs/${id}`],
@@ -196,7 +196,7 @@ describe("values over HTTP", () => {
     }
   });
 
-  it("HEAD of a stream is its head, and ends", async () => {
+  it("HEAD of a stream gets its headers and ends", async () => {
     const streams = async (): Promise<string> =>
       /^runnerbean_http_streams (\d+)$/m.exec((await server.ask("/metrics?tubes=none")).text)![1]!;
     // Answered one behind the other: a stream would hold up the second for ever.

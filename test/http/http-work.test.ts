@@ -19,7 +19,7 @@ const BATCH_JOBS = 40;
 const bodyIn = (batch: number, job: number): Buffer =>
   Buffer.alloc(5000 + job, (batch * BATCH_JOBS + job) % 251);
 
-describe("Work over HTTP", () => {
+describe("work over HTTP", () => {
   let server: HttpServer;
   let client: WireClient;
   const folder = mkdtempSync(join(tmpdir(), "http-work-"));
@@ -66,7 +66,7 @@ describe("Work over HTTP", () => {
   });
 
   describe("a put", () => {
-    it("takes any content as the body, and says where the job is", async () => {
+    it("takes any content as the body, and returns the job's location", async () => {
       const { status, json, headers } = await server.ask("/v1/tubes/raw/jobs?pri=10&ttr=120&delay=0", {
         body: "hello",
         headers: { "content-type": "application/x-www-form-urlencoded" },
@@ -77,7 +77,7 @@ describe("Work over HTTP", () => {
       assert.deepEqual([job.body, job.pri, job.ttr, job.tube], ["hello", 10, 120, "raw"]);
     });
 
-    it("takes none as an empty body, and text that is JSON as a request", async () => {
+    it("takes no content as an empty body, and JSON as a request", async () => {
       const empty = (await server.ask("/v1/tubes/raw/jobs", { method: "POST" })).json;
       assert.equal((await server.ask(`/v1/jobs/${empty.id}`)).json.bytes, 0);
       const plain = (
@@ -103,7 +103,7 @@ describe("Work over HTTP", () => {
       assert.deepEqual([...(await server.ask(`/v1/jobs/${id}/body`)).bytes], [0xff, 0]);
     });
 
-    it("takes any delay to the millisecond, and no body for commands", async () => {
+    it("takes delays to the millisecond, and no body for commands", async () => {
       const victim = await put("delays", "victim");
       for (const [delay, millis] of [
         [0.1 + 0.2, 300],
@@ -122,7 +122,7 @@ describe("Work over HTTP", () => {
       assert.equal(await stateOf(victim), "ready");
     });
 
-    it("looks at a request in each of the types that are read as one", async () => {
+    it("parses a request in each content type that means one", async () => {
       for (const type of [
         MSGPACK,
         "application/msgpack",
@@ -147,7 +147,7 @@ describe("Work over HTTP", () => {
       assert.equal(wide.status, 400);
     });
 
-    it("takes many at once, in order, and one that fails fails alone", async () => {
+    it("takes many in order, and a failing one fails alone", async () => {
       const big = "x".repeat(3_000_001);
       const { status, json } = await server.ask("/v1/tubes/many/jobs", {
         json: {
@@ -161,7 +161,7 @@ describe("Work over HTTP", () => {
       assert.equal((await server.ask("/v1/tubes/many")).json.jobs.ready, 2);
     });
 
-    it("takes a large body as it comes, with and without a length, and no more than jobs may have", async () => {
+    it("takes a large body with or without a length, up to the limit of jobs", async () => {
       const body = Buffer.alloc(2_500_000, "0123456789");
       const octets = { "content-type": "application/octet-stream" };
       const { json } = await server.ask("/v1/tubes/large/jobs", { body, headers: octets });
@@ -178,7 +178,7 @@ describe("Work over HTTP", () => {
       assert.deepEqual([tooBig.status, tooBig.json.code], [413, "job-too-big"]);
     });
 
-    it("that breaks off puts nothing", async () => {
+    it("that is cut off puts nothing", async () => {
       const asked = request({
         ...{ host: "127.0.0.1", port: server.port, path: "/v1/tubes/broken/jobs", method: "POST" },
         headers: { "content-length": "2000000", "content-type": "application/octet-stream" },
@@ -192,7 +192,7 @@ describe("Work over HTTP", () => {
       assert.equal((await server.ask("/v1/tubes/broken")).status, 404);
     });
 
-    it("refuses what it does not understand, with a pointer to it", async () => {
+    it("refuses unknown fields with a pointer to them", async () => {
       for (const json of [
         {},
         { body: 1 },
@@ -223,7 +223,7 @@ describe("Work over HTTP", () => {
       assert.equal((await server.ask("/v1/tubes/bad?missing=zero")).json.totals.puts, 0);
     });
 
-    it("keeps json as it was written, whatever JavaScript would make of it", async () => {
+    it("keeps json as it was written", async () => {
       const kept = async (id: number): Promise<string> => (await server.ask(`/v1/jobs/${id}/body`)).text;
       const written = [
         "12345678901234567890",
@@ -252,7 +252,7 @@ describe("Work over HTTP", () => {
       assert.deepEqual(bodies, ["first", ...written, "a"]);
     });
 
-    it("refuses what it could only keep as something else", async () => {
+    it("refuses values that it can't keep unchanged", async () => {
       const json = { "content-type": "application/json" };
       const msgpack = { "content-type": MSGPACK };
       const map = (key: string, value: readonly number[]): Buffer =>
@@ -275,7 +275,7 @@ describe("Work over HTTP", () => {
       assert.equal((await server.ask("/v1/tubes/changed?missing=zero")).json.totals.puts, 0);
     });
 
-    it("has a key's request done when it failed before, and other bytes of MessagePack refused", async () => {
+    it("repeats a failed request with a key, and refuses other MessagePack bytes", async () => {
       const keyed = { "idempotency-key": "key-2" };
       await server.ask("/v1/server/drain", { method: "PUT" });
       const refused = await server.ask("/v1/tubes/failed/jobs", { json: { body: "a" }, headers: keyed });
@@ -293,7 +293,7 @@ describe("Work over HTTP", () => {
       assert.equal((await server.ask("/v1/tubes/failed")).json.totals.puts, 2);
     });
 
-    it("with an Idempotency-Key is done once", async () => {
+    it("with an Idempotency-Key happens once", async () => {
       const headers = { "idempotency-key": "key-1" };
       const first = await server.ask("/v1/tubes/once/jobs", { json: { body: "a" }, headers });
       const again = await server.ask("/v1/tubes/once/jobs", { json: { body: "a" }, headers });
@@ -305,7 +305,7 @@ describe("Work over HTTP", () => {
   });
 
   describe("a lease", () => {
-    it("comes with all of the job, and to others the job is reserved", async () => {
+    it("contains the whole job, which is reserved for others", async () => {
       const id = await put("lease", "work");
       const [job] = await reserve("lease");
       assert.deepEqual(
@@ -324,7 +324,7 @@ describe("Work over HTTP", () => {
       assert.equal((await server.ask(`/v1/jobs/${id}`)).status, 404);
     });
 
-    it("deletes, releases, buries and touches; done twice is done once, and then it has ended", async () => {
+    it("deletes, releases, buries and touches; a repetition has no further effect", async () => {
       const id = await put("acts", "a");
       const [first] = await reserve("acts");
       assert.equal((await act(first.lease, "touch")).json.timeLeft, 60);
@@ -342,7 +342,7 @@ describe("Work over HTTP", () => {
       assert.equal((await act(second.lease, "bury", { pri: 7, delay: 1 })).status, 400);
     });
 
-    it("that was made up, or changed by a bit, is none", async () => {
+    it("that was forged or changed by a bit is refused", async () => {
       await put("forged", "a");
       const [job] = await reserve("forged");
       const bytes = Buffer.from(job.lease, "base64url");
@@ -355,7 +355,7 @@ describe("Work over HTTP", () => {
       assert.equal((await act(job.lease, "delete")).status, 200);
     });
 
-    it("ends with its time to run, and a late answer does nothing", async () => {
+    it("ends with its ttr, and a late answer has no effect", async () => {
       const { id } = (await server.ask("/v1/tubes/late/jobs", { json: { body: "a", ttr: 1 } })).json;
       const [job] = await reserve("late");
       await eventually("its time is over", async () => (await stateOf(id)) === "ready");
@@ -366,7 +366,7 @@ describe("Work over HTTP", () => {
       assert.equal((await act(again.lease, "delete")).status, 200);
     });
 
-    it("of many: one request finishes them, each by itself", async () => {
+    it("is finished with others in one request, each on its own", async () => {
       const jobs = Array.from({ length: 40 }, (_, n) => ({ body: `${n}` }));
       await server.ask("/v1/tubes/batch/jobs", { json: { jobs } });
       const taken = await reserve("batch", { max: 40 });
@@ -391,7 +391,7 @@ describe("Work over HTTP", () => {
   });
 
   describe("a reserve", () => {
-    it("gives the best of all its tubes, over all shards", async () => {
+    it("gets the best job of its tubes over all shards", async () => {
       const tubes = ["best-a", "best-b", "best-c", "best-d"];
       for (const [index, tube] of tubes.entries())
         await server.ask(`/v1/tubes/${tube}/jobs`, {
@@ -409,7 +409,7 @@ describe("Work over HTTP", () => {
       );
     });
 
-    it("takes no more bytes than it is told", async () => {
+    it("takes no more bytes than requested", async () => {
       await server.ask("/v1/tubes/bytes/jobs", {
         json: { jobs: Array.from({ length: 10 }, () => ({ body: "x".repeat(1000) })) },
       });
@@ -417,7 +417,7 @@ describe("Work over HTTP", () => {
       assert.ok(jobs.length >= 3 && jobs.length <= 4, `${jobs.length}`);
     });
 
-    it("waits for a job that somebody puts, and is counted as waiting", async () => {
+    it("waits for a job, and counts as waiting", async () => {
       const waiting = server.ask("/v1/reserve", { json: { tubes: ["awaited", "awaited-2"], wait: 60 } });
       await eventually(
         "it waits",
@@ -429,7 +429,7 @@ describe("Work over HTTP", () => {
       assert.equal((await waiting).json.jobs[0].body, "j");
     });
 
-    it("gives its job back at once when its client goes, while it waits and after", async () => {
+    it("gives its job back at once when its client leaves, during the wait and after", async () => {
       const gone = new AbortController();
       const waiting = server.ask("/v1/reserve", { json: { tubes: ["left"], wait: 60 }, signal: gone.signal });
       await eventually(
@@ -446,7 +446,7 @@ describe("Work over HTTP", () => {
       assert.equal(await stateOf(id), "ready");
     });
 
-    it("of one job by its id takes it in any state but reserved", async () => {
+    it("of a job by id takes it in any state but reserved", async () => {
       const { id } = (await server.ask("/v1/tubes/by-id/jobs", { json: { body: "a", delay: 100 } })).json;
       const job = (await server.ask(`/v1/jobs/${id}/reserve`, { method: "POST" })).json;
       assert.equal(job.id, id);
@@ -456,7 +456,7 @@ describe("Work over HTTP", () => {
       assert.equal((await server.ask(`/v1/jobs/${id}/reserve`, { method: "POST" })).status, 404);
     });
 
-    it("refuses names that no tube can have, and numbers out of bounds", async () => {
+    it("refuses invalid tube names and numbers out of bounds", async () => {
       for (const json of [
         { tubes: ["-a"] },
         { tubes: [] },
@@ -470,13 +470,13 @@ describe("Work over HTTP", () => {
     });
   });
 
-  it("does not show in what stats tells of connections, and its commands count", async () => {
+  it("isn't counted in the connections of stats, but its commands are", async () => {
     const { json } = await server.ask("/v1/stats");
     assert.deepEqual([json["current-connections"], json["current-workers"]], [1, 0]);
     assert.ok(json["cmd-reserve-with-timeout"] > 0);
   });
 
-  it("ends with the server: a wait is answered with nothing, and what was leased is ready after a restart", async () => {
+  it("ends with the server: a wait gets an empty answer, and leased jobs are ready after a restart", async () => {
     const id = await put("restart", "a");
     const [job] = await reserve("restart");
     const waiting = server.ask("/v1/reserve", { json: { tubes: ["nothing-here"], wait: 60 } });
@@ -492,7 +492,7 @@ describe("Work over HTTP", () => {
     assert.equal((await act(job.lease, "delete")).status, 410);
   });
 
-  it("keeps bodies of batches apart that come at the same time, in memory that is used again", async () => {
+  it("keeps bodies of concurrent batches apart in reused memory", async () => {
     const batches = Array.from({ length: 60 }, (_, batch) => batch);
     const putBatch = async (batch: number): Promise<void> => {
       const jobs = Array.from({ length: BATCH_JOBS }, (_, job) => ({ body: bodyIn(batch, job) }));

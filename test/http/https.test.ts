@@ -79,7 +79,7 @@ describe("https", { skip }, () => {
     });
   }
 
-  it("serves probes, tokens and jobs, and sessions whose cookie never goes in the clear", async () => {
+  it("serves probes, tokens and jobs, and sessions with Secure cookies", async () => {
     assert.equal((await ask("/readyz")).text, "ok\n");
     assert.equal((await ask("/v1/tubes")).status, 401);
     const put = await ask("/v1/tubes/mail/jobs", {
@@ -94,7 +94,7 @@ describe("https", { skip }, () => {
     assert.equal((await ask("/v1/tubes", { cookie: cookie!.split(";")[0]! })).status, 200);
   });
 
-  it("answers nobody who speaks in the clear, or an old version, and goes on", async () => {
+  it("refuses plain text and old TLS versions, and keeps serving", async () => {
     const plain = plainRequest({ host: "127.0.0.1", port, path: "/readyz" });
     await assert.rejects(
       new Promise((resolve, reject) => {
@@ -119,7 +119,7 @@ describe("https", { skip }, () => {
     silent.destroy();
   });
 
-  it("shows another certificate after SIGHUP, and refuses one that cannot be used", async () => {
+  it("presents a new certificate after SIGHUP, and refuses an unusable one", async () => {
     const shown = (): Promise<string> =>
       new Promise((resolve, reject) => {
         const socket = connect(
@@ -152,7 +152,7 @@ describe("https", { skip }, () => {
     assert.match(JSON.parse(health.text).checks.certificates.detail, /^the certificate of http ends on 20/);
   });
 
-  it("answers 429 to a token that asks too often, and to no other", async () => {
+  it("answers 429 only to the token that asks too often", async () => {
     writeFileSync(guarded.config, config("max-requests = 3\n"));
     guarded.server.signal("SIGHUP");
     await untilItSays(guarded.server, /changed: http\.max-requests/);
@@ -172,7 +172,7 @@ describe("https", { skip }, () => {
 });
 
 describe("https with client certificates", { skip }, () => {
-  it("lets in who has one, takes him for whom it names, and nobody else", async (t) => {
+  it("accepts a certificate as the name that it has, and refuses others", async (t) => {
     const folder = temporaryFolder(t, "https-clients");
     const files = makeCertificates(folder);
     const person = newToken("person", "admin");
@@ -237,7 +237,7 @@ describe("https at the start", { concurrency: 3 }, () => {
     [["--http", "0", "--http-tls-min", "1.1"], /1\.1 is neither 1\.2 nor 1\.3/],
     [["--http", "0", "--http-max-requests", "0"], /http\.max-requests 0 \(from 1 on\)/],
   ] as const) {
-    it(`says what is wrong with ${flags.join(" ")}`, async () => {
+    it(`explains what is wrong with ${flags.join(" ")}`, async () => {
       const server = await launch({ kind: "ours", flags: [...flags] });
       assert.equal((await server.exited).code, 5);
       assert.match(server.stderr, message);
