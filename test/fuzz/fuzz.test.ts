@@ -35,19 +35,19 @@ async function findNothing(fuzzer: Fuzzer, runs: number): Promise<void> {
 }
 
 describe("fuzz", { concurrency: 3 }, () => {
-  it("bytes, in process", () => findNothing(new BytesInProcess(), 400));
+  it("finds nothing with bytes in process", () => findNothing(new BytesInProcess(), 400));
 
-  it("bytes, to the server", async (t) => {
+  it("finds nothing with bytes to the server", async (t) => {
     if (canRun(t, NEEDS.ours)) await findNothing(new BytesToServer(OURS), 120);
   });
 
-  it("splitting, in process", () => findNothing(new SplittingInProcess(), 12));
+  it("finds nothing with splitting in process", () => findNothing(new SplittingInProcess(), 12));
 
-  it("splitting, to the server", async (t) => {
+  it("finds nothing with splitting to the server", async (t) => {
     if (canRun(t, NEEDS.ours)) await findNothing(new SplittingToServer(OURS), 40);
   });
 
-  it("grammar, with the server and beanstalkd", async (t) => {
+  it("finds nothing with grammar to the server and beanstalkd", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.beanstalkd)) return;
     const coverage = new Coverage();
     await findNothing(new GrammarFuzzer(OURS, coverage), 120);
@@ -55,7 +55,7 @@ describe("fuzz", { concurrency: 3 }, () => {
   });
 });
 
-describe("fuzz: planted faults in process are found", () => {
+describe("fuzz: finds planted faults in process", () => {
   const RUNS = { bytes: 1500, splitting: 20 } as const;
   for (const { name, fuzzer, plant } of PLANTED_FAULTS) {
     it(name, async () => {
@@ -67,7 +67,7 @@ describe("fuzz: planted faults in process are found", () => {
   }
 });
 
-describe("fuzz: replies altered on their way are found", { concurrency: 3 }, () => {
+describe("fuzz: finds replies altered on their way", { concurrency: 3 }, () => {
   const altered = [
     { what: "a wrong error", pattern: /BAD_FORMAT\r\n/, replacement: "UNKNOWN_COMMAND\r\n", skip: 5 },
     { what: "a lost reply", pattern: /NOT_FOUND\r\n/, replacement: "", skip: 3 },
@@ -91,7 +91,7 @@ describe("fuzz: replies altered on their way are found", { concurrency: 3 }, () 
     });
   }
 
-  it("a limit that is off by one", async (t) => {
+  it("finds a limit that is off by one", async (t) => {
     if (!canRun(t, NEEDS.beanstalkd)) return;
     const finding = await find(
       new GrammarFuzzer({ kind: "beanstalkd-1.12", flags: ["-z", "69999"] }, undefined, LOST_MS),
@@ -102,7 +102,7 @@ describe("fuzz: replies altered on their way are found", { concurrency: 3 }, () 
   });
 });
 
-it("fuzz: a server that is started anew leaves nothing open in front of the one before", async (t) => {
+it("fuzz: a restarted server leaves no connection to the one before open", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
   const open = new Set<number>();
   const through = async (address: Address): Promise<TamperingProxy> => {
