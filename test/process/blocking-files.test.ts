@@ -24,8 +24,8 @@ async function serves(server: ServerProcess): Promise<void> {
   client.close();
 }
 
-describe("a file that doesn't answer", () => {
-  it("at the start is refused, whichever it is", async (t) => {
+describe("a file that never answers", () => {
+  it("is refused at the start, whichever it is", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const fifo = join(temporaryFolder(t, "fifo"), "fifo");
     replaceByFifo(fifo);
@@ -43,7 +43,7 @@ describe("a file that doesn't answer", () => {
     }
   });
 
-  it("at a reload takes no signal away: clients are served, a later reload works, SIGTERM ends the server", async (t) => {
+  it("at a reload blocks no signal: clients are served, a later reload works, SIGTERM ends the server", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const folder = temporaryFolder(t, "fifo");
     const config = join(folder, "c.toml");
@@ -70,7 +70,7 @@ describe("a file that doesn't answer", () => {
     assert.deepEqual(await server.exited, { code: 0, signal: null });
   });
 
-  it("at a reload is named: tokens and certificates, too", async (t) => {
+  it("is named at a reload, also tokens and certificates", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.openssl)) return;
     const folder = temporaryFolder(t, "fifo");
     const { cert, key } = makeCertificates(folder);
@@ -91,7 +91,7 @@ describe("a file that doesn't answer", () => {
     assert.deepEqual(await server.exited, { code: 0, signal: null });
   });
 
-  it("at a reload is waited for without a warning, however many files there are", async (t) => {
+  it("is awaited at a reload without a warning, however many files there are", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.openssl)) return;
     const folder = temporaryFolder(t, "files");
     const { cert, key } = makeCertificates(folder);

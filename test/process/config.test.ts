@@ -13,7 +13,7 @@ import { untilItSays } from "../support/server/until-it-says.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 describe("config", () => {
-  it("counts from the file; SIGHUP takes what may change, names the rest, and keeps all where there is a fault", async (t) => {
+  it("takes effect from the file; SIGHUP applies what may change, names the rest, and changes nothing on an error", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const config = join(temporaryFolder(t, "config"), "runnerbean.toml");
     writeFileSync(config, 'max-job-size = "1K"\nlog-level = "info"\n');
@@ -40,14 +40,14 @@ describe("config", () => {
     assert.deepEqual(await server.stop(), { code: 0, signal: null });
   });
 
-  it("that was not given lets SIGHUP end the server, as before", async (t) => {
+  it("that was not given lets SIGHUP end the server", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const server = await startServer({ kind: "ours" });
     server.signal("SIGHUP");
     assert.deepEqual(await server.exited, { code: null, signal: "SIGHUP" });
   });
 
-  it("with a fault keeps the server from starting, with exit code 5", async (t) => {
+  it("with an error stops the start with exit code 5", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const config = join(temporaryFolder(t, "config"), "bad.toml");
     writeFileSync(config, "max-jobsize = 1\n");
@@ -56,7 +56,7 @@ describe("config", () => {
     assert.match(server.stderr, /bad\.toml:1: unknown key max-jobsize: is max-job-size meant\?/);
   });
 
-  it("is checked as a start would take it: what goes together, files, flags that come with it", (t) => {
+  it("is checked as at a start: combinations, files, flags", (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const config = join(temporaryFolder(t, "config"), "c.toml");
     const check = (text: string, ...flags: string[]) => {
@@ -82,7 +82,7 @@ describe("config", () => {
     assert.equal(check(open, "--", "--http-insecure").status, 0);
   });
 
-  it("is checked, printed and begun by the tool", (t) => {
+  it("can be checked, printed and created with the tool", (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const run = (...args: string[]) =>
       spawnSync(process.execPath, [OUR_MAIN, "config", ...args], { encoding: "utf8", env: TEST_ENV });

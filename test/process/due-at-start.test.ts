@@ -35,7 +35,7 @@ for (const [where, placement] of [
   ["the serving thread", "together"],
 ] as const) {
   for (const transport of ["libuv", "io_uring"] as const) {
-    it(`shards begin when all of their thread have their jobs, with the log in ${where} and ${transport}`, async (t) => {
+    it(`shards start when all shards of their thread have their jobs, with the log in ${where} and ${transport}`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const folder = temporaryFolder(t, "due-at-start");
       await writeExpired(folder);

@@ -25,7 +25,7 @@ const SMALL_BYTES = 3900;
 const SMALL_REPLIES = 2500;
 const withoutIoUring = fileURLToPath(new URL("../support/machine/without-io-uring.ts", import.meta.url));
 
-test("where io_uring is not permitted the server says so, and what works instead", async () => {
+test("without permission for io_uring the server says so, and names the alternative", async () => {
   const server = await launch({
     kind: "ours",
     flags: ["--transport", "io_uring"],
@@ -36,7 +36,7 @@ test("where io_uring is not permitted the server says so, and what works instead
   assert.match(server.stderr, /--transport libuv works everywhere/);
 });
 
-test("unasked, where io_uring is not permitted, libuv serves and a line says why", async () => {
+test("by default, without permission for io_uring, libuv serves and a line says why", async () => {
   const server = await startServer({
     kind: "ours",
     wrapper: [process.execPath, "--disable-warning=ExperimentalWarning", withoutIoUring],
@@ -53,7 +53,7 @@ test("unasked, where io_uring is not permitted, libuv serves and a line says why
   assert.equal(saysWhy, defaultTransport(release()) === "auto", server.stderr);
 });
 
-test("unasked, io_uring is tried from the kernel on that it was tested on", () => {
+test("by default, io_uring is tried from the oldest tested kernel on", () => {
   const releases = [
     "5.15.0-1-amd64",
     "6.9.12",
@@ -71,13 +71,13 @@ test("unasked, io_uring is tried from the kernel on that it was tested on", () =
   );
 });
 
-test("another transport than the two is refused with the names of the two", async () => {
+test("an unknown transport is refused with the names of the known ones", async () => {
   const server = await launch({ kind: "ours", flags: ["--transport", "tcp"] });
   assert.equal((await server.exited).code, 5);
   assert.match(server.stderr, /invalid transport: tcp \(libuv or io_uring\)/);
 });
 
-test("small replies that find the socket full leave when their client reads, whole and in order", async (t) => {
+test("small replies to a full socket leave whole and in order when their client reads", async (t) => {
   const server = await startWithTransport(t, "io_uring", []);
   if (server === undefined) return;
   const other = await WireClient.connect(server.address);
@@ -108,7 +108,7 @@ async function leastBlocked(): Promise<number> {
   return least;
 }
 
-test("acceptors with nothing to do are idle, and do not count as threads that wait for a disk", async (t) => {
+test("idle acceptors don't count as threads that wait for a disk", async (t) => {
   const [major, minor] = release().split(".").map(Number);
   if (major! < 6 || (major === 6 && minor! < 15)) {
     t.skip("a thread can tell the kernel so from Linux 6.15 on");

@@ -129,7 +129,7 @@ async function deleteHolders(server: ServerProcess, found: Record<string, string
   client.close();
 }
 
-it("each key has the holder that it had before", async (t) => {
+it("each key has the same holder after a restart", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
   const folder = temporaryFolder(t);
   const start = (shards: number): Promise<ServerProcess> =>

@@ -31,7 +31,7 @@ const MODES = [
 
 for (const { name, fsync, kills } of MODES) {
   const count = rounds === "" ? kills : Number(rounds);
-  test(`what was acknowledged under ${name} survives ${count} kills`, {
+  test(`changes acknowledged under ${name} survive ${count} kills`, {
     timeout: count * 120_000,
   }, async (t) => {
     t.diagnostic(

@@ -55,7 +55,7 @@ function pathWith(t: TestContext, manager: string): string {
 describe("the launcher", () => {
   const version = `runnerbean ${JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).version}\n`;
 
-  it("starts the Node of the package, whatever is on the PATH, and hands over arguments and exit codes", (t) => {
+  it("starts the package's Node, whatever is on the PATH, and passes arguments and exit codes", (t) => {
     const env = { ...process.env, PATH: pathWith(t, "apt-get") };
     assert.deepEqual(run([LAUNCHER, "--version"], env), { code: 0, stdout: version, stderr: "" });
     const script = "console.log(process.version, process.argv[1]); process.exit(7)";
@@ -86,7 +86,7 @@ describe("the launcher", () => {
     });
   }
 
-  it("names all libraries that are missing, also one that it does not know", (t) => {
+  it("names all missing libraries, also unknown ones", (t) => {
     // Its loader looks for libraries under other names: the one that it names first is not among those that it knows.
     const folder = temporaryFolder(t, "libraries");
     mkdirSync(join(folder, "bin"));
@@ -111,7 +111,7 @@ describe("the launcher", () => {
     assert.doesNotMatch(stderr, /install it with/);
   });
 
-  it("asks for Node 26 where the package has none and the PATH has an older one", (t) => {
+  it("asks for Node 26 if the package has none and the PATH has an older one", (t) => {
     const folder = temporaryFolder(t, "old");
     mkdirSync(join(folder, "bin"));
     copyFileSync(join(ROOT, "bin/node"), join(folder, "bin/node"));

@@ -67,7 +67,7 @@ describe("placement", () => {
 });
 
 describe("a large body in the thread of its shard", () => {
-  it("without CR LF behind it is refused, and its memory is free again", async (t) => {
+  it("without CR LF behind it is refused, and its memory is freed", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const server = await start(t, "--placement", "together");
     const client = await WireClient.connect(server.address);
@@ -81,7 +81,7 @@ describe("a large body in the thread of its shard", () => {
     assert.ok(server.residentBytes() - before < 40 * MIB, "100 bodies of 1 MiB are not kept");
   });
 
-  it("is given up with its client", async (t) => {
+  it("is dropped with its client", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const server = await start(t, "--placement", "together");
     const leave = async (): Promise<void> => {
@@ -100,7 +100,7 @@ describe("a large body in the thread of its shard", () => {
     );
   });
 
-  it("is the one that was there when its reserve was answered, however slowly its client reads", async (t) => {
+  it("is sent as it was when its reserve was answered, however slowly the client reads", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const server = await start(t, "--placement", "together");
     const [slow, other] = [

@@ -34,7 +34,7 @@ describe("after a kill, with -f 0", () => {
     [4, 7],
     [7, 2],
   ])
-    it(`${before} shards and then ${after} know settings, keys, attempts and deaths`, async (t) => {
+    it(`settings, keys, attempts and deaths survive a restart from ${before} to ${after} shards`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const folder = temporaryFolder(t);
       const start = (shards: number): Promise<ServerProcess> =>
@@ -212,7 +212,7 @@ function expectKept(found: readonly number[], { alive, gone }: Kept): void {
 }
 
 describe("kills while jobs die and move, with -f 0", () => {
-  it("leave each job that was acknowledged in one tube", async (t) => {
+  it("leave each acknowledged job in one tube", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     printSeed(t);
     const folder = temporaryFolder(t);
@@ -235,7 +235,7 @@ async function idsOfAll(client: WireClient): Promise<number[]> {
 }
 
 describe("--tubes", () => {
-  it("holds at each start, over the log", async (t) => {
+  it("applies at each start, over the log", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const folder = temporaryFolder(t);
     const file = join(temporaryFolder(t), "tubes");
@@ -274,7 +274,7 @@ describe("--tubes", () => {
       assert.match(exit.stderr, message);
     });
 
-  it("says which file it can't read", (t) => {
+  it("names a file that it can't read", (t) => {
     const exit = parseOptions(["--tubes", join(temporaryFolder(t), "none")], "runnerbean");
     assert.ok("exitCode" in exit && exit.exitCode === ExitCode.Usage);
     assert.match(exit.stderr, /--tubes .*none: ENOENT/);

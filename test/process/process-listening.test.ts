@@ -103,7 +103,7 @@ describe("listening", () => {
     ["--acceptors", "3"],
     ["--acceptors", "3", "--transport", "libuv"],
   ]) {
-    it(`an inherited socket (${flags.join(" ")}) stays open and is left alone during a stop: the next server has who came meanwhile`, async (t) => {
+    it(`an inherited socket (${flags.join(" ")}) stays open during a stop: the next server gets clients that came meanwhile`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const path = join(temporaryFolder(t), "socket");
       const bound = boundSocket(path);
@@ -136,7 +136,7 @@ describe("listening", () => {
     });
   }
 
-  it("a unix socket shared by acceptors keeps its descriptor until the process ends, and its path goes at once", async (t) => {
+  it("a unix socket shared by acceptors keeps its descriptor until the process ends, and its path is removed at once", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const unixPath = join(temporaryFolder(t), "socket");
     const server = await started(t, { kind: "ours", unixPath, flags: ["--acceptors", "4"] });
@@ -159,7 +159,7 @@ describe("listening", () => {
     assert.deepEqual(await server.exited, { code: 0, signal: null });
   });
 
-  it("a server that stops leaves the socket alone that another one has bound in its place", async (t) => {
+  it("a stopping server keeps a socket that another server has bound in its place", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const unixPath = join(temporaryFolder(t), "socket");
     const first = await started(t, { kind: "ours", unixPath });
@@ -173,7 +173,7 @@ describe("listening", () => {
     assert.equal(existsSync(unixPath), false);
   });
 
-  it("a server whose backlog is full lives: its socket is not taken", async (t) => {
+  it("a socket with a full backlog isn't taken from its living server", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const unixPath = join(temporaryFolder(t), "socket");
     const first = await started(t, { kind: "ours", unixPath });
@@ -202,7 +202,7 @@ describe("listening", () => {
     await first.stop();
   });
 
-  it("says what is the matter with a path, without a stack trace", async (t) => {
+  it("explains a bad path without a stack trace", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const folder = temporaryFolder(t);
     writeFileSync(join(folder, "file"), "");
@@ -217,7 +217,7 @@ describe("listening", () => {
     }
   });
 
-  it("keeps descriptors back for the log, and serves again when others have ended", async (t) => {
+  it("keeps descriptors in reserve for the log, and serves again after others have ended", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.prlimit)) return;
     const log = join(temporaryFolder(t), "log");
     mkdirSync(log);
@@ -259,7 +259,7 @@ describe("listening", () => {
 });
 
 // A socket that listens for a moment and is closed resets whom it has let in meanwhile.
-it("answers every client whose connection the port takes while several acceptors start", async (t) => {
+it("answers every client that connects while several acceptors start", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
   for (let start = 0; start < 3; start++) {
     const server = await launch({ kind: "ours", flags: ["--acceptors", "3"] });

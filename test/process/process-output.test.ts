@@ -68,8 +68,8 @@ async function stops(server: ServerProcess): Promise<void> {
   assert.deepEqual(exit, [0, null]);
 }
 
-describe("output that nobody takes", () => {
-  it("stderr, a full pipe from the start on: it serves, drains, and stops in order", async (t) => {
+describe("output without a reader", () => {
+  it("with stderr on a full pipe from the start the server serves, drains, and stops in order", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const { server, client } = await serve(t, [], { stderr: fullPipe(t) });
     server.signal("SIGUSR1");
@@ -77,7 +77,7 @@ describe("output that nobody takes", () => {
     await stops(server);
   });
 
-  it("stderr, on a full disk: it serves and stops in order", async (t) => {
+  it("with stderr on a full disk the server serves and stops in order", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const full = openSync("/dev/full", "w");
     t.after(() => closeSync(full));
@@ -86,7 +86,7 @@ describe("output that nobody takes", () => {
     await stops(server);
   });
 
-  it("stdout with -V, a pipe whose reader has gone: it goes on", async (t) => {
+  it("with -V on a pipe whose reader has left the server goes on", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const { server, client } = await serve(t, ["-V"], {});
     server.child.stdout!.destroy();
@@ -101,7 +101,7 @@ describe("output that nobody takes", () => {
 
   // A socket can't be opened a second time, so it is made not to block in another way.
   for (const reader of ["a full pipe", "a socket that is not read"]) {
-    it(`stdout with -VV, ${reader}: it serves and stops in order`, async (t) => {
+    it(`with -VV and ${reader} the server serves and stops in order`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const { server, client } = await serve(
         t,
@@ -121,7 +121,7 @@ describe("output that nobody takes", () => {
     });
   }
 
-  it("stdout with -VV that is read has every line of a slow conversation, in order", async (t) => {
+  it("-VV prints every line of a slow conversation in order", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const { server, client } = await serve(t, ["-VV"], {});
     for (let i = 0; i < 300; i++)
@@ -136,7 +136,7 @@ describe("output that nobody takes", () => {
 
   // The log fails here because a file that compaction wants to remove has been removed by hand.
   for (const reads of [true, false]) {
-    it(`stderr, ${reads ? "read" : "a full pipe"}, and the log fails: exit code 74, nothing is acknowledged`, async (t) => {
+    it(`a failed log with stderr ${reads ? "read" : "on a full pipe"} ends the server with 74, and nothing is acknowledged`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const log = temporaryFolder(t);
       const flags = ["-b", log, "-f", "50", "-s", "262144"];

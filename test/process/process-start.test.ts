@@ -29,14 +29,14 @@ async function servesAndStops(server: ServerProcess): Promise<void> {
 const OURS = [process.execPath, OUR_MAIN, "-p", "0"];
 
 describe("a start", () => {
-  it("takes options of V8", async (t) => {
+  it("accepts options of V8", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     await servesAndStops(
       run(t, [process.execPath, "--max-old-space-size=300", "--expose-gc", ...OURS.slice(1)]),
     );
   });
 
-  it("gives itself the threshold of malloc without which the memory of deleted jobs is kept", async (t) => {
+  it("sets the malloc threshold that returns the memory of deleted jobs", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const server = run(t, OURS);
     await untilItSays(server, /serves on/);
@@ -46,12 +46,12 @@ describe("a start", () => {
 
   const removed = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"';
 
-  it("does without its working directory", async (t) => {
+  it("works without its working directory", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     await servesAndStops(run(t, ["/bin/sh", "-c", removed, "sh", ...OURS], temporaryFolder(t)));
   });
 
-  it("refuses relative paths when its working directory has been removed", async (t) => {
+  it("refuses relative paths if its working directory was removed", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const command = ["/bin/sh", "-c", removed, "sh", ...OURS, "-b", "log"];
     const server = run(t, command, temporaryFolder(t));
@@ -59,7 +59,7 @@ describe("a start", () => {
     assert.match(server.stderr, /directory has been removed, so log leads nowhere/);
   });
 
-  it("that is stopped before it is over ends with 0 and never says that it serves", async (t) => {
+  it("that is interrupted ends with 0 and never reports that it serves", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const log = temporaryFolder(t);
     const server = run(t, [...OURS, "-V", "-b", log]);
@@ -71,7 +71,7 @@ describe("a start", () => {
     assert.doesNotMatch(server.stderr, /serves on/);
   });
 
-  it("becomes a user that may not read the program", async (t) => {
+  it("switches to a user that may not read the program", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     if (process.getuid!() !== 0) return t.skip("only root may become another user");
     const folder = temporaryFolder(t);
@@ -87,7 +87,7 @@ describe("a start", () => {
     await servesAndStops(run(t, [...command, "-b", log]));
   });
 
-  it("leaves nothing in its working directory when the cache of compiled code is named by an empty word", (t) => {
+  it("leaves nothing in its working directory if the cache of compiled code has an empty name", (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const cwd = temporaryFolder(t);
     const env = { ...process.env, NODE_COMPILE_CACHE: "" };
@@ -96,7 +96,7 @@ describe("a start", () => {
     assert.deepEqual(readdirSync(cwd), []);
   });
 
-  it("by the launcher in a checkout runs the sources, also beside what npm pack has left", (t) => {
+  it("by the launcher in a checkout runs the sources, also beside leftovers of npm pack", (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const folder = temporaryFolder(t);
     for (const name of ["bin", "src", "package.json"])

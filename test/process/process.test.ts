@@ -53,7 +53,7 @@ for (const kind of KINDS) {
       [["-z", "10k"], "invalid size: 10k"],
       [["-z"], "flag requires an argument: -z"],
     ] as const) {
-      it(`exits with 5 for ${flags.join(" ")}, and says what is wrong in the first line`, async (t) => {
+      it(`exits with 5 for ${flags.join(" ")}, and explains it in the first line`, async (t) => {
         if (!canRun(t, needOf(kind))) return;
         const server = await launch({ kind, flags });
         assert.deepEqual(await server.exited, { code: 5, signal: null });
@@ -82,7 +82,7 @@ describe("process: ours", { concurrency: 3 }, () => {
     }
   });
 
-  it("says once at the start that more acceptors than free cores cost speed, and only then", async (t) => {
+  it("warns once at the start about more acceptors than free cores", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     for (const acceptors of [1, 16]) {
       const flags = ["--placement", "apart", "--acceptors", `${acceptors}`];
@@ -98,7 +98,7 @@ describe("process: ours", { concurrency: 3 }, () => {
 
   // Row 8 of what is not copied (protocol/README.md 14): 1.12 assigns the job and says DEADLINE_SOON.
   for (const shards of ["1", "4"]) {
-    it(`says RESERVED or DEADLINE_SOON, and means it, after a stall over a TTR (--shards ${shards})`, async (t) => {
+    it(`answers RESERVED or DEADLINE_SOON truthfully after a stall over a TTR (--shards ${shards})`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const server = await startServer({ kind: "ours", flags: ["--shards", shards] });
       const owner = await WireClient.connect(server.address);
@@ -136,7 +136,7 @@ describe("process: ours", { concurrency: 3 }, () => {
   });
 
   // 1.12 steals the path of a server that lives.
-  it("row 21: does not take the unix socket of a server that lives", async (t) => {
+  it("row 21: doesn't take the unix socket of a living server", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const unixPath = socketPath(t);
     const first = await startServer({ kind: "ours", unixPath });

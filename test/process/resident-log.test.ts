@@ -30,7 +30,7 @@ function hasLogThread({ pid }: ServerProcess): boolean {
 
 describe("a log in the thread that serves", () => {
   for (const transport of ["libuv", "io_uring"] as const) {
-    it(`keeps what was acknowledged, with ${transport}`, async (t) => {
+    it(`keeps acknowledged changes, with ${transport}`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const flags = [
         "-b",
@@ -68,7 +68,7 @@ describe("a log in the thread that serves", () => {
     });
   }
 
-  it("refuses puts on a full disk, deletes on, and ends when it is told to", async (t) => {
+  it("refuses puts on a full disk, still deletes, and ends on request", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const servers: ServerProcess[] = [];
     // Before the disk goes, which they hold.
@@ -96,7 +96,7 @@ describe("a log in the thread that serves", () => {
     assert.match((await third.ask("peek 3")).line, /^FOUND/);
   });
 
-  it("is what -f 0 has where one thread serves, unless it is asked for one of its own", async (t) => {
+  it("is the default with -f 0 if one thread serves", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const one = ["--placement", "together", "--threads", "1"];
     const cases: [flags: string[], isAlone: boolean][] = [
@@ -111,7 +111,7 @@ describe("a log in the thread that serves", () => {
     }
   });
 
-  it("is refused where several threads serve", async (t) => {
+  it("is refused if several threads serve", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const flags = [
       "--placement",

@@ -139,7 +139,7 @@ async function kickAll(server: ServerProcess): Promise<string[]> {
   return ids;
 }
 
-it("a restart keeps what the table says, and loses what it says", async (t) => {
+it("a restart keeps and loses what the table says", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
   const folder = temporaryFolder(t);
   const start = (shards: number): Promise<ServerProcess> =>

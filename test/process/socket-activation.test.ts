@@ -49,7 +49,7 @@ async function serves(server: ServerProcess): Promise<void> {
 }
 
 describe("socket activation", () => {
-  it("serves a TCP socket of systemd, the client that started it first, and stops in order", async (t) => {
+  it("serves a TCP socket of systemd, first the client that started it, and stops in order", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.socketActivate)) return;
     const port = await freePort();
     // The launcher, because the process id that systemd names must stay the same on its way to the server.
@@ -73,7 +73,7 @@ describe("socket activation", () => {
     assert.ok(existsSync(unixPath));
   });
 
-  it("takes the first of two sockets, and says that the rest, -l and -p are ignored", async (t) => {
+  it("takes the first of two sockets, and reports that the rest, -l and -p are ignored", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.socketActivate)) return;
     const [port, second, flag] = [await freePort(), await freePort(), await freePort()];
     const addresses = [`127.0.0.1:${port}`, `127.0.0.1:${second}`];
@@ -96,7 +96,7 @@ describe("socket activation", () => {
     assert.match(server.stderr, /inherited fd is not a TCP or UNIX listening socket/);
   });
 
-  it("listens for itself when the sockets are meant for another process", async (t) => {
+  it("listens on its own address if the sockets are meant for another process", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const server = await startServer({ kind: "ours", env: { LISTEN_PID: "1", LISTEN_FDS: "1" } });
     await serves(server);

@@ -20,7 +20,7 @@ async function logOf(flags: readonly string[]): Promise<{ msg: string; threads?:
   return lines.map((line) => JSON.parse(line) as { msg: string; threads?: TurnCounts[] });
 }
 
-it("--log-level debug: a stopped server tells what its threads did", async (t) => {
+it("--log-level debug: a stopped server prints what its threads did", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
   const log = await logOf([
     ...["--log-level", "debug", "--shards", "2", "--acceptors", "1"],
@@ -50,7 +50,7 @@ it("--log-level debug: a stopped server tells what its threads did", async (t) =
   assert.ok(wakes > 0, "nobody was woken");
 });
 
-it("--log-level: nothing below the level is said, an unknown one is refused", async (t) => {
+it("--log-level: lines below the level are dropped, an unknown level is refused", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
   const usual = (await logOf([])).map(({ msg }) => msg);
   assert.ok(usual.includes("stopped") && !usual.includes("what the threads did"));
