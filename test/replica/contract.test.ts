@@ -60,7 +60,7 @@ for (const { name, make, skip } of KINDS) {
       assert.ok(last === 0 && first <= 1);
     });
 
-    it("gives what is appended the next sequence, with 16 under way as with one, and gives it back in that order", async (t) => {
+    it("gives each append the next sequence, with 16 in flight or one, and returns them in that order", async (t) => {
       const log = await make(t);
       const sequences = await Promise.all(
         Array.from({ length: 16 }, (_, n) => log.append(bytesOf(`m${n}`), n)),
@@ -76,7 +76,7 @@ for (const { name, make, skip } of KINDS) {
       assert.equal((await log.ends()).last, 16);
     });
 
-    it("refuses another sequence than the next, and has nothing of it", async (t) => {
+    it("refuses a sequence that isn't the next, and stores nothing of it", async (t) => {
       const log = await make(t);
       await log.append(bytesOf("a"), 0);
       await fails(log.append(bytesOf("b"), 0), "refused");
@@ -85,12 +85,12 @@ for (const { name, make, skip } of KINDS) {
       assert.deepEqual(await all(log, 1, 2), ["1 a", "2 c"]);
     });
 
-    it("takes the same bytes twice as two messages", async (t) => {
+    it("stores equal bytes twice as two messages", async (t) => {
       const log = await make(t);
       assert.deepEqual([await log.append(bytesOf("a"), 0), await log.append(bytesOf("a"), 1)], [1, 2]);
     });
 
-    it("gives back more messages than one answer brings, in their order", async (t) => {
+    it("returns more messages than one answer holds, in order", async (t) => {
       const log = await make(t);
       const texts = Array.from({ length: 1200 }, (_, n) => `m${n}`.padEnd(n % 100 === 0 ? 60_000 : 5, "."));
       for (let n = 0; n < texts.length; n += 50)
@@ -108,7 +108,7 @@ for (const { name, make, skip } of KINDS) {
       for await (const message of log.read(1, 1)) assert.ok(Buffer.from(bytes).equals(message.bytes));
     });
 
-    it("forgets what is purged, goes on with its sequences, and reads on meanwhile", async (t) => {
+    it("forgets purged messages, continues its sequences, and serves reads meanwhile", async (t) => {
       const log = await make(t);
       for (let n = 0; n < 10; n++) await log.append(bytesOf(`m${n}`), n);
       const reading = all(log, 6, 10);
@@ -121,14 +121,14 @@ for (const { name, make, skip } of KINDS) {
       assert.deepEqual(await log.ends().then((ends) => [ends.first, ends.last]), [11, 11]);
     });
 
-    it("says so where a message is missing, and never skips it", async (t) => {
+    it("reports a missing message, and never skips it", async (t) => {
       const log = await make(t);
       for (let n = 0; n < 4; n++) await log.append(bytesOf(`m${n}`), n);
       await log.purge(3);
       await fails(all(log, 2, 4), "hole");
     });
 
-    it("knows who is there, and who is gone", async (t) => {
+    it("knows which members are present and which have left", async (t) => {
       const log = await make(t);
       log.answer(7, () => "seven");
       assert.equal(await log.ask(7), "seven");

@@ -61,7 +61,7 @@ async function directoryWithJobs(t: TestContext, jobs: number): Promise<string> 
 }
 
 describe("a group", { skip: missingNats() ?? false }, () => {
-  it("changes the lead in order: SIGTERM and yield lose nothing, ids go on, directories are the same in the end", async (t) => {
+  it("changes the lead in order: SIGTERM and yield lose nothing, ids continue, directories are equal at the end", async (t) => {
     const group = await ServerGroup.start(t, [], 1);
     const client = await group.serving();
     const first = await put(client, "one");
@@ -90,7 +90,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     assert.ok(ours!.length >= 2);
   });
 
-  it("may begin with a directory that has jobs: a standby gets them all", async (t) => {
+  it("may begin with a directory that has jobs; a standby gets all of them", async (t) => {
     const directory = await directoryWithJobs(t, 50);
     const group = await ServerGroup.start(t, [], 1, directory);
     await group.caughtUp();
@@ -103,7 +103,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     assert.ok((await put(client, "after")) > 50);
   });
 
-  it("refuses a directory with jobs that it does not know, and leaves it alone", async (t) => {
+  it("refuses an unknown directory with jobs, and leaves it unchanged", async (t) => {
     const directory = await directoryWithJobs(t, 3);
     const group = await ServerGroup.start(t, [], 1);
     const stranger = await group.add(directory);
@@ -117,7 +117,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     assert.equal((await dumped(directory)).length, 2);
   });
 
-  it("stops when its stream is gone, never makes it again by itself, and comes back by reseed", async (t) => {
+  it("stops when its stream is gone, never recreates it by itself, and comes back by reseed", async (t) => {
     const group = await ServerGroup.start(t, [], 1);
     const client = await group.serving();
     const id = await put(client, "kept");
@@ -162,7 +162,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     assert.equal(b.exits[0], 76);
   });
 
-  it("takes no lead after detach, and a directory of it serves without it", async (t) => {
+  it("takes no lead after detach, and a detached directory serves alone", async (t) => {
     const group = await ServerGroup.start(t, [], 1);
     const client = await group.serving();
     const id = await put(client, "kept");
@@ -186,7 +186,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     assert.match(a.output, /REPLICA_(STRAYS|STRANGER): .*does not know.*reseed/);
   });
 
-  it("with --replicate-wait standby answers when a standby has it on its disk, and not without one", async (t) => {
+  it("with --replicate-wait standby answers only when a standby has the change on its disk", async (t) => {
     const group = await ServerGroup.start(t, ["--replicate-wait", "standby", "-f", "0"], 1);
     const client = await group.serving();
     await put(client, "both have it");
@@ -203,7 +203,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     await put(again, "both have it again");
   });
 
-  it("closes its port while it is frozen, tells of that in metrics, and opens it again; connections stay", async (t) => {
+  it("closes its port while it is frozen, reports that in metrics, and reopens it; connections stay", async (t) => {
     const http = `127.0.0.1:${await freePort()}`;
     const cluster = await NatsCluster.start(t, 1);
     assert.equal(replica("init", cluster.url("test"), "--replicas", "1", "--max-bytes", "128M").status, 0);
@@ -236,7 +236,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     await put(later, "after");
   });
 
-  it("refuses puts when the shared log is nearly full, deletes go on, and what they free is given back", async (t) => {
+  it("refuses puts when the shared log is nearly full, still deletes, and returns the freed space", async (t) => {
     const flags = ["-f", "50", "-s", "1048576"];
     const group = await ServerGroup.start(t, flags, 1, undefined, [], 16 * 2 ** 20);
     const client = await group.serving();
@@ -254,7 +254,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     await group.caughtUp();
   });
 
-  it("goes on where a standby's disk is full: that one ends, says so, and has all when there is room", async (t) => {
+  it("goes on where a standby's disk is full: the standby ends with a message, and catches up later", async (t) => {
     const directory = smallDisk(t, "6m");
     if (directory === undefined) return;
     const group = await ServerGroup.start(t, ["-f", "50", "-s", "1048576"], 1);
@@ -277,7 +277,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     }
   });
 
-  it("refuses a damaged directory, and the other one serves", async (t) => {
+  it("refuses a damaged directory, and the other server serves", async (t) => {
     const group = await ServerGroup.start(t, ["-f", "0"], 1);
     const client = await group.serving();
     const id = await put(client, "x".repeat(3000));

@@ -95,7 +95,7 @@ const deeds = Object.keys(DEEDS) as Deed[];
 const only = deeds.find((deed) => deed === DEED);
 const rounds = ROUNDS === "" ? ALWAYS : Number(ROUNDS);
 
-test(`what was acknowledged survives ${rounds} rounds of kills and stops in a group`, {
+test(`acknowledged changes survive ${rounds} rounds of kills and stops in a group`, {
   skip: missingNats() ?? false,
 }, async (t) => {
   t.diagnostic(`replay: SEED=${SEED} ROUNDS=${rounds} node --test test/replica/group.test.ts`);

@@ -25,7 +25,7 @@ const LOAD_MS = 500;
 
 const rounds = PARTITIONS === "" ? 1 : Number(PARTITIONS);
 
-test(`what was acknowledged survives ${rounds} partitions of a group`, {
+test(`acknowledged changes survive ${rounds} partitions of a group`, {
   skip: missingNats() ?? noNamespaces() ?? false,
 }, async (t) => {
   t.diagnostic(`replay: SEED=${SEED} PARTITIONS=${rounds} node --test test/replica/partitions.test.ts`);

@@ -19,7 +19,7 @@ const SEEDS_MAX = 10;
 
 describe("a simulated group", () => {
   for (const check of CHECKS) {
-    it(`loses nothing with a log whose check of the sequence is ${check}, in ${SEEDS} seeds`, async (t) => {
+    it(`loses nothing in ${SEEDS} seeds with a log whose sequence check is ${check}`, async (t) => {
       let [acknowledged, leads] = [0, 0];
       for (let seed = 1; seed <= SEEDS; seed++) {
         try {
