@@ -61,7 +61,7 @@ auth = "token"
     const lineOf = async (client: WireClient, command: string): Promise<string> =>
       (await client.ask(command)).line;
 
-    it("is unknown where no listener demands it, and everything works there as ever", async () => {
+    it("is an unknown command on listeners that don't demand it", async () => {
       const plain = await WireClient.connect(guarded.server.address);
       assert.equal(await lineOf(plain, `auth ${worker.secret}`), "UNKNOWN_COMMAND");
       assert.equal(await lineOf(plain, "auth"), "UNKNOWN_COMMAND");
@@ -73,7 +73,7 @@ auth = "token"
       open.close();
     });
 
-    it("lets in who has a token, and commands may be behind it already", async () => {
+    it("accepts a token, also with commands right behind it", async () => {
       const client = await connect();
       client.send(`auth ${worker.secret}\r\nuse auth-a\r\nput 0 0 60 1\r\na\r\nwatch auth-a\r\nreserve\r\n`);
       const replies: string[] = [];
@@ -100,7 +100,7 @@ auth = "token"
       ["an endless line", "x".repeat(300)],
       ["HTTP", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"],
     ] as const) {
-      it(`answers ${name} with UNAUTHORIZED and the end`, async () => {
+      it(`answers ${name} with UNAUTHORIZED and closes`, async () => {
         const client = await connect();
         client.send(bytes);
         if (name === "an endless line") client.send("\r\n");
@@ -110,14 +110,14 @@ auth = "token"
       });
     }
 
-    it("lets a client that is not known leave by quit, without a word", async () => {
+    it("lets an unauthenticated client quit", async () => {
       const client = await connect();
       client.send("quit\r\n");
       await client.expectEnd();
       client.close();
     });
 
-    it("forbids what the role may not do; the body is swallowed and the connection stays", async () => {
+    it("forbids commands beyond the role; drops the body and keeps the connection", async () => {
       const eyes = await signIn(viewer.secret);
       eyes.send("put 0 0 60 8\r\ndelete 1\r\nlist-tube-used\r\n");
       assert.equal((await eyes.readReply()).line, "UNAUTHORIZED");
@@ -145,7 +145,7 @@ auth = "token"
       shop.close();
     });
 
-    it("keeps replies in order when what is forbidden stands behind what is under way", async () => {
+    it("keeps replies in order when a forbidden command follows one in flight", async () => {
       const client = await signIn(worker.secret);
       client.send("use auth-order\r\n");
       await client.readReply();
@@ -162,7 +162,7 @@ auth = "token"
       client.close();
     });
 
-    it("keeps a token with tubes within them, by name and by id", async () => {
+    it("keeps a token with tubes within its tubes, by name and by id", async () => {
       const other = await signIn(worker.secret);
       assert.equal(await lineOf(other, "use mail-1"), "USING mail-1");
       assert.match((await other.put("mine")).line, /^INSERTED/);
@@ -204,7 +204,7 @@ auth = "token"
       return `INSERTED ${Number(line.split(" ")[1]) - 1}`;
     }
 
-    it("lets an operator of some tubes move nothing out of them", async () => {
+    it("forbids an operator of some tubes to move jobs out of them", async () => {
       const client = await signIn(mover.secret);
       assert.match(await lineOf(client, "put-in-tube mail-3 0 0 60 1\r\nx"), /^INSERTED/);
       assert.match(await lineOf(client, "list-jobs mail-3"), /^OK/);
@@ -227,14 +227,14 @@ auth = "token"
       client.close();
     });
 
-    it("closes at once who is not in the allow-list, and says so", async () => {
+    it("closes connections outside the allow-list at once, and logs it", async () => {
       const client = await connect(1);
       await client.expectEnd();
       client.close();
       await untilItSays(guarded.server, /127\.0\.0\.1 is not in the allow-list of 127\.0\.0\.1/);
     });
 
-    it("takes other tokens at SIGHUP: new ones come in, those that are gone are sent away", async () => {
+    it("reloads tokens at SIGHUP: accepts new ones, closes connections of removed ones", async () => {
       const stays = await signIn(worker.secret);
       const leaves = await signIn(gone.secret);
       const waits = await signIn(gone.secret);
@@ -263,13 +263,13 @@ auth = "token"
       for (const client of [stays, leaves, waits]) client.close();
     });
 
-    it("never says a secret in its log", () => {
+    it("never logs a secret", () => {
       for (const { secret } of [worker, limited, producer, viewer, gone, over])
         assert.ok(!(guarded.server.stderr + guarded.server.stdout).includes(secret));
       assert.ok(!guarded.server.stderr.includes("rb1_wrong"));
     });
 
-    it("asks an address no more that failed ten times in a minute", async () => {
+    it("refuses an address after ten failures in a minute", async () => {
       // The failures above count as well; with two acceptors each counts its own.
       for (let attempt = 0; attempt < 40; attempt++) {
         const client = await connect();

@@ -146,7 +146,7 @@ async function countOvertaken(
 for (const transport of TRANSPORTS) {
   for (const shape of SHAPES) {
     describe(`the end of a connection (${transport}, ${topologyName(shape)})`, () => {
-      it("who has seen it finds its jobs and right gauges", async (t) => {
+      it("makes its jobs and gauges visible to every client that has seen it", async (t) => {
         const server = await startWithTransport(t, transport, topologyFlags(shape));
         if (server === undefined) return;
         const all = await observers(server);
@@ -165,7 +165,7 @@ for (const transport of TRANSPORTS) {
   }
 
   describe(`the end of a connection (${transport})`, () => {
-    it("who has seen the end of one that waited finds no wait of it", async (t) => {
+    it("of a waiting client leaves no wait for a client that has seen it", async (t) => {
       const server = await startWithTransport(t, transport, topologyFlags({ shards: 4, acceptors: 2 }));
       if (server === undefined) return;
       const all = await observers(server);
@@ -185,7 +185,7 @@ for (const transport of TRANSPORTS) {
       for (const observer of all) observer.close();
     });
 
-    it(`who has seen the end of one that held ${MANY_JOBS} jobs finds all of them ready`, async (t) => {
+    it(`with ${MANY_JOBS} held jobs makes all of them ready for a client that has seen it`, async (t) => {
       const server = await startWithTransport(t, transport, topologyFlags({ shards: 1, acceptors: 2 }));
       if (server === undefined) return;
       const observer = await WireClient.connect(server.address);
@@ -205,7 +205,7 @@ for (const transport of TRANSPORTS) {
     });
 
     for (const shape of SHAPES)
-      it(`a client's own close is taken before what others send after it (${topologyName(shape)})`, async (t) => {
+      it(`by a client's close takes effect before later commands of others (${topologyName(shape)})`, async (t) => {
         const server = await startWithTransport(t, transport, topologyFlags(shape));
         if (server === undefined) return;
         const other = await WireClient.connect(server.address);
@@ -221,7 +221,7 @@ for (const transport of TRANSPORTS) {
         other.close();
       });
 
-    it("a client's own close is counted before what others ask after it", async (t) => {
+    it("by a client's close is counted before later questions of others", async (t) => {
       const server = await startWithTransport(t, transport, topologyFlags({ shards: 2, acceptors: 2 }));
       if (server === undefined) return;
       const all = await observers(server);
@@ -244,7 +244,7 @@ for (const transport of TRANSPORTS) {
       assert.ok(stillCounted.length <= STILL_COUNTED_MAX, found);
     });
 
-    it("who is refused a job that somebody holds does not wait for acceptors without clients", async (t) => {
+    it("doesn't delay a refused reserve by acceptors without clients", async (t) => {
       const server = await startWithTransport(t, transport, topologyFlags({ shards: 2, acceptors: 8 }));
       if (server === undefined) return;
       const [holder, other] = [
@@ -260,7 +260,7 @@ for (const transport of TRANSPORTS) {
       other.close();
     });
 
-    it("so is the close of a client that waits for a job", async (t) => {
+    it("by the close of a waiting client is counted, too", async (t) => {
       const server = await startWithTransport(t, transport, topologyFlags({ shards: 1, acceptors: 1 }));
       if (server === undefined) return;
       const other = await WireClient.connect(server.address);

@@ -36,7 +36,7 @@ async function peeks(client: WireClient): Promise<number> {
 
 describe("half-closed clients that do not read", () => {
   for (const bytes of BODIES) {
-    it(`take no threads, stop nobody, and get all: bodies of ${bytes} bytes`, async (t) => {
+    it(`occupy no threads, delay no one, and get all replies: bodies of ${bytes} bytes`, async (t) => {
       const path = join(temporaryFolder(t, "half-closed"), "socket");
       const server = await startWithTransport(t, "io_uring", [], {}, path);
       if (server === undefined) return;

@@ -327,7 +327,7 @@ describe("hostile clients", () => {
     owner.close();
   });
 
-  it("row 10: out of file descriptors: accepting pauses, is logged a little, and goes on", async (t) => {
+  it("row 10: without file descriptors accepting pauses with few log lines, and resumes", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.prlimit)) return;
     const server = await startServer({ kind: "ours", flags: FLAGS });
     try {

@@ -60,7 +60,7 @@ for (const transport of ["io_uring", "libuv"] as const) {
     startWithTransport(t, transport, [...FLAGS, ...more]);
 
   describe(`large bodies, with ${transport}`, () => {
-    it("are what was sent, in whatever parts they come, and with commands behind them", async (t) => {
+    it("arrive unchanged in whatever parts, with commands behind them", async (t) => {
       const server = await start(t);
       if (server === undefined) return;
       const client = await WireClient.connect(server.address);
@@ -84,7 +84,7 @@ for (const transport of ["io_uring", "libuv"] as const) {
       for (const each of [client, other]) each.close();
     });
 
-    it("are whole for who reads slowly, also when their jobs are gone and others take their place", async (t) => {
+    it("reach a slow reader whole, also after their jobs are deleted and replaced", async (t) => {
       const server = await start(t);
       if (server === undefined) return;
       const slow = await WireClient.connect(server.address);
@@ -111,7 +111,7 @@ for (const transport of ["io_uring", "libuv"] as const) {
       for (const each of [slow, other]) each.close();
     });
 
-    it("that end badly are refused, and what comes behind them is read", async (t) => {
+    it("without CR LF are refused, and the next commands are read", async (t) => {
       const server = await start(t);
       if (server === undefined) return;
       const client = await WireClient.connect(server.address);
@@ -124,7 +124,7 @@ for (const transport of ["io_uring", "libuv"] as const) {
       client.close();
     });
 
-    it("let nobody end the server who breaks off with a reply in the log's way and a body behind it", async (t) => {
+    it("can't end the server by breaking off between a delayed reply and a body", async (t) => {
       const server = await start(t, ["-b", temporaryFolder(t), "-f", "0"]);
       if (server === undefined) return;
       const other = await WireClient.connect(server.address);
@@ -138,7 +138,7 @@ for (const transport of ["io_uring", "libuv"] as const) {
       other.close();
     });
 
-    it("leave nothing of clients that break off, in the middle of a body or with replies unread", async (t) => {
+    it("leave nothing behind after a disconnect in a body or with unread replies", async (t) => {
       const server = await start(t);
       if (server === undefined) return;
       const other = await WireClient.connect(server.address);

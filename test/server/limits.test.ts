@@ -49,7 +49,7 @@ for (const shape of SHAPES) {
       return answer !== null;
     };
 
-    it("have the system look for clients that are gone, as it was told", async () => {
+    it("set the TCP keep-alive as configured", async () => {
       const client = await connect();
       assert.ok(await isServed(client));
       const ends = [server.port, client.socket.localPort!].map((port) => `0100007F:${hexOf(port)}`);
@@ -60,7 +60,7 @@ for (const shape of SHAPES) {
       client.close();
     });
 
-    it("are exact over all acceptors, and places become free with the end of a connection", async () => {
+    it("are exact over all acceptors, and a closed connection frees its place", async () => {
       const clients: WireClient[] = [];
       for (let client = 0; client < 4; client++) {
         clients.push(await connect());
@@ -94,7 +94,7 @@ for (const shape of SHAPES) {
       for (const client of clients) client.close();
     });
 
-    it("close who is idle, and nobody who waits or holds a job", async () => {
+    it("close idle connections, but none that waits or holds a job", async () => {
       const [idle, waits, holds, works] = await Promise.all([
         connect("127.0.0.5"),
         connect("127.0.0.5"),
@@ -129,7 +129,7 @@ for (const shape of SHAPES) {
   });
 }
 
-describe("limits that make no sense", () => {
+describe("invalid limits", () => {
   for (const flags of [
     ["--max-connections", "0"],
     ["--max-connections", "many"],

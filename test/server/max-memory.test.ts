@@ -38,11 +38,11 @@ describe("--max-memory", () => {
     }
   }
 
-  it("is in the line that says where the server serves", async () => {
+  it("is in the start line", async () => {
     await untilItSays(server.process, /at most 4M of jobs/);
   });
 
-  it("refuses puts of every kind, tells everybody, and nothing else", async () => {
+  it("refuses puts of every kind, reports that everywhere, and refuses nothing else", async () => {
     assert.equal((await server.ask("/readyz?for=put")).status, 200);
     const filled = await fill(30_000);
     assert.ok(filled > 0.9 * LIMIT_BYTES && filled <= LIMIT_BYTES, `${filled}`);
@@ -77,14 +77,14 @@ describe("--max-memory", () => {
     assert.equal((await client.ask("stats")).line.slice(0, 3), "OK ");
   });
 
-  it("takes puts again when jobs have gone, with one of each size", async () => {
+  it("accepts puts again after deletes, for each size of body", async () => {
     for (let id = 1; id <= 40; id++) await client.ask(`delete ${id}`);
     assert.equal((await eventually("there is memory", () => server.ask("/readyz?for=put"))).status, 200);
     assert.match((await client.put("x".repeat(60_000))).line, /^INSERTED /);
     await untilItSays(server.process, /there is memory for jobs again/);
   });
 
-  it("changes with SIGHUP, up and down", async () => {
+  it("changes up and down with SIGHUP", async () => {
     await fill(30_000);
     configure("16M");
     server.process.signal("SIGHUP");
@@ -98,7 +98,7 @@ describe("--max-memory", () => {
 });
 
 describe("--max-memory with a log", () => {
-  it("loads what is there, also where it is more", async (t) => {
+  it("loads existing jobs, also beyond the limit", async (t) => {
     const folder = temporaryFolder(t, "memory-log");
     const flags = ["-b", folder, "--shards", "2"];
     const first = await startServer({ kind: "ours", flags });

@@ -74,7 +74,7 @@ async function workAll(server: ServerProcess): Promise<void> {
 }
 
 describe("connections that move", () => {
-  it("lose nothing and keep their order, and leave nothing behind", async (t) => {
+  it("lose nothing, keep their order, and leave nothing behind", async (t) => {
     const server = await eager(t);
     if (server === undefined) return;
     await workAll(server);
@@ -93,7 +93,7 @@ describe("connections that move", () => {
     assert.equal(code, 0);
   });
 
-  it("end with the server as the others do", async (t) => {
+  it("end with the server like others", async (t) => {
     const server = await eager(t, "--log-level", "debug");
     if (server === undefined) return;
     const clients = await Promise.all(

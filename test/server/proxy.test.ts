@@ -69,7 +69,7 @@ tls = { cert = "${files.cert}", key = "${files.key}" }
     await guarded.server.stop();
   });
 
-  it("lets bytes through both ways, large bodies and half-closes, too", async () => {
+  it("forwards bytes both ways, also large bodies and half-closes", async () => {
     const client = await WireClient.connect({ port: proxy.port, host: "127.0.0.1" });
     const body = "x".repeat(65_000);
     client.send("use proxy-a\r\nwatch proxy-a\r\n");
@@ -87,7 +87,7 @@ tls = { cert = "${files.cert}", key = "${files.key}" }
     other.close();
   });
 
-  it("ends a client whose token the server does not take, and says why", async () => {
+  it("closes the connection if the server refuses the token, and says why", async () => {
     writeFileSync(join(folder, "wrong"), "rb1_wrong\n");
     const bad = await startProxy([...to(guarded), "--token-file", join(folder, "wrong")]);
     const client = await WireClient.connect({ port: bad.port, host: "127.0.0.1" });
@@ -100,7 +100,7 @@ tls = { cert = "${files.cert}", key = "${files.key}" }
     bad.process.kill();
   });
 
-  it("trusts no server that its authority has not signed", async () => {
+  it("trusts no server without its authority's signature", async () => {
     const strangers = makeCertificates(temporaryFolder({ after }, "strangers"));
     const bad = await startProxy([
       "--to",

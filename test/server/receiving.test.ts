@@ -23,7 +23,7 @@ const PIECES = [7, 200, 2048, 5000, 40_000];
 
 describe("with io_uring, commands in pieces", () => {
   for (const kind of ["TCP", "unix"]) {
-    it(`are answered once, in order, and then the end: ${kind}`, { concurrency: true }, async (t) => {
+    it(`are answered once, in order, before the end: ${kind}`, { concurrency: true }, async (t) => {
       const seed = Number(process.env["SEED"] ?? drawnSeed());
       t.diagnostic(`SEED=${seed}`);
       const path = kind === "unix" ? join(temporaryFolder(t, "receiving"), "socket") : undefined;

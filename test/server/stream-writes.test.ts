@@ -68,7 +68,7 @@ describe("the switch", () => {
     assert.equal(result, results.Unavailable);
   });
 
-  it("leaves them on otherwise: this Node has what they need", async () => {
+  it("leaves them on by default: this Node supports them", async () => {
     const { result, results } = await writeResult("0");
     assert.equal(result, results.Done);
   });
@@ -87,7 +87,7 @@ describe("replies through socket.write: transcripts", { concurrency: 3 }, () => 
 });
 
 describe("replies through socket.write", () => {
-  it("a slow reader gets every byte in order, and is not read meanwhile", async (t) => {
+  it("a slow reader gets every byte in order, and its commands wait", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     await withServer(async (server) => {
       const owner = await WireClient.connect(server.address);
@@ -130,7 +130,7 @@ describe("replies through socket.write", () => {
     });
   });
 
-  it("20,000 pipelined commands give 20,000 replies, then the end", async (t) => {
+  it("20,000 pipelined commands get 20,000 replies, then the end", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     await withServer(async (server) => {
       const client = await WireClient.connect(server.address);
@@ -150,7 +150,7 @@ describe("replies through socket.write", () => {
     });
   });
 
-  it("clients that go in the middle of a reply give back what they held", async (t) => {
+  it("clients that leave in the middle of a reply release their jobs", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     await withServer(async (server) => {
       const owner = await WireClient.connect(server.address);

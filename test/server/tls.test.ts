@@ -66,7 +66,7 @@ ${tls(`, min = "1.3"`)}
   const clientOf = async (listener: number, options?: ConnectionOptions): Promise<WireClient> =>
     new WireClient(await dial(listener, options));
 
-  it("serves everything that plain sockets are served, pipelined and with large bodies", async () => {
+  it("serves everything that plain sockets support, pipelined and with large bodies", async () => {
     const client = await clientOf(0);
     const body = "x".repeat(BODY_BYTES);
     client.send("use tls-a\r\nwatch tls-a\r\n");
@@ -94,7 +94,7 @@ ${tls(`, min = "1.3"`)}
     client.close();
   });
 
-  it("gives back what a client holds that goes away", async () => {
+  it("releases the jobs of a client that leaves", async () => {
     const holder = await clientOf(0);
     assert.match((await holder.ask("use tls-b")).line, /^USING/);
     const id = (await holder.put("x")).line.split(" ")[1]!;
@@ -108,7 +108,7 @@ ${tls(`, min = "1.3"`)}
     waiting.close();
   });
 
-  it("demands a token behind the handshake", async () => {
+  it("demands a token after the handshake", async () => {
     const client = await clientOf(1);
     assert.equal((await client.ask(`auth ${worker.secret}`)).line, "AUTHENTICATED");
     assert.equal((await client.ask("use a")).line, "USING a");
@@ -118,7 +118,7 @@ ${tls(`, min = "1.3"`)}
     await stranger.expectEnd();
   });
 
-  it("takes who shows a certificate for whom it names, with the tubes of its line, and nobody else", async () => {
+  it("accepts a certificate as the name that it has, with its tubes, and refuses others", async () => {
     const cert = readFileSync(files.clientCert);
     const key = readFileSync(files.clientKey);
     const client = await clientOf(2, { cert, key });
@@ -138,7 +138,7 @@ ${tls(`, min = "1.3"`)}
     await untilItSays(guarded.server, /no token is called as the certificate of 127\.0\.0\.1: localhost/);
   });
 
-  it("refuses versions below the least one, and what is no TLS", async () => {
+  it("refuses versions below the minimum, and plain text", async () => {
     await assert.rejects(dial(3, { maxVersion: "TLSv1.2" }), /version|alert/i);
     (await dial(3)).destroy();
     await assert.rejects(dial(0, { maxVersion: "TLSv1.1", minVersion: "TLSv1" }), /version|alert|protocol/i);
@@ -150,7 +150,7 @@ ${tls(`, min = "1.3"`)}
     await untilItSays(guarded.server, /its handshake on 127\.0\.0\.1:\d+ failed/);
   });
 
-  it("outlives bytes that are no TLS, handshakes that break off, and resets in the middle of everything", async () => {
+  it("survives random bytes, broken handshakes, and resets anywhere", async () => {
     const random = new SeededRandom(20261121);
     const where = { port: guarded.ports[0]!, host: "127.0.0.1" };
     const raw = await Promise.all(Array.from({ length: 60 }, () => WireClient.connect(where)));
@@ -178,7 +178,7 @@ ${tls(`, min = "1.3"`)}
     assert.ok(!guarded.server.hasExited);
   });
 
-  it("shows another certificate after SIGHUP; open connections stay; a bad one changes nothing", async () => {
+  it("presents a new certificate after SIGHUP; open connections stay; a bad one changes nothing", async () => {
     const before = await clientOf(0);
     const shown = async (): Promise<string> => {
       const socket = await dial(0);
@@ -281,7 +281,7 @@ describe("tls at the start", () => {
 });
 
 describe("the names of a certificate", () => {
-  it("are those of its URIs, and no other kind of name can pass for one", () => {
+  it("are its URIs, and no other kind of name passes for one", () => {
     assert.deepEqual(urisOf("DNS:a.example, URI:spiffe://x/a, IP Address:127.0.0.1"), ["spiffe://x/a"]);
     assert.deepEqual(urisOf('DNS:"a, URI:spiffe://x/admin", URI:spiffe://x/a'), ["spiffe://x/a"]);
     assert.deepEqual(urisOf('URI:"spiffe://x/a, URI:spiffe://x/admin"'), [

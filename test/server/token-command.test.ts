@@ -20,7 +20,7 @@ const authenticatorOf = (path: string): Authenticator =>
   new Authenticator(parseTokenFile(readFileSync(path, "utf8")).tokens);
 
 describe("runnerbean token", () => {
-  it("adds tokens whose secrets are printed once, lists them without, and removes them", async (t) => {
+  it("adds tokens and prints their secrets once, lists and removes them", async (t) => {
     const path = join(temporaryFolder(t, "tokens"), "tokens");
     const added = token(path, [
       "add",
@@ -64,7 +64,7 @@ describe("runnerbean token", () => {
     assert.equal(token(path, ["remove", "mailer"]).status, 1);
   });
 
-  it("keeps what others did to the file while a person typed a password", async (t) => {
+  it("keeps changes by others while a person types a password", async (t) => {
     const path = join(temporaryFolder(t, "tokens"), "tokens");
     assert.equal(token(path, ["add", "leaked", "--role", "admin"]).status, 0);
     const args = ["token", "add", "person", "--role", "viewer", "--password", "--token-file", path];
@@ -81,7 +81,7 @@ describe("runnerbean token", () => {
     );
   });
 
-  it("changes nothing where it refuses", (t) => {
+  it("changes nothing if it refuses", (t) => {
     const path = join(temporaryFolder(t, "tokens"), "tokens");
     assert.equal(token(path, ["add", "x", "--role", "worker"]).status, 0);
     const before = readFileSync(path, "utf8");
@@ -107,7 +107,7 @@ describe("runnerbean token", () => {
     assert.equal(readFileSync(path, "utf8"), before);
   });
 
-  it("refuses a file that others can write, and one that is not there", (t) => {
+  it("refuses a file that others can write, and a missing one", (t) => {
     const path = join(temporaryFolder(t, "tokens"), "tokens");
     assert.equal(token(path, ["list"]).status, 5);
     assert.ok(!existsSync(path));

@@ -32,7 +32,7 @@ function expectedList(count: number): string {
 
 describe("lists of 20,000 tubes", () => {
   for (const shards of [1, 3]) {
-    it(`are whole and in order, over ${shards} shards, and others are served meanwhile`, () => {
+    it(`are whole and in order over ${shards} shards, and others are served meanwhile`, () => {
       const server = new HandDrivenServer(shards);
       const watcher = watchMany(server, 20_000);
       const expected = expectedList(20_000);
@@ -61,7 +61,7 @@ describe("lists of 20,000 tubes", () => {
     });
   }
 
-  it("are refused, and nobody waits for them, while too many that were asked for one by one are not read", () => {
+  it("are refused without a wait while too many lists are unread", () => {
     const server = new HandDrivenServer(2);
     watchMany(server, 20_000);
     let [asked, refused] = [0, ""];
@@ -81,7 +81,7 @@ describe("lists of 20,000 tubes", () => {
     assert.ok(asked > 20, `${asked} lists`);
   });
 
-  it("share their memory, however many clients ask and don't read", () => {
+  it("share their memory among all clients that don't read", () => {
     const server = new HandDrivenServer(2);
     watchMany(server, 20_000);
     const expected = expectedList(20_000);
@@ -108,7 +108,7 @@ describe("lists of 20,000 tubes", () => {
     assert.ok(left <= 4 * MIB, `${left / MIB} MiB are left`);
   });
 
-  it("come to those who wait for them when the one for whom they were gathered has gone", () => {
+  it("reach waiting clients after the client that asked first has left", () => {
     const server = new HandDrivenServer(2);
     watchMany(server, 20_000);
     const [first, second, later] = [
