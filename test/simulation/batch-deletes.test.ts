@@ -12,7 +12,7 @@ const [YES, NO, ELSEWHERE] = [
 ] as const;
 
 describe("BatchDeletes", () => {
-  it("knows an id once it was looked for as often as it is named, also on different shards", () => {
+  it("knows an id once it was searched as often as it is named, also on different shards", () => {
     const batch = new BatchDeletes([7, 7, 7, 8]);
     // Somebody holds it, gives it back, and it moves: what is left of the batch finds it on the other shard.
     batch.note(0, 7, ...NO);
@@ -26,7 +26,7 @@ describe("BatchDeletes", () => {
     assert.equal(batch.reply, "DELETED_BATCH 2 2 7 7\r\n");
   });
 
-  it("is not answered while an id was looked for only where its job can't be", () => {
+  it("isn't answered while an id was searched only where its job can't be", () => {
     const batch = new BatchDeletes([7, 8]);
     batch.note(0, 8, ...NO);
     batch.note(0, 7, ...ELSEWHERE);
@@ -36,7 +36,7 @@ describe("BatchDeletes", () => {
     assert.equal(batch.reply, "DELETED_BATCH 0 2 7 8\r\n");
   });
 
-  it("lets each shard be asked for an id as often as it is named, and again while it is not known", () => {
+  it("allows a question to each shard as often as an id is named, and again while it is unknown", () => {
     const batch = new BatchDeletes([7, 7]);
     batch.note(0, 7, ...NO);
     assert.equal(batch.expects(0, 7), true);

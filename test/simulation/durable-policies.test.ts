@@ -44,7 +44,7 @@ function syncedAt(server: InProcessServer, socket: FakeSocket, reply: string): (
 }
 
 describe("with -f 0", () => {
-  it("DUPLICATE leaves when the put that has the key is durable", async () => {
+  it("DUPLICATE leaves when the put with the key is durable", async () => {
     for (let seed = 1; seed <= SEEDS; seed++) {
       const server = await serverOf(seed, 1);
       const [first, second] = [server.connect(0), server.connect(1)];
@@ -62,7 +62,7 @@ describe("with -f 0", () => {
     }
   });
 
-  it("SET of a pattern leaves when the shard that logs it has made it durable", async () => {
+  it("SET of a pattern leaves when the logging shard's record is durable", async () => {
     for (let seed = 1; seed <= SEEDS; seed++) {
       const server = await serverOf(seed, 3);
       const socket = server.connect(0);
@@ -81,7 +81,7 @@ describe("with -f 0", () => {
     }
   });
 
-  it("two changes of one pattern at the same moment have one winner on all shards", async () => {
+  it("two simultaneous changes of a pattern have the same winner on all shards", async () => {
     for (let seed = 1; seed <= SEEDS; seed++) {
       const server = await serverOf(seed, 3);
       const sockets = [server.connect(0), server.connect(1)];

@@ -49,7 +49,7 @@ function scene(shards: number): Scene {
 }
 
 for (const shards of [1, 4]) {
-  test(`the end of who half-closes behind a long reply comes after all of it (${shards} shards)`, () => {
+  test(`a client that half-closes behind a long reply gets all of it before the end (${shards} shards)`, () => {
     const { server, reader, ask } = scene(shards);
     let bytes = 0;
     reader.onEndVisible = () => assert.match(ask("stats-job 1"), /^state: ready$/m);
@@ -63,7 +63,7 @@ for (const shards of [1, 4]) {
     assert.match(ask("stats"), /^current-connections: 1$/m);
   });
 
-  test(`who half-closes behind a long reply and is gone then keeps nothing (${shards} shards)`, () => {
+  test(`a client that half-closes behind a long reply and then leaves keeps nothing (${shards} shards)`, () => {
     const { server, reader, ask } = scene(shards);
     const { slot } = reader;
     reader.reset();
@@ -74,7 +74,7 @@ for (const shards of [1, 4]) {
   });
 }
 
-test("who becomes a worker behind its own end is not counted for ever", () => {
+test("a client that becomes a worker behind its own end isn't counted forever", () => {
   const server = new InProcessServer({ shards: 1, acceptors: 1, random: new SeededRandom(1) });
   const client = server.connect(0);
   client.write(Buffer.from("put 0 0 60 1\r\nx\r\n"));

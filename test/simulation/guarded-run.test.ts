@@ -4,7 +4,7 @@ import { runGuarded, type SeedRun } from "./guarded-run.ts";
 
 const RUN: SeedRun = { firstSeed: 7, count: 1, steps: 10, only: undefined, shrink: false };
 
-test("runGuarded ends a simulation that runs in a circle, and names its seed and step", async () => {
+test("runGuarded ends an endless simulation, and names its seed and step", async () => {
   const { exitCode, aborted } = await runGuarded(
     { ...RUN, fault: "circle" },
     { stepMsMax: 1000, heapMebibytesMax: 500 },
@@ -14,7 +14,7 @@ test("runGuarded ends a simulation that runs in a circle, and names its seed and
   assert.match(aborted!.why, /circle/);
 });
 
-test("runGuarded ends a simulation that takes memory without end, and names its seed and step", async () => {
+test("runGuarded ends a simulation that keeps taking memory, and names its seed and step", async () => {
   const { exitCode, aborted } = await runGuarded(
     { ...RUN, fault: "memory" },
     { stepMsMax: 60_000, heapMebibytesMax: 100 },
@@ -24,6 +24,6 @@ test("runGuarded ends a simulation that takes memory without end, and names its 
   assert.match(aborted!.why, /100 MiB of memory/);
 });
 
-test("runGuarded lets a simulation that finds nothing end by itself", async () => {
+test("runGuarded lets a clean simulation end by itself", async () => {
   assert.deepEqual(await runGuarded(RUN), { exitCode: 0 });
 });

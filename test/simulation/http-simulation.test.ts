@@ -52,7 +52,7 @@ async function isFound(plant: HttpSimulationOptions["plant"]): Promise<boolean> 
 }
 
 describe("simulation with clients over HTTP", () => {
-  it("loses no job, gives none to two, and lets no lease act after its end", async (test) => {
+  it("loses no job, gives none to two clients, and lets no lease act after its end", async (test) => {
     printSeed(test);
     const sum = { puts: 0, deletes: 0, leases: 0, ended: 0, abandoned: 0 };
     for (let each = 0; each < SEEDS; each++) {
@@ -64,7 +64,7 @@ describe("simulation with clients over HTTP", () => {
   });
 
   for (const [name, plant] of Object.entries({ ANY_COUNT, STAYS_READY }))
-    it(`finds a bug that was planted: ${name}`, async () => {
+    it(`finds a planted bug: ${name}`, async () => {
       assert.ok(await isFound(plant));
     });
 });

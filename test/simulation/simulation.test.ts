@@ -149,7 +149,7 @@ describe("simulation", () => {
   });
 
   for (const { seed, what, only, extensions = false } of FOUND) {
-    it(`finds no more that ${what}`, async () => {
+    it(`no longer finds that ${what}`, async () => {
       await simulate({
         seed,
         steps: STEPS,

@@ -30,14 +30,14 @@ const run = (seen: readonly Effect[]): void => {
   model.follow(seen, () => model.runDue(0, LATER_MS));
 };
 
-it("Model.runDue takes the order that the effects behind the first ones tell", () => {
+it("Model.runDue takes the order that later effects reveal", () => {
   const first: Effect = { kind: "reserved", session: 3, job: 3 };
   // Whoever comes first, it is session 3 that gets job 3: its own job has made room for it, or the other's.
   run([first, { kind: "reserved", session: 1, job: 4 }]);
   run([first, { kind: "deadlineSoon", session: 1 }]);
 });
 
-it("Model.runDue takes no effects that no order has", () => {
+it("Model.runDue refuses effects that fit no order", () => {
   const first: Effect = { kind: "reserved", session: 3, job: 3 };
   for (const seen of [
     [first],
