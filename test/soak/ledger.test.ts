@@ -115,7 +115,7 @@ describe("soak ledger: complains", () => {
     });
   });
 
-  it("of a holder who is told NOT_FOUND before the TTR can have ended", () => {
+  it("of a holder that gets NOT_FOUND before its TTR can have ended", () => {
     complains(/was told NOT_FOUND/, (script) => {
       const { job, hold } = script.reserve(A, script.put(1), 1);
       script.ledger.deleteRefused(script.ledger.deleteSent(A, job, hold, script.now()), script.now());
@@ -129,7 +129,7 @@ describe("soak ledger: complains", () => {
     });
   });
 
-  it("of an id that is given again", () => {
+  it("of a reused id", () => {
     complains(/id was given again/, (script) => {
       script.put(1);
       script.put(1);
@@ -165,7 +165,7 @@ describe("soak ledger: complains", () => {
     }
   });
 
-  it("of a delay that ends early, or never, or not when the wall clock says so after a restart", () => {
+  it("of a delay that ends early, never, or not by the wall clock after a restart", () => {
     complains(/by a reserve sent/, (script) => {
       const put = script.put(1, 5, 3);
       script.pass(2900);
@@ -187,7 +187,7 @@ describe("soak ledger: complains", () => {
     }
   });
 
-  it("of a buried job that reserve gives out", () => {
+  it("of a buried job that a reserve gets", () => {
     complains(/is buried/, (script) => {
       const put = script.put(1);
       const { job, hold } = script.reserve(A, put, 1);
@@ -199,7 +199,7 @@ describe("soak ledger: complains", () => {
     });
   });
 
-  it("of a job that nobody put, that was refused, that is there twice, or that comes after a settlement", () => {
+  it("of a job that was never put, was refused, exists twice, or appears after a settlement", () => {
     complains(/nobody put it/, (script) => {
       script.ledger.reserved(B, 1, makeBody(77, 50), script.now(), script.now());
     });
@@ -222,7 +222,7 @@ describe("soak ledger: complains", () => {
 });
 
 describe("soak ledger: lets pass", () => {
-  it("either outcome of what was not answered", () => {
+  it("either outcome of an unanswered command", () => {
     for (const isThere of [true, false]) {
       const script = new Script();
       const lost = script.sendPut();
@@ -260,7 +260,7 @@ describe("soak ledger: lets pass", () => {
     }
   });
 
-  it("replies that are read in another order than they were sent in", () => {
+  it("replies that are read in another order than sent", () => {
     const script = new Script();
     const put = script.sendPut();
     const slowMs = script.now();
@@ -272,7 +272,7 @@ describe("soak ledger: lets pass", () => {
     script.reserve(B, put, 1, slowMs);
   });
 
-  it("a delay that moves with the wall clock over a restart, and jobs that were kicked", () => {
+  it("a delay that moves with the wall clock over a restart, and kicked jobs", () => {
     const script = new Script();
     const put = script.put(1, 5, 100);
     script.ledger.serverEnds(script.now());

@@ -42,7 +42,7 @@ function ringsMade({ topology, hasLog, placement, threads }: ServerCase): number
 }
 
 // A server is not under stress while some of its rings are large, so a case counts those that were made small.
-describe("stress knows every ring of a server", () => {
+describe("stress covers every ring of a server", () => {
   for (const each of SERVER_CASES) it(each.name, () => assert.equal(smallRings(each), ringsMade(each)));
 });
 

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { simulateHttp } from "../simulation/http-simulation.ts";
 import { findOf } from "./planted-find.ts";
 
-test("a find is told by its first line", () => {
+test("a find is reported by its first line", () => {
   const cause = new assert.AssertionError({ message: "1 is not 2" });
   assert.equal(
     findOf(new Error("seed 1, step 2: 1 is not 2\n  last: put", { cause })),

@@ -7,7 +7,7 @@ import { shorten } from "./shorten.ts";
 
 const ALL = Array.from({ length: 60 }, (_, index) => index);
 
-test("shorten finds the very units that a failure needs, in their order", async () => {
+test("shorten finds exactly the units that a failure needs, in order", async () => {
   const needed = subarray(ALL, { minLength: 1, maxLength: 6 });
   await fastCheckAssert(
     asyncProperty(needed, async (units) => {
@@ -19,7 +19,7 @@ test("shorten finds the very units that a failure needs, in their order", async 
   );
 });
 
-test("shorten leaves nothing that could be left out by itself, where several lists fail", async () => {
+test("shorten leaves no unit that could be removed alone, if several lists fail", async () => {
   const fails = async (left: readonly number[]): Promise<boolean> =>
     left.length % 2 === 0 && left.includes(17) && left.some((unit) => unit > 40);
   const shortest = await shorten(ALL, fails);

@@ -8,7 +8,7 @@ import { freePort } from "./free-port.ts";
 const RANGE = [11_300, 11_320] as const;
 
 describe("free ports", () => {
-  it("are handed out once, also beside other processes that have not listened yet", async () => {
+  it("are handed out once, also to other processes that don't listen yet", async () => {
     const module = new URL("free-port.ts", import.meta.url).pathname;
     const program = `
       import { freePort } from ${JSON.stringify(module)};

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { remediesOf } from "./need.ts";
 
-it("remedies are told once each, and those of apt-get in one line", () => {
+it("remedies are printed once each, and those of apt-get in one line", () => {
   assert.deepEqual(
     remediesOf([
       "/usr/bin/php is missing (apt-get install php-cli); /x.php is missing (apt-get install php-pda-pheanstalk)",
