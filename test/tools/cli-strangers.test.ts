@@ -94,9 +94,9 @@ async function saysNo(
   return said;
 }
 
-describe("cli against strangers", { concurrency: 2 }, () => {
+describe("cli against foreign servers", { concurrency: 2 }, () => {
   for (const command of WIRE_COMMANDS) {
-    it(`${command.join(" ")} ends when nothing comes`, async () => {
+    it(`${command.join(" ")} ends without an answer`, async () => {
       const silent = await wire(() => "");
       assert.match(
         await saysNo(command, silent, [NO_CONNECTION], "--timeout", "1"),
@@ -107,7 +107,7 @@ describe("cli against strangers", { concurrency: 2 }, () => {
 
   for (const command of HTTP_COMMANDS) {
     const name = command.join(" ");
-    it(`${name} over HTTP ends when nothing comes`, async () => {
+    it(`${name} over HTTP ends without an answer`, async () => {
       const silent = await http(() => {});
       assert.match(
         await saysNo(command, silent, [NO_CONNECTION], "--timeout", "1"),
@@ -122,7 +122,7 @@ describe("cli against strangers", { concurrency: 2 }, () => {
       ["a redirect", 302, "text/plain", ""],
       ["an error of a proxy", 502, "text/html", "<html>bad gateway</html>"],
     ] as const) {
-      it(`${name} takes ${what} for no answer of ours`, async () => {
+      it(`${name} rejects ${what} as an answer`, async () => {
         const other = await http((response) => {
           response.writeHead(status, { "content-type": type }).end(body);
         });
@@ -143,13 +143,13 @@ describe("cli against strangers", { concurrency: 2 }, () => {
     ["stats that are not found", "NOT_FOUND\r\n", ["stats"], /NOT_FOUND/],
     ["HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", ["stats"], /is no reply/],
   ] as const) {
-    it(`is not taken in by ${what}`, async () => {
+    it(`rejects ${what}`, async () => {
       const other = await wire((line) => (line === "x" ? "" : answer));
       assert.match(await saysNo(command, other, what.startsWith("stats") ? [1] : [NO_CONNECTION]), why);
     });
   }
 
-  it("is not taken in by jobs that are no JSON, and by a count that is none", async () => {
+  it("rejects jobs that aren't JSON, and a wrong count", async () => {
     const extensions = "---\nlist-jobs: 1\nclear-tube: 1\n";
     const answers = (line: string): string => {
       if (line === "extensions") return `OK ${extensions.length}\r\n${extensions}\r\n`;

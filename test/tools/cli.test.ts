@@ -41,7 +41,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
     };
     const need = kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd;
 
-    it("puts, shows, takes and deletes jobs, bytes as they are", async (t) => {
+    it("puts, shows, takes and deletes jobs, bytes unchanged", async (t) => {
       if (!canRun(t, need)) return;
       const body = Buffer.from([0, 255, 13, 10, 128]);
       const put = await run(["put", "cli-bytes", "-", "--pri", "7", "--ttr", "9"], body);
@@ -60,7 +60,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       assert.equal((await run(["delete", id])).code, 1);
     });
 
-    it("deletes no job that it could not print: a full disk, and a reader that has gone", async (t) => {
+    it("deletes no job that it couldn't print to a full disk or a closed pipe", async (t) => {
       if (!canRun(t, need)) return;
       await run(["put", "cli-unread", "--lines"], "one\ntwo\n");
       const reserve = [OUR_MAIN, "reserve", "cli-unread", "--wait", "0", "--max", "0", "--delete"];
@@ -85,7 +85,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       assert.equal(await say("reserve", "cli-unread", "--wait", "0", "--max", "0", "--delete"), "one\ntwo\n");
     });
 
-    it("puts a job for each line, in order, and lists tubes for programs", async (t) => {
+    it("puts a job for each line in order, and lists tubes for programs", async (t) => {
       if (!canRun(t, need)) return;
       const lines = Array.from({ length: 2500 }, (_, line) => `line ${line}`);
       const { stdout, code } = await run(["put", "cli-lines", "--lines"], `${lines.join("\n")}\n`);
@@ -103,7 +103,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       assert.equal((await run(["tubes", "no-such-*"])).code, 1);
     });
 
-    it("has a command do jobs: 0 deletes, 75 releases, else they are buried; then kicks", async (t) => {
+    it("runs a command for jobs: 0 deletes, 75 releases, others bury; kicks them", async (t) => {
       if (!canRun(t, need)) return;
       for (const body of ["good", "later", "bad"]) await say("put", "cli-work", body, "--pri", "3");
       const script =
@@ -154,14 +154,14 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       }
     });
 
-    it("shows the server again and again", async (t) => {
+    it("refreshes the server's view", async (t) => {
       if (!canRun(t, need)) return;
       const shown = await say("top", "-n", "2", "--every", "0.05");
       assert.equal(shown.match(/^ready \d+ {2}reserved/gm)?.length, 2);
       assert.match(await say("stats"), /^current-connections\t\d+$/m);
     });
 
-    it("says by its exit code what was wrong", async (t) => {
+    it("reports the kind of error by its exit code", async (t) => {
       // It has nothing to do with which server it is.
       if (kind !== "ours" || !canRun(t, need)) return;
       for (const [args, code] of [
@@ -184,7 +184,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       }
     });
 
-    it("refuses what it can't use before anybody is asked", async (t) => {
+    it("refuses bad arguments before it connects", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
       for (const [args, allowed] of [
         [
@@ -206,7 +206,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       }
     });
 
-    it("tells those who run checks on their line of stdout whatever is wrong", async (t) => {
+    it("prints every problem on stdout for checks", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
       for (const args of [
         [],
@@ -221,7 +221,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       assert.equal((await run(["check", "--help"])).code, 0);
     });
 
-    it("takes an empty variable for none, and says so where no token is wanted", async (t) => {
+    it("treats an empty variable as unset, and says so if no token is needed", async (t) => {
       if (!canRun(t, need)) return;
       const url = ["--url", `beanstalk://127.0.0.1:${server!.port}`];
       const none = { RUNNERBEAN_TOKEN: "", RUNNERBEAN_URL: "" };
@@ -279,7 +279,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       assert.equal((await run(["jobs", "cli-jobs"])).code, 1);
     });
 
-    it("leaves what is buried where it is, unless it is named", async (t) => {
+    it("leaves buried jobs where they are unless the filter names them", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
       await run(["put", "cli-aside", "--lines"], "a\nb\n");
       await run(["reserve", "cli-aside", "--", "false"]);
@@ -291,7 +291,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
         assert.equal((await run(["update", "cli-aside", "--yes", ...args])).code, 5, `${args}`);
     });
 
-    it("says what it did in JSON, too, and takes no argument for a command", async (t) => {
+    it("prints its results as JSON, too, and takes no argument for a command", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
       const put = await say("put", "cli-json", "x", "--json", "--delay", "1000");
       const { id } = JSON.parse(put);
@@ -310,7 +310,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
 }
 
 describe("cli with a token", () => {
-  it("signs in, from the environment or a file, and is told what it may not do", async (t) => {
+  it("signs in from the environment or a file, and reports forbidden commands", async (t) => {
     const folder = temporaryFolder(t, "cli");
     const viewer = newToken("eyes", "viewer");
     const guarded = await GuardedServer.start(
@@ -364,7 +364,7 @@ describe("cli over HTTP", () => {
     return stdout;
   };
 
-  it("tells of health, threads and the log, and checks how old jobs are", async () => {
+  it("shows health, threads and the log, and checks the age of jobs", async () => {
     assert.equal(await say("health"), "ok\n");
     assert.equal(JSON.parse(await say("health", "--for", "put", "--json")).status, "ok");
     assert.match(await say("threads"), /^thread\t.*\n(?:.*\n)*acceptor 0\t/);
@@ -377,7 +377,7 @@ describe("cli over HTTP", () => {
     assert.equal((await run("stats", ...url)).code, 5);
   });
 
-  it("shows who holds what, takes jobs from their holders and ends connections", async (t) => {
+  it("shows holders, takes jobs from them and ends connections", async (t) => {
     const queue = await connect(`127.0.0.1:${server!.port}`);
     t.after(() => queue.close());
     const { id } = await queue.put("cli-held", "x");
@@ -406,7 +406,7 @@ describe("cli over HTTP", () => {
     assert.match(closed, /^id\taddress\tclosedFor\treason\t.*\n\S+\t\S+\t[\d.]+\tadmin\t/);
   });
 
-  it("shows leases, drains and takes jobs again", async () => {
+  it("shows leases, drains and undrains", async () => {
     await say("put", "cli-lease", "x");
     const none = await run("leases");
     assert.deepEqual([none.code, none.stdout], [1, "id\ttube\towner\taddress\tage\ttimeLeft\n"]);
@@ -426,13 +426,13 @@ describe("cli over HTTP", () => {
   });
 });
 
-describe("what is printed", () => {
-  it("holds no character that a terminal would obey", () => {
+describe("printed output", () => {
+  it("contains no control character", () => {
     assert.equal(printable("a\u001b[2Jb\u202ec\nd"), "a\\u001b[2Jb\\u202ec\\u000ad");
     assert.equal(rowsText([{ a: "x\ty" }], ["a"], false), "a\nx\\u0009y\n");
   });
 
-  it("is aligned for people, numbers to the right", () => {
+  it("is aligned, numbers to the right", () => {
     const rows = [
       { name: "a", n: 5 },
       { name: "long", n: 1234 },
