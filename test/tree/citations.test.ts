@@ -74,7 +74,7 @@ describe("citations of the protocol", () => {
     assert.ok(found.citations > 100, `the citations are found: ${found.citations}`);
   });
 
-  it("can be made: the page has its sections, and all rows", () => {
+  it("find all sections and rows of the page", () => {
     for (const section of ["1", "2.2", "3.1", "14"]) assert.ok(page.sections.has(section), section);
     assert.deepEqual(
       [...page.rows],
@@ -112,14 +112,14 @@ describe("the check of the citations (canary)", () => {
     });
   }
 
-  it("finds what the page says of itself", () => {
+  it("finds mistakes in the page's own citations", () => {
     assert.deepEqual(wrongIn("late (3.1), early (3.99) and odd (14, row 99)", PAGE), [
       `${PAGE}:2: there is no section 3.99`,
       `${PAGE}:2: there is no row 99`,
     ]);
   });
 
-  it("lets good ones and other numbers pass", () => {
+  it("accepts good citations and other numbers", () => {
     assert.deepEqual(
       wrongIn(
         [

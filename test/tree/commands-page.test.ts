@@ -71,7 +71,7 @@ describe(PAGE, () => {
     );
   });
 
-  it("is played: an example with a wrong reply fails (canary)", async () => {
+  it("fails for an example with a wrong reply (canary)", async () => {
     const wrong = examplesOf(page.replaceAll("< INSERTED 1", "< INSERTED 2")).filter(({ text }) =>
       text.includes("INSERTED 2"),
     );

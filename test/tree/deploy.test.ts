@@ -26,7 +26,7 @@ function assertArguments(args: readonly string[]): void {
 }
 
 describe("deploy: systemd", () => {
-  it("units are as systemd wants them", (t) => {
+  it("units pass systemd's check", (t) => {
     if (!canRun(t, NEEDS.systemdAnalyze)) return;
     const folder = temporaryFolder(t, "units");
     const program = join(folder, "runnerbean");
@@ -45,14 +45,14 @@ describe("deploy: systemd", () => {
     assert.doesNotMatch(stdout + stderr, /runnerbean\.(?:service|socket)/);
   });
 
-  it("configuration is right, and the unit names it", () => {
+  it("the configuration is valid, and the unit names it", () => {
     const { faults, options } = checkFile(join(DEPLOY, "runnerbean.toml"));
     assert.deepEqual(faults, []);
     assert.equal(options.binlog, "/var/lib/runnerbean");
     assert.match(read("systemd/runnerbean.service"), /--config \/etc\/runnerbean\/runnerbean\.toml/);
   });
 
-  it("is told when the server serves, and when it stops", async (t) => {
+  it("systemd learns when the server serves and when it stops", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const folder = temporaryFolder(t, "notify");
     const told = join(folder, "told");
@@ -72,7 +72,7 @@ describe("deploy: systemd", () => {
 });
 
 describe("deploy: metrics", () => {
-  it("rules are well formed, fire when they should and only then", (t) => {
+  it("rules are well formed, and fire exactly when they should", (t) => {
     if (!canRun(t, NEEDS.promtool)) return;
     const rules = join(DEPLOY, "prometheus/alerts.yaml");
     execFileSync("promtool", ["check", "rules", rules]);
@@ -85,7 +85,7 @@ describe("deploy: metrics", () => {
     assert.equal(read("prometheus/alerts.yaml").match(/^ +action: /gm)?.length, alerts.length, "what to do");
   });
 
-  it("what is to be done when a rule fires are commands that there are", async () => {
+  it("the remedies of rules are existing commands", async () => {
     const tree = await allCommands();
     const actions = read("prometheus/alerts.yaml").match(/^ +action: .*$/gm) ?? [];
     let commands = 0;
@@ -97,12 +97,12 @@ describe("deploy: metrics", () => {
     assert.ok(commands >= 8, `${commands}`);
   });
 
-  it("Grafana's dashboard is what the script makes", () => {
+  it("Grafana's dashboard is the script's output", () => {
     assert.equal(read("grafana/dashboard.json"), dashboard(), "node deploy/grafana/generate.ts");
     assert.ok(ROWS.length >= 6);
   });
 
-  it("name no series that the server does not have, and its page names them all", async (t) => {
+  it("rules and dashboard name only existing series, and the page names all of them", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const log = join(temporaryFolder(t, "deploy"), "log");
     mkdirSync(log);
@@ -155,7 +155,7 @@ describe("deploy: containers", () => {
   const instruction = (name: string): string => new RegExp(`^${name} (.*)$`, "m").exec(dockerfile)?.[1] ?? "";
 
   // No image is built here: that needs an engine.
-  it("the image is made of files that are there, and starts as a user of its own", () => {
+  it("the image uses existing files, and starts as its own user", () => {
     for (const [, source] of dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm))
       for (const file of source!.split(" ")) assert.ok(existsSync(join(ROOT, file)), file);
     for (const [, source] of dockerfile.matchAll(/^COPY --from=build \/build\/(\S+)/gm))
@@ -169,7 +169,7 @@ describe("deploy: containers", () => {
     );
   });
 
-  it("compose and Kubernetes say what the server takes", (t) => {
+  it("compose and Kubernetes use options that the server accepts", (t) => {
     if (!canRun(t, NEEDS.ruby)) return;
     const program = "require 'yaml'; require 'json'; puts YAML.load_stream(ARGF.read).to_json";
     const load = (path: string) =>

@@ -29,7 +29,7 @@ for (const page of globSync(PAGES, { cwd: ROOT }))
 const rowOf = (command: string): Row | undefined => ROWS.find(({ match }) => match.test(command));
 
 describe("documented commands", () => {
-  it("are found in the pages, and each is in a row", () => {
+  it("are found in the pages, and a row covers each", () => {
     assert.ok(shown.size > 150, `${shown.size} commands`);
     const unknown = [...shown].filter(([command]) => rowOf(command) === undefined);
     assert.deepEqual(
@@ -47,7 +47,7 @@ describe("documented commands", () => {
     );
   });
 
-  it("are played by the tests that the rows name", () => {
+  it("are played by the tests in their rows", () => {
     for (const row of ROWS) {
       if (!("by" in row)) continue;
       const text = read(row.by);
@@ -71,7 +71,7 @@ describe("documented commands", () => {
 });
 
 describe("the search for commands (canary)", () => {
-  it("finds them in blocks and lines, and nothing else", () => {
+  it("finds commands in blocks and lines, and nothing else", () => {
     const page = [
       "Say `npm run new -- --seeds 2`, not `runs`, or `npm\\|x`.",
       "",

@@ -119,7 +119,7 @@ describe("each command of the table", () => {
     assert.deepEqual(complaints(COMMANDS, EVIDENCE), []);
   });
 
-  it("is left out only if it is there, and not without need", () => {
+  it("is excepted only if it exists and needs it", () => {
     const names = COMMANDS.map(commandName);
     for (const name of [...Object.keys(NOT_DRAWN), ...Object.keys(NOT_SIMULATED)])
       assert.ok(names.includes(name), name);
@@ -127,7 +127,7 @@ describe("each command of the table", () => {
     for (const name of Object.keys(NOT_SIMULATED)) assert.ok(!EVIDENCE.simulated.has(name), name);
   });
 
-  it("is answered as the table says, in the expectation of the fuzzers", () => {
+  it("has the table's replies in the expectation of the fuzzers", () => {
     for (const command of COMMANDS.filter((each) => EVIDENCE.expected.has(commandName(each)))) {
       const words = command.replies.map(firstWord);
       for (const reply of meaningOf(lineOf(command, GOOD_ARGUMENTS), BODY_BYTES_MAX).replies)
@@ -135,7 +135,7 @@ describe("each command of the table", () => {
     }
   });
 
-  it("is in the table: the fuzzers expect no other", () => {
+  it("is the only kind that the fuzzers expect", () => {
     const names = new Set(COMMANDS.map(commandName));
     assert.deepEqual([...EVIDENCE.expected.difference(names)], []);
   });
@@ -148,7 +148,7 @@ describe("the walk of the table (canary)", () => {
     section: "99",
   };
 
-  it("misses everything of a new row, and says what to do", () => {
+  it("reports everything that a new row lacks, and what to do", () => {
     const found = complaints([...COMMANDS, invented], EVIDENCE).filter((each) => each.startsWith("tickle: "));
     assert.equal(found.length, 5, found.join("\n"));
     for (const path of [
@@ -165,7 +165,7 @@ describe("the walk of the table (canary)", () => {
       );
   });
 
-  it("would find it drawn without another line of code", () => {
+  it("finds a new row drawn without another line of code", () => {
     const grammar = new CommandGrammar(new SeededRandom(1), 0, [...COMMANDS, invented]);
     const lines = Array.from({ length: DRAWN_LINES }, () => grammar.command());
     assert.ok(lines.some((line) => /^tickle \S+\r\n$/.test(line)));

@@ -46,12 +46,12 @@ const containers = ROOMS.flatMap((room) =>
 const rows = rowsOf(readFileSync(join(SRC, "memory.md"), "utf8"));
 
 describe("src/memory.md", () => {
-  it("has a row for each container, and none for others", () => {
+  it("has a row for each container, and no other row", () => {
     assert.ok(containers.length > 100, "the containers are found");
     assert.deepEqual(rows.flatMap(({ fields }) => fields).sort(), [...new Set(containers)].sort());
   });
 
-  it("says a bound for each, and what counts it is counted", () => {
+  it("names a bound for each container, and its counter exists", () => {
     for (const { fields, bound, counted } of rows) {
       assert.ok(bound.length > 3, `${fields[0]}: its bound`);
       assert.match(counted, /^(?:no: |yes: |as `)/, `${fields[0]}: whether it is counted`);
@@ -76,7 +76,7 @@ describe("the check of the table (canary)", () => {
       assert.ok(!rows.some(({ fields }) => fields.includes(found[0]!)));
     });
 
-  it("does not take what a function has for a field", () => {
+  it("takes no local variable for a field", () => {
     assert.deepEqual(containersOf("engine/x.ts", "    const seen = new Map<string, number>();\n"), []);
   });
 });

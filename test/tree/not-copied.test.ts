@@ -31,7 +31,7 @@ async function expectIdle(server: ServerProcess): Promise<void> {
   assert.ok(share < IDLE_SHARE_MAX, `it took ${Math.round(share * 100)} % of a processor`);
 }
 
-test("every row of the table of what is not copied has a test that is found by its number", () => {
+test("every row of section 14 has a test with its number", () => {
   const folder = fileURLToPath(new URL("..", import.meta.url));
   const found = new Set<number>();
   for (const file of globSync("transcripts/not-copy-*.txt", { cwd: folder }))
@@ -50,8 +50,8 @@ test("every row of the table of what is not copied has a test that is found by i
 });
 
 // They mostly wait, each for a server of its own.
-describe("what is not copied", { concurrency: 4 }, () => {
-  it("row 7: delays, TTRs, timeouts and pauses last as long as they say while the wall clock jumps", async (t) => {
+describe("behaviour that is not copied", { concurrency: 4 }, () => {
+  it("row 7: delays, TTRs, timeouts and pauses keep their length while the wall clock jumps", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     // An hour forth or back at every look, in each thread.
     const jumping = `let looks = 0; const now = Date.now; Date.now = () => now() + (looks++ % 2 === 0 ? 1 : -1) * 3_600_000;`;
@@ -131,7 +131,7 @@ describe("what is not copied", { concurrency: 4 }, () => {
     }
   });
 
-  it("row 10: a half-closed client that does not read costs no processor time, and gets all in the end", async (t) => {
+  it("row 10: a half-closed client that doesn't read costs no processor time, and gets everything in the end", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const server = await startServer({ kind: "ours", flags: ["--shards", "2", "--acceptors", "1"] });
     try {
@@ -152,7 +152,7 @@ describe("what is not copied", { concurrency: 4 }, () => {
     }
   });
 
-  it("row 16: bodies of 65,534 and 65,535 bytes are there after a restart, whatever -z says then", async (t) => {
+  it("row 16: bodies of 65,534 and 65,535 bytes survive a restart with any -z", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const folder = temporaryFolder(t);
     for (const flags of [[], ["-z", "10"]]) {
@@ -219,13 +219,13 @@ describe("what is not copied", { concurrency: 4 }, () => {
     );
   }
 
-  it("row 19: on a full disk release with a delay and bury work, and no job is left reserved by nobody", async (t) => {
+  it("row 19: on a full disk release with a delay and bury work, and no job stays reserved without a holder", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const counts = await afterFullDisk(t, async () => {});
     if (counts !== undefined) assert.deepEqual(counts, [0, 1, 2]);
   });
 
-  it("row 20: on a full disk kick counts what it has kicked", async (t) => {
+  it("row 20: on a full disk kick counts the kicked jobs", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const counts = await afterFullDisk(t, async (client) => {
       assert.equal((await client.ask("kick 1000")).line, "KICKED 2");
@@ -235,7 +235,7 @@ describe("what is not copied", { concurrency: 4 }, () => {
     if (counts !== undefined) assert.deepEqual(counts, [0, 0, 0]);
   });
 
-  it("row 8b: a client that waits over a stall of the server gets its own expired job, and is told so", async () => {
+  it("row 8b: a client that waits over a stall of the server gets its own expired job", async () => {
     const server = await startServer({ kind: "ours", flags: ["--shards", "1", "--acceptors", "1"] });
     try {
       const client = await WireClient.connect(server.address);

@@ -605,7 +605,7 @@ describe("rooms", () => {
     );
   });
 
-  it("have no way around in a circle", () => {
+  it("import each other in no circle", () => {
     const rooms = Object.keys(MAY_IMPORT);
     for (const [room, others] of Object.entries(MAY_IMPORT)) {
       for (const other of others) assert.ok(rooms.indexOf(other) < rooms.indexOf(room), `${room}, ${other}`);
@@ -614,7 +614,7 @@ describe("rooms", () => {
     }
   });
 
-  it("of the log have no files that import each other in a circle", () => {
+  it("of the log have no circle of imports between files", () => {
     assert.deepEqual(circles(sources()), []);
   });
 });
@@ -666,7 +666,7 @@ describe("the check of the rooms (canary)", () => {
     });
   }
 
-  it("finds files that import each other in a circle, be it through others or as types", () => {
+  it("finds circles of imports between files, also through others or as types", () => {
     const line = (name: string): string => `import type { A } from "${name}";`;
     const ring: Source[] = [
       { path: "binlog/thread.ts", text: line("./live/a.ts") },
@@ -681,7 +681,7 @@ describe("the check of the rooms (canary)", () => {
     assert.deepEqual(circles(ring.slice(0, 3)), []);
   });
 
-  it("lets the right directions, the keepers and prose pass", () => {
+  it("accepts allowed directions, keepers and prose", () => {
     const good: Source[] = [
       {
         path: "engine/a.ts",

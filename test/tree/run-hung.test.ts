@@ -20,7 +20,7 @@ const FILES: Readonly<Record<string, string>> = {
   "right.test.ts": `it("is right", () => {});`,
 };
 
-it("a file that hangs is ended", { timeout: 60_000 }, async (t) => {
+it("a file that hangs is killed", { timeout: 60_000 }, async (t) => {
   const folder = temporaryFolder(t);
   mkdirSync(join(folder, "test", "unit"), { recursive: true });
   for (const part of ["src", "package.json"]) symlinkSync(join(ROOT, part), join(folder, part));

@@ -61,7 +61,7 @@ describe("sizes", () => {
     assert.deepEqual(largeFolders(files), []);
   });
 
-  it("no file of src is longer than 450 lines, and the long ones only get shorter", () => {
+  it("no file of src is longer than 450 lines, and exceptions only shrink", () => {
     const files = globSync("src/**/*.ts", { cwd: ROOT });
     assert.deepEqual(
       files.map((file) => tooLong(file, linesOf(file))).filter((wrong) => wrong !== undefined),

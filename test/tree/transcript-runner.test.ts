@@ -69,7 +69,7 @@ describe("runTranscript", () => {
     ]);
   });
 
-  it("joins a reply that arrives in pieces, and reads two that arrive together", async () => {
+  it("joins a reply in pieces, and splits two that arrive together", async () => {
     await play("A> a\nA> b\nA< USING t\nA< FOUND 2 3\nA< xyz", "USI", "NG t\r\nFOUND 2 3\r\nxyz\r\n");
   });
 
@@ -77,7 +77,7 @@ describe("runTranscript", () => {
     await play("A> a\n[beanstalkd-1.12] A< WRONG\n[ours] A< RIGHT", "RIGHT\r\n");
   });
 
-  it("matches masks and nothing else", async () => {
+  it("matches only masks", async () => {
     await play('A> a\nA< pid: {int} "{any}" {hex16} {float}', 'pid: 42 "" 0123456789abcdef 0.123456\r\n');
     await assert.rejects(play("A> a\nA< pid: {int}", "pid: x\r\n"), /sample\.txt:2: client A on ours/);
     await assert.rejects(play("A> a\nA< a.c", "abc\r\n"), /expected "a\.c"/);
@@ -91,13 +91,13 @@ describe("runTranscript", () => {
     await assert.rejects(play("A> a\nA< <EOF>"), /expected "<EOF>"/);
   });
 
-  it("finds bytes where nothing is expected, in the middle and at the end", async () => {
+  it("finds unexpected bytes, in the middle and at the end", async () => {
     await assert.rejects(play("A> a\nA< <nothing>", "x"), /expected "<nothing>"/);
     await assert.rejects(play("A> a\nA< <nothing>", null), /expected "<nothing>"/);
     await assert.rejects(play("A> a\nA< YES", "YES\r\nMORE\r\n"), /no more bytes at the end/);
   });
 
-  it("finds an OK whose size is not the size of its body", async () => {
+  it("finds an OK whose size differs from its body", async () => {
     await play("A> a\nA< OK {int}\nA<| ab\nA<", "OK 3\r\nab\n\r\n");
     await assert.rejects(
       play("A> a\nA< OK {int}\nA<| ab\nA<", "OK 4\r\nab\n\r\n"),
@@ -105,7 +105,7 @@ describe("runTranscript", () => {
     );
   });
 
-  it("looks at the named fields of statistics", async () => {
+  it("checks the named fields of statistics", async () => {
     const reply = "OK 16\r\n---\na: 1\nb: two\n\r\n";
     await play("A? stats => a: 1, b: {any}", reply);
     await assert.rejects(play("A? stats => a: 2", reply), /expected "stats => a: 2"\n {2}got {6}"a: 1"/);
@@ -113,7 +113,7 @@ describe("runTranscript", () => {
     await assert.rejects(play("A? stats => a: 1", "NOT_FOUND\r\n"), /got {6}"NOT_FOUND"/);
   });
 
-  it("refuses what it cannot read", () => {
+  it("refuses steps that it can't parse", () => {
     for (const text of [
       "",
       "# only a comment",
