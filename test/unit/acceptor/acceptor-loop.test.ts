@@ -118,20 +118,20 @@ describe("AcceptorLoop with a log in its thread", () => {
     return at;
   }
 
-  it("has the log write at once for few, and send the replies before it goes on", () => {
+  it("writes at once for few commands, and sends the replies before it continues", () => {
     assert.deepEqual(passesOf(2, 1, 0), [1]);
   });
 
-  it("has the log wait while commands of a crowd come in, for some passes", () => {
+  it("makes the log wait for some passes while many commands arrive", () => {
     assert.deepEqual(passesOf(3, 3, 0), [4]);
     assert.deepEqual(passesOf(3, 30, 0), [5]);
   });
 
-  it("has it wait for a fraction of a millisecond at most", () => {
+  it("makes the log wait for a fraction of a millisecond at most", () => {
     assert.deepEqual(passesOf(3, 30, 0.2), [3]);
   });
 
-  it("sleeps until the log has something due", () => {
+  it("sleeps until the log's next deadline", () => {
     const { clock, loop } = stage();
     const log = Object.assign(new FakeLog(), { hasWork: false, nextDueAtMs: 1500 });
     loop.log = log;
@@ -153,7 +153,7 @@ describe("AcceptorLoop with a log in its thread", () => {
 
 describe("AcceptorLoop", () => {
   // Bytes that were taken let a connection tell its shard so: found by `npm test -- kill`, as a server that stood still.
-  it("does not sleep on what its sockets have set going", () => {
+  it("doesn't sleep on work that its sockets started", () => {
     const { clock, core, loop, ring } = stage();
     const resident = new FakeResident();
     resident.begunAtMs = clock.nowMs;
@@ -172,7 +172,7 @@ describe("AcceptorLoop", () => {
   });
 
   // A million delayed jobs that were due at once kept clients waiting for a second.
-  it("lets its sockets have their turn while something is due in each pass", () => {
+  it("serves its sockets while each pass has something due", () => {
     const { loop } = stage();
     const resident = new FakeResident();
     const next = resident.next.bind(resident);
@@ -190,7 +190,7 @@ describe("AcceptorLoop", () => {
     assert.equal(turns, 4, "in each pass but the last, whose sleep is their turn");
   });
 
-  it("turns a resident as long as it has work, but lets sockets and answers have their turn", () => {
+  it("turns a resident while it has work, and serves sockets and answers in between", () => {
     const { clock, loop } = stage();
     const resident = new FakeResident();
     resident.work = 100;
@@ -203,7 +203,7 @@ describe("AcceptorLoop", () => {
     assert.equal(resident.asked, 1, "it is asked for room before the sleep");
   });
 
-  it("turns a resident without commands once in a pass, so that answers leave between slices of long work", () => {
+  it("turns a resident without commands once a pass, so answers leave between slices", () => {
     const { loop } = stage();
     const resident = Object.assign(new FakeResident(), { work: 10, commands: false });
     loop.residents.push(resident);
@@ -213,7 +213,7 @@ describe("AcceptorLoop", () => {
     }
   });
 
-  it("turns a resident no longer than some milliseconds in one pass", () => {
+  it("turns a resident for at most some milliseconds a pass", () => {
     const { clock, loop } = stage();
     const resident = new FakeResident();
     resident.work = 10;
@@ -226,7 +226,7 @@ describe("AcceptorLoop", () => {
     assert.equal(resident.turns, 2);
   });
 
-  it("sleeps until a resident has something due, and not when that is now", () => {
+  it("sleeps until a resident's deadline, and not if that is now", () => {
     const { clock, loop } = stage();
     const resident = new FakeResident();
     resident.nextDueAtMs = 1500;

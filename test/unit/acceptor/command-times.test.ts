@@ -20,7 +20,7 @@ function samplesOf(counters: Float64Array, name: (typeof COMMAND_CLASSES)[number
   return times.of(COMMAND_CLASSES.indexOf(name)).counts.reduce((sum, count) => sum + count, 0);
 }
 
-describe("A sample", () => {
+describe("a sample", () => {
   it("lasts until its reply is handed over and its record is in the log", () => {
     let nowMs = 1000;
     let logged = 6;
@@ -45,8 +45,8 @@ describe("A sample", () => {
   });
 });
 
-describe("An acceptor with metrics", () => {
-  it("times one command of some turns, and no reserve that has waited", () => {
+describe("an acceptor with metrics", () => {
+  it("times one command of some turns, and no reserve that waited", () => {
     const server = new HandDrivenServer(1, undefined, { http: true });
     const { counters, sampler } = server.acceptor;
     const [client, worker] = [server.connect(true), server.connect(true)];
@@ -80,7 +80,7 @@ describe("An acceptor with metrics", () => {
     assert.equal(samplesOf(counters, "delete"), 1);
   });
 
-  it("counts bytes both ways, and ends by their reasons", () => {
+  it("counts bytes both ways, and ends by reason", () => {
     const server = new HandDrivenServer(1, undefined, { http: true });
     const { counters } = server.acceptor;
     const client = server.connect(true);

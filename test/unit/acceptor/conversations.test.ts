@@ -12,7 +12,7 @@ const posts = (shard: number, { op }: { op: number }): string => `post ${op} to 
 
 // Found by the simulation: a shard had told that a wait was due when the client's half-close ended it; the signal then
 // met the next command, which took it for its own, and the answer to that command met the one after it.
-it("MoveUse is not moved by the late WaitDue of a reserve that has ended", () => {
+it("MoveUse ignores the late WaitDue of a reserve that has ended", () => {
   const host = new NotingHost(posts);
   const [from, to] = [new TubeRef("a", 7), new TubeRef("b", 7)];
   const move = new MoveUse(host, from, to);

@@ -169,7 +169,7 @@ function play(operation: Operation, end: End, turns: number, since: number): voi
 describe("a client whose connection ends at any turn", () => {
   for (const [what, operation] of Object.entries(OPERATIONS))
     for (const [how, end] of Object.entries(ENDS))
-      it(`of ${what}, because it ${how}`, () => {
+      it(`leaves nothing of ${what}, because it ${how}`, () => {
         const last = turnsOf(operation);
         for (let turns = 0; turns <= last; turns++)
           for (const since of LATER_TURNS) play(operation, end, turns, since);

@@ -38,7 +38,7 @@ function expectForgotten(server: HandDrivenServer, { connection: { slot } }: Han
 
 describe("a client that half-closes behind commands whose job moves", () => {
   for (let turns = 0; turns < TURNS_MAX; turns++) {
-    it(`is answered where the job is, then ends and is forgotten, ${turns} turns later`, () => {
+    it(`is answered where the job is, then forgotten, ${turns} turns later`, () => {
       const { server, client } = halfCloseAfter(turns);
       server.settle();
       assert.ok(client.ended);
@@ -47,7 +47,7 @@ describe("a client that half-closes behind commands whose job moves", () => {
       assert.match(expectForgotten(server, client), /tube: e\n/);
     });
 
-    it(`and is gone at any moment after that, ${turns} turns later`, () => {
+    it(`may leave at any moment after that, ${turns} turns later`, () => {
       for (let more = 0; more < TURNS_MAX; more++) {
         const { server, client } = halfCloseAfter(turns);
         for (let turn = 0; turn < more; turn++) server.turn();

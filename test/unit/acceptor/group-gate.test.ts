@@ -31,7 +31,7 @@ function groupOf(repliesWaitFor: LogWord, repliesWait: boolean) {
 }
 
 describe("a reply in a group", () => {
-  it("waits for the shared log alone where it need not be synced: what that has is written", () => {
+  it("waits only for the shared log without -f 0: its batches are written", () => {
     const { core, shared, publish } = groupOf(LogWord.Written, true);
     assert.equal(publish({ written: 1 }), false, "nobody is woken who would find nothing");
     assert.ok(core.isWritten(0, 1) && !core.isDurable(0, 1));
@@ -41,7 +41,7 @@ describe("a reply in a group", () => {
     assert.ok(!core.isDurable(0, 3) && !core.isWritten(0, 3));
   });
 
-  it("waits for both with -f 0, and whoever is last wakes it", () => {
+  it("waits for both logs with -f 0, and the last one wakes it", () => {
     const { core, shared, publish } = groupOf(LogWord.Synced, true);
     assert.equal(publish({ written: 2 }), false);
     shared.publish(0, 1);

@@ -24,7 +24,7 @@ function answersTo(line: string, turns: number): string {
   return client.take();
 }
 
-describe("behind a reserve-job whose job moves", () => {
+describe("after a reserve-job whose job moves", () => {
   for (let turns = 0; turns < TURNS_MAX; turns++) {
     it(`touch-all touches it, ${turns} turns later`, () => {
       assert.equal(answersTo("touch-all", turns), "RESERVED 1 1\r\nx\r\nTOUCHED_ALL 1\r\n");

@@ -29,7 +29,7 @@ function twoHosts() {
 }
 
 describe("HostLoads", () => {
-  it("lets a connection go to a thread with time to spare, however many it has", () => {
+  it("allows a move to an idle thread, however many connections it has", () => {
     const { mayMove, pass, open } = twoHosts();
     open(1, 50);
     pass(500, 0, 200);
@@ -38,7 +38,7 @@ describe("HostLoads", () => {
     assert.equal(mayMove(), false, "a hot tube does not pull all work to one core");
   });
 
-  it("lets it go between two busy threads as long as that one has no more connections and no more to do", () => {
+  it("allows a move between busy threads if the target has no more connections and work", () => {
     const { mayMove, pass, open, counters } = twoHosts();
     open(10, 10);
     pass(500, 0, 0);
@@ -51,7 +51,7 @@ describe("HostLoads", () => {
     assert.equal(mayMove(), false, "it has much more to do");
   });
 
-  it("counts a sleep that goes on", () => {
+  it("counts an ongoing sleep", () => {
     const { mayMove, pass, open, counters, clock } = twoHosts();
     open(1, 50);
     counters[1]![Counter.IdleSinceMs] = clock.nowMs;
@@ -59,7 +59,7 @@ describe("HostLoads", () => {
     assert.equal(mayMove(), true);
   });
 
-  it("does not trust a reading of long ago, nor a thread that takes none", () => {
+  it("ignores old readings, and threads without any", () => {
     const { mayMove, pass, counters } = twoHosts();
     pass(10_000, 0, 10_000);
     assert.equal(mayMove(), false);
@@ -81,14 +81,14 @@ describe("ShardHabit", () => {
     assert.deepEqual([habit.shard, habit.streak], [3, 56]);
   });
 
-  it("changes soon, however long it was one", () => {
+  it("changes soon, however long it was settled", () => {
     const habit = new ShardAffinity();
     for (let i = 0; i < 100_000; i++) habit.note(0);
     for (let i = 0; i < 80; i++) habit.note(1);
     assert.deepEqual([habit.shard, habit.streak], [1, 64]);
   });
 
-  it("is none of a client that uses two shards in turn", () => {
+  it("doesn't exist for a client that alternates between two shards", () => {
     const habit = new ShardAffinity();
     for (let i = 0; i < 1000; i++) {
       habit.note(i % 2);

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
-describe("that jobs move is known", () => {
+describe("JobsMove is set", () => {
   const known = (server: HandDrivenServer): boolean => server.acceptor.jobsMove;
   const ask = (server: HandDrivenServer, text: string): string => {
     const client = server.connect(true);
@@ -14,7 +14,7 @@ describe("that jobs move is known", () => {
     return client.take();
   };
 
-  it("with the dead-letter tube of a tube, or of a pattern, that is on another shard, before any job dies", () => {
+  it("by a dead-letter tube on another shard, of a tube or pattern, before any job dies", () => {
     for (const pattern of ["default", "d*", "*"]) {
       const server = new HandDrivenServer(4);
       assert.equal(ask(server, `set-tube ${pattern} max-attempts=1 dead-letter=default`), "SET\r\n");
@@ -25,7 +25,7 @@ describe("that jobs move is known", () => {
     }
   });
 
-  it("with what is restored, by the log or by --tubes", () => {
+  it("by restored settings, from the log or --tubes", () => {
     const server = new HandDrivenServer(4);
     for (const { tubeSetter } of server.shards) tubeSetter.restore("default", "dead-letter=default", 0);
     assert.equal(known(server), false);
@@ -33,14 +33,14 @@ describe("that jobs move is known", () => {
     assert.equal(known(server), true);
   });
 
-  it("not where there is one shard", () => {
+  it("never with one shard", () => {
     const server = new HandDrivenServer(1);
     assert.equal(ask(server, "set-tube * max-attempts=1 dead-letter=a"), "SET\r\n");
     assert.equal(known(server), false);
   });
 });
 
-it("a command behind which its client has closed its half finds the first job that ever moves", () => {
+it("a command before a half-close finds the first job that ever moves", () => {
   const server = new HandDrivenServer(4);
   const putter = server.connect(true);
   putter.say("set-tube default max-attempts=1 dead-letter=a\r\nput 0 0 60 1\r\nx\r\nreserve\r\n");

@@ -70,7 +70,7 @@ const exists = (guarded: Guarded, id: number): boolean =>
 
 describe("a token that is limited to some tubes", () => {
   for (const order of ["the other job last", "the other job first", "the other job in the middle"]) {
-    it(`deletes none of several jobs if one is not its own: ${order}`, () => {
+    it(`deletes none of several jobs if one isn't its own: ${order}`, () => {
       const guarded = new Guarded();
       const [first, second] = [guarded.reserve(), guarded.reserve()];
       const other = guarded.put("secret");
@@ -95,7 +95,7 @@ describe("a token that is limited to some tubes", () => {
     ["a job of a batch", (guarded: Guarded) => guarded.ask(guarded.limited, "reserve-batch 5 0")],
     ["a listed job", (guarded: Guarded) => guarded.ask(guarded.limited, "list-jobs mail show=1000")],
   ] as const) {
-    it(`gets no job by what the body of ${name} says`, () => {
+    it(`gets no job through the body of ${name}`, () => {
       const guarded = new Guarded();
       const other = guarded.put("secret");
       guarded.ask(guarded.limited, "use mail");
@@ -109,7 +109,7 @@ describe("a token that is limited to some tubes", () => {
     });
   }
 
-  it("counts on an open connection until its last day is over", () => {
+  it("is valid on an open connection until its last day is over", () => {
     const guarded = new Guarded();
     guarded.unixMs = END_OF_DAY_MS - 1;
     assert.equal(guarded.ask(guarded.limited, "use mail"), "USING mail\r\n");
@@ -118,7 +118,7 @@ describe("a token that is limited to some tubes", () => {
     assert.ok(guarded.limited.ended);
   });
 
-  it("has its puts refused, too, when its last day is over", () => {
+  it("can't put after its last day", () => {
     const guarded = new Guarded();
     guarded.unixMs = END_OF_DAY_MS;
     assert.equal(guarded.ask(guarded.limited, "put-in-tube mail 0 0 60 1\r\nx"), "UNAUTHORIZED\r\n");

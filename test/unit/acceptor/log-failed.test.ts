@@ -10,7 +10,7 @@ import { ControlWord, createTopology } from "../../../src/message/topology.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 
-it("an acceptor sends no reply after BinlogEnded is set, and has no work left over", () => {
+it("an acceptor sends no reply after BinlogEnded is set, and has no work left", () => {
   const topology = createTopology({
     shards: 1,
     acceptors: 1,

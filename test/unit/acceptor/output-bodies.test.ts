@@ -130,7 +130,7 @@ const step = fc.oneof(
 );
 
 describe("Output with bodies in an arena", () => {
-  it("sends all that was appended, in order, and lets go of every body, however its transport takes them", (t) => {
+  it("sends everything in order and releases every body, however its transport sends them", (t) => {
     checkProperty(
       t,
       fc.property(
@@ -159,7 +159,7 @@ describe("Output with bodies in an arena", () => {
     );
   });
 
-  it("bears a transport that fails at once and has it cleared, wherever the bodies are", () => {
+  it("survives a transport that fails at once and clears it, wherever the bodies are", () => {
     for (const limit of [15, 15 + 1 + 100 + 2]) {
       const arena = new BodyArena();
       const output = new Output(IN_PLACE_BYTES_MIN);
@@ -183,7 +183,7 @@ describe("Output with bodies in an arena", () => {
     }
   });
 
-  it("copies at most 256 KiB at a time for a transport that takes no bodies, and the rest when that has left", () => {
+  it("copies at most 256 KiB at a time for a transport without bodies, and the rest later", () => {
     const arena = new BodyArena();
     const output = new Output(IN_PLACE_BYTES_MIN);
     const transport = new LateTransport(() => false);

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
-it("AcceptorCore has no work while a ring is full, and its shard rings once it has made room", () => {
+it("AcceptorCore has no work while a ring is full, and the shard rings after it made room", () => {
   const server = new HandDrivenServer(1);
   const { acceptor } = server;
   const [shard] = server.shards;

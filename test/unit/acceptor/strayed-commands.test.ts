@@ -52,7 +52,7 @@ function lose({ acceptor }: HandDrivenServer, kind: Shipping): void {
   };
 }
 
-describe("a job that has arrived elsewhere, while no word of it has come to where it was,", () => {
+describe("a job that arrived elsewhere before its old shard knows,", () => {
   const DONE: readonly (readonly [command: string, reply: RegExp])[] = [
     ["stats-job 1", new RegExp(`\ntube: ${ELSEWHERE}\nstate: ready\n`)],
     ["inspect-job 1", new RegExp(`\ntube: ${ELSEWHERE}\nstate: ready\n`)],
@@ -65,7 +65,7 @@ describe("a job that has arrived elsewhere, while no word of it has come to wher
     ["delete-batch 1", /^DELETED_BATCH 1 0\r\n$/],
   ];
   for (const [command, reply] of DONE)
-    it(`is there for a ${command}`, () => {
+    it(`is found by a ${command}`, () => {
       const { server, client, other, ask } = scene(`${command}\r\n`);
       lose(server, Shipping.Landed);
       // Nobody is told that it has moved.
@@ -79,7 +79,7 @@ describe("a job that has arrived elsewhere, while no word of it has come to wher
     });
 });
 
-describe("a job that moves is listed once, whichever list it is:", () => {
+describe("a moving job is listed once, in any list:", () => {
   for (const [when, kind, tube, state] of [
     ["on its way, as if somebody held it", Shipping.Ship, JOBS, "reserved"],
     [
@@ -102,10 +102,10 @@ describe("a job that moves is listed once, whichever list it is:", () => {
     });
 });
 
-describe("a batch behind a command that strays", () => {
+describe("a batch behind a redirected command", () => {
   const TURNS = 12;
   for (let turns = 0; turns < TURNS; turns++)
-    it(`is aborted by what its client says ${turns} turns later`, () => {
+    it(`is aborted by a command ${turns} turns later`, () => {
       const { server, client, other, ask } = scene("peek 1\r\nreserve-batch 1 -1 abort=yes\r\n");
       assert.equal(ask(other, `update-job 1 tube=${ELSEWHERE}`), "UPDATED\r\n");
       other.say(put(WORK));
@@ -117,7 +117,7 @@ describe("a batch behind a command that strays", () => {
     });
 });
 
-it("who peeks at an empty queue asks the shard of the tube and no other", () => {
+it("a peek at an empty queue asks only the shard of the tube", () => {
   const server = new HandDrivenServer(SHARDS);
   const client = server.connect(true);
   server.settle();

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
-it("-VV says each command once, also one that has to wait and is tried again", () => {
+it("-VV prints each command once, also one that waits and is retried", () => {
   const lines: string[] = [];
   const server = new HandDrivenServer(1, (line) => lines.push(line));
   const client = server.connect(true);
@@ -23,7 +23,7 @@ it("-VV says each command once, also one that has to wait and is tried again", (
   );
 });
 
-it("-VV says the first line of a reply, and nothing of the pieces that its body comes in", () => {
+it("-VV prints only the first line of a reply, also of one in pieces", () => {
   const lines: string[] = [];
   const server = new HandDrivenServer(1, (line) => lines.push(line));
   const client = server.connect(true);

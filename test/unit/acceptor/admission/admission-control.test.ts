@@ -17,7 +17,7 @@ const hash = scryptSync(PASSWORD, "salt", 32, cost).toString("base64url");
 const cheap: Token = { ...mailer!, name: "cheap", proof: { kind: "scrypt", cost, salt: "salt", hash } };
 
 describe("AdmissionControl", () => {
-  it("answers who half-closes behind a password, when that has been checked", async () => {
+  it("answers a client that half-closes behind a password once that is checked", async () => {
     const guarded = new GuardedHandDriven([mailer!, person]);
     const client = guarded.connect();
     client.say(`auth person:${PASSWORD}\r\nuse a\r\n`);
@@ -28,7 +28,7 @@ describe("AdmissionControl", () => {
     assert.ok(client.ended);
   });
 
-  it("has who is to end do so, password or not", () => {
+  it("lets a client quit with or without a password", () => {
     const guarded = new GuardedHandDriven([mailer!, person]);
     const client = guarded.connect();
     client.say(`auth person:${PASSWORD}\r\n`);
@@ -38,7 +38,7 @@ describe("AdmissionControl", () => {
     assert.ok(client.ended);
   });
 
-  it("turns away who says nothing in time, and nobody whose password waits to be checked", async (t) => {
+  it("refuses silent clients, but none whose password waits to be checked", async (t) => {
     t.mock.timers.enable({ apis: ["setInterval"] });
     const guarded = new GuardedHandDriven([mailer!, person]);
     const [silent, waiting] = [guarded.connect(), guarded.connect()];
@@ -53,12 +53,12 @@ describe("AdmissionControl", () => {
     assert.equal(waiting.ended, false);
   });
 
-  describe("of a client that says another token", () => {
+  describe("AdmissionControl for a second token", () => {
     const narrow = drawSecret();
     const few = parseTokenFile(`few worker sha256:${hashOf(narrow)} tubes=mail-*`).tokens[0]!;
     const put = (tube: string): string => `put-in-tube ${tube} 0 0 60 1\r\nx\r\n`;
 
-    it("lets it have nothing of what the one before let it watch, and gave it", () => {
+    it("drops the watches and jobs of the first token", () => {
       const guarded = new GuardedHandDriven([mailer!, few]);
       const client = guarded.connect();
       const said = (text: string): string => {
@@ -79,7 +79,7 @@ describe("AdmissionControl", () => {
       assert.equal(said(`auth ${secret}\r\ndelete 1\r\n`), "AUTHENTICATED\r\nDELETED\r\n");
     });
 
-    it("lets it keep what it has where the token is the same, also after the file was read again", () => {
+    it("keeps them if the token is the same, also after a reload", () => {
       const guarded = new GuardedHandDriven([few]);
       const client = guarded.connect();
       const said = (text: string): string => {
@@ -94,7 +94,7 @@ describe("AdmissionControl", () => {
     });
   });
 
-  it("ends a wait whose token ends by itself, and gives it no job", (t) => {
+  it("ends a wait whose token expires, without a job", (t) => {
     t.mock.timers.enable({ apis: ["setInterval"] });
     const guarded = new GuardedHandDriven([{ ...mailer!, expiresAtMs: 5000 }]);
     const client = guarded.connect();
@@ -110,7 +110,7 @@ describe("AdmissionControl", () => {
     assert.ok(client.ended);
   });
 
-  it("counts each wrong secret as a guess, also of who has a token", () => {
+  it("counts each wrong secret as a guess, also from an authenticated client", () => {
     const guarded = new GuardedHandDriven([mailer!, person]);
     for (let guess = 0; guess < 10; guess++) {
       const client = guarded.connect();
@@ -122,7 +122,7 @@ describe("AdmissionControl", () => {
     assert.equal(guarded.gatekeeper.admit(0, GUARDED_ADDRESS), "auth");
   });
 
-  it("checks ten of the passwords that an address guesses at once, and lets nobody in behind them", async () => {
+  it("checks ten concurrent guesses of an address, and refuses all behind them", async () => {
     const guarded = new GuardedHandDriven([mailer!, person, cheap]);
     const clients = Array.from({ length: 200 }, () => guarded.connect());
     for (const [index, client] of clients.entries())
@@ -138,7 +138,7 @@ describe("AdmissionControl", () => {
     assert.equal(await guarded.answered(late), "AUTHENTICATED\r\n");
   });
 
-  it("lets in any number who come at once with the right password", async () => {
+  it("accepts any number of concurrent right passwords", async () => {
     const guarded = new GuardedHandDriven([mailer!, person, cheap]);
     const clients = Array.from({ length: 200 }, () => guarded.connect());
     for (const client of clients) client.say(`auth cheap:${PASSWORD}\r\n`);

@@ -39,7 +39,7 @@ describe("ReservedIds", () => {
         ["a reserved job with its tube", `RESERVED 9 ${LENGTH} mail-1`],
         ["a report", `OK ${LENGTH}`],
       ] as const) {
-        it(`takes nothing in the body of ${name} for a reply`, () => {
+        it(`ignores the body of ${name}`, () => {
           const ids = observed(`${head}\r\n${FORGED}\r\nRESERVED 11 1\r\nz\r\n`, size);
           assert.equal(ids.has(5), false, "the body names it");
           assert.equal(ids.has(11), true, "the reply behind the body is read");
@@ -47,7 +47,7 @@ describe("ReservedIds", () => {
         });
       }
 
-      it("takes no other reply for a reserved job", () => {
+      it("ignores other replies", () => {
         const ids = observed(
           "INSERTED 5\r\nKICKED 5\r\nWATCHING 5\r\nDELETED_BATCH 5\r\nFOUND 5 0\r\n\r\n",
           size,
@@ -57,7 +57,7 @@ describe("ReservedIds", () => {
     });
   }
 
-  it("forgets an id, and beyond 100,000 the one given longest ago", () => {
+  it("forgets an id, and beyond 100,000 the oldest one", () => {
     const ids = observed("RESERVED 1 0\r\n\r\nRESERVED 2 0\r\n\r\n", 1000);
     ids.forget(1);
     assert.deepEqual([ids.has(1), ids.has(2)], [false, true]);

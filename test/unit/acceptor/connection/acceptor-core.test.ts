@@ -7,7 +7,7 @@ import { HandDrivenServer } from "../../../support/in-process/hand-driven-server
 
 const nobody = (): void => {};
 
-describe("AcceptorCore uses a slot again", () => {
+describe("AcceptorCore reuses a slot", () => {
   it("only after all shards that knew the connection have forgotten it", () => {
     const server = new HandDrivenServer(2);
     const { acceptor, shards } = server;
@@ -45,7 +45,7 @@ describe("AcceptorCore uses a slot again", () => {
     assert.equal(server.connect(true).connection.slot, slot);
   });
 
-  it("at once where no shard has heard of the connection but at its start, and counts the open ones", () => {
+  it("at once if shards know the connection only from its start, and counts open ones", () => {
     const server = new HandDrivenServer(1);
     const clients = Array.from({ length: 5 }, () => server.connect(true));
     server.settle();
@@ -60,7 +60,7 @@ describe("AcceptorCore uses a slot again", () => {
 });
 
 describe("AcceptorCore that stops", () => {
-  it("ends who is there when all is answered", () => {
+  it("ends its clients when everything is answered", () => {
     const server = new HandDrivenServer(2);
     const waiting = server.connect(true);
     waiting.say("reserve\r\n");

@@ -9,7 +9,7 @@ const step = fc.oneof(
   fc.record({ use: fc.nat(900) }),
 );
 
-it("InputBuffer holds what was appended and not used, and no memory when that is nothing", (t) => {
+it("InputBuffer holds unread bytes, and no memory when it is empty", (t) => {
   checkProperty(
     t,
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {

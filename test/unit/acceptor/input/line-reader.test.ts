@@ -110,14 +110,14 @@ const TOLD = [
 ];
 
 describe("LineReader", () => {
-  it("tells lines, bodies, pieces, what was dropped and what is no line", () => {
+  it("reports lines, bodies, pieces, dropped bytes and overlong lines", () => {
     const handler = new NotingHandler();
     handler.take(CONVERSATION);
     assert.deepEqual(handler.told, TOLD);
     assert.equal(handler.reader.bufferedBytes, "last".length);
   });
 
-  it("tells the same however the bytes are cut, and wherever somebody has to wait", (t) => {
+  it("reports the same however the bytes are cut, and wherever it has to wait", (t) => {
     const cuts = fc.array(fc.nat(CONVERSATION.length), { maxLength: 60 });
     checkProperty(
       t,
@@ -137,7 +137,7 @@ describe("LineReader", () => {
     );
   });
 
-  it("takes a body for well formed only with CR and LF behind it, whole or in pieces, however they are cut", () => {
+  it("accepts a body only with CR LF behind it, whole or in pieces", () => {
     const ends = ["\r\n", "x\n", "\rx", "\n\r", "\n\n", "\r\r", "\0\n", "xx"];
     for (const end of ends)
       for (const [word, told] of [
@@ -154,7 +154,7 @@ describe("LineReader", () => {
         }
   });
 
-  it("says when a line has been told before", () => {
+  it("marks a line that it reported before", () => {
     const handler = new NotingHandler();
     handler.ready = false;
     handler.take("wait\r\nnext\r\n");
@@ -163,7 +163,7 @@ describe("LineReader", () => {
     assert.deepEqual(handler.told, ["line wait (again)", "line next"]);
   });
 
-  it("looks at no line while none may be taken", () => {
+  it("looks at no line while none is accepted", () => {
     const handler = new NotingHandler();
     handler.mayTakeLine = false;
     handler.take("later\r\n");
@@ -173,7 +173,7 @@ describe("LineReader", () => {
     assert.deepEqual(handler.told, ["line later"]);
   });
 
-  it("lets others have their turn after 256 lines", () => {
+  it("yields after 256 lines", () => {
     const handler = new NotingHandler();
     const bytes = Buffer.from("a\r\n".repeat(600));
     handler.reader.take(bytes, bytes.length);
@@ -183,14 +183,14 @@ describe("LineReader", () => {
     assert.equal(handler.told.length, 600);
   });
 
-  it("counts the bytes of a body that is awaited, which a client may send ahead of anything else", () => {
+  it("counts the missing bytes of a body", () => {
     const handler = new NotingHandler();
     handler.take("body 100\r\n0123456789");
     assert.equal(handler.reader.awaitedBytes, 102);
     assert.equal(handler.reader.bufferedBytes, 10);
   });
 
-  it("takes nothing after stop, and forgets what has come", () => {
+  it("drops its input after stop", () => {
     const handler = new NotingHandler();
     handler.take("stop\r\nignored\r\nbo");
     handler.take("dy 3\r\nabc\r\n");

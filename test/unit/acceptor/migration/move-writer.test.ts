@@ -42,7 +42,7 @@ function wayBetween(): { way: MoveWriter; arrivals: MigrationReceiver; landed: M
 }
 
 describe("MoveWriter and Arrivals", () => {
-  it("bring connections as they are, in order, once they are published", () => {
+  it("transfer connections unchanged, in order, once published", () => {
     const { way, arrivals, landed } = wayBetween();
     const bytes = new Uint8Array(MOVE_BYTES_MAX).fill(7);
     way.write({ descriptor: 17, bytes }, 5, STATE);
@@ -60,7 +60,7 @@ describe("MoveWriter and Arrivals", () => {
     ]);
   });
 
-  it("give room back, and bytes stay as they came", () => {
+  it("free room, and keep bytes unchanged", () => {
     const { way, arrivals, landed } = wayBetween();
     for (let number = 0; number < 100; number++) {
       assert.equal(way.hasRoom(STATE), true, `connection ${number}`);
@@ -72,7 +72,7 @@ describe("MoveWriter and Arrivals", () => {
       assert.deepEqual(bytes, new Uint8Array(10_000).fill(descriptor));
   });
 
-  it("have no room for who watches too much, nor behind many that nobody has taken", () => {
+  it("refuse a client with too many watches, and refuse while the ring is full", () => {
     const { way } = wayBetween();
     const watched = Array.from({ length: 100 }, (_, each) => `${each}`.padEnd(200, "x"));
     assert.equal(way.hasRoom({ ...STATE, watched }), false);
@@ -82,7 +82,7 @@ describe("MoveWriter and Arrivals", () => {
     assert.ok(written >= 6, `${written} fit`);
   });
 
-  it("are between acceptors of different threads, where shards live with acceptors", () => {
+  it("exist between acceptors of different threads if shards live with acceptors", () => {
     const options = { shards: 3, acceptors: 3, threads: 2, moves: true, jobBytesMax: 65535, ringBytes: 4096 };
     const { moves } = createTopology({ ...options, placement: "together" });
     assert.deepEqual(

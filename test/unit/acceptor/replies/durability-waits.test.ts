@@ -12,7 +12,7 @@ const reply = fc.record({
   logged: fc.nat(3),
 });
 
-it("Holds lets no reply leave before its record is in the log, and every reply once all are", (t) => {
+it("DurabilityWaits releases a reply once its record is in the log, and all replies once all are", (t) => {
   checkProperty(
     t,
     fc.property(fc.array(reply, { maxLength: 60 }), (replies) => {
@@ -50,7 +50,7 @@ it("Holds lets no reply leave before its record is in the log, and every reply o
   );
 });
 
-it("Holds lets the first reply of an endless pipeline leave as soon as its own record is in the log", () => {
+it("DurabilityWaits releases the first reply of an endless pipeline once its own record is in the log", () => {
   const holds = new DurabilityWaits();
   for (let number = 1; number <= 100; number++) holds.add(10 * (number - 1), 0, number);
   assert.equal(holds.number, 1);
@@ -58,7 +58,7 @@ it("Holds lets the first reply of an endless pipeline leave as soon as its own r
   assert.equal(holds.position, 10);
 });
 
-it("Holds keeps no more places than there were changes of shard", () => {
+it("DurabilityWaits keeps one place per change of shard", () => {
   const holds = new DurabilityWaits();
   for (let number = 1; number <= 1000; number++) holds.add(number, number % 200 < 100 ? 0 : 1, number);
   let places = 0;

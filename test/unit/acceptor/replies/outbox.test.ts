@@ -34,7 +34,7 @@ class Stage {
 }
 
 describe("Outbox", () => {
-  it("sends what was gathered with one write", () => {
+  it("sends everything with one write", () => {
     const stage = new Stage();
     stage.append("one ");
     stage.append("two");
@@ -44,7 +44,7 @@ describe("Outbox", () => {
     assert.equal(stage.outbox.bytes, 0);
   });
 
-  it("counts what the kernel has not taken", () => {
+  it("counts bytes that the kernel hasn't taken", () => {
     const stage = new Stage();
     stage.pendingBytes = 100;
     stage.append("abc");
@@ -72,7 +72,7 @@ describe("Outbox", () => {
     assert.ok(!outbox.isHeld);
   });
 
-  it("does not hold for a record that is in the log already", () => {
+  it("doesn't hold a reply whose record is in the log", () => {
     const stage = new Stage();
     stage.logged[1] = 9;
     assert.ok(!stage.outbox.holdFor(1, 9));
@@ -81,7 +81,7 @@ describe("Outbox", () => {
     assert.deepEqual(stage.sent, ["reply"]);
   });
 
-  it("sends up to the next reply that has to wait, whichever shard it waits for", () => {
+  it("sends up to the next held reply, of any shard", () => {
     const stage = new Stage();
     const { outbox } = stage;
     outbox.holdFor(0, 1);
@@ -96,7 +96,7 @@ describe("Outbox", () => {
     assert.deepEqual(stage.sent, ["ab"]);
   });
 
-  it("forgets everything when the client is gone", () => {
+  it("drops everything when the client is gone", () => {
     const stage = new Stage();
     stage.outbox.holdFor(0, 1);
     stage.append("never");

@@ -38,7 +38,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ flush: fc.nat(1) }) },
 );
 
-it("Output sends all that was appended, in order, also while a transport keeps the buffers of an earlier flush", (t) => {
+it("Output sends everything in order, also while a transport keeps buffers of an earlier flush", (t) => {
   checkProperty(
     t,
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
@@ -64,7 +64,7 @@ it("Output sends all that was appended, in order, also while a transport keeps t
   );
 });
 
-it("Output sends a turn's replies with one write, and nothing when there is nothing", () => {
+it("Output sends a turn's replies with one write, and nothing without replies", () => {
   const output = new Output();
   const sink = transport(false);
   output.flush(sink);
@@ -76,7 +76,7 @@ it("Output sends a turn's replies with one write, and nothing when there is noth
   assert.equal(sink.kept[0]!.length, 12 + 5000 + 9);
 });
 
-it("Output forgets what was gathered when it is cleared", () => {
+it("Output drops its bytes when it is cleared", () => {
   const output = new Output();
   const sink = transport(false);
   output.append(asciiBytes("gone"), 0, 4);

@@ -47,7 +47,7 @@ function stage(t: TestContext) {
 }
 
 describe("bytes that came during a pause", () => {
-  it("go with a connection that moves before they were delivered, and are not taken where it was, too", (t) => {
+  it("move with the connection, and aren't delivered at the old place", (t) => {
     const { socket, given, deliver } = stage(t);
     let handedOver: HandedOver | undefined;
     socket.begin(() => {
@@ -59,7 +59,7 @@ describe("bytes that came during a pause", () => {
     assert.deepEqual(given, []);
   });
 
-  it("are taken once by a connection that was to move and stays", (t) => {
+  it("are delivered once if the connection stays after all", (t) => {
     const { socket, given, deliver } = stage(t);
     socket.begin(() => socket.cancel());
     deliver();
@@ -67,8 +67,8 @@ describe("bytes that came during a pause", () => {
   });
 });
 
-describe("a body that is received where it will lie", () => {
-  it("keeps its memory until the kernel is done with it, although its connection has been broken off", (t) => {
+describe("a body that is received in place", () => {
+  it("keeps its memory until the kernel is done, even after its connection broke", (t) => {
     const descriptor = openSync("/dev/null", "r");
     t.after(() => closeSync(descriptor));
     const arena = new BodyArena();

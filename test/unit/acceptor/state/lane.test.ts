@@ -10,7 +10,7 @@ function laneWith(shard: number, underWay: number, reserves = 0): Lane {
 }
 
 describe("the order of a connection's commands", () => {
-  it("lets a command for another shard wait until all before it are answered", () => {
+  it("delays a command for another shard until all before it are answered", () => {
     const lane = laneWith(3, 2);
     assert.ok(lane.maySend(3));
     assert.ok(!lane.maySend(4));
@@ -37,13 +37,13 @@ describe("the order of a connection's commands", () => {
     assert.ok(lane.mayPut(0, 0));
   });
 
-  it("bounds the bodies of puts under way to 128 KiB", () => {
+  it("limits bodies of puts in flight to 128 KiB", () => {
     assert.ok(laneWith(0, 0).mayPut(0, 2 ** 30), "the first may have any size");
     assert.ok(laneWith(0, 2).mayPut(0, 64 * 1024));
     assert.ok(!laneWith(0, 3).mayPut(0, 64 * 1024));
   });
 
-  it("takes no more answers than there are commands", () => {
+  it("accepts no more answers than commands", () => {
     assert.throws(() => new Lane().answered(), /only a command under way is answered/);
   });
 });

@@ -34,7 +34,7 @@ function stage() {
 }
 
 describe("RunQueues", () => {
-  it("has an entry once, however often it is put down", () => {
+  it("lists an entry once, however often it is added", () => {
     const { did, agenda, a, b } = stage();
     for (const entry of [a, b, a]) agenda.markDirty(entry);
     agenda.flush(false);
@@ -42,7 +42,7 @@ describe("RunQueues", () => {
     assert.deepEqual(did, ["a flushes", "b flushes"]);
   });
 
-  it("lets an entry that goes on put itself down again: for the next turn, not for this one", () => {
+  it("lets an entry add itself again for the next turn, not for this one", () => {
     const { did, agenda, a } = stage();
     a.onProceed = () => agenda.proceedLater(a);
     agenda.proceedLater(a);
@@ -53,7 +53,7 @@ describe("RunQueues", () => {
     assert.equal(did.length, 2);
   });
 
-  it("lets all go on that waited for room, and none of them find itself in the list still", () => {
+  it("resumes all entries that waited for room, and none is still in the list", () => {
     const { did, agenda, a, b } = stage();
     a.onProceed = () => assert.ok(!b.waitsForRoom);
     b.onProceed = () => agenda.waitForRoom(b);
@@ -64,7 +64,7 @@ describe("RunQueues", () => {
     assert.ok(agenda.hasWaitingForRoom && b.waitsForRoom && !a.waitsForRoom);
   });
 
-  it("flushes who waited for the log when the log has come so far, and keeps the others", () => {
+  it("flushes connections whose records are in the log, and keeps the others", () => {
     const { did, agenda, a, b } = stage();
     agenda.holdBack(a);
     agenda.holdBack(b);

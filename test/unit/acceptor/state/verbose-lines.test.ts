@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { VerboseLines } from "../../../../src/acceptor/state/verbose-lines.ts";
 
-it("VerboseLines has one batch under way, keeps a bounded number of lines behind it and counts the rest", () => {
+it("VerboseLines has one batch in flight, keeps a bounded number of lines and counts the rest", () => {
   const batches: { lines: string[]; dropped: number }[] = [];
   const verbose = new VerboseLines((lines, dropped) => batches.push({ lines, dropped }));
   verbose.say("first");

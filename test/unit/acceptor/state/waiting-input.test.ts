@@ -24,7 +24,7 @@ function scene() {
   return { server, wait, fill };
 }
 
-it("a waiting client is read on when others that had sent too much are gone", () => {
+it("a waiting client is read again after others that had sent too much are gone", () => {
   const { server, wait, fill } = scene();
   const others = Array.from({ length: Math.ceil(ALL_BYTES / (EACH_BYTES - 64 * KIB)) }, fill);
   const client = wait();
@@ -35,7 +35,7 @@ it("a waiting client is read on when others that had sent too much are gone", ()
   assert.ok(!client.paused, "there is room for its input again");
 });
 
-it("clients that do not wait take nothing of what those who wait may send", () => {
+it("clients that don't wait use nothing of the budget of waiting clients", () => {
   const { server, wait } = scene();
   const keeper = server.connect(true);
   keeper.say(`put 0 0 60 60000\r\n${"x".repeat(60_000)}\r\n`);

@@ -121,7 +121,7 @@ function drawJobs(random: SeededRandom, shards: number): Job[] {
 }
 
 describe("PickBatch", () => {
-  it("chooses what one queue of all jobs would give, asks each shard for its part, and writes it in order", () => {
+  it("chooses what a single queue would give, asks each shard for its part, and writes it in order", () => {
     for (let seed = 1; seed <= 300; seed++) {
       const random = new SeededRandom(seed);
       const shards = random.between(1, 7);
@@ -155,7 +155,7 @@ describe("PickBatch", () => {
     }
   });
 
-  it("ends where a shard has not named all that it has", () => {
+  it("ends where a shard's list is truncated", () => {
     const stage = new Stage(10);
     const job = (shard: number, id: number): Job => ({ shard, id, pri: 0, bytes: 1, lost: false });
     stage.name(0, [job(0, 1), job(0, 3)], true);
@@ -165,7 +165,7 @@ describe("PickBatch", () => {
     assert.deepEqual(shares.get(1)?.ids, [2], "4 may be behind a job of shard 0 that it has not named");
   });
 
-  it("writes as its client reads, and gives its memory back when that is gone", () => {
+  it("writes as its client reads, and frees its memory when the client leaves", () => {
     const stage = new Stage(10);
     stage.host.mayTakeMore = false;
     const job = (shard: number, id: number): Job => ({ shard, id, pri: 0, bytes: 70_000, lost: false });
@@ -179,7 +179,7 @@ describe("PickBatch", () => {
     assert.equal(stage.write(), "");
   });
 
-  it("is small while many large ones are not read", () => {
+  it("is small while many large ones are unread", () => {
     const stage = new Stage(1000);
     const large = stage.budget.batchBytesMax;
     stage.budget.count(64 * 1024 * 1024);

@@ -32,8 +32,8 @@ const list = (next: number, ids: readonly number[], lineBytes = 20): ListedJobsR
   );
 const merged = (limit: number, ...lists: ListedJobsReader[]): Page => pageOf(mergedList(lists, limit));
 
-describe("lists of shards as one", () => {
-  it("ends where all have ended", () => {
+describe("merged lists of shards", () => {
+  it("end where all shards have ended", () => {
     assert.deepEqual(merged(100, list(0, [2, 5]), list(0, []), list(0, [1, 9])), {
       ids: [1, 2, 5, 9],
       next: 0,
@@ -41,7 +41,7 @@ describe("lists of shards as one", () => {
     assert.equal(mergedList([list(0, []), list(0, [])], 100), "---\nnext: 0\njobs: []\n");
   });
 
-  it("ends where the first of them rests", () => {
+  it("end where the first shard pauses", () => {
     assert.deepEqual(merged(100, list(6, [2, 6]), list(0, [3, 9]), list(7, [7])), {
       ids: [2, 3, 6],
       next: 6,
@@ -49,20 +49,20 @@ describe("lists of shards as one", () => {
     assert.deepEqual(merged(100, list(6, []), list(0, [8])), { ids: [], next: 6 });
   });
 
-  it("ends at the limit", () => {
+  it("end at the limit", () => {
     assert.deepEqual(merged(2, list(0, [1, 3]), list(0, [2])), { ids: [1, 2], next: 2 });
     assert.deepEqual(merged(3, list(0, [1, 3]), list(0, [2])), { ids: [1, 2, 3], next: 0 });
     assert.deepEqual(merged(1, list(4, [4]), list(5, [5])), { ids: [4], next: 4 });
   });
 
-  it("has 48 KiB, and one job however long", () => {
+  it("have 48 KiB, or one longer job", () => {
     const half = 24 * 1024;
     assert.deepEqual(merged(9, list(0, [1], half), list(0, [2, 3], half)), { ids: [1], next: 1 });
     assert.deepEqual(merged(9, list(0, [1], half - 1), list(0, [2, 3], half - 1)), { ids: [1, 2], next: 2 });
     assert.deepEqual(merged(9, list(0, [1], 4 * half), list(0, [2])), { ids: [1], next: 1 });
   });
 
-  it("has a job once that went from one shard to another meanwhile", () => {
+  it("contain a job once that moved between shards meanwhile", () => {
     assert.deepEqual(merged(9, list(0, [1, 4]), list(0, [4, 5])), { ids: [1, 4, 5], next: 0 });
     assert.deepEqual(merged(2, list(0, [1, 4]), list(0, [4])), { ids: [1, 4], next: 0 });
   });
@@ -130,7 +130,7 @@ function checkWalk(random: SeededRandom, limits: readonly number[]): number {
 }
 
 describe("list-jobs * over several shards", () => {
-  it("lists each job that stays once, by id, while others come and go", (t) => {
+  it("lists each remaining job once, by id, while others come and go", (t) => {
     printSeed(t);
     // There are 120 jobs at first.
     for (const [run, limits] of [[1, 7], [7, 20], [30]].entries())
@@ -138,7 +138,7 @@ describe("list-jobs * over several shards", () => {
     for (let run = 3; run < 6; run++) checkWalk(new SeededRandom(seed + run), [1, 7, 100, 1000]);
   });
 
-  it("has shards list no more than twice what a list may have", (t) => {
+  it("makes shards list at most twice the size of a list", (t) => {
     const scene = new Scene(new SeededRandom(1));
     for (let jobs = 300; jobs > 0; jobs--) scene.put(undefined, 500);
     let bytes = 0;
@@ -154,7 +154,7 @@ describe("list-jobs * over several shards", () => {
     assert.ok(bytes > 48 * 1024 && bytes <= 2 * 49 * 1024, `${bytes} bytes of ${SHARDS} shards`);
   });
 
-  it("goes on with the others when the client goes whose list is put together", () => {
+  it("continues with the other lists when a client leaves during its list", () => {
     const scene = new Scene(new SeededRandom(1));
     for (let jobs = 40; jobs > 0; jobs--) scene.put(undefined, 5000);
     const clients = Array.from({ length: 12 }, () => scene.server.connect());

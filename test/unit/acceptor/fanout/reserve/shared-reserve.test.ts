@@ -101,7 +101,7 @@ describe("SharedReserve takes", () => {
     assert.deepEqual(stage.did.at(-1), "Take from 1 up to 4294967295/Infinity");
   });
 
-  it("the next best when someone else was faster", () => {
+  it("the next best when another client was faster", () => {
     const stage = new Stage(NEVER);
     stage.candidate(0, 1, 1);
     stage.candidate(1, 2, 2);
@@ -122,7 +122,7 @@ describe("SharedReserve without a job", () => {
     assert.equal(stage.did.at(-1), "TIMED_OUT");
   });
 
-  it("has other acceptors look for ends of connections before it times out at once", () => {
+  it("runs a read barrier over other acceptors before it times out at once", () => {
     const stage = new Stage(0, [0, 1], true);
     stage.absent(0);
     stage.absent(1);
@@ -136,7 +136,7 @@ describe("SharedReserve without a job", () => {
     assert.equal(stage.did.at(-1), "Take from 0 up to 4294967295/Infinity");
   });
 
-  it("times out when the look has brought nothing", () => {
+  it("times out when the barrier brought nothing", () => {
     const stage = new Stage(0, [0, 1], true);
     for (let round = 0; round < 2; round++) {
       stage.absent(0);
@@ -171,7 +171,7 @@ describe("SharedReserve without a job", () => {
 });
 
 describe("SharedReserve that waits", () => {
-  it("is done with the job of the shard that claimed it; the others are told", () => {
+  it("ends with the job of the shard that claimed it, and tells the others", () => {
     const stage = new Stage(NEVER);
     stage.waitAll();
     stage.word = 0;
@@ -193,7 +193,7 @@ describe("SharedReserve that waits", () => {
     assert.equal(stage.word, 0);
   });
 
-  it("warns when a margin has begun, also when the timeout is due at the same time", () => {
+  it("warns when a margin begins, also at the moment of the timeout", () => {
     const stage = new Stage(2000);
     stage.waitAll();
     stage.nowMs = 2000;
@@ -204,7 +204,7 @@ describe("SharedReserve that waits", () => {
     assert.deepEqual(stage.did, [...RECHECKS, ...STOPS, "DEADLINE_SOON"]);
   });
 
-  it("takes a job that becomes ready in the moment of the timeout, after the recheck", () => {
+  it("takes a job that becomes ready at the moment of the timeout, after the recheck", () => {
     const stage = new Stage(2000);
     stage.waitAll();
     stage.nowMs = 2000;
@@ -235,7 +235,7 @@ describe("SharedReserve that waits", () => {
     assert.deepEqual(stage.did, ["StopWait at 0", "StopWait at 1", "done"]);
   });
 
-  it("keeps the next command from the answers to its recheck", () => {
+  it("keeps the answers to its recheck from the next command", () => {
     const stage = new Stage(2000);
     stage.waitAll();
     stage.nowMs = 2000;
@@ -251,7 +251,7 @@ describe("SharedReserve that waits", () => {
   });
 
   for (const before of [0, 1, 2])
-    it(`keeps it from all of them where ${before} have come before the job`, () => {
+    it(`keeps all of them from it if ${before} came before the job`, () => {
       const stage = new Stage(2000);
       stage.waitAll();
       stage.nowMs = 2000;
@@ -267,7 +267,7 @@ describe("SharedReserve that waits", () => {
       assert.deepEqual(stage.did, ["done"]);
     });
 
-  it("goes on when the reservation whose margin had begun is gone", () => {
+  it("continues when the reservation in its margin is gone", () => {
     const stage = new Stage(NEVER);
     stage.waitAll();
     stage.due(1);
@@ -277,7 +277,7 @@ describe("SharedReserve that waits", () => {
     assert.equal(stage.word, 2);
   });
 
-  it("is not moved by what a shard said of an earlier wait, or twice", () => {
+  it("ignores messages about an earlier wait, and repeated ones", () => {
     const stage = new Stage(NEVER);
     stage.waitAll();
     stage.due(1, 17);
@@ -296,7 +296,7 @@ describe("SharedReserve of a client that half-closes", () => {
     assert.deepEqual(stage.did, [...STOPS, "TIMED_OUT"]);
   });
 
-  it("still gets the job that a shard has claimed it for", () => {
+  it("still gets a job that a shard claimed for it", () => {
     const stage = new Stage(NEVER);
     stage.waitAll();
     stage.word = 0;
