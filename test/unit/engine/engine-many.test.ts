@@ -70,7 +70,7 @@ function tubesWithJobs(engine: Engine, count: number): Session {
   return session;
 }
 
-it("pauses of 100,000 tubes that end in one moment take turns, and who waits for all of them has the best of a turn", () => {
+it("100,000 pauses that end together are spread over turns, and a waiter gets the best job of a turn", () => {
   const { engine, effects, turns } = scene();
   tubesWithJobs(engine, MANY);
   for (let tube = 0; tube < MANY; tube++) engine.pause(`t${tube}`, 3, (tube * 7919) % 1000);
@@ -84,7 +84,7 @@ it("pauses of 100,000 tubes that end in one moment take turns, and who waits for
   assert.ok([...engine.tubes.values()].every((tube) => !tube.paused && tube.pauseSeconds === 0));
 });
 
-it("jobs of tubes that are resumed in one turn are handed out best first to those who wait", () => {
+it("jobs of tubes resumed in one turn go to waiters best first", () => {
   const { engine, effects, turns } = scene();
   tubesWithJobs(engine, TURN);
   for (let tube = 0; tube < TURN; tube++) engine.pause(`t${tube}`, 3, (tube * 7919) % 1000);
@@ -103,7 +103,7 @@ it("jobs of tubes that are resumed in one turn are handed out best first to thos
   ]);
 });
 
-it("100,000 delayed jobs that are due in one moment take turns, the soonest first, and timeouts come after them", () => {
+it("100,000 delayed jobs due together are spread over turns, earliest first, before timeouts", () => {
   const { engine, effects, turns } = scene();
   const session = engine.session(0);
   engine.use(session, "a");
@@ -122,7 +122,7 @@ it("100,000 delayed jobs that are due in one moment take turns, the soonest firs
   assert.deepEqual(effects, ["session 1: timed out"]);
 });
 
-it("100,000 reservations of one session that are over in one moment take turns, and its wait ends in none but the last", () => {
+it("100,000 reservations of a session that expire together are spread over turns, and its wait ends in the last", () => {
   const { engine, effects, turns } = scene();
   const session = engine.session(0);
   engine.use(session, "a");
@@ -141,7 +141,7 @@ it("100,000 reservations of one session that are over in one moment take turns, 
   assert.deepEqual(effects.toSorted(), ["session 0: deadline soon", "session 1: timed out"]);
 });
 
-it("the end of a session that watches 100,000 tubes takes as many turns as it is given, and it waits no more from the first", () => {
+it("the end of a session with 100,000 watches is spread over turns, and its wait ends in the first", () => {
   const { engine, effects } = scene();
   const session = engine.session(1);
   for (let tube = 0; tube < MANY; tube++) engine.watch(session, `t${tube}`);
@@ -161,7 +161,7 @@ it("the end of a session that watches 100,000 tubes takes as many turns as it is
   assert.deepEqual([...engine.tubes.keys()], ["default", "t5"]);
 });
 
-it("a put does not look at those who wait for other tubes, however many they are", () => {
+it("a put doesn't look at waiters for other tubes, however many", () => {
   const { engine, effects } = scene();
   const producer = engine.session(0);
   let lookedAt = 0;
@@ -186,7 +186,7 @@ it("a put does not look at those who wait for other tubes, however many they are
   assert.ok(lookedAt < 100, `looked at ${lookedAt}`);
 });
 
-it("a wait for 100,000 tubes that gets a job and begins anew does not touch them all", () => {
+it("a repeated wait for 100,000 tubes doesn't touch all of them", () => {
   const { engine, effects } = scene();
   const [producer, worker] = [engine.session(0), engine.session(1)];
   for (let tube = 0; tube < MANY; tube++) engine.watch(worker, `t${tube}`);
@@ -200,7 +200,7 @@ it("a wait for 100,000 tubes that gets a job and begins anew does not touch them
   assert.ok(performance.now() - startMs < ALL_MS_MAX / 20, "a wait is not a loop over its tubes");
 });
 
-it("a tube without jobs takes less than 400 bytes of memory, and one with a job or a watch not much more", () => {
+it("a tube without jobs takes less than 400 bytes, and one with a job or a watch little more", () => {
   const { engine } = scene();
   const names = Array.from({ length: MANY }, (_, tube) => `tube ${tube}`);
   const [producer, watcher] = [engine.session(0), engine.session(1)];

@@ -189,9 +189,9 @@ function play(t: TestContext, runs: number, prepare: (run: RandomRun) => void): 
   assert.ok(jobs > runs);
 }
 
-it("Engine does what the naive model does, and keeps its invariants", (t) => play(t, RUNS, () => {}));
+it("Engine matches the naive model, and keeps its invariants", (t) => play(t, RUNS, () => {}));
 
-it("Engine serves sessions with many tubes in order, also behind a crowd that waits for others", (t) =>
+it("Engine serves sessions with many tubes in order, also behind many waiters for others", (t) =>
   play(t, RUNS / 2, (run) => {
     run.admitCrowd();
     run.watchAll();

@@ -21,7 +21,7 @@ describe("Engine serves waiters", () => {
     assert.deepEqual(bench.takeEffects(), []);
   });
 
-  it("who waits again goes to the end", () => {
+  it("with a session that waits again at the end", () => {
     const bench = new EngineBench();
     const producer = bench.session(0, "t");
     const [one, two] = [bench.session(1, "t", "t"), bench.session(2, "t", "t")];
@@ -37,7 +37,7 @@ describe("Engine serves waiters", () => {
     assert.equal(order.join(""), "121212");
   });
 
-  it("of many tubes and of few in one order", () => {
+  it("of many and of few tubes in one order", () => {
     const bench = new EngineBench();
     const producer = bench.session(0, "wide-3");
     const [wide, narrow] = [bench.session(1, "t", ...wideTubes), bench.session(2, "t", "wide-3")];
@@ -47,7 +47,7 @@ describe("Engine serves waiters", () => {
     assert.deepEqual(bench.takeEffects(), ["session 1: job 1", "session 2: job 2", "session 3: job 3"]);
   });
 
-  it("passing over those whose wait has ended elsewhere", () => {
+  it("except those whose wait has ended elsewhere", () => {
     const bench = new EngineBench();
     const producer = bench.session(0, "t");
     const [shared, alone] = [bench.session(1, "t", "t"), bench.session(2, "t", "t")];
@@ -67,7 +67,7 @@ describe("Engine serves waiters", () => {
     assert.deepEqual(bench.takeEffects(), ["session 1: job 1"]);
   });
 
-  it("when a holder closes, is late, releases or is kicked for", () => {
+  it("when a holder closes, times out or releases, and after a kick", () => {
     const bench = new EngineBench();
     const holder = bench.session(1, "t", "t");
     const waiter = bench.session(2, "t", "t");
@@ -106,7 +106,7 @@ describe("Engine gives the best job", () => {
     );
   });
 
-  it("the same way to one who watches many tubes and to one who watches few", () => {
+  it("equally to sessions with many and with few tubes", () => {
     const bench = new EngineBench();
     const producer = bench.session(0, "wide-9");
     bench.put(producer, { pri: 2 });
@@ -175,7 +175,7 @@ describe("Engine ends reservations", () => {
     assert.deepEqual(bench.jump(10_000), [`session 2: job ${fast}`, `session 3: job ${slow}`]);
   });
 
-  it("and gives the job to its own late holder who waits", () => {
+  it("and gives the job to its own late holder if it waits", () => {
     const bench = new EngineBench();
     const holder = bench.session(1, "t", "t");
     bench.put(holder, { ttr: 10 });
@@ -279,7 +279,7 @@ describe("Engine runs timers", () => {
     assert.deepEqual(bench.jump(1000), ["session 1: job 3"]);
   });
 
-  it("and says when the next is due", () => {
+  it("and reports when the next is due", () => {
     const bench = new EngineBench();
     const session = bench.session(1, "t", "t");
     assert.equal(bench.engine.nextDueAtMs, Number.POSITIVE_INFINITY);
@@ -354,7 +354,7 @@ describe("Engine pauses tubes", () => {
     assert.equal(bench.engine.pause("nowhere", 1, 0), false);
   });
 
-  it("until nobody needs the tube any more", () => {
+  it("until the tube is no longer needed", () => {
     const bench = new EngineBench();
     const session = bench.session(1, "q");
     bench.engine.pause("q", 100, 0);
@@ -431,7 +431,7 @@ describe("Engine forgets", () => {
     bench.check();
   });
 
-  it("nothing of a session that half-closed but its patience", () => {
+  it("only the wait of a half-closed session", () => {
     const bench = new EngineBench();
     const session = bench.session(1, "t", "t");
     bench.reserve(session);
@@ -443,8 +443,8 @@ describe("Engine forgets", () => {
   });
 });
 
-describe("The delay of a put", () => {
-  it("counts from its sending, also where a turn of its shard had begun before", () => {
+describe("the delay of a put", () => {
+  it("counts from its sending, even if its shard's turn began earlier", () => {
     const bench = new EngineBench();
     const session = bench.session(1, "t", "t");
     bench.put(session, { delay: 2, sentAfterMs: 30 });

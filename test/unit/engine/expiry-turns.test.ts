@@ -12,7 +12,7 @@ import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 const TURN = 5;
 const EXPIRED = 23;
 
-it("an expired job is given to nobody, however many there are", () => {
+it("no expired job is given out, however many there are", () => {
   const given: number[] = [];
   const effects = unheardEffects({
     reserved: (_, slot) => given.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!),
@@ -50,7 +50,7 @@ it("an expired job is given to nobody, however many there are", () => {
   checkInvariants(engine, [0, 1]);
 });
 
-it("a kicked job whose time is over expires, and is given to nobody who waits", () => {
+it("a kicked job whose time to live is over expires, and no waiter gets it", () => {
   const effects = unheardEffects({ reserved: () => assert.fail("it has expired") });
   const engine: Engine = new Engine({ effects, ownsDefaultTube: true });
   const [worker, waiting] = [engine.session(0), engine.session(1)];

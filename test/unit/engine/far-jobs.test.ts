@@ -123,7 +123,7 @@ describe("a held job on its way to another shard", () => {
     ["max-reserved", { maxReserved: 1 }, ""],
     ["group-max-reserved", { groupMaxReserved: 1 }, "g"],
   ] as const) {
-    it(`is one of ${what} until it is there`, () => {
+    it(`counts in ${what} until it arrives`, () => {
       const bench = new Bench(settings);
       bench.put(1, group);
       bench.hold(1);
@@ -138,7 +138,7 @@ describe("a held job on its way to another shard", () => {
       bench.check();
     });
 
-    it(`is held as before where it is refused, and ${what} counts it once`, () => {
+    it(`stays held if it is refused, and ${what} counts it once`, () => {
       const bench = new Bench(settings);
       bench.put(1, group);
       bench.hold(1);
@@ -155,9 +155,9 @@ describe("a held job on its way to another shard", () => {
   }
 });
 
-describe("a job that its holder hands on to another shard", () => {
+describe("a held job that update-job sends to another shard", () => {
   for (const isTaken of [true, false])
-    it(`was given out once: its group has no other turn when it is ${isTaken ? "there" : "refused"}`, () => {
+    it(`costs its group one turn, also when it is ${isTaken ? "there" : "refused"}`, () => {
       const bench = new Bench({});
       const { engine } = bench;
       const client = engine.session(0);
@@ -180,7 +180,7 @@ describe("a job that its holder hands on to another shard", () => {
       bench.check();
     });
 
-  it("is given to nobody where its time is over when it comes", () => {
+  it("expires if its time is over when it arrives", () => {
     const bench = new Bench({});
     bench.wait();
     const counts = { reserves: 1, timeouts: 0, releases: 1, buries: 0, kicks: 0 };
@@ -196,10 +196,10 @@ describe("a job that its holder hands on to another shard", () => {
   });
 });
 
-describe("a job that dies where the dead-letter tube is on another shard", () => {
+describe("a job that dies with its dead-letter tube on another shard", () => {
   const settings = { maxAttempts: 1, deadLetter: "elsewhere" };
 
-  it("is marked to leave, also after a restart at any moment before it is there", () => {
+  it("is marked to leave, also after a restart before it arrives", () => {
     const bench = new Bench(settings);
     bench.put(1);
     bench.die(1);
@@ -213,7 +213,7 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     assert.ok(!bench.engine.isLeaving(1));
   });
 
-  it("goes there at once where a restart brings that tube here", () => {
+  it("moves at once if a restart brings that tube to its shard", () => {
     const bench = new Bench(settings);
     bench.put(1);
     bench.die(1);
@@ -224,7 +224,7 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     next.check();
   });
 
-  it("is given to nobody where that tube is here by now, and a time to live that it was given is over", () => {
+  it("expires if that tube is now on its shard and a new time to live is over", () => {
     const bench = new Bench(settings);
     bench.put(1);
     bench.die(1);
@@ -239,7 +239,7 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     bench.check();
   });
 
-  it("stays where it is refused, or there is none any more, or was none when it died", () => {
+  it("stays if it is refused, or if the tube was unset before or after its death", () => {
     const bench = new Bench(settings);
     bench.put(1);
     bench.die(1);
@@ -254,7 +254,7 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     assert.deepEqual(other.again(settings).leaving(), []);
   });
 
-  it("stays for good where there was no such tube any more when it was to leave", () => {
+  it("stays for good if the tube was unset before it left", () => {
     const bench = new Bench(settings);
     for (const id of [1, 2]) {
       bench.put(id);
@@ -271,7 +271,7 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     assert.equal(bench.engine.kickJob(1, 0), Outcome.Done);
   });
 
-  it("leaves after all if somebody has sent it elsewhere, and it is refused there", () => {
+  it("leaves after all if a move elsewhere is refused", () => {
     const bench = new Bench(settings);
     bench.put(1);
     bench.die(1);
@@ -282,7 +282,7 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     bench.check();
   });
 
-  it("does not leave if it is kicked, taken or deleted before", () => {
+  it("doesn't leave if it is kicked, reserved or deleted before", () => {
     const bench = new Bench(settings);
     for (const id of [1, 2, 3]) {
       bench.put(id);
@@ -300,7 +300,7 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
   });
 });
 
-it("a time to live that was over before the process began is in the next record, too", () => {
+it("the next record keeps a time to live that ended before the start", () => {
   const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
   writer.float64(Attribute.ExpiresAt, 1000);
   const startedAtMs = 5000;

@@ -211,7 +211,7 @@ class GatesRun implements ClientEffects {
   }
 }
 
-it("limits of tubes and groups hold, and no waiting client misses a job that it could have", (t) => {
+it("limits of tubes and groups hold, and no waiter misses a job", (t) => {
   printSeed(t);
   let given = 0;
   for (let run = 0; run < RUNS; run++) {

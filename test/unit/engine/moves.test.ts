@@ -86,7 +86,7 @@ class Bench {
 }
 
 describe("a job that has expired while it was held or buried", () => {
-  it("is gone with its tube when its holder gives it back there", () => {
+  it("disappears with its tube when its holder releases it", () => {
     for (const change of [{ tube: "a" }, { delayMs: 0 }, { delayMs: 500 }, { tube: "a", delayMs: 500 }]) {
       const bench = new Bench();
       bench.put(1, "a", EXPIRES_AT_MS);
@@ -98,7 +98,7 @@ describe("a job that has expired while it was held or buried", () => {
     }
   });
 
-  it("is gone with both tubes when its holder gives it to another, and leaves no timer of a gate behind", () => {
+  it("disappears with both tubes when its holder sends it to another, and leaves no rate timer", () => {
     const bench = new Bench();
     bench.engine.setTubes("b", { rate: "1/1000" }, 0);
     bench.put(1, "b", 0);
@@ -111,7 +111,7 @@ describe("a job that has expired while it was held or buried", () => {
     bench.check();
   });
 
-  it("is given to nobody when it is kicked, and leaves no timer of a gate behind", () => {
+  it("disappears when it is kicked, and leaves no rate timer", () => {
     const bench = new Bench();
     bench.engine.setTubes("a", { rate: "1/1000" }, 0);
     bench.put(1, "a", EXPIRES_AT_MS);
@@ -121,7 +121,7 @@ describe("a job that has expired while it was held or buried", () => {
     bench.check();
   });
 
-  it("is given to nobody when it is moved as a ready one", () => {
+  it("disappears when it is moved as ready", () => {
     const bench = new Bench();
     bench.put(1, "a", EXPIRES_AT_MS);
     bench.bury(1);
@@ -132,7 +132,7 @@ describe("a job that has expired while it was held or buried", () => {
     bench.check();
   });
 
-  it("is given to nobody when it has died, and lives again in the tube to which an update-job sends it", () => {
+  it("disappears if it was dead and update-job sends it to a tube where it lives again", () => {
     for (const change of [{ tube: "b" }, { tube: "b", delayMs: 0 }, { tube: "b", delayMs: 500 }]) {
       const bench = new Bench();
       bench.put(1, "a", 0);
@@ -147,7 +147,7 @@ describe("a job that has expired while it was held or buried", () => {
     }
   });
 
-  it("takes the tube along to which an update-job sends it", () => {
+  it("removes the tube to which an update-job sends it", () => {
     const bench = new Bench();
     bench.put(1, "a", 0);
     bench.die(1, "a");
@@ -157,7 +157,7 @@ describe("a job that has expired while it was held or buried", () => {
     bench.check();
   });
 
-  it("takes the tube along that it was moved to", () => {
+  it("removes the tube to which it was moved", () => {
     const bench = new Bench();
     bench.put(1, "a", EXPIRES_AT_MS);
     bench.bury(1);
@@ -167,7 +167,7 @@ describe("a job that has expired while it was held or buried", () => {
   });
 });
 
-it("a ready job that is moved is offered where it goes, also with a delay of 0", () => {
+it("a moved ready job is offered in its new tube, also with a delay of 0", () => {
   const bench = new Bench();
   bench.put(1, "a", 0);
   bench.wait();

@@ -52,7 +52,7 @@ class Notes {
   }
 }
 
-it("The oldest ready job of each tube is the first of those that became so, whatever was done to others", (t) => {
+it("the oldest ready job of a tube is the first that became ready, whatever happens to others", (t) => {
   printSeed(t);
   const random = new SeededRandom(seed);
   const engine = newEngine();
@@ -112,7 +112,7 @@ it("The oldest ready job of each tube is the first of those that became so, what
   }
 });
 
-it("After a restore the list is in the order of the times, however the log brought the jobs", () => {
+it("after a restore the list is ordered by time, whatever the order in the log", () => {
   const engine = newEngine();
   const counts = { reserves: 0, timeouts: 0, releases: 0, buries: 0, kicks: 0, file: 0 };
   const ready = { tube: "a", pri: 0, ttrSeconds: 1, bodyBytes: 0, state: JobState.Ready, ...counts };

@@ -560,7 +560,7 @@ function play(run: number, random: RandomRun): void {
   }
 }
 
-it("jobs die, expire, wait, are refused and come back as in plain lists", (t) => {
+it("the policies match plain lists: deaths, expiry, waits, refusals, returns", (t) => {
   printSeed(t);
   const sum: Record<string, number> = {};
   for (let run = 0; run < RUNS; run++) {
@@ -629,7 +629,7 @@ const PLANTED: Readonly<Record<string, Plant>> = {
   },
 };
 
-describe("what is planted is found", () => {
+describe("planted bugs are found", () => {
   for (const [what, plant] of Object.entries(PLANTED))
     it(what, () => {
       let found = 0;

@@ -31,7 +31,7 @@ function withoutMemory(failing: number, run: () => void): boolean {
   return allocations >= failing;
 }
 
-it("a put without memory leaves nothing behind, wherever it runs out", () => {
+it("a put that runs out of memory anywhere leaves nothing behind", () => {
   const engine = new Engine({
     effects: unheardEffects(),
     ownsDefaultTube: true,
@@ -73,7 +73,7 @@ it("a put without memory leaves nothing behind, wherever it runs out", () => {
   assert.ok(refused > 20, `${refused} puts were refused`);
 });
 
-it("unique jobs that come and go one at a time take no memory from the system", () => {
+it("unique jobs that come and go one at a time allocate nothing", () => {
   const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
   const session = engine.session(0);
   const attributes = new JobAttributes();

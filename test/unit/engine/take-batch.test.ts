@@ -47,13 +47,13 @@ function taken(meanwhile: (engine: Engine) => void, groups: readonly string[] = 
 }
 
 describe("a part of a batch", () => {
-  it("is all that was listed, if nothing has happened", () =>
+  it("contains everything listed if nothing has happened", () =>
     assert.deepEqual(
       taken(() => {}),
       [1, 2, 3],
     ));
 
-  it("goes past no gate that has closed meanwhile", () => {
+  it("respects a rate or concurrency limit reached meanwhile", () => {
     assert.deepEqual(
       taken((engine) => engine.setTubes("a", { maxReserved: 2 }, 0)),
       [1, 2],
@@ -69,7 +69,7 @@ describe("a part of a batch", () => {
     );
   });
 
-  it("has no job that somebody has given another priority since", () => {
+  it("contains no job whose priority changed meanwhile", () => {
     const releases = (engine: Engine): void => {
       const other = engine.session(1);
       engine.reserveJob(other, 2, 0);
@@ -85,7 +85,7 @@ describe("a part of a batch", () => {
     assert.deepEqual(taken(releases), [1, 3]);
   });
 
-  it("goes past no pause, and has no job that was taken", () => {
+  it("respects pauses, and contains no job taken meanwhile", () => {
     assert.deepEqual(
       taken((engine) => engine.pause("a", 5, 0)),
       [],
@@ -96,7 +96,7 @@ describe("a part of a batch", () => {
     );
   });
 
-  it("has the job of no group whose turn it is not any more", () => {
+  it("contains no job of a group whose turn has passed", () => {
     const other = (engine: Engine): void => void engine.reserveJob(engine.session(1), 2, 0);
     assert.deepEqual(
       taken(() => {}, ["x", "x", "y"]),

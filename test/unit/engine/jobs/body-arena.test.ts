@@ -75,7 +75,7 @@ function change(arena: BodyArena, chosen: Kept, how: "free" | "pin" | "unpin"): 
 }
 
 describe("BodyArena", () => {
-  it("keeps every body's bytes until it is freed and nobody reads it, and never shares a handle", (t) => {
+  it("keeps a body until it is freed and unpinned, and never shares a handle", (t) => {
     checkProperty(
       t,
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
@@ -114,7 +114,7 @@ describe("BodyArena", () => {
       assert.deepEqual(load(arena, handle, bytes), bodyOf(bytes, bytes), `${bytes} bytes`);
   });
 
-  it("tells where bytes belong that others write, and where they lie", () => {
+  it("returns the place of bytes for writers and readers", () => {
     const arena = new BodyArena();
     const place = new BodyPlace();
     for (const bytes of [20_000, CELL_BYTES_MAX, CELL_BYTES_MAX + 1, MIB, 2 * MIB + 100]) {
@@ -143,7 +143,7 @@ describe("BodyArena", () => {
     assert.equal(arena.usedBytes, 0);
   });
 
-  it("finds no room for the next block of a big body beyond its limit", () => {
+  it("has no room for the next block of a big body beyond its limit", () => {
     const arena = new BodyArena(MIB);
     const handle = arena.allocate(3 * MIB);
     arena.write(handle, 0, new Uint8Array(MIB), 0, MIB);
@@ -171,7 +171,7 @@ describe("BodyArena", () => {
     assert.equal(arena.reservedBytes, 0);
   });
 
-  it("takes memory for a big body as its bytes arrive, not as they are announced", () => {
+  it("allocates a big body as its bytes arrive", () => {
     const arena = new BodyArena();
     const handle = arena.allocate(1 << 30);
     assert.equal(arena.reservedBytes, 0);
@@ -187,7 +187,7 @@ describe("BodyArena", () => {
     assert.throws(() => arena.write(handle, 5, new Uint8Array(1), 0, 1), /a big body is written in order/);
   });
 
-  it("gives all slabs back but the last of each size when the bodies are gone", () => {
+  it("frees all slabs except the last of each size when the bodies are gone", () => {
     const arena = new BodyArena();
     const handles = Array.from({ length: 100_000 }, () => arena.allocate(64));
     const fullBytes = arena.reservedBytes;
@@ -196,7 +196,7 @@ describe("BodyArena", () => {
     assert.ok(arena.reservedBytes <= MIB, `${arena.reservedBytes} of ${fullBytes} are kept`);
   });
 
-  it("keeps at most 8 MiB of empty slabs of large cells, again and again", () => {
+  it("keeps at most 8 MiB of empty slabs of large cells", () => {
     const arena = new BodyArena();
     for (const bodyBytes of [60_000, 60_000, 20_000, 60_000]) {
       const before = arena.reservedBytes;
@@ -212,7 +212,7 @@ describe("BodyArena", () => {
     }
   });
 
-  it("uses freed cells again before it takes more memory", () => {
+  it("reuses freed cells before it allocates more", () => {
     const arena = new BodyArena();
     const handles = Array.from({ length: 40_000 }, () => arena.allocate(64));
     const before = arena.reservedBytes;
@@ -234,7 +234,7 @@ describe("BodyArena", () => {
     }
   });
 
-  it("throws RangeError at its limit, keeps what it has, and goes on once there is room", () => {
+  it("throws RangeError at its limit, keeps its bodies, and works again once there is room", () => {
     const arena = new BodyArena(2 * MIB);
     const first = store(arena, bodyOf(100, 1));
     const big = arena.allocate(5 * MIB);

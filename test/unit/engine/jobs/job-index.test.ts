@@ -15,7 +15,7 @@ const id = fc.oneof(
 );
 const step = fc.record({ act: fc.constantFrom("set", "set", "delete", "get"), id, slot: fc.nat(1000) });
 
-it("JobIndex answers as a Map, also for ids over pages and beyond 32 bits", (t) => {
+it("JobIndex matches a Map, also for ids over pages and beyond 32 bits", (t) => {
   checkProperty(
     t,
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
@@ -38,7 +38,7 @@ it("JobIndex answers as a Map, also for ids over pages and beyond 32 bits", (t) 
   );
 });
 
-it("JobIndex answers as a Map while pages fill and empty, in any order", (t) => {
+it("JobIndex matches a Map while pages fill and empty in any order", (t) => {
   const random = new SeededRandom(seed);
   printSeed(t);
   const index = new JobIndex();
@@ -90,7 +90,7 @@ function bytesOfSurvivors(survivors: number): number {
   return bytes / pages;
 }
 
-it("JobIndex is walked upwards in any steps, and knows its highest id, as a sorted list", (t) => {
+it("JobIndex walks upwards in any steps and knows its highest id, like a sorted list", (t) => {
   checkProperty(
     t,
     fc.property(

@@ -62,7 +62,7 @@ it("JobTable hands out free slots only, keeps every job's row and visits exactly
   );
 });
 
-it("JobTable gives empty pages back but for one, and fills low pages first", () => {
+it("JobTable frees empty pages except one, and fills low pages first", () => {
   const table = new JobTable();
   const slots = Array.from({ length: PAGE_ROWS * 4 }, (_, i) => allocate(table, i + 1));
   assert.equal(pagesKept(table), 4);
@@ -75,7 +75,7 @@ it("JobTable gives empty pages back but for one, and fills low pages first", () 
   assert.equal(pagesKept(table), 2);
 });
 
-it("JobTable detaches the memory of a page that it gives back", () => {
+it("JobTable detaches the memory of a freed page", () => {
   const table = new JobTable();
   const slots = Array.from({ length: PAGE_ROWS * 2 }, (_, i) => allocate(table, i + 1));
   const pages = [...table.pages];

@@ -60,7 +60,7 @@ function run(seed: number, steps: number, table: KeyTable): Map<string, Row> {
   return model;
 }
 
-test("random keys come, change and go as in a map", () => {
+test("random keys match a map", () => {
   const arena = new BodyArena();
   const table = new KeyTable(arena, [0x12345678, 0x9abcdef0]);
   const model = run(7, 20_000, table);
@@ -74,7 +74,7 @@ test("random keys come, change and go as in a map", () => {
   }
 });
 
-test("the order in which keys without a job are forgotten is that of their times", () => {
+test("keys without a job are forgotten in the order of their times", () => {
   const random = new SeededRandom(3);
   const table = new KeyTable(new BodyArena());
   for (let i = 0; i < 3000; i++) table.add(keyOf("t", `k${i}`), NO_HOLDER, i + 1, random.below(500));
@@ -88,7 +88,7 @@ test("the order in which keys without a job are forgotten is that of their times
   assert.equal(table.nextAtMs, Number.POSITIVE_INFINITY);
 });
 
-test("a key is not another one with the same hash", () => {
+test("keys with the same hash are distinct", () => {
   // Eight places in a part: among 200 keys many meet.
   const table = new KeyTable(new BodyArena());
   const rows = new Set<number>();
@@ -98,7 +98,7 @@ test("a key is not another one with the same hash", () => {
   assert.equal(table.find(keyOf("t", "k200")), NO_ROW);
 });
 
-test("it says when it is full", () => {
+test("it reports when it is full", () => {
   const table = new KeyTable(new BodyArena(), [1, 2], 10);
   for (let i = 0; i < 10; i++) {
     assert.ok(!table.isFull);
@@ -109,7 +109,7 @@ test("it says when it is full", () => {
   assert.ok(!table.isFull);
 });
 
-test(`${KEYS} remembered keys of 24 bytes cost at most 80 bytes each, and it is given back`, () => {
+test(`${KEYS} remembered keys of 24 bytes cost at most 80 bytes each, and the memory is freed`, () => {
   const arena = new BodyArena();
   const table = new KeyTable(arena);
   // Other tests' garbage may take a while to be freed.
@@ -131,7 +131,7 @@ test(`${KEYS} remembered keys of 24 bytes cost at most 80 bytes each, and it is 
   assert.ok(settledBytes(limit, () => memoryInUse() - before) < limit, "it is given back");
 });
 
-test("keys are found and leave where parts have more places than an entry has bits of a hash", () => {
+test("keys are found and removed if a part has more places than an entry has hash bits", () => {
   const table = new KeyTable(new BodyArena(), [5, 6]);
   const keys = 420_000;
   const bytes = Buffer.alloc(4);
@@ -152,7 +152,7 @@ test("keys are found and leave where parts have more places than an entry has bi
 });
 
 // A shard gets the keys of several others from the log when there are fewer of them than before.
-test("keys are found and leave where a start has brought more than two million of them", () => {
+test("keys are found and removed after a start with more than two million", () => {
   const table = new KeyTable(new BodyArena(), [7, 8]);
   const keys = (1 << 21) + 1000;
   const bytes = Buffer.alloc(4);

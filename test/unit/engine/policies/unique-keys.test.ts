@@ -97,8 +97,8 @@ function foundOf(...claims: readonly Claim[]): string {
 const HELD = { keyState: KeyState.Held };
 const LOST = { keyState: KeyState.Lost };
 
-describe("what the log says", () => {
-  it("is what a start brings back", () => {
+describe("unique keys after a start", () => {
+  it("are as the log has them", () => {
     assert.equal(foundOf({ id: 1, ...LOST }), "nobody");
     assert.equal(foundOf({ id: 1, ...LOST, uniqueUntilMs: 500 }), "nobody");
     assert.equal(foundOf({ id: 1, ...HELD, uniqueUntilMs: 500 }), "held by 1 until 0");
@@ -110,23 +110,23 @@ describe("what the log says", () => {
     assert.equal(foundOf({ id: 1, isRemembered: true, uniqueUntilMs: 500 }), "left by 1 until 500");
   });
 
-  it("gives a key to its holder, whatever the ids", () => {
+  it("belong to their holders, whatever the ids", () => {
     assert.equal(foundOf({ id: 1, ...LOST }, { id: 2, ...HELD }), "held by 2 until 0");
     assert.equal(foundOf({ id: 1, ...HELD }, { id: 2, ...LOST }), "held by 1 until 0");
   });
 
-  it("counts more than a guess about an older record", () => {
+  it("follow a newer record rather than a guess about an older one", () => {
     assert.equal(foundOf({ id: 1 }, { id: 2, ...HELD }), "held by 2 until 0");
     const left = { id: 2, keyState: KeyState.Remembered, uniqueUntilMs: 500 };
     assert.equal(foundOf({ id: 1 }, left), "left by 2 until 500");
   });
 
-  it("gives a key to a holder before one that is only remembered", () => {
+  it("belong to a holder rather than to a remembered job", () => {
     const left = { id: 1, keyState: KeyState.Remembered, uniqueUntilMs: 500 };
     assert.equal(foundOf(left, { id: 2, ...HELD }), "held by 2 until 0");
   });
 
-  it("ends what is remembered of a job that is gone, where the key is another's", () => {
+  it("forget a remembered job if another job has the key", () => {
     const claims = [
       { id: 1, isRemembered: true, uniqueUntilMs: 500 },
       { id: 2, ...HELD },
@@ -139,19 +139,19 @@ describe("what the log says", () => {
     }
   });
 
-  it("has two holders only after a salvage: then the smaller id has the key", () => {
+  it("belong to the smaller id if a salvage brought two holders", () => {
     assert.equal(foundOf({ id: 7, ...HELD }, { id: 3, ...HELD }), "held by 3 until 0");
   });
 });
 
-describe("a record of an older server, which doesn't say", () => {
+describe("a record of an older server without key states", () => {
   it("gives a key to a job that lives, the smaller id first", () => {
     assert.equal(foundOf({ id: 1 }), "held by 1 until 0");
     assert.equal(foundOf({ id: 2 }, { id: 1 }), "held by 1 until 0");
     assert.equal(foundOf({ id: 1, reason: DeathReason.Attempts }, { id: 2 }), "held by 2 until 0");
   });
 
-  it("ends a key with a reservation where the put said so, and remembers it for its time", () => {
+  it("ends a key at a reservation if the put says so, and remembers it for its time", () => {
     assert.equal(foundOf({ id: 1, untilReserve: true, reserves: 0 }), "held by 1 until 0");
     assert.equal(foundOf({ id: 1, untilReserve: true, reserves: 1 }), "nobody");
     const left = { id: 1, untilReserve: true, reserves: 1, uniqueUntilMs: 500 };

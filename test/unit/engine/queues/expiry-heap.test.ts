@@ -7,7 +7,7 @@ import { JobState, JobTable, PAGE_ROWS, rowOf } from "../../../../src/engine/job
 import { ExpiryHeap } from "../../../../src/engine/queues/expiry-heap.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
-test("what expires first is on top, whoever left in between", () => {
+test("the first job to expire is on top after any removals", () => {
   const random = new SeededRandom(5);
   const jobs = new JobTable();
   const heap = new ExpiryHeap(jobs);
@@ -33,7 +33,7 @@ test("what expires first is on top, whoever left in between", () => {
   }
 });
 
-test("extras cost nothing until a job of the page has some, and go with its last job; one block is kept for the next page", () => {
+test("extras cost nothing until a job of the page has some; one block stays for the next page", () => {
   const jobs = new JobTable();
   const slots = Array.from({ length: 2 * PAGE_ROWS + 1 }, () => jobs.allocate());
   assert.ok(jobs.pages.every((page) => page!.extras === undefined));

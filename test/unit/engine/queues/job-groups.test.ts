@@ -232,7 +232,7 @@ class Twins {
 }
 
 describe("JobGroups", () => {
-  it("gives the jobs that a list gives which is sorted by pri, share of work, turn and id", () => {
+  it("matches a list sorted by pri, share of work, turn and id", () => {
     for (let seed = 1; seed <= 60; seed++) {
       const twins = new Twins(new SeededRandom(seed));
       for (let step = 0; step < 150; step++) {
@@ -259,7 +259,7 @@ describe("JobGroups", () => {
     }
   });
 
-  it("serves a group with one job after at most one job a worker of a group with very many", () => {
+  it("serves a small group after at most one job per worker of a large one", () => {
     const WORKERS = 8;
     const bench = new Bench();
     for (let i = 0; i < 10_000; i++) bench.put("loud");
@@ -269,7 +269,7 @@ describe("JobGroups", () => {
     assert.equal(bench.take(), quiet, "the next worker that is free gets it");
   });
 
-  it("lets one that comes back with a job now and then wait for its turn", () => {
+  it("makes a group that returns now and then wait for its turn", () => {
     const bench = new Bench();
     for (let i = 0; i < 100; i++) for (const key of ["a", "b", "c"]) bench.put(key);
     const given: Record<string, number> = { a: 0, b: 0, c: 0, trickle: 0 };
@@ -285,7 +285,7 @@ describe("JobGroups", () => {
     for (const key of ["a", "b", "c"]) assert.ok(given["trickle"]! <= given[key]! + 1, JSON.stringify(given));
   });
 
-  it("forgets a group without jobs for a new one where there may be no more", () => {
+  it("forgets an empty group for a new one at the limit", () => {
     const bench = new Bench();
     const jobs = Array.from({ length: 10 }, () => bench.put("a"));
     bench.put("b");
@@ -298,7 +298,7 @@ describe("JobGroups", () => {
     assert.ok(bench.ready.groups.isFull("c", 1));
   });
 
-  it("looks at as few jobs for the best one among 5,000 groups at their limits as among 50", () => {
+  it("looks at as few jobs among 5,000 groups at their limits as among 50", () => {
     const looksOf = (groups: number): number => {
       const bench = new Bench();
       bench.ready.groups.limit(1);
@@ -314,7 +314,7 @@ describe("JobGroups", () => {
     assert.equal(looksOf(5000), looksOf(50));
   });
 
-  it("forgets groups without jobs, however many keys there are", () => {
+  it("forgets empty groups, however many keys there are", () => {
     const bench = new Bench();
     let most = 0;
     for (let i = 0; i < 20_000; i++) {
@@ -348,7 +348,7 @@ describe("JobGroups", () => {
     return bench;
   }
 
-  it("forgets some of those without jobs at once, and the others in slices", () => {
+  it("forgets some empty groups at once, and the others in slices", () => {
     const { groups } = manyPassed(5000).ready;
     assert.ok(groups.size > 4000 && groups.hasPassed);
     let slices = 0;
@@ -357,7 +357,7 @@ describe("JobGroups", () => {
     assert.ok(groups.size <= 1);
   });
 
-  it("knows nothing more of one whose turn has passed, whether or not its slice has come", () => {
+  it("ignores a group whose turn has passed, before and after its slice", () => {
     const bench = manyPassed(1000);
     const { groups } = bench.ready;
     const number = groups.join("key-999", 0);
@@ -365,7 +365,7 @@ describe("JobGroups", () => {
     assert.equal(groups.describe(groups.join("key-998", 3))?.weight, 3);
   });
 
-  it("makes room for a new group after its limit became less, a few at a time", () => {
+  it("makes room for a new group after its limit was lowered, a few at a time", () => {
     const { groups } = manyPassed(5000).ready;
     const before = groups.size;
     assert.ok(!groups.isFull("new", 10));
@@ -377,7 +377,7 @@ describe("JobGroups", () => {
   });
 });
 
-it("weighs after a start what the youngest of its jobs was put with, in whatever order the log has them", () => {
+it("has after a start the weight of its youngest job, whatever the order in the log", () => {
   for (const ids of [
     [3, 7, 5],
     [7, 5, 3],

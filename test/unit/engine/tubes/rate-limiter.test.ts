@@ -52,14 +52,14 @@ function givenInSecond(values: Partial<SettingValues>, jobs: number): { given: n
 
 describe("RateLimiter", () => {
   for (const perSecond of [1, 3, 7, 300, 700, 1500, 5000])
-    it(`gives ${perSecond} in a second to those who wait, one at a time`, () => {
+    it(`gives waiters ${perSecond} jobs a second, one at a time`, () => {
       const { given, turns } = givenInSecond({ rate: `${perSecond}/1` }, perSecond + 10);
       // The first is there at once, and rounding may make the last one a hair too late.
       assert.ok(given === perSecond + 1 || given === perSecond, `${given} were given`);
       assert.ok(turns <= perSecond + 1, `${turns} turns`);
     });
 
-  it("is not full again when its tube comes back", () => {
+  it("isn't full again when its tube returns", () => {
     const effects = new Given();
     const engine = new Engine({ effects, ownsDefaultTube: true });
     engine.setTubes("t", { rate: "1/10" }, 0);

@@ -43,8 +43,8 @@ function pass(engine: Engine, id: number, tube: string, nowMs: number): boolean 
   return slot >= 0;
 }
 
-describe("a tube with a rate that goes and comes back", () => {
-  it("has the bucket that it had, until that is full", () => {
+describe("a tube with a rate that is deleted and recreated", () => {
+  it("has its old bucket until that is full", () => {
     const engine = engineWith("1/10");
     assert.ok(pass(engine, 1, "g-a", 0));
     assert.equal(engine.nextDueAtMs, 10 * SECOND_MS, "the bucket is full again");
@@ -68,7 +68,7 @@ describe("a tube with a rate that goes and comes back", () => {
     assert.equal(engine.memoryBytes, before);
   });
 
-  it("is forgotten at last where so many come and go that never are full", () => {
+  it("is forgotten if too many such tubes come and go", () => {
     const engine = engineWith("1/4000000000");
     for (let id = 1; id <= GATES_MAX + 500; id++) assert.ok(pass(engine, id, `g-${id}`, id));
     assert.equal(engine.keptGates.size, GATES_MAX);
@@ -79,7 +79,7 @@ describe("a tube with a rate that goes and comes back", () => {
 });
 
 describe("RetiredLimiters beyond their number", () => {
-  it("forget those first that are full first", () => {
+  it("forget the limiters first that are full first", () => {
     const kept = new RetiredLimiters(undefined, 3);
     const policyOf = (seconds: number): TubePolicy => ({
       ...NOTHING_SET,

@@ -22,7 +22,7 @@ const valuesOf = fc
   .record({ maxAttempts: fc.nat(9), maxJobs: fc.nat(9), deadLetter: nameOf }, { requiredKeys: [] })
   .map((values) => values as Partial<SettingValues>);
 
-test("a name's own setting wins, then the longest prefix that has it, then *", () => {
+test("a name's own setting wins, then the longest prefix, then *", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(patternOf, valuesOf), { maxLength: 12 }), nameOf, (sets, tube) => {
       const settings = new TubeSettings();
@@ -51,7 +51,7 @@ test("a name's own setting wins, then the longest prefix that has it, then *", (
 });
 
 describe("TubeSettings", () => {
-  it("has a bound for patterns, and goes on to change those that it has", () => {
+  it("limits the number of patterns, and still changes existing ones", () => {
     const settings = new TubeSettings();
     for (let i = 0; i < PATTERNS_MAX; i++) settings.set(`p${i}*`, { maxJobs: i });
     assert.ok(!settings.hasRoomFor("another*"));

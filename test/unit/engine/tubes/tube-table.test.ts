@@ -18,7 +18,7 @@ function makeTable(): TubeTable {
   return new TubeTable(new JobTable(), () => ++sequence, new TubeSettings());
 }
 
-test("tubes are listed in the order in which they were made, also those made meanwhile", () => {
+test("tubes are listed in the order of their creation, also new ones", () => {
   const table = makeTable();
   for (const name of ["a", "b", "c"]) table.open(name);
   table.remove(table.get("a")!);
@@ -34,7 +34,7 @@ test("tubes are listed in the order in which they were made, also those made mea
   assert.equal(table.open("d"), table.get("d"));
 });
 
-test(`${TUBES} tubes that come and go are young garbage, and don't fill the old generation`, () => {
+test(`${TUBES} short-lived tubes are young garbage, and don't fill the old generation`, () => {
   const table = makeTable();
   const before = oldSpaceBytes();
   let most = 0;

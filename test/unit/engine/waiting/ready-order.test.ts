@@ -137,7 +137,7 @@ class Draw {
 }
 
 describe("the order of a session's ready tubes", () => {
-  it("gives the jobs that a look at each tube gives", (t) => {
+  it("matches a look at each tube", (t) => {
     printSeed(t);
     for (let run = 0; run < RUNS; run++) {
       const random = new SeededRandom(seed + run);
@@ -166,7 +166,7 @@ describe("the order of a session's ready tubes", () => {
     }
   });
 
-  it("looks at few of 20,000 ready tubes for each reserve after the first, also while others put and take", () => {
+  it("looks at few of 20,000 ready tubes per reserve after the first, also while others put and take", () => {
     const tubes = 20_000;
     const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
     const [client, other] = [engine.session(0), engine.session(1)];
@@ -192,7 +192,7 @@ describe("the order of a session's ready tubes", () => {
     }
   });
 
-  it("keeps no more for tubes that a session watches and ignores by turns, or has ignored", () => {
+  it("keeps nothing for tubes that a session has ignored", () => {
     const tubes = 200;
     const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
     const client = engine.session(0);

@@ -38,7 +38,7 @@ function scene(): Scene {
 }
 
 describe("Waiters", () => {
-  it("name who has waited longest, among sessions with few tubes and with many", () => {
+  it("name the longest waiter among sessions with few and with many tubes", () => {
     const { waiters, tubes, session } = scene();
     const tube = tubes.open("t");
     // 20 sessions are more than are looked at before the tube's own are put in order.
@@ -54,7 +54,7 @@ describe("Waiters", () => {
     assert.equal(waiters.alone, 0);
   });
 
-  it("put a session that waits anew behind all others", () => {
+  it("put a session that waits again behind all others", () => {
     const { waiters, tubes, session } = scene();
     const [first, second] = [session(1, 10), session(2, 0)];
     for (const each of [first, second]) waiters.begin(each, Waiting.Alone, Number.POSITIVE_INFINITY);

@@ -239,17 +239,17 @@ function broken<Target extends object, Name extends keyof Target>(
 }
 
 describe("a walk over the jobs of a tube", () => {
-  it("finds each job once that is there and fits all the time (as SCAN)", (t) => {
+  it("finds each job once that exists and fits throughout (like SCAN)", (t) => {
     printSeed(t);
     runAll(checkList, RUNS);
   });
 
-  it("clears what was there, and nothing else, whatever happens meanwhile", (t) => {
+  it("clears exactly the jobs that existed, whatever happens meanwhile", (t) => {
     printSeed(t);
     runAll(checkClear, RUNS);
   });
 
-  it("is found wrong when it skips at the edge of a page (canary)", () => {
+  it("fails if it skips at the edge of a page (canary)", () => {
     const skips = (): void =>
       broken(
         JobIndex.prototype,
@@ -267,7 +267,7 @@ describe("a walk over the jobs of a tube", () => {
     assert.throws(skips, /what stayed all the time is found/);
   });
 
-  it("is found wrong when a clear takes later ids (canary)", () => {
+  it("fails if a clear takes later ids (canary)", () => {
     const takesLater = (): void =>
       broken(
         Engine.prototype,
@@ -283,7 +283,7 @@ describe("a walk over the jobs of a tube", () => {
     assert.throws(takesLater, /no later id is cleared|a clear ends/);
   });
 
-  it("is found wrong when a body is searched anew from the wrong place (canary)", () => {
+  it("fails if a search resumes at the wrong place (canary)", () => {
     const loses = (): void =>
       broken(
         BodySearch.prototype,
@@ -299,7 +299,7 @@ describe("a walk over the jobs of a tube", () => {
 });
 
 describe("a search in bodies", () => {
-  it("finds a text across parts and blocks, with any number of rests, and nowhere else", (t) => {
+  it("finds a text across parts and blocks, with any number of pauses, and nowhere else", (t) => {
     printSeed(t);
     const random = new SeededRandom(seed);
     const { bodies } = newEngine();
@@ -337,7 +337,7 @@ function searchInSteps(
   return false;
 }
 
-describe("what a turn costs at most", () => {
+describe("the most that a turn costs", () => {
   const JOBS = 30_000;
 
   /** Of each step of a move: ids looked at, bytes searched, jobs deleted. */
@@ -388,7 +388,7 @@ describe("what a turn costs at most", () => {
     return engine;
   }
 
-  it("is 1,000 jobs deleted, where whole states go: and no id is looked at", () => {
+  it("is 1,000 deleted jobs and no looks at ids, if whole states go", () => {
     const engine = filled(0);
     const clearing = engine.clearing("b", { states: QUEUED, createdByMs: NEVER, contains: undefined }, NEVER);
     const steps = costs(engine, () => engine.clear(clearing, 1000, 0));
@@ -397,7 +397,7 @@ describe("what a turn costs at most", () => {
     for (const { looks, deleted } of steps) assert.deepEqual([looks, deleted <= 1000], [0, true]);
   });
 
-  it("is 5,000 ids looked at, where few of them fit", () => {
+  it("is looks at 5,000 ids, if few of them fit", () => {
     const engine = filled(0);
     const filter = { states: QUEUED, createdByMs: 0, contains: undefined };
     const clearing = engine.clearing("a", filter, NEVER);
@@ -408,7 +408,7 @@ describe("what a turn costs at most", () => {
     assert.ok(steps.length >= JOBS / 5000);
   });
 
-  it("is 1 MB of bodies searched, also within one body", () => {
+  it("is 1 MB of searched bodies, also within one body", () => {
     for (const [bodyBytes, jobs] of [
       [60_000, 200],
       [9_000_000, 2],
@@ -429,7 +429,7 @@ describe("what a turn costs at most", () => {
   });
 });
 
-it("a walk goes on after the id that it was given, over all tubes if none is named", () => {
+it("a walk continues after a given id, over all tubes if none is named", () => {
   const traffic = new Traffic(new SeededRandom(1));
   for (let jobs = 0; jobs < 20; jobs++) traffic.put();
   const { engine } = traffic;
