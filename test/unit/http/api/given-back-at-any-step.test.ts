@@ -333,7 +333,7 @@ describe("a request over HTTP", () => {
 
   for (const [what, operation] of Object.entries(OPERATIONS))
     for (const [how, fault] of Object.entries(FAULTS))
-      it(`gives back what it has taken: ${what}, and ${how}`, async () => {
+      it(`gives everything back: ${what}, and ${how}`, async () => {
         let reached = 0;
         for (let at = 0; at < STEPS_MAX; at++) {
           try {

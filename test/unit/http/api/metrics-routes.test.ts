@@ -15,7 +15,7 @@ import { HandDrivenServer } from "../../../support/in-process/hand-driven-server
 const LONG_MS = 5000;
 
 describe("metrics of tubes", () => {
-  it("are those that were known last where a shard does not answer", async (t) => {
+  it("are the last known ones if a shard doesn't answer", async (t) => {
     const server = new HandDrivenServer(1, undefined, { http: true });
     const client = server.connect(true);
     client.say("put-in-tube jobs 0 0 60 1\r\nx\r\n");

@@ -19,7 +19,7 @@ class Log {
   }
 }
 
-describe("Parts of an answer", () => {
+describe("parts of an answer", () => {
   it("wait for their records, and for those before them", () => {
     const log = new Log();
     const control = new ControlClient(log.core, () => {});

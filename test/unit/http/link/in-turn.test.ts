@@ -6,7 +6,7 @@ import { InTurn } from "../../../../src/http/link/in-turn.ts";
 const HERE = { destroyed: false };
 
 describe("in turn", () => {
-  it("each begins when the one before is done, also if that failed", async () => {
+  it("starts each task when the one before is done, also if that failed", async () => {
     const turns = new InTurn();
     const first = Promise.withResolvers<string>();
     const began: string[] = [];
@@ -24,7 +24,7 @@ describe("in turn", () => {
     assert.deepEqual(began, ["a", "b"]);
   });
 
-  it("nothing is made for who is gone when it is his turn", async () => {
+  it("skips clients that have left before their turn", async () => {
     const turns = new InTurn();
     const asker = { destroyed: false };
     const first = Promise.withResolvers<void>();
@@ -35,7 +35,7 @@ describe("in turn", () => {
     await assert.rejects(made[1]!, Busy);
   });
 
-  it("a thousand may wait, and more when they are done", async () => {
+  it("lets a thousand wait, and more when these are done", async () => {
     const turns = new InTurn();
     const first = Promise.withResolvers<void>();
     const made = [turns.make(HERE, () => first.promise)];

@@ -26,7 +26,7 @@ function scene(): { lanes: PutLanes; lines: string[]; puts: PromiseWithResolvers
 }
 
 describe("PutLanes", () => {
-  it("says delays in milliseconds, as the command takes them", () => {
+  it("writes delays in milliseconds, as the command accepts them", () => {
     const { lanes, lines } = scene();
     for (const delay of [0, 1, 0.1 + 0.2, 1e-7, 0.0005, 1.9996, 2 ** 32 - 1])
       void lanes.put({ ...put, delay }, "");
@@ -36,7 +36,7 @@ describe("PutLanes", () => {
     );
   });
 
-  it("has room for a batch of large bodies, or puts none of them", async () => {
+  it("has room for all large bodies of a batch, or puts none", async () => {
     const { lanes, puts } = scene();
     const batch = lanes.putMany([MIB, 20 * MIB].map((bytes) => ({ put, body: new Uint8Array(bytes) })));
     // Comes while the first is under way, and is more than there is room for beside both.

@@ -28,7 +28,7 @@ const ANSWERS =
   "INSERTED 1\r\nINSERTED 9007199254740991\r\nJOB_TOO_BIG\r\nRESERVED 7 3\r\nabc\r\nINSERTED 30\r\nNOT_FOUND\r\n";
 
 describe("WireConnection", () => {
-  it("takes replies apart wherever they are cut", async () => {
+  it("parses replies wherever they are cut", async () => {
     for (let first = 0; first <= ANSWERS.length; first++)
       for (let second = first; second <= ANSWERS.length; second += 3) {
         const connection = unanswered();
@@ -52,14 +52,14 @@ describe("WireConnection", () => {
       }
   });
 
-  it("tells of each of many puts, in their order", async () => {
+  it("reports each of many puts in order", async () => {
     const connection = unanswered();
     const puts = connection.puts(() => undefined, 3);
     answer(connection, "INSERTED 5\r\nOUT_OF_MEMORY\r\nINSERTED 6\r\n", [15]);
     assert.deepEqual(await puts, [{ id: 5 }, { refusal: "OUT_OF_MEMORY" }, { id: 6 }]);
   });
 
-  it("asks for further pieces only when there is room, and keeps the order of what comes meanwhile", () => {
+  it("requests further pieces only with room, and keeps the order", () => {
     const received: string[] = [];
     // A connection that takes some bytes, and may pause and resume while it does.
     const stand = {
@@ -93,7 +93,7 @@ describe("WireConnection", () => {
     assert.equal(received.join(" "), "1 2 3 4 put\r\né\r\n");
   });
 
-  it("gives what an INSERTED is to a command that is no put as it came", async () => {
+  it("passes INSERTED unchanged to a command other than put", async () => {
     const connection = unanswered();
     const command = connection.command("put-in-tube a 0 0 1 1");
     answer(connection, "INSERTED 5\r\n", []);

@@ -26,8 +26,8 @@ const totals = (puts: number): Record<TubeCounter, number> =>
     number
   >;
 
-describe("Series of tubes", () => {
-  it("go to those that were made first, but before them to those that the operator names", () => {
+describe("series of tubes", () => {
+  it("go to the operator's tubes first, then to the oldest ones", () => {
     const set = new SeriesSet({ tubesMax: 2, tubes: ["mail-*"] });
     set.renew(table(tube("a", 1, 0), tube("b", 2, 0), tube("mail-eu", 3, 0)), 0);
     assert.deepEqual(
@@ -36,7 +36,7 @@ describe("Series of tubes", () => {
     );
   });
 
-  it("stay with a tube while it lives, and five minutes longer", () => {
+  it("stay with a tube while it exists, and five minutes longer", () => {
     const set = new SeriesSet({ tubesMax: 1, tubes: [] });
     set.renew(table(tube("a", 1, 0), tube("b", 2, 0)), 0);
     set.renew(table(tube("b", 2, 0)), 4 * MINUTE_MS);
@@ -45,7 +45,7 @@ describe("Series of tubes", () => {
     assert.ok(!set.has("a") && set.has("b"));
   });
 
-  it("leave a sum of the others that never falls, and misses nothing that is put", (t) => {
+  it("leave a sum of the others that never falls and misses no put", (t) => {
     printSeed(t);
     const random = new SeededRandom(seed);
     const set = new SeriesSet({ tubesMax: 3, tubes: [] });
@@ -71,7 +71,7 @@ describe("Series of tubes", () => {
     }
   });
 
-  it("add up to what the server did, with totals from before the table, and no series ever falls", (t) => {
+  it("add up to the server's totals, and no series ever falls", (t) => {
     printSeed(t);
     const random = new SeededRandom(seed);
     const set = new SeriesSet({ tubesMax: 4, tubes: ["t1"] });
@@ -116,7 +116,7 @@ describe("Series of tubes", () => {
     assert.equal(told.size, 5);
   });
 
-  it("go on where they were when a tube is made again", () => {
+  it("continue when a tube is recreated", () => {
     const set = new SeriesSet({ tubesMax: 1, tubes: [] });
     const puts = (): (number | undefined)[] => [set.own().get("a")?.puts];
     set.renew(table(tube("a", 1, 7), tube("b", 2, 1)), 0);
@@ -133,7 +133,7 @@ describe("Series of tubes", () => {
     assert.equal(set.others(totals(18)).puts, 6);
   });
 
-  it("count in the sum of the others all that tubes without series do, whatever comes and goes", () => {
+  it("count tubes without series in the sum of the others, whatever comes and goes", () => {
     const set = new SeriesSet({ tubesMax: 1, tubes: ["own"] });
     set.renew(table(tube("own", 2, 5), tube("b", 1, 10)), 0);
     assert.equal(set.others(totals(15)).puts, 10, "what it had when it came is in no other series yet");

@@ -36,8 +36,8 @@ function start() {
   return { server, ask, jobs, put, begin };
 }
 
-describe("A bulk move to another shard", () => {
-  it("takes all that are meant, and tells of those that have arrived", async () => {
+describe("a bulk move to another shard", () => {
+  it("moves all selected jobs, and counts the arrived ones", async () => {
     const { server, jobs, put, begin } = start();
     put(JOBS);
     const task = begin();
@@ -54,7 +54,7 @@ describe("A bulk move to another shard", () => {
     assert.deepEqual([jobs("from"), jobs(FAR)], [0, JOBS]);
   });
 
-  it("takes as many as were asked for", async () => {
+  it("moves as many as requested", async () => {
     const { server, jobs, put, begin } = start();
     put(JOBS);
     const task = begin({ max: 700 });
@@ -64,7 +64,7 @@ describe("A bulk move to another shard", () => {
     assert.deepEqual([jobs("from"), jobs(FAR)], [JOBS - 700, 700]);
   });
 
-  it("ends when it is told to, with those that were on their way", async () => {
+  it("ends on request, with the jobs on their way", async () => {
     const { server, jobs, put, begin } = start();
     put(JOBS);
     const task = begin();
@@ -77,7 +77,7 @@ describe("A bulk move to another shard", () => {
     assert.deepEqual([jobs("from"), jobs(FAR)], [JOBS - task.affected, task.affected]);
   });
 
-  it("ends where the tube is full, and says how many it has taken", async () => {
+  it("ends at a full tube, and reports how many it moved", async () => {
     const { server, ask, jobs, put, begin } = start();
     put(JOBS);
     assert.equal(ask(`set-tube ${FAR} max-jobs=300\r\n`), "SET\r\n");

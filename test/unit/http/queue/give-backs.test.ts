@@ -45,8 +45,8 @@ function scene() {
   return { server, control, leases, giveBacks, wire, say, settle, askMuch };
 }
 
-describe("Jobs of a client that has gone", () => {
-  it("all go back while as many questions as may be are under way", async () => {
+describe("jobs of a client that has left", () => {
+  it("all go back while the limit of questions is in flight", async () => {
     const { server, control, leases, giveBacks, wire, say, settle, askMuch } = scene();
     say("put 0 0 3600 1\r\nx\r\n".repeat(JOBS));
     const ways = { leases, giveBacks, control, nowMs: () => 1000 };
@@ -71,8 +71,8 @@ describe("Jobs of a client that has gone", () => {
   });
 });
 
-describe("A shard that hangs", () => {
-  it("is noticed while as many questions as may be are under way", async () => {
+describe("a hanging shard", () => {
+  it("is noticed while the limit of questions is in flight", async () => {
     const { control, askMuch, settle } = scene();
     let nowMs = 0;
     const liveness = new Liveness(control, () => nowMs);
@@ -87,8 +87,8 @@ describe("A shard that hangs", () => {
   });
 });
 
-describe("A body that finds no slot", () => {
-  it("takes no room from those that come later", async () => {
+describe("a body without a slot", () => {
+  it("takes no room from later ones", async () => {
     const { server, control, wire, say, settle } = scene();
     const bytes = 1_000_000;
     say(`put 0 0 60 ${bytes}\r\n${"x".repeat(bytes)}\r\n`);

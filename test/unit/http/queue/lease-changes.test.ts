@@ -32,7 +32,7 @@ function scene(): { ways: LeaseWays; asked: Question[]; token: string } {
 }
 
 describe("changeLeases", () => {
-  it("gives the same request the same answer while a slow disk keeps the first", async () => {
+  it("answers a repeated request equally while a slow disk delays the first", async () => {
     const { ways, asked, token } = scene();
     const change = { act: "delete", token } as const;
     const first = changeLeases(ways, "", [change]);
@@ -46,7 +46,7 @@ describe("changeLeases", () => {
     assert.equal(ways.leases.ended, 0);
   });
 
-  it("asks again where the first could not be done, and refuses what comes too late", async () => {
+  it("tries again after a failure, and refuses late requests", async () => {
     const { ways, asked, token } = scene();
     const first = changeLeases(ways, "", [{ act: "delete", token }]);
     const same = changeLeases(ways, "", [{ act: "delete", token }]);

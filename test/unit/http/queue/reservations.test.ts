@@ -10,7 +10,7 @@ import { HandDrivenServer } from "../../../support/in-process/hand-driven-server
 const TUBES = 1000;
 const KEPT_TUBES_MAX = 10_000;
 
-it("Tubes of other names in each request do not pile up", async () => {
+it("tubes with new names in each request don't pile up", async () => {
   const server = new HandDrivenServer(1, undefined, { http: true });
   const reservations = new Reservations(new WireClients(server.http!, () => {}));
   const reserve = async (tubes: readonly string[]): Promise<void> => {

@@ -13,7 +13,7 @@ describe("IdempotencyKeys", () => {
     return { keys: new IdempotencyKeys(() => time.nowMs), time };
   };
 
-  it("answers as before for ten minutes, and begins anew then", () => {
+  it("repeat the answer for ten minutes, then start anew", () => {
     const { keys, time } = keysAt();
     assert.equal(keys.begin("a", "x"), "begun");
     keys.end("a", answer, 1);
@@ -25,14 +25,14 @@ describe("IdempotencyKeys", () => {
     assert.equal(keys.size, 1);
   });
 
-  it("begins anew when the first one has failed, also with other content", () => {
+  it("start anew after a failure, also with other content", () => {
     const { keys } = keysAt();
     assert.equal(keys.begin("a", "x"), "begun");
     keys.forget("a");
     assert.equal(keys.begin("a", "y"), "begun");
   });
 
-  it("says that one is under way, however long that takes and however many others come", () => {
+  it("report a request in flight, however long it takes and however many others come", () => {
     const { keys, time } = keysAt();
     assert.equal(keys.begin("a", "x"), "begun");
     time.nowMs += 2 * KEPT_MS;
@@ -46,7 +46,7 @@ describe("IdempotencyKeys", () => {
     assert.equal(keys.begin("a", "x"), answer);
   });
 
-  it("keeps 100,000 answers, and of a million jobs: the oldest go first", () => {
+  it("keep 100,000 answers, or those of a million jobs; the oldest go first", () => {
     const { keys } = keysAt();
     const keep = (key: string, weight: number): void => {
       keys.begin(key, "x");

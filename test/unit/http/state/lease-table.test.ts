@@ -13,7 +13,7 @@ function lease(id: number, reserves: number, owner = "worker"): Omit<Lease, "tok
 }
 
 describe("LeaseBook", () => {
-  it("knows a token again, also when its lease is out no longer, and only of its owner", () => {
+  it("recognises a token of its owner, also after the lease has ended", () => {
     let nowMs = 0;
     const book = new LeaseTable(() => nowMs);
     for (const id of [1, 2 ** 31, 2 ** 53 - 1]) {
@@ -37,7 +37,7 @@ describe("LeaseBook", () => {
     }
   });
 
-  it("gives a job that was leased again to the later one alone", () => {
+  it("assigns a job that was leased again to the later lease only", () => {
     const book = new LeaseTable(() => 0);
     const first = book.give(lease(1, 1));
     const second = book.give(lease(1, 2));
@@ -66,7 +66,7 @@ describe("leaseMac", () => {
 });
 
 describe("FinishedLeases", () => {
-  it("remembers as many as it may, and the last of them longest", () => {
+  it("remember a bounded number, the latest longest", () => {
     const random = new SeededRandom(2);
     const max = 50;
     const finished = new FinishedLeases(max, 1000);

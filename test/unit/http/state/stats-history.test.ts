@@ -90,7 +90,7 @@ describe("TotalsBook", () => {
     }
   });
 
-  it("takes a point a minute for the day where it is asked each second", async () => {
+  it("takes a point a minute for the day when polled each second", async () => {
     const server = new AskedServer();
     await server.askFor(3 * HOUR_S, 1);
     const { series } = server.book.history(DAY_S, ["puts"]);
@@ -99,7 +99,7 @@ describe("TotalsBook", () => {
     for (const [index, atS] of times.entries()) if (index > 0) assert.equal(atS - times[index - 1]!, 60);
   });
 
-  it("asks once where several want to know at the same time", async () => {
+  it("fetches once for several concurrent requests", async () => {
     const server = new AskedServer();
     await Promise.all([server.book.ask(), server.book.ask(), server.book.ask()]);
     assert.equal(server.points.length, 1);

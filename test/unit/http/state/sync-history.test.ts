@@ -11,14 +11,14 @@ function counted(before: readonly number[], syncs: Readonly<Record<number, numbe
   );
 }
 
-it("A quantile lies on a straight line within its bucket, is the last bound above all, and null of nothing", () => {
+it("a quantile is interpolated within its bucket, is the last bound above all, and null without values", () => {
   assert.equal(bucketQuantile([10, 0, 0], [1, 2], 0.5), 0.5);
   assert.equal(bucketQuantile([1, 0, 1, 0], [1, 2, 4], 0.75), 3);
   assert.equal(bucketQuantile([1, 0, 9], [1, 2], 0.99), 2);
   assert.equal(bucketQuantile([0, 0, 0], [1, 2], 0.5), null);
 });
 
-it("The history of syncs has of each step how many there were, and how long half and 99 % of them took", () => {
+it("the history of syncs has count, median and 99 % quantile of each step", () => {
   const history = new SyncHistory();
   const first = counted([], { 0.001: 1000 });
   const second = counted(first, { 0.05: 100, 0.25: 100 });
@@ -47,7 +47,7 @@ it("The history of syncs has of each step how many there were, and how long half
   assert.deepEqual(history.since(25_000).syncs, [[30, 0]]);
 });
 
-it("The history of syncs keeps an hour, and sums up the last of it", () => {
+it("the history of syncs keeps an hour, and sums up its last minutes", () => {
   const history = new SyncHistory();
   let sums: number[] = counted([], {});
   for (let n = 0; n <= 1000; n++) {

@@ -11,7 +11,7 @@ function tube(name: string, sequence: number, ready: number): [string, TubeEntry
   return [name, new TubeEntry(name, 0, row, 0)];
 }
 
-it("The history of a tube is its last 300 points, from when it was made on, for as many tubes as have room", () => {
+it("the history of a tube has its last 300 points, for a bounded number of tubes", () => {
   const history = new TubeHistory(2);
   history.note(new Map([tube("a", 1, 7)]), 0);
   for (let n = 1; n <= 400; n++)
@@ -48,14 +48,14 @@ it("A busy tube takes the place of one at which nothing happens, and of no other
   assert.ok(history.of("late", ["puts"], 0)!["puts"]!.length >= 9);
 });
 
-it("Another tube of the same name begins anew", () => {
+it("a new tube of the same name starts a new history", () => {
   const history = new TubeHistory(2);
   history.note(new Map([tube("a", 1, 7)]), 10_000);
   history.note(new Map([tube("a", 5, 8)]), 20_000);
   assert.deepEqual(history.of("a", ["ready"], 0), { ready: [[20, 8]] });
 });
 
-it("The tube of which a counter has grown most since a moment is told", () => {
+it("the tube whose counter grew most since a moment is found", () => {
   const history = new TubeHistory(3);
   const counting = (name: string, sequence: number, timeouts: number): [string, TubeEntry] => {
     const [, entry] = tube(name, sequence, 0);

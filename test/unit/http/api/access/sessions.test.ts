@@ -14,7 +14,7 @@ const cookieOf = (setCookie: string): string => setCookie.split(";")[0]!;
 const stands = (): boolean => true;
 
 describe("Sessions", () => {
-  it("ends one after 12 hours, for the browser and for itself", () => {
+  it("end after 12 hours, in the browser and in the server", () => {
     const sessions = new Sessions();
     const setCookie = sessions.begin(identity!, NOW, true);
     assert.match(setCookie, /; Max-Age=43200;/);
@@ -24,7 +24,7 @@ describe("Sessions", () => {
     assert.equal(sessions.find(cookie, NOW, stands), undefined, "it is forgotten");
   });
 
-  it("ends one whose token does not stand any more", () => {
+  it("end when their token is gone", () => {
     const sessions = new Sessions();
     const cookie = cookieOf(sessions.begin(identity!, NOW, true));
     assert.equal(
@@ -34,7 +34,7 @@ describe("Sessions", () => {
     assert.equal(sessions.find(cookie, NOW, stands), undefined, "it is forgotten");
   });
 
-  it("ends the oldest where there are too many", () => {
+  it("end the oldest beyond their number", () => {
     const sessions = new Sessions();
     const [first, second, ...others] = Array.from({ length: SESSIONS_MAX + 1 }, () =>
       cookieOf(sessions.begin(identity!, NOW, true)),

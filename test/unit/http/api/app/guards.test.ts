@@ -15,7 +15,7 @@ const codeOf = (act: () => void): string => {
   }
 };
 
-describe("The host of a request", () => {
+describe("the host of a request", () => {
   const hosts = new Set(["queue.example.org"]);
   for (const host of [
     "127.0.0.1:11380",
@@ -43,14 +43,14 @@ describe("The host of a request", () => {
         codeOf(() => checkHost({ host }, hosts)),
         "wrong-host",
       ));
-  it("may be left out, as no browser does", () =>
+  it("may be missing, as no browser does", () =>
     assert.equal(
       codeOf(() => checkHost({}, hosts)),
       "let in",
     ));
 });
 
-describe("A change", () => {
+describe("a change", () => {
   const cases: [headers: Record<string, string>, expected: string][] = [
     [{ host: "a:1" }, "let in"],
     [{ host: "a:1", origin: "http://a:1" }, "let in"],

@@ -8,7 +8,7 @@ import { SeededRandom } from "../../../../support/seeded-random.ts";
 
 const PIECES = 20_000;
 
-it("Pieces of any lengths are whole in the end, and never many for what they are", (t) => {
+it("pieces of any lengths form the whole body, and never stay many", (t) => {
   printSeed(t);
   const random = new SeededRandom(seed);
   for (const lengths of [[1], [1, 1024], [1023], [1, 5000], [0, 1, 700, 3000]]) {

@@ -25,7 +25,7 @@ const piecesOf = (count: number): Buffer[] =>
   Array.from({ length: count }, (_, index) => Buffer.alloc(PIECE_BYTES, index + 1));
 
 describe("gatherBody", () => {
-  it("puts pieces together, and gives back their memory and that of the whole", async () => {
+  it("joins pieces, and frees their memory and that of the whole", async () => {
     const pieces = piecesOf(3);
     const expected = Buffer.concat(pieces);
     const request = requestOf(expected.length);
@@ -45,7 +45,7 @@ describe("gatherBody", () => {
     for (const each of again) assert.deepEqual(each, Buffer.concat(piecesOf(4)));
   });
 
-  it("keeps few buffers, and none that is large", async () => {
+  it("keeps few buffers, and no large one", async () => {
     const count = 20;
     const requests = Array.from({ length: count }, () => requestOf());
     const bodies = await Promise.all(requests.map((each) => gathered(each, piecesOf(2), 2 * PIECE_BYTES)));
@@ -57,7 +57,7 @@ describe("gatherBody", () => {
     assert.equal(large.length, 0);
   });
 
-  it("leaves alone what is a part of other memory", async () => {
+  it("keeps memory that is a part of another buffer", async () => {
     const whole = Buffer.alloc(4 * PIECE_BYTES, 7);
     const pieces = [whole.subarray(0, PIECE_BYTES), whole.subarray(PIECE_BYTES)];
     const request = requestOf();
@@ -68,7 +68,7 @@ describe("gatherBody", () => {
     assert.equal(whole.length, 4 * PIECE_BYTES);
   });
 
-  it("refuses what is too long, as it is said or as it comes, and what is not as long as was said", async () => {
+  it("refuses bodies that are too long, announced or received, or differ from their length", async () => {
     const code = (expected: string) => (error: unknown) => (error as { code: string }).code === expected;
     const max = 3 * PIECE_BYTES;
     await assert.rejects(gathered(requestOf(max + 1), piecesOf(1), max), code("body-too-big"));

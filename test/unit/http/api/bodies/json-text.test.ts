@@ -40,8 +40,8 @@ const written = fc.letrec<{ value: string }>((tie) => ({
   ),
 })).value;
 
-describe("The json of a put", () => {
-  it("is what stands in the request, of one job and of many", (t) => {
+describe("the json of a put", () => {
+  it("is the request's text, for one job and for many", (t) => {
     const job = fc.tuple(blanks, fc.option(written, { nil: undefined }), fc.boolean());
     checkProperty(
       t,
@@ -62,7 +62,7 @@ describe("The json of a put", () => {
     );
   });
 
-  it("is the last of several, as JSON.parse has it", () => {
+  it("is the last of several, as with JSON.parse", () => {
     assert.deepEqual(jsonValues('{"json":1,"json":2.0}'), ["2.0"]);
     assert.deepEqual(jsonValues('{"jobs":[{"json":1}],"jobs":[{"json":2.0},{"body":""}]}'), [
       "2.0",
@@ -72,14 +72,14 @@ describe("The json of a put", () => {
 
   it("is found behind a byte order mark", () => assert.deepEqual(jsonValues('\ufeff{"json":1.0}'), ["1.0"]));
 
-  it("may be nested as deep as a request can be", () => {
+  it("may be nested as deep as a request", () => {
     const deep = `${"[".repeat(240_000)}${"]".repeat(240_000)}`;
     assert.deepEqual(jsonValues(`{"json":${deep}}`), [deep]);
   });
 });
 
 describe("jsonText", () => {
-  it("refuses bytes that are no UTF-8, which a text would replace", () => {
+  it("refuses invalid UTF-8", () => {
     assert.equal(jsonText(Buffer.from('{"body":"ü"}')), '{"body":"ü"}');
     for (const bytes of [[0xff], [0xc3], [0xed, 0xa0, 0x80]])
       assert.throws(

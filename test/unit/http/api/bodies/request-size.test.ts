@@ -32,8 +32,8 @@ const values = fc.letrec((tie) => ({
   ),
 })).value;
 
-describe("The size of a request", () => {
-  it("is that of its values in MessagePack, exactly", (t) => {
+describe("the size of a request", () => {
+  it("is exactly that of its values in MessagePack", (t) => {
     checkProperty(
       t,
       fc.property(values, (value) => {
@@ -55,13 +55,13 @@ describe("The size of a request", () => {
     assert.throws(() => checkMsgpackSize(Buffer.alloc(VALUES_MAX + 1, 0xc0)), tooMany);
   });
 
-  it("is found in MessagePack that is cut off, or means nothing", () => {
+  it("is found in truncated or invalid MessagePack", () => {
     for (let head = 0; head < 256; head++)
       for (const rest of [[], [0xff], [0xff, 0xff, 0xff], [0xff, 0xff, 0xff, 0xff, 1]])
         checkMsgpackSize(Buffer.from([head, ...rest]));
   });
 
-  it("is that of its values in JSON, and what stands in strings is none", () => {
+  it("is that of its values in JSON, without the contents of strings", () => {
     const arrays = (count: number): string => `[${"[],".repeat(count - 1)}[]]`;
     checkJsonSize(arrays(VALUES_MAX / 2));
     assert.throws(() => checkJsonSize(arrays(VALUES_MAX / 2 + 1)), tooMany);

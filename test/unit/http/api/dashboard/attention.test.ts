@@ -29,12 +29,12 @@ const WELL: Signs = {
 const said = (signs: Partial<Signs>): string[] =>
   attentionOf({ ...WELL, ...signs }).map(({ tube, text }) => `${tube ?? "server"}: ${text}`);
 
-it("Nothing needs attention while all is at its limits or below", () => {
+it("nothing needs attention at or below the limits", () => {
   assert.deepEqual(said({}), []);
   assert.deepEqual(said({ reserves: 0, timeouts: 0 }), []);
 });
 
-it("Timeouts need attention from one in twenty on, with the tube that has most of them", () => {
+it("timeouts need attention from one in twenty on, with the tube that has most", () => {
   assert.deepEqual(said({ timeouts: 6 }), [
     "well: 6 % of all jobs of the last ten minutes were not done in their time to run, most of them here",
   ]);
@@ -43,14 +43,14 @@ it("Timeouts need attention from one in twenty on, with the tube that has most o
   ]);
 });
 
-it("Slow syncs need attention where one in a hundred takes over 100 ms, of a hundred at least", () => {
+it("slow syncs need attention if one in a hundred takes over 100 ms, from a hundred on", () => {
   assert.deepEqual(said({ syncs: { count: 100, p99Seconds: 0.18 } }), [
     "server: one sync in a hundred takes over 180 ms (limit 100)",
   ]);
   assert.deepEqual(said({ syncs: { count: 99, p99Seconds: 0.18 } }), []);
 });
 
-it("What is serious comes first: refused puts, tubes that nobody watches; then memory, the configuration, syncs, timeouts, buried jobs, old ones", () => {
+it("serious problems come first: refused puts, unwatched tubes; then memory, configuration, syncs, timeouts, buried jobs, old ones", () => {
   const tubes = [
     tube("old", { Ready: 1, Watchers: 1, OldestReadyAtMs: AT_MS - 125_000 }),
     tube("both/sides", { Ready: 1000, Buried: 2, OldestReadyAtMs: AT_MS - 90_000 }),
@@ -75,7 +75,7 @@ it("What is serious comes first: refused puts, tubes that nobody watches; then m
   assert.equal(all.length, words.length, "what is refused for memory is not said twice");
 });
 
-it("Each says what helps, and where more is to be seen", () => {
+it("each problem names a remedy and a page", () => {
   const tubes = [tube("both/sides", { Ready: 1000, Buried: 2 })];
   const [ready, buried] = attentionOf({ ...WELL, tubes });
   assert.deepEqual(ready, {
@@ -99,7 +99,7 @@ it("A paused tube is no tube without workers, nor one whose workers hang", () =>
   assert.equal(said({ tubes })[0], "over: 3 ready, and nobody watches");
 });
 
-it("Of many tubes with the same trouble two are named, so that they hide no other trouble", () => {
+it("of many tubes with the same problem two are named, so others stay visible", () => {
   const tubes = Array.from({ length: 5 }, (_, n) => tube(`t${n}`, { Ready: n + 1, Buried: n < 3 ? 1 : 0 }));
   assert.deepEqual(said({ tubes }), [
     "t4: 5 ready, and nobody watches",

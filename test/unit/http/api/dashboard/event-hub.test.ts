@@ -57,7 +57,7 @@ function hubOf(t: TestContext): Scene {
 }
 
 describe("EventHub", () => {
-  it("makes a view once for all who ask for it, and queues nothing for who does not read", async (t) => {
+  it("makes a view once for all streams, and queues nothing for a slow reader", async (t) => {
     const { hub, second } = hubOf(t);
     const [reads, stops] = [new Reader(), new Reader()];
     hub.open("a", "log", {}, reads);
@@ -75,7 +75,7 @@ describe("EventHub", () => {
     assert.equal(stops.frames.at(-1), reads.frames.at(-1));
   });
 
-  it("sends away who may not look any more", async (t) => {
+  it("closes streams whose token is gone", async (t) => {
     const { hub, second } = hubOf(t);
     const reader = new Reader();
     let stands = true;
@@ -88,7 +88,7 @@ describe("EventHub", () => {
     assert.equal(reader.frames.length, before);
   });
 
-  it("has room for four streams of a client and a hundred of all, and makes nothing when all are gone", async (t) => {
+  it("allows four streams per client and a hundred in total, and makes nothing without streams", async (t) => {
     assert.deepEqual([STREAMS_PER_CLIENT_MAX, STREAMS_MAX], [4, 100]);
     const { hub, state, second } = hubOf(t);
     const closes: (() => void)[] = [];

@@ -40,15 +40,15 @@ class Requests {
   }
 }
 
-describe("A request with an Idempotency-Key", () => {
-  it("is done once, and answered as it was", async () => {
+describe("a request with an Idempotency-Key", () => {
+  it("is executed once, and its answer repeated", async () => {
     const requests = new Requests();
     const first = await requests.send({});
     assert.deepEqual(await requests.send({}), first);
     assert.equal(requests.done, 1);
   });
 
-  it("is its owner's: another one with the same key is done, too, and sees no answer of the first", async () => {
+  it("belongs to its owner: another owner's equal key is executed on its own", async () => {
     const requests = new Requests();
     const answers = [await requests.send({ owner: "a" }), await requests.send({ owner: "b" })];
     assert.deepEqual(
@@ -66,7 +66,7 @@ describe("A request with an Idempotency-Key", () => {
       await assert.rejects(requests.send(other), codeOf("idempotency-mismatch"));
   });
 
-  it("is refused while the first one is under way, and answered as that was then", async () => {
+  it("is refused while the first is in flight, and answered like it afterwards", async () => {
     const requests = new Requests();
     let finish = (): void => {};
     const first = requests.send({}, () => new Promise((resolve) => (finish = resolve)));
@@ -77,7 +77,7 @@ describe("A request with an Idempotency-Key", () => {
     assert.equal(requests.done, 1);
   });
 
-  it("may be sent again when it has failed", async () => {
+  it("may be repeated after a failure", async () => {
     const requests = new Requests();
     const busy = (): Promise<void> => Promise.reject(new Problem("busy", "x"));
     await assert.rejects(requests.send({}, busy), codeOf("busy"));

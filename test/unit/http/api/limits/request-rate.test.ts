@@ -13,7 +13,7 @@ function taken(rate: RequestRate, client: string, nowMs: number, times: number):
 }
 
 describe("RequestRate", () => {
-  it("allows what may be asked in a second at once, and then as much as time brings", () => {
+  it("allows a second's requests at once, then refills with time", () => {
     const rate = new RequestRate(10);
     assert.equal(taken(rate, "a", 0, 50), 10);
     assert.equal(taken(rate, "a", 99, 5), 0);
@@ -22,7 +22,7 @@ describe("RequestRate", () => {
     assert.equal(taken(rate, "a", 100_000, 50), 10);
   });
 
-  it("is not eaten up by who is refused, and is each client's own", () => {
+  it("counts per client, without refused requests", () => {
     const rate = new RequestRate(2);
     assert.equal(taken(rate, "a", 0, 1000), 2);
     assert.equal(taken(rate, "b", 0, 1), 1);
@@ -31,7 +31,7 @@ describe("RequestRate", () => {
     assert.equal(allowed, 20);
   });
 
-  it("changes, and is none at Infinity", () => {
+  it("can change, and is off at Infinity", () => {
     const rate = new RequestRate(Number.POSITIVE_INFINITY);
     assert.equal(taken(rate, "a", 0, 1000), 1000);
     rate.configure(1);
@@ -40,7 +40,7 @@ describe("RequestRate", () => {
     assert.equal(taken(rate, "a", 0, 1000), 1000);
   });
 
-  it("remembers as many as it says, and forgets who has asked nothing for longest", () => {
+  it("remembers a bounded number, and forgets the longest idle client", () => {
     const rate = new RequestRate(1);
     for (let client = 0; client < 10_001; client++) assert.ok(rate.take(`${client}`, 0));
     assert.ok(!rate.take("10000", 0), "the last is remembered");

@@ -13,7 +13,7 @@ import { Busy } from "../../../../../src/http/link/busy.ts";
 /** More than the kernel keeps between two processes. */
 const LONG_BYTES = 16 << 20;
 
-it("Long answers that nobody reads are given up at a bound, and short ones go on", async (t) => {
+it("unread long answers are dropped at a bound, and short ones continue", async (t) => {
   const room = new ResponseBudget(2 * LONG_BYTES);
   const api = Fastify() as unknown as Api;
   t.after(() => api.close());
@@ -64,7 +64,7 @@ it("Long answers that nobody reads are given up at a bound, and short ones go on
   sockets[1]!.destroy();
 });
 
-it("Long answers count from when they are made, and what is left of them when they were made shorter", async (t) => {
+it("long answers count from their creation, and shortened ones with their rest", async (t) => {
   const room = new ResponseBudget(100_000);
   const api = Fastify() as unknown as Api;
   t.after(() => api.close());
