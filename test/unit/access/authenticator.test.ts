@@ -20,7 +20,7 @@ describe("Authenticator", () => {
   const secret = drawSecret();
   const line = (name: string, rest = ""): string => `${name} worker sha256:${hashOf(secret)} ${rest}`;
 
-  it("draws secrets of 256 bits, and no two that are alike", () => {
+  it("draws distinct secrets of 256 bits", () => {
     assert.match(secret, /^rb1_[\w-]{43}$/);
     assert.notEqual(drawSecret(), drawSecret());
   });
@@ -32,7 +32,7 @@ describe("Authenticator", () => {
       assert.equal(authenticator.byToken(wrong, NOW), undefined);
   });
 
-  it("knows none whose days are over", () => {
+  it("refuses expired tokens", () => {
     const authenticator = new Authenticator(tokensOf(line("mailer", "expires=2026-11-21")));
     assert.equal(authenticator.byToken(secret, NOW)?.name, "mailer");
     assert.equal(authenticator.byToken(secret, Date.parse("2026-11-22T00:00:00Z")), undefined);
@@ -53,7 +53,7 @@ describe("Authenticator", () => {
     assert.equal(authenticator.byToken(password, NOW), undefined);
   });
 
-  it("checks few chosen passwords at a time, one after the other, and refuses what is far too much", async () => {
+  it("checks few chosen passwords at a time, and refuses a flood", async () => {
     const [chosen] = tokensOf("person viewer certificate");
     const person = { ...chosen!, proof: await proofOfPassword("correct horse battery") };
     const authenticator = new Authenticator([person], 8);
@@ -66,7 +66,7 @@ describe("Authenticator", () => {
     await Promise.all(flood);
   });
 
-  it("lets a thousand passwords wait, unless it is told otherwise", async () => {
+  it("lets a thousand passwords wait by default", async () => {
     const [chosen] = tokensOf("person viewer certificate");
     // So cheap that a thousand take no time.
     const cost = { N: 2, r: 8, p: 1 };
@@ -80,7 +80,7 @@ describe("Authenticator", () => {
     assert.equal(served.length, 1004, "four are checked, a thousand wait");
   });
 
-  it("knows a certificate by a name that has a line for certificates", () => {
+  it("knows a certificate by the name in a line for certificates", () => {
     const authenticator = new Authenticator(tokensOf("spiffe://x/mailer worker certificate", line("mailer")));
     assert.equal(
       authenticator.byCertificate(["nobody", "spiffe://x/mailer"], NOW)?.name,
@@ -91,7 +91,7 @@ describe("Authenticator", () => {
 });
 
 describe("mayTouchTube", () => {
-  it("is by globs, and true of all tubes without any", () => {
+  it("matches globs, and allows all tubes without any", () => {
     assert.ok(mayTouchTube({ tubes: undefined }, "anything"));
     assert.ok(mayTouchTube({ tubes: ["sms", "mail-*"] }, "mail-eu"));
     assert.ok(!mayTouchTube({ tubes: ["sms", "mail-*"] }, "mail"));

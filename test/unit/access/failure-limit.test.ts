@@ -36,7 +36,7 @@ class Guesses {
 }
 
 describe("FailureLimit", () => {
-  it("is over after ten failures of an address in a minute, and no more after that", () => {
+  it("refuses an address after ten failures in a minute, and recovers afterwards", () => {
     const limit = new FailureLimit();
     for (let failure = 0; failure < 10; failure++) {
       assert.ok(!limit.isOver("a", failure));
@@ -49,7 +49,7 @@ describe("FailureLimit", () => {
     assert.ok(!limit.isOver("a", 60_002));
   });
 
-  it("remembers a bounded number of addresses, the latest", () => {
+  it("remembers a bounded number of addresses", () => {
     const limit = new FailureLimit();
     for (let failure = 0; failure < 10; failure++) limit.note("old", 0);
     for (let address = 0; address < 10_000; address++) limit.note(`${address}`, 1);
@@ -58,7 +58,7 @@ describe("FailureLimit", () => {
     assert.ok(limit.isOver("9999", 3));
   });
 
-  it("checks no more guesses at once than failures are left, and none after that", async () => {
+  it("checks no more concurrent guesses than failures are left", async () => {
     const guesses = new Guesses();
     const answers = guesses.send(200);
     assert.equal(guesses.checked, FAILURES_MAX);
@@ -75,7 +75,7 @@ describe("FailureLimit", () => {
     await later;
   });
 
-  it("gives back what a right secret took: any number may come at once", async () => {
+  it("returns the share of a right secret: any number may come at once", async () => {
     const guesses = new Guesses();
     const answers = guesses.send(500);
     let rounds = 0;
@@ -85,7 +85,7 @@ describe("FailureLimit", () => {
     assert.ok(rounds >= 50, `${rounds} rounds of ${FAILURES_MAX} at most`);
   });
 
-  it("lets those that wait go on while some of the guesses are right", async () => {
+  it("lets waiting guesses continue while some are right", async () => {
     const guesses = new Guesses();
     const answers = guesses.send(100);
     for (let failure = 0; failure < 9; failure++) await guesses.end(failure === 0 ? identity : undefined);
@@ -95,7 +95,7 @@ describe("FailureLimit", () => {
     assert.ok(found.includes("over"));
   });
 
-  it("counts a check that breaks off for nothing, and goes on", async () => {
+  it("ignores a check that breaks off", async () => {
     const limit = new FailureLimit();
     const broken = (): Promise<undefined> => Promise.reject(new Error("no memory"));
     for (let attempt = 0; attempt < 30; attempt++)
@@ -103,7 +103,7 @@ describe("FailureLimit", () => {
     assert.ok(!limit.isOver("a", 0));
   });
 
-  it("bounds how many wait", async () => {
+  it("limits how many wait", async () => {
     const guesses = new Guesses();
     const answers = guesses.send(2000);
     for (let round = 0; (await guesses.end(identity)) > 0; round++) assert.ok(round < 1000);
@@ -115,7 +115,7 @@ describe("FailureLimit", () => {
     assert.ok((await again).every((each) => each === identity));
   });
 
-  it("takes all IPv6 addresses of a network for one, and IPv4 in IPv6 for IPv4", () => {
+  it("treats an IPv6 network as one address, and IPv4 in IPv6 as IPv4", () => {
     const limit = new FailureLimit();
     const wrong = (): undefined => undefined;
     for (let guess = 0; guess < FAILURES_MAX; guess++) {

@@ -60,7 +60,7 @@ describe("parseTokenFile", () => {
     });
   }
 
-  it("finds a name that is taken", () => {
+  it("finds a duplicate name", () => {
     const { faults } = parseTokenFile(`x worker sha256:${HASH}\nx viewer sha256:${HASH}\n`);
     assert.deepEqual(faults, [{ line: 2, message: "the name x is that of line 1, too" }]);
   });

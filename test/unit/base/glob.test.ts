@@ -34,7 +34,7 @@ describe("matchesGlob", () => {
     });
   }
 
-  it("agrees with the naive way", () => {
+  it("agrees with the naive algorithm", () => {
     const random = new SeededRandom(7);
     const draw = (letters: string, length: number): string =>
       Array.from({ length }, () => letters[random.below(letters.length)]).join("");
@@ -49,7 +49,7 @@ describe("matchesGlob", () => {
     assert.ok(matches > 1000, `${matches} of them match`);
   });
 
-  it("is not made slow by many stars", () => {
+  it("stays fast with many stars", () => {
     const pattern = `${"a*".repeat(100)}b`;
     const startedAt = performance.now();
     assert.equal(matchesGlob(pattern, "a".repeat(200)), false);

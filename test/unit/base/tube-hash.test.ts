@@ -11,14 +11,14 @@ const hash = (name: string): number => {
 };
 
 // A tube's jobs are logged by its shard: the hash of a name must never change between versions.
-it("tubeHash is what it has always been", () => {
+it("tubeHash never changes", () => {
   assert.deepEqual(
     ["default", "a", "emails", "x".repeat(200)].map(hash),
     [2249642015, 187517516, 4269432100, 361034654],
   );
 });
 
-it("shardOfTube depends on the name alone, not on where it lies", (t) => {
+it("shardOfTube depends only on the name, not on its place", (t) => {
   checkProperty(
     t,
     fc.property(
@@ -35,7 +35,7 @@ it("shardOfTube depends on the name alone, not on where it lies", (t) => {
   );
 });
 
-it("shardOfTube spreads names that count up, at every number of shards", () => {
+it("shardOfTube spreads numbered names at every number of shards", () => {
   for (const shards of [2, 3, 4, 7, 8, 16, 64]) {
     const counts = new Array<number>(shards).fill(0);
     const names = shards * 200;

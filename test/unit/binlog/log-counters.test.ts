@@ -36,7 +36,7 @@ async function scene(syncEvery: number | "never") {
   return { disk, clock, storage, writer: new JobWriter(storage), told, turn };
 }
 
-test("binlog counters: since when a record waits for the disk is told before the sync that may hang", async () => {
+test("binlog counters: the waiting time of a record is published before a sync that may hang", async () => {
   const { disk, clock, writer, told, turn } = await scene(0);
   turn();
   assert.equal(told(Counter.BinlogUnsyncedSinceMs), 0);
@@ -51,7 +51,7 @@ test("binlog counters: since when a record waits for the disk is told before the
   assert.equal(told(Counter.BinlogUnsyncedSinceMs), 0);
 });
 
-test("binlog counters: with -f MS the oldest record counts, and with -F none waits", async () => {
+test("binlog counters: with -f MS the oldest record counts, with -F none", async () => {
   const { clock, writer, told, turn } = await scene(500);
   for (const nowMs of [2000, 2100, 2400]) {
     clock.nowMs = nowMs;
@@ -72,7 +72,7 @@ test("binlog counters: with -f MS the oldest record counts, and with -F none wai
   assert.equal(never.told(Counter.BinlogUnsyncedSinceMs), 0);
 });
 
-test("binlog counters: bytes written, room that is free, and that space is being given back", async () => {
+test("binlog counters: written bytes, free room, and whether space is being freed", async () => {
   const { storage, writer, told, turn } = await scene(0);
   turn();
   const before = told(Counter.BinlogSpareBytes);

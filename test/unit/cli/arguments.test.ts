@@ -90,12 +90,12 @@ for (const [line, allowed] of [
   ["top -n 0", "above 0"],
   ["proxy --max-connections 0", "from 1 to"],
 ] as const)
-  test(`${line.slice(0, 40)}: is refused, and what is allowed is said`, () => {
+  test(`${line.slice(0, 40)}: is refused with the allowed values`, () => {
     const said = refusal(line.trim().split(" ")) ?? "it was taken";
     assert.ok(said.includes(allowed), said);
   });
 
-test("text that is looked for has 1 to 200 bytes as the wire has them", () => {
+test("search text has 1 to 200 bytes on the wire", () => {
   for (const [text, isTaken] of [
     ["", false],
     ["a".repeat(200), true],
@@ -106,7 +106,7 @@ test("text that is looked for has 1 to 200 bytes as the wire has them", () => {
     assert.equal(refusal(["jobs", "a", "--text", text]) === undefined, isTaken, `${text.length}`);
 });
 
-test("what the server takes is not refused", () => {
+test("arguments that the server accepts aren't refused", () => {
   for (const line of [
     "put a --pri 0 --delay 4294967295 --ttr 0",
     `put ${"a".repeat(200)} -`,

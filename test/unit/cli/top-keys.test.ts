@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { CTRL_C, TopKeys } from "../../../src/cli/commands/top-keys.ts";
 
 describe("keys of top", () => {
-  it("s goes round the columns, S goes back", () => {
+  it("s cycles through the columns, S goes back", () => {
     const keys = new TopKeys(["tube", "ready", "puts/s"], "ready", "");
     keys.press("s");
     assert.equal(keys.sort, "puts/s");
@@ -13,7 +13,7 @@ describe("keys of top", () => {
     assert.equal(keys.sort, "ready");
   });
 
-  it("/ takes a filter up to Enter, in which s and q are letters", () => {
+  it("/ reads a filter up to Enter, in which s and q are letters", () => {
     const keys = new TopKeys(["tube"], "tube", "old-*");
     assert.equal(keys.glob, "old-*");
     keys.press("/sqx\u007f\u001b[A");

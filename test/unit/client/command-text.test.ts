@@ -12,7 +12,7 @@ import {
 } from "../../../src/client/command-text.ts";
 
 describe("the client's command lines", () => {
-  it("take names of tubes, and nothing that would be another command", () => {
+  it("accept names of tubes, and nothing that would be another command", () => {
     for (const name of ["a", "A9+/;.$_()-", "x".repeat(200)]) assert.equal(tubeName(name), name);
     for (const name of ["", "-a", "a b", "a\r\ndelete 1", "a\n", "ü", "a*", "x".repeat(201)])
       assert.throws(() => tubeName(name), TypeError, name);
@@ -21,13 +21,13 @@ describe("the client's command lines", () => {
     for (const name of ["**", "*a", "-*", " *"]) assert.throws(() => tubePattern(name), TypeError, name);
   });
 
-  it("take whole numbers in their range", () => {
+  it("accept whole numbers in their range", () => {
     for (const number of [0, 1, 4294967295]) assert.equal(whole(number, "pri"), `${number}`);
     for (const number of [-1, 0.5, Number.NaN, 4294967296, "1" as unknown as number])
       assert.throws(() => whole(number, "pri"), RangeError, `${number}`);
   });
 
-  it("write durations to the millisecond, never shorter than asked for", () => {
+  it("write durations to the millisecond, never shorter than requested", () => {
     const cases: [number, string, string][] = [
       [0, "0", "0"],
       [0.25, "0.25", "1"],

@@ -62,7 +62,7 @@ describe("the client's reply reader", () => {
     assert.deepEqual(read([...Buffer.from(SENT)].map((byte) => Buffer.from([byte]))).map(told), WANTED);
   });
 
-  it("gives bodies that do not hold on to what they came in", () => {
+  it("returns bodies that don't keep their receive buffers", () => {
     const chunk = Buffer.from("FOUND 1 3\r\nabc\r\n");
     const [reply] = read([chunk]);
     chunk.fill(0);
@@ -89,7 +89,7 @@ describe("the client's reply reader", () => {
     });
   }
 
-  it("takes a large body in many pieces without putting them together again and again", () => {
+  it("joins a large body in many pieces only once", () => {
     const piece = Buffer.alloc(1024, "x");
     const pieces = 16_384;
     const startedAt = process.cpuUsage().user;

@@ -15,6 +15,6 @@ describe("nearestWord", () => {
     ["something-else-altogether", undefined],
     ["", undefined],
   ] as const) {
-    it(`takes "${word}" for ${nearest}`, () => assert.equal(nearestWord(word, WORDS), nearest));
+    it(`suggests ${nearest} for "${word}"`, () => assert.equal(nearestWord(word, WORDS), nearest));
   }
 });

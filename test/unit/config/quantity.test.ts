@@ -20,7 +20,7 @@ describe("parseSize", () => {
   for (const text of ["", "M", "-1", "1e3", "0x10", "10 apples", "1..5", "99999999T"]) {
     it(`refuses "${text}"`, () => assert.equal(parseSize(text), undefined));
   }
-  it("reads what sizeText writes", () => {
+  it("reads the output of sizeText", () => {
     for (const bytes of [0, 1, 1023, 1024, 65536, 1572864, 8589934592])
       assert.equal(parseSize(sizeText(bytes)), bytes);
   });

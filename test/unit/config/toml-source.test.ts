@@ -55,14 +55,14 @@ describe("TomlSource.lineOf", () => {
 });
 
 describe("TomlSource.read", () => {
-  it("tells line and cause of bad syntax", () => {
+  it("reports line and cause of bad syntax", () => {
     const fault = TomlSource.read("a = 1\nb = \n");
     assert.ok(!(fault instanceof TomlSource));
     assert.equal(fault.line, 2);
     assert.match(fault.message, /^invalid value$/);
   });
 
-  it("refuses what is too large to be ours", () => {
+  it("refuses a file that is too large", () => {
     const fault = TomlSource.read(`a = "${"x".repeat(300_000)}"`);
     assert.ok(!(fault instanceof TomlSource));
     assert.match(fault.message, /larger than/);

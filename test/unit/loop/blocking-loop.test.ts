@@ -55,7 +55,7 @@ function scene(spinMs = 0) {
 }
 
 describe("BlockingLoop", () => {
-  it("turns while there is more, without a look", () => {
+  it("turns without a look while there is more", () => {
     const { role, next } = scene();
     role.hasMore = true;
     assert.equal(next(), Point.Turned);
@@ -72,7 +72,7 @@ describe("BlockingLoop", () => {
     assert.equal(loop.sleepMs, 3_600_000);
   });
 
-  it("takes the announcement back when there is work after all, or something is due", () => {
+  it("withdraws the announcement if there is work after all, or something is due", () => {
     const { role, words, next } = scene();
     role.looks = [true];
     assert.equal(next(), Point.Turned);
@@ -98,7 +98,7 @@ describe("BlockingLoop", () => {
     assert.equal(words[0], 0);
   });
 
-  it("hands on that its role has ended, as often as it is asked", () => {
+  it("reports the end of its role as often as it is asked", () => {
     const { role, next } = scene();
     role.ends = true;
     assert.equal(next(), Point.Ended);

@@ -31,7 +31,7 @@ const timeOf = (argument: string): number => {
 };
 
 describe("keepTickMaps", () => {
-  it("keeps ticks fast behind a collection, which makes them slow without it", () => {
+  it("keeps ticks fast after a garbage collection, which slows them otherwise", () => {
     const kept = timeOf("keep");
     const left = timeOf("leave");
     assert.ok(kept * 2 < left, `100,000 ticks take ${kept} us, ${left} without it`);

@@ -14,7 +14,7 @@ describe("Linger", () => {
     assert.equal(looks(new IdlePoll(0.1), 1000), 10);
   });
 
-  it("leaves out more and more after lingering in vain, and begins anew when it has paid", () => {
+  it("skips more and more after fruitless lingering, and starts over when it pays", () => {
     const linger = new IdlePoll(0.1);
     const leftOut = (): number => {
       let count = 0;
@@ -30,7 +30,7 @@ describe("Linger", () => {
     assert.equal(leftOut(), 1);
   });
 
-  it("leaves out no more than sixteen", () => {
+  it("skips at most sixteen", () => {
     const linger = new IdlePoll(0.1);
     let most = 0;
     for (let round = 0; round < 10; round++) {
@@ -42,7 +42,7 @@ describe("Linger", () => {
     assert.equal(most, 16);
   });
 
-  it("ends when the thread lost its core, and that counts as in vain", () => {
+  it("ends when the thread lost its core, which counts as fruitless", () => {
     const linger = new IdlePoll(10);
     assert.ok(linger.again(1000));
     assert.ok(linger.again(1000.1));
@@ -59,7 +59,7 @@ describe("Linger", () => {
     assert.ok(!linger.again(1000.6, 0.4));
   });
 
-  it("does not begin with a longest time of 0", () => {
+  it("doesn't start with a maximum of 0", () => {
     assert.equal(looks(new IdlePoll(0), 1000), 0);
   });
 });
@@ -67,12 +67,12 @@ describe("Linger", () => {
 describe("waitingOf", () => {
   const placed = (cores: number, hasLog: boolean) => waitingOf({ cores, threads: 2, hasLog });
 
-  it("lets a shard spin only where a core is left for the client", () => {
+  it("lets a shard spin only if a core is left for the client", () => {
     assert.deepEqual(placed(3, false), { spinMs: 0.1, lingerMs: 0.1, isCrowded: false });
     assert.deepEqual(placed(2, false), { spinMs: 0, lingerMs: 0.1, isCrowded: false });
   });
 
-  it("lets nobody wait awake where threads outnumber the cores, of which the log is one", () => {
+  it("allows no spinning if threads, the log included, outnumber cores", () => {
     assert.deepEqual(placed(2, true), { spinMs: 0, lingerMs: 0.1, isCrowded: true });
     assert.deepEqual(placed(1, false), { spinMs: 0, lingerMs: 0, isCrowded: true });
   });
@@ -95,7 +95,7 @@ describe("IdleSpin", () => {
     assert.equal(spins(0), 0);
   });
 
-  it("is left out after one in vain, and after a turn with many messages", () => {
+  it("is skipped after a fruitless one, and after a turn with many messages", () => {
     let nowMs = 0;
     const spin = new IdleSpin(0.1, () => nowMs);
     assert.ok(spin.begins(0, 1));
@@ -121,7 +121,7 @@ describe("AcceptorPatience", () => {
     return count;
   }
 
-  it("gives up after some empty turns, where threads outnumber cores after few", () => {
+  it("gives up after some empty turns, after few if threads outnumber cores", () => {
     const roomy = new AcceptorPatience({ spinMs: 0, lingerMs: 0, isCrowded: false }, () => 0);
     assert.equal(turns(roomy, 5), 30);
     assert.equal(turns(roomy, 5), 0);
@@ -130,7 +130,7 @@ describe("AcceptorPatience", () => {
     assert.equal(turns(new AcceptorPatience({ spinMs: 0, lingerMs: 0.1, isCrowded: true }, () => 0), 5), 3);
   });
 
-  it("lingers for one or two clients, also when nothing is expected of the shards", () => {
+  it("lingers for one or two clients, also without pending replies", () => {
     let nowMs = 1;
     const patience = new AcceptorPatience({ spinMs: 0, lingerMs: 0.1, isCrowded: true }, () => nowMs);
     assert.ok(patience.turnsAgain(asked(0, 2)));
@@ -141,7 +141,7 @@ describe("AcceptorPatience", () => {
     assert.ok(!patience.turnsAgain(asked(0, 3)));
   });
 
-  it("looks on the spot for the answers of one or two", () => {
+  it("spins for the answers to one or two clients", () => {
     const patience = new AcceptorPatience({ spinMs: 0, lingerMs: 0, isCrowded: false }, () => 0);
     assert.deepEqual(
       [0, 1, 2, 3].map((expecting) => patience.looks(asked(expecting, 3))),

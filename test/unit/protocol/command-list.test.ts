@@ -34,14 +34,14 @@ describe("the table of commands", () => {
     ]);
   });
 
-  it("is the list in src/protocol/README.md (UPDATE=1 npm test -- command-list writes it)", () => {
+  it("matches the list in src/protocol/README.md (UPDATE=1 npm test -- command-list writes it)", () => {
     const page = readFileSync(PAGE, "utf8");
     if (process.env["UPDATE"] === "1")
       writeFileSync(PAGE, page.replace(LIST, `$1${commandListMarkdown()}$3`));
     else assert.equal(LIST.exec(page)?.[2], commandListMarkdown());
   });
 
-  it("is what --help says of commands", () => {
+  it("matches --help", () => {
     const text = commandListText();
     // What is long is broken up, and its explanation stands below it.
     const words = text.replaceAll(/\s+/g, " ");
@@ -51,7 +51,7 @@ describe("the table of commands", () => {
 });
 
 describe("the words of commands", () => {
-  it("are tried longest first where one begins another, else in the order of the table", () => {
+  it("are tried longest first if one begins another, else in the order of the table", () => {
     const words = (byte: string): string[] =>
       (commandWords(COMMANDS)[byte.charCodeAt(0)] ?? []).map(({ bytes }) => Buffer.from(bytes).toString());
     assert.deepEqual(words("r"), [

@@ -68,7 +68,7 @@ describe("CommandParser recognises (protocol/README.md 2.1)", () => {
     ]);
   });
 
-  it("nothing where the space that belongs to the name is missing", () => {
+  it("nothing without the space that belongs to the name", () => {
     const words = COMMANDS.map(({ word }) => word).filter((word) => word.endsWith(" "));
     // But "stats-job" is "stats" with something behind it.
     const isAnother = (name: string): boolean => COMMANDS.some(({ word }) => name.startsWith(word));
@@ -93,7 +93,7 @@ describe("CommandParser recognises (protocol/README.md 2.1)", () => {
     );
   });
 
-  it("a bare command with anything behind it as malformed", () => {
+  it("a bare command with text behind it as malformed", () => {
     for (const [name, op] of commandsWith(Args.None)) {
       check(Syntax.Ok, op, [name]);
       check(Syntax.BadFormat, op, [`${name} `, `${name}x`, `${name} 5`]);
@@ -190,7 +190,7 @@ describe("CommandParser reads integers (protocol/README.md 2.2)", () => {
     ]);
   });
 
-  it("kick as C's strtoul, what 32 bits can't hold meaning all", () => {
+  it("kick like C's strtoul; more than 32 bits means all", () => {
     assert.equal(parse("kick 1 2").request.count, 1);
     assert.equal(parse("kick -1").request.count, U32_MAX);
     assert.equal(parse("kick 4294967296").request.count, U32_MAX);
@@ -204,7 +204,7 @@ describe("CommandParser reads integers (protocol/README.md 2.2)", () => {
     ]);
   });
 
-  it("reserve-with-timeout with text behind it, and -1 for ever", () => {
+  it("reserve-with-timeout with text behind it, and -1 as forever", () => {
     assert.equal(parse("reserve-with-timeout 12 junk").request.timeoutMs, 12_000);
     assert.equal(parse("reserve-with-timeout -1").request.timeoutMs, Number.POSITIVE_INFINITY);
     check(Syntax.Ok, Op.ReserveWithTimeout, ["reserve-with-timeout 0abc", "reserve-with-timeout 2147483647"]);
@@ -263,7 +263,7 @@ describe("CommandParser reads put (protocol/README.md 3.1)", () => {
 });
 
 describe("CommandParser reads tube names (protocol/README.md 2.3)", () => {
-  it("as everything behind the one space", () => {
+  it("as everything behind the single space", () => {
     for (const [name, op] of commandsWith(Args.Tube)) {
       for (const tube of ["a", "a-", "+", "0", "0.5", "()-+/;.$_", N200, "x_y"]) {
         const got = parse(`${name} ${tube}`);
@@ -312,7 +312,7 @@ describe("CommandParser reads tube names (protocol/README.md 2.3)", () => {
 });
 
 describe("CommandParser", () => {
-  it("takes any bytes without throwing, and nothing it accepts breaks a limit", (t) => {
+  it("takes any bytes without throwing, and accepts nothing beyond a limit", (t) => {
     const line = fc.oneof(
       fc.uint8Array({ maxLength: 40 }).map((bytes) => latin1(bytes, 0, bytes.length)),
       fc

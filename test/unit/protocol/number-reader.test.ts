@@ -71,7 +71,7 @@ describe("NumberReader.readU32", () => {
 });
 
 describe("NumberReader.readU64", () => {
-  it("accepts exactly the numbers of 64 bits; what no id can be reads as 0", (t) => {
+  it("accepts exactly the numbers of 64 bits; impossible ids read as 0", (t) => {
     const number = fc.oneof(
       fc.bigInt(0n, 2n ** 70n),
       fc.bigInt(2n ** 53n - 5n, 2n ** 53n + 5n),

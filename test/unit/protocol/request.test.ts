@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Request } from "../../../src/protocol/request.ts";
 
-test("beginPut: tube and options stay when the line's bytes are gone, and end with the next put", () => {
+test("beginPut: keeps tube and options until the next put, even if the line's bytes change", () => {
   const line = Buffer.from("mails-of-all unique=1234");
   const said = new Request();
   const kept = new Request();

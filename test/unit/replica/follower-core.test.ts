@@ -37,7 +37,7 @@ function follower(own: readonly KnownBatch[], seed = 0) {
   return { core, did };
 }
 
-test("a log that says for some seconds that it is empty is not taken for lost, and nobody takes the lead by that", () => {
+test("a log that claims to be empty for some seconds isn't lost, and no standby takes the lead", () => {
   const { core, did } = follower(OWN);
   for (let nowMs = 0; nowMs < 20_000; nowMs += 100) {
     core.answered(ends(0, 0), nowMs);
@@ -48,7 +48,7 @@ test("a log that says for some seconds that it is empty is not taken for lost, a
   assert.equal(core.next, 5);
 });
 
-test("one that stays empty is lost, for a node that was in the group", () => {
+test("a log that stays empty is lost for a node that was in the group", () => {
   const { core, did } = follower(OWN);
   for (let nowMs = 0; nowMs < 60_000; nowMs += 100) core.answered(ends(0, 0), nowMs);
   assert.deepEqual(did, ["log-lost: it is empty, and this node was in the group before"]);
@@ -89,7 +89,7 @@ const data = (n: number, more: Partial<BatchHeader> = {}): LogMessage => {
 const own = (...numbers: number[]): KnownBatch[] =>
   numbers.map((n) => ({ n, tag: 100 + n, epoch: 1, node: 1, unacknowledged: n - 1, message: 0 }));
 
-test("after a reseed only the server of that directory begins the group", () => {
+test("after a reseed only the server with that directory begins the group", () => {
   const tried = (seed: number): string[] => {
     const { core, did } = follower([], seed);
     for (let nowMs = 0; nowMs < 60_000; nowMs += 100) {
@@ -102,7 +102,7 @@ test("after a reseed only the server of that directory begins the group", () => 
   assert.deepEqual(tried(1), ["try"]);
 });
 
-test("what the own log has beyond the shared one is appended again, not cut, where nobody has led since", () => {
+test("a tail beyond the shared log is appended again, not cut, if no node has led since", () => {
   const { core, did } = follower(own(1, 2, 3));
   core.answered(ends(1, 1), 0);
   core.read(data(1), 0);
@@ -119,7 +119,7 @@ test("what the own log has beyond the shared one is appended again, not cut, whe
   assert.deepEqual(did.slice(1), ["try"], "nothing was cut");
 });
 
-test("what the shared log had acknowledged and has lost is appended again, too", () => {
+test("batches that the shared log acknowledged and lost are appended again", () => {
   const { core, did } = follower(own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0 })));
   core.answered(ends(1, 1), 0);
   core.read(data(1), 0);
@@ -127,7 +127,7 @@ test("what the shared log had acknowledged and has lost is appended again, too",
   assert.deepEqual(did, ["lost behind 1, at 1"]);
 });
 
-test("where another node has led since, the own tail is cut off, and none of it was kept until then", () => {
+test("if another node has led since, the own tail is cut off, and counted as not kept before", () => {
   const { core, did } = follower(own(1, 2, 3));
   const durable = { epoch: 1, n: 3, tag: 103 };
   assert.equal(core.keptOf(durable), 0, "nothing of it is known to be the group's");
@@ -141,7 +141,7 @@ test("where another node has led since, the own tail is cut off, and none of it 
   assert.equal(core.keptOf({ epoch: 2, n: 3, tag: 203 }), 3);
 });
 
-test("a log that ends before all that the own one still has was lost, and the directory is not set aside", () => {
+test("a shared log that ends before the own one begins was lost, and the directory isn't set aside", () => {
   const { core, did } = follower(own(7, 8));
   core.answered(ends(1, 1), 0);
   core.read(data(1), 0);
@@ -149,7 +149,7 @@ test("a log that ends before all that the own one still has was lost, and the di
   assert.deepEqual(did, ["log-lost: it ends with batch 1, and had acknowledged 6"]);
 });
 
-test("a node that starts again reads on from the last message that its own log names", () => {
+test("a restarted node reads on from the last message that its own log names", () => {
   const batches = own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0, message: batch.n + 39 }));
   const { core } = follower(batches);
   assert.equal(core.knownMessage(2 ** 32 + 50), 2 ** 32 + 42, "its lower 32 bits are known");
@@ -160,7 +160,7 @@ test("a node that starts again reads on from the last message that its own log n
   assert.equal(core.beganAt, 42);
 });
 
-test("a message that is not as the own log has it is no place to begin", () => {
+test("a message that differs from the own log is no place to begin", () => {
   const { core } = follower(own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0, message: 42 })));
   core.beginAt({ ...data(2, { tag: 999 }), sequence: 42 });
   core.answered(ends(1, 50), 0);

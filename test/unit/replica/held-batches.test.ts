@@ -8,7 +8,7 @@ const batch = (n: number, record: number, idsLent = 0) => ({
   idsLent,
 });
 
-test("what a standby has is released up to there, with the last of it", () => {
+test("batches are released up to the last one that a standby has", () => {
   const held = new HeldBatches();
   for (const n of [5, 6, 7]) held.hold(batch(n, n * 10));
   assert.equal(held.release(4), undefined);
@@ -18,7 +18,7 @@ test("what a standby has is released up to there, with the last of it", () => {
   assert.equal(held.count, 0);
 });
 
-test("days without a standby hold no more than some batches, and the first of them is released as early as ever", () => {
+test("days without a standby hold few batches, and the first is released as early as before", () => {
   const held = new HeldBatches();
   held.hold(batch(1, 1));
   for (let n = 2; n < 100_000; n++) held.hold(batch(n, 1));
@@ -35,7 +35,7 @@ test("days without a standby hold no more than some batches, and the first of th
   assert.equal(held.release(299_999)?.numbers[0], 299_999);
 });
 
-test("a lend of ids alone is held, too", () => {
+test("a batch that only lends ids is held, too", () => {
   const held = new HeldBatches();
   held.hold(batch(1, 1, 100));
   held.hold(batch(2, 1, 200));

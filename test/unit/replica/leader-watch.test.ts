@@ -53,7 +53,7 @@ async function listener(t: TestContext): Promise<{ address: string; end: () => P
   return { address, end: () => new Promise((resolve) => server.close(resolve)) };
 }
 
-test("a primary that died after it was asked is asked again, and its death counts before the first question times out", async (t) => {
+test("a primary that died after a question is asked again, and its death counts before the first timeout", async (t) => {
   const bench = new Bench();
   const { address, end } = await listener(t);
   await bench.look(report(address));
@@ -67,7 +67,7 @@ test("a primary that died after it was asked is asked again, and its death count
   assert.deepEqual(bench.seen, ["there", "gone"], "what was asked earlier takes nothing back");
 });
 
-test("where the address still answers, or never did, a node that is not connected is silent", async (t) => {
+test("a disconnected node is silent, not dead, if its address answers or never did", async (t) => {
   const bench = new Bench();
   const { address } = await listener(t);
   await bench.look("gone");
@@ -76,7 +76,7 @@ test("where the address still answers, or never did, a node that is not connecte
   assert.deepEqual(bench.seen, ["silent", "there", "silent"]);
 });
 
-test("an answer of the one who led before says nothing of who leads now", async (t) => {
+test("an answer from the previous primary doesn't count for the present one", async (t) => {
   const bench = new Bench();
   const { address, end } = await listener(t);
   const late = bench.watch.look(bench.follower);

@@ -4,11 +4,11 @@ import { serverProblem, streamProblems } from "../../../src/replica/log-servers.
 
 const peer = (name: string, more: object = {}) => ({ name, offline: false, current: true, lag: 0, ...more });
 
-test("three log servers with a leader are well", () => {
+test("three log servers with a leader are healthy", () => {
   assert.deepEqual(streamProblems({ leader: "a", replicas: 3, peers: [peer("b"), peer("c")] }), []);
 });
 
-test("a stream without a leader is told of, and each server that does not take part", () => {
+test("the report names a stream without a leader, and each absent server", () => {
   const silent = { active: 60e9 };
   const peers = [peer("a"), peer("b", { offline: true }), peer("c", silent)];
   const problems = streamProblems({ leader: "", replicas: 3, peers });
@@ -18,20 +18,20 @@ test("a stream without a leader is told of, and each server that does not take p
   );
 });
 
-test("a server that is far behind is told of, one with a message under way is not", () => {
+test("the report names a server that is far behind, not one with a message in flight", () => {
   const peers = [peer("b", { current: false, lag: 5000 }), peer("c", { current: false, lag: 1 })];
   assert.deepEqual(streamProblems({ leader: "a", replicas: 3, peers }), [
     "log server b is 5000 messages behind",
   ]);
 });
 
-test("a stream that a server has left is told of", () => {
+test("the report names a stream that a server has left", () => {
   assert.deepEqual(streamProblems({ leader: "a", replicas: 3, peers: [peer("b")] }), [
     "the stream is on 2 of 3 log servers",
   ]);
 });
 
-test("a log server that has turned its JetStream off is told of, and one that does not sync always", () => {
+test("the report names a log server without JetStream, and one without sync_always", () => {
   assert.match(serverProblem({ disabled: true }) ?? "", /JetStream is off.*start it again/);
   assert.match(serverProblem({ config: {} }) ?? "", /does not sync always/);
   assert.equal(serverProblem({ config: { sync_always: true } }), undefined);

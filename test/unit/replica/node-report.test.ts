@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { memberOf, parseReport } from "../../../src/replica/node-report.ts";
 
-test("what is shown of a report is of its type and short, whoever wrote it", () => {
+test("fields of a report have their type and are short, whatever was sent", () => {
   const report = {
     node: 7,
     role: "emperor",

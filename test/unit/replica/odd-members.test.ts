@@ -11,14 +11,14 @@ const odd = (more: Partial<NodeReport>): string[] => {
   return [...oddMembers(OWN, [report], NOW_MS).values()];
 };
 
-test("servers that fit together are not odd, nor is this one, nor one that does not say", () => {
+test("servers that fit together, this server, and silent ones aren't odd", () => {
   assert.deepEqual(odd({}), []);
   assert.deepEqual(odd({ wallMs: NOW_MS - 500 }), [], "an answer takes its time");
   assert.deepEqual(odd({ node: 1, address: "a:11300", leaseMs: 9000 }), []);
   assert.deepEqual([...oddMembers(OWN, [{ node: 2, address: "b:1" } as NodeReport], NOW_MS)], []);
 });
 
-test("the same address, another lease and another clock are told of, with the values", () => {
+test("an equal address, another lease and another clock are reported with their values", () => {
   assert.match(odd({ address: "a:11300" })[0]!, /node 2 at a:11300 has the same --replicate-as/);
   assert.match(odd({ leaseMs: 20_000 })[0]!, /--replicate-lease 20, this server 3: /);
   assert.match(odd({ wallMs: NOW_MS + 3_600_000 })[0]!, /is 3600 s ahead of this one/);

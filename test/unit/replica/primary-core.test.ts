@@ -89,7 +89,7 @@ describe("PrimaryCore", () => {
     assert.equal(core.serveUntilMs, 1000 + LEASE_MS);
   });
 
-  it("serves after a pause of its machine only by what it has sent since", () => {
+  it("serves after a pause of its machine only by batches sent since", () => {
     const { core, sent, looks, acknowledged, offer } = primary();
     offer(batchBehind(LEAD), 1000);
     core.distrust(1500);
@@ -104,7 +104,7 @@ describe("PrimaryCore", () => {
     assert.equal(core.serveUntilMs, 1800 + LEASE_MS);
   });
 
-  it("may not serve for longer where a batch that was sent twice is found in the log: others may have read the first one", () => {
+  it("gains no time from a batch that was sent twice: a standby may have read the first", () => {
     const { core, sent, looks, acknowledged, offer } = primary();
     const bytes = batchBehind(LEAD);
     offer(bytes, 1000);
@@ -119,7 +119,7 @@ describe("PrimaryCore", () => {
     assert.equal(core.serveUntilMs, 1000 + LEASE_MS);
   });
 
-  it("ends by the first messages of a look that show another lead, without the rest", async () => {
+  it("ends at the first messages that show another lead, without the rest", async () => {
     const { core, ends } = primary();
     const other = batchBehind(LEAD, BatchKind.lead, 128 * 1024);
     const log = {
@@ -146,7 +146,7 @@ describe("PrimaryCore", () => {
     assert.deepEqual(ends, ["lost-lead"]);
   });
 
-  it("reads all where strangers have filled the log", async () => {
+  it("reads everything if foreign messages fill the log", async () => {
     const { core, ends } = primary();
     const log = {
       async *read(from: number, to: number) {

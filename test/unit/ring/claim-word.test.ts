@@ -14,7 +14,7 @@ it("ClaimWords lets exactly one end a wait", () => {
   assert.equal(claims.isOpen(2, 7), false);
 });
 
-it("ClaimWords refuses the number of an earlier wait and leaves the present one open", () => {
+it("ClaimWords refuses the number of an earlier wait and keeps the present one open", () => {
   const claims = words();
   claims.open(0, 1);
   claims.claim(0, 1);

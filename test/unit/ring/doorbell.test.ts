@@ -13,11 +13,11 @@ function bells(): { words: Int32Array; owner: DoorbellOwner; bell: Doorbell; oth
   };
 }
 
-it("Doorbell wakes nobody who is awake", () => {
+it("Doorbell wakes no thread that is awake", () => {
   assert.equal(bells().bell.ring(), false);
 });
 
-it("Doorbell wakes once who has announced sleep", () => {
+it("Doorbell wakes a thread once that announced its sleep", () => {
   const { owner, bell, other } = bells();
   owner.prepare();
   assert.equal(other.ring(), false);
@@ -33,14 +33,14 @@ it("DoorbellOwner does not sleep through a ring between announcement and sleep",
   assert.equal(bell.ring(), false);
 });
 
-it("DoorbellOwner wakes by itself when its time is over, and is awake then", () => {
+it("DoorbellOwner wakes by itself when its time is over", () => {
   const { owner, bell } = bells();
   owner.prepare();
   owner.sleep(1);
   assert.equal(bell.ring(), false);
 });
 
-it("DoorbellOwner takes an announcement back", () => {
+it("DoorbellOwner withdraws an announcement", () => {
   const { owner, bell } = bells();
   owner.prepare();
   owner.cancel();
@@ -78,7 +78,7 @@ it("DoorbellOwner.sleepAsync of an earlier, cancelled sleep is woken by a ring o
   clearInterval(alive);
 });
 
-it("Doorbell wakes who sleeps in a ring of the kernel there, once, where its own thread can", (t) => {
+it("Doorbell wakes a thread once in its io_uring, if the caller's thread can", (t) => {
   const { words, owner, bell, other } = bells();
   const woken: number[][] = [];
   owner.sleepsInRing(33);
@@ -99,7 +99,7 @@ it("Doorbell wakes who sleeps in a ring of the kernel there, once, where its own
   assert.equal(woken.length, 1);
 });
 
-it("Doorbell wakes who has a ring of the kernel and blocks elsewhere: a shard that waits for the log in the middle of a command", {
+it("Doorbell wakes a thread with an io_uring that blocks elsewhere: a shard that waits for the log in the middle of a command", {
   timeout: 10_000,
 }, async (t) => {
   const { words, owner, bell } = bells();

@@ -11,7 +11,7 @@ it("JobDirectory knows nothing at first", () => {
   for (const id of [0, 1, ENTRIES, 2 ** 40]) assert.equal(directory().find(id), UNKNOWN_SHARD);
 });
 
-it("JobDirectory finds the shards of the latest ids and never another job's", (t) => {
+it("JobDirectory finds the shards of the latest ids, never of another job", (t) => {
   const id = fc.oneof(
     fc.integer({ min: 1, max: 50 }),
     fc.integer({ min: 1, max: 5 }).map((lap) => lap * ENTRIES + 3),

@@ -23,7 +23,7 @@ for (const boundary of [
   2 ** 40,
   2 ** 52,
 ]) {
-  it(`JobIds counts on over ${boundary}`, () => {
+  it(`JobIds counts over ${boundary}`, () => {
     const first = Math.max(1, boundary - 3);
     const ids = idsFrom(first);
     for (let i = 0; i < 8; i++) assert.equal(ids.take(), first + i);
@@ -41,7 +41,7 @@ it("JobIds gives consecutive ids from any start", (t) => {
   );
 });
 
-it("JobIds completes an id rightly while the hint is up to 2^31 ids behind or a few ahead", (t) => {
+it("JobIds completes an id while the hint is up to 2^31 ids behind or a few ahead", (t) => {
   checkProperty(
     t,
     fc.property(
@@ -60,7 +60,7 @@ it("JobIds completes an id rightly while the hint is up to 2^31 ids behind or a 
   );
 });
 
-it("JobIds of two threads give each id once", () => {
+it("JobIds gives each id once to two threads", () => {
   const words = new Int32Array(new SharedArrayBuffer(8));
   const [one, two] = [new JobIds(words, 0), new JobIds(words, 0)];
   one.reset(2 ** 32 - 2);
@@ -71,6 +71,6 @@ it("JobIds of two threads give each id once", () => {
   );
 });
 
-it("JobIds refuses a start that is no id", () => {
+it("JobIds refuses an invalid start", () => {
   for (const bad of [0, -1, 2 ** 53]) assert.throws(() => idsFrom(bad), /ids are positive safe integers/);
 });

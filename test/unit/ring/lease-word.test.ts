@@ -8,7 +8,7 @@ import { LeaseWord } from "../../../src/ring/lease-word.ts";
 const WRAPS_MS = [0, 2 ** 31, 2 ** 32, 3 * 2 ** 31, 2 ** 33];
 const LEASES_MS = [1, 10, 5000, 60_000, 3_600_000];
 
-it("a lease is over at its very end, and not before, on each side of a wrap of the clock", () => {
+it("a lease is over exactly at its end, on each side of a wrap of the clock", () => {
   for (const wrapMs of WRAPS_MS)
     for (const leaseMs of LEASES_MS)
       for (const beforeMs of [-leaseMs - 1, -leaseMs, -1, 0, 1, leaseMs]) {

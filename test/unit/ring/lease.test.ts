@@ -12,7 +12,7 @@ function lease() {
   return { clock, lease: new Lease(words, 0, 1, () => clock.wallMs) };
 }
 
-test("a lease is over when its time has come, also after 25 days, when the word has wrapped", () => {
+test("a lease is over at its end, also after 25 days, when the word has wrapped", () => {
   for (const nowMs of [1000, 24.8 * DAY_MS, 25 * DAY_MS, 50 * DAY_MS, 400 * DAY_MS]) {
     const word = new LeaseWord(new Int32Array(1), 0);
     word.publish(nowMs + 3000);
@@ -22,7 +22,7 @@ test("a lease is over when its time has come, also after 25 days, when the word 
   }
 });
 
-test("a lease is over when the wall clock says so, although the monotonic clock stood still", () => {
+test("a lease is over by the wall clock even if the monotonic clock stood still", () => {
   const { clock, lease: each } = lease();
   each.publish(5000, WALL_MS + 3000);
   assert.equal(each.isOver(2000), false);
@@ -32,7 +32,7 @@ test("a lease is over when the wall clock says so, although the monotonic clock 
   assert.equal(each.isOver(2002), false, "what was sent after that renews it");
 });
 
-test("a wall clock that is set back, or corrected a little, ends no lease", () => {
+test("a wall clock that is set back or corrected a little ends no lease", () => {
   const { clock, lease: each } = lease();
   each.publish(5000, WALL_MS + 3000);
   clock.wallMs += 3200;
@@ -42,7 +42,7 @@ test("a wall clock that is set back, or corrected a little, ends no lease", () =
   assert.equal(each.isOver(5000), true, "the monotonic clock counts all the same");
 });
 
-test("a pause is a wall clock that has gone on by itself", () => {
+test("a pause is a wall clock that went on alone", () => {
   assert.equal(hasPaused(1000, 1000), false);
   assert.equal(hasPaused(1100, 1000), false);
   assert.equal(hasPaused(2000, 1000), true);

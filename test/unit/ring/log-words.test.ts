@@ -8,7 +8,7 @@ describe("LogWords", () => {
   const buffer = new SharedArrayBuffer(4 * LOG_WORDS * SHARDS);
   const synced = new LogWords(buffer, LogWord.Synced);
 
-  it("tells that a shard has come further since it was looked at, across the wrap of its number, too", () => {
+  it("reports progress of a shard since the last look, also over a wrap of its number", () => {
     const seen = new Int32Array(SHARDS);
     assert.equal(synced.differFrom(seen), false);
     for (const [shard, number] of [
@@ -25,7 +25,7 @@ describe("LogWords", () => {
     }
   });
 
-  it("does not take another word of the same shard for a move", () => {
+  it("doesn't confuse another word of the same shard with progress", () => {
     const seen = new Int32Array(SHARDS);
     synced.copyTo(seen);
     new LogWords(buffer, LogWord.Written).publish(1, 99);

@@ -24,7 +24,7 @@ for (const [when, heldUpMs] of [
   ["before its third look", (look) => (look === 3 ? 284 : 0)],
   ["more often than not", (look) => (look % 7 < 5 && look < 140 ? 20 : 0)],
 ] as const satisfies readonly (readonly [string, (look: number) => number])[]) {
-  it(`a thread that is held up ${when} knows the machine's clock`, () => {
+  it(`a thread that is delayed ${when} knows the machine's clock`, () => {
     const offsetMs = clockOffsetMs(...clocks(heldUpMs));
     assert.ok(
       Math.abs(offsetMs - THREAD_STARTED_AT_MS) < 0.01,

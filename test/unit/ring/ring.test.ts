@@ -195,7 +195,7 @@ describe("RingWriter and RingReader", () => {
     });
   }
 
-  it("have room for exactly the capacity, and say FULL without a change after it", () => {
+  it("have room for exactly the capacity, then return FULL without a change", () => {
     const { writer, reader } = ringAt(0);
     for (let i = 0; i < 4; i++) assert.equal(write(writer, MAX, i), true);
     assert.equal(writer.hasRoom(8), false);
@@ -220,7 +220,7 @@ describe("RingWriter and RingReader", () => {
     assertIs(readOne(reader), 1, 20);
   });
 
-  it("skip the padding at the end, also when it is all that is left of a lap", () => {
+  it("skip the padding at the end, also if it is the rest of a lap", () => {
     const { writer, reader } = ringAt(RING_BYTES_MIN - 16);
     assert.equal(write(writer, 24, 7), true);
     writer.publish();
@@ -229,7 +229,7 @@ describe("RingWriter and RingReader", () => {
     assert.equal(writer.used, 0);
   });
 
-  it("refuse a message of more than a quarter", () => {
+  it("refuse a message above a quarter of the ring", () => {
     assert.throws(() => ringAt(0).writer.claim(MAX + 1), /a message fits in a quarter of its ring/);
   });
 
@@ -247,7 +247,7 @@ describe("RingWriter and RingReader", () => {
     assert.equal(reader.release(), false);
   });
 
-  it("go on where an earlier reader and writer of the same ring stopped", () => {
+  it("continue where an earlier reader and writer of the same ring stopped", () => {
     const ring = createRing(RING_BYTES_MIN);
     const writer = new RingWriter(ring);
     write(writer, 16, 1);
@@ -265,7 +265,7 @@ describe("RingWriter and RingReader", () => {
 });
 
 describe("createRing", () => {
-  it("takes powers of two from the smallest legal size on", () => {
+  it("accepts powers of two from the smallest legal size on", () => {
     assert.equal(createRing(RING_BYTES_MIN).byteLength, DATA_OFFSET + RING_BYTES_MIN);
     for (const capacity of [0, 2048, 5000, RING_BYTES_MIN + 8])
       assert.throws(() => createRing(capacity), RangeError);

@@ -47,7 +47,7 @@ class Turns {
 
 describe("a shard whose turns are long", () => {
   for (const acceptors of [2, 3, 4, 5]) {
-    it(`takes from each of ${acceptors} acceptors while one sends costly commands without end`, () => {
+    it(`serves each of ${acceptors} acceptors while one sends endless costly commands`, () => {
       for (let busy = 0; busy < acceptors; busy++) {
         const turns = new Turns(acceptors, LONG_WORK);
         let slot = 0;
@@ -62,7 +62,7 @@ describe("a shard whose turns are long", () => {
       }
     });
 
-    it(`takes from each of ${acceptors} acceptors while every turn is late`, () => {
+    it(`serves each of ${acceptors} acceptors while every turn is late`, () => {
       let nowMs = 1000;
       const turns = new Turns(acceptors, 0, () => (nowMs += 2));
       for (let acceptor = 0; acceptor < acceptors; acceptor++)
@@ -76,7 +76,7 @@ describe("a shard whose turns are long", () => {
     });
   }
 
-  it("takes from its rings while a crowd of waits ends at once, each with a costly command behind it", () => {
+  it("serves its rings while many waits end at once, each with a costly command behind it", () => {
     const crowd = 50;
     const turns = new Turns(1, LONG_WORK);
     for (let slot = 0; slot <= crowd; slot++) {
@@ -99,7 +99,7 @@ describe("a shard whose turns are long", () => {
     assert.equal(turns.core.engine.totalJobs, 1);
   });
 
-  it("lets a connection move that has a wait and its end in line", () => {
+  it("lets a connection move with a wait and its end in the queue", () => {
     const turns = new Turns(2, COSTLY_WORK);
     const { core } = turns;
     // Enough others that the one that moves isn't next.

@@ -12,7 +12,7 @@ const RING_BYTES = 1 << 20;
 const nobody = (): void => {};
 
 describe("ShardCore", () => {
-  it("takes no command while its replies find no room, sleeps, and loses none", () => {
+  it("takes no command while its replies find no room, sleeps, and loses nothing", () => {
     const server = new HandDrivenServer(1);
     const { acceptor } = server;
     const shard = server.shards[0]!;
@@ -40,7 +40,7 @@ describe("ShardCore", () => {
     for (const client of clients) assert.ok(client.take() === reply);
   });
 
-  it("keeps jobs for waiting clients whose replies find no room, and sends them in their turn", () => {
+  it("keeps jobs for waiters whose replies find no room, and sends them in order", () => {
     const server = new HandDrivenServer(1);
     const { acceptor } = server;
     const shard = server.shards[0]!;

@@ -33,7 +33,7 @@ function serverWith(arenaBytes: number): {
 const put = (bytes: number): string => `put 0 0 60 ${bytes}\r\n${"x".repeat(bytes)}\r\n`;
 
 describe("a shard without memory for a body", () => {
-  it("answers OUT_OF_MEMORY, burns the id, and goes on", () => {
+  it("answers OUT_OF_MEMORY, uses up the id, and continues", () => {
     const { server, ask } = serverWith(MIB);
     assert.equal(ask(put(50_000)), "INSERTED 1\r\n");
     assert.equal(ask(put(5000)), "OUT_OF_MEMORY\r\n");
@@ -43,7 +43,7 @@ describe("a shard without memory for a body", () => {
     assert.equal(server.shards[0]!.engine.jobs.live, 1);
   });
 
-  it("drops a body that comes in pieces, gives its memory back, and keeps the connection in step", () => {
+  it("drops a body in pieces, frees its memory, and keeps the connection in step", () => {
     const { server, ask } = serverWith(3 * MIB);
     assert.equal(ask(`${put(5 * MIB)}list-tube-used\r\n`), "OUT_OF_MEMORY\r\nUSING default\r\n");
     assert.equal(server.shards[0]!.engine.bodies.reservedBytes, 0);
@@ -51,7 +51,7 @@ describe("a shard without memory for a body", () => {
     assert.equal(ask("reserve\r\n").length, `RESERVED 2 ${2 * MIB}\r\n\r\n`.length + 2 * MIB);
   });
 
-  it("gives the memory of a half-received body back when its client goes", () => {
+  it("frees a half-received body when its client leaves", () => {
     const { server, client } = serverWith(64 * MIB);
     client.write(Buffer.from(`put 0 0 60 ${20 * MIB}\r\n${"x".repeat(4 * MIB)}`));
     server.settle();
@@ -61,7 +61,7 @@ describe("a shard without memory for a body", () => {
     assert.equal(server.shards[0]!.engine.bodies.reservedBytes, 0);
   });
 
-  it("keeps a body that is being sent to a client who does not read, and frees it after", () => {
+  it("keeps a body while a slow client reads it, and frees it afterwards", () => {
     const { server, ask } = serverWith(64 * MIB);
     ask(put(8 * MIB));
     const reader = server.connect();

@@ -7,9 +7,9 @@ import { Request } from "../../../src/protocol/request.ts";
 import { RingWriter } from "../../../src/ring/ring-writer.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";
 
-describe("a turn of a shard that is held up", () => {
+describe("a delayed turn of a shard", () => {
   // Found by the soak: a release that was sent while its shard stood still in a turn was given again 440 ms too early.
-  it("counts the delay of a release, and a time to run, from when they are read and not from its beginning", () => {
+  it("counts the delay of a release, and a ttr, from their reading and not from its start", () => {
     const topology = createTopology({ shards: 1, acceptors: 1, jobBytesMax: 65535, ringBytes: 1 << 16 });
     const clock = { nowMs: 1000 };
     const core = new ShardCore({ topology, shard: 0, quoteNames: false, clock: () => clock.nowMs });

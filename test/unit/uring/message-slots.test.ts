@@ -5,7 +5,7 @@ import { MessageSlots } from "../../../src/uring/message-slots.ts";
 const addressOf = ({ low, high }: { low: number; high: number }): bigint =>
   (BigInt.asUintN(32, BigInt(high)) << 32n) | BigInt.asUintN(32, BigInt(low));
 
-test("a message tells where any byte of it is, and how much of its part is left", () => {
+test("a message locates any byte, and the rest of its part", () => {
   const slots = new MessageSlots(2);
   const parts = [
     { address: 0x7f01_ffff_fff0n, length: 100 },

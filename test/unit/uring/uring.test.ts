@@ -15,7 +15,7 @@ const SUBMISSIONS = 2500;
 const COMPLETIONS = 10_000;
 
 for (const errno of [EAGAIN, EBUSY]) {
-  test(`submissions that the kernel does not take (errno ${errno}) are made when it does, in order`, (t) => {
+  test(`submissions that the kernel refuses (errno ${errno}) are repeated in order`, (t) => {
     let refuses = true;
     const call: typeof enter = (...args) => (refuses ? -errno : enter(...args));
     let ring: Uring;
@@ -54,7 +54,7 @@ for (const errno of [EAGAIN, EBUSY]) {
   });
 }
 
-test("a send that tells only of its failure counts as told when that can be seen, also with more completions than there is room for", (t) => {
+test("a send that reports only failures counts as sent once that is certain, also after an overflow of completions", (t) => {
   let ring: Uring;
   try {
     ring = new Uring();
@@ -87,7 +87,7 @@ test("a send that tells only of its failure counts as told when that can be seen
   closeSync(descriptor);
 });
 
-test("a ring tells another, whose sleep ends; what can't be told comes back", (t) => {
+test("a ring wakes another; a failed message comes back", (t) => {
   let rings: Uring[];
   try {
     rings = [new Uring(), new Uring()];
@@ -114,7 +114,7 @@ test("a ring tells another, whose sleep ends; what can't be told comes back", (t
   closeSync(descriptor);
 });
 
-test("who can't tell another ring at once, because the kernel takes nothing, knows it, and tells it later", (t) => {
+test("a ring that can't wake another at once knows that, and wakes it later", (t) => {
   let refuses = true;
   const call: typeof enter = (...args) => (refuses ? -EAGAIN : enter(...args));
   let rings: Uring[];

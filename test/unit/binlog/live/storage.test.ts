@@ -101,7 +101,7 @@ test("Storage with -F: a flush writes and never syncs, and nothing is due; syncN
   assert.deepEqual(numbers(), [1, 1, 0, 0]);
 });
 
-test("Storage marks in the log that all is durable after 100 ms of silence, once, and not before", () => {
+test("Storage marks the log as durable once after 100 ms of silence, and not before", () => {
   const { storage, disk, writers } = scene();
   writers[0].put(1, "a");
   storage.flush(0);
@@ -122,7 +122,7 @@ test("Storage marks in the log that all is durable after 100 ms of silence, once
   assert.equal(storage.stats().diskBytes, bytesBefore, "within the room made ahead");
 });
 
-test("Storage does not mark with -f MS before what it wrote is durable", () => {
+test("Storage with -f MS marks the log only after its writes are durable", () => {
   const { storage, writers, numbers } = scene({ syncEvery: 500 });
   writers[0].put(1, "a");
   storage.flush(0);
@@ -133,7 +133,7 @@ test("Storage does not mark with -f MS before what it wrote is durable", () => {
   assert.equal(storage.nextDeadline(), 500 + MARK_AFTER_MS);
 });
 
-test("Storage takes nothing that a start would take for damage: it fails, and acknowledges nothing more", () => {
+test("Storage refuses records that a start would take for damage: it fails, and acknowledges nothing more", () => {
   const { storage, notices, writers, numbers } = scene();
   writers[0].put(1, "a");
   storage.flush(0);
@@ -176,7 +176,7 @@ test("Storage that waits for room takes no record, keeps those it has, and tries
   assert.deepEqual(notices, ["BINLOG_FULL", "BINLOG_WAITS", "BINLOG_GOES_ON"]);
 });
 
-test("Storage knows the segment of each job, and tells of a new one", () => {
+test("Storage knows the segment of each job, and reports a new one", () => {
   const told: [id: number, segment: number][] = [];
   const { storage, writers } = scene({ onFull: (id, segment) => told.push([id, segment]) });
   const [writer] = writers;
@@ -190,7 +190,7 @@ test("Storage knows the segment of each job, and tells of a new one", () => {
   assert.deepEqual(told, [...Array.from({ length: id - 1 }, (_, index) => [index + 1, 1]), [id, 2]]);
 });
 
-test("Storage makes everything durable at its close, whatever the policy, and closes its files once", () => {
+test("Storage makes everything durable when it closes, under any policy, and closes its files once", () => {
   for (const syncEvery of [0, 1000, "never"] as const) {
     const { storage, disk, writers, numbers } = scene({ syncEvery });
     writers[0].put(1, "a");
@@ -231,7 +231,7 @@ function start(spaceBytes: number): { syncs: number; roomBytes: number } {
   return { syncs, roomBytes: log.table.fileBytes() };
 }
 
-test("Storage makes its first room with few syncs, and where the disk has less, as much as there is", () => {
+test("Storage makes its first room with few syncs, and on a small disk as much as fits", () => {
   const plenty = start(2 ** 24);
   assert.ok(plenty.roomBytes >= 0.75 * 2 ** 20);
   assert.ok(plenty.syncs <= 4, `${plenty.syncs} syncs`);
@@ -239,7 +239,7 @@ test("Storage makes its first room with few syncs, and where the disk has less, 
   assert.ok(little.roomBytes > 0.85 * 2 ** 19 && little.roomBytes <= 2 ** 19, `${little.roomBytes} bytes`);
 });
 
-test("Storage in a group: while the shared log is behind, work that waits for it keeps nobody awake", () => {
+test("Storage in a group: work that waits for the shared log keeps no thread awake", () => {
   const sink = { hasRoom: true, acknowledged: 0, acknowledgedMessage: 0, take: () => {} };
   const place = { epoch: 1, n: 0, tag: 1 };
   const chain = { place, node: 1, rewriteBelow: NEVER, randomTag: () => 2, sink };

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { HEX_BYTES_MAX, hexRows, setOut } from "../../../../src/dashboard/pages/body-forms.ts";
 
 describe("setOut", () => {
-  it("says the same as before, for any JSON", () => {
+  it("keeps the meaning of any JSON", () => {
     fc.assert(
       fc.property(fc.oneof(fc.array(fc.jsonValue()), fc.dictionary(fc.string(), fc.jsonValue())), (value) => {
         assert.deepEqual(JSON.parse(setOut(JSON.stringify(value))!), JSON.parse(JSON.stringify(value)));
@@ -13,7 +13,7 @@ describe("setOut", () => {
     );
   });
 
-  it("keeps values as they were written, and keys that stand there twice", () => {
+  it("keeps values as written, and repeated keys", () => {
     assert.equal(
       setOut('{"a":1.10,"a":12345678901234567890}'),
       '{\n  "a": 1.10,\n  "a": 12345678901234567890\n}',
@@ -21,7 +21,7 @@ describe("setOut", () => {
     assert.equal(setOut('["\\u0041 {[,:]}\\""]'), '[\n  "\\u0041 {[,:]}\\""\n]');
   });
 
-  it("takes nothing that is no object and no array, not valid, or deeper than anybody reads", () => {
+  it("accepts only valid objects and arrays up to a depth", () => {
     for (const text of [
       undefined,
       "",
@@ -38,7 +38,7 @@ describe("setOut", () => {
 });
 
 describe("hexRows", () => {
-  it("has place, bytes and what can be read of them", () => {
+  it("has offset, bytes and readable text", () => {
     assert.equal(
       hexRows(Buffer.from("0123456789abcdef\0\xff\n", "latin1")),
       `00000000  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  |0123456789abcdef|
@@ -47,7 +47,7 @@ describe("hexRows", () => {
     assert.equal(hexRows(new Uint8Array()), "");
   });
 
-  it("ends where nobody reads on", () => {
+  it("ends at a limit", () => {
     assert.equal(hexRows(new Uint8Array(HEX_BYTES_MAX + 100)).split("\n").length, HEX_BYTES_MAX / 16);
   });
 });

@@ -27,13 +27,13 @@ const sinkOn = (descriptor: Descriptor): LineSink =>
   new LineSink(descriptor.write, (count) => `${count} dropped\n`);
 
 describe("LineSink", () => {
-  it("writes before it returns when there is room", () => {
+  it("writes before it returns if there is room", () => {
     const descriptor = new Descriptor();
     sinkOn(descriptor).write("a line\n");
     assert.equal(descriptor.taken, "a line\n");
   });
 
-  it("keeps lines in order, the first from where it was cut, until there is room", async () => {
+  it("keeps lines in order, the first from its cut, until there is room", async () => {
     const descriptor = new Descriptor();
     const sink = sinkOn(descriptor);
     descriptor.room = 4;
@@ -44,7 +44,7 @@ describe("LineSink", () => {
     assert.equal(descriptor.taken, "first\nsecond\nthird\n");
   });
 
-  it("keeps a bounded number of lines and bytes, and tells how many it dropped", async () => {
+  it("keeps a bounded number of lines and bytes, and reports how many it dropped", async () => {
     for (const line of ["x\n", `${"x".repeat(100_000)}\n`]) {
       const descriptor = new Descriptor();
       const sink = sinkOn(descriptor);
@@ -61,7 +61,7 @@ describe("LineSink", () => {
   });
 
   for (const code of ["ENOSPC", "EPIPE", "EBADF", "EIO"]) {
-    it(`drops what fails with ${code}, counts it, and says so when it can write again`, () => {
+    it(`drops lines that fail with ${code}, counts them, and reports them when it can write again`, () => {
       const descriptor = new Descriptor();
       const sink = sinkOn(descriptor);
       descriptor.code = code;
@@ -75,7 +75,7 @@ describe("LineSink", () => {
     });
   }
 
-  it("begins a new line after one that a full disk cut", () => {
+  it("starts a new line after one that a full disk cut", () => {
     const descriptor = new Descriptor();
     const sink = sinkOn(descriptor);
     descriptor.code = "ENOSPC";
@@ -86,7 +86,7 @@ describe("LineSink", () => {
     assert.equal(descriptor.taken, "a l\n1 dropped\nafter\n");
   });
 
-  it("is waited for no longer than one likes", async () => {
+  it("is awaited no longer than its limit", async () => {
     const descriptor = new Descriptor();
     const sink = sinkOn(descriptor);
     descriptor.room = 0;

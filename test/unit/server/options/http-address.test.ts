@@ -7,7 +7,7 @@ import {
 } from "../../../../src/server/options/http-address.ts";
 import { parseOptions } from "../../../../src/server/options/options.ts";
 
-describe("The address of --http", () => {
+describe("the address of --http", () => {
   for (const [text, expected] of [
     ["127.0.0.1:11380", "127.0.0.1:11380"],
     ["127.0.0.1", "127.0.0.1:11380"],
@@ -22,22 +22,22 @@ describe("The address of --http", () => {
     it(`${text} is ${expected}`, () => assert.equal(describeHttpAddress(parseHttpAddress(text)), expected));
 
   for (const text of ["127.0.0.1:99999", "::1", "a b", "http://localhost", "[::1", "unix:", "a:b"])
-    it(`${text} is none`, () => assert.throws(() => parseHttpAddress(text), /invalid address: --http/));
+    it(`${text} is refused`, () => assert.throws(() => parseHttpAddress(text), /invalid address: --http/));
 
-  it("is reachable by the machine alone, or not", () => {
+  it("is either local or reachable", () => {
     for (const text of ["127.0.0.1", "127.1.2.3", "localhost", "[::1]", "unix:/a"])
       assert.ok(isLoopback(parseHttpAddress(text)), text);
     for (const text of ["0.0.0.0", "[::]:1", "10.0.0.1", "127.0.0.1.example.org", "queue.example.org"])
       assert.ok(!isLoopback(parseHttpAddress(text)), text);
   });
 
-  it("that others can reach is refused without --http-insecure", () => {
+  it("is refused without --http-insecure if others can reach it", () => {
     const exit = parseOptions(["--http", "0.0.0.0"], "runnerbean");
     assert.ok("exitCode" in exit && exit.exitCode === 5 && exit.stderr.includes("--http-insecure"));
     assert.ok(!("exitCode" in parseOptions(["--http", "0.0.0.0", "--http-insecure"], "runnerbean")));
   });
 
-  it("is the default without one", () => {
+  it("has a default", () => {
     const options = parseOptions(["--http"], "runnerbean");
     assert.ok("http" in options);
     assert.deepEqual(options.http, { host: "127.0.0.1", port: 11380 });

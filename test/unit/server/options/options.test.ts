@@ -51,20 +51,20 @@ describe("options", () => {
     );
   });
 
-  it("read a file named by a variable, and none unasked", (t) => {
+  it("read a file only if a flag or variable names it", (t) => {
     const config = fileOf(t, 'max-job-size = "64K"\nfsync = "1s"\nverbose = 2\n');
     const { jobBytesMax, fsyncMs, verbose } = optionsOf([], { RUNNERBEAN_CONFIG: config });
     assert.deepEqual([jobBytesMax, fsyncMs, verbose], [65536, 1000, 2]);
     assert.equal(optionsOf([]).config, undefined);
   });
 
-  it("count -V and let -f come behind -F", () => {
+  it("count -V, and let a later -f override -F", () => {
     assert.equal(optionsOf(["-VV", "-V"]).verbose, 3);
     assert.equal(optionsOf(["-F", "-f", "7"]).fsyncMs, 7);
     assert.equal(optionsOf(["-f", "7", "-F"]).fsyncMs, Number.POSITIVE_INFINITY);
   });
 
-  it("take a number of threads only where each has an acceptor", () => {
+  it("allow a number of threads only if each has an acceptor", () => {
     assert.equal(optionsOf(["--acceptors", "3", "--threads", "2"]).threads, 2);
     assert.match(refusalOf(["--acceptors", "2", "--threads", "3"]), /--threads 3: each has .* --acceptors 3/);
     assert.match(
@@ -73,7 +73,7 @@ describe("options", () => {
     );
   });
 
-  it("of beanstalkd take digits only behind their flags, as beanstalkd does", () => {
+  it("of beanstalkd accept only digits after their flags, as beanstalkd does", () => {
     assert.match(refusalOf(["-z", "10k"]), /^runnerbean: invalid size: 10k\nrunnerbean --help .*\n$/);
     assert.match(
       refusalOf(["tube5"]),
@@ -84,7 +84,7 @@ describe("options", () => {
     assert.equal(optionsOf([], { RUNNERBEAN_MAX_JOB_SIZE: "10K" }).jobBytesMax, 10240);
   });
 
-  it("that a file has wrong are all told, each with line and nearest key", (t) => {
+  it("that are wrong in a file are all reported, each with line and nearest key", (t) => {
     const config = fileOf(t, 'shardz = 2\nsalvage = "no"\n\n[nothing.x]\ny = 1\n[log]\nlevel = 1\n');
     const { faults } = checkFile(config);
     assert.deepEqual(
@@ -97,7 +97,7 @@ describe("options", () => {
     assert.match(refusalOf(["--config", config]), /has 4 faults:\n.*runnerbean\.toml:1: unknown key shardz/);
   });
 
-  it("of a file have the type that they are for: of each setting all others are refused, with the line", (t) => {
+  it("of a file must have their own type; all others are refused with the line", (t) => {
     const values = {
       text: '"x y"',
       number: "5",
@@ -143,7 +143,7 @@ describe("options", () => {
     }
   });
 
-  it("of a file that are a section have keys", (t) => {
+  it("of a file that are a section need keys", (t) => {
     const { faults } = checkFile(fileOf(t, 'http = 5\n[[listener]]\naddress = "a:1"\ntls = "x"\n'));
     assert.deepEqual(
       faults.map(({ line, message }) => `${line} ${message}`),
@@ -151,7 +151,7 @@ describe("options", () => {
     );
   });
 
-  it("of a file may be a port with or without quotes", (t) => {
+  it("of a file accept a port with or without quotes", (t) => {
     const config = fileOf(t, 'port = 7\n[http]\nlisten = 8\n[[http.also]]\nlisten = "9"\n');
     const { port, http, httpAlso } = optionsOf(["--config", config]);
     assert.deepEqual(
@@ -160,12 +160,12 @@ describe("options", () => {
     );
   });
 
-  it("of a file that is not there, or is no TOML, are refused", (t) => {
+  it("of a missing or invalid file are refused", (t) => {
     assert.match(refusalOf(["--config", "/nonexistent"]), /cannot be read/);
     assert.match(refusalOf(["--config", fileOf(t, "port = 1\nport = 2\n")]), /runnerbean\.toml:2: /);
   });
 
-  it("by variables: a bad one is refused, an unknown one noted, what Kubernetes sets ignored", () => {
+  it("by variables: a bad one is refused, an unknown one reported, those of Kubernetes ignored", () => {
     assert.match(refusalOf([], { RUNNERBEAN_SHARDS: "0" }), /RUNNERBEAN_SHARDS: /);
     assert.match(refusalOf([], { RUNNERBEAN_SALVAGE: "perhaps" }), /RUNNERBEAN_SALVAGE: /);
     const { notices, port } = optionsOf([], {
@@ -181,7 +181,7 @@ describe("options", () => {
     assert.match(notices.join("\n"), /RUNNERBEAN_SHARDZ: is RUNNERBEAN_SHARDS meant/);
   });
 
-  it("are shown with their source, as a file that says the same", (t) => {
+  it("are printed with their source, as an equivalent file", (t) => {
     const options = optionsOf(["-p", "7", "-F"], { RUNNERBEAN_COMPAT: "1.12" });
     const text = printSettings(SETTINGS, options, options.sources);
     assert.match(text, /^port = 7 {2}# -p$/m);
@@ -190,7 +190,7 @@ describe("options", () => {
     for (const row of SETTINGS) assert.deepEqual(row.show(again), row.show(options), row.key);
   });
 
-  it("stand all in the example, which changes nothing, and says a right file when it is uncommented", (t) => {
+  it("are all in the example, which changes nothing and is valid when uncommented", (t) => {
     const example = exampleSettings(SETTINGS, defaultSettings());
     const source = TomlSource.read(example);
     assert.ok(source instanceof TomlSource);
@@ -205,7 +205,7 @@ describe("options", () => {
     for (const row of SETTINGS) assert.ok(uncommented.includes(row.key.split(".").at(-1)!), row.key);
   });
 
-  it("have each a variable of their own", () => {
+  it("each have their own variable", () => {
     const variables = SETTINGS.map((row) => variableOf(row.key));
     assert.equal(new Set(variables).size, variables.length);
   });

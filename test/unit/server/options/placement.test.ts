@@ -8,7 +8,7 @@ const auto = (shards: number, acceptors: number, cores: number): string =>
   choosePlacement({ shards, acceptors, placement: "auto" }, cores).placement;
 
 describe("placement", () => {
-  it("puts shards beside acceptors where a core for each and one for the others can't be had", () => {
+  it("puts shards beside acceptors unless each has a core and one is free", () => {
     assert.equal(auto(1, 1, 1), "together");
     assert.equal(auto(1, 1, 2), "together");
     assert.equal(auto(1, 1, 3), "apart");
@@ -16,7 +16,7 @@ describe("placement", () => {
     assert.equal(auto(2, 5, 8), "apart");
   });
 
-  it("is as asked, and says what it is and why", () => {
+  it("follows the options, and reports the choice and the reason", () => {
     const asked = choosePlacement({ shards: 7, acceptors: 3, placement: "apart" }, 2);
     assert.deepEqual(asked, {
       placement: "apart",
@@ -29,7 +29,7 @@ describe("placement", () => {
     assert.equal(chosen.why, "together in 1 thread (1 usable core)");
   });
 
-  it("puts the log into the thread that serves, if that is one and replies wait for syncs, or it is asked to", () => {
+  it("puts the log into the only serving thread if replies wait for syncs, or on request", () => {
     const log = (placement: "together" | "apart" | "auto", more: object = {}): boolean => {
       const options = { placement, repliesWaitForSync: true, isInGroup: false, ...more };
       return choosePlacement({ shards: 1, acceptors: 1, placement: "auto", log: options }, 2).hasResidentLog;
@@ -51,7 +51,7 @@ describe("placement", () => {
     );
   });
 
-  it("has as many threads together as leave a core, if they are not given, and never more than acceptors", () => {
+  it("leaves a core free by default, and never has more threads than acceptors", () => {
     const threads = (acceptors: number, cores: number, given?: number): number =>
       choosePlacement({ shards: 2, acceptors, placement: "together", threads: given }, cores).threads;
     assert.equal(threads(3, 1), 1);
@@ -63,7 +63,7 @@ describe("placement", () => {
     assert.equal(given.placement, "together");
   });
 
-  it("spreads any number of roles over any number of threads, each with an acceptor", () => {
+  it("spreads any roles over any number of threads, each with an acceptor", () => {
     for (const [shards, acceptors, threads] of [
       [1, 1, 1],
       [1, 3, 2],
@@ -94,18 +94,18 @@ describe("placement", () => {
 describe("usable cores", () => {
   const group = (files: Record<string, string>) => (path: string) => files[path] ?? "";
 
-  it("are those of the machine without a limit", () => {
+  it("are the machine's without a limit", () => {
     assert.equal(coresWithin(8, "/a/b", group({ "/a/b": "max 100000\n", "/a": "" })), 8);
   });
 
-  it("are those that the control group and all above it allow, in whole cores, and one at least", () => {
+  it("are those that all control groups allow, in whole cores, at least one", () => {
     assert.equal(coresWithin(8, "/a/b", group({ "/a/b": "250000 100000\n" })), 2);
     assert.equal(coresWithin(8, "/a/b", group({ "/a/b": "max 100000", "/a": "100000 50000" })), 2);
     assert.equal(coresWithin(8, "", group({ "": "300000 100000" })), 3);
     assert.equal(coresWithin(8, "/a", group({ "/a": "50000 100000" })), 1);
   });
 
-  it("are looked for in the unified hierarchy", () => {
+  it("come from the unified hierarchy", () => {
     assert.equal(cgroupPath("12:cpu:/x\n0::/user.slice/a b\n"), "/user.slice/a b");
     assert.equal(cgroupPath("0::/\n"), "");
     assert.equal(cgroupPath("12:cpu:/x\n"), "");

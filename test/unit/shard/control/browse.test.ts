@@ -107,7 +107,7 @@ describe("jobs of a tube by id", () => {
   const examined = (parts: readonly BrowsePart[]): number =>
     parts.reduce((sum, part) => sum + part.examined, 0);
 
-  it("are found without a look at those of others, where they are few", () => {
+  it("are found without a look at others if they are few", () => {
     const { engine, few } = mixed();
     const parts = partsOf(beginNext(engine, scan({})));
     assert.deepEqual(idsOf(parts), few);
@@ -122,7 +122,7 @@ describe("jobs of a tube by id", () => {
     );
   });
 
-  it("go on where a page ended", () => {
+  it("continue where a page ended", () => {
     const { engine, few } = mixed();
     const ids: number[] = [];
     for (let afterId = 0, hasEnded = false; !hasEnded; ) {
@@ -148,7 +148,7 @@ describe("jobs of a tube by id", () => {
 });
 
 describe("jobs in the order of handing out", () => {
-  it("come in slices, all of them, even where somebody would have it end", () => {
+  it("come in slices, all of them, even if a slice is cut short", () => {
     const work = beginNext(engineWithJobs());
     const parts = partsOf(work, () => work.cancel?.());
     assert.ok(parts.every(({ jobs }) => jobs.length <= SLICE_JOBS_MAX));
@@ -162,7 +162,7 @@ describe("jobs in the order of handing out", () => {
     );
   });
 
-  it("are not told of in another state, or another tube, or when they are gone meanwhile", () => {
+  it("exclude jobs of another state or tube, and jobs gone meanwhile", () => {
     const engine = engineWithJobs();
     const parts = partsOf(beginNext(engine), (part) => {
       if (part !== 1) return;
@@ -175,7 +175,7 @@ describe("jobs in the order of handing out", () => {
     for (const id of [10, 11, 12]) assert.ok(!ids.includes(id));
   });
 
-  it("are those that a filter means, also by their bodies and ages", () => {
+  it("match a filter, also by bodies and ages", () => {
     const engine = newEngine();
     for (const [id, text] of [
       [1, "x".repeat(200_000)],
@@ -205,7 +205,7 @@ describe("jobs in the order of handing out", () => {
     assert.deepEqual(idsOf(partsOf(beginNext(engine, { ...asked, limit: 1, where: { text } }))), [3]);
   });
 
-  it("have their bodies until there is no more room for them", () => {
+  it("have their bodies while there is room", () => {
     const parts = partsOf(beginNext(engineWithJobs(), { bodyMax: 4000, bodyBytesMax: 99_000 }));
     const sizes = parts.flatMap(({ jobs }) => jobs.map(({ body }) => body!.length));
     assert.equal(sizes.length, JOBS);

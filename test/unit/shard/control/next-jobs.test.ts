@@ -35,7 +35,7 @@ function readyIds(group: string, limit: number): number[] {
 
 it("ready jobs come best first", () => assert.deepEqual(readyIds("", 4), [9, 8, 7, 6]));
 
-it("ready jobs of groups come in the order in which they became ready, at the limit, too", () => {
+it("ready jobs of groups come in the order in which they became ready, also at the limit", () => {
   assert.deepEqual(readyIds("x", 4), [3, 4, 5, 6]);
   assert.deepEqual(readyIds("x", 100), [3, 4, 5, 6, 7, 8, 9]);
 });

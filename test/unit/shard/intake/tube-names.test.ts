@@ -6,7 +6,7 @@ import { Span } from "../../../../src/protocol/request.ts";
 import { TubeNames } from "../../../../src/shard/intake/tube-names.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
-test("a name is its bytes, however many came before it", () => {
+test("a name is its bytes, however many names came before", () => {
   const random = new SeededRandom(11);
   const names = new TubeNames();
   const span = new Span();

@@ -6,7 +6,7 @@ import { jobRow } from "../../../../src/shard/replies/job-row.ts";
 import { InProcessServer } from "../../../simulation/in-process-server.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
-it("jobRow is JSON of plain ASCII whose body has a character for each byte", () => {
+it("jobRow is ASCII JSON whose body has one character per byte", () => {
   const server = new InProcessServer({ shards: 1, acceptors: 1, random: new SeededRandom(1) });
   const client = server.connect();
   const all = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));

@@ -146,7 +146,7 @@ const payloads = (messages: readonly Message[]): Buffer =>
   Buffer.concat(messages.map(({ payload }) => payload));
 
 describe("Replies", () => {
-  it("writes the bytes of a reply to the session's slot, and counts them as not read", () => {
+  it("writes the bytes of a reply to the session's slot, and counts them as unread", () => {
     const scene = new Scene();
     const session = scene.session(7);
     scene.replies.fixed(session, Reply.deleted);
@@ -165,7 +165,7 @@ describe("Replies", () => {
     assert.equal(session.unreadBytes, payloads(messages).length);
   });
 
-  it("is Durable with the number of the last record exactly if its own command made one", () => {
+  it("is Durable with the number of the last record exactly if its command made one", () => {
     const scene = new Scene();
     const session = scene.session(0);
     const sent = (records: number): [flags: number, recordNumber: number] => {
@@ -182,7 +182,7 @@ describe("Replies", () => {
     assert.deepEqual(sent(5), [Durable, 5], "the number wraps");
   });
 
-  it("says with every message whether the connection holds a job here", () => {
+  it("reports with every message whether the connection holds a job here", () => {
     const scene = new Scene();
     scene.replies.fixed(scene.session(1), Reply.notFound);
     scene.replies.fixed(scene.session(2, 1), Reply.notFound);
@@ -199,7 +199,7 @@ describe("Replies", () => {
     );
   });
 
-  it("tells the acceptor, not the client, of a job that is not here where all shards were asked", () => {
+  it("reports a missing job to the acceptor, not the client, if all shards were asked", () => {
     const scene = new Scene();
     const session = scene.session(0);
     scene.replies.found(session, NO_SLOT, 0);
@@ -213,7 +213,7 @@ describe("Replies", () => {
     assert.equal(session.unreadBytes, unreadBytes, "the client gets nothing to read");
   });
 
-  it("names the best job as a candidate, or says that there is none", () => {
+  it("names the best job as a candidate, or reports none", () => {
     const scene = new Scene();
     const session = scene.session(0);
     scene.replies.candidate(session);
@@ -229,7 +229,7 @@ describe("Replies", () => {
 describe("Replies: a long reply", () => {
   const headBytes = "RESERVED 1 131056\r\n".length;
 
-  it("begins where the whole is more than 128 KiB, or than a message of the ring", () => {
+  it("starts above 128 KiB, or above a message of the ring", () => {
     for (const [ringBytes, wholeBytesMax] of [
       [MIB, ReplyCredit.WholeReplyBytesMax],
       [64 * KIB, 16 * KIB - RESPONSE_HEADER_BYTES],
@@ -248,7 +248,7 @@ describe("Replies: a long reply", () => {
     }
   });
 
-  it("comes in pieces of 32 KiB with More on all but the last, whatever is cut by their ends", () => {
+  it("comes in pieces of 32 KiB with More on all except the last", () => {
     // The last piece is a whole one; or it has LF alone; CR LF; a byte of the body and CR LF.
     for (const less of [3, 2, 1, 0]) {
       const scene = new Scene();
@@ -267,7 +267,7 @@ describe("Replies: a long reply", () => {
     }
   });
 
-  it("is 128 KiB ahead of what the client has read, and no further", () => {
+  it("is at most 128 KiB ahead of the client", () => {
     const scene = new Scene();
     const session = scene.session(0);
     scene.replies.job(session, ReplyWord.found, scene.job(pattern(600 * KIB)), 0);
@@ -290,7 +290,7 @@ describe("Replies: a long reply", () => {
     assert.equal(pump(), 2 * ReplyCredit.LongUnreadBytesMax + PIECE_BYTES);
   });
 
-  it("leaves the ring to others from a quarter on, and asks for room", () => {
+  it("yields the ring from a quarter on, and asks for room", () => {
     const scene = new Scene(128 * KIB);
     const session = scene.session(0);
     scene.replies.job(session, ReplyWord.found, scene.job(pattern(200 * KIB)), 0);
@@ -328,7 +328,7 @@ describe("Replies: a long reply", () => {
     }
   });
 
-  it("keeps its bytes when the job is deleted meanwhile, and gives them back at its end", () => {
+  it("keeps its bytes if the job is deleted, and frees them at its end", () => {
     const scene = new Scene();
     const session = scene.session(0);
     const body = pattern(200 * KIB);
@@ -344,7 +344,7 @@ describe("Replies: a long reply", () => {
     assert.ok(scene.bodies.reservedBytes < reservedBytes, "both bodies are given back");
   });
 
-  it("takes turns with those of other clients, and each tells when it is complete", () => {
+  it("alternates with those of other clients, and reports its completion", () => {
     const scene = new Scene();
     const sessions = [scene.session(0), scene.session(1)];
     const bodies = [pattern(300 * KIB), Buffer.alloc(180 * KIB, "b")];
@@ -370,7 +370,7 @@ describe("Replies: a long reply", () => {
       assert.ok(payloads(received[index]!).equals(wholeReply("FOUND", index + 1, bodies[index]!)));
   });
 
-  it("that is abandoned sends nothing more and lets its bytes go; the others go on", () => {
+  it("that is abandoned sends nothing more and frees its bytes; others continue", () => {
     const scene = new Scene();
     const [gone, left] = [scene.session(0), scene.session(1)];
     const slot = scene.job(pattern(300 * KIB));

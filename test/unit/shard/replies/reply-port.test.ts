@@ -62,7 +62,7 @@ class Scene {
 
 describe("ReplyPort", () => {
   // 10,000 clients with a large body each would be 640 MB to copy in one turn of their acceptor.
-  it("takes no more bodies past the ring than a millisecond copies, until the acceptor has taken all of them", () => {
+  it("passes at most a millisecond's copying of bodies outside the ring until the acceptor took them", () => {
     const scene = new Scene(true);
     const { port } = scene;
     const part = { handle: 7, offset: 0, length: 64 * 1024, isLast: true, headBytes: 0 };
@@ -80,7 +80,7 @@ describe("ReplyPort", () => {
     assert.equal(port.open, true);
   });
 
-  it("keeps what finds no room, and all that comes behind it, in order", () => {
+  it("keeps replies without room, and all behind them, in order", () => {
     const scene = new Scene();
     const { port } = scene;
     for (const number of [1, 2, 3, 4]) scene.reply(number, LARGE_BYTES);
@@ -101,7 +101,7 @@ describe("ReplyPort", () => {
     assert.equal(port.open, true);
   });
 
-  it("moves as much as there is room for, and the rest later", () => {
+  it("moves as much as fits, and the rest later", () => {
     const scene = new Scene();
     const numbers = Array.from({ length: 10 }, (_, index) => index + 1);
     for (const number of numbers) scene.reply(number, LARGE_BYTES);
@@ -114,7 +114,7 @@ describe("ReplyPort", () => {
     assert.equal(scene.port.blocked, false);
   });
 
-  it("rings at once, but not for replies that all wait for records which the log is shown later", () => {
+  it("rings at once, except for replies that all wait for later records", () => {
     const scene = new Scene();
     const { port } = scene;
     assert.equal(port.publish(0), false, "there is nothing");
@@ -135,7 +135,7 @@ describe("ReplyPort", () => {
     assert.equal(port.publish(2 ** 32 - 1), false, "numbers wrap");
   });
 
-  it("rings for what had overflowed, whatever it waits for", () => {
+  it("rings for overflowed replies, whatever they wait for", () => {
     const scene = new Scene();
     for (const number of [1, 2, 3, 4, 5]) scene.reply(number, LARGE_BYTES, number);
     assert.equal(scene.port.publish(0), false);

@@ -39,7 +39,7 @@ describe("TubeSetter", () => {
     assert.equal(engine.settings.get("mails")!.expireBuries, false);
   });
 
-  it("takes the change of a pattern with the highest number, in whatever order they come", () => {
+  it("applies the change with the highest number, in any order of arrival", () => {
     const { engine, setter: tubes } = setter();
     tubes.change("m*", options("max-jobs=2"), 9, 0);
     tubes.change("m*", options("max-jobs=1 max-attempts=3"), 8, 0);
@@ -49,7 +49,7 @@ describe("TubeSetter", () => {
     assert.equal(engine.settings.get("m*"), undefined);
   });
 
-  it("refuses patterns beyond its limit, and forgets those that have nothing set", () => {
+  it("refuses patterns beyond its limit, and forgets empty ones", () => {
     const { engine, setter: tubes } = setter();
     for (let i = 0; i < PATTERNS_MAX; i++) assert.ok(tubes.change(`p${i}*`, options("max-jobs=1"), i, 0));
     assert.ok(!tubes.change("another*", options("max-jobs=1"), 5000, 0));

@@ -14,7 +14,7 @@ function adoptions(): { adoptions: Adoptions; placed: unknown[][] } {
 }
 
 describe("Adoptions", () => {
-  it("give a session that has lost its place another at once", () => {
+  it("give a displaced session another place at once", () => {
     const { adoptions: sessions, placed } = adoptions();
     sessions.detached(5, a!);
     assert.deepEqual(placed, []);
@@ -23,7 +23,7 @@ describe("Adoptions", () => {
     assert.equal(sessions.isWaiting(1), false);
   });
 
-  it("hold back the ring of an Adopt that came first, and no other one", () => {
+  it("hold back only the ring of an Adopt that came first", () => {
     const { adoptions: sessions, placed } = adoptions();
     sessions.adopt(5, 1, 40);
     sessions.adopt(6, 2, 41);

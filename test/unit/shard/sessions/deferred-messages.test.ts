@@ -29,7 +29,7 @@ const step = fc.oneof(
   { weight: 2, arbitrary: fc.constant("shift" as const) },
 );
 
-it("DeferredMessages gives back what was pushed, in order, with every view", (t) => {
+it("DeferredMessages returns messages in order, with every view", (t) => {
   checkProperty(
     t,
     fc.property(fc.array(step, { maxLength: 80 }), (steps) => {

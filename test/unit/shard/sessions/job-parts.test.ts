@@ -6,7 +6,7 @@ import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobParts } from "../../../../src/shard/sessions/job-parts.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
-it("JobParts give the same bytes at once and in pieces of any size, also when the bodies are freed meanwhile", () => {
+it("JobParts give the same bytes at once and in pieces of any size, also if bodies are freed meanwhile", () => {
   for (let seed = 1; seed <= 200; seed++) {
     const random = new SeededRandom(seed);
     const bodies = new BodyArena();

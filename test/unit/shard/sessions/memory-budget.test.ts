@@ -90,7 +90,7 @@ describe("MemoryBudget", () => {
     [3, 2 * MIB],
     [4, 16 * MIB],
   ] as const) {
-    it(`keeps ${count} shards at ${limitBytes / MIB} MiB together`, () => {
+    it(`keeps ${count} shards within ${limitBytes / MIB} MiB together`, () => {
       const { words, shards } = shardsWith(count, limitBytes);
       const refused = putAndDelete(shards, limitBytes);
       assert.ok(refused > 0, "the limit is reached");
@@ -102,7 +102,7 @@ describe("MemoryBudget", () => {
     });
   }
 
-  it("takes puts again below 98 %, not at once", () => {
+  it("accepts puts again below 98 %, not at once", () => {
     const { words, shards } = shardsWith(1, MIB);
     const [shard] = shards as [Shard];
     while (shard.put(1000));
@@ -115,7 +115,7 @@ describe("MemoryBudget", () => {
     assert.ok(shard.put(1000));
   });
 
-  it("leaves what is there, and counts what the server writes by itself", () => {
+  it("keeps existing jobs, and counts what the server writes by itself", () => {
     const { words, shards } = shardsWith(2, Number.POSITIVE_INFINITY);
     const [full, other] = shards as [Shard, Shard];
     for (let job = 0; job < 2000; job++) assert.ok(full.put(1000));
@@ -135,7 +135,7 @@ describe("MemoryBudget", () => {
   });
 });
 
-it("a limit of more than a word holds is the most that it does", () => {
+it("caps a limit at what a word holds", () => {
   const words = new MemoryWords(new Int32Array(3), 0, 1, 2);
   words.limitBytes = 2 ** 50;
   assert.ok(words.claim(1000));

@@ -77,13 +77,13 @@ class Scene {
 }
 
 describe("SlicedCommands", () => {
-  it("does not look at those that wait", () => {
+  it("looks at no waiting command", () => {
     const scene = new Scene(MANY);
     scene.turns(TURNS);
     assert.equal(Waiter.looks, 0);
   });
 
-  it("goes on with those whose job has settled, and looks at no others", () => {
+  it("resumes commands whose job has settled, and looks at no others", () => {
     const scene = new Scene(MANY);
     for (const job of [7, 5000]) {
       scene.waiters[job]!.waitFor(undefined);
@@ -94,7 +94,7 @@ describe("SlicedCommands", () => {
     assert.ok(Waiter.looks < 10, `${Waiter.looks} looks`);
   });
 
-  it("lets one wait on that has been told of its job and waits for another, or for the same again", () => {
+  it("lets a command wait again, for another job or the same", () => {
     const scene = new Scene(3);
     scene.waiters[0]!.waitFor(1);
     scene.moves.settled(0);
@@ -110,7 +110,7 @@ describe("SlicedCommands", () => {
     assert.deepEqual(scene.done, [0, 1, 2]);
   });
 
-  it("comes by and by to each whose job may have arrived unheard, some of them a turn", () => {
+  it("checks some commands a turn whose job may have arrived unnoticed", () => {
     const scene = new Scene(1000, true);
     scene.turns(TURNS);
     assert.ok(Waiter.looks <= TURNS * 40, `${Waiter.looks} looks in ${TURNS} turns`);
@@ -176,14 +176,14 @@ function looksBeside(count: number, command: (jobs: string) => string): number {
 
 describe("the turns of a shard", () => {
   for (const command of ["kick-job 1", "delete 1", "update-job 1 pri=1"])
-    it(`cost no more the more clients wait with ${command} for a job on its way`, () => {
+    it(`cost the same however many clients wait with ${command} for a moving job`, () => {
       assert.equal(
         looksBeside(200, () => command),
         looksBeside(1, () => command),
       );
     });
 
-  it("cost no more than some looks the more clients wait with a delete-batch", () => {
+  it("cost a few looks however many clients wait with a delete-batch", () => {
     const looks = looksBeside(200, () => "delete-batch 1");
     assert.ok(looks <= 20 * 32, `${looks} looks`);
   });

@@ -79,9 +79,9 @@ function groupsScene(): { server: InProcessServer; client: FakeSocket; engine: E
   return { server, client, engine };
 }
 
-describe("set-tube of more tubes than one turn sets", () => {
+describe("set-tube of more tubes than one turn allows", () => {
   for (const shards of [1, 3])
-    it(`is answered when all have it, on ${shards} shards, and others are answered before`, () => {
+    it(`is answered when all ${shards} shards are done, and others are answered before`, () => {
       const scene = new Scene(shards);
       const { server, client } = scene;
       client.write(Buffer.from("set-tube t* max-jobs=7\r\n"));
@@ -97,7 +97,7 @@ describe("set-tube of more tubes than one turn sets", () => {
       for (const { engine } of server.shards) assert.equal(engine.findTube("default")?.policy, undefined);
     });
 
-  it("does a part in each turn, also of many that come at once, and of many that are not meant", () => {
+  it("does a part in each turn, also of concurrent ones, and of tubes that don't match", () => {
     const scene = new Scene(1);
     const clients = Array.from({ length: 12 }, () => scene.server.connect());
     for (const [index, each] of clients.entries())
@@ -112,7 +112,7 @@ describe("set-tube of more tubes than one turn sets", () => {
     for (const { name, policy } of scene.tubes()) assert.deepEqual(policy, settings.policyOf(name));
   });
 
-  it("is the slower in each turn, the more lengths prefixes have", () => {
+  it("does less in each turn the more lengths prefixes have", () => {
     const scene = new Scene(1);
     for (let length = 1; length <= 99; length++) scene.ask(`set-tube ${"t".repeat(length + 1)}* max-jobs=1`);
     scene.mostInATurn = 0;
@@ -120,7 +120,7 @@ describe("set-tube of more tubes than one turn sets", () => {
     assert.ok(scene.mostInATurn > 0 && scene.mostInATurn <= 10, `${scene.mostInATurn} in one turn`);
   });
 
-  it("does a part of the groups of a tube in each turn, and is answered when all are as it says", () => {
+  it("changes some groups of a tube in each turn, and is answered when all are changed", () => {
     const { server, client, engine } = groupsScene();
     let looks = 0;
     const pageOf = engine.jobs.pageOf.bind(engine.jobs);
@@ -145,7 +145,7 @@ describe("set-tube of more tubes than one turn sets", () => {
     }
   });
 
-  it("ends with the tube whose groups it is about", () => {
+  it("ends with the tube of its groups", () => {
     const { client, server, engine } = groupsScene();
     client.write(Buffer.from("set-tube g group-max-reserved=1 rate=1/1000\r\n"));
     const groups = engine.findTube("g")!.groups!;
@@ -163,7 +163,7 @@ describe("set-tube of more tubes than one turn sets", () => {
     assert.equal(engine.nextDueAtMs, Number.POSITIVE_INFINITY);
   });
 
-  it("is done to its end when its client goes", () => {
+  it("is completed after its client leaves", () => {
     const scene = new Scene(1);
     scene.client.write(Buffer.from("set-tube * max-jobs=7\r\n"));
     while (scene.mostInATurn === 0) assert.ok(scene.server.step());

@@ -72,8 +72,8 @@ function isHalfWay(server: InProcessServer): () => boolean {
   return () => engine.jobCounts[1]! > 0 && engine.jobCounts[1]! < JOBS;
 }
 
-describe("a kick of more jobs than one turn moves", () => {
-  it("moves a thousand in a turn, where tests ask for no less", () => {
+describe("a kick of more jobs than one turn allows", () => {
+  it("moves a thousand in a turn by default", () => {
     const { server, client, ask } = scene({});
     const jobs = 2500;
     ask(repeat(jobs, () => put(1000)));
@@ -89,7 +89,7 @@ describe("a kick of more jobs than one turn moves", () => {
     assert.equal(most, 1000);
   });
 
-  it("counts them all, never more than asked for, and runs what was sent behind it afterwards", () => {
+  it("counts all, never more than requested, and runs later commands afterwards", () => {
     const { ask } = scene();
     buryAll(ask);
     assert.equal(
@@ -99,7 +99,7 @@ describe("a kick of more jobs than one turn moves", () => {
     assert.equal(ask("peek-ready\r\n"), "FOUND 1 1\r\nx\r\n");
   });
 
-  it("takes delayed jobs, soonest first, only when none was buried as it began", () => {
+  it("takes delayed jobs, earliest first, only if none was buried at its start", () => {
     const { ask } = scene();
     ask(repeat(JOBS, (n) => put(1000 - n)));
     buryAll((text) => ask(text.replace(/bury (\d+)/g, (_, id) => `bury ${Number(id) + JOBS}`)));
@@ -109,7 +109,7 @@ describe("a kick of more jobs than one turn moves", () => {
     assert.equal(ask("peek-delayed\r\n"), "FOUND 1 1\r\nx\r\n");
   });
 
-  it("lets others in between, and serves who waits in the order of burial", () => {
+  it("serves others in between, and waiters in the order of burial", () => {
     const { server, client, ask, sendUntil } = scene();
     buryAll(ask);
     const worker = server.connect();
@@ -122,7 +122,7 @@ describe("a kick of more jobs than one turn moves", () => {
     assert.equal(client.takeReceived().toString(), `KICKED ${JOBS}\r\n`);
   });
 
-  it("is finished although its client has gone, and what came behind it is not run", () => {
+  it("is completed after its client left, and later commands aren't run", () => {
     const { server, client, ask, sendUntil } = scene();
     buryAll(ask);
     sendUntil("kick 100\r\ndelete 1\r\n", isHalfWay(server));
@@ -134,7 +134,7 @@ describe("a kick of more jobs than one turn moves", () => {
     assert.match(ask("stats\r\n", other), /current-connections: 1\n/);
   });
 
-  it("does not go on for ever while workers bury what it has kicked", () => {
+  it("ends even while workers bury the kicked jobs", () => {
     const { server, client, ask, sendUntil } = scene();
     buryAll(ask);
     sendUntil("kick 4294967295\r\n", isHalfWay(server));
@@ -182,7 +182,7 @@ describe("many kicks, each small, that arrive in one turn", () => {
     );
   });
 
-  it("a kick that stood in line takes what there is when it begins", () => {
+  it("a queued kick takes the jobs that exist when it begins", () => {
     const { server, client, ask } = scene();
     buryAll(ask);
     ask(repeat(JOBS, () => put(1000)));
@@ -216,8 +216,8 @@ function countLooks(t: TestContext): { count: number } {
   return looks;
 }
 
-describe("a clear of more jobs than one turn deletes", () => {
-  it("counts them all, lets others in between, and leaves what comes meanwhile", () => {
+describe("a clear of more jobs than one turn allows", () => {
+  it("counts all, serves others in between, and keeps later jobs", () => {
     const { server, client, ask, sendUntil } = scene();
     ask(putAll("default", JOBS));
     sendUntil("clear-tube default\r\npeek-ready\r\n", isHalfWay(server));
@@ -230,7 +230,7 @@ describe("a clear of more jobs than one turn deletes", () => {
     assert.equal(client.takeReceived().toString(), `CLEARED ${JOBS}\r\nFOUND ${JOBS + 1} 1\r\ny\r\n`);
   });
 
-  it("frees reserved jobs of others, and finds them among those of other tubes", () => {
+  it("deletes reserved jobs of others, and finds them among other tubes", () => {
     const { server, client, ask } = scene();
     ask(putAll("a", JOBS) + putAll("b", JOBS));
     const worker = server.connect();
@@ -242,7 +242,7 @@ describe("a clear of more jobs than one turn deletes", () => {
     assert.match(ask("stats-tube a\r\n", client), /jobs-ready: 25\n/);
   });
 
-  it("is finished although its client has gone", () => {
+  it("is completed after its client left", () => {
     const { server, client, ask, sendUntil } = scene();
     ask(putAll("default", JOBS));
     sendUntil("clear-tube default\r\n", isHalfWay(server));
@@ -253,7 +253,7 @@ describe("a clear of more jobs than one turn deletes", () => {
   });
 });
 
-describe("a list of more jobs than one turn looks at", () => {
+describe("a list of more jobs than one turn allows", () => {
   it("is whole, and others are answered before", () => {
     const { server, client, ask } = scene();
     ask(putAll("default", 10 * JOBS));
@@ -313,8 +313,8 @@ describe("many walks that arrive in one turn", () => {
     });
 });
 
-describe("the end of a connection that holds more jobs than one turn moves", () => {
-  it("gives all of them back, and its slot is used again", () => {
+describe("the end of a connection that holds more jobs than one turn allows", () => {
+  it("releases all of them, and its slot is reused", () => {
     const { server, client, ask, sendUntil } = scene();
     ask(repeat(JOBS, () => put(0)) + repeat(JOBS, () => "reserve\r\n"));
     client.reset();
@@ -327,7 +327,7 @@ describe("the end of a connection that holds more jobs than one turn moves", () 
     assert.equal(server.connect().slot, client.slot);
   });
 
-  it("holds for a client that leaves in the middle of a kick, too", () => {
+  it("works for a client that leaves in the middle of a kick, too", () => {
     const { server, client, ask, sendUntil } = scene();
     buryAll(ask);
     ask("use b\r\nwatch b\r\n");
@@ -341,7 +341,7 @@ describe("the end of a connection that holds more jobs than one turn moves", () 
     assert.match(ask("stats-tube b\r\n", other), /jobs-ready: 25\n/);
   });
 
-  it("ends its watches as well, more than one turn takes", () => {
+  it("ends its watches as well, also more than one turn allows", () => {
     const { server, client, ask } = scene();
     ask(repeat(JOBS, (n) => `watch t${n}\r\n`));
     client.reset();
@@ -351,7 +351,7 @@ describe("the end of a connection that holds more jobs than one turn moves", () 
     assert.equal(other.slot, client.slot);
   });
 
-  it("is not given a job any more while it goes on", () => {
+  it("gets no more jobs meanwhile", () => {
     const { server, client, ask } = scene();
     ask(repeat(JOBS, (n) => `watch t${n}\r\n`));
     const [producer, worker] = [server.connect(), server.connect()];
@@ -364,11 +364,11 @@ describe("the end of a connection that holds more jobs than one turn moves", () 
   });
 });
 
-describe("more that is due in one moment than one turn takes", () => {
+describe("more timers due together than one turn allows", () => {
   // Fewer than the reserves that a connection may have under way.
   const due = 121;
 
-  it("comes to who waits in the order in which it was due, and others are served in between", () => {
+  it("serve waiters in the order of the deadlines, and others in between", () => {
     const { server, client, ask, sendUntil } = scene();
     const worker = server.connect();
     ask(repeat(due, (n) => put(n)));

@@ -83,7 +83,7 @@ describe("jobs that move to another shard", () => {
     ],
   ] as const;
   for (const [kind, options] of kinds) {
-    it(`arrive whole, ${kind}, whichever size two of them have together`, () => {
+    it(`arrive whole, ${kind}, whatever size two of them have together`, () => {
       const { ask } = scene();
       let id = 0;
       const firstBytes = 5000;
@@ -117,7 +117,7 @@ describe("a shard without memory for jobs that move there", () => {
     ["in pieces, for none of them", 40_000],
     ["in pieces, for the later of them", 5 * MIB],
   ] as const) {
-    it(`refuses a job that comes ${what}, which stays whole where it was`, () => {
+    it(`refuses a job that comes ${what}, and the job stays whole where it was`, () => {
       // Room for two MiB, one of which a job of another size has.
       const { server, ask } = scene(bytes > MIB ? 2 * MIB : MIB);
       const blocker = `put-in-tube ${THERE} 0 0 60 100\r\n${bodyOf(100)}\r\n`;
@@ -132,7 +132,7 @@ describe("a shard without memory for jobs that move there", () => {
     });
   }
 
-  it("says nothing of a job in pieces behind the word that it is refused", () => {
+  it("reports nothing more about a job in pieces after its refusal", () => {
     const { server, ask } = scene(MIB);
     const said = wordsOf(server, 1);
     assert.equal(
@@ -143,7 +143,7 @@ describe("a shard without memory for jobs that move there", () => {
     assert.deepEqual(said, [Shipping.Landed]);
   });
 
-  it("takes the jobs of a shipment that it has memory for, and no other", () => {
+  it("accepts the jobs of a shipment that fit into memory, and no other", () => {
     const { server, ask } = scene(MIB);
     for (let id = 1; id <= 4; id++) assert.equal(ask(put(id === 3 ? 3000 : 200)), `INSERTED ${id}\r\n`);
     assert.match(ask(MOVE), /^(MOVED 2|OUT_OF_MEMORY)\r\n$/);
