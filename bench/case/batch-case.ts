@@ -59,7 +59,7 @@ async function measureBatches(
       const rate = await rateOf(isSingle);
       return [rate, ((cpuSeconds() - before) * 1e6) / jobs];
     };
-    // Once without being counted: V8 compiles meanwhile, and whoever came first would pay for it.
+    // An uncounted run first: V8 compiles during it, at the expense of the first contender.
     await measure(true);
     await measure(false);
     const [singlesPerSecond, singlesCpu] = await measure(true);

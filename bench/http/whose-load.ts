@@ -1,4 +1,4 @@
-// Two contenders of the bench that differ in one thing: whether who asks over HTTP asks the server that is measured, or another one.
+// Two contenders of the bench: the HTTP load goes to the measured server, or to another one.
 //
 //   npm run bench:native -- --scenario put-reserve-delete --turns 7 --no-ours \
 //     --theirs "itself=node bench/http/whose-load.ts itself" --theirs "another=node bench/http/whose-load.ts another"

@@ -38,7 +38,7 @@ export const NO_MARKS: Marks = { begin() {}, end() {} };
 export interface Address {
   readonly host: string;
   readonly port: number;
-  /** In PEM: who vouches for the server, where TLS is spoken; only by the generator in Node. */
+  /** PEM of the authority that signed the server's certificate; TLS only in the Node generator. */
   readonly ca?: string;
 }
 

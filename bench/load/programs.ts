@@ -9,7 +9,7 @@ export type Action =
   | "use-and-put"
   /** Into the connection's tube, by its name. */
   | "put-in-tube"
-  /** The same with a key that nobody else has. */
+  /** The same with a unique key. */
   | "put-unique"
   /** The same with a key that is remembered for an hour, whatever becomes of the job. */
   | "put-remembered"

@@ -35,7 +35,7 @@ export class WorkerLoad implements LoadSource {
     });
   }
 
-  /** A workload's first run follows one that nobody looks at: V8 has yet to compile the generator for it. */
+  /** A workload's first run follows an unmeasured one, in which V8 compiles the generator. */
   async run(address: Address, workload: Workload, marks: Marks): Promise<LoadResult> {
     const { scenario, jobs } = workload;
     if (!this.#warm.has(scenario) && jobs === 0 && scenario !== "drain") {

@@ -10,7 +10,7 @@ import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 const BODY_BYTES = 64;
 const TTR_SECONDS = 60;
 
-/** Nobody waits here, so nothing may come unasked. */
+/** No session waits here, so no unrequested effect may come. */
 const NO_EFFECTS: ClientEffects = {
   reserved: unasked,
   timedOut: unasked,

@@ -24,7 +24,7 @@ interface PeerData extends PeerOptions {
 
 const RING_BYTES = 1 << 20;
 const MESSAGE_BYTES = 64;
-/** Nobody sleeps longer than this: the other end may have died. */
+/** Longest sleep: the other end may have died. */
 const SLEEP_MS_MAX = 5000;
 const HERE = 0;
 const THERE = 1;

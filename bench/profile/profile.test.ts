@@ -94,7 +94,7 @@ test("profileCase: profiles a small case from end to end", async (t) => {
     readdirSync(found.directory).toSorted(),
     names.map((name) => `${name}.cpuprofile`),
   );
-  // Each file holds the thread that its name says: its code is nobody else's.
+  // Each file holds the thread in its name: only that thread runs this code.
   const loops = {
     acceptor: "acceptor/acceptor-thread",
     shard: "shard/shard-thread",

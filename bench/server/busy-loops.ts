@@ -35,7 +35,7 @@ class BusyLoop {
     });
     const said = new Promise<void>((resolve) => this.#child.stdout!.once("data", () => resolve()));
     this.isTurning = Promise.race([said, failed]);
-    this.isTurning.catch(() => {}); // looked at by whoever waits for it
+    this.isTurning.catch(() => {}); // the waiting caller handles it
   }
 
   async stop(): Promise<void> {

@@ -133,7 +133,7 @@ function showTimings(name: string, complaints: string): void {
   if (line !== undefined) process.stderr.write(`${name}: ${messageOf(line)}\n`);
 }
 
-/** Our server logs lines of JSON when nobody looks; what they say is in `msg`. */
+/** Without a terminal our server logs lines of JSON with the text in `msg`. */
 function messageOf(line: string): string {
   try {
     const { msg } = JSON.parse(line) as { msg?: string };
