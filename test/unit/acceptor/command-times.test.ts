@@ -70,7 +70,7 @@ describe("an acceptor with metrics", () => {
     worker.say("reserve\r\n");
     server.settle();
     assert.equal(sampler.isDue, false, "it is timed");
-    // The thread sleeps, as it does before anybody puts a job.
+    // The thread sleeps, as before a put.
     server.acceptor.stopExpecting();
     say("put 0 0 9 1\r\nx\r\n");
     assert.match(worker.take(), /^RESERVED 2 /);

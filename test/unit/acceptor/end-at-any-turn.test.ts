@@ -83,7 +83,7 @@ const ENDS: Readonly<Record<string, End>> = {
   },
 };
 
-/** A server, a client of it that has said who it is and what it wants, and another one. */
+/** A server, an authenticated client with a command sent, and another client. */
 function sceneOf({ jobs, said, reads = true }: Operation) {
   const server = new HandDrivenServer(3, undefined, { ringBytes: RING_BYTES });
   const guarded = new GuardedHandDriven(TOKENS, server);
@@ -120,11 +120,11 @@ function takeAll(server: HandDrivenServer): number {
 function expectNothingLeft(server: HandDrivenServer, open: number): void {
   server.settle();
   assert.equal(server.acceptor.open, open, "the connection is closed");
-  assert.equal(server.acceptor.expecting, 0, "nobody expects an answer");
+  assert.equal(server.acceptor.expecting, 0, "no answer is pending");
   for (const shard of server.shards) {
     shard.updateGauges();
     assert.equal(shard.engine.jobCounts[JobState.Reserved], 0, "no job is reserved");
-    assert.equal(shard.counters[Counter.Waiting], 0, "nobody waits for a job");
+    assert.equal(shard.counters[Counter.Waiting], 0, "no client waits for a job");
   }
   const jobs = jobsOf(server);
   assert.equal(takeAll(server), jobs, "every job can be had");
@@ -140,7 +140,7 @@ function jobsOf(server: HandDrivenServer): number {
     .reduce((sum, count) => sum + count, 0);
 }
 
-/** How many turns the operation takes when nobody ends it. */
+/** How many turns the undisturbed operation takes. */
 function turnsOf(operation: Operation): number {
   const { server, other } = sceneOf(operation);
   other.say(operation.later);

@@ -23,7 +23,7 @@ function halfCloseAfter(turns: number): { server: HandDrivenServer; client: Hand
   return { server, client };
 }
 
-/** Nobody holds the job, and no shard knows the connection any more: the next one gets its slot. */
+/** The job is unreserved, and no shard knows the connection: the next one gets its slot. */
 function expectForgotten(server: HandDrivenServer, { connection: { slot } }: HandDrivenClient): string {
   server.settle();
   const next = server.connect(true);

@@ -8,7 +8,7 @@ import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts
 const SHARDS = 4;
 const TURNS_MAX = 10;
 
-/** What a client is answered that reserves job 1 and says `line` behind that, so many turns after somebody began to move the job. */
+/** The replies to a client that reserves job 1 and sends `line`, so many turns after a move of the job began. */
 function answersTo(line: string, turns: number): string {
   const server = new HandDrivenServer(SHARDS);
   const mover = server.connect(true);

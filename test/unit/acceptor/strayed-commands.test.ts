@@ -68,7 +68,7 @@ describe("a job that arrived elsewhere before its old shard knows,", () => {
     it(`is found by a ${command}`, () => {
       const { server, client, other, ask } = scene(`${command}\r\n`);
       lose(server, Shipping.Landed);
-      // Nobody is told that it has moved.
+      // No acceptor is told that it has moved.
       assert.equal(ask(other, `update-job 1 tube=${ELSEWHERE}`), "");
       const third = server.connect(true);
       assert.equal(ask(third, put(WORK).slice(0, -2)), "INSERTED 2\r\n");

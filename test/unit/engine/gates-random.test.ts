@@ -93,7 +93,7 @@ class GatesRun implements ClientEffects {
     }
   }
 
-  /** Ids of the jobs of a tube that somebody holds. */
+  /** Ids of a tube's reserved jobs. */
   #reserved(tube: string): number[] {
     const ids: number[] = [];
     this.#engine.jobs.forEach((slot) => {

@@ -47,7 +47,7 @@ interface ModelJob {
   moved: boolean;
 }
 
-/** A key that nobody has: remembered for a while. */
+/** A key without a job: remembered for a while. */
 interface ModelWindow {
   tube: string;
   key: string;

@@ -43,7 +43,7 @@ class Bench {
 
 const report = (address: string): string => JSON.stringify({ node: LEADER, role: "primary", address });
 
-/** An address where somebody listens, and how to end that. */
+/** An address with a listener, and a function that ends it. */
 async function listener(t: TestContext): Promise<{ address: string; end: () => Promise<unknown> }> {
   const server = createServer((socket) => socket.destroy());
   server.listen(0, "127.0.0.1");

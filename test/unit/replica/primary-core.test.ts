@@ -95,7 +95,7 @@ describe("PrimaryCore", () => {
     core.distrust(1500);
     assert.equal(core.serveUntilMs, 1500);
     core.appended(sent[0]!.ticket, 2, 1600);
-    assert.deepEqual(looks, [1], "the shared log is asked who leads");
+    assert.deepEqual(looks, [1], "the shared log is asked for the leader");
     core.looked([LEAD_MESSAGE, { sequence: 2, bytes: batchBehind(LEAD) }], 2, 1700);
     assert.deepEqual([acknowledged, core.serveUntilMs], [[2], 1500], "it was sent before the pause");
     const third = { n: 3, tag: 103, segment: 1, oldest: 1, idsLent: 0, numbers: new Float64Array(1) };

@@ -93,7 +93,7 @@ it("Doorbell wakes a thread once in its io_uring, if the caller's thread can", (
   assert.equal(bell.ring(), false);
   assert.deepEqual(woken, [[33, DOORBELL_WORDS]]);
   assert.equal(owner.isRung, true);
-  // Who has no such ring is woken as ever.
+  // A thread without such a ring is woken as usual.
   new DoorbellOwner(words, 0).prepare();
   assert.equal(other.ring(), true);
   assert.equal(woken.length, 1);
@@ -121,7 +121,7 @@ it("Doorbell wakes a thread with an io_uring that blocks elsewhere: a shard that
   assert.equal(await said(), "sleeps");
   // Announced is not yet blocked: only then is the descriptor gone.
   while (Atomics.load(words, DOORBELL_WORDS + 1) !== 0) await new Promise(setImmediate);
-  Doorbell.wakeInRing = () => assert.fail("nobody sleeps in the ring");
+  Doorbell.wakeInRing = () => assert.fail("no thread sleeps in the ring");
   t.after(() => {
     Doorbell.wakeInRing = undefined;
   });

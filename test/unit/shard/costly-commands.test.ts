@@ -1,4 +1,4 @@
-// Turns of a shard whose commands are all costly: nobody's work keeps others from theirs.
+// Tests of turns of a shard with only costly commands: no client's work keeps others from theirs.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -105,7 +105,7 @@ test("a ring wakes another; a failed message comes back", (t) => {
   assert.equal(other.reap(take), 1);
   assert.deepEqual(seen, [[48, 5, 0]]);
   one.submit();
-  assert.equal(one.reap(take), 0, "who tells hears nothing of it");
+  assert.equal(one.reap(take), 0, "the sender gets no completion");
   const descriptor = openSync("/dev/null", "r");
   one.tell(descriptor, 64, 5);
   one.submit();

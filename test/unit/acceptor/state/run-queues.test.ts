@@ -74,7 +74,7 @@ describe("RunQueues", () => {
     b.mayFlushHeld = true;
     assert.ok(agenda.hasDurable);
     agenda.flush(false);
-    assert.deepEqual(did, [], "nobody is asked where the log has not moved");
+    assert.deepEqual(did, [], "no connection is asked unless the log moved");
     agenda.flush(true);
     assert.deepEqual(did, ["b flushes"]);
     assert.ok(agenda.hasHeld && a.held && !b.held);

@@ -29,7 +29,7 @@ it("a waiting client is read again after others that had sent too much are gone"
   const others = Array.from({ length: Math.ceil(ALL_BYTES / (EACH_BYTES - 64 * KIB)) }, fill);
   const client = wait();
   client.say("peek 1\r\n".repeat((100 * KIB) / 8));
-  assert.ok(client.paused, "no more is read of it than of anybody");
+  assert.ok(client.paused, "no more is read from it than from others");
   for (const other of others.slice(0, 5)) server.disconnect(other);
   server.settle();
   assert.ok(!client.paused, "there is room for its input again");
@@ -46,7 +46,7 @@ it("clients that don't wait use nothing of the budget of waiting clients", () =>
     server.settle();
     client.say("peek 1\r\n".repeat((256 * KIB) / 8));
   }
-  // The one job is taken, so that who reserves next waits.
+  // The one job is taken, so the next reserve waits.
   keeper.say("reserve\r\n");
   server.settle();
   const client = wait();

@@ -77,7 +77,7 @@ class Start {
       );
   }
 
-  /** Who holds the key, or who has left it to be remembered; and until when. */
+  /** The holder of the key, or the job that left it remembered; and until when. */
   get found(): string {
     const { table } = this.engine.policies.keys;
     const row = table.find({ tube: TUBE, bytes: KEY, start: 0, end: KEY.length });

@@ -226,7 +226,7 @@ class Scene {
     }
   }
 
-  /** Limits are as they were, and whoever has waited for one is done. */
+  /** Limits are as before, and their waiters are done. */
   async mend(): Promise<void> {
     this.core.connect = this.#connect;
     this.failsToSend = false;
@@ -254,7 +254,7 @@ class Scene {
   expectNothingTaken(): number {
     const { reservations, puts } = this.service;
     assert.equal(this.meter.underWay, 0, "no request is under way");
-    assert.equal(reservations.waits, 0, "nobody waits");
+    assert.equal(reservations.waits, 0, "no request waits");
     assert.equal(this.control.underWay, 0, "every question is answered");
     // It would be refused beside a single byte.
     puts.hold(PUT_BYTES_MAX);

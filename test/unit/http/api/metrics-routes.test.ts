@@ -1,4 +1,4 @@
-// Metrics while a shard does not answer: whoever watches the server hears what was known last, and soon.
+// Tests of metrics while a shard doesn't answer: they are the last known ones, and come soon.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -11,7 +11,7 @@ import { TubeCache } from "../../../../src/http/state/tube-cache.ts";
 import { ControlWords } from "../../../../src/ring/control-words.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
-/** Longer than a table of tubes counts as new, and than anybody waits for a shard, ms. */
+/** Longer than a table of tubes counts as fresh, and than a request waits for a shard, ms. */
 const LONG_MS = 5000;
 
 describe("metrics of tubes", () => {

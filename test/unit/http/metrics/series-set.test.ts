@@ -120,7 +120,7 @@ describe("series of tubes", () => {
     const set = new SeriesSet({ tubesMax: 1, tubes: [] });
     const puts = (): (number | undefined)[] => [set.own().get("a")?.puts];
     set.renew(table(tube("a", 1, 7), tube("b", 2, 1)), 0);
-    assert.deepEqual(puts(), [7], "nobody else has told what it did before");
+    assert.deepEqual(puts(), [7], "no other source has counted it before");
     set.renew(table(tube("a", 1, 9), tube("b", 2, 4)), 1);
     assert.equal(set.others(totals(13)).puts, 4);
     set.renew(table(tube("b", 2, 4)), 2);

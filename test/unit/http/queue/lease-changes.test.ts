@@ -37,7 +37,7 @@ describe("changeLeases", () => {
     const change = { act: "delete", token } as const;
     const first = changeLeases(ways, "", [change]);
     const second = changeLeases(ways, "", [change, change]);
-    // What the shard knows by now; its answer to who comes later has nothing to wait for.
+    // The shard's present state; its answer to a later request needn't wait.
     for (const { changes, answer } of asked.slice(1)) answer.resolve(changes.map(() => false));
     asked[0]!.answer.resolve([true]);
     assert.deepEqual(await first, [true]);

@@ -36,7 +36,7 @@ it("tubes with new names in each request don't pile up", async () => {
   assert.ok(tubes <= KEPT_TUBES_MAX + 1, `${tubes} tubes`);
   const open = server.http!.open;
   await reserve(Array.from({ length: TUBES }, (_, n) => `t-0-${n}`));
-  assert.equal(server.http!.open, open, "who asks for the same gets the connection that was kept");
+  assert.equal(server.http!.open, open, "a request for the same tubes gets the kept connection");
   reservations.stop();
   server.settle();
 });

@@ -119,7 +119,7 @@ class Scene {
     return messages[0]!;
   }
 
-  /** All of the long reply to a client that reads as it comes; and of whom it was told that it is complete. */
+  /** The whole long reply to a client that reads at once; and the clients whose replies were reported complete. */
   receiveLong(session: ShardSession): { messages: Message[]; complete: ShardSession | undefined } {
     const messages: Message[] = [];
     let complete: ShardSession | undefined;

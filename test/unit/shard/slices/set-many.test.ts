@@ -28,7 +28,7 @@ class Scene {
     this.server.settle();
     for (const core of this.server.shards) {
       const { engine } = core;
-      // Somebody who watches them: without him they would be gone.
+      // A watcher: without it they would be gone.
       const watcher = engine.session(1000);
       for (let tube = 0; tube < TUBES; tube++) engine.watch(watcher, `t${tube}`);
       let inThisTurn = 0;

@@ -191,7 +191,7 @@ describe("many kicks, each small, that arrive in one turn", () => {
     client.write(Buffer.from(`kick ${each}\r\n`));
     server.settle();
     const counts = [client, ...others].map((socket) => Number(/\d+/.exec(socket.takeReceived().toString())));
-    // One of them finds the last buried job alone; nobody finds nothing.
+    // One of them finds only the last buried job; none finds nothing.
     assert.deepEqual(
       counts.toSorted(),
       [1, ...Array.from({ length: clients }, () => each)].toSorted(),
