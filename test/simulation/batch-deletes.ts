@@ -37,7 +37,7 @@ export class BatchDeletes {
 
   /** A shard was asked; `settled` is false if it found nothing although the job is elsewhere. */
   note(shard: number, id: number, done: boolean, settled: boolean): void {
-    // Not found where the job has moved away: whoever has it now is asked.
+    // Not found because the job moved away: its present shard is asked.
     if (!done && !settled) return;
     this.#asked.set(`${shard}:${id}`, this.#timesAsked(shard, id) + 1);
     this.#known.set(id, (this.#known.get(id) ?? 0) + 1);

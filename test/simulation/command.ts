@@ -166,7 +166,7 @@ export function tooBigPut(bodyBytes: number): Command {
   return { text, bytes, kind: "fixed", reply: BODY_SIZE_MAX_MARK };
 }
 
-/** A put with an option that nobody knows: its body is swallowed. */
+/** A put with an unknown option: the server drops its body. */
 export function wrongOption(tube: string, body: string): Command {
   const text = `put-in-tube ${tube} 0 0 1 ${body.length} nope=1`;
   const bytes = Buffer.from(`${text}\r\n${body}\r\n`, "latin1");
@@ -436,7 +436,7 @@ function listedJobs(model: Model, jobs: JobChoice, afterId: number, showBytes: n
   return [`next: ${next}`, ...(rows.length === 0 ? ["jobs: []"] : ["jobs:", ...rows])].join("\n");
 }
 
-/** One on its way to another shard looks as if somebody held it. */
+/** A job on its way to another shard looks reserved. */
 const asShown = (job: ModelJob): ModelJob => (job.state === "moving" ? { ...job, state: "reserved" } : job);
 
 function listedJob(job: ModelJob, showBytes: number, named: { readonly tube?: string } = {}): string {

@@ -61,7 +61,7 @@ export class FakeSocket implements Transport, Departure {
   endVisible = false;
   /** The client is gone: what the server writes is lost, and tells it so. */
   vanished = false;
-  /** Everything the client has read and nobody has taken. */
+  /** Everything that the client has received and the test hasn't taken. */
   #received: Uint8Array[] = [];
   readonly #unread: Unread[] = [];
   #unreadBytes = 0;
@@ -400,7 +400,7 @@ export class FakeSocket implements Transport, Departure {
 
   /** Closes both directions: what was sent arrives, what the server writes is refused. */
   close(): void {
-    // Who closes with replies unread breaks the connection: a write that the server has under way fails.
+    // A close with unread replies resets the connection: a pending write of the server fails.
     if (this.#unreadBytes > 0) this.#breaks = true;
     this.#finSent = true;
     this.vanished = true;
@@ -457,7 +457,7 @@ export class FakeSocket implements Transport, Departure {
     if (this.#unreadBytes > 0) this.read(this.#unreadBytes);
   }
 
-  /** Whether something has come that nobody has taken. */
+  /** Whether untaken bytes have arrived. */
   get hasReceived(): boolean {
     return this.#received.length > 0;
   }

@@ -13,7 +13,7 @@ const STEPS = 250;
 /** Seeds after which a planted bug must have been found. */
 const PLANTED_SEEDS_MAX = 40;
 
-/** A lease acts on whoever holds the job now: its count of reserves is not compared. */
+/** A lease acts on the present holder: its count of reserves isn't compared. */
 const ANY_COUNT: HttpSimulationOptions["plant"] = ({ control, server }) => {
   const ask = control.ask.bind(control);
   control.ask = ((shard: number, verb: never, details: never) => {

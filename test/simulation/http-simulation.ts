@@ -39,7 +39,7 @@ export interface HttpSimulationResult {
   readonly abandoned: number;
 }
 
-/** Somebody was given a job, and holds it until he says otherwise or its time is over. */
+/** A client got a job, and holds it until it ends the lease or the ttr is over. */
 interface Grant {
   readonly who: string;
   /** It can't end by itself before: its time begins when its reserve was sent, or later. 0 once its holder has let go. */
@@ -277,7 +277,7 @@ class HttpSimulation {
   #vanish(client: Client): void {
     client.socket.close();
     for (const id of client.held.keys()) this.#end(id, client.name);
-    // What was on its way to it goes back, too, or was done: nobody will hear of it.
+    // Jobs on their way to it go back, too, or were finished unnoticed.
     if (client.asked?.kind === "put" || client.asked?.kind === "delete") this.#unknown = true;
     const at = this.#clients.indexOf(client);
     this.#clients[at] = this.#newClient(`${client.name}'`);
@@ -419,7 +419,7 @@ class HttpSimulation {
         const row = rowOf(slot);
         if (page.state[row] !== JobState.Reserved || page.holder[row] !== leaseSession) continue;
         const lease = `${id} ${page.reserves[row]}`;
-        assert.ok(known.has(lease), `job ${id} is leased, and nobody has its lease`);
+        assert.ok(known.has(lease), `job ${id} is leased, and a client has its lease`);
         assert.ok(listed.has(lease), `job ${id} is leased, and not in the list of leases`);
       }
   }

@@ -163,7 +163,7 @@ const TURN_MS = 1;
 const ROOM_STEPS_MAX = 10_000;
 /** Without rest after so many steps something runs in a circle. */
 const SETTLE_STEPS_MAX = 200_000;
-/** What is due and nobody wakes for stays due. */
+/** Due work without a wake stays due. */
 const DUE_ROUNDS_MAX = 10_000;
 
 export class InProcessServer {
@@ -755,7 +755,7 @@ export class InProcessServer {
       } else if (!isReading || loop.sockets === undefined) wake();
       events++;
     }
-    // Who asks whether the sockets have been read must not be told so while some have not.
+    // A read barrier must not be answered while some sockets are unread.
     if (isReading && !this.#hasSocketEvent(acceptor)) this.acceptors[acceptor]!.haveRead();
     return told;
   }

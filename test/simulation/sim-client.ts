@@ -403,7 +403,7 @@ export class SimClient {
       if (batch.deletes!.isDone) this.#noteEffect();
       return;
     }
-    // The job has moved on, or all shards are asked: whoever has it answers.
+    // The job has moved on, or all shards are asked: the shard that has it answers.
     if (!done && !settled) return;
     const isMeant = ({ command }: Pending): boolean =>
       command.kind === "by-id" && command.name === name && command.id === id;
@@ -657,7 +657,7 @@ export class SimClient {
     for (const later of this.#pending) later.arrivedEvent = this.#model.event;
   }
 
-  /** Who does not wait for a job is not told that there is none while somebody holds one who had gone before it asked. */
+  /** A reserve without a wait must not miss a job whose holder had left before. */
   #checkEnds({ command, sentAt }: Pending): void {
     assert.ok(command.kind === "reserve");
     if (command.timeoutMs > 0 || this.#mayBeRefusedUnseen) return;

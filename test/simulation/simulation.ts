@@ -128,7 +128,7 @@ class Simulation {
   readonly #jobMoves: number;
   /** Whether they abort batches in the moment in which a job comes. */
   readonly #aborts: boolean;
-  /** Rings are full and threads held up for long again and again, so that all depends on who wakes whom. */
+  /** Rings are often full and threads delayed for long, so everything depends on wakes. */
   readonly #isCrowded: boolean;
   readonly #jobBytesMax: number;
   readonly #holdUps: number;
@@ -457,7 +457,7 @@ class Simulation {
         number,
       );
       const won = claim(slot, number);
-      assert.equal(won, expected, "an acceptor ends a wait exactly if nobody has");
+      assert.equal(won, expected, "an acceptor ends a wait exactly if it is open");
       return won;
     };
   }
@@ -501,7 +501,7 @@ class Simulation {
     const random = this.#random;
     random.beginStep(step);
     if (this.#isDoomed && (this.#server.halted || random.chance(0.3))) {
-      // After a failed sync nobody knows what is on the disk.
+      // After a failed sync the contents of the disk are unknown.
       await this.#endProcess("power");
       return;
     }
@@ -543,7 +543,7 @@ class Simulation {
     );
     if (client === undefined) return;
     const batch = { jobsMax: 2, bytesMax: Number.POSITIVE_INFINITY, tubes: false, mayAbort: true };
-    // Which hardly anybody else watches, and which lives on one shard.
+    // Rarely watched by others, and on one shard.
     const tube = WIDE_TUBES.at(-1)!;
     this.#sendOne(client, this.#watch(client, tube));
     for (const other of client.watched.filter((each) => each !== tube))
@@ -611,7 +611,7 @@ class Simulation {
   /** A connection has left its acceptor, or has come to one: its session has another number. */
   #renameClient(socket: FakeSocket, acceptor: number | undefined): void {
     const client = this.#clients.find((each) => each.socket === socket);
-    assert.ok(client !== undefined, "who moves is a client");
+    assert.ok(client !== undefined, "only clients move");
     const now =
       acceptor === undefined ? IN_TRANSIT + ++this.#transits : this.#sessionOf(acceptor, socket.slot);
     // Whoever had the slot before is over.
@@ -689,7 +689,7 @@ class Simulation {
     this.#askForJobsOf(client);
   }
 
-  /** Somebody at another acceptor asks at once for a job that a client held when it closed. */
+  /** A client of another acceptor asks at once for a job that a closing client held. */
   #askForJobsOf(gone: SimClient): void {
     const job = [...this.#model.jobs.values()].find((each) => each.holder?.index === gone.session);
     const others = this.#clients.filter(
@@ -1046,7 +1046,7 @@ class Simulation {
     }
   }
 
-  /** Whether nobody has such a command under way: engines do not tell whose a kick-job, pause-tube or clear-tube is. */
+  /** Whether no client has such a command in flight: engines don't report whose kick-job, pause-tube or clear-tube it is. */
   #isFree(matches: (each: Command) => boolean): boolean {
     return !this.#clients.some((client) => client.mayBeAsked(matches));
   }
@@ -1147,7 +1147,7 @@ class Simulation {
     this.#check();
     this.#checkRest();
     for (const job of this.#model.jobs.values())
-      assert.notEqual(job.state, "reserved", `nobody holds job ${job.id}`);
+      assert.notEqual(job.state, "reserved", `job ${job.id} is unreserved`);
     this.#checkNobodyCounted();
     this.#deleteAll();
     if (this.#log === undefined) return;

@@ -557,7 +557,7 @@ export class EngineWitness {
     return job === undefined || job.tube.shard === this.#shard;
   }
 
-  /** A command that may change a job which nobody holds waits for one that is on its way. */
+  /** A command that may change an unreserved job waits for a moving one. */
   #checkWaited(name: string, id: number): void {
     if (name === "release" || name === "bury" || name === "touch") return;
     const slot = this.engine.find(id);

@@ -50,7 +50,7 @@ export class ModelBucket {
     for (const { atMs, set } of this.#events) {
       tokens = Math.min(burst, tokens + (atMs - lastMs) / msForOne);
       lastMs = atMs;
-      // Who asks for a job by its id takes what is not there yet.
+      // A reserve by id may overdraw the bucket.
       if (set === undefined) tokens = Math.max(-burst, tokens - 1);
       else [tokens, burst, msForOne] = [Math.min(tokens, set.burst), set.burst, msForOneAt(set)];
     }

@@ -50,7 +50,7 @@ export const NO_POLICY: JobPolicy = {
 /** By DeathReason. */
 export const REASONS: readonly JobPolicy["reason"][] = ["none", "attempts", "expired"];
 
-/** A key of a tube: some job has it, or nobody, and then it is remembered. */
+/** A key of a tube: a job has it, or it is remembered. */
 export interface ModelKey {
   readonly tube: string;
   readonly key: string;

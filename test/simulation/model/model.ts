@@ -40,7 +40,7 @@ export interface ModelJob {
   readonly body: string;
   /** What it has by its options, and by what is set for its tube. */
   readonly policy: JobPolicy;
-  /** Of a job on its way to another shard: the state that it was in, who had it then, with which shipment, and why. */
+  /** Of a job on its way to another shard: its state before, its holder then, its shipment, and the reason. */
   stateBefore: Exclude<State, "moving">;
   holderBefore: ModelSession | undefined;
   shipment: number;
@@ -172,13 +172,13 @@ export class Model {
   readonly moved: Map<number, ModelSession> = new Map();
   /** Longest wait first. */
   waits: Wait[] = [];
-  /** Jobs that were given to somebody in the present event, by their ids: some may be gone by its end. */
+  /** Jobs given out in the present event, by id: some may be gone by its end. */
   readonly given: Map<number, ModelJob> = new Map();
   /** Counts the model's events. */
   event = 1;
   totalJobs = 0;
   jobTimeouts = 0;
-  /** Changes that a log must keep, since somebody took them. */
+  /** Acknowledged changes, which a log must keep. */
   changes: ModelChange[] = [];
   /** Wall clock minus the model's clock, ms. */
   readonly wallOffsetMs: number;
@@ -441,7 +441,7 @@ export class Model {
     this.moved.set(index, this.session(index));
   }
 
-  /** They have: somebody else may have the number. */
+  /** They have; the number may be in use again. */
   forgetMoved(index: number): void {
     this.moved.delete(index);
   }
@@ -687,7 +687,7 @@ export class Model {
     }
   }
 
-  /** A shard wants to end the wait: it may if nobody has. */
+  /** A shard wants to end the wait: it may if the wait is open. */
   #claim(session: ModelSession, number: number): boolean {
     const won = session.openWait === number;
     if (won) session.openWait = 0;
@@ -940,7 +940,7 @@ export class Model {
   leavesFor(shard: number, id: number, nowMs: number): string {
     this.runDue(shard, nowMs);
     const job = this.#on(shard, id);
-    // Who is sent elsewhere, and refused there, leaves then.
+    // A job that was sent elsewhere and refused leaves then.
     if (job === undefined || !job.policy.leaves) return "";
     if (job.state === "moving" && job.stateBefore === "buried") return "";
     job.policy.leaves = false;
@@ -1031,7 +1031,7 @@ export class Model {
     this.#takeKey(job);
   }
 
-  /** A job has the key that it was put with, if nobody else has it. */
+  /** A job has the key that it was put with, if no other job has it. */
   #takeKey({ id, tube, policy, reserves }: ModelJob): void {
     const { key, untilReserve } = policy;
     const isTaken = this.keys.some((each) => each.tube === tube.name && each.key === key);
@@ -1092,7 +1092,7 @@ export class Model {
     let bytes = 0;
     const last = ready.findIndex((job) => {
       bytes += job.body.length;
-      // What comes behind a job of a group depends on who takes it.
+      // The jobs behind a job of a group depend on its taker.
       return wasLost(job) || bytes > limits.bytesMax || job.tube.groups !== undefined;
     });
     return last < 0 ? ready : ready.slice(0, last + 1);
@@ -1286,7 +1286,7 @@ export class Model {
 
   #setFacts(job: ModelJob, { pri = job.pri, ttrSeconds, ttlMs }: JobChange, nowMs: number): void {
     if (ttlMs !== undefined) job.policy.expiresAtMs = ttlMs === 0 ? 0 : nowMs + ttlMs;
-    // Who looked for the best job before has not seen this.
+    // An earlier search for the best job has not seen this.
     if (pri !== job.pri) job.readySince = this.event;
     job.pri = pri;
     job.ttrSeconds = ttrSeconds ?? job.ttrSeconds;
@@ -1306,7 +1306,7 @@ export class Model {
     return isFull;
   }
 
-  /** It goes to another tube of this shard as it is; a dead one that nobody holds lives again there. */
+  /** It moves unchanged to another tube of this shard; an unreserved dead one lives again there. */
   #changeTube(job: ModelJob, target: string): void {
     const { tube } = job;
     this.#dropKey(job);
@@ -1375,7 +1375,7 @@ export class Model {
     this.#serve(job.tube, nowMs);
   }
 
-  /** Deletes jobs of a choice, whoever holds them, by their ids; returns how many. Each that is freed may let another one be given. */
+  /** Deletes chosen jobs by id, reserved or not; returns how many. Each may free a limit for another one. */
   clear(choice: JobChoice, nowMs: number): number {
     const jobs = [...this.jobs.values()].sort((a, b) => a.id - b.id);
     const isWhole = choice.contains === undefined && choice.group === undefined && choice.limit === undefined;
@@ -1606,7 +1606,7 @@ const isOver = ({ policy: { expiresAtMs } }: ModelJob, nowMs: number): boolean =
 const isInWork = ({ state, stateBefore }: ModelJob): boolean =>
   state === "reserved" || (state === "moving" && stateBefore === "reserved");
 
-/** Whether the session may change the job: it has it, or nobody has. */
+/** Whether the session may change the job: it holds it, or the job is unreserved. */
 const isFree = ({ state, holder }: ModelJob, session: ModelSession): boolean =>
   state !== "moving" && (state !== "reserved" || holder === session);
 

@@ -22,7 +22,7 @@ const plantedInEngine = (name: string, plant: (engine: Engine) => void): Planted
     for (const { engine } of shards) plant(engine);
   });
 
-/** Runs `run` while nobody who waits is found, as if nobody were served. */
+/** Runs `run` while no waiter is found, so none is served. */
 function unserved<Result>({ waiters }: Engine, run: () => Result): Result {
   const { longest } = waiters;
   waiters.longest = () => undefined;
@@ -82,7 +82,7 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     const put = engine.put.bind(engine);
     engine.put = (session, job, body, ...rest) => {
       const outcome = put(session, job, body, ...rest);
-      // As if nobody freed it: the same bytes once more, which nobody has.
+      // As if it was never freed: the same bytes once more, without an owner.
       if (outcome === Outcome.Duplicate) engine.bodies.allocate(job.bodyBytes);
       return outcome;
     };
