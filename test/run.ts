@@ -88,7 +88,7 @@ const FILE_MS = 2 * TEST_MS;
 /** Longer than any file of test/unit takes, without the time for which it has no core. */
 const { UNIT_SECONDS = "60" } = process.env;
 const UNIT_MS = Number(UNIT_SECONDS) * 1000;
-/** So often the files that run for as long are named: nobody waits for five minutes without a word. */
+/** Interval at which long-running files are named, so five minutes never pass in silence. */
 const TELL_MS = 60_000;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -126,7 +126,7 @@ const NAMES_SHOWN = 3;
 const took: { readonly file: string; readonly seconds: number }[] = [];
 /** Files whose results are not all there: as bad as failures, which may be among what is missing. */
 const incomplete: string[] = [];
-/** Told once more at the end, where nobody has to look for them. */
+/** Repeated at the end, where they are easy to find. */
 const failures: string[] = [];
 let passed = 0;
 
@@ -143,7 +143,7 @@ function failureOf(
   return [`${where} ${name} ${OUR_FLAGS}`.trimEnd(), ...lines].join("\n    ");
 }
 
-/** What they print comes in one piece when they are over, lest it mix with what others print. */
+/** Their output comes in one piece at the end, so it doesn't mix with that of others. */
 async function runFiles(
   chosen: readonly string[],
   concurrency: number,

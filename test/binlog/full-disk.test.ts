@@ -30,7 +30,7 @@ test("on a full tmpfs puts are refused and deletes work; after room comes back a
   }
   assert.equal(notices.length, 1);
   assert.match(notices[0]!, /^BINLOG_FULL /);
-  // Somebody else takes what is left.
+  // Another program takes the rest.
   assert.throws(() => writeFileSync(join(path, "other"), Buffer.alloc(6_000_000)), { code: "ENOSPC" });
   for (let round = 0; round < 20; round++) {
     for (const one of writer.jobs.keys()) {

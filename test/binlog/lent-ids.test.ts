@@ -16,7 +16,7 @@ function show({ storage }: OpenedBinlog, id: number, lends: boolean): void {
   if (lends) {
     storage.lendIds(id);
     storage.flush(1);
-    assert.ok(storage.idsLent >= id, "the id is lent before anybody sees it");
+    assert.ok(storage.idsLent >= id, "the id is lent before a client sees it");
   }
   new JobWriter(storage).put(id, "seen by a consumer");
 }
@@ -43,7 +43,7 @@ for (const end of ["power cut", "kill"] as const) {
       else disk.crash(new SeededRandom(seed));
       const again = await open(disk);
       assert.equal(again.nextId, LENT_IDS + 2, "ids go on behind all that were lent");
-      // Nobody took one this time: nothing more is lost at the next crash.
+      // No id was taken this time, so the next crash loses no more.
       disk.crash(new SeededRandom(seed));
       assert.equal((await open(disk)).nextId, LENT_IDS + 2);
     }

@@ -99,7 +99,7 @@ test("on any disk and under any load puts are refused before the log fails", asy
         assert.equal(storage.failure, undefined, what);
         assert.ok(turn < 10_000, `${what}: it never got full`);
       }
-      // Somebody else takes what is left; what needs little goes on all the same.
+      // Another program takes the rest; small records still fit.
       disk.capacityBytes = disk.usedBytes();
       for (const one of [...writer.jobs.keys()].slice(0, 500)) writer.update(one, { releases: 1 });
       storage.flush(1e6);

@@ -232,7 +232,7 @@ const DESCRIPTORS = `
     try { for (;;) handles.push(disk.open("file" + handles.length, "create")); } catch (error) { say.push(handles.length + error.code); }
     disk.syncFolder();
     for (const handle of handles) disk.close(handle);
-    // Who accepts connections tries again and again.
+    // The accepting thread tries again and again.
     try { for (;;) connections.push(fs.openSync("/dev/null", "r")); } catch {}
   }
   for (const connection of connections) fs.closeSync(connection);

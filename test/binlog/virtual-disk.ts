@@ -18,7 +18,7 @@ interface VirtualFile extends Content {
   durable: Content;
   /** What `durable` lacks. */
   pending: PendingChange[];
-  /** Somebody may have changed `content` in place. */
+  /** `content` may have been changed in place. */
   wasLent: boolean;
 }
 

@@ -324,7 +324,7 @@ for (const { kind, need, flags } of SERVERS) {
       await queue.put(tube, "x");
       const job = await queue.reserve({ timeout: 10 });
       assert.equal(textOf(job), "x");
-      // A signal that aborts later concerns nobody any more.
+      // A later abort has no effect.
       const stop = new AbortController();
       await queue.put(tube, "y");
       const held = await queue.reserve({ signal: stop.signal });
@@ -447,7 +447,7 @@ for (const { kind, need, flags } of SERVERS) {
       await queue.put(tube, "x", { ttr: 1 });
       const job = await queue.reserve();
       await eventually("it is ready again", async () => (await job.stats()).timeouts === 1);
-      assert.equal(job.signal.aborted, false, "nobody has said so yet");
+      assert.equal(job.signal.aborted, false, "the client doesn't know yet");
       assert.equal(await queue.touchAll(), 0);
       assert.ok(job.signal.aborted && job.isOver);
       assert.ok(job.signal.reason instanceof JobLost);
@@ -846,7 +846,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal((await queue.job(id).stats()).state, "ready");
     });
 
-    /** A tube goes when it is empty and nobody watches it. */
+    /** A tube disappears when it is empty and unwatched. */
     const statsOf = async (queue: TextQueue, tube: string): Promise<TubeStats | undefined> =>
       await queue
         .tube(tube)

@@ -46,7 +46,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await guarded?.server.stop();
   });
 
-  /** A browser of its own, so that nobody shares a cookie. */
+  /** A browser of its own, so cookies aren't shared. */
   async function enter(secret: string, hash = "#/"): Promise<Page> {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
     const page = await openPage(browser, `${base}/${hash}`, wrongs, { context }, REFUSALS);
@@ -65,7 +65,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.keyboard.press("Enter");
     await page.getByRole("alert").getByText("Nobody has this token").waitFor();
     await assertAccessible(page, "the form, with a fault");
-    // The address stands: who signs in sees what he came for.
+    // The address stays, so after signing in the user sees the requested page.
     await page.getByLabel("Token").fill(tokens.viewer.secret);
     await page.keyboard.press("Enter");
     await page.getByRole("link", { name: "mail-eu" }).waitFor();

@@ -507,7 +507,7 @@ describe("dashboard", { skip }, () => {
       "/v1/events?view=connections&state=nope",
     ])
       assert.ok([400, 404].includes((await fetch(`${served.url}${path}`)).status), path);
-    // fetch would unpack it: what counts is what comes over the wire, and to whom.
+    // fetch would unpack it, but the bytes on the wire count.
     const zipped = await get(`${served.url}/assets/pages.js`, "gzip");
     assert.equal(zipped.encoding, "gzip");
     const plain = await get(`${served.url}/assets/pages.js`, "identity");

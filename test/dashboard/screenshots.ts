@@ -35,7 +35,7 @@ const THEMES = ["light", "dark"] as const;
 const LIVE_MS = Number(process.env["LIVE_MS"] ?? 50_000);
 const SETTLED_MS = 1200;
 
-/** Somebody works with the server, so that the audit page has something to tell. */
+/** Some changes, so the audit page has entries. */
 async function changeThings(url: string): Promise<void> {
   const ask = (method: string, path: string, body?: unknown) =>
     fetch(`${url}/v1/${path}`, {
@@ -51,7 +51,7 @@ async function changeThings(url: string): Promise<void> {
   await ask("POST", "tubes/invoices/move", { states: ["delayed"], to: "invoices-later", copy: true });
 }
 
-/** What somebody sees who has just begun, behind a sign-in. */
+/** What a new user sees after signing in. */
 const BARE_PAGES: Readonly<Record<string, string>> = {
   "empty-overview": "#/",
   "empty-tubes": "#/tubes",

@@ -134,7 +134,7 @@ const ODD_WEIGHTS: Readonly<Record<string, number>> = {
   use: 4,
   watch: 4,
   "pause-tube": 4,
-  // Who waits says nothing more.
+  // A waiting client sends nothing more.
   reserve: 0.7,
   // Nothing comes after it: the fuzzers end some conversations with it.
   quit: 0,

@@ -11,7 +11,7 @@ export type After =
   | { readonly kind: "line" }
   /** A body of so many bytes and its CR LF, and then the answer. */
   | { readonly kind: "body"; readonly bytes: number }
-  /** So many bytes that nobody looks at, and then the answer. */
+  /** A number of ignored bytes, then the reply. */
   | { readonly kind: "dropped"; readonly bytes: number }
   /** The connection is closed. */
   | { readonly kind: "end" };

@@ -138,7 +138,7 @@ class PairedConversation {
     // the smaller id is due first, where 1.12 counts nanoseconds.
     if (fresh.filter((expectation) => expectation.delays).length > 1) return undefined;
     const waits = fresh.findIndex((expectation) => expectation.mayWait);
-    // Who of several waiting clients is served first is different on purpose; what lies behind a wait may run at any moment.
+    // The order of several waiting clients differs on purpose; commands behind a wait may run at any moment.
     const maySend =
       waits < 0 || (waits === fresh.length - 1 && !this.#talkers.some((_, each) => this.#isWaiting(each)));
     return maySend && !(waits >= 0 && next.hasEnded) ? next : undefined;

@@ -209,7 +209,7 @@ function differenceOfAnswers(
   return undefined;
 }
 
-/** The replies to `text` as on a server that has served nobody before, and how the connection ended. */
+/** The replies to `text` of a fresh server, and how the connection ended. */
 async function answeredWithRelativeIds(text: string, server: FuzzServer): Promise<string[]> {
   const lastId = await server.tidy();
   const writes = upToQuit(writesOf(text, lastId), JOB_BYTES_MAX);

@@ -84,7 +84,7 @@ describe("http auth", () => {
     const which = (found: Map<string, number>, refusal: number): string[] =>
       [...found].flatMap(([route, status]) => (status === refusal ? [] : [route])).sort();
     const open = ["GET /healthz", "GET /livez", "GET /readyz", "GET /v1/openapi.json"];
-    // Who ends a session, or begins one, says himself who he is.
+    // Requests that start or end a session authenticate themselves.
     const session = ["DELETE /v1/session", "GET /v1/session", "POST /v1/session"];
     assert.deepEqual(
       which(await statuses({}), 401),
@@ -120,7 +120,7 @@ describe("http auth", () => {
     });
     assert.equal(reserved.status, 200);
     const { jobs } = (await reserved.json()) as { jobs: { lease: string }[] };
-    // A lease belongs to whom it was given.
+    // A lease belongs to its owner.
     const path = `/v1/leases/${jobs[0]!.lease}/delete`;
     assert.notEqual(await statusOf(path, bearer(tokens.operator.secret), "POST", {}), 200);
     assert.equal(await statusOf(path, bearer(tokens.worker.secret), "POST", {}), 200);
@@ -303,12 +303,12 @@ describe("http auth with passwords", () => {
       const authorization = `Basic ${Buffer.from(`person:${guess}`).toString("base64")}`;
       return (await fetch(`${base}/v1/stats`, { headers: { authorization } })).status;
     };
-    // Any number of right ones: nobody is locked out by many clients behind one address.
+    // Any number of right ones: many clients behind one address aren't locked out.
     const right = await Promise.all(Array.from({ length: 12 }, () => statusOf(password)));
     assert.deepEqual(new Set(right), new Set([200]));
     const guesses = Array.from({ length: 30 }, (_, index) => (index === 25 ? password : `wrong-${index}`));
     const statuses = await Promise.all(guesses.map(statusOf));
-    // The right one may be among the first ten that come: that they come in their order nobody promises.
+    // The right one may be among the first ten to arrive: their order isn't guaranteed.
     assert.equal(statuses.filter((status) => status === 401).length, 10);
     assert.ok(statuses.filter((status) => status === 429).length >= 19, `${statuses}`);
   });

@@ -22,7 +22,7 @@ const KEPT_MAX = 64;
 describe("HTTP and hostile clients", () => {
   let server: HttpServer;
   let client: WireClient;
-  /** What somebody was told whose headers never come to their end, as the tests go on meanwhile. */
+  /** The answer to endless headers, while the other tests run. */
   let slow: Promise<{ readonly text: string; readonly seconds: number }>;
 
   before(async () => {

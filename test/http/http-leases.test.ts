@@ -26,7 +26,7 @@ const TUBES = ["a", "b", "c"];
 /** A reservation is over after its deadline, not at it. */
 const AFTER_MS = 1;
 
-/** A server in one process: whoever waits for an answer has it turn until it has come. */
+/** A server in one process, which turns until an awaited answer arrives. */
 class Server {
   nowMs = 1000;
   readonly #cores: AcceptorCore[];
@@ -181,7 +181,7 @@ class Run {
     this.#ttr.set(outcome.id, ttr);
   }
 
-  /** A job was given to somebody: nobody else may hold it. */
+  /** A job was given out: no other client may hold it. */
   #given(id: number, by: string, reserves: number): void {
     const before = this.#held.get(id);
     assert.ok(this.#alive.has(id), `job ${id} that ${by} gets was put and not deleted`);
@@ -263,7 +263,7 @@ class Run {
     );
     const held = this.#held.get(id);
     if (given === 1) {
-      assert.ok(held?.by === "HTTP" && held.reserves === reserves, `job ${id} goes back from who holds it`);
+      assert.ok(held?.by === "HTTP" && held.reserves === reserves, `job ${id} goes back from its holder`);
       this.#held.delete(id);
     }
   }
@@ -320,7 +320,7 @@ class Run {
     this.#server.nowMs += this.#random.below(2000);
   }
 
-  /** No job is lost: after all reservations are over each is somewhere, and nobody's. */
+  /** No job is lost: after all reservations have ended, each exists and is unreserved. */
   async #end(): Promise<void> {
     for (const { abort } of this.#waits) abort.abort();
     for (let turns = 0; turns < 10; turns++) await this.#server.settle();
@@ -330,7 +330,7 @@ class Run {
     for (const id of this.#alive) {
       const { line, body } = await this.#server.until(this.#clients[0]!.command(`stats-job ${id}`));
       assert.match(line, /^OK/, `job ${id} is there`);
-      assert.match(body!.toString(), /state: (ready|buried)/, `job ${id} is nobody's`);
+      assert.match(body!.toString(), /state: (ready|buried)/, `job ${id} is unreserved`);
     }
     this.#reservations.stop();
   }

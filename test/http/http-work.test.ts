@@ -131,7 +131,7 @@ describe("work over HTTP", () => {
       ]) {
         const asked = (value: unknown) =>
           server.ask("/v1/tubes/types/jobs", { body: pack(value), headers: { "content-type": type } });
-        // Lines of the protocol, if nobody looks.
+        // Lines of the protocol, if unchecked.
         const lines = await asked({ body: "x", pri: "0 0 60 0\r\n\r\nput-in-tube types 0" });
         assert.equal(lines.status, 400, type);
         assert.equal((await asked(5)).status, 400, type);

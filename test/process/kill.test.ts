@@ -46,7 +46,7 @@ for (const { name, fsync, kills } of MODES) {
       return server;
     };
     for (let round = 0; round < count; round++) {
-      // Another number of shards each time: the log does not care who wrote it.
+      // Another number of shards each time: the log doesn't depend on it.
       const shards = `${random.between(1, 3)}`;
       const server = await start("-s", "2000000", "--shards", shards, "--acceptors", "1");
       const checker = await WireClient.connect(server.address);

@@ -45,7 +45,7 @@ async function untilWaiting(server: ServerProcess, count: number): Promise<void>
   client.close();
 }
 
-/** A client that nobody answers; the last acceptor to hear of the stop may have closed some before. */
+/** A client without an answer; the last acceptor to learn of the stop may have closed some before. */
 async function leftAlone(address: net.NetConnectOpts): Promise<WireClient> {
   return eventually("connections to be taken no more", async () => {
     const client = await WireClient.connect(address);
@@ -258,7 +258,7 @@ describe("listening", () => {
   });
 });
 
-// A socket that listens for a moment and is closed resets whom it has let in meanwhile.
+// A socket that listens briefly and is closed resets its clients.
 it("answers every client that connects while several acceptors start", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
   for (let start = 0; start < 3; start++) {

@@ -16,7 +16,7 @@ import { OUR_MAIN, ServerProcess } from "../support/server/server-process.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
-/** A pipe that nobody reads and that has no room left; a writer that blocks waits for ever. */
+/** A full pipe without a reader; a blocking writer waits forever. */
 function fullPipe(t: TestContext): number {
   const path = join(temporaryFolder(t), "pipe");
   assert.equal(spawnSync("mkfifo", [path]).status, 0);

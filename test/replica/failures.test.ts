@@ -197,7 +197,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     const early = await Promise.race([client.readReply(), sleep(1500, "nothing")]);
     assert.equal(early, "nothing", "no standby has it");
     standby.start();
-    // Its reply was read by nobody yet: it comes to the read that still waits.
+    // Its reply is still unread: it comes to the pending read.
     await group.caughtUp();
     const again = await group.serving();
     await put(again, "both have it again");

@@ -86,7 +86,7 @@ export class FaultyLog {
     // A client of the log that sends again what it got no answer for, or a server that does.
     if (!this.quiet && this.check !== "strict" && this.random.chance(0.005))
       this.messages.set(++this.last, bytes);
-    // Somebody who has no business there.
+    // A stranger's message.
     if (!this.quiet && this.random.chance(0.002)) this.messages.set(++this.last, STRANGER);
     return { sequence };
   }

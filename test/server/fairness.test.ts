@@ -62,7 +62,7 @@ function tubeOn(shard: number, topology: Topology, prefix: string): string {
   }
 }
 
-// --- nobody is starved ----------------------------------------------------------------------------------------------
+// --- no client starves ----------------------------------------------------------------------------------------------
 
 interface Neighbour {
   readonly name: string;

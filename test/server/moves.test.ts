@@ -38,7 +38,7 @@ async function work(server: ServerProcess, name: string, random: SeededRandom): 
     assert.equal(taken.line, `RESERVED ${id} ${body.length}`);
     assert.equal(taken.body!.toString(), body);
     if (random.chance(0.1)) {
-      // Who takes it back holds it no more, wherever its connection has been.
+      // After a release its old holder no longer holds it, wherever its connection has been.
       client.close();
       client = await WireClient.connect(server.address);
       await client.ask(`watch ${tube}`);

@@ -23,7 +23,7 @@ const BODY_BYTES = 60_000;
 /** Buffers come in powers of two. */
 const LIMIT_BYTES = PINNED_BYTES_MAX + 2 * BODY_BYTES;
 
-/** What the pool keeps is nobody's, and bounded for all together. */
+/** The pool's memory belongs to no client and is bounded in total. */
 const memoryBytes = (): number => memoryInUse() - buffers.keptBytes;
 
 /** Tubes and jobs that are there. */
@@ -38,7 +38,7 @@ const ODD: Readonly<Record<string, readonly string[]>> = {
   use: ["use default", "use elsewhere"],
   watch: ["watch big"],
   ignore: ["ignore nothing"],
-  // Who has quit is asked no more.
+  // Clients that quit aren't asked any more.
   quit: [],
 };
 
@@ -96,7 +96,7 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
       const server = new HandDrivenServer(shards);
       store(server);
       for (const situation of SITUATIONS) {
-        // One shard differs from several by what is a conversation, not by who reads.
+        // One shard differs from several in its conversations, not in its readers.
         if (shards === 1 && (situation.reads || situation.halfClosed)) continue;
         const before = memoryBytes();
         for (const command of LINES) {

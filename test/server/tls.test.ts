@@ -233,7 +233,7 @@ describe("tls at a stop", { skip }, () => {
       assert.equal((await waiting.readReply()).line, "USING b");
       const shaking = createConnection(where);
       await once(shaking, "connect");
-      // More than sockets take in advance, so the server waits for whoever reads it.
+      // More than sockets buffer, so the server waits for the reader.
       const reading = await dialled();
       reading.send(`use c\r\nwatch c\r\nput 0 0 60 ${UNREAD_BYTES}\r\n`);
       reading.send(Buffer.alloc(UNREAD_BYTES));

@@ -73,7 +73,7 @@ describe("lists of 20,000 tubes", () => {
       if (asked % 2 === 0 && !client.take().startsWith("OK ")) refused = "refused";
       if (asked % 2 === 0) server.disconnect(client);
     }
-    assert.equal(refused, "refused", "nobody was refused");
+    assert.equal(refused, "refused", "a client was refused");
     const client = server.connect(true);
     client.say("list-tubes\r\nlist-tube-used\r\n");
     server.settle();
@@ -121,7 +121,7 @@ describe("lists of 20,000 tubes", () => {
     second.say("list-tubes\r\n");
     server.turn();
     server.turn();
-    // The list is being gathered for the first; a tube made now must be in the list of who asks for it then.
+    // The list is being gathered for the first; a tube created now must be in the list of a client that asks afterwards.
     later.say("use new\r\nlist-tubes\r\n");
     server.turn();
     server.disconnect(first);

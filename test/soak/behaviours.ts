@@ -17,7 +17,7 @@ export const TUBES = [
   "0.5",
 ] as const;
 
-/** Beyond that nobody puts, and clients that would delete instead. */
+/** Above this number no client puts; they delete instead. */
 const LIVE_JOBS_MAX = 4000;
 const LIVE_BYTES_MAX = 12 << 20;
 const PIPELINE_MAX = 60;
@@ -103,7 +103,7 @@ async function finish(
     await load.rest(random.between(0, 100));
     if (client.held.includes(held)) await client.delete(held);
   } else if (what === "stale") {
-    // Past its TTR, if that is short: somebody else may have it by then.
+    // Past a short TTR: another client may have it by then.
     await load.rest(Math.min(held.job.body.ttrSeconds * 1000 + random.between(-50, 300), 3500));
     if (random.chance(0.5)) await client.delete(held);
     else await client.release(held, pri, 0);
@@ -189,7 +189,7 @@ async function churnTubes(client: SoakClient, random: SeededRandom, load: Client
     load.counters.add("tube made and left");
   }
   if (isFull(load)) return;
-  // Some of them keep a job, which somebody has to come for.
+  // Some of them keep a job, which another client must take later.
   const tube = `kept-${random.between(0, 1e9)}`;
   await client.ask(`watch ${tube}`, /^WATCHING 2$/);
   await client.ask("ignore default", /^WATCHING 1$/);

@@ -2,7 +2,7 @@
 
 import type { BodySpec } from "./soak-body.ts";
 
-/** A state that a job may be in when nobody holds it. */
+/** A state of an unreserved job. */
 export interface Rest {
   readonly kind: "ready" | "delayed" | "buried";
   readonly pri: number;
@@ -66,7 +66,7 @@ export class JobEntry {
   rests: Rest[];
   /** Those that may last. */
   holds: Hold[] = [];
-  /** Deletes sent that nobody has seen the answer to. */
+  /** Deletes sent without a known answer. */
   deletesOpen = 0;
   /** When an answer to a delete was read, ms; Infinity for a job that lives. */
   deletedMs: number = Number.POSITIVE_INFINITY;

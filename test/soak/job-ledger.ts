@@ -15,7 +15,7 @@ export interface OpenPut {
   readonly client: string;
   readonly sentMs: number;
   readonly rest: Rest;
-  /** Known as soon as anybody sees the job. */
+  /** Known from the first sight of the job. */
   job: JobEntry | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface OpenChange {
   readonly rest: Rest;
 }
 
-/** A delete that was sent, by a holder or by anybody else. */
+/** A delete that was sent, by the holder or another client. */
 export interface OpenDelete {
   readonly job: JobEntry;
   readonly client: string;
@@ -114,7 +114,7 @@ export class JobLedger {
     if (job.id !== id)
       this.#fail(job, `the put was answered INSERTED ${id}, but the job was seen as ${job.id}`);
     job.acknowledgedMs = nowMs;
-    // The state at the put; whoever has seen the job before has added to it.
+    // The state at the put; earlier sights of the job have added to it.
     this.#bound(put.rest, nowMs - put.sentMs);
     this.#openPuts.delete(put.body.key);
     this.#note(job, nowMs, `put by ${put.client}, acknowledged`);
@@ -287,7 +287,7 @@ export class JobLedger {
   }
 
   #addHold(job: JobEntry, hold: Hold, nowMs: number): void {
-    // One that may have ended by now cannot overlap any later one: who looks later has seen it later.
+    // A hold that may have ended by now can't overlap a later one.
     job.holds = job.holds.filter((other) => other !== hold && other.endMs > nowMs);
     const other = job.holds.find((one) => overlap(one, hold));
     if (other !== undefined) {
@@ -367,7 +367,7 @@ export class JobLedger {
     this.#wallOffsetMaxMs = Math.max(this.#wallOffsetMaxMs, wallOffsetMs);
   }
 
-  /** The server ends from `nowMs` on, at once or in order: whatever somebody holds may be given back at any moment. */
+  /** The server ends from `nowMs` on, at once or in order: reserved jobs may be released at any moment. */
   serverEnds(nowMs: number): void {
     this.#serverEnds = true;
     for (const job of this.jobs.values()) {
@@ -396,7 +396,7 @@ export class JobLedger {
     return [...this.jobs.keys()];
   }
 
-  /** The server has this job, asked from `sentMs` to `nowMs`, while nobody else was connected. */
+  /** The server has this job, asked from `sentMs` to `nowMs`, while no other client was connected. */
   settleFound(id: number, seen: FoundJob, sentMs: number, nowMs: number): void {
     this.checked++;
     const job = this.#seen(id, seen.body, sentMs, nowMs);
@@ -436,7 +436,7 @@ export class JobLedger {
     this.#goneIds.add(id);
   }
 
-  /** All below `newestId` has been asked for: puts that nobody saw did not happen, and must not from now on. */
+  /** All ids below `newestId` were checked: unseen puts did not happen, and must not from now on. */
   settled(newestId: number, nowMs: number): void {
     this.settledUpTo = newestId;
     this.#openPuts.clear();

@@ -24,7 +24,7 @@ export const FAULTS = {
     return {
       async reply(bytes, tell) {
         const id = /^INSERTED (\d+)\r\n$/.exec(bytes)?.[1];
-        // Somebody may have reserved it already.
+        // It may be reserved already.
         if (id !== undefined && !isDone) isDone = (await tell(`delete ${id}`)) === "DELETED";
         return bytes;
       },

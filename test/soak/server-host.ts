@@ -88,7 +88,7 @@ export class ServerHost {
     return this.#server;
   }
 
-  /** A connection that counts as nobody's. */
+  /** A connection that isn't counted as a client. */
   get checker(): WireClient {
     if (this.#checker === undefined) throw new Error("unreachable: no server was started");
     return this.#checker;

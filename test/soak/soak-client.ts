@@ -136,7 +136,7 @@ export class SoakClient {
 
   async reserveJob(id: number): Promise<HeldJob | undefined> {
     const { reply, sentMs } = await this.#timed("reserve-job", `reserve-job ${id}\r\n`);
-    // Somebody may hold it, and that may be this client.
+    // It may be reserved, also by this client.
     if (reply.line === "NOT_FOUND") return undefined;
     this.expect("reserve-job", reply, /^RESERVED /);
     return this.#hold(reply, sentMs, true);
@@ -199,7 +199,7 @@ export class SoakClient {
     await this.#delete(held.job, held.hold);
   }
 
-  /** Deletes a job that this client does not hold, if nobody else does. */
+  /** Deletes an unreserved job. */
   async deleteOther(job: JobEntry): Promise<void> {
     await this.#delete(job, this.#held.get(job.id)?.hold);
   }

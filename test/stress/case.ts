@@ -26,7 +26,7 @@ export interface ActorRun {
   see(result: string, detail?: string): void;
   /** Counts an iteration; false once the time is over or the run has failed. */
   next(): boolean;
-  /** Whether somebody has seen a result that is not allowed. */
+  /** Whether a forbidden result was seen. */
   readonly failed: boolean;
   /** Waits until all actors are here. Every actor must come, whatever it has seen. */
   barrier(): void;

@@ -48,7 +48,7 @@ describe("stress covers every ring of a server", () => {
 
 const canaries = played.filter(({ isServer }) => !isServer);
 
-// Most of their time they sleep, to see whether anybody wakes them.
+// They mostly sleep, to see whether they are woken.
 describe("stress finds a planted bug (canary)", { concurrency: 2 }, () => {
   for (const entry of canaries) {
     for (const planted of entry.planted) {

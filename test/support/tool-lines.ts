@@ -23,7 +23,7 @@ export function checkToolLines(
 }
 
 function* mistakesOf(tool: Command, text: string): Generator<string, void, undefined> {
-  // What is behind " -- " is somebody else's.
+  // Text behind " -- " belongs to another program.
   const words = (text.split(" -- ")[0] ?? "").replaceAll(/[[\]]/g, " ").trim().split(/\s+/);
   const child = tool.commands.find((each) => each.name() === words[0]);
   if (tool.commands.length > 0 && child === undefined && /^[a-z][a-z-]+$/.test(words[0] ?? ""))

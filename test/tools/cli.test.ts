@@ -198,7 +198,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
         [["stats", "--token", "a\r\ndelete 1"], /a token is one line/],
         [["health", "--token", "", "--url", "http://127.0.0.1:1"], /a token is one line/],
       ] as [string[], RegExp][]) {
-        // Nobody is there: who asked would end with 3.
+        // No server listens: a command that connects would end with 3.
         const { code, stderr } = await runTool(args, { env: { RUNNERBEAN_URL: "127.0.0.1:1" } });
         assert.equal(code, 5, `${args.join(" ")}: ${stderr}`);
         assert.match(stderr, allowed, args.join(" "));

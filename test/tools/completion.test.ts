@@ -56,7 +56,7 @@ function inShell(t: TestContext, shell: "bash" | "zsh" | "fish", tree: Tree, pro
 }
 
 const BASH = `source "$SCRIPT"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _runnerbean; printf '%s\\n' "\${COMPREPLY[@]}"`;
-// compadd itself works only while somebody types; it compares, and quotes what it inserts.
+// compadd itself works only interactively; it compares, and quotes what it inserts.
 const ZSH = `compdef() {}
 _files() { print -r -- FILES }
 typeset -A compstate; compstate[nmatches]=0
@@ -106,7 +106,7 @@ describe("completion", () => {
   it("works in bash, which expands no name of a tube", (t) => {
     const { complete, wasObeyed } = inShell(t, "bash", tree, BASH);
     expectWords(complete, "\\$\\(touch\\$IFS\\$WITNESS\\)");
-    assert.deepEqual(complete("put", "mail", "--pri", ""), [], "files, where nobody can guess");
+    assert.deepEqual(complete("put", "mail", "--pri", ""), [], "files, where no value is known");
     assert.equal(wasObeyed(), false);
   });
 

@@ -35,7 +35,7 @@ const NOT_NEEDED: Outcome = {
   required: true,
 };
 
-/** One who sleeps until there is news of some ringers. */
+/** An actor that sleeps until some ringers have news. */
 class Sleeper {
   readonly #owner: DoorbellOwner;
   readonly #synced: LogWords;

@@ -19,7 +19,7 @@ export class LateAnnouncer extends DoorbellOwner {
   }
 }
 
-/** Notifies, but leaves the word as it is: who is about to sleep sleeps on. */
+/** Notifies, but keeps the word: an owner about to sleep misses it. */
 export class SilentBell extends Doorbell {
   readonly #bells: Int32Array;
   readonly #at: number;

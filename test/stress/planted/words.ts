@@ -92,7 +92,7 @@ export class PlainControl extends ControlWords {
   }
 }
 
-/** Says which shard stands in the entry, whoever's it is. */
+/** Returns the shard in the entry, of any id. */
 export class TaglessDirectory extends JobDirectory {
   readonly #all: Int32Array;
 

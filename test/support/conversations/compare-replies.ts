@@ -16,7 +16,7 @@ const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
   "cmd-stats",
 ]);
 
-/** The same in milliseconds; and who holds a job is another connection each time. */
+/** The same in milliseconds; and a job's holder is another connection each time. */
 const OF_CONNECTION: ReadonlySet<string> = new Set(["time-left-ms", "holder"]);
 
 /** Seconds, most of them whole, that the two servers tell at moments some milliseconds apart: one more or less is the same. */

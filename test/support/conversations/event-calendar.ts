@@ -34,7 +34,7 @@ export class EventCalendar {
     );
   }
 
-  /** Something has happened that nobody waited for: a step took too long. */
+  /** An unexpected event has happened: a step took too long. */
   isOverdue(nowMs: number): boolean {
     return this.#events.some((event) => event.fromMs < nowMs && event.stillMatters());
   }

@@ -306,7 +306,7 @@ class InvariantCheck {
   #tube(tube: Tube): void {
     const { name } = tube;
     assert.equal(this.#engine.findTube(name), tube);
-    assert.ok(tube.referenced || name === "default", `${name}: somebody needs it`);
+    assert.ok(tube.referenced || name === "default", `${name}: the tube is referenced`);
     if (tube.groups === undefined) this.#heap(tube.ready, JobState.Ready, "pri", `${name} ready`);
     this.#heap(tube.delayed, JobState.Delayed, "deadlineAtMs", `${name} delayed`);
     assert.equal(

@@ -7,7 +7,7 @@ import { Request, Span } from "../../../src/protocol/request.ts";
 
 export class NotingHost implements ConversationHost {
   now = 0;
-  /** Who may end the wait: its number, or 0 when it has ended. */
+  /** The claim word: the wait's number, or 0 once it has ended. */
   word = 0;
   waits = 0;
   mayTakeMore = true;

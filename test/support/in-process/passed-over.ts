@@ -11,7 +11,7 @@ export interface ReadyTime {
   readonly tube: string;
   /** When the reply that tells of it was received. */
   readonly fromMs: number;
-  /** When the reserve that took it was sent; Infinity while nobody has. */
+  /** When the reserve that took it was sent; Infinity if it is untaken. */
   untilMs: number;
 }
 

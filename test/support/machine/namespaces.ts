@@ -67,7 +67,7 @@ export class Namespaces {
     return ["ip", "netns", "exec", this.name(machine)];
   }
 
-  /** Nobody reaches it, and it nobody. */
+  /** It is cut off from all others. */
   cut(machine: number): void {
     ip("link", "set", this.#link(machine), "down");
   }

@@ -165,19 +165,19 @@ export class ServerGroup {
     return this.#log.remove();
   }
 
-  /** A client of whoever takes clients. */
+  /** A client of the present primary. */
   async connect(): Promise<WireClient> {
     for (const { port, place } of this.servers) {
       try {
         return await connectInTime(port, place.host);
       } catch {
-        // A standby, or nobody.
+        // A standby, or no server.
       }
     }
     throw new Error("none of the servers takes clients");
   }
 
-  /** Resolves with a client whose put was acknowledged: whoever has the lead serves, and the shared log answers. */
+  /** Resolves with a client whose put was acknowledged: the primary serves, and the shared log answers. */
   serving(): Promise<WireClient> {
     return until("a server of the group serves", async () => {
       let first: WireClient | undefined;
@@ -198,7 +198,7 @@ export class ServerGroup {
     return answers.map(parseReport).filter((report) => report !== undefined);
   }
 
-  /** The server that has the lead, as all who answer say. */
+  /** The primary, as all answering servers report. */
   primary(): Promise<GroupServer> {
     return until("somebody has the lead", async () => {
       const leads = (await this.reports()).filter(({ role }) => role === "primary");

@@ -96,7 +96,7 @@ export class ServerProcess {
         resolve(this.#exit);
       });
     });
-    // Whoever awaits `exited` sees the error; a start that nobody awaits must not end the test process.
+    // The awaiter of `exited` sees the error; an unawaited start must not end the test process.
     this.exited.catch(() => {});
   }
 
@@ -228,7 +228,7 @@ function saysReady(server: ServerProcess): boolean {
   return server.kind !== "ours" || /serves on/.test(server.stdout + server.stderr);
 }
 
-/** Whether the socket is the server's own, and not that of somebody who was quicker to take the port. */
+/** Whether the socket is the server's own, and not that of a faster process on the port. */
 function owns(server: ServerProcess, inode: string): boolean {
   // Ours would not say that it serves; and behind a wrapper it may be a child of the process.
   if (server.kind === "ours") return true;

@@ -137,7 +137,7 @@ export class WireClient {
     return this.#ended;
   }
 
-  /** Whether bytes are here that nobody has read. */
+  /** Whether unread bytes have arrived. */
   get hasUnread(): boolean {
     return this.#bufferedBytes() > 0;
   }
