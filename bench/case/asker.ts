@@ -67,7 +67,7 @@ export function firstLines(replies: number): (text: string) => string[] | undefi
   };
 }
 
-/** Of what follows the first line of a reply, with its CR LF. */
+/** Bytes after the first line of a reply, with their CR LF. */
 function bodyLength(line: string): number {
   const [word, first, second] = line.split(" ");
   if (word === "RESERVED") return Number(second) + 2;

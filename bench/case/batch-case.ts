@@ -118,7 +118,7 @@ class Worker {
     return this.#asker.ask(commands, firstLines(replies));
   }
 
-  /** As many single commands at once as a batch has jobs. */
+  /** Single commands in flight: as many as a batch has jobs. */
   async takeSingly(): Promise<number> {
     const replies = await this.ask("reserve-with-timeout 0\r\n".repeat(BATCH), BATCH);
     const ids = replies.filter((reply) => reply.startsWith("RESERVED ")).map((reply) => reply.split(" ")[1]);

@@ -12,7 +12,7 @@ import { type BenchCase, startFlags } from "./bench-case.ts";
 import { fill } from "./fill.ts";
 
 const BULK_TIMEOUT_MS = 300_000;
-/** That of a load with one tube. */
+/** The tube of a load with one tube. */
 const TUBE = "bench-0";
 /** How long the others are watched before anything begins: what they wait then is the machine's doing. */
 const QUIET_MS = 2000;

@@ -78,7 +78,7 @@ export function readmeCases(timing: Timing): BenchCase[] {
   ];
 }
 
-/** Those of the readme's that have a goal: what depends on which thread a command meets. */
+/** The readme's cases with a goal: they depend on the threads that a command crosses. */
 export function placementCases(timing: Timing): BenchCase[] {
   return readmeCases(timing).filter(({ goal }) => goal !== undefined);
 }

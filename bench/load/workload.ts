@@ -4,7 +4,7 @@ import type { ScenarioName } from "./programs.ts";
 export interface Workload {
   readonly scenario: ScenarioName;
   readonly connections: number;
-  /** Of `tubes`: consumers on top of the connections. */
+  /** For `tubes`: consumers besides the connections. */
   readonly watchers: number;
   /** Commands that a connection sends before it waits for the replies. */
   readonly pipeline: number;
@@ -16,7 +16,7 @@ export interface Workload {
   readonly rate: number;
   /** Operations after which the run ends; 0: only the clock ends it. */
   readonly jobs: number;
-  /** Of `delayed`: delays are 1..this. */
+  /** For `delayed`: the longest delay. */
   readonly delaySeconds: number;
 }
 

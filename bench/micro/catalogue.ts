@@ -22,7 +22,7 @@ export const MICRO_BENCHMARKS: readonly MicroBenchmark[] = [
   ...COMMAND,
 ];
 
-/** Those whose subject is one of `names`; all without names. Throws if there is none of a name. */
+/** Returns the benchmarks of the subjects `names`, or all. Throws on an unknown name. */
 export function microBenchmarksNamed(names: readonly string[] | undefined): MicroBenchmark[] {
   if (names === undefined) return [...MICRO_BENCHMARKS];
   const subjects = [...new Set(MICRO_BENCHMARKS.map(({ subject }) => subject))];

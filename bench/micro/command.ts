@@ -49,7 +49,7 @@ function cycle(name: string, line: PutLine): MicroBenchmark {
     name,
     operations: 50_000,
     smallOperations: 1000,
-    // As many jobs were deleted as were put.
+    // Every job that was put was deleted.
     expected: (operations) => operations,
     open(operations) {
       const server = new HandDrivenServer(1);

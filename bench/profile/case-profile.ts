@@ -22,7 +22,7 @@ export interface CaseProfile {
   readonly costs: RoleCosts;
   /** Not a measurement. */
   readonly projections: readonly ProjectionRow[];
-  /** Of the second turn. */
+  /** From the second turn. */
   readonly selfTimes: readonly { readonly role: Role; readonly top: readonly SelfTime[] }[];
   /** Where the CPU profiles are. */
   readonly directory: string;

@@ -21,7 +21,7 @@ export function roleOf(name: string): Role {
   return name === "node-MainThread" || name === "node" ? "main" : "helpers";
 }
 
-/** Of every role that has threads; a thread that came in between counts from zero, one that went doesn't count. */
+/** Returns the usage of every role with threads; a new thread counts from zero, an ended one doesn't count. */
 export function usageBetween(before: readonly ThreadUsage[], after: readonly ThreadUsage[]): RoleUsage[] {
   const earlier = new Map(before.map((thread) => [thread.tid, thread]));
   return ROLES.flatMap((role) => {

@@ -18,7 +18,7 @@ export interface WatchedRun {
   readonly seconds: number;
   readonly commandsPerSecond: number;
   readonly roles: readonly RoleUsage[];
-  /** Of the server's whole life. */
+  /** Over the server's whole life. */
   readonly turns: readonly TurnCounts[];
   /** At the end of the measured part. */
   readonly threads: readonly ThreadUsage[];

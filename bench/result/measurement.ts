@@ -5,7 +5,7 @@ import { FIGURE_NAMES, type FigureName, type Figures } from "./figures.ts";
 export interface Measurement {
   readonly figures: Figures;
   readonly latency?: Latency;
-  /** Of a rate sweep. */
+  /** Only in a rate sweep. */
   readonly sweep?: readonly SweepPoint[];
 }
 
@@ -35,7 +35,7 @@ export function spreadsOf(measurements: readonly Measurement[]): Spreads {
   return spreads;
 }
 
-/** Of at least one value. */
+/** Needs at least one value. */
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;

@@ -10,7 +10,7 @@ export interface ServerOutcome {
   readonly description: string;
   readonly isOurs: boolean;
   readonly spreads: Spreads;
-  /** Of all turns together. */
+  /** Over all turns. */
   readonly latency?: Latency;
   readonly sweep?: readonly SweepPoint[];
   /** Why there is nothing. */

@@ -31,7 +31,7 @@ export interface ResultLine extends RunFacts {
     readonly latency?: string;
     readonly sweep?: readonly SweepPoint[];
   }[];
-  /** Of the first server to each of the others; above 1 the first is better. */
+  /** Ratios of the first server to each other one; above 1 the first is better. */
   readonly ratios: readonly number[];
 }
 

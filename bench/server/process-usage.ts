@@ -25,7 +25,7 @@ export function preciseCpuSeconds(pid: number): number {
   return nanoseconds.reduce((sum, each) => sum + each, 0) / 1e9;
 }
 
-/** Of a `stat` file of a process or a thread; in steps of the system's clock tick, 10 ms as a rule. */
+/** CPU time from a `stat` file of a process or thread, in clock ticks, usually of 10 ms. */
 export function cpuTimes(statFile: string): { readonly userSeconds: number; readonly kernelSeconds: number } {
   ticksPerSecond ||= Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
   const stat = readFileSync(statFile, "utf8");
