@@ -44,7 +44,7 @@ function scene(behind: string): Scene {
   return { server, client, other, ask };
 }
 
-/** Of what shards say to each other all of one kind is lost. */
+/** Drops all messages of one kind between shards. */
 function lose({ acceptor }: HandDrivenServer, kind: Shipping): void {
   const post = acceptor.post.bind(acceptor);
   acceptor.post = (shard, message) => {

@@ -61,7 +61,7 @@ describe("Authenticator", () => {
     const some = await Promise.all(Array.from({ length: 12 }, ask));
     assert.ok(some.every((identity) => identity?.name === "person"));
     const flood = Array.from({ length: 14 }, ask);
-    // Those beyond the line are told at once, while the others still wait.
+    // Checks beyond the queue fail at once, while the others still wait.
     assert.deepEqual(await Promise.all(flood.slice(12)), [undefined, undefined]);
     await Promise.all(flood);
   });

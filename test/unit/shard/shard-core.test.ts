@@ -6,7 +6,7 @@ import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts
 
 const BODY_BYTES = 60_000;
 const CLIENTS = 60;
-/** Of the ring to the acceptor. */
+/** Size of the ring to the acceptor. */
 const RING_BYTES = 1 << 20;
 
 const nobody = (): void => {};

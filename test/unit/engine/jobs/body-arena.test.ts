@@ -226,7 +226,7 @@ describe("BodyArena", () => {
       const arena = new BodyArena();
       arena.allocate(bytes);
       const cells = Math.floor(MIB / bytes);
-      // As many bodies as fit with a fifth of each cell wasted must still share the one slab.
+      // Bodies that fit with a fifth of each cell wasted must share one slab.
       if (bytes > 20_000) continue;
       for (let i = 1; i < Math.floor(cells * 0.78); i++) arena.allocate(bytes);
       assert.ok(arena.reservedBytes <= MIB, `${bytes} bytes`);

@@ -340,7 +340,7 @@ function searchInSteps(
 describe("the most that a turn costs", () => {
   const JOBS = 30_000;
 
-  /** Of each step of a move: ids looked at, bytes searched, jobs deleted. */
+  /** Returns for each step: ids looked at, bytes searched, jobs deleted. */
   function costs(engine: Engine, step: () => boolean): { looks: number; bytes: number; deleted: number }[] {
     const steps: { looks: number; bytes: number; deleted: number }[] = [];
     broken(

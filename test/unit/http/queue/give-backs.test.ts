@@ -16,7 +16,7 @@ import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const JOBS = 2000;
-/** As many as may be under way. */
+/** The limit of questions in flight. */
 const QUESTIONS = 1000;
 
 function scene() {

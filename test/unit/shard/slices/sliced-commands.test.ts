@@ -13,7 +13,7 @@ import { SeededRandom } from "../../../support/seeded-random.ts";
 const JOBS = 25;
 const TURN_JOBS = 4;
 
-/** Of what a turn does; those of the server where none are given. */
+/** Limits of a turn; the server's by default. */
 interface Bounds {
   readonly turnJobsMax?: number;
   readonly turnDueMax?: number;
