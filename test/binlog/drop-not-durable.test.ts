@@ -58,7 +58,7 @@ async function cutAfterNextFile(disk: VirtualDisk, random: SeededRandom): Promis
     const oldest = storage.table.oldest!;
     storage.work(nowMs);
     if (storage.table.oldest !== oldest || oldest.liveBytes > 0 || !storage.full) continue;
-    // All that lives in it is copied, and its DROP is written.
+    // Its live records are copied, and its DROP is written.
     [isFull, isNext] = [false, true];
     nowMs += 1001;
     storage.flush(nowMs);
@@ -111,7 +111,7 @@ it("--salvage does not believe a DROP behind a tear", async () => {
         storage.flush(nowMs);
         const isCopied = oldest.sealed && liveBytes > 0 && oldest.liveBytes === 0;
         if (!isCopied || storage.currentSegment !== currentSegment) continue;
-        // Of what this slice has written the power cut left only the last record: the DROP.
+        // The power cut kept only the last record of this slice: the DROP.
         torn = disk.clone();
         const content = torn.contentOf(segmentName(currentSegment));
         let end = content.length;

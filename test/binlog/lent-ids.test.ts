@@ -70,7 +70,7 @@ test("ids are lent again when half are used, and compaction keeps that", async (
   storage.flush(2);
   assert.equal(storage.idsLent, 2 * LENT_IDS);
   const writer = new JobWriter(storage);
-  // So much that the segments in which ids were lent are dropped.
+  // Enough to drop the segments in which ids were lent.
   for (let id = 1; storage.oldestSegment < 4; id++) {
     writer.put(id, "x".repeat(2000));
     writer.delete(id);

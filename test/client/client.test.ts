@@ -528,7 +528,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(await queue.tube(tube).kick(1), 1);
       await queue.put(tube, "after");
       const again: Job<Uint8Array>[] = [];
-      // One that was lost before comes alone, with extensions.
+      // With extensions, a lost job comes alone.
       while (again.length < 3) again.push(...(await queue.reserveMany(5)));
       assert.deepEqual(again.map(textOf), ["before", "buried", "after"]);
       assert.ok(events.includes("lost") && events.at(-1) === "connected", `${events}`);

@@ -30,7 +30,7 @@ export async function openBrowser(): Promise<Browser> {
 export interface Served {
   readonly server: ServerProcess;
   readonly port: number;
-  /** Of the dashboard, without a slash at its end. */
+  /** URL of the dashboard, without a slash at its end. */
   readonly url: string;
 }
 

@@ -17,7 +17,7 @@ const tokens = {
   operator: newToken("person", "operator"),
   viewer: newToken("eyes", "viewer"),
 };
-/** So many that their end takes a while: what is stopped has begun, and is not done. */
+/** Enough jobs that a task takes a while and can be stopped in the middle. */
 const MANY_JOBS = 400_000;
 const PUTS_AT_ONCE = 20_000;
 

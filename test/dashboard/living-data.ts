@@ -9,7 +9,7 @@ const TUBES = [
   { name: "thumbnails", ready: 8, workers: 2, ttr: 120 },
   { name: "invoices", ready: 3, workers: 1, ttr: 300 },
 ] as const;
-/** As many jobs come as are done. */
+/** Jobs arrive as fast as they are done. */
 const WORK_MS = 360;
 
 const bodyOf = (tube: string, n: number): string =>

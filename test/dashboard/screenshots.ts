@@ -31,7 +31,7 @@ const DIALOGS: Readonly<Record<string, readonly [hash: string, button: string]>>
 };
 const WIDTHS = [1280, 360] as const;
 const THEMES = ["light", "dark"] as const;
-/** So long the data live before the first picture, for charts to have something to show. */
+/** Time of activity before the first picture, so that charts have data. */
 const LIVE_MS = Number(process.env["LIVE_MS"] ?? 50_000);
 const SETTLED_MS = 1200;
 

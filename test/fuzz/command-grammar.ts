@@ -286,7 +286,7 @@ export class CommandGrammar {
       case OptionKind.Tube:
         return this.#tube();
       case OptionKind.Rate:
-        // So many that none is ever waited for: the same is asked again, at another moment.
+        // Too many to wait for: the same question comes again at another moment.
         return random.pick(["4294967295/1", "1000000/1"]);
     }
   }

@@ -12,7 +12,7 @@ const CORE_COMMANDS: readonly string[] = [
 const CORE_REPLIES: ReadonlySet<string> = new Set(
   [...BEANSTALKD_COMMANDS.flatMap(({ replies }) => replies), "BAD_FORMAT", "UNKNOWN_COMMAND"]
     .map((reply) => reply.split(" ")[0]!)
-    // Those that need a server in a bad way, and what stands there for a command without a reply.
+    // Replies of a server in trouble, and the placeholder of commands without a reply.
     .filter((word) => !["DRAINING", "OUT_OF_MEMORY", "none:"].includes(word)),
 );
 

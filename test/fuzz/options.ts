@@ -7,7 +7,7 @@ import { wholeNumber } from "../support/whole-number.ts";
 import { FUZZER_NAMES, type FuzzerName } from "./fuzzer.ts";
 
 export interface FuzzOptions {
-  /** Of the first run; the next has the next number. */
+  /** Seed of the first run; the next has the next number. */
   readonly seed: number;
   /** Runs of each fuzzer at most. */
   readonly runs: number;

@@ -16,7 +16,7 @@ const SCRAPED_TUBES = 5000;
 const BYTE_PIECES = 2_000_000;
 const IDLE_CONNECTIONS = 300;
 const CONNECTIONS_MAX = 1024;
-/** Of them, for probes and metrics alone. */
+/** Reserved for probes and metrics. */
 const KEPT_MAX = 64;
 
 describe("HTTP and hostile clients", () => {
@@ -158,7 +158,7 @@ describe("HTTP and hostile clients", () => {
   it("large requests that never end", async () => {
     const bytes = 8 * 1024 * 1024 - 64;
     const head = `POST /v1/tubes/slow/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n{"body":"`;
-    // As many as the heap of the thread could not hold.
+    // More than the heap of the thread could hold.
     const part = Buffer.alloc(bytes - 100, "x");
     const answers = new Map<Socket, string>();
     const sockets = Array.from({ length: 40 }, () => {

@@ -288,7 +288,7 @@ describe("HTTP shows", () => {
     assert.equal(seriesIn(text, "runnerbean_job_wait_seconds_count"), 1);
     assert.equal(seriesIn(text, "runnerbean_job_hold_seconds_count"), 1);
     assert.equal(seriesIn(text, "runnerbean_job_body_bytes_count"), 4);
-    // All that was put has been answered, so it has been written; the last record may wait for the disk.
+    // All puts were answered, so they are written; the last record may wait for the disk.
     assert.ok(seriesIn(text, "runnerbean_binlog_written_bytes_total")! > 100);
     const kinds = ["live", "dead", "spare"].map((kind) =>
       seriesIn(text, `runnerbean_binlog_bytes{kind="${kind}"}`),

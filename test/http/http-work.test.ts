@@ -14,7 +14,7 @@ import { WireClient } from "../support/server/wire-client.ts";
 
 const MSGPACK = "application/vnd.msgpack";
 
-/** Of a batch that comes in some pieces: each job says which it is, in each of its bytes. */
+/** A batch that arrives in several pieces: every byte of a body identifies its job. */
 const BATCH_JOBS = 40;
 const bodyIn = (batch: number, job: number): Buffer =>
   Buffer.alloc(5000 + job, (batch * BATCH_JOBS + job) % 251);

@@ -110,7 +110,7 @@ describe("https", { skip }, () => {
         );
       }),
     );
-    // One that says nothing, and one that leaves in the midst of its handshake.
+    // A silent client, and one that leaves during its handshake.
     const silent = createConnection({ host: "127.0.0.1", port });
     const leaving = createConnection({ host: "127.0.0.1", port }, () =>
       leaving.end(Buffer.from([22, 3, 1, 2])),

@@ -19,7 +19,7 @@ import { PLAYED_TOPOLOGIES, topologyFlags, topologyName } from "../support/topol
 /** Servers at once: they take some 4 GB together. */
 const AT_ONCE = 27;
 
-// Those that wait about as long are played together, at all topologies.
+// Transcripts with similar waits run together, at all topologies.
 const timed = loadTranscripts()
   .filter((transcript) => transcript.only !== "beanstalkd-1.12" && takesTime(transcript))
   .sort((a, b) => waitMs(b) - waitMs(a));

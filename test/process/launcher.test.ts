@@ -75,7 +75,7 @@ describe("the launcher", () => {
     it(`names a missing library, and the command that installs it with ${manager}`, (t) => {
       if (!canRun(t, NEEDS.unshare)) return;
       if (process.getuid!() !== 0) return t.skip("only root can hide a library from a process");
-      // Of the launcher alone, for what hides the library needs more.
+      // For the launcher alone: hiding the library needs more.
       const child = ["env", `PATH=${pathWith(t, manager)}`, LAUNCHER, "--version"];
       const { code, stdout, stderr } = without("libatomic.so.1", child);
       assert.deepEqual([code, stdout], [127, ""], stderr);

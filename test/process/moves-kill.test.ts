@@ -54,7 +54,7 @@ async function workOn(server: ServerProcess, random: SeededRandom, onDone: () =>
 }
 
 async function handOn(client: WireClient, id: number, random: SeededRandom): Promise<void> {
-  // One that has died where jobs die would stay buried there if it did so again: it goes back by move-jobs alone.
+  // A job that dies again in the dead-letter tube stays buried there: only move-jobs brings it back.
   const { body } = await client.ask(`inspect-job ${id}`);
   const tubes = TUBES.filter((tube) => tube !== "mails" || body?.includes("\norigin: none\n"));
   const { line } = await client.ask(`update-job ${id} tube=${random.pick(tubes)} pri=1`);
@@ -95,7 +95,7 @@ async function notReady(client: WireClient): Promise<string> {
 async function checkAll(server: ServerProcess): Promise<void> {
   const client = await WireClient.connect(server.address);
   let ready = await countReady(client);
-  // Those that had died go on to their dead-letter tube, and are ready there.
+  // Dead jobs continue to their dead-letter tube, and are ready there.
   for (let more = 2000; ready !== JOBS && more > 0; more--) ready = await countReady(client);
   assert.equal(ready, JOBS, `no job is lost, and none is there twice: ${await notReady(client)}`);
   for (let id = 1; id <= JOBS; id++) {

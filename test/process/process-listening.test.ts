@@ -116,7 +116,7 @@ describe("listening", () => {
         "its replies fill the socket",
         () => slow.bytesWritten > 0 && slow.writableLength === 0,
       );
-      // So many that every acceptor should have some.
+      // Enough that every acceptor should have some.
       const waiting = await Promise.all(Array.from({ length: 24 }, () => WireClient.connect(first.address)));
       for (const client of waiting) client.send("reserve\r\n");
       await untilWaiting(first, waiting.length);

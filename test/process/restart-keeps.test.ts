@@ -83,14 +83,14 @@ const numberIn = (body: Buffer | undefined, key: string): number =>
   Number(new RegExp(`^${key}: (.*)$`, "m").exec(body!.toString("latin1"))![1]);
 
 interface Seen {
-  /** All that must be the same. */
+  /** Everything that must be equal. */
   readonly same: Record<string, readonly string[]>;
   /** Ages in seconds, and how long jobs wait and live. */
   readonly ages: readonly number[];
   readonly left: readonly number[];
 }
 
-/** All that a client can see of jobs and settings. */
+/** Everything that a client can see of jobs and settings. */
 async function look(server: ServerProcess): Promise<Seen> {
   const client = await WireClient.connect(server.address);
   const same: Record<string, readonly string[]> = {};

@@ -156,7 +156,7 @@ class GroupLife implements Witness {
     });
   }
 
-  /** Of all machines. The log servers lose what they took last; the node that led has all on its disk, and is the first to start again. */
+  /** Cuts the power of all machines. The log servers lose their last messages; the old primary has everything on disk and starts first. */
   #cutPower(): void {
     const [last] = this.#nodes.toSorted((a, b) => b.epoch - a.epoch) as [SimulatedNode];
     if ((last.role !== "leads" && last.role !== "opens") || this.#log.epoch > last.epoch) return;

@@ -357,7 +357,7 @@ describe("hostile clients", () => {
       });
       for (const client of kept) client.close();
       first.close();
-      // Those that hung up give their descriptors back one after the other.
+      // Closed connections release their descriptors one after the other.
       await eventually("descriptors to be free", () => descriptorCount(server) < limit - 10);
       await expectService(server);
     } finally {

@@ -18,7 +18,7 @@ const BODY_BYTES = 60_000;
 /** Clients that read nothing for so long, or before they have sent all and ended. */
 const LATE = 4;
 const UNREAD_MS = 300;
-/** Of a piece: far below, at and above what one receive takes. */
+/** Sizes of a piece: far below, at and above the size of one receive. */
 const PIECES = [7, 200, 2048, 5000, 40_000];
 
 describe("with io_uring, commands in pieces", () => {

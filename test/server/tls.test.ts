@@ -224,7 +224,7 @@ describe("tls at a stop", { skip }, () => {
           secured.once("error", reject);
           secured.once("close", () => reject(new Error("closed")));
         });
-      // One that has said nothing yet, one that is idle, one that waits for a job, and one in the midst of its handshake.
+      // A silent client, an idle one, one that waits for a job, and one in its handshake.
       const silent = await dialled();
       const idle = await dialled();
       assert.equal((await idle.ask("use a")).line, "USING a");

@@ -55,7 +55,7 @@ export class BatchDeletes {
   /** What it is answered with. */
   get reply(): string {
     assert.ok(this.isDone, "a delete-batch is answered when all of its jobs were looked for");
-    // Of an id that is named more than once the first was deleted, whichever was asked for when it was found.
+    // If an id is repeated, its first occurrence counts as deleted, whichever question found it.
     const missing = this.#ids.filter(
       (id, place) => !this.#deleted.has(id) || this.#ids.indexOf(id) !== place,
     );

@@ -185,7 +185,7 @@ export class InProcessServer {
   /** Steps taken so far. */
   stepsTaken = 0;
   readonly sockets: FakeSocket[][];
-  /** All that ever connected to each acceptor. */
+  /** All connections ever made to each acceptor. */
   readonly everySocket: readonly FakeSocket[][];
   /** Told when a connection has left its slot at an acceptor, and when it has got one at another. */
   onDeparted: (socket: FakeSocket) => void = () => {};
@@ -204,7 +204,7 @@ export class InProcessServer {
   readonly #surroundings: Surroundings = { nowMs: () => this.nowMs, isHeldUp: () => this.#heldUp() };
   /** The port of the http thread, and what has its loop take a turn soon. */
   readonly http: { readonly core: AcceptorCore; wake: () => void } | undefined;
-  /** Of each host with acceptors. */
+  /** For each host with acceptors. */
   readonly loops: AcceptorLoop[] = [];
   readonly #threads: Thread[];
   readonly #firstJobId: number;

@@ -58,13 +58,13 @@ interface Pending {
   isInParts: boolean;
   /** What became of the ids of a delete-batch. */
   readonly deletes: BatchDeletes | undefined;
-  /** Of a list-jobs of all tubes: what it may list. */
+  /** For a list-jobs of all tubes: the jobs that it may list. */
   readonly listing: ListOfAll | undefined;
-  /** Of a touch-all: how many jobs the shards that were asked have touched. */
+  /** For a touch-all: how many jobs the asked shards have touched. */
   held: number;
   /** What must be durable before its reply leaves. */
   promised: readonly OwedChange[];
-  /** Of a move-jobs: jobs that it has moved, and whether it has begun. */
+  /** For a move-jobs: the moved jobs, and whether it has begun. */
   moved: number;
   /** Bytes that its client has sent up to its beginning. */
   readonly beginsAt: number;
@@ -635,7 +635,7 @@ export class SimClient {
     this.#checkPromise(pending, given.toSorted((a, b) => a.pri - b.pri || a.id - b.id).at(-1));
   }
 
-  /** All that it holds was touched after the command came. */
+  /** All its jobs were touched after the command came. */
   #settleTouches(pending: Pending): void {
     const { command, held, arrivedEvent } = pending;
     pending.reply = `TOUCHED_ALL ${held}\r\n`;

@@ -40,7 +40,7 @@ const WIDE_TUBES = Array.from({ length: 10 }, (_, i) => `wide-${i}`);
 const EXTENSION_SHARE = 0.2;
 /** The same where jobs have options and tubes settings. */
 const POLICY_SHARE = 0.5;
-/** Of the puts that may have parts of seconds. */
+/** Delays of puts that may have fractions of seconds. */
 const DELAYS_MS: readonly [number, ...number[]] = [0, 0, 0, 1, 500, 1999];
 
 /** A token in 128 ms, a second, 4 s: powers of two, so that a sum of tokens is never rounded, and the model's is the engine's. */
@@ -1082,7 +1082,7 @@ class Simulation {
     return command.fixed(`watch ${tube}`, `WATCHING ${client.watched.length}\r\n`);
   }
 
-  /** So many tubes that the client waits in the list of the wide ones. */
+  /** Enough tubes that the client is a wide waiter. */
   #watchMany(client: SimClient): Command | undefined {
     for (const tube of WIDE_TUBES.slice(1)) {
       const each = this.#watch(client, tube);

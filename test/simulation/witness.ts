@@ -34,7 +34,7 @@ export interface CommandSink {
   reserved(session: number, job: number): void;
   /** The jobs of a batch, or one shard's part of them. */
   reservedBatch(session: number, jobs: readonly number[], isPart: boolean): void;
-  /** Of all jobs that a client holds on a shard the last was touched; it holds so many there. */
+  /** The last of a client's jobs on a shard was touched; it holds this many there. */
   touchedAll(session: number, shard: number, held: number): void;
   /** The client ended its wait. */
   aborted(session: number): void;
@@ -90,7 +90,7 @@ export interface EffectsHost {
   stillWaiting(session: Session): boolean;
 }
 
-/** Of jobs that an update-job sends to other shards: whose it is, and where it was asked for. */
+/** For jobs that an update-job sends to other shards: the client, and the asked shard. */
 export type Askers = Map<number, { readonly session: number; readonly shard: number }>;
 
 type Follow<Args extends unknown[], Result> = (args: Args, result: Result, seen: readonly Effect[]) => void;
@@ -143,7 +143,7 @@ export class EngineWitness {
   /** Where the job of the last move is to go, which is on another shard, and what for. */
   #elsewhere = "";
   #errand: Errand | undefined;
-  /** Of jobs that an update-job sends away: whose, and where it was asked for. */
+  /** For jobs that an update-job sends away: the client, and the asked shard. */
   readonly #askers: Askers;
   /** Something was called since the last check. */
   touched = false;

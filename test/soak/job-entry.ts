@@ -64,7 +64,7 @@ export class JobEntry {
   /** When its put was acknowledged, ms; Infinity until then. */
   acknowledgedMs: number = Number.POSITIVE_INFINITY;
   rests: Rest[];
-  /** Those that may last. */
+  /** States that may last. */
   holds: Hold[] = [];
   /** Deletes sent without a known answer. */
   deletesOpen = 0;

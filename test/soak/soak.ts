@@ -34,7 +34,7 @@ export interface SoakResult {
 const WORKERS = 40;
 /** After an event replies may be slow for so long. */
 const AFTERMATH_MS = 1000;
-/** Of the time; in the rest of it the server stays up, so that growth would show. */
+/** Share of the time with restarts; in the rest the server stays up, so that growth shows. */
 const MIXED_SHARE = 0.6;
 const CLOCK_STEP_ON_RESTART = 0.3;
 

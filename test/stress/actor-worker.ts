@@ -20,7 +20,7 @@ export interface ActorData {
 /** What an actor has seen. */
 export interface ActorReport {
   readonly counts: ReadonlyMap<string, number>;
-  /** Of results that are not allowed. */
+  /** Details of forbidden results. */
   readonly details: readonly string[];
   readonly iterations: number;
   readonly pauses: number;

@@ -8,7 +8,7 @@ export interface Certificates {
   readonly ca: string;
   readonly cert: string;
   readonly key: string;
-  /** Of a client that is called "client-7" and spiffe://test/client-7. */
+  /** Certificate of a client named "client-7" and spiffe://test/client-7. */
   readonly clientCert: string;
   readonly clientKey: string;
 }

@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 
 const LOOK_MS = 250;
-/** So long has a process to end its servers. */
+/** How long a process may take to end its servers. */
 const GRACE_MS = 2000;
 const NS_PER_MS = 1e6;
 
@@ -18,9 +18,9 @@ export interface HungFilesOptions {
 }
 
 export interface Limit {
-  /** Of wall-clock time. */
+  /** In wall-clock time. */
   readonly wallMs: number;
-  /** Of time that it computed or slept: the time for which it waited for a core on a busy machine doesn't count. */
+  /** In time that it computed or slept, without time that it waited for a core. */
   readonly ownMs: number;
 }
 

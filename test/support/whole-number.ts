@@ -22,5 +22,5 @@ export function positiveNumber(most: number): (text: string) => number {
   };
 }
 
-/** Of the seeds that these programs print and take. */
+/** Maximum of the seeds that these programs print and accept. */
 export const seedNumber: (text: string) => number = wholeNumber(0, 9_999_999_999);

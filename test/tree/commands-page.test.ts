@@ -24,7 +24,7 @@ interface Example {
 /** An OK reply of which the page shows some lines. */
 const SHOWN_IN_PART = /^> (.*)\n< OK \{int\}\n((?:< [\w-]+: .*\n)+)< \.\.\.$/gm;
 
-/** One that it shows as a whole, but for the end. */
+/** A conversation that the page shows as a whole, except for the end. */
 const SHOWN_AS_WHOLE = /^< OK \{int\}\n((?:< .*\n)+)/gm;
 
 /** The client has no name on the page, and is A. */

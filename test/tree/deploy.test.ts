@@ -41,7 +41,7 @@ describe("deploy: systemd", () => {
       encoding: "utf8",
     });
     assert.equal(status, 0, stdout + stderr);
-    // Of other units of the machine it may have something to say.
+    // It may complain about other units of the machine.
     assert.doesNotMatch(stdout + stderr, /runnerbean\.(?:service|socket)/);
   });
 

@@ -34,7 +34,7 @@ const same = (command: string): string => command;
 const MEASURED = "a measurement: a machine in use makes it say nothing; its test is bench/*.test.ts";
 const NEEDS_ROOT = "changes the machine: root, or packages that it installs";
 
-/** Of the tools: `test` has each of `words` as an argument. */
+/** A row for a tool: `test` has each of `words` as an argument. */
 const tool = (match: RegExp, test: string, ...words: string[]): Row => ({
   match,
   by: test,

@@ -88,7 +88,7 @@ function drawnCommands(commands?: readonly Command[]): Set<string> {
   return drawn;
 }
 
-/** Those of `commands` that the simulation sends. */
+/** Returns the commands that the simulation sends. */
 async function simulatedCommands(commands: readonly Command[]): Promise<ReadonlySet<string>> {
   let simulated: ReadonlySet<string> = new Set();
   const wanted = new Set(commands.map(commandName));

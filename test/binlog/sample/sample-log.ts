@@ -44,7 +44,7 @@ interface WrittenJob {
   fields: RecordFields;
   tube: string;
   body: string;
-  /** Of one that was moved: every UPDATE names its tube, and has all of them. */
+  /** Of a moved job: every UPDATE names its tube, and has all attributes. */
   attributes?: Buffer;
 }
 

@@ -57,7 +57,7 @@ export class DurabilityLedger {
   readonly #digests = new Map<number, string>();
   /** Places of burials, by id, tube and count of burials: a buried job that changes is buried anew behind the others. */
   readonly #burials = new Map<string, number[]>();
-  /** Of jobs that were found buried at the last start: which of their burials that is. */
+  /** For jobs found buried at the last start: the number of that burial. */
   readonly #burialsFound = new Map<number, number>();
   /** Ids that the log is known to know. */
   readonly #knownIds = new Set<number>();
@@ -300,7 +300,7 @@ export class DurabilityLedger {
   }
 }
 
-/** Of several changes of a job the log has the earlier first, whichever shards have made them: the last is what counts. */
+/** The log has a job's changes in order, whichever shards made them: the last counts. */
 function checkOrder(taken: readonly OwedChange[]): void {
   const places = new Map<number, number>();
   for (const { id, place } of taken) {

@@ -8,7 +8,7 @@ export interface GroupedJob {
   readonly id: number;
   readonly pri: number;
   readonly state: State;
-  /** Of one on its way to another shard the state that it was in. */
+  /** For a job on its way to another shard: its state before. */
   readonly stateBefore: State;
   readonly policy: { readonly group: string; readonly weight: number };
 }

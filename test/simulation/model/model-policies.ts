@@ -81,7 +81,7 @@ export class ModelSettings {
     else this.byPattern.set(pattern, { ...values });
   }
 
-  /** Of each setting what the tube's name says, else the longest prefix that says something. */
+  /** For each setting: the tube's own value, else that of the longest prefix with one. */
   resolve(tube: string): Resolved {
     const values: Record<string, unknown> = { ...NOTHING_SET };
     const sources: Partial<Record<SettingName, string>> = {};

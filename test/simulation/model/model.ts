@@ -40,7 +40,7 @@ export interface ModelJob {
   readonly body: string;
   /** What it has by its options, and by what is set for its tube. */
   readonly policy: JobPolicy;
-  /** Of a job on its way to another shard: its state before, its holder then, its shipment, and the reason. */
+  /** For a job on its way to another shard: its state before, its holder then, its shipment, and the reason. */
   stateBefore: Exclude<State, "moving">;
   holderBefore: ModelSession | undefined;
   shipment: number;
@@ -157,7 +157,7 @@ export interface KeptJob {
   readonly pri: number;
   readonly delaySeconds: number;
   readonly ttrSeconds: number;
-  /** Of a delayed job, wall clock; 0 for others. */
+  /** Deadline of a delayed job, wall clock; 0 for others. */
   readonly deadlineAtMs: number;
   /** Reserves, timeouts, releases, buries, kicks. */
   readonly counts: readonly [number, number, number, number, number];
@@ -187,7 +187,7 @@ export class Model {
   keys: ModelKey[] = [];
   /** What is left of jobs where they came from, until it is known there that they have arrived. */
   copies: ModelJob[] = [];
-  /** Those of tubes that are gone. */
+  /** Buckets of deleted tubes. */
   readonly #buckets = new Map<string, ModelBucket>();
   readonly #shards: number;
   #burials = 0;
@@ -230,7 +230,7 @@ export class Model {
     return this.keys.find((key) => key.id === id && key.tube === tube.name);
   }
 
-  /** All that a restart in this moment would have to bring back, but for the reservations that no record tells of. */
+  /** Everything that a restart at this moment must bring back, except unrecorded reservations. */
   get kept(): Kept[] {
     const jobs = [...this.jobs.values()];
     const isGone = ({ id }: ModelKey): boolean => !this.jobs.has(id);
@@ -852,7 +852,7 @@ export class Model {
     this.#serve(tube, nowMs);
   }
 
-  /** Those that need not be remembered any more. */
+  /** Forgets remembered keys whose time is over. */
   #forgetKeys(shard: number, nowMs: number): void {
     const isOver = ({ tube, untilMs, isHeld }: ModelKey): boolean =>
       !isHeld && untilMs <= nowMs && this.tubeShard(tube) === shard;
@@ -1614,7 +1614,7 @@ const isFree = ({ state, holder }: ModelJob, session: ModelSession): boolean =>
 const isLimited = ({ values }: Resolved): boolean =>
   values.maxReserved !== NEVER || values.groupMaxReserved !== NEVER || values.rate !== "";
 
-/** Those of the earliest time of all, if that has come. */
+/** Returns the due items of the earliest time. */
 function soonest<Due>(all: Iterable<Due>, nowMs: number, atMs: (each: Due) => number): Due[] {
   const due = [...all].filter((each) => atMs(each) <= nowMs);
   const earliestMs = Math.min(...due.map(atMs));

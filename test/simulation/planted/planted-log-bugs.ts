@@ -113,7 +113,7 @@ export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
   planted("a sync under -f MS comes too late", ({ storage }) => {
     if (storage === undefined) return;
     const nextDeadline = storage.nextDeadline.bind(storage);
-    // One that waits for room has to be tried again: the clock of the simulation goes on to that.
+    // A write that waits for room must be retried: the simulation's clock advances to that.
     storage.nextDeadline = () => (storage.waiting ? nextDeadline() : Number.POSITIVE_INFINITY);
   }),
   losing("the record of a release, kick or burial is lost", RecordKind.update, 8),

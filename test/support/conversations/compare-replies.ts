@@ -2,7 +2,7 @@
 
 import { fieldsOf } from "./lockstep-side.ts";
 
-/** Of the process or the machine, or quoted otherwise by version (protocol/README.md 13.2), or moved by the harness's own questions. */
+/** Fields of the process or machine, quoted differently by version (protocol/README.md 13.2), or changed by the harness's own questions. */
 const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
   "pid",
   "version",

@@ -11,7 +11,7 @@ const REPLY_MS = 60_000;
 const LF = 0x0a;
 /** Commands sent before their replies are read. */
 const BATCH_COMMANDS = 5000;
-/** So many connections make the mixed load, each with this pause between two rounds. */
+/** Connections of the mixed load, each with this pause between two rounds. */
 const MIXED_CLIENTS = 8;
 const MIXED_PAUSE_MS = 2;
 const BODY_BYTES_MAX = 65_535;

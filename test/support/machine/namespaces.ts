@@ -5,7 +5,7 @@ import { spawnSync } from "node:child_process";
 import type { TestContext } from "node:test";
 import { missing, NEEDS } from "./need.ts";
 
-/** So many groups of machines at the same time at most: their addresses differ. */
+/** Limit of concurrent groups of machines: their addresses differ. */
 const NETWORKS = 200;
 
 function ip(...args: string[]): void {

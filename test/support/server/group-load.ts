@@ -8,7 +8,7 @@ import type { KillLedger } from "./kill-ledger.ts";
 import type { ServerGroup } from "./server-group.ts";
 import type { WireClient } from "./wire-client.ts";
 
-/** Of a load that somebody serves. */
+/** Fewest acknowledged puts of a working load. */
 const PUTS_MIN = 4;
 /** A busy machine takes its time. */
 const PUTS_MS_MAX = 60_000;

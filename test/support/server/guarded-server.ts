@@ -11,7 +11,7 @@ export class GuardedServer {
   readonly folder: string;
   readonly config: string;
   readonly tokenFile: string;
-  /** Of each listener, in the order of the file. */
+  /** For each listener, in the order of the file. */
   readonly ports: readonly number[];
 
   private constructor(server: ServerProcess, folder: string, ports: readonly number[]) {

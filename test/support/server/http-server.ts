@@ -9,7 +9,7 @@ export interface HttpAnswer {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly bytes: Buffer;
   readonly text: string;
-  /** Of a JSON answer. */
+  /** The parsed JSON answer. */
   // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of it
   readonly json: any;
 }

@@ -188,7 +188,7 @@ export class ServerGroup {
         first ??= client;
         return first;
       });
-      // One that is stopped answers late, if at all: it is not waited for.
+      // A stopped server answers late, if at all: don't wait for it.
       return await Promise.any(looks);
     });
   }
@@ -207,7 +207,7 @@ export class ServerGroup {
     });
   }
 
-  /** All that run follow, or have the lead, and have all. */
+  /** Waits until all running servers lead or follow, and are complete. */
   caughtUp(): Promise<true> {
     return until("all servers have all", async () => {
       const reports = await this.reports();
