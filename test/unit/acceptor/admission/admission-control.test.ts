@@ -3,9 +3,14 @@
 import assert from "node:assert/strict";
 import { scryptSync } from "node:crypto";
 import { describe, it } from "node:test";
+import { AdmissionControl, type Entry } from "../../../../src/acceptor/admission/admission-control.ts";
+import { NO_LIMITS } from "../../../../src/acceptor/admission/listener-policy.ts";
 import { drawSecret, hashOf, proofOfPassword } from "../../../../src/access/secrets.ts";
 import { parseTokenFile, type Token } from "../../../../src/access/token-file.ts";
+import { AUTH } from "../../../../src/protocol/commands.ts";
+import { CONNECTION_COUNTS_BYTES, ConnectionCounts } from "../../../../src/ring/connection-counts.ts";
 import { GUARDED_ADDRESS, GuardedHandDriven } from "../../../support/in-process/guarded-hand-driven.ts";
+import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const PASSWORD = "correct-horse-battery";
 const secret = drawSecret();
@@ -17,6 +22,38 @@ const hash = scryptSync(PASSWORD, "salt", 32, cost).toString("base64url");
 const cheap: Token = { ...mailer!, name: "cheap", proof: { kind: "scrypt", cost, salt: "salt", hash } };
 
 describe("AdmissionControl", () => {
+  it("gives back each place once: of an address that is refused, and of who leaves twice", () => {
+    const { acceptor } = new HandDrivenServer(1);
+    const limits = { ...NO_LIMITS, connections: 3, perAddress: 2 };
+    const control = new AdmissionControl({
+      rules: { tokens: [], limits, policies: [undefined] },
+      counts: new ConnectionCounts(new SharedArrayBuffer(CONNECTION_COUNTS_BYTES), 1),
+      counters: acceptor.counters,
+      parser: acceptor.parserWith([AUTH]),
+      nowMs: () => 1000,
+      unixMs: () => 1000,
+      warn: () => {},
+      wake: () => {},
+    });
+    const enter = (address: string): Entry => {
+      const entry = control.admit(0, address);
+      assert.ok(typeof entry !== "string", `${address} is let in`);
+      return entry;
+    };
+    const first = enter("192.0.2.1");
+    enter("192.0.2.1");
+    for (let more = 0; more < 5; more++) assert.equal(control.admit(0, "192.0.2.1"), "full");
+    const other = enter("192.0.2.2");
+    assert.equal(control.admit(0, "192.0.2.3"), "full");
+    first.leave();
+    first.leave();
+    enter("192.0.2.1");
+    assert.equal(control.admit(0, "192.0.2.3"), "full");
+    other.leave();
+    assert.equal(control.admit(0, "192.0.2.1"), "full", "as many as of one address");
+    enter("192.0.2.3");
+  });
+
   it("answers who half-closes behind a password, when that has been checked", async () => {
     const guarded = new GuardedHandDriven([mailer!, person]);
     const client = guarded.connect();
