@@ -27,7 +27,7 @@ export class TomlSource {
 
   /** Returns the file, or its first syntax error, where the parser stops. */
   static read(text: string): TomlSource | Fault {
-    if (text.length > BYTES_MAX) return { line: 0, message: `is larger than ${BYTES_MAX} bytes` };
+    if (Buffer.byteLength(text) > BYTES_MAX) return { line: 0, message: `is larger than ${BYTES_MAX} bytes` };
     try {
       return new TomlSource(text, parse(text));
     } catch (error) {

@@ -593,7 +593,10 @@ class Server {
 
   /** Applies all or nothing: with any fault, everything stays as it was. */
   async #reloadNow(by: string, question?: number): Promise<void> {
+    // Before it serves, "ready" would end the start too early.
+    if (this.#serving) notifySystemd("reloading");
     const outcome = await this.#readAgain(by);
+    if (this.#serving) notifySystemd("ready");
     const { lastSuccessful: successful, lastSuccessAt: successAt } = this.#reloader;
     const asked = question === undefined ? {} : { question };
     this.#http?.tell({ order: "reloaded", successful, successAt, ...asked, outcome });

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../support/eventually.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
@@ -18,6 +19,20 @@ const IDLE_CONNECTIONS = 300;
 const CONNECTIONS_MAX = 1024;
 /** Reserved for probes and metrics. */
 const KEPT_MAX = 64;
+
+/** Fails where a connection would be held for as long as a request may wait. */
+async function within<T>(seconds: number, result: Promise<T>): Promise<T> {
+  const ended = new AbortController();
+  const late = sleep(seconds * 1000, undefined, { signal: ended.signal }).then(() => {
+    throw new Error(`The connection is open after ${seconds} s`);
+  });
+  try {
+    return await Promise.race([result, late]);
+  } finally {
+    ended.abort();
+    late.catch(() => {});
+  }
+}
 
 describe("HTTP and hostile clients", () => {
   let server: HttpServer;
@@ -245,26 +260,39 @@ describe("HTTP and hostile clients", () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it("many requests in one packet whose answers wait for the first", async () => {
-    for (let n = 0; n < 100; n++)
-      await server.ask(`/v1/tubes/listed-${n}-${"x".repeat(150)}/jobs`, { json: { body: "x" } });
-    const { bytes } = await server.ask("/v1/tubes?fresh=true");
-    assert.ok(bytes.length > 50_000 && bytes.length < 64 * 1024, `${bytes.length}`);
-    const body = '{"tubes":["nothing"],"wait":99}';
-    const wait = `POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
-    const request = "GET /v1/tubes HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    const sockets = Array.from({ length: 10 }, () => connect(server.port, "127.0.0.1"));
-    const ended = sockets.map((socket) => {
-      socket.on("error", () => {});
-      socket.write(wait + request.repeat(1000));
-      return new Promise((resolve) => socket.on("close", resolve));
-    });
-    await Promise.any(ended);
+  it("a path whose escapes are none ends its connection", async () => {
+    for (const path of ["/%zz", "/v1/tubes/%zz", "/livez%"]) {
+      const request = `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+      assert.match(
+        await within(10, raw(request, false)),
+        /^HTTP\/1\.1 400 [\s\S]*\r\nconnection: close\r\n/i,
+        path,
+      );
+    }
     await serves();
-    for (const socket of sockets) socket.destroy();
   });
 
-  it("concurrent scrapes of all tubes", async () => {
+  for (const path of ["/v1/tubes", "/%zz"])
+    it(`many requests of ${path} in one packet, whose answers wait for the first`, async () => {
+      for (let n = 0; n < 100; n++)
+        await server.ask(`/v1/tubes/listed-${n}-${"x".repeat(150)}/jobs`, { json: { body: "x" } });
+      const { bytes } = await server.ask("/v1/tubes?fresh=true");
+      assert.ok(bytes.length > 50_000 && bytes.length < 64 * 1024, `${bytes.length}`);
+      const body = '{"tubes":["nothing"],"wait":99}';
+      const wait = `POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+      const request = `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+      const sockets = Array.from({ length: 10 }, () => connect(server.port, "127.0.0.1"));
+      const ended = sockets.map((socket) => {
+        socket.on("error", () => {});
+        socket.write(wait + request.repeat(1000));
+        return new Promise((resolve) => socket.on("close", resolve));
+      });
+      await within(20, Promise.any(ended));
+      await serves();
+      for (const socket of sockets) socket.destroy();
+    });
+
+  it("scrapes of all tubes that come at once", async () => {
     const watcher = await WireClient.connect(server.process.address);
     for (let tube = 0; tube < SCRAPED_TUBES; tube++) watcher.socket.write(`watch scraped-${tube}\r\n`);
     await eventually("all are there", async () => {

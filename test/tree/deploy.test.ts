@@ -52,20 +52,39 @@ describe("deploy: systemd", () => {
     assert.match(read("systemd/runnerbean.service"), /--config \/etc\/runnerbean\/runnerbean\.toml/);
   });
 
-  it("systemd learns when the server serves and when it stops", async (t) => {
+  it("is told when the server serves, reloads and stops", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const folder = temporaryFolder(t, "notify");
     const told = join(folder, "told");
-    writeFileSync(join(folder, "systemd-notify"), `#!/bin/sh\necho "$@" >> ${told}\n`);
+    // The first word decides how long it takes: notifications that overtake each other would be seen.
+    writeFileSync(
+      join(folder, "systemd-notify"),
+      `#!/bin/sh\ncase "$*" in *RELOADING*) sleep 0.3 ;; esac\necho "$@" >> ${told}\n`,
+    );
+    const config = join(folder, "config.toml");
+    writeFileSync(config, 'log-level = "info"\n');
     chmodSync(join(folder, "systemd-notify"), 0o755);
     const env = { NOTIFY_SOCKET: "/nonexistent", PATH: `${folder}:${process.env["PATH"]}` };
-    const server = await launch({ kind: "ours", env });
+    const server = await launch({ kind: "ours", env, flags: ["--config", config] });
     const until = (words: RegExp): Promise<unknown> =>
       eventually(
         () => `${words}: ${server.stderr}`,
         () => (existsSync(told) && words.test(readFileSync(told, "utf8")) ? true : undefined),
       );
-    await until(new RegExp(`--ready --pid=${server.pid} --status=serves on`));
+    await until(new RegExp(`--pid=${server.pid} --status=serves on .* --ready\n`));
+    // Whether the reload succeeds or fails, it ends.
+    for (const text of ['log-level = "warn"\n', "log-level = 7\n"]) {
+      const before = process.hrtime.bigint() / 1000n;
+      writeFileSync(told, "");
+      writeFileSync(config, text);
+      server.signal("SIGHUP");
+      const reloaded = /^--pid=(\d+) RELOADING=1 MONOTONIC_USEC=(\d+)\n--pid=\1 --ready\n$/;
+      await until(reloaded);
+      const [, pid, usec] = reloaded.exec(readFileSync(told, "utf8"))!;
+      assert.equal(Number(pid), server.pid);
+      const now = process.hrtime.bigint() / 1000n;
+      assert.ok(BigInt(usec!) >= before && BigInt(usec!) <= now, `${before} ${usec} ${now}`);
+    }
     assert.equal((await server.stop()).code, 0);
     await until(/--stopping/);
   });

@@ -1,8 +1,9 @@
-// Checks that src/memory.md has a row, with a bound, for every container that lives in the rooms which serve clients.
+// Checks that src/memory.md has a row for every container that lives in the rooms which serve clients, and that its bounds are those of
+// the sources.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { BYTES_OF } from "../../src/engine/memory-use.ts";
@@ -19,6 +20,45 @@ const ROW = /^\| `([^`]+)` ((?:`[^`]+` ?)+)\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/
 function containersOf(path: string, text: string): string[] {
   const lines = text.split("\n").map((line) => CONTAINER.exec(line)?.[1]);
   return lines.filter((name) => name !== undefined).map((name) => `${path} ${name}`);
+}
+
+const UNITS: Readonly<Record<string, number>> = { KiB: 1024, MiB: 1 << 20, GiB: 1 << 30, minutes: 60_000 };
+/** A number of a bound with its words, and behind them its constant. */
+const NUMBER = /([0-9][0-9,]*)( (?:KiB|MiB|GiB|minutes))?([^0-9(;]*\(`(?:([a-z/.-]+) )?(\w+)`\))?/g;
+
+/** The value of a number in a file: a product, perhaps of other constants of the file or of what it imports. */
+function constantOf(path: string, name: string): number {
+  const text = readFileSync(join(SRC, path), "utf8");
+  const constant = `(?:export )?const ${name}(?:: number)? = ([^;]+);`;
+  const [, ofConstant, ofField] = new RegExp(`^(?:${constant}|  ${name}: ([0-9_]+),)$`, "m").exec(text) ?? [];
+  const value = ofConstant ?? ofField;
+  if (value !== undefined) return computed(value, (each) => constantOf(path, each));
+  const [, from] = new RegExp(`^import \\{[^}]*\\b${name}\\b[^}]*\\} from "(\\..+)";`, "m").exec(text) ?? [];
+  assert.ok(from !== undefined, `${path} has ${name}`);
+  return constantOf(join(dirname(path), from), name);
+}
+
+function computed(expression: string, constantNamed: (name: string) => number): number {
+  return expression
+    .split(" * ")
+    .map((factor) => {
+      const [base, ...shifts] = factor.split(" << ").map((each) => {
+        const digits = each.replaceAll("_", "");
+        return /^(?:[0-9]+|0x[0-9a-f]+)$/.test(digits) ? Number(digits) : constantNamed(each);
+      });
+      return shifts.reduce((value, shift) => value * 2 ** shift, base!);
+    })
+    .reduce((product, factor) => product * factor, 1);
+}
+
+/** What is wrong with the numbers of a row's bound. */
+function wrongNumbers(path: string, bound: string): string[] {
+  return [...bound.matchAll(NUMBER)].flatMap(([all, digits, unit = "", , other = path, name]) => {
+    if (name === undefined) return [`${path}: ${all.trim()}: no constant is named`];
+    const stated = Number(digits!.replaceAll(",", "")) * (UNITS[unit.trim()] ?? 1);
+    const value = constantOf(other, name);
+    return value === stated ? [] : [`${path}: ${all.trim()}: ${other} has ${name} = ${value}`];
+  });
 }
 
 interface Row {
@@ -63,7 +103,36 @@ describe("src/memory.md", () => {
   });
 });
 
+describe("the numbers of src/memory.md", () => {
+  it("are the values of the constants that it names", () => {
+    const wrong = rows.flatMap(({ fields, bound }) => wrongNumbers(fields[0]!.split(" ")[0]!, bound));
+    assert.deepEqual(wrong, []);
+    assert.ok(rows.filter(({ bound }) => /[0-9]/.test(bound)).length > 40);
+  });
+});
+
 describe("the check of the table (canary)", () => {
+  for (const [bound, wrong] of [
+    ["1,000 lines (`LINES_MAX`)", ""],
+    ["1,001 lines (`LINES_MAX`)", "has LINES_MAX = 1000"],
+    ["1,000 lines, one per connection", "no constant"],
+    ["8 MiB (`engine/jobs/body-arena.ts SPARE_BYTES_MAX`)", ""],
+    ["8 KiB (`engine/jobs/body-arena.ts SPARE_BYTES_MAX`)", "= 8388608"],
+    [
+      "2,000 (`shard/replies/tube-setter.ts CHANGES_MAX`), 2,001 (`shard/replies/tube-setter.ts CHANGES_MAX`)",
+      "2,001",
+    ],
+  ] as const)
+    it(`compares ${bound}`, () => {
+      const found = wrongNumbers("acceptor/state/verbose-lines.ts", bound);
+      assert.equal(found.length, wrong === "" ? 0 : 1);
+      assert.ok(wrong === "" || found[0]!.includes(wrong), `${found[0]}`);
+    });
+
+  it("fails for a constant that is not there", () => {
+    assert.throws(() => wrongNumbers("acceptor/state/verbose-lines.ts", "7 (`NONE_MAX`)"), /has NONE_MAX/);
+  });
+
   for (const line of [
     "  readonly #seen = new Map<string, number>();",
     "  #line: string[] = [];",

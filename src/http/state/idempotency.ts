@@ -1,6 +1,8 @@
 // Idempotency keys: a retried request gets the stored response and doesn't run twice. They are kept
 // in memory, and a restart loses them.
 
+import { RecentMap } from "../../base/recent-map.ts";
+
 const KEYS_MAX = 100_000;
 const KEPT_MS = 10 * 60_000;
 /** Limit of the total weight. A batch's response weighs as much as it has jobs. */
@@ -26,8 +28,8 @@ export class IdempotencyKeys {
    * or its key could be reused for another request.
    */
   readonly #underWay = new Map<string, string>();
-  /** Oldest first. */
-  readonly #kept = new Map<string, Kept>();
+  /** Room for one more than is kept, so that the sweep alone forgets and no weight is lost. */
+  readonly #kept = new RecentMap<string, Kept>(KEYS_MAX + 1);
   #weight = 0;
 
   constructor(nowMs: () => number) {
@@ -71,7 +73,8 @@ export class IdempotencyKeys {
 
   #sweep(): void {
     const oldestMs = this.#nowMs() - KEPT_MS;
-    for (const [key, { atMs, weight }] of this.#kept) {
+    for (let key = this.#kept.oldest; key !== undefined; key = this.#kept.oldest) {
+      const { atMs, weight } = this.#kept.get(key)!;
       if (atMs >= oldestMs && this.#kept.size <= KEYS_MAX && this.#weight <= WEIGHT_MAX) break;
       this.#kept.delete(key);
       this.#weight -= weight;

@@ -3,8 +3,9 @@
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import { inspectJobText, statsJobText } from "../replies/job-text.ts";
 import type { ShardCommand } from "./command.ts";
+import { afterHolder } from "./stats-job.ts";
 
-export const inspectJob: ShardCommand = (shard, session, { id, flags }) => {
+const tell: ShardCommand = (shard, session, { id, flags }) => {
   const { engine, replies, nowMs } = shard;
   engine.runDue(nowMs);
   const slot = engine.find(id);
@@ -18,3 +19,5 @@ export const inspectJob: ShardCommand = (shard, session, { id, flags }) => {
   const known = statsJobText(engine, slot, nowMs, shard.quoteNames, shard.records?.fileOf(slot) ?? 0);
   replies.text(session, known + inspectJobText(engine, slot, nowMs, holder));
 };
+
+export const inspectJob: ShardCommand = afterHolder(tell);

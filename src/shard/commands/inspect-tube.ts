@@ -3,8 +3,9 @@
 import { Reply } from "../../protocol/reply.ts";
 import { inspectSettingsText, inspectTubeText } from "../replies/job-text.ts";
 import type { ShardCommand } from "./command.ts";
+import { afterReaders } from "./stats-tube.ts";
 
-export const inspectTube: ShardCommand = ({ engine, replies, nowMs }, session, request) => {
+const tell: ShardCommand = ({ engine, replies, nowMs }, session, request) => {
   engine.runDue(nowMs);
   const name = request.tube.text;
   const tube = engine.findTube(name);
@@ -13,3 +14,5 @@ export const inspectTube: ShardCommand = ({ engine, replies, nowMs }, session, r
   else if (tube === undefined) replies.fixed(session, Reply.notFound);
   else replies.text(session, inspectTubeText(engine, tube, nowMs));
 };
+
+export const inspectTube: ShardCommand = afterReaders(tell);

@@ -12,8 +12,15 @@ const tell: ShardCommand = ({ engine, replies, nowMs, quoteNames }, session, req
   else replies.text(session, statsTubeText(engine, tube, nowMs, quoteNames));
 };
 
-/** In a pipeline only the first asks for the barrier: its client has waited for nothing since. */
-export const statsTube: ShardCommand = (shard, session, request) => {
-  if ((request.flags & RequestFlag.First) === 0) tell(shard, session, request);
-  else shard.afterReading(session, request, BarrierRounds.Read, tell);
-};
+/**
+ * Runs a command about a tube after a read barrier. In a pipeline only the first asks for one: its
+ * client has waited for nothing since.
+ */
+export function afterReaders(command: ShardCommand): ShardCommand {
+  return (shard, session, request) => {
+    if ((request.flags & RequestFlag.First) === 0) command(shard, session, request);
+    else shard.afterReading(session, request, BarrierRounds.Read, command);
+  };
+}
+
+export const statsTube: ShardCommand = afterReaders(tell);

@@ -130,6 +130,8 @@ export class HandDrivenServer {
       for (const ring of shard.requests) ring.release();
       for (const port of shard.ports) port.ring.publish();
     }
+    // What clients say is read at once.
+    this.acceptor.haveRead();
     for (const acceptor of acceptors) {
       moved += acceptor.takeAnswers(nobody);
       acceptor.flush();

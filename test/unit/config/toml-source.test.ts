@@ -67,4 +67,11 @@ describe("TomlSource.read", () => {
     assert.ok(!(fault instanceof TomlSource));
     assert.match(fault.message, /larger than/);
   });
+
+  it("counts bytes, however many a character takes", () => {
+    const fits = `a = "${"é".repeat((256 * 1024 - 6) / 2)}"`;
+    assert.equal(Buffer.byteLength(fits), 256 * 1024);
+    assert.ok(TomlSource.read(fits) instanceof TomlSource);
+    assert.deepEqual(TomlSource.read(`${fits}\n`), { line: 0, message: "is larger than 262144 bytes" });
+  });
 });

@@ -71,6 +71,7 @@ export function createApp(options: AppOptions): Api {
   // Node checks for slow clients every 30 s by default, which would round all timeouts up to that.
   const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 2000 };
   const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
+  const pipelined = new PipelinedAnswers();
   const api = Fastify({
     ...(protocol as { http: typeof http }),
     logger: false,
@@ -83,17 +84,12 @@ export function createApp(options: AppOptions): Api {
     return503OnClosing: true,
     requestIdHeader: false,
     genReqId: requestIds(service.facts.instanceId),
-    // Handles URLs that the router can't parse. They bypass all hooks.
-    frameworkErrors: (error, request, reply) => {
-      sayAlways(request, reply);
-      sendProblem(problemOf(error), request, reply);
-    },
+    frameworkErrors: (error, request, reply) => refuseUrl(error, request, reply, pipelined),
   }).withTypeProvider<TypeBoxTypeProvider>() as Api;
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
   // Schemas of responses only serve the OpenAPI document; routes return what is sent.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   decorateRequests(api);
-  const pipelined = new PipelinedAnswers();
   let knownHost: string | undefined;
   api.addHook("onRequest", (request, reply, done) => {
     const { headers } = request.raw;
@@ -144,6 +140,27 @@ export function createApp(options: AppOptions): Api {
     done();
   });
   return api;
+}
+
+/**
+ * Answers a URL that the router can't parse. Such requests bypass all hooks, so their limits apply
+ * here: none keeps its connection, and few wait behind another.
+ */
+function refuseUrl(
+  error: FastifyError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  pipelined: PipelinedAnswers,
+): void {
+  let problem = problemOf(error);
+  try {
+    if (isBehindAnother(reply.raw)) pipelined.add(reply.raw, request.raw);
+  } catch (refusal) {
+    problem = problemOf(refusal as FastifyError);
+  }
+  sayAlways(request, reply);
+  reply.header("connection", "close");
+  sendProblem(problem, request, reply);
 }
 
 /** Declares the fields of all requests, with or without a route. */

@@ -3,9 +3,15 @@
 import assert from "node:assert/strict";
 import { scryptSync } from "node:crypto";
 import { describe, it } from "node:test";
+import { AdmissionControl, type Entry } from "../../../../src/acceptor/admission/admission-control.ts";
+import type { FilteredConnection } from "../../../../src/acceptor/admission/filtered-connection.ts";
+import { type ConnectionLimits, NO_LIMITS } from "../../../../src/acceptor/admission/listener-policy.ts";
 import { drawSecret, hashOf, proofOfPassword } from "../../../../src/access/secrets.ts";
 import { parseTokenFile, type Token } from "../../../../src/access/token-file.ts";
+import { AUTH } from "../../../../src/protocol/commands.ts";
+import { CONNECTION_COUNTS_BYTES, ConnectionCounts } from "../../../../src/ring/connection-counts.ts";
 import { GUARDED_ADDRESS, GuardedHandDriven } from "../../../support/in-process/guarded-hand-driven.ts";
+import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const PASSWORD = "correct-horse-battery";
 const secret = drawSecret();
@@ -16,8 +22,73 @@ const cost = { N: 2, r: 8, p: 1 };
 const hash = scryptSync(PASSWORD, "salt", 32, cost).toString("base64url");
 const cheap: Token = { ...mailer!, name: "cheap", proof: { kind: "scrypt", cost, salt: "salt", hash } };
 
+/** Two listeners: one that anybody may use, and one that demands a token. */
+function controlWith(limits: Partial<ConnectionLimits>, nowMs: () => number): AdmissionControl {
+  const { acceptor } = new HandDrivenServer(1);
+  const token = { name: "test", tls: undefined, auth: "token", allow: undefined } as const;
+  return new AdmissionControl({
+    rules: { tokens: [mailer!], limits: { ...NO_LIMITS, ...limits }, policies: [undefined, token] },
+    counts: new ConnectionCounts(new SharedArrayBuffer(CONNECTION_COUNTS_BYTES), 1),
+    counters: acceptor.counters,
+    parser: acceptor.parserWith([AUTH]),
+    nowMs,
+    unixMs: nowMs,
+    warn: () => {},
+    wake: () => {},
+  });
+}
+
 describe("AdmissionControl", () => {
-  it("answers a client that half-closes behind a password once that is checked", async () => {
+  for (const [what, listener, limits] of [
+    ["idle", 0, { idleMs: 5000 }],
+    ["unknown", 1, {}],
+  ] as const)
+    it(`ends a connection that is ${what} for too long, and asks nothing of one that has left`, (t) => {
+      t.mock.timers.enable({ apis: ["setInterval"] });
+      let now = 1000;
+      const control = controlWith(limits, () => now);
+      /** What the filters do with a connection. */
+      const filtered = (): { entry: Entry; asked: string[] } => {
+        const asked: string[] = [];
+        const noted = (_: object, name: string): unknown => name === "isQuiet" || (() => asked.push(name));
+        const entry = control.admit(listener, "192.0.2.1");
+        assert.ok(typeof entry !== "string" && entry.gate !== undefined);
+        entry.gate.guard(new Proxy({}, { get: noted }) as FilteredConnection);
+        return { entry, asked };
+      };
+      const [stays, leaves] = [filtered(), filtered()];
+      leaves.entry.leave();
+      leaves.asked.length = 0;
+      for (let second = 0; second < 60; second++) {
+        now += 1000;
+        t.mock.timers.tick(1000);
+      }
+      assert.ok(stays.asked.length > 0);
+      assert.deepEqual(leaves.asked, []);
+    });
+
+  it("gives back each place once: of an address that is refused, and of who leaves twice", () => {
+    const control = controlWith({ connections: 3, perAddress: 2 }, () => 1000);
+    const enter = (address: string): Entry => {
+      const entry = control.admit(0, address);
+      assert.ok(typeof entry !== "string", `${address} is let in`);
+      return entry;
+    };
+    const first = enter("192.0.2.1");
+    enter("192.0.2.1");
+    for (let more = 0; more < 5; more++) assert.equal(control.admit(0, "192.0.2.1"), "full");
+    const other = enter("192.0.2.2");
+    assert.equal(control.admit(0, "192.0.2.3"), "full");
+    first.leave();
+    first.leave();
+    enter("192.0.2.1");
+    assert.equal(control.admit(0, "192.0.2.3"), "full");
+    other.leave();
+    assert.equal(control.admit(0, "192.0.2.1"), "full", "as many as of one address");
+    enter("192.0.2.3");
+  });
+
+  it("answers who half-closes behind a password, when that has been checked", async () => {
     const guarded = new GuardedHandDriven([mailer!, person]);
     const client = guarded.connect();
     client.say(`auth person:${PASSWORD}\r\nuse a\r\n`);

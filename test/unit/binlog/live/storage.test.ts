@@ -261,3 +261,13 @@ test("Storage in a group: work that waits for the shared log keeps no thread awa
   sink.hasRoom = false;
   assert.ok(storage.nextDeadline() > 10, `the next turn is at ${storage.nextDeadline()}`);
 });
+
+test("Storage: what says that older segments no longer count is durable at once, whatever the policy", () => {
+  for (const syncEvery of [0, 50, "never"] as const) {
+    const { storage, calls, writers, numbers } = scene({ syncEvery });
+    writers[0].put(1, "a");
+    storage.dropBelow(1, 10);
+    assert.deepEqual(calls, ["write", "sync"], `-f ${syncEvery}`);
+    assert.deepEqual(numbers(), [1, 1, 0, 0]);
+  }
+});

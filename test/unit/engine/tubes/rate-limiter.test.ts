@@ -5,7 +5,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Engine } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import type { SettingValues } from "../../../../src/engine/tubes/tube-settings.ts";
+import { RateLimiter } from "../../../../src/engine/tubes/rate-limiter.ts";
+import { NOTHING_SET, type SettingValues } from "../../../../src/engine/tubes/tube-settings.ts";
 import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
 
 const SECOND_MS = 1000;
@@ -81,5 +82,38 @@ describe("RateLimiter", () => {
     engine.setTubes("t", { rate: "1/100" }, 10_001);
     assert.ok(take(5, 10_001) >= 0);
     assert.ok(take(6, 10_002) < 0);
+  });
+
+  describe("as a token bucket", () => {
+    /** A policy of ten jobs a second, and that many at once. */
+    const policy = (burst: number, rate = "10/1") => ({ ...NOTHING_SET, rate, burst, sources: new Map() });
+    const bucket = (burst: number): RateLimiter => {
+      const limiter = new RateLimiter();
+      limiter.set(policy(burst), 0);
+      return limiter;
+    };
+
+    it("owes no more than its burst, however many are reserved by id", () => {
+      const limiter = bucket(5);
+      for (let taken = 0; taken < 1000; taken++) limiter.took(0);
+      assert.equal(limiter.tokens(0), -5);
+      assert.equal(limiter.isOpen(0, 599), false);
+      assert.equal(limiter.isOpen(0, 600), true);
+    });
+
+    it("keeps no more than a smaller burst", () => {
+      const limiter = bucket(100);
+      limiter.set(policy(3), 0);
+      assert.equal(limiter.tokens(0), 3);
+      assert.equal(limiter.gives(0, 0), 3);
+    });
+
+    it("gains at the former rate until another is set", () => {
+      const limiter = bucket(100);
+      for (let taken = 0; taken < 100; taken++) limiter.took(0);
+      limiter.set(policy(100, "1/1"), 2000);
+      assert.equal(limiter.tokens(2000), 20);
+      assert.equal(limiter.tokens(3000), 21);
+    });
   });
 });

@@ -5,7 +5,7 @@ import { createHmac } from "node:crypto";
 import { describe, it } from "node:test";
 import { FinishedLeases } from "../../../../src/http/state/finished-leases.ts";
 import { leaseMac } from "../../../../src/http/state/lease-mac.ts";
-import { type Lease, LeaseTable } from "../../../../src/http/state/lease-table.ts";
+import { LEASES_MAX, type Lease, LeaseTable } from "../../../../src/http/state/lease-table.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 function lease(id: number, reserves: number, owner = "worker"): Omit<Lease, "token"> {
@@ -49,6 +49,57 @@ describe("LeaseBook", () => {
     assert.deepEqual([book.finishedBy(first), book.finishedBy(second), book.size], ["delete", undefined, 1]);
     assert.equal(book.renew(second.token, "other"), undefined);
     assert.equal(book.renew(second.token, "worker"), second);
+  });
+});
+
+describe("LeaseTable", () => {
+  it("renews for the whole time to run", () => {
+    let nowMs = 0;
+    const table = new LeaseTable(() => nowMs);
+    const { token } = table.give(lease(1, 1));
+    nowMs = 5000;
+    assert.equal(table.renew(token, "worker")?.untilMs, 15_000);
+  });
+
+  it("lists a job that was leased again behind those leased before", () => {
+    const table = new LeaseTable(() => 0);
+    for (const [id, reserves] of [[1, 1] as const, [2, 1] as const, [1, 2] as const])
+      table.give(lease(id, reserves));
+    assert.deepEqual(
+      table.list().map(({ id, reserves }) => [id, reserves]),
+      [
+        [2, 1],
+        [1, 2],
+      ],
+    );
+  });
+
+  it("has room again when leases have expired", () => {
+    let nowMs = 0;
+    const table = new LeaseTable(() => nowMs);
+    for (let id = 1; id <= LEASES_MAX; id++) table.give(lease(id, 1));
+    assert.equal(table.room, 0);
+    nowMs = 11_000;
+    assert.equal(table.room, 0, "they end a second later");
+    nowMs = 11_001;
+    assert.equal(table.room, LEASES_MAX);
+  });
+
+  it("ends the finishing of a lease by the same act alone", async () => {
+    const table = new LeaseTable(() => 0);
+    const [key, next] = [table.give(lease(1, 1)), lease(1, 2)];
+    table.beginFinish(key, "delete");
+    table.beginFinish(key, "release");
+    const over = table.whenFinishedBy(key, "delete");
+    assert.ok(over !== undefined);
+    assert.equal(table.whenFinishedBy(key, "release"), undefined);
+    assert.equal(table.whenFinishedBy(next, "delete"), undefined);
+    table.endFinish(key, "release");
+    table.endFinish(next, "delete");
+    assert.equal(table.whenFinishedBy(key, "delete"), over, "it goes on");
+    table.endFinish(key, "delete");
+    await over;
+    assert.equal(table.whenFinishedBy(key, "delete"), undefined);
   });
 });
 

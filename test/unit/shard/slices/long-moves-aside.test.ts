@@ -121,6 +121,30 @@ describe("SlicedCommands", () => {
     scene.moves.settled(3);
     scene.moves.step(anybody, 0);
     assert.equal(scene.waiters[3]!.isDone, true);
+    // It is not among those that nobody has told of their job any more.
+    scene.turns(TURNS);
+    assert.equal(scene.done.length, 11);
+  });
+
+  it("has each slice of a command wait for the records before its first", () => {
+    const replies = { recordsBefore: 5 } as Replies;
+    const moves = new SlicedCommands(replies, 1000, () => 0);
+    const seen: number[] = [];
+    const move = {
+      jobs: 3000,
+      awaitedJob: undefined,
+      step: (): boolean => seen.push(replies.recordsBefore) === 20,
+      finish: (): void => {},
+    };
+    moves.join({} as ShardSession, move as unknown as SlicedCommand);
+    for (let turn = 0; turn < 10; turn++) {
+      replies.recordsBefore = 100 + turn;
+      moves.step(anybody, 0);
+    }
+    assert.deepEqual(
+      seen,
+      Array.from({ length: 20 }, () => 5),
+    );
   });
 });
 

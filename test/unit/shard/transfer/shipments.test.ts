@@ -154,3 +154,20 @@ describe("a shard without memory for jobs that move there", () => {
     for (let id = 1; id <= 4; id++) assert.equal(ask(`peek ${id}\r\n`), found(id, id === 3 ? 3000 : 200));
   });
 });
+
+describe("a tube that is full", () => {
+  for (const [what, bytes] of [
+    ["in one message", 10_000],
+    ["in pieces", 40_000],
+  ] as const)
+    it(`refuses a job that comes ${what}, and keeps nothing of it`, () => {
+      const { ask } = scene();
+      assert.equal(ask(`set-tube ${THERE} max-jobs=1\r\n`), "SET\r\n");
+      assert.equal(ask(`put-in-tube ${THERE} 0 0 60 1\r\nx\r\n`), "INSERTED 1\r\n");
+      assert.equal(ask(put(bytes)), "INSERTED 2\r\n");
+      for (let time = 0; time < 3; time++) {
+        assert.match(ask(MOVE), /^(?:MOVED 0|TUBE_FULL)\r\n$/);
+        assert.equal(ask("peek 2\r\n"), found(2, bytes));
+      }
+    });
+});

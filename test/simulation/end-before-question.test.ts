@@ -1,0 +1,59 @@
+// Tests of a client that closes before another one asks about its jobs and tubes: no answer counts
+// what the closed client held, whichever thread reads its socket first.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { SeededRandom } from "../support/seeded-random.ts";
+import { InProcessServer } from "./in-process-server.ts";
+
+/** More schedules than an order of threads needs to occur. */
+const SEEDS = 40;
+
+/** Commands about the job and its tube, with what they say once the holder has gone. */
+const QUESTIONS: readonly (readonly [question: string, answer: RegExp])[] = [
+  ["stats-job 1", /^state: ready$/m],
+  ["inspect-job 1", /^state: ready\n[\s\S]*^holder: none$/m],
+  ["inspect-tube held", /^next-age: 9$/m],
+  ["inspect-tube watched", /^NOT_FOUND\r$/m],
+  ["stats-tube held", /^current-jobs-reserved: 0$/m],
+];
+
+for (const shards of [1, 3])
+  for (const [question, answer] of QUESTIONS)
+    test(`${question} behind the end of a client at another acceptor (${shards} shards)`, () => {
+      for (let seed = 1; seed <= SEEDS; seed++) {
+        const server = new InProcessServer({ shards, acceptors: 2, random: new SeededRandom(seed) });
+        const holder = server.connect(0);
+        holder.write(
+          Buffer.from("watch watched\r\nwatch held\r\nuse held\r\nput 0 0 60 1\r\nx\r\nreserve\r\n"),
+        );
+        server.settle();
+        server.advance(9_500);
+        const other = server.connect(1);
+        holder.close();
+        other.write(Buffer.from(`${question}\r\n`));
+        server.settle();
+        assert.match(other.takeReceived().toString("latin1"), answer, `seed ${seed}`);
+      }
+    });
+
+test("stats-job of a job that has moved to another shard, behind the end of its holder", () => {
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    const server = new InProcessServer({ shards: 3, acceptors: 2, random: new SeededRandom(seed) });
+    const holder = server.connect(0);
+    holder.write(Buffer.from("put 0 0 60 1\r\nx\r\n"));
+    server.settle();
+    for (const tube of ["a", "b", "c", "d"]) {
+      holder.write(Buffer.from(`update-job 1 tube=${tube}\r\n`));
+      server.settle();
+    }
+    holder.write(Buffer.from("reserve-job 1\r\n"));
+    server.settle();
+    assert.match(holder.takeReceived().toString("latin1"), /(?:UPDATED\r\n){4}RESERVED 1 1\r\nx\r\n$/);
+    const other = server.connect(1);
+    holder.close();
+    other.write(Buffer.from("stats-job 1\r\n"));
+    server.settle();
+    assert.match(other.takeReceived().toString("latin1"), /^state: ready$/m, `seed ${seed}`);
+  }
+});
