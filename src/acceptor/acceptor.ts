@@ -122,7 +122,7 @@ export class Acceptor {
   /** In the order of the listen orders, which is the order of the rules. */
   readonly #places: ListenerSlot[] = [];
   #rules: AccessRules;
-  readonly #gatekeeper: AdmissionControl;
+  readonly #admission: AdmissionControl;
   /** The TLS sockets of listeners with TLS, by index. */
   readonly #tls = new Map<number, TlsSockets>();
   /** The context for clients that are accepted without checks. */
@@ -162,12 +162,12 @@ export class Acceptor {
       closed: topology.ports > topology.acceptors ? new ClosedConnections() : undefined,
       trace: verbose > 1 ? (line) => this.#verboseLines.say(line) : undefined,
     });
-    this.#gatekeeper = this.#createGatekeeper(settings);
+    this.#admission = this.#createAdmission(settings);
     this.#serving = {
       core: this.core,
       onActivity: thread.wake,
       log: this.#log,
-      keepAlive: this.#gatekeeper.keepAlive,
+      keepAlive: this.#admission.keepAlive,
       entry: undefined,
     };
     const kept = Math.min(DESCRIPTORS_KEPT, Math.floor(descriptorsMax * DESCRIPTORS_KEPT_SHARE));
@@ -310,20 +310,20 @@ export class Acceptor {
       this.core.closed === undefined
         ? this.#serving
         : { ...this.#serving, peer: peerName(client), listener: place };
-    if (this.#gatekeeper.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, serving);
+    if (this.#admission.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, serving);
     else this.#letIn(client, place, serving);
   }
 
   /** Serves a client of a listener or a server with access rules. */
   #letIn(client: AcceptedHandle, place: number, { peer, listener }: Serving): void {
-    const entry = this.#gatekeeper.admit(place, peerAddress(client));
+    const entry = this.#admission.admit(place, peerAddress(client));
     if (typeof entry === "string") {
       client.close();
       return;
     }
     const serving = {
       ...this.#serving,
-      keepAlive: this.#gatekeeper.keepAlive,
+      keepAlive: this.#admission.keepAlive,
       entry,
       peer,
       listener,
@@ -334,7 +334,7 @@ export class Acceptor {
       this.#thread.serve(client, serving);
       return;
     }
-    const identify = this.#gatekeeper.identifies(place) ? entry.identify : undefined;
+    const identify = this.#admission.identifies(place) ? entry.identify : undefined;
     tls.serve(client, { ...serving, onActivity: this.#thread.wakeForTls }, identify);
     this.#thread.wakeForTls();
   }
@@ -355,7 +355,7 @@ export class Acceptor {
     };
   }
 
-  #createGatekeeper({ rules, connectionCounts: counts }: AcceptorSettings): AdmissionControl {
+  #createAdmission({ rules, connectionCounts: counts }: AcceptorSettings): AdmissionControl {
     return new AdmissionControl({
       rules,
       counts: counts === undefined ? undefined : new ConnectionCounts(counts.buffer, counts.seed),
@@ -371,13 +371,13 @@ export class Acceptor {
   #openTls(index: number): void {
     const policy = this.#rules.policies[index];
     if (policy?.tls === undefined) return;
-    const onFailure = (why: string): void => this.#gatekeeper.noteTlsFailure(policy.name, why);
+    const onFailure = (why: string): void => this.#admission.noteTlsFailure(policy.name, why);
     this.#tls.set(index, new TlsSockets(policy.tls, onFailure));
   }
 
   #configure(rules: AccessRules): void {
     this.#rules = rules;
-    this.#gatekeeper.configure(rules);
+    this.#admission.configure(rules);
     rules.policies.forEach((policy, index) => {
       if (policy?.tls !== undefined) this.#tls.get(index)?.configure(policy.tls);
     });

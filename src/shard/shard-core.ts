@@ -410,7 +410,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.#execute(session, request);
       return;
     }
-    if (session.isStrayed && (op === RequestOp.Locate || (flags & RequestFlag.Probe) !== 0)) {
+    if (session.isRedirected && (op === RequestOp.Locate || (flags & RequestFlag.Probe) !== 0)) {
       // The acceptor has returned to this shard with the redirected command.
       session.beginReplies(0);
       this.#execute(session, request);
@@ -487,7 +487,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
       session.longMove !== undefined ||
-      session.isStrayed ||
+      session.isRedirected ||
       session.look !== 0
     );
   }

@@ -1,8 +1,8 @@
-// The gate of a listener that requires authentication: `auth` comes first, and then only what the
+// The filter of a listener that requires authentication: `auth` comes first, and then only what the
 // token permits.
 //
-// Connections without a gate skip this code. Lines are parsed twice, here and by the connection, so
-// that the gate takes no part in executing commands.
+// Unfiltered connections skip this code. Lines are parsed twice, here and by the connection, so
+// that the filter takes no part in executing commands.
 
 import { isSameToken } from "../../access/authenticator.ts";
 import { COMMAND_PERMISSIONS } from "../../access/command-permissions.ts";
@@ -16,7 +16,7 @@ import { Reply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import type { LineHandler } from "../input/line-reader.ts";
-import type { FilteredConnection, Gate } from "./filtered-connection.ts";
+import type { ConnectionFilter, FilteredConnection } from "./filtered-connection.ts";
 import { ForwardingHandler } from "./forwarding-handler.ts";
 import type { ReservedIds } from "./reserved-ids.ts";
 
@@ -32,9 +32,9 @@ export interface Admission {
   /** Returns whether an authenticated identity is still valid. Tokens expire and are revoked. */
   isWelcome(identity: Identity): boolean;
   /** Called for a connection that has not authenticated yet. */
-  onUnknown(gate: AuthFilter): void;
+  onUnknown(filter: AuthFilter): void;
   /** Called when it has authenticated. `before` is its previous identity, if any. */
-  onKnown(gate: AuthFilter, before: Identity | undefined): void;
+  onKnown(filter: AuthFilter, before: Identity | undefined): void;
   /**
    * Called when a client was refused. `isCounted` means that it failed with a secret, and that
    * `identify` has counted the failure.
@@ -63,7 +63,7 @@ const EXTENSION_OPS: ReadonlySet<number> = new Set(EXTENSIONS.map(({ op }) => op
 /** The outcome of the last `auth` command. */
 type Verdict = { readonly identity: Identity | undefined } | "pending";
 
-export class AuthFilter extends ForwardingHandler implements Gate {
+export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
   readonly #keeper: Admission;
   readonly #reserved: ReservedIds;
   #connection!: FilteredConnection;

@@ -34,7 +34,7 @@ import { JobIds } from "../../ring/job-ids.ts";
 import { LogWord, LogWords } from "../../ring/log-words.ts";
 import { EMPTY, type RingReader } from "../../ring/ring-reader.ts";
 import type { RingWriter } from "../../ring/ring-writer.ts";
-import type { Gate } from "../admission/filtered-connection.ts";
+import type { ConnectionFilter } from "../admission/filtered-connection.ts";
 import { GatherBudget } from "../fanout/batch/gather-budget.ts";
 import { ListReplies } from "../fanout/lists/list-replies.ts";
 import { TubeListings } from "../fanout/lists/tube-listings.ts";
@@ -107,14 +107,14 @@ export class AcceptorCore implements ConnectionHost {
   readonly trace: ((line: string) => void) | undefined;
   readonly counters: Float64Array;
   readonly sampler: CommandSampler;
-  readonly agenda: RunQueues = new RunQueues();
-  readonly expected: PendingReplies = new PendingReplies();
-  readonly waitingInput: WaitingInput = new WaitingInput(this.agenda);
+  readonly runQueues: RunQueues = new RunQueues();
+  readonly pendingReplies: PendingReplies = new PendingReplies();
+  readonly waitingInput: WaitingInput = new WaitingInput(this.runQueues);
   readonly listReplies: ListReplies = new ListReplies();
   readonly tubeListings: TubeListings;
-  readonly #courier: ShardRelay = new ShardRelay(this);
+  readonly #relay: ShardRelay = new ShardRelay(this);
   readonly gatherBudget: GatherBudget = new GatherBudget();
-  readonly listTurnstile: SerialQueue = new SerialQueue();
+  readonly listQueue: SerialQueue = new SerialQueue();
   readonly storedBytesMin: number;
   readonly inPlaceBytesMin: number;
   /** The arenas of shards that run in this thread. */
@@ -213,13 +213,18 @@ export class AcceptorCore implements ConnectionHost {
   // --- connections -------------------------------------------------------------------------------
 
   /** Opens a connection. Returns undefined if all slots are taken. */
-  connect(transport: Transport, gate?: Gate, peer?: string, listener?: number): Connection | undefined {
+  connect(
+    transport: Transport,
+    filter?: ConnectionFilter,
+    peer?: string,
+    listener?: number,
+  ): Connection | undefined {
     const slot = this.#freeSlots.pop() ?? this.#connections.length;
     if (slot >= SESSIONS_PER_ACCEPTOR_MAX) return undefined;
     this.open++;
     this.#add(Counter.Connections, 1);
     this.#add(Counter.TotalConnections, 1);
-    const connection = new Connection(this, slot, transport, undefined, gate);
+    const connection = new Connection(this, slot, transport, undefined, filter);
     connection.peer = peer;
     connection.listener = listener;
     this.#connections[slot] = connection;
@@ -248,7 +253,7 @@ export class AcceptorCore implements ConnectionHost {
       connection.post(shard, close);
     }
     // Closed counts as an expected answer: the client may be waiting for the end of the connection.
-    this.expected.expect(connection);
+    this.pendingReplies.expect(connection);
   }
 
   /** Handles a closed socket. Its descriptor is freed once every shard has forgotten it. */
@@ -270,7 +275,7 @@ export class AcceptorCore implements ConnectionHost {
   depart(slot: number): void {
     const connection = this.#connections[slot]!;
     connection.dead = true;
-    this.expected.forget(connection);
+    this.pendingReplies.forget(connection);
     this.open--;
     this.#add(Counter.MovedOut, 1);
   }
@@ -402,17 +407,17 @@ export class AcceptorCore implements ConnectionHost {
 
   /** The number of connections whose answer may come at any moment: see PendingReplies. */
   get expecting(): number {
-    return this.expected.expecting;
+    return this.pendingReplies.expecting;
   }
 
   /** The number of connections that have sent a command since the thread last gave up polling. */
   get asking(): number {
-    return this.expected.asking;
+    return this.pendingReplies.asking;
   }
 
   /** Treats every connection that expects an answer as one that waits for a job. */
   stopExpecting(): void {
-    this.expected.giveUp();
+    this.pendingReplies.giveUp();
   }
 
   /** After two reads of the sockets a barrier is acknowledged, behind the Closes they caused. */
@@ -450,12 +455,12 @@ export class AcceptorCore implements ConnectionHost {
     }
     if (taken > 0 && this.#hasMetrics) this.sampler.turned();
     this.#links.drainPosted();
-    if (this.#courier.hasHeld && !this.#control.isSet(ControlWord.BinlogEnded)) this.#courier.turn();
-    if (this.agenda.hasWaitingForRoom) {
+    if (this.#relay.hasHeld && !this.#control.isSet(ControlWord.BinlogEnded)) this.#relay.turn();
+    if (this.runQueues.hasWaitingForRoom) {
       this.#links.forgetFull();
-      this.agenda.retryRoom();
+      this.runQueues.retryRoom();
     }
-    this.agenda.letProceed();
+    this.runQueues.letProceed();
     this.listReplies.turn();
     return taken;
   }
@@ -473,7 +478,7 @@ export class AcceptorCore implements ConnectionHost {
 
   /** Whether the log has advanced since the held replies, perhaps hundreds, were last checked. */
   #logHasMoved(): boolean {
-    if (!this.agenda.hasHeld) return false;
+    if (!this.runQueues.hasHeld) return false;
     if (this.#logged?.differFrom(this.#loggedThen)) return true;
     return this.#replicated?.differFrom(this.#replicatedThen) ?? false;
   }
@@ -487,19 +492,19 @@ export class AcceptorCore implements ConnectionHost {
 
   /** Whether replies or messages between shards wait for the log. */
   get hasHeld(): boolean {
-    return this.agenda.hasHeld || this.#courier.hasHeld;
+    return this.runQueues.hasHeld || this.#relay.hasHeld;
   }
 
   /** Whether something that waited for the log may be sent; nothing may after the log has ended. */
   get hasDurable(): boolean {
     if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
-    return (this.#logHasMoved() && this.agenda.hasDurable) || this.#courier.mayGoOn;
+    return (this.#logHasMoved() && this.runQueues.hasDurable) || this.#relay.mayGoOn;
   }
 
   /** Sends the gathered replies, unless the log has failed: they could report lost changes. */
   flush(): void {
     if (this.#control.isSet(ControlWord.BinlogEnded)) {
-      this.agenda.dropOutput();
+      this.runQueues.dropOutput();
       return;
     }
     const moved = this.#logHasMoved();
@@ -508,7 +513,7 @@ export class AcceptorCore implements ConnectionHost {
       this.#logged?.copyTo(this.#loggedThen);
       this.#replicated?.copyTo(this.#replicatedThen);
     }
-    this.agenda.flush(moved);
+    this.runQueues.flush(moved);
   }
 
   /** Makes requests visible and calls `onPublished` for each shard that has new ones. */
@@ -529,7 +534,7 @@ export class AcceptorCore implements ConnectionHost {
   get hasWork(): boolean {
     return (
       this.#looks.length > 0 ||
-      this.agenda.hasWork ||
+      this.runQueues.hasWork ||
       this.listReplies.hasWork ||
       this.#links.hasUnpublished ||
       this.moves?.hasUnpublished === true ||
@@ -573,10 +578,10 @@ export class AcceptorCore implements ConnectionHost {
       return;
     }
     if (kind === ResponseKind.Carry) {
-      const message = this.#courier.message(shard, slot, ring.uint32[word + 6]!);
+      const message = this.#relay.message(shard, slot, ring.uint32[word + 6]!);
       message.body.set(ring.bytes, at, at + ring.uint32[word + 3]!);
       const durable = (flags & ResponseFlag.Durable) !== 0;
-      this.#courier.carry(shard, value, message, durable, ring.uint32[word + 7]!);
+      this.#relay.carry(shard, value, message, durable, ring.uint32[word + 7]!);
       return;
     }
     const connection = this.#connections[slot];
@@ -645,10 +650,10 @@ export class AcceptorCore implements ConnectionHost {
   #forgotten(connection: Connection): void {
     assert(connection.closesLeft > 0, "a shard answers Closed once");
     if (--connection.closesLeft > 0) return;
-    this.expected.expectNothing(connection);
+    this.pendingReplies.expectNothing(connection);
     this.#add(Counter.Connections, -1);
     connection.onForgotten();
     if (connection.dead) this.#release(connection);
-    else this.agenda.markDirty(connection);
+    else this.runQueues.markDirty(connection);
   }
 }

@@ -47,8 +47,8 @@ export interface ConnectionHost extends LogProgress {
   readonly closed: ClosedConnections | undefined;
   readonly parser: CommandParser;
   readonly defaultTube: TubeRef;
-  readonly agenda: RunQueues;
-  readonly expected: PendingReplies;
+  readonly runQueues: RunQueues;
+  readonly pendingReplies: PendingReplies;
   readonly waitingInput: WaitingInput;
   /** Counters of this thread, indexed by Counter. */
   readonly counters: Float64Array;
@@ -58,7 +58,7 @@ export interface ConnectionHost extends LogProgress {
   readonly tubeListings: TubeListings;
   readonly gatherBudget: GatherBudget;
   /** Serialises lists of jobs that span all shards. */
-  readonly listTurnstile: SerialQueue;
+  readonly listQueue: SerialQueue;
   /** Returns the arena of a shard that runs in the acceptor's thread, otherwise undefined. */
   arenaOf(shard: number): BodyArena | undefined;
   /** Bodies of at least this size are written to the arena directly. */

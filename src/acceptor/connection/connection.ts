@@ -29,7 +29,7 @@ import {
 import { Request, type Span } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
-import type { FilteredConnection, Gate } from "../admission/filtered-connection.ts";
+import type { ConnectionFilter, FilteredConnection } from "../admission/filtered-connection.ts";
 import { PickBatch } from "../fanout/batch/pick-batch.ts";
 import type { Conversation, Signal } from "../fanout/conversation.ts";
 import type { ConversationHost } from "../fanout/conversation-host.ts";
@@ -40,7 +40,7 @@ import { ListAllJobs } from "../fanout/lists/list-all-jobs.ts";
 import { ListTubes } from "../fanout/lists/list-tubes.ts";
 import { ListWatched } from "../fanout/lists/list-watched.ts";
 import { MoveUse } from "../fanout/move-use.ts";
-import { begunBatch, strayedRequest } from "../fanout/redirected-request.ts";
+import { begunBatch, redirectedRequest } from "../fanout/redirected-request.ts";
 import { PickOne } from "../fanout/reserve/pick-one.ts";
 import { SharedReserve } from "../fanout/reserve/shared-reserve.ts";
 import { SetPattern } from "../fanout/set-pattern.ts";
@@ -154,33 +154,33 @@ export class Connection
   /** Part of the current reply is in the output and more follows. */
   #inReply = false;
   /** The shard that waits until another shard has executed a redirected command. */
-  #strayed = NOWHERE;
+  #redirected = NOWHERE;
   /** Tracks which shard its commands go to. */
-  readonly #habit = new ShardAffinity();
+  readonly #affinity = new ShardAffinity();
   history: MoveHistory = { moves: 0, mayMoveAtMs: 0 };
   /** The connection is about to migrate: it takes no input and does not end. */
   #leaving = false;
   /** Set if the connection was told to end in the meantime. */
   #endsAfterLeaving: EndReason | undefined;
-  readonly #isGated: boolean;
-  /** The next line waits for a decision of the gate. */
-  #waitsForGate = false;
+  readonly #isFiltered: boolean;
+  /** The next line waits for a decision of the filter. */
+  #waitsForFilter = false;
 
-  /** `moved` is the state from another acceptor, `gate` the filter of the listener, if any. */
+  /** `moved` is the state from another acceptor, `filter` the filter of the listener, if any. */
   constructor(
     host: ConnectionHost,
     slot: number,
     transport: Transport,
     moved?: ConnectionState,
-    gate?: Gate,
+    filter?: ConnectionFilter,
   ) {
     this.#host = host;
     this.slot = slot;
     this.openedAtMs = moved?.openedAtMs ?? host.nowMs();
     this.#answeredAtMs = moved === undefined ? this.openedAtMs : host.nowMs();
-    this.#isGated = gate !== undefined;
+    this.#isFiltered = filter !== undefined;
     this.#transport = transport;
-    this.#reader = new LineReader(gate?.guard(this) ?? this);
+    this.#reader = new LineReader(filter?.guard(this) ?? this);
     this.outbox = new Outbox(transport, host, host.inPlaceBytesMin);
     this.#used = host.defaultTube;
     this.#watched = new WatchList(host.shards);
@@ -253,7 +253,7 @@ export class Connection
 
   /** Whether enough bytes are missing of a body that is partly in an arena of this thread. */
   get awaitsBody(): boolean {
-    if (this.#stored?.active !== true || !this.#stored.hasBegun || this.#isGated) return false;
+    if (this.#stored?.active !== true || !this.#stored.hasBegun || this.#isFiltered) return false;
     return this.#reader.pieceBytesLeft >= this.#host.inPlaceBytesMin;
   }
 
@@ -314,7 +314,7 @@ export class Connection
       else this.#transport.resume();
     }
     const isListed = this.waitsForRoom || this.proceedsLater;
-    const goesOn = isListed || this.#waitsForGate || this.outbox.bytes >= OUTPUT_BYTES_MAX;
+    const goesOn = isListed || this.#waitsForFilter || this.outbox.bytes >= OUTPUT_BYTES_MAX;
     if (this.#halfClosed && this.#mayEnd() && !goesOn) this.#end();
   }
 
@@ -349,7 +349,7 @@ export class Connection
   }
 
   onTurnOver(): void {
-    this.#host.agenda.proceedLater(this);
+    this.#host.runQueues.proceedLater(this);
   }
 
   lineBytesMax(bytes: Uint8Array, start: number, end: number): number {
@@ -422,7 +422,7 @@ export class Connection
     if (!endsWell) last.flags = RequestFlag.BadBody;
     if (!this.#write(shard, last)) return false;
     this.#lane.sent(shard);
-    this.#host.expected.expect(this);
+    this.#host.pendingReplies.expect(this);
     return true;
   }
 
@@ -441,7 +441,7 @@ export class Connection
     return true;
   }
 
-  // --- the interface of a gate -------------------------------------------------------------------
+  // --- the interface of a filter -----------------------------------------------------------------
 
   get usedTube(): string {
     return this.#used.name;
@@ -453,7 +453,7 @@ export class Connection
 
   /** Whether the connection waits for nothing and holds no job. */
   get isQuiet(): boolean {
-    return this.#idle() && this.#holding.empty && !this.#waitsForGate;
+    return this.#idle() && this.#holding.empty && !this.#waitsForFilter;
   }
 
   get isAnswered(): boolean {
@@ -491,12 +491,12 @@ export class Connection
   }
 
   holdOn(): void {
-    this.#waitsForGate = true;
+    this.#waitsForFilter = true;
   }
 
   goOn(): void {
-    this.#waitsForGate = false;
-    this.#host.agenda.proceedLater(this);
+    this.#waitsForFilter = false;
+    this.#host.runQueues.proceedLater(this);
   }
 
   // --- commands ----------------------------------------------------------------------------------
@@ -645,11 +645,11 @@ export class Connection
     const number = this.#abortable;
     this.#abortable = 0;
     // An earlier command may be redirected while the batch waits on the lane.
-    if (this.#conversation === undefined || this.#strayed !== NOWHERE) {
+    if (this.#conversation === undefined || this.#redirected !== NOWHERE) {
       const abort = this.message(RequestOp.Abort);
       abort.waitNumber = number;
       this.post(this.#lane.shard, abort);
-      this.#host.expected.expect(this);
+      this.#host.pendingReplies.expect(this);
     } else this.#conversation.onInput?.();
   }
 
@@ -686,7 +686,7 @@ export class Connection
   /** Starts a command that takes several messages. */
   #begin(conversation: Conversation): true {
     this.#conversation = conversation;
-    this.#host.expected.expect(this);
+    this.#host.pendingReplies.expect(this);
     return true;
   }
 
@@ -723,10 +723,10 @@ export class Connection
    * back the commands after it. A conversation finds the job and answers the command.
    */
   #follow(signal: Signal): void {
-    this.#strayed = signal.shard;
+    this.#redirected = signal.shard;
     this.#sample = undefined;
     this.outbox.meter.begin(0);
-    const request = strayedRequest(signal);
+    const request = redirectedRequest(signal);
     if (request.op !== Op.DeleteBatch) {
       this.#find(request);
       return;
@@ -737,8 +737,8 @@ export class Connection
   }
 
   /** Ends a redirect: its shard may continue with the commands that it holds back. */
-  #endStray(shard: number): void {
-    this.#strayed = NOWHERE;
+  #endRedirect(shard: number): void {
+    this.#redirected = NOWHERE;
     const unreadBytes = this.outbox.bytes;
     const goOn = this.message(RequestOp.GoOn);
     goOn.readBytes = unreadBytes;
@@ -746,8 +746,8 @@ export class Connection
     this.post(shard, goOn);
     if (this.#lane.answered()) {
       this.#abortable = 0;
-      this.#host.expected.expectNothing(this);
-    } else this.#host.expected.expect(this);
+      this.#host.pendingReplies.expectNothing(this);
+    } else this.#host.pendingReplies.expect(this);
   }
 
   #changeTubes(request: Request): boolean {
@@ -807,15 +807,15 @@ export class Connection
   /** Lists the jobs of one tube, or of all tubes on all shards. */
   #listJobs(request: Request): boolean {
     const { bytes, start, end } = request.tube;
-    const { shards, listTurnstile } = this.#host;
+    const { shards, listQueue } = this.#host;
     if (shards === 1 || !isEveryTube(request.tube))
       return this.#sendCounted(shardOfTube(bytes, start, end, shards), request);
     if (!this.#idle()) return false;
     this.#host.count(request.op);
-    this.#host.expected.expect(this);
-    const conversation = new ListAllJobs(this, shards, request, listTurnstile);
+    this.#host.pendingReplies.expect(this);
+    const conversation = new ListAllJobs(this, shards, request, listQueue);
     this.#conversation = conversation;
-    listTurnstile.enter(conversation);
+    listQueue.enter(conversation);
     return true;
   }
 
@@ -867,8 +867,8 @@ export class Connection
     lane.sent(shard);
     const { sampler } = this.#host;
     if (first && sampler.isDue) this.#sample = sampler.begin(request.op);
-    this.#habit.note(shard);
-    this.#host.expected.expect(this);
+    this.#affinity.note(shard);
+    this.#host.pendingReplies.expect(this);
     this.touched.add(shard);
     return true;
   }
@@ -878,14 +878,14 @@ export class Connection
     message.slot = this.slot;
     if (this.#host.write(shard, message)) return true;
     this.#host.noteFull(shard);
-    this.#host.agenda.waitForRoom(this);
+    this.#host.runQueues.waitForRoom(this);
     return false;
   }
 
   /** Posts a message, however full the ring is. Each connection posts only a few. */
   post(shard: number, message: Request): void {
     this.touched.add(shard);
-    if (this.#conversation !== undefined) this.#host.expected.expect(this);
+    if (this.#conversation !== undefined) this.#host.pendingReplies.expect(this);
     message.slot = this.slot;
     this.#host.post(shard, message);
   }
@@ -908,7 +908,7 @@ export class Connection
     const { trace } = this.#host;
     if (trace !== undefined && begins) traceReply(trace, this.descriptor, bytes, at, length);
     this.outbox.append(bytes, at, length);
-    this.#host.agenda.markDirty(this);
+    this.#host.runQueues.markDirty(this);
   }
 
   get mayTakeMore(): boolean {
@@ -926,7 +926,7 @@ export class Connection
   // put 9/10
   onReply(shard: number, flags: number, recordNumber: number, reply: Span, part?: BodyPart): void {
     const durable = (flags & ResponseFlag.Durable) !== 0;
-    if (durable && this.outbox.holdFor(shard, recordNumber)) this.#host.agenda.holdBack(this);
+    if (durable && this.outbox.holdFor(shard, recordNumber)) this.#host.runQueues.holdBack(this);
     this.#append(reply.bytes, reply.start, reply.length, !this.#inReply);
     const partBytes = part === undefined ? 0 : this.#appendPart(part);
     this.#noteHolding(shard, flags);
@@ -945,14 +945,14 @@ export class Connection
     if (this.#lane.answered()) {
       this.outbox.meter.begin(0);
       this.#abortable = 0;
-      if (!this.#ending) this.#host.expected.expectNothing(this);
+      if (!this.#ending) this.#host.pendingReplies.expectNothing(this);
     }
-    if (this.#reader.bufferedBytes > 0 || this.#halfClosed) this.#host.agenda.proceedLater(this);
+    if (this.#reader.bufferedBytes > 0 || this.#halfClosed) this.#host.runQueues.proceedLater(this);
   }
 
   #noteAnswer(sample: CommandSample, shard: number, recordNumber: number): void {
-    const { sampler, expected } = this.#host;
-    this.#sample = sampler.answered(sample, expected.hasGivenUp(this), shard, recordNumber);
+    const { sampler, pendingReplies } = this.#host;
+    this.#sample = sampler.answered(sample, pendingReplies.hasGivenUp(this), shard, recordNumber);
   }
 
   /** Appends a body part. Returns its length, including CR LF. */
@@ -977,7 +977,7 @@ export class Connection
    * more.
    */
   #giveUp(shard: number): void {
-    this.#strayed = shard;
+    this.#redirected = shard;
     this.finishConversation(Reply.notFound);
   }
 
@@ -995,7 +995,7 @@ export class Connection
   }
 
   holdFor(shard: number, recordNumber: number): void {
-    if (this.outbox.holdFor(shard, recordNumber)) this.#host.agenda.holdBack(this);
+    if (this.outbox.holdFor(shard, recordNumber)) this.#host.runQueues.holdBack(this);
   }
 
   #noteHolding(shard: number, flags: number): void {
@@ -1007,12 +1007,12 @@ export class Connection
     this.#conversation = undefined;
     this.#inReply = false;
     // An abortable batch may be in flight behind a redirected command.
-    if (this.#strayed === NOWHERE) this.#abortable = 0;
+    if (this.#redirected === NOWHERE) this.#abortable = 0;
     this.outbox.meter.begin(0);
-    this.#host.expected.expectNothing(this);
+    this.#host.pendingReplies.expectNothing(this);
     if (reply !== undefined) this.#append(reply, 0, reply.length);
-    if (this.#strayed !== NOWHERE) this.#endStray(this.#strayed);
-    this.#host.agenda.proceedLater(this);
+    if (this.#redirected !== NOWHERE) this.#endRedirect(this.#redirected);
+    this.#host.runQueues.proceedLater(this);
   }
 
   finishWithText(text: string): void {
@@ -1035,14 +1035,14 @@ export class Connection
     const isLast = this.#ending && this.closesLeft === 0;
     if (this.#transport.pendingBytes > 0 && !isLast) return;
     this.#handOver(outbox, isLast);
-    if (outbox.isHeld) this.#host.agenda.holdBack(this);
+    if (outbox.isHeld) this.#host.runQueues.holdBack(this);
     this.#grantCredit();
     if (this.#ending) {
       this.#finish();
       return;
     }
     this.#conversation?.onRoom?.();
-    if (this.#reader.bufferedBytes > 0 || this.#halfClosed) this.#host.agenda.proceedLater(this);
+    if (this.#reader.bufferedBytes > 0 || this.#halfClosed) this.#host.runQueues.proceedLater(this);
     else if (this.#transport.pendingBytes === 0) this.#considerMove();
   }
 
@@ -1068,7 +1068,7 @@ export class Connection
 
   /** Handles a client that has read everything handed over. */
   onDrain(): void {
-    if (this.outbox.gatheredBytes > 0) this.#host.agenda.markDirty(this);
+    if (this.outbox.gatheredBytes > 0) this.#host.runQueues.markDirty(this);
     this.#grantCredit();
     this.#conversation?.onRoom?.();
     this.proceed();
@@ -1080,10 +1080,10 @@ export class Connection
   /** Considers a migration. Called whenever the client has received all replies. */
   #considerMove(): void {
     const { moves } = this.#host;
-    if (moves === undefined || this.#isGated || this.#habit.streak < moves.commands || !this.#mayMove())
+    if (moves === undefined || this.#isFiltered || this.#affinity.streak < moves.commands || !this.#mayMove())
       return;
-    const { shard } = this.#habit;
-    this.#habit.forget();
+    const { shard } = this.#affinity;
+    this.#affinity.forget();
     moves.consider(this, shard);
   }
 
@@ -1148,7 +1148,7 @@ export class Connection
     }
     this.#endReason ??= reason;
     this.#reader.stop();
-    this.#waitsForGate = false;
+    this.#waitsForFilter = false;
     this.onEnd();
   }
 
@@ -1172,7 +1172,7 @@ export class Connection
     this.#stored?.abandon();
     this.#countWaitingInput(0);
     this.#host.waitingInput.forget(this);
-    if (this.outbox.gatheredBytes > 0) this.#host.agenda.markDirty(this);
+    if (this.outbox.gatheredBytes > 0) this.#host.runQueues.markDirty(this);
     this.#host.close(this);
   }
 

@@ -17,8 +17,8 @@
 //
 // Only a connection that holds no job moves. So the holder of a job is always being read from, and
 // a read barrier (shard/read-barrier.ts) misses no disconnect. A worker is in this state after each
-// delete. A connection with a gate or a limit does not move, because its permissions and its place
-// in the counts are known only to the acceptor that accepted it.
+// delete. A connection with a filter or a limit does not move: only the acceptor that accepted it
+// knows its permissions and its place in the counts.
 
 import { assert } from "../../base/assert.ts";
 import { RequestOp } from "../../message/request.ts";

@@ -17,7 +17,7 @@ export class Outbox {
   /** How much of its replies the client has read: see message/reply-credit.ts. */
   readonly meter: ReplyMeter = new ReplyMeter();
   readonly #output: Output;
-  readonly #holds = new DurabilityWaits();
+  readonly #waits = new DurabilityWaits();
   readonly #transport: Transport;
   readonly #log: LogProgress;
 
@@ -44,7 +44,7 @@ export class Outbox {
    */
   holdFor(shard: number, number: number): boolean {
     if (this.#log.isDurable(shard, number)) return false;
-    this.#holds.add(this.#output.length, shard, number);
+    this.#waits.add(this.#output.length, shard, number);
     return true;
   }
 
@@ -58,13 +58,13 @@ export class Outbox {
 
   /** Whether output waits for the log. */
   get isHeld(): boolean {
-    return !this.#holds.empty;
+    return !this.#waits.empty;
   }
 
   /** Whether the first reply that waited for the log may leave now. */
   get mayFlushHeld(): boolean {
-    const holds = this.#holds;
-    return holds.empty || this.#log.isDurable(holds.shard, holds.number);
+    const waits = this.#waits;
+    return waits.empty || this.#log.isDurable(waits.shard, waits.number);
   }
 
   /**
@@ -72,18 +72,18 @@ export class Outbox {
    * need none. Stops at large bodies that the transport cannot take now, unless `all` is set.
    */
   flush(all = false): void {
-    const holds = this.#holds;
-    if (holds.empty) {
+    const waits = this.#waits;
+    if (waits.empty) {
       this.#output.flush(this.#transport, this.#output.length, all);
       return;
     }
-    while (!holds.empty && this.mayFlushHeld) holds.shift();
-    const limit = holds.empty ? this.#output.length : holds.position;
-    holds.moved(this.#output.flush(this.#transport, limit, all));
+    while (!waits.empty && this.mayFlushHeld) waits.shift();
+    const limit = waits.empty ? this.#output.length : waits.position;
+    waits.moved(this.#output.flush(this.#transport, limit, all));
   }
 
   clear(): void {
     this.#output.clear();
-    this.#holds.clear();
+    this.#waits.clear();
   }
 }

@@ -101,7 +101,7 @@ export class UringSocket implements Transport, Departure {
   /** A receive failed meanwhile. */
   #failed = false;
   hasLeft = false;
-  /** Set if it cannot move: its gate and its place in the counts belong to this acceptor. */
+  /** Set if it cannot move: its filter and its place in the counts belong to this acceptor. */
   stays = false;
 
   constructor(

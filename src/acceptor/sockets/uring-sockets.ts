@@ -59,7 +59,7 @@ export class UringSockets {
     const index = this.#free.pop() ?? this.#sockets.length;
     const socket = new UringSocket(this, index, handle, core, log);
     socket.stays = entry !== undefined;
-    const connection = core.connect(entry?.wrap(socket) ?? socket, entry?.gate, peer, listener);
+    const connection = core.connect(entry?.wrap(socket) ?? socket, entry?.filter, peer, listener);
     if (connection === undefined) {
       log.noSlot();
       this.#free.push(index);

@@ -10,20 +10,20 @@ import type { RunQueueEntry, RunQueues } from "./run-queues.ts";
 const ALL_BYTES_MAX = 32 * 1024 * 1024;
 
 export class WaitingInput {
-  readonly #agenda: RunQueues;
+  readonly #runQueues: RunQueues;
   #bytes = 0;
   /** Waiting clients that are not read from because the budget is used up. */
   readonly #paused = new Set<RunQueueEntry>();
 
-  constructor(agenda: RunQueues) {
-    this.#agenda = agenda;
+  constructor(runQueues: RunQueues) {
+    this.#runQueues = runQueues;
   }
 
   /** Adds `change` to the bytes in use; a negative number gives bytes back. */
   count(change: number): void {
     this.#bytes += change;
     if (this.isFull) return;
-    for (const connection of this.#paused) this.#agenda.proceedLater(connection);
+    for (const connection of this.#paused) this.#runQueues.proceedLater(connection);
     this.#paused.clear();
   }
 

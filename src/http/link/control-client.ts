@@ -143,7 +143,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
       deliver();
     };
     this.#heldParts.push({ shard, recordNumber: asked.heldRecord, deliver: deliverHeld });
-    this.#core.agenda.holdBack(this);
+    this.#core.runQueues.holdBack(this);
   }
 
   get mayFlushHeld(): boolean {
@@ -159,6 +159,6 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
       if (this.#core.isDurable(part.shard, part.recordNumber)) part.deliver();
       else this.#heldParts.push(part);
     }
-    if (this.#heldParts.length > 0) this.#core.agenda.holdBack(this);
+    if (this.#heldParts.length > 0) this.#core.runQueues.holdBack(this);
   }
 }

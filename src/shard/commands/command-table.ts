@@ -21,6 +21,7 @@ import { peek } from "./peek.ts";
 import { peekBuried, peekDelayed, peekReady } from "./peek-queue.ts";
 import { put, putStored } from "./put.ts";
 import { putData, putEnd, putOpen } from "./put-in-pieces.ts";
+import { goOn, locate } from "./redirected.ts";
 import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
 import { abort, collectBatch, reserveBatch, takeBatch } from "./reserve-batch.ts";
@@ -30,7 +31,6 @@ import { collect, lookFirst, recheck, stopWait, take, waitShared } from "./share
 import { stats } from "./stats.ts";
 import { statsJob } from "./stats-job.ts";
 import { statsTube } from "./stats-tube.ts";
-import { goOn, locate } from "./stray.ts";
 import { touch } from "./touch.ts";
 import { touchAll } from "./touch-all.ts";
 import { updateJob } from "./update-job.ts";

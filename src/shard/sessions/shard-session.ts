@@ -84,7 +84,7 @@ export class ShardSession {
   /** The sliced command in progress. */
   longMove: SlicedCommand | undefined;
   /** Its acceptor is looking for the job of its command on other shards. */
-  isStrayed = false;
+  isRedirected = false;
   /** Its connection is gone. The session stays until its sliced commands are done. */
   ended = false;
   /**

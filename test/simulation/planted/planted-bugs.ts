@@ -158,7 +158,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
           flush();
           connection.closesLeft = closesLeft;
         };
-        core.agenda.markDirty(connection as Connection);
+        core.runQueues.markDirty(connection as Connection);
       };
     }
   }),
