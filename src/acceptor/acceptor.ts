@@ -212,7 +212,7 @@ export class Acceptor {
   }
 
   #tellConnections(question: number): void {
-    const connections = this.core.connectionFacts();
+    const connections = this.core.slots.facts();
     this.tell({ news: "connections", question, acceptor: this.#number, connections });
   }
 
@@ -222,7 +222,7 @@ export class Acceptor {
   }
 
   #endConnection(question: number, slot: number, serial: number): void {
-    const found = this.core.endOne(slot, serial);
+    const found = this.core.slots.endOne(slot, serial);
     this.#thread.wake();
     this.tell({ news: "connection-ended", question, acceptor: this.#number, found });
   }

@@ -22,8 +22,6 @@ const LARGE_FOLDERS: Readonly<Record<string, string>> = {
  */
 const LONG_FILES: Readonly<Record<string, number>> = {
   "src/acceptor/acceptor.ts": 470,
-  "src/acceptor/connection/acceptor-core.ts": 654,
-  "src/acceptor/connection/connection.ts": 1239,
   "src/acceptor/sockets/uring-socket.ts": 465,
   "src/binlog/follow-log.ts": 481,
   "src/binlog/live/storage.ts": 475,

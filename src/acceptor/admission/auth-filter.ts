@@ -88,9 +88,9 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
     this.#identity = identity;
   }
 
-  guard(connection: FilteredConnection): LineHandler {
+  guard(connection: FilteredConnection, lines: LineHandler): LineHandler {
     this.#connection = connection;
-    this.inner = connection;
+    this.inner = lines;
     if (this.#identity === undefined) this.#keeper.onUnknown(this);
     else this.#keeper.onKnown(this, undefined);
     return this;

@@ -5,7 +5,7 @@ import type { LineHandler } from "../input/line-reader.ts";
 import type { TubeRef } from "../state/tube-ref.ts";
 
 /** A connection, as its filter sees it. */
-export interface FilteredConnection extends LineHandler {
+export interface FilteredConnection {
   readonly usedTube: string;
   readonly watchedTubes: readonly TubeRef[];
   /** Whether the connection waits for nothing and holds no job. */
@@ -34,8 +34,8 @@ export interface FilteredConnection extends LineHandler {
 
 export interface ConnectionFilter {
   /**
-   * Returns the handler that takes the connection's lines in its place. Called once, while the
-   * connection is being created.
+   * Returns the handler that takes the connection's lines in the place of `lines`. Called once,
+   * while the connection is being created.
    */
-  guard(connection: FilteredConnection): LineHandler;
+  guard(connection: FilteredConnection, lines: LineHandler): LineHandler;
 }

@@ -27,9 +27,9 @@ export class IdleFilter extends ForwardingHandler implements ConnectionFilter {
     this.#activeAtMs = nowMs();
   }
 
-  guard(connection: FilteredConnection): LineHandler {
+  guard(connection: FilteredConnection, lines: LineHandler): LineHandler {
     this.#connection = connection;
-    this.inner = this.#behind?.guard(connection) ?? connection;
+    this.inner = this.#behind?.guard(connection, lines) ?? lines;
     this.#onGuard(this);
     return this;
   }

@@ -1,14 +1,27 @@
 // The replies of one connection: gathered, held until the log has the changes they report, sent and
 // metered.
 
+import { asciiBytes } from "../../base/bytes.ts";
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { DurabilityWaits } from "./durability-waits.ts";
 import { Output } from "./output.ts";
 import { ReplyMeter } from "./reply-meter.ts";
 import type { Transport } from "./transport.ts";
 
-/** The progress of the log. */
-export interface LogProgress {
+const CR_LF = asciiBytes("\r\n");
+
+/** Part of a body in the arena of a shard of this thread. Valid only during the call. */
+export interface BodyPart {
+  arena: BodyArena | undefined;
+  handle: number;
+  offset: number;
+  length: number;
+  /** Whether CR LF follows. */
+  isLast: boolean;
+}
+
+/** The log, as replies see it. */
+export interface ReplyLog {
   /** Returns whether record `number` of a shard is as far in the log as replies require. */
   isDurable(shard: number, number: number): boolean;
 }
@@ -19,10 +32,10 @@ export class Outbox {
   readonly #output: Output;
   readonly #waits = new DurabilityWaits();
   readonly #transport: Transport;
-  readonly #log: LogProgress;
+  readonly #log: ReplyLog;
 
   /** `inPlaceBytesMin`: see Output. */
-  constructor(transport: Transport, log: LogProgress, inPlaceBytesMin?: number) {
+  constructor(transport: Transport, log: ReplyLog, inPlaceBytesMin?: number) {
     this.#output = new Output(inPlaceBytesMin);
     this.#transport = transport;
     this.#log = log;
@@ -54,6 +67,13 @@ export class Outbox {
 
   appendBody(bodies: BodyArena, handle: number, offset: number, length: number): void {
     this.#output.appendBody(bodies, handle, offset, length);
+  }
+
+  /** Appends part of a body. Returns its length, including CR LF. */
+  appendPart({ arena, handle, offset, length, isLast }: BodyPart): number {
+    this.appendBody(arena!, handle, offset, length);
+    if (isLast) this.append(CR_LF, 0, CR_LF.length);
+    return length + (isLast ? CR_LF.length : 0);
   }
 
   /** Whether output waits for the log. */

@@ -97,7 +97,7 @@ export class UringSockets {
     this.#watchOthers();
     this.ring.submit();
     this.#reap();
-    for (let each = 0; each < this.#cores.length; each++) this.#cores[each]!.haveRead();
+    for (let each = 0; each < this.#cores.length; each++) this.#cores[each]!.barriers.haveRead();
   }
 
   /**
