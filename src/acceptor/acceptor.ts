@@ -7,6 +7,7 @@ import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AdmissionControl, type Entry } from "./admission/admission-control.ts";
 import type { AccessRules } from "./admission/listener-policy.ts";
 import { AcceptorCore } from "./connection/acceptor-core.ts";
+import { DescriptorShortage } from "./descriptor-shortage.ts";
 import { HostLoads } from "./host-loads.ts";
 import { ConnectionMigrator } from "./migration/connection-migrator.ts";
 import { MigrationReceiver } from "./migration/migration-receiver.ts";
@@ -95,13 +96,8 @@ export interface AcceptorSurroundings {
 
 /** Commands to one other shard after which a connection may move. */
 const MOVE_COMMANDS = 64;
-/** Descriptors left to other threads such as the log's, or this share of the limit if less. */
-const DESCRIPTORS_KEPT = 32;
-const DESCRIPTORS_KEPT_SHARE = 1 / 8;
 /** Delay before a retry on a port that another program has taken. */
 const LISTEN_AGAIN_MS = 1000;
-/** A shortage of descriptors ends at this share of the connections at its start. */
-const OPEN_AGAIN_SHARE = 0.95;
 
 /** An address on which this acceptor listens, or another acceptor of its thread on its behalf. */
 interface ListenerSlot {
@@ -130,13 +126,10 @@ export class Acceptor {
   readonly #verboseLines = new VerboseLines((lines, dropped) =>
     this.tell({ news: "verbose", lines, dropped }),
   );
-  /** Connections with this descriptor or a higher one are closed. */
-  readonly #descriptorsEnd: number;
+  readonly #descriptors: DescriptorShortage;
   #stopping = false;
   /** The ports were closed for a while and are to be opened again. */
   #mayListenAgain = false;
-  /** Connections at the moment the descriptors ran out; 0 while there are free ones. */
-  #openAtLimit = 0;
   /** Clients that connected before the server was ready; undefined once it is. */
   #waitingClients: { client: AcceptedHandle; place: number }[] | undefined = [];
 
@@ -170,8 +163,9 @@ export class Acceptor {
       keepAlive: this.#admission.keepAlive,
       entry: undefined,
     };
-    const kept = Math.min(DESCRIPTORS_KEPT, Math.floor(descriptorsMax * DESCRIPTORS_KEPT_SHARE));
-    this.#descriptorsEnd = descriptorsMax - kept;
+    this.#descriptors = new DescriptorShortage(descriptorsMax, (level, message) =>
+      this.tell({ news: "log", level, message }),
+    );
     port.on("message", (order) => this.#obey(order));
   }
 
@@ -285,11 +279,11 @@ export class Acceptor {
       this.#error("a connection could not be accepted: out of file descriptors? raise the limit (ulimit -n)");
       return;
     }
-    if (client.fd >= this.#descriptorsEnd) {
+    if (client.fd >= this.#descriptors.end) {
       client.close();
-      const { counters } = this.core;
+      const { counters, open } = this.core;
       counters[Counter.RejectedDescriptors] = counters[Counter.RejectedDescriptors]! + 1;
-      this.#outOfDescriptors();
+      this.#descriptors.begin(open);
     } else this.#nextTaker(this.#places[place]!).#take(client, place);
   }
 
@@ -405,7 +399,7 @@ export class Acceptor {
     },
     closed: (descriptor: number): void => {
       this.#verbose(`close ${descriptor}`);
-      if (this.core.open < this.#openAtLimit * OPEN_AGAIN_SHARE) this.#descriptorsAgain();
+      this.#descriptors.noteOpen(this.core.open);
       if (this.#stopping && this.core.open === 0) this.#stopped();
     },
     noSlot: (): void =>
@@ -418,28 +412,6 @@ export class Acceptor {
 
   #error(message: string): void {
     this.tell({ news: "log", level: "error", message });
-  }
-
-  /**
-   * Handles a connection beyond the last usable descriptor. New descriptors get the lowest free
-   * number, so one near the limit means that all but the reserve are in use. The connection is
-   * accepted only to be closed at once, which affects no other client. The operator is told once.
-   */
-  #outOfDescriptors(): void {
-    if (this.#openAtLimit > 0) return;
-    this.#openAtLimit = Math.max(1, this.core.open);
-    this.#error(
-      `out of file descriptors with ${this.core.open} connections: new ones are closed until others end; raise the limit (ulimit -n, LimitNOFILE)`,
-    );
-  }
-
-  #descriptorsAgain(): void {
-    this.#openAtLimit = 0;
-    this.tell({
-      news: "log",
-      level: "info",
-      message: "there are file descriptors again: new connections are served",
-    });
   }
 
   #verbose(line: string): void {

@@ -33,7 +33,8 @@ export class InputLimit {
    * client waits for a job: only a read reveals a disconnect, so reading goes on.
    */
   settle(inputBytes: number, waits: boolean): void {
-    this.#count(waits ? Math.max(0, inputBytes - INPUT_BYTES_MAX) : 0);
+    const excessBytes = waits ? Math.max(0, inputBytes - INPUT_BYTES_MAX) : 0;
+    if (excessBytes !== this.#countedBytes) this.#count(excessBytes);
     const readsOn = waits && !this.#budget.isFull;
     const tooMuch = inputBytes >= (readsOn ? WAITING_INPUT_BYTES_MAX : INPUT_BYTES_MAX);
     if (tooMuch && waits && inputBytes < WAITING_INPUT_BYTES_MAX) this.#budget.pause(this.#connection);
@@ -50,7 +51,6 @@ export class InputLimit {
   }
 
   #count(bytes: number): void {
-    if (bytes === this.#countedBytes) return;
     const change = bytes - this.#countedBytes;
     this.#countedBytes = bytes;
     this.#budget.count(change);
