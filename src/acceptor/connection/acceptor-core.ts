@@ -225,7 +225,7 @@ export class AcceptorCore implements AcceptorParts {
     this.counters[counter] = this.counters[counter]! + change;
   }
 
-  // --- the interface of the loop ------------------------------------------------------------------
+  // --- the interface of the loop -----------------------------------------------------------------
 
   /** The number of connections whose answer may come at any moment: see PendingReplies. */
   get expecting(): number {
@@ -356,7 +356,7 @@ export class AcceptorCore implements AcceptorParts {
     }
     if (kind === ResponseKind.Control) {
       const { control } = this;
-      assert(control !== undefined, "only who asks by Control is answered so");
+      assert(control !== undefined, "a thread without Control requests gets no answers");
       const payload = ring.bytes.subarray(at, at + ring.uint32[word + 3]!);
       control.onAnswer({ shard, flags, number: value, recordNumber: ring.uint32[word + 7]!, payload });
       return;

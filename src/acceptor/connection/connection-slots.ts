@@ -1,5 +1,5 @@
-// The open connections of one acceptor, by slot. A slot is taken until every shard has forgotten its
-// connection and the socket is gone.
+// The open connections of one acceptor, by slot. A slot is taken until every shard has forgotten
+// its connection and the socket is gone.
 
 import { SESSIONS_PER_ACCEPTOR_MAX } from "../../message/topology.ts";
 import type { ConnectionFacts } from "../state/connection-facts.ts";
@@ -14,7 +14,9 @@ export class ConnectionSlots {
     for (let slot = 0; slot < first; slot++) this.connections.push(undefined);
   }
 
-  /** Returns a free slot, to be filled before the next one is asked for; undefined if all are taken. */
+  /**
+   * Returns a free slot, to be filled before the next one is asked for. Undefined if all are taken.
+   */
   take(): number | undefined {
     const slot = this.#free.pop() ?? this.connections.length;
     return slot < SESSIONS_PER_ACCEPTOR_MAX ? slot : undefined;

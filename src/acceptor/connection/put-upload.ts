@@ -10,8 +10,8 @@ import { Reply } from "../../protocol/reply.ts";
 import { Request } from "../../protocol/request.ts";
 import type { LineReader } from "../input/line-reader.ts";
 import type { ClientState } from "../migration/client-state.ts";
-import { InPlaceBody } from "../replies/in-place-body.ts";
 import type { AcceptorParts } from "./acceptor-parts.ts";
+import { InPlaceBody } from "./in-place-body.ts";
 import type { Pipeline } from "./pipeline.ts";
 
 /** Bodies up to this size are gathered and sent whole; larger ones go to their shard in pieces. */

@@ -103,9 +103,9 @@ export class Shutdown {
   }
 
   /**
-   * Tells every shard that knows the connection to release what it holds and to forget it. Called in
-   * the turn in which the end is read, so that the Close precedes what other clients send
-   * afterwards.
+   * Tells every shard that knows the connection to release what it holds and to forget it. This
+   * happens in the turn in which the end is read, so that the Close precedes what other clients
+   * send afterwards.
    */
   #postCloses(): void {
     const { acceptor, client, pipeline } = this.#connection;

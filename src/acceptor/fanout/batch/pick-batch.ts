@@ -84,7 +84,7 @@ export class PickBatch implements Picker {
   readonly #request: BatchRequest;
   readonly #replies: ListReplies;
   readonly #budget: GatherBudget;
-  readonly turnstile: SerialQueue;
+  readonly queue: SerialQueue;
   /** The most ids in one message. */
   readonly #shareMax: number;
   #lists: CandidateList[] = [];
@@ -100,7 +100,7 @@ export class PickBatch implements Picker {
     this.#request = request;
     this.#replies = replies;
     this.#budget = budget;
-    this.turnstile = budget.turnstile;
+    this.queue = budget.queue;
     this.#shareMax = Math.floor(host.payloadBytesMax / LISTED_BYTES);
     this.waitFlags = RequestFlag.Batch | (request.withTubes ? RequestFlag.Tubes : 0);
   }

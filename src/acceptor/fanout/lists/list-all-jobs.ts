@@ -24,7 +24,7 @@ const PART_BYTES_MIN = 8 * 1024;
 
 export class ListAllJobs implements Conversation, Waiter {
   readonly #host: ConversationHost;
-  readonly #turnstile: SerialQueue;
+  readonly #queue: SerialQueue;
   readonly #options: Uint8Array;
   readonly #limit: number;
   /** The messages received from each shard. */
@@ -32,9 +32,9 @@ export class ListAllJobs implements Conversation, Waiter {
   #left: number;
 
   /** Only one such list is gathered at a time, because it takes memory and work on every shard. */
-  constructor(host: ConversationHost, shards: number, { options }: Request, turnstile: SerialQueue) {
+  constructor(host: ConversationHost, shards: number, { options }: Request, queue: SerialQueue) {
     this.#host = host;
-    this.#turnstile = turnstile;
+    this.#queue = queue;
     this.#options = options.bytes.slice(options.start, options.end);
     this.#limit = optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL;
     this.#parts = Array.from({ length: shards }, () => []);
@@ -61,7 +61,7 @@ export class ListAllJobs implements Conversation, Waiter {
       this.#parts.map((part) => new ListedJobsReader(Buffer.concat(part))),
       this.#limit,
     );
-    this.#turnstile.leave(this);
+    this.#queue.leave(this);
     this.#host.finishWithText(text);
   }
 
@@ -71,7 +71,7 @@ export class ListAllJobs implements Conversation, Waiter {
   onReply(): void {}
 
   onClosed(): void {
-    this.#turnstile.leave(this);
+    this.#queue.leave(this);
   }
 }
 

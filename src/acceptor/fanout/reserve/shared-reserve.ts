@@ -127,7 +127,7 @@ export class SharedReserve implements Conversation {
   }
 
   onClosed(): void {
-    this.#picker.turnstile?.leave(this);
+    this.#picker.queue?.leave(this);
     this.#picker.onClosed?.();
   }
 
@@ -138,9 +138,9 @@ export class SharedReserve implements Conversation {
 
   #collect(): void {
     this.#state = State.Collecting;
-    const { turnstile } = this.#picker;
-    if (turnstile === undefined) this.onTurn();
-    else turnstile.enter(this);
+    const { queue } = this.#picker;
+    if (queue === undefined) this.onTurn();
+    else queue.enter(this);
   }
 
   onTurn(): void {
@@ -156,7 +156,7 @@ export class SharedReserve implements Conversation {
     this.#state = State.Taking;
     const takes = this.#picker.take();
     // Leave only now: the next one's questions then follow the messages just posted.
-    this.#picker.turnstile?.leave(this);
+    this.#picker.queue?.leave(this);
     if (!takes) this.#noJob();
   }
 
