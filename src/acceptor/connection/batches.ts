@@ -33,7 +33,7 @@ export function abortBatch({ acceptor, pipeline, conversations }: CommandParts):
   } else pipeline.conversation.onInput?.();
 }
 
-/** Returns what chooses the jobs of a reserve-batch over several shards. */
+/** Returns the picker of a reserve-batch over several shards. */
 export function batchPicker(
   { acceptor, conversations }: CommandParts,
   { count, bodyBytes, flags }: Request,

@@ -1,5 +1,5 @@
-// One client connection: takes the bytes of its socket, has its commands executed, and sends the
-// replies. Its parts say how.
+// One client connection: takes the bytes of its socket, passes the commands to its parts, and sends
+// the replies.
 
 import type { EndReason } from "../../message/end-reason.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";

@@ -1,4 +1,4 @@
-// The interface between an acceptor and what asks shards by Control requests.
+// Answers of shards to Control requests, on their way through an acceptor.
 
 /** Part of an answer to a Control request. */
 export interface ControlAnswer {
