@@ -29,7 +29,7 @@ import {
   shardRole,
   type Topology,
 } from "../message/topology.ts";
-import { Op, ROUTE_OF, Route } from "../protocol/commands.ts";
+import { ROUTE_OF, Route, WAITS_FOR_TRANSFER } from "../protocol/commands.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
 import { Request } from "../protocol/request.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
@@ -39,7 +39,7 @@ import { JobIds } from "../ring/job-ids.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import type { BarrierRounds, CommandShard, ShardCommand } from "./commands/command.ts";
-import { SHARD_COMMANDS } from "./commands/command-table.ts";
+import { MAY_BE_LATE, OVERTAKES, SHARD_COMMANDS } from "./commands/command-table.ts";
 import { reserveMany } from "./commands/reserve-batch.ts";
 import { ControlHandler } from "./control/control-handler.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
@@ -404,7 +404,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     const { op, flags, slot } = request;
     if (this.#isOfNobody(request, acceptor)) return;
     // An orderly end may come before the session's last Credit or the news that the client is gone.
-    if (isMoot(op) && this.#sessions[slot * this.portCount + acceptor] === undefined) return;
+    if (MAY_BE_LATE[op] === 1 && this.#sessions[slot * this.portCount + acceptor] === undefined) return;
     const session = this.#session(acceptor, slot);
     if (overtakes(op, flags)) {
       this.#execute(session, request);
@@ -773,18 +773,9 @@ function owesReading(session: ShardSession): boolean {
   return session.unreadBytes >= ReplyCredit.UnreadBytesMax;
 }
 
-/** Whether a message is never deferred: it concerns a command in progress or ends the session. */
+/** Whether a message is never deferred. */
 function overtakes(op: number, flags: number): boolean {
-  if (op === RequestOp.Close) return (flags & RequestFlag.Orderly) === 0;
-  // A connection moves only with nothing in flight, and the ring of its new acceptor waits for the
-  // Detach.
-  if (op === RequestOp.GoOn || op === RequestOp.Detach) return true;
-  return op === RequestOp.HalfClose || op === RequestOp.Abort || op === RequestOp.Credit;
-}
-
-/** Returns whether a session that has ended may still get such a message. */
-function isMoot(op: number): boolean {
-  return op === RequestOp.Close || op === RequestOp.Credit || op === RequestOp.GoOn;
+  return OVERTAKES[op] === 1 && (flags & RequestFlag.Orderly) === 0;
 }
 
 /** Returns whether a message is a client's command on a job named by id. */
@@ -794,10 +785,8 @@ function isById({ op }: Request): boolean {
 
 /**
  * Returns whether a command by id waits while its job is in transfer. Probes that go to one shard
- * after another always do. Otherwise, commands that only show the job show it as it is, and
- * commands that require its holder are refused.
+ * after another always do.
  */
 function waitsForMove({ op, flags }: Request): boolean {
-  if ((flags & RequestFlag.Probe) !== 0) return true;
-  return op === Op.Delete || op === Op.KickJob || op === Op.ReserveJob || op === Op.UpdateJob;
+  return (flags & RequestFlag.Probe) !== 0 || WAITS_FOR_TRANSFER[op] === 1;
 }
