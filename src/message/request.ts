@@ -65,7 +65,7 @@ export const RequestOp = {
    * A reserve over several shards is about to be refused: if a read barrier may help, answer Ack
    * after it, otherwise at once.
    */
-  LookFirst: COMMAND_OPS + 14,
+  AwaitBarrier: COMMAND_OPS + 14,
   /**
    * The acceptor has read its sockets since it got the Look with number `id`. Belongs to no
    * connection.

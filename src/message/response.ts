@@ -96,7 +96,7 @@ export const CANDIDATE_BYTES = 16;
 export const CANDIDATE_LOST = 0x80000000;
 
 /** Bytes of a Redirected message before the options. */
-export const STRAYED_HEADER_BYTES = 16;
+export const REDIRECTED_HEADER_BYTES = 16;
 
 /** Bytes of a Stored message before those that precede the body part. */
 export const STORED_HEADER_BYTES = 8;

@@ -131,7 +131,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly departures: TransferSender;
   readonly #deadLetters: DeadLetters;
   readonly #arrivals: TransferReceiver;
-  readonly #looks: ReadBarrier;
+  readonly #barrier: ReadBarrier;
   readonly records: RecordLog | undefined;
   /** Answers the HTTP thread; undefined without one. */
   readonly control: ControlHandler | undefined;
@@ -185,7 +185,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       topology.storedBytesMin,
     );
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
-    this.#looks = new ReadBarrier(this.engine, this.ports, topology.acceptors);
+    this.#barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors);
     this.moves = new SlicedCommands(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
     this.#commandWork = options.commandWork ?? 0;
     this.records = options.records;
@@ -410,7 +410,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.#execute(session, request);
       return;
     }
-    if (session.isStrayed && (op === RequestOp.Locate || (flags & RequestFlag.Probe) !== 0)) {
+    if (session.isRedirected && (op === RequestOp.Locate || (flags & RequestFlag.Probe) !== 0)) {
       // The acceptor has returned to this shard with the redirected command.
       session.beginReplies(0);
       this.#execute(session, request);
@@ -435,7 +435,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   /** Handles a message that belongs to no connection. Returns false if it belongs to one. */
   #isOfNobody(request: Request, acceptor: number): boolean {
     const { op, id, slot } = request;
-    if (op === RequestOp.BarrierAck) this.#looked(id);
+    if (op === RequestOp.BarrierAck) this.#passBarrier(id);
     else if (op === RequestOp.Adopt) this.adoptions.adopt(id, acceptor, slot);
     else if (op === RequestOp.Carried) this.#takeCarried(request);
     else if (op === RequestOp.Control) {
@@ -487,8 +487,8 @@ export class ShardCore implements ClientEffects, CommandShard {
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
       session.longMove !== undefined ||
-      session.isStrayed ||
-      session.look !== 0
+      session.isRedirected ||
+      session.barrier !== 0
     );
   }
 
@@ -578,36 +578,36 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /** Starts a read barrier if it may bring a job. Returns whether it did: see ReadBarrier. */
-  looksFirst(session: ShardSession): boolean {
+  beginBarrier(session: ShardSession): boolean {
     this.engine.runDue(this.nowMs);
-    return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#looks.beginForJob(session);
+    return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#barrier.beginForJob(session);
   }
 
   afterReading(session: ShardSession, request: Request, rounds: BarrierRounds, command: ShardCommand): void {
-    if (!this.#looks.begin(session, rounds)) {
+    if (!this.#barrier.begin(session, rounds)) {
       command(this, session, request);
       return;
     }
     const kept = request.clone();
-    session.afterLook = () => {
+    session.afterBarrier = () => {
       this.replies.request = kept;
       command(this, session, kept);
     };
   }
 
   /** Continues a session's command once all acceptors have acknowledged its barrier. */
-  #looked(number: number): void {
-    const session = this.#looks.looked(number);
+  #passBarrier(number: number): void {
+    const session = this.#barrier.acknowledged(number);
     if (session === undefined) return;
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
     this.engine.looks = this.#commandWork;
-    if (session.looksForAcceptor) {
-      session.looksForAcceptor = false;
+    if (session.barrierForAcceptor) {
+      session.barrierForAcceptor = false;
       this.replies.signal(session, ResponseKind.Ack);
-    } else if (session.afterLook !== undefined) {
-      const { afterLook } = session;
-      session.afterLook = undefined;
-      afterLook();
+    } else if (session.afterBarrier !== undefined) {
+      const { afterBarrier } = session;
+      session.afterBarrier = undefined;
+      afterBarrier();
     } else this.reserve(session, 0);
     this.#charge(session);
     this.resume(session);
@@ -659,8 +659,8 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.aside.leave(session);
     if (session.deferred !== undefined) this.#drop(session.deferred);
     session.deferred = undefined;
-    session.look = 0;
-    session.afterLook = undefined;
+    session.barrier = 0;
+    session.afterBarrier = undefined;
     this.leadWaits.delete(session);
     this.puts.abandon(session);
     this.replies.abandonLong(session);

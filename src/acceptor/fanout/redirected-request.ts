@@ -1,7 +1,7 @@
 // Rebuilds a redirected command from the shard's message.
 
 import { DELETED_HEADER_BYTES } from "../../message/deleted.ts";
-import { STRAYED_HEADER_BYTES } from "../../message/response.ts";
+import { REDIRECTED_HEADER_BYTES } from "../../message/response.ts";
 import { Op } from "../../protocol/commands.ts";
 import { Request } from "../../protocol/request.ts";
 import type { Signal } from "./conversation.ts";
@@ -16,7 +16,7 @@ export function strayedRequest({ value, pri, payload }: Signal): Request {
   request.id = value;
   request.pri = pri;
   request.delaySeconds = view.getUint32(12, true);
-  const optionsAt = start + STRAYED_HEADER_BYTES;
+  const optionsAt = start + REDIRECTED_HEADER_BYTES;
   const optionsEnd = optionsAt + (word >>> 8);
   request.options.set(bytes.slice(optionsAt, optionsEnd), 0, optionsEnd - optionsAt);
   if (request.op === Op.DeleteBatch) {
@@ -29,7 +29,7 @@ export function strayedRequest({ value, pri, payload }: Signal): Request {
 /** Returns what the shard has already done of a delete-batch. */
 export function begunBatch({ shard, payload }: Signal): BegunBatch {
   const { bytes, start } = payload;
-  const at = start + STRAYED_HEADER_BYTES;
+  const at = start + REDIRECTED_HEADER_BYTES;
   const view = new DataView(bytes.buffer, bytes.byteOffset + at);
   const resultsAt = at + DELETED_HEADER_BYTES;
   const results = bytes.slice(resultsAt, resultsAt + view.getUint32(4, true));

@@ -21,16 +21,16 @@ import { peek } from "./peek.ts";
 import { peekBuried, peekDelayed, peekReady } from "./peek-queue.ts";
 import { put, putStored } from "./put.ts";
 import { putData, putEnd, putOpen } from "./put-in-pieces.ts";
+import { goOn, locate } from "./redirected.ts";
 import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
 import { abort, collectBatch, reserveBatch, takeBatch } from "./reserve-batch.ts";
 import { reserveJob } from "./reserve-job.ts";
 import { setTube } from "./set-tube.ts";
-import { collect, lookFirst, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
+import { awaitBarrier, collect, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
 import { stats } from "./stats.ts";
 import { statsJob } from "./stats-job.ts";
 import { statsTube } from "./stats-tube.ts";
-import { goOn, locate } from "./stray.ts";
 import { touch } from "./touch.ts";
 import { touchAll } from "./touch-all.ts";
 import { updateJob } from "./update-job.ts";
@@ -101,7 +101,7 @@ const MESSAGES: Readonly<Record<number, Message>> = {
   [RequestOp.StopWait]: { run: stopWait },
   [RequestOp.Recheck]: { run: recheck },
   [RequestOp.Unuse]: { run: unuse },
-  [RequestOp.LookFirst]: { run: lookFirst },
+  [RequestOp.AwaitBarrier]: { run: awaitBarrier },
   [RequestOp.CollectBatch]: { run: collectBatch },
   [RequestOp.TakeBatch]: { run: takeBatch },
   [RequestOp.Abort]: { run: abort, overtakes: true },

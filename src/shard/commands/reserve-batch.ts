@@ -18,8 +18,8 @@ export const reserveBatch: ShardCommand = (shard, session, request) => {
   const withTubes = (flags & RequestFlag.Tubes) !== 0;
   session.batch = { limits: { jobsMax: count, bytesMax: bodyBytes }, withTubes, number: waitNumber };
   const timeoutMs = (flags & RequestFlag.NoWait) !== 0 ? 0 : request.timeoutMs;
-  const looks = timeoutMs === 0 && !session.isAborted(waitNumber);
-  if (!looks || !shard.looksFirst(session)) shard.reserve(session, timeoutMs);
+  const needsBarrier = timeoutMs === 0 && !session.isAborted(waitNumber);
+  if (!needsBarrier || !shard.beginBarrier(session)) shard.reserve(session, timeoutMs);
 };
 
 /** Reserves ready jobs or starts a wait, in the first turn with room for so many jobs. */

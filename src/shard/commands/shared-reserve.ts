@@ -18,8 +18,8 @@ export const take: ShardCommand = (shard, session, { pri, id }) => {
   else shard.giveJob(session, slot, 0);
 };
 
-export const lookFirst: ShardCommand = (shard, session) => {
-  if (shard.looksFirst(session)) session.looksForAcceptor = true;
+export const awaitBarrier: ShardCommand = (shard, session) => {
+  if (shard.beginBarrier(session)) session.barrierForAcceptor = true;
   else shard.replies.signal(session, ResponseKind.Ack);
 };
 

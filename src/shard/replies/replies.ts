@@ -13,9 +13,9 @@ import { RequestFlag } from "../../message/request.ts";
 import {
   CANDIDATE_BYTES,
   CANDIDATE_LOST,
+  REDIRECTED_HEADER_BYTES,
   ResponseFlag,
   ResponseKind,
-  STRAYED_HEADER_BYTES,
 } from "../../message/response.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
@@ -116,21 +116,21 @@ export class Replies {
   /** Tells the acceptor that a command by id belongs to another shard. */
   elsewhere(session: ShardSession, request: Request, requestFlags: number): void {
     if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
-    else this.strayed(session, request, NO_BYTES);
+    else this.redirect(session, request, NO_BYTES);
   }
 
   /** Has the acceptor look for a command's job on other shards. Later commands wait for GoOn. */
-  strayed(session: ShardSession, request: Request, details: Uint8Array): void {
+  redirect(session: ShardSession, request: Request, details: Uint8Array): void {
     const { op, id, pri, delaySeconds, options } = request;
-    session.isStrayed = true;
+    session.isRedirected = true;
     const port = this.#ports[session.acceptor]!;
-    const bytes = STRAYED_HEADER_BYTES + options.length + details.length;
+    const bytes = REDIRECTED_HEADER_BYTES + options.length + details.length;
     port.beginSignal(ResponseKind.Redirected, this.#holds(session), session.connectionSlot, bytes, id, pri);
     const view = new DataView(port.target.buffer, port.target.byteOffset + port.at);
     view.setFloat64(0, session.engineSession.held.soonestMs, true);
     view.setUint32(8, op | (options.length << 8), true);
     view.setUint32(12, delaySeconds, true);
-    const at = options.copyTo(port.target, port.at + STRAYED_HEADER_BYTES);
+    const at = options.copyTo(port.target, port.at + REDIRECTED_HEADER_BYTES);
     copyBytes(port.target, at, details, 0, details.length);
   }
 

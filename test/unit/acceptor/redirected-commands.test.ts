@@ -102,7 +102,7 @@ describe("a job that moves is listed once, whichever list it is:", () => {
     });
 });
 
-describe("a batch behind a command that strays", () => {
+describe("a batch behind a redirected command", () => {
   const TURNS = 12;
   for (let turns = 0; turns < TURNS; turns++)
     it(`is aborted by what its client says ${turns} turns later`, () => {

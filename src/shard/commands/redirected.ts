@@ -15,7 +15,7 @@ export const locate: ShardCommand = ({ engine, replies, nowMs }, session, { id }
  * client has not read.
  */
 export const goOn: ShardCommand = (shard, session, { readBytes }) => {
-  session.isStrayed = false;
+  session.isRedirected = false;
   session.beginReplies(readBytes);
   shard.resume(session);
 };
