@@ -14,7 +14,19 @@ import { JobState, NO_SLOT } from "../engine/jobs/job-table.ts";
 import type { ClientEffects } from "../engine/waiting/effects.ts";
 import { type Session, Waiting } from "../engine/waiting/session.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
-import { RequestFlag, RequestOp, readRequest, requestOp } from "../message/request.ts";
+import {
+  BarrierAckView,
+  CarriedView,
+  ControlView,
+  isById,
+  MeterView,
+  MoveView,
+  RequestFlag,
+  RequestOp,
+  readRequest,
+  requestOp,
+  waitsForTransfer,
+} from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
 import { Shipping } from "../message/shipment.ts";
 import {
@@ -29,7 +41,6 @@ import {
   shardRole,
   type Topology,
 } from "../message/topology.ts";
-import { ROUTE_OF, Route, WAITS_FOR_TRANSFER } from "../protocol/commands.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
 import { Request } from "../protocol/request.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
@@ -418,7 +429,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
     const busy = session.deferred !== undefined || this.#isAnswering(session);
     if ((flags & RequestFlag.Metered) !== 0) {
-      if ((flags & RequestFlag.First) !== 0) session.beginReplies(request.readBytes);
+      if ((flags & RequestFlag.First) !== 0) session.beginReplies(MeterView.unreadBytes(request));
       else this.read(session, request.readBytes);
     } else if (!busy) {
       // Part of a conversation or of a put in pieces: nothing else is in flight.
@@ -434,14 +445,14 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   /** Handles a message that belongs to no connection. Returns false if it belongs to one. */
   #isOfNobody(request: Request, acceptor: number): boolean {
-    const { op, id, slot } = request;
-    if (op === RequestOp.BarrierAck) this.#passBarrier(id);
-    else if (op === RequestOp.Adopt) this.adoptions.adopt(id, acceptor, slot);
+    const { op, slot } = request;
+    if (op === RequestOp.BarrierAck) this.#passBarrier(BarrierAckView.barrier(request));
+    else if (op === RequestOp.Adopt) this.adoptions.adopt(MoveView.move(request), acceptor, slot);
     else if (op === RequestOp.Carried) this.#takeCarried(request);
     else if (op === RequestOp.Control) {
       const { bytes, start, end } = request.body;
       assert(this.control !== undefined, "only an http thread asks by Control");
-      this.control.take(id, bytes.subarray(start, end));
+      this.control.take(ControlView.question(request), bytes.subarray(start, end));
     } else return false;
     return true;
   }
@@ -519,7 +530,7 @@ export class ShardCore implements ClientEffects, CommandShard {
    */
   #runOfMoving(session: ShardSession, request: Request): void {
     if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
-    else if (waitsForMove(request)) {
+    else if (waitsForTransfer(request)) {
       const run = (settled: Request): void => this.#run(session, settled);
       this.moves.join(session, new AwaitTransfer(this.engine, request.clone(), run));
     } else this.#run(session, request);
@@ -531,14 +542,18 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /** Takes a message from another shard. */
-  #takeCarried({ count, slot, id, body }: Request): void {
+  #takeCarried(message: Request): void {
+    const { body } = message;
+    const shipping = CarriedView.shipping(message);
+    const shipment = CarriedView.shipment(message);
     this.readClock();
-    if (count === Shipping.Ship) this.#arrivals.ship(slot, id, body, this.nowMs);
-    else if (count === Shipping.Piece) this.#arrivals.piece(slot, id, body, this.nowMs);
-    else if (count === Shipping.Credit) this.departures.credit(id);
+    const from = CarriedView.fromShard(message);
+    if (shipping === Shipping.Ship) this.#arrivals.ship(from, shipment, body, this.nowMs);
+    else if (shipping === Shipping.Piece) this.#arrivals.piece(from, shipment, body, this.nowMs);
+    else if (shipping === Shipping.Credit) this.departures.credit(shipment);
     else {
       const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
-      this.departures.landed(id, view.getUint32(0, true), view.getUint8(4) as Outcome, this.nowMs);
+      this.departures.landed(shipment, view.getUint32(0, true), view.getUint8(4) as Outcome, this.nowMs);
     }
   }
 
@@ -773,20 +788,7 @@ function owesReading(session: ShardSession): boolean {
   return session.unreadBytes >= ReplyCredit.UnreadBytesMax;
 }
 
-/** Whether a message is never deferred. */
-function overtakes(op: number, flags: number): boolean {
+/** Whether a message is never deferred. An orderly Close is. */
+export function overtakes(op: number, flags: number): boolean {
   return OVERTAKES[op] === 1 && (flags & RequestFlag.Orderly) === 0;
-}
-
-/** Returns whether a message is a client's command on a job named by id. */
-function isById({ op }: Request): boolean {
-  return ROUTE_OF[op] === Route.Job;
-}
-
-/**
- * Returns whether a command by id waits while its job is in transfer. Probes that go to one shard
- * after another always do.
- */
-function waitsForMove({ op, flags }: Request): boolean {
-  return (flags & RequestFlag.Probe) !== 0 || WAITS_FOR_TRANSFER[op] === 1;
 }

@@ -34,7 +34,7 @@ const LONG_FILES: Readonly<Record<string, number>> = {
   "src/server/options/settings.ts": 582,
   "src/server/server.ts": 747,
   "src/shard/replies/replies.ts": 555,
-  "src/shard/shard-core.ts": 792,
+  "src/shard/shard-core.ts": 794,
 };
 
 /** Returns the folders that hold too many files, with their number. */

@@ -146,10 +146,10 @@ export class AuthFilter extends ForwardingHandler implements Gate {
 
   // --- authentication ----------------------------------------------------------------------------
 
-  #auth(syntax: Syntax, { body }: Request): boolean {
+  #auth(syntax: Syntax, { secret }: Request): boolean {
     if (syntax !== Syntax.Ok) return this.#turnAway(true);
     if (this.#verdict === "pending") return false;
-    const verdict = this.#verdict ?? this.#ask(latin1(body.bytes, body.start, body.end));
+    const verdict = this.#verdict ?? this.#ask(secret.text);
     this.#verdict = verdict;
     if (verdict === "pending") return false;
     const { identity } = verdict;
@@ -205,7 +205,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
    * Returns whether a token that is limited to some tubes permits the command. A command that is
    * not known to stay within them is refused.
    */
-  #mayTouch(identity: Identity, { op, id, tube, body }: Request): boolean {
+  #mayTouch(identity: Identity, { op, id, tube, ids }: Request): boolean {
     const named = (): boolean => mayTouchTube(identity, latin1(tube.bytes, tube.start, tube.end));
     switch (SCOPE_OF[op]) {
       case Scope.Connection:
@@ -222,7 +222,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
       case Scope.Job:
         return this.#reserved.has(id);
       case Scope.Jobs:
-        return this.#hasAll(new IdList(body));
+        return this.#hasAll(new IdList(ids));
       case Scope.HeldJobs:
         this.#holdsFormer &&= !this.#connection.isQuiet;
         return !this.#holdsFormer;
@@ -252,11 +252,11 @@ export class AuthFilter extends ForwardingHandler implements Gate {
 }
 
 /** Returns the ids of the jobs that a command deletes. */
-function deletedBy({ op, id, body }: Request): number[] {
+function deletedBy({ op, id, ids }: Request): number[] {
   if (DELETES[op] === 0) return [];
   if (ROUTE_OF[op] !== Route.Jobs) return [id];
   const deleted: number[] = [];
-  const ids = new IdList(body);
-  while (ids.next()) deleted.push(ids.id);
+  const list = new IdList(ids);
+  while (list.next()) deleted.push(list.id);
   return deleted;
 }

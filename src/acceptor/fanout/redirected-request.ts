@@ -21,7 +21,7 @@ export function strayedRequest({ value, pri, payload }: Signal): Request {
   request.options.set(bytes.slice(optionsAt, optionsEnd), 0, optionsEnd - optionsAt);
   if (request.op === Op.DeleteBatch) {
     const idsAt = optionsEnd + DELETED_HEADER_BYTES + view.getUint32(optionsEnd - start + 4, true);
-    request.body.set(bytes.slice(idsAt, payload.end), 0, payload.end - idsAt);
+    request.ids.set(bytes.slice(idsAt, payload.end), 0, payload.end - idsAt);
   }
   return request;
 }

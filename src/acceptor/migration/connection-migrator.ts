@@ -21,7 +21,7 @@
 // in the counts are known only to the acceptor that accepted it.
 
 import { assert } from "../../base/assert.ts";
-import { RequestOp } from "../../message/request.ts";
+import { MoveView, RequestOp } from "../../message/request.ts";
 import { hostOfAcceptor, hostOfShard, type Topology } from "../../message/topology.ts";
 import type { Request } from "../../protocol/request.ts";
 import type { MoveWay } from "./move-writer.ts";
@@ -131,8 +131,7 @@ export class ConnectionMigrator implements MoveChooser {
     move.awaited = state.touched.length;
     for (const shard of state.touched) {
       const message = core.message(RequestOp.Detach);
-      message.slot = connection.slot;
-      message.id = number;
+      MoveView.fill(message, connection.slot, number);
       core.post(shard, message);
     }
     core.depart(connection.slot);

@@ -6,7 +6,7 @@
 // arrived waits as a reply does. The number of shipments in flight is limited
 // (shard/transfer/transfer-sender.ts).
 
-import { RequestOp } from "../../message/request.ts";
+import { CarriedView, RequestOp } from "../../message/request.ts";
 import { Request } from "../../protocol/request.ts";
 
 /** The interface of the relay to its acceptor. */
@@ -50,11 +50,9 @@ export class ShardRelay {
   }
 
   /** Returns the message to fill in for `carry`. */
-  message(from: number, kind: number, number: number): Request {
+  message(from: number, shipping: number, shipment: number): Request {
     const message = this.#message.begin(RequestOp.Carried);
-    message.slot = from;
-    message.count = kind;
-    message.id = number;
+    CarriedView.fill(message, from, shipping, shipment);
     return message;
   }
 

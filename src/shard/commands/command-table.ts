@@ -74,10 +74,7 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
 
 interface Message {
   readonly run: ShardCommand;
-  /**
-   * Is never deferred, because it concerns a command in progress or ends the session. An orderly
-   * Close is.
-   */
+  /** Is never deferred, because it concerns a command in progress or ends the session. */
   readonly overtakes?: true;
   /** May come after the end of its session. */
   readonly mayBeLate?: true;

@@ -3,7 +3,7 @@
 
 import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
-import { RequestFlag } from "../../message/request.ts";
+import { RequestFlag, WaitView } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import type { ShardCommand } from "./command.ts";
 
@@ -23,13 +23,14 @@ export const awaitBarrier: ShardCommand = (shard, session) => {
   else shard.replies.signal(session, ResponseKind.Ack);
 };
 
-export const waitShared: ShardCommand = (shard, session, { waitNumber, flags, atMs }) => {
+export const waitShared: ShardCommand = (shard, session, request) => {
+  const { waitNumber, flags } = request;
   session.waitNumber = waitNumber;
   session.leadsWait = (flags & RequestFlag.Lead) !== 0;
   if ((flags & RequestFlag.Batch) !== 0)
     session.batch = { limits: ONE_JOB, withTubes: (flags & RequestFlag.Tubes) !== 0, number: 0 };
   if (session.leadsWait) shard.leadWaits.add(session);
-  shard.engine.waitShared(session.engineSession, atMs, shard.nowMs);
+  shard.engine.waitShared(session.engineSession, WaitView.timeoutAtMs(request), shard.nowMs);
 };
 
 /** A wait ends with one job, even the wait of a batch. */

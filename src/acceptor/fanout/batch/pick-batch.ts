@@ -8,7 +8,7 @@
 // big job can be streamed as the client reads.
 
 import { assert } from "../../../base/assert.ts";
-import { LISTED_BYTES, RequestFlag, RequestOp } from "../../../message/request.ts";
+import { BatchView, LISTED_BYTES, RequestFlag, RequestOp } from "../../../message/request.ts";
 import { CANDIDATE_BYTES, CANDIDATE_LOST, ResponseFlag, ResponseKind } from "../../../message/response.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../../protocol/limits.ts";
 import type { Request, Span } from "../../../protocol/request.ts";
@@ -107,8 +107,8 @@ export class PickBatch implements Picker {
 
   ask(message: Request): void {
     message.op = RequestOp.CollectBatch;
-    message.count = this.#request.jobsMax;
-    message.bodyBytes = this.#bytesMax();
+    BatchView.limitJobs(message, this.#request.jobsMax);
+    BatchView.limitBytes(message, this.#bytesMax());
   }
 
   #bytesMax(): number {

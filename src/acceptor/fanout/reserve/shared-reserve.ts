@@ -27,7 +27,7 @@
 // came later than the reserve and may be passed over.
 
 import { assert } from "../../../base/assert.ts";
-import { RequestFlag, RequestOp } from "../../../message/request.ts";
+import { RequestFlag, RequestOp, WaitView } from "../../../message/request.ts";
 import { ResponseKind } from "../../../message/response.ts";
 import { DEADLINE_MARGIN_MS } from "../../../protocol/limits.ts";
 import { Reply } from "../../../protocol/reply.ts";
@@ -182,8 +182,7 @@ export class SharedReserve implements Conversation {
     for (const participant of this.#participants) {
       const wait = this.#host.message(RequestOp.WaitShared);
       wait.flags = this.#picker.waitFlags | (lead ? RequestFlag.Lead : 0);
-      wait.waitNumber = this.#waitNumber;
-      wait.atMs = lead ? this.#timeoutAtMs : Number.POSITIVE_INFINITY;
+      WaitView.fill(wait, this.#waitNumber, lead ? this.#timeoutAtMs : Number.POSITIVE_INFINITY);
       this.#host.post(participant.shard, wait);
       lead = false;
     }
