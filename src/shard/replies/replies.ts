@@ -116,11 +116,11 @@ export class Replies {
   /** Tells the acceptor that a command by id belongs to another shard. */
   elsewhere(session: ShardSession, request: Request, requestFlags: number): void {
     if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
-    else this.redirect(session, request, NO_BYTES);
+    else this.redirected(session, request, NO_BYTES);
   }
 
   /** Has the acceptor look for a command's job on other shards. Later commands wait for GoOn. */
-  redirect(session: ShardSession, request: Request, details: Uint8Array): void {
+  redirected(session: ShardSession, request: Request, details: Uint8Array): void {
     const { op, id, pri, delaySeconds, options } = request;
     session.isRedirected = true;
     const port = this.#ports[session.acceptor]!;
@@ -212,10 +212,11 @@ export class Replies {
 
   /**
    * Sends a signal to the acceptor itself, with the soonest deadline of the session's jobs here.
+   * `value` and `word` are what the view of the kind says.
    */
-  signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
+  signal(session: ShardSession, kind: number, value = 0, word = 0): void {
     const port = this.#ports[session.acceptor]!;
-    port.beginSignal(kind, this.#holds(session), session.connectionSlot, 8, value, pri);
+    port.beginSignal(kind, this.#holds(session), session.connectionSlot, 8, value, word);
     float64[0] = session.engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
   }
@@ -326,8 +327,8 @@ export class Replies {
       payload.setUint32(at + 12, page.bodyBytes[row]! + (wasLost(jobs, slot) ? CANDIDATE_LOST : 0), true);
     }
     const flags = this.#holds(session);
-    const value = isCut || count < slots.length ? 1 : 0;
-    port.beginSignal(ResponseKind.Candidates, flags, session.connectionSlot, payload.byteLength, value);
+    const isCutHere = isCut || count < slots.length ? 1 : 0;
+    port.beginSignal(ResponseKind.Candidates, flags, session.connectionSlot, payload.byteLength, isCutHere);
     copyBytes(port.target, port.at, new Uint8Array(payload.buffer), 0, payload.byteLength);
   }
 

@@ -9,7 +9,13 @@
 
 import { assert } from "../../../base/assert.ts";
 import { BatchView, LISTED_BYTES, RequestFlag, RequestOp } from "../../../message/request.ts";
-import { CANDIDATE_BYTES, CANDIDATE_LOST, ResponseFlag, ResponseKind } from "../../../message/response.ts";
+import {
+  CANDIDATE_BYTES,
+  CANDIDATE_LOST,
+  CandidatesView,
+  ResponseFlag,
+  ResponseKind,
+} from "../../../message/response.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../../protocol/limits.ts";
 import type { Request, Span } from "../../../protocol/request.ts";
 import type { SerialQueue } from "../../state/serial-queue.ts";
@@ -48,10 +54,10 @@ class CandidateList {
   readonly #view: DataView;
   #at = 0;
 
-  constructor({ shard, value, payload }: Signal) {
-    this.shard = shard;
-    this.isCut = value !== 0;
-    const { bytes, start, end } = payload;
+  constructor(signal: Signal) {
+    this.shard = signal.shard;
+    this.isCut = CandidatesView.isCut(signal);
+    const { bytes, start, end } = signal.payload;
     this.#view = new DataView(bytes.slice(start + LIST_AT, end).buffer);
   }
 

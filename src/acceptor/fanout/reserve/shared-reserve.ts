@@ -28,7 +28,7 @@
 
 import { assert } from "../../../base/assert.ts";
 import { RequestFlag, RequestOp, WaitView } from "../../../message/request.ts";
-import { ResponseKind } from "../../../message/response.ts";
+import { ResponseKind, WaitDueView } from "../../../message/response.ts";
 import { DEADLINE_MARGIN_MS } from "../../../protocol/limits.ts";
 import { Reply } from "../../../protocol/reply.ts";
 import type { Span } from "../../../protocol/request.ts";
@@ -71,9 +71,10 @@ export class SharedReserve implements Conversation {
   }
 
   onSignal(signal: Signal): void {
-    const { shard, kind, value, soonestMs } = signal;
+    const { shard, kind, soonestMs } = signal;
     if (kind === ResponseKind.WaitDue) {
-      if (this.#state === State.Waiting && value === this.#waitNumber) this.#recheck();
+      const waitNumber = WaitDueView.waitNumber(signal);
+      if (this.#state === State.Waiting && waitNumber === this.#waitNumber) this.#recheck();
       return;
     }
     const participant = this.#participants.find((each) => each.shard === shard);
