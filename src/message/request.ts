@@ -199,6 +199,16 @@ export const BatchView = {
   number: ({ waitNumber }: Request): number => waitNumber,
 };
 
+/** The jobs that the body of TakeBatch lists. */
+export const ListedView = {
+  write(view: DataView, index: number, id: number, pri: number): void {
+    view.setFloat64(index * LISTED_BYTES, id, true);
+    view.setUint32(index * LISTED_BYTES + 8, pri, true);
+  },
+  id: (view: DataView, index: number): number => view.getFloat64(index * LISTED_BYTES, true),
+  pri: (view: DataView, index: number): number => view.getUint32(index * LISTED_BYTES + 8, true),
+};
+
 /** A list-jobs with the flag AckOnly. */
 export const ListPartView = {
   limitText(message: Request, textBytesMax: number): void {

@@ -131,8 +131,21 @@ export const CandidateView = {
 /** WaitDue. */
 export const WaitDueView = { waitNumber: ({ value }: SignalWords): number => value };
 
-/** Candidates: whether there are more than fit in the message. */
-export const CandidatesView = { isCut: ({ value }: SignalWords): boolean => value !== 0 };
+/** Candidates. */
+export const CandidatesView = {
+  /** Whether there are more than fit in the message. */
+  isCut: ({ value }: SignalWords): boolean => value !== 0,
+  /** Writes the entry at `at`. `isLost` means that the job was lost before. */
+  write(view: DataView, at: number, id: number, pri: number, bodyBytes: number, isLost: boolean): void {
+    view.setFloat64(at, id, true);
+    view.setUint32(at + 8, pri, true);
+    view.setUint32(at + 12, bodyBytes + (isLost ? CANDIDATE_LOST : 0), true);
+  },
+  id: (view: DataView, at: number): number => view.getFloat64(at, true),
+  pri: (view: DataView, at: number): number => view.getUint32(at + 8, true),
+  bodyBytes: (view: DataView, at: number): number => view.getUint32(at + 12, true) % CANDIDATE_LOST,
+  isLost: (view: DataView, at: number): boolean => view.getUint32(at + 12, true) >= CANDIDATE_LOST,
+};
 
 /** The Ack of a touch-all. */
 export const TouchedView = { jobs: ({ value }: SignalWords): number => value };

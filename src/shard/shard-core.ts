@@ -28,7 +28,7 @@ import {
   waitsForTransfer,
 } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
-import { Shipping } from "../message/shipment.ts";
+import { LandedView, Shipping } from "../message/shipment.ts";
 import {
   ControlWord,
   Counter,
@@ -112,7 +112,6 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly ports: readonly ReplyPort[];
   readonly requests: readonly RingReader[];
   readonly counters: Float64Array;
-
   readonly clock: () => number;
   readonly portCount: number;
   readonly quoteNames: boolean;
@@ -545,15 +544,16 @@ export class ShardCore implements ClientEffects, CommandShard {
   #takeCarried(message: Request): void {
     const { body } = message;
     const shipping = CarriedView.shipping(message);
+    const from = CarriedView.fromShard(message);
     const shipment = CarriedView.shipment(message);
     this.readClock();
-    const from = CarriedView.fromShard(message);
     if (shipping === Shipping.Ship) this.#arrivals.ship(from, shipment, body, this.nowMs);
     else if (shipping === Shipping.Piece) this.#arrivals.piece(from, shipment, body, this.nowMs);
     else if (shipping === Shipping.Credit) this.departures.credit(shipment);
     else {
       const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
-      this.departures.landed(shipment, view.getUint32(0, true), view.getUint8(4) as Outcome, this.nowMs);
+      const refusal = LandedView.refusal(view, 0) as Outcome;
+      this.departures.landed(shipment, LandedView.taken(view, 0), refusal, this.nowMs);
     }
   }
 

@@ -4,7 +4,7 @@
 import { ReserveOutcome } from "../../engine/engine.ts";
 import type { BatchLimits, ListedJob } from "../../engine/jobs/batch.ts";
 import { JobState, NO_SLOT } from "../../engine/jobs/job-table.ts";
-import { BatchView, LISTED_BYTES, RequestFlag } from "../../message/request.ts";
+import { BatchView, LISTED_BYTES, ListedView, RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Request, Span } from "../../protocol/request.ts";
@@ -91,10 +91,10 @@ function limitsOf(request: Request): BatchLimits {
 
 function listedOf({ bytes, start, end }: Span): ListedJob[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset + start, end - start);
-  return Array.from({ length: (end - start) / LISTED_BYTES }, (_, index) => {
-    const at = index * LISTED_BYTES;
-    return { id: view.getFloat64(at, true), pri: view.getUint32(at + 8, true) };
-  });
+  return Array.from({ length: (end - start) / LISTED_BYTES }, (_, index) => ({
+    id: ListedView.id(view, index),
+    pri: ListedView.pri(view, index),
+  }));
 }
 
 const withoutGaps = (slots: readonly number[]): number[] => slots.filter((slot) => slot !== NO_SLOT);

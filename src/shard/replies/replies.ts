@@ -12,7 +12,7 @@ import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestFlag } from "../../message/request.ts";
 import {
   CANDIDATE_BYTES,
-  CANDIDATE_LOST,
+  CandidatesView,
   REDIRECTED_HEADER_BYTES,
   ResponseFlag,
   ResponseKind,
@@ -322,9 +322,8 @@ export class Replies {
       const page = jobs.pageOf(slot);
       const row = rowOf(slot);
       const at = 8 + index * CANDIDATE_BYTES;
-      payload.setFloat64(at, page.id[row]!, true);
-      payload.setUint32(at + 8, page.pri[row]!, true);
-      payload.setUint32(at + 12, page.bodyBytes[row]! + (wasLost(jobs, slot) ? CANDIDATE_LOST : 0), true);
+      const bodyBytes = page.bodyBytes[row]!;
+      CandidatesView.write(payload, at, page.id[row]!, page.pri[row]!, bodyBytes, wasLost(jobs, slot));
     }
     const flags = this.#holds(session);
     const isCutHere = isCut || count < slots.length ? 1 : 0;
