@@ -220,7 +220,7 @@ export const ListPartView = {
 /** A set-tube with the flag AckOnly. */
 export const SetPartView = {
   /** `change` is greater than that of every earlier change. */
-  number(message: Request, change: number): void {
+  fill(message: Request, change: number): void {
     message.id = change;
   },
   change: ({ id }: Request): number => id,

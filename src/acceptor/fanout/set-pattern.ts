@@ -26,7 +26,7 @@ export class SetPattern implements Conversation {
       const message = this.#message();
       message.options.set(options, 0, options.length);
       message.flags = RequestFlag.AckOnly;
-      SetPartView.number(message, change);
+      SetPartView.fill(message, change);
       host.post(shard, message);
     }
   }
