@@ -30,8 +30,8 @@ const LONG_FILES: Readonly<Record<string, number>> = {
   "src/replica/group-node.ts": 692,
   "src/server/options/settings.ts": 582,
   "src/server/server.ts": 747,
-  "src/shard/replies/replies.ts": 555,
-  "src/shard/shard-core.ts": 803,
+  "src/shard/replies/replies.ts": 550,
+  "src/shard/shard-core.ts": 794,
 };
 
 /** Returns the folders that hold too many files, with their number. */

@@ -99,7 +99,7 @@ export class DeleteBatch implements Conversation {
       // A shard that redirected this command holds back the following ones, but it accepts a probe.
       message.flags = RequestFlag.AckOnly | RequestFlag.Probe;
       message.count = places.length;
-      message.body.set(bytes, 0, bytes.length);
+      message.ids.set(bytes, 0, bytes.length);
       this.#host.post(shard, message);
     }
   }

@@ -21,7 +21,7 @@
 // knows its permissions and its place in the counts.
 
 import { assert } from "../../base/assert.ts";
-import { RequestOp } from "../../message/request.ts";
+import { MoveView, RequestOp } from "../../message/request.ts";
 import { hostOfAcceptor, hostOfShard, type Topology } from "../../message/topology.ts";
 import type { Departure } from "../replies/transport.ts";
 import type { ShardLinks } from "../state/shard-links.ts";
@@ -146,8 +146,7 @@ export class ConnectionMigrator {
     move.awaited = state.touched.length;
     for (const shard of state.touched) {
       const message = core.links.message(RequestOp.Detach);
-      message.slot = connection.slot;
-      message.id = number;
+      MoveView.fill(message, connection.slot, number);
       core.links.post(shard, message);
     }
     core.depart(connection.slot);

@@ -6,7 +6,7 @@
 // arrived waits as a reply does. The number of shipments in flight is limited
 // (shard/transfer/transfer-sender.ts).
 
-import { RequestOp } from "../../message/request.ts";
+import { CarriedView, RequestOp } from "../../message/request.ts";
 import { Request } from "../../protocol/request.ts";
 import type { LogProgress } from "./log-progress.ts";
 import type { ShardLinks } from "./shard-links.ts";
@@ -48,11 +48,9 @@ export class ShardRelay {
   }
 
   /** Returns the message to fill in for `carry`. */
-  message(from: number, kind: number, number: number): Request {
+  message(from: number, shipping: number, shipment: number): Request {
     const message = this.#message.begin(RequestOp.Carried);
-    message.slot = from;
-    message.count = kind;
-    message.id = number;
+    CarriedView.fill(message, from, shipping, shipment);
     return message;
   }
 

@@ -6,7 +6,7 @@ import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import type { ControlAnswer, ControlAnswers } from "../../acceptor/state/control-answers.ts";
 import type { RunQueueEntry } from "../../acceptor/state/run-queues.ts";
 import type { Answers, Questions, Verb } from "../../message/control.ts";
-import { RequestOp } from "../../message/request.ts";
+import { ControlView, RequestOp } from "../../message/request.ts";
 import { ResponseFlag } from "../../message/response.ts";
 import { Busy } from "./busy.ts";
 
@@ -105,8 +105,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
       return { number: 0, done: Promise.reject(new Busy("the question is too long for one message")) };
     const number = ++this.#lastNumber;
     const message = this.#core.links.message(RequestOp.Control);
-    message.slot = 0;
-    message.id = number;
+    ControlView.fill(message, number);
     message.body.set(packed, 0, packed.length);
     this.#core.links.post(shard, message);
     this.#wake();

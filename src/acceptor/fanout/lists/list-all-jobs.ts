@@ -6,7 +6,7 @@
 
 import { asciiBytes, latin1 } from "../../../base/bytes.ts";
 import { ListedJobsReader } from "../../../message/listed-jobs.ts";
-import { RequestFlag } from "../../../message/request.ts";
+import { ListPartView, RequestFlag } from "../../../message/request.ts";
 import { ResponseFlag } from "../../../message/response.ts";
 import { Op } from "../../../protocol/commands.ts";
 import { LIST_LIMIT_USUAL, LIST_TEXT_BYTES_MAX, listText } from "../../../protocol/job-options.ts";
@@ -49,7 +49,8 @@ export class ListAllJobs implements Conversation, Waiter {
       message.flags = RequestFlag.AckOnly;
       // Together the shards do the work of two lists at most. They stop at about the same id if
       // jobs are spread evenly.
-      message.bodyBytes = Math.max(PART_BYTES_MIN, (2 * LIST_TEXT_BYTES_MAX) / this.#parts.length);
+      const textBytes = (2 * LIST_TEXT_BYTES_MAX) / this.#parts.length;
+      ListPartView.limitText(message, Math.max(PART_BYTES_MIN, textBytes));
       this.#host.post(shard, message);
     }
   }
