@@ -195,6 +195,9 @@ export const BatchView = {
   },
   jobsMax: ({ count }: Request): number => count,
   bytesMax: ({ bodyBytes }: Request): number => bodyBytes,
+  setNumber(message: Request, number: number): void {
+    message.waitNumber = number;
+  },
   /** The number under which the client may abort the batch, or 0. */
   number: ({ waitNumber }: Request): number => waitNumber,
 };

@@ -32,7 +32,7 @@ export const ResponseKind = {
    * Read your sockets, then answer with BarrierAck. With flag HaveRead, answer at once. Belongs to
    * no connection. See BarrierView.
    */
-  Look: 8,
+  Barrier: 8,
   /**
    * Bytes for the client, including part of a body in the shard's arena. Only between roles of one
    * thread. The body is pinned until this message is taken. The payload has the length of the part

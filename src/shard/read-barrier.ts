@@ -100,7 +100,7 @@ export class ReadBarrier {
   #askOthers(session: ShardSession, number: number, flags: number): void {
     for (let acceptor = 0; acceptor < this.#acceptors; acceptor++)
       if (acceptor !== session.acceptor)
-        this.#ports[acceptor]!.beginSignal(ResponseKind.Look, flags, 0, 0, number);
+        this.#ports[acceptor]!.beginSignal(ResponseKind.Barrier, flags, 0, 0, number);
   }
 
   #mayBringJob({ engineSession }: ShardSession): boolean {

@@ -7,12 +7,16 @@
 
 import { assert } from "../../base/assert.ts";
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
-import { RequestOp } from "../../message/request.ts";
+import { MoveView, RequestOp } from "../../message/request.ts";
 import {
+  AnswerView,
+  BarrierView,
+  CarryView,
   RESPONSE_HEADER_BYTES,
   ResponseFlag,
   ResponseKind,
   STORED_HEADER_BYTES,
+  StoredView,
 } from "../../message/response.ts";
 import { ControlWord, Counter, countersOf, portRole, type Topology } from "../../message/topology.ts";
 import { CommandParser } from "../../protocol/command-parser.ts";
@@ -204,8 +208,7 @@ export class AcceptorCore implements AcceptorParts {
     this.#add(Counter.MovedIn, 1);
     for (const shard of state.touched) {
       const adopt = this.links.message(RequestOp.Adopt);
-      adopt.slot = slot;
-      adopt.id = number;
+      MoveView.fill(adopt, slot, number);
       this.links.post(shard, adopt);
     }
     const connection = new Connection(this, slot, transport, state);
@@ -348,24 +351,27 @@ export class AcceptorCore implements AcceptorParts {
     const kind = first & 0xff;
     const flags = first >>> 16;
     const slot = ring.int32[word + 2]!;
-    const value = ring.float64[(offset >> 3) + 2]!;
     const at = offset + RESPONSE_HEADER_BYTES;
-    if (kind === ResponseKind.Look) {
-      this.barriers.take(shard, value, (flags & ResponseFlag.HaveRead) !== 0);
+    if (kind === ResponseKind.Barrier) {
+      const barrier = BarrierView.barrier(ring, offset);
+      this.barriers.take(shard, barrier, (flags & ResponseFlag.HaveRead) !== 0);
       return;
     }
     if (kind === ResponseKind.Control) {
       const { control } = this;
       assert(control !== undefined, "a thread without Control requests gets no answers");
       const payload = ring.bytes.subarray(at, at + ring.uint32[word + 3]!);
-      control.onAnswer({ shard, flags, number: value, recordNumber: ring.uint32[word + 7]!, payload });
+      const number = AnswerView.question(ring, offset);
+      control.onAnswer({ shard, flags, number, recordNumber: ring.uint32[word + 7]!, payload });
       return;
     }
     if (kind === ResponseKind.Carry) {
-      const message = this.#relay.message(shard, slot, ring.uint32[word + 6]!);
+      const shipping = CarryView.shipping(ring, offset);
+      const message = this.#relay.message(shard, shipping, CarryView.shipment(ring, offset));
       message.body.set(ring.bytes, at, at + ring.uint32[word + 3]!);
       const durable = (flags & ResponseFlag.Durable) !== 0;
-      this.#relay.carry(shard, value, message, durable, ring.uint32[word + 7]!);
+      const toShard = CarryView.toShard(ring, offset);
+      this.#relay.carry(shard, toShard, message, durable, ring.uint32[word + 7]!);
       return;
     }
     const connection = this.slots.connections[slot];
@@ -398,7 +404,7 @@ export class AcceptorCore implements AcceptorParts {
       signal.shard = shard;
       signal.kind = kind;
       signal.flags = flags;
-      signal.value = value;
+      signal.value = ring.float64[(offset >> 3) + 2]!;
       signal.pri = ring.uint32[word + 6]!;
       signal.recordNumber = ring.uint32[word + 7]!;
       signal.soonestMs = ring.float64[at >> 3]!;
@@ -411,7 +417,7 @@ export class AcceptorCore implements AcceptorParts {
     const arena = this.arenas[shard];
     assert(arena !== undefined, "only a shard of this thread tells of bodies in its arena");
     const word = offset >> 2;
-    const handle = ring.float64[(offset >> 3) + 2]!;
+    const handle = StoredView.handle(ring, offset);
     if (!pipeline.isDeaf) {
       const head = this.#payload;
       const length = ring.uint32[head.start >> 2]!;
@@ -420,7 +426,7 @@ export class AcceptorCore implements AcceptorParts {
       const part = this.#part;
       part.arena = arena;
       part.handle = handle;
-      part.offset = ring.uint32[word + 6]!;
+      part.offset = StoredView.offset(ring, offset);
       part.length = length;
       part.isLast = isLast;
       pipeline.onReply(shard, ring.uint32[word + 1]! >>> 16, ring.uint32[word + 7]!, head, part);

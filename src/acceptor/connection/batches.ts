@@ -1,6 +1,6 @@
 // Batches of jobs: reserve-batch, which the client's next byte may abort, and delete-batch.
 
-import { RequestFlag, RequestOp } from "../../message/request.ts";
+import { BatchView, RequestFlag, RequestOp } from "../../message/request.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
 import type { Request } from "../../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
@@ -27,34 +27,35 @@ export function abortBatch({ acceptor, pipeline, conversations }: CommandParts):
   // An earlier command may be redirected while the batch waits on the lane.
   if (pipeline.conversation === undefined || conversations.isRedirected) {
     const abort = pipeline.message(RequestOp.Abort);
-    abort.waitNumber = number;
+    BatchView.setNumber(abort, number);
     pipeline.post(pipeline.lane.shard, abort);
     acceptor.pendingReplies.expect(pipeline);
   } else pipeline.conversation.onInput?.();
 }
 
 /** Returns the picker of a reserve-batch over several shards. */
-export function batchPicker(
-  { acceptor, conversations }: CommandParts,
-  { count, bodyBytes, flags }: Request,
-): PickBatch {
-  const limits = { jobsMax: count, bytesMax: bodyBytes, withTubes: (flags & RequestFlag.Tubes) !== 0 };
+export function batchPicker({ acceptor, conversations }: CommandParts, request: Request): PickBatch {
+  const limits = {
+    jobsMax: BatchView.jobsMax(request),
+    bytesMax: BatchView.bytesMax(request),
+    withTubes: (request.flags & RequestFlag.Tubes) !== 0,
+  };
   return new PickBatch(conversations, limits, acceptor.listReplies, acceptor.gatherBudget);
 }
 
 /** Routes a delete-batch: to the shard of all its jobs or, with a conversation, to several. */
 export function deleteBatch({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
   const { links, places } = acceptor;
-  const { op, body } = request;
+  const { op, ids } = request;
   // If the shard lacks some of the jobs, the batch comes back with one byte for each id.
-  if (body.length + request.count + DELETE_BATCH_ROOM <= links.payloadBytesMax) {
-    const shard = onlyShardOf(body, places);
+  if (ids.length + request.count + DELETE_BATCH_ROOM <= links.payloadBytesMax) {
+    const shard = onlyShardOf(ids, places);
     if (shard !== UNKNOWN_SHARD)
-      return pipeline.lane.mayCarry(shard, body.length) && pipeline.sendCounted(shard, request);
+      return pipeline.lane.mayCarry(shard, ids.length) && pipeline.sendCounted(shard, request);
   }
   if (!pipeline.isIdle) return false;
   pipeline.count(op);
-  const conversation = new DeleteBatch(conversations, places, body);
+  const conversation = new DeleteBatch(conversations, places, ids);
   conversations.begin(conversation);
   conversation.begin();
   return true;

@@ -7,10 +7,10 @@
 // The bytes of a command that has to wait stay in the line reader.
 
 import { ReplyCredit } from "../../message/reply-credit.ts";
-import { RequestFlag, RequestOp } from "../../message/request.ts";
+import { MeterView, RequestFlag, RequestOp } from "../../message/request.ts";
 import { ResponseFlag } from "../../message/response.ts";
 import { Counter, commandCounter } from "../../message/topology.ts";
-import { Op } from "../../protocol/commands.ts";
+import { MOVES_JOBS } from "../../protocol/commands.ts";
 import type { Request, Span } from "../../protocol/request.ts";
 import type { Conversation } from "../fanout/conversation.ts";
 import type { LineReader } from "../input/line-reader.ts";
@@ -104,7 +104,7 @@ export class Pipeline implements PendingReply {
   /** Sends a command that its shard counts. */
   sendCounted(shard: number, request: Request): boolean {
     const { op } = request;
-    if (op === Op.UpdateJob || op === Op.MoveJobs) this.#acceptor.places.noteMove();
+    if (MOVES_JOBS[op] === 1) this.#acceptor.places.noteMove();
     request.counted = op;
     return this.send(shard, request);
   }
@@ -115,13 +115,13 @@ export class Pipeline implements PendingReply {
     if (!lane.maySend(shard)) return false;
     const { meter, bytes: unreadBytes } = this.outbox;
     const first = lane.underWay === 0;
-    const readBytes = first ? unreadBytes : meter.read(unreadBytes);
-    request.readBytes = readBytes;
+    if (first) MeterView.fill(request, unreadBytes);
+    else request.readBytes = meter.read(unreadBytes);
     request.flags =
       (request.flags & ~RequestFlag.First) | RequestFlag.Metered | (first ? RequestFlag.First : 0);
     if (!this.write(shard, request)) return false;
     if (first) meter.begin(unreadBytes);
-    else meter.told(readBytes);
+    else meter.told(request.readBytes);
     lane.sent(shard);
     const { sampler, pendingReplies } = this.#acceptor;
     if (first && sampler.isDue) this.sample = sampler.begin(request.op);

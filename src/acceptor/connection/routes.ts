@@ -5,7 +5,7 @@ import { ASTERISK } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
-import { RequestFlag } from "../../message/request.ts";
+import { BatchView, RequestFlag, WatchView } from "../../message/request.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
 import { Op, ROUTE_OF, Route } from "../../protocol/commands.ts";
 import {
@@ -88,7 +88,7 @@ function reserve(connection: CommandParts, request: Request): boolean {
     client.watched.shardCount === 1 &&
     pipeline.holding.within(shard) &&
     !pipeline.lane.mayHoldElsewhere;
-  if (mayAbort && alone) request.waitNumber = client.nextBatchNumber;
+  if (mayAbort && alone) BatchView.setNumber(request, client.nextBatchNumber);
   const taken = alone ? reserveAlone(connection, shard, request) : reserveShared(connection, request);
   if (!taken) return false;
   pipeline.becomeWorker();
@@ -176,7 +176,7 @@ function watch({ acceptor, client, pipeline }: CommandParts, request: Request): 
   const { bytes, start, end } = request.tube;
   if (watched.find(bytes, start, end) >= 0) return pipeline.answer(Op.Watch, watchingReply(watched.size));
   const tube = new TubeRef(latin1(bytes, start, end), acceptor.shards);
-  request.count = watched.size + 1;
+  WatchView.fill(request, watched.size + 1);
   if (!pipeline.sendCounted(tube.shard, request)) return false;
   watched.add(tube);
   return true;
@@ -188,7 +188,7 @@ function ignore({ client, pipeline }: CommandParts, request: Request): boolean {
   const position = watched.find(bytes, start, end);
   if (position < 0) return pipeline.answer(Op.Ignore, watchingReply(watched.size));
   if (watched.size === 1) return pipeline.answer(Op.Ignore, Reply.notIgnored);
-  request.count = watched.size - 1;
+  WatchView.fill(request, watched.size - 1);
   if (!pipeline.sendCounted(watched.tubes[position]!.shard, request)) return false;
   watched.removeAt(position);
   return true;

@@ -1,7 +1,7 @@
 // Acknowledges the read barriers of shards, once this acceptor has read its sockets: see
 // shard/read-barrier.ts.
 
-import { RequestOp } from "../../message/request.ts";
+import { BarrierAckView, RequestOp } from "../../message/request.ts";
 import type { ShardLinks } from "./shard-links.ts";
 
 /** Reads before an acknowledgement: the end of a stream may be read one pass after its bytes. */
@@ -45,8 +45,7 @@ export class BarrierAcks {
 
   #acknowledge(shard: number, number: number): void {
     const ack = this.#links.message(RequestOp.BarrierAck);
-    ack.slot = 0;
-    ack.id = number;
+    BarrierAckView.fill(ack, number);
     this.#links.post(shard, ack);
   }
 }
