@@ -82,10 +82,10 @@ export class AcceptorThread implements AcceptorSurroundings {
     this.#loop = new AcceptorLoop({
       core: acceptorGroup(cores),
       doorbell: this.#doorbell,
-      shards: cores[0]!.requests.map((_, shard) => new Doorbell(words, hostOfShard(topology, shard))),
+      shards: cores[0]!.links.requests.map((_, shard) => new Doorbell(words, hostOfShard(topology, shard))),
       counters: new TurnCounters(
         cores[0]!.counters,
-        cores.flatMap(({ responses }) => responses),
+        cores.flatMap(({ links }) => links.responses),
       ),
       patience: new AcceptorPatience(data.waiting, monotonicMs, hasOwnShards),
       surroundings: REAL_THREAD,
@@ -95,7 +95,7 @@ export class AcceptorThread implements AcceptorSurroundings {
 
   /** Adds a shard of this thread that is ready to serve. */
   addResident(role: ResidentShard, shard: number, arena: BodyArena): void {
-    for (const { core } of this.#acceptors) core.addLocalShard(shard, arena);
+    for (const { core } of this.#acceptors) core.arenas[shard] = arena;
     this.#loop.residents.push(role);
     this.wake();
   }
@@ -188,7 +188,7 @@ export class AcceptorThread implements AcceptorSurroundings {
       return;
     }
     // The event loop reads its sockets between two of these turns.
-    for (const { core } of this.#acceptors) core.haveRead();
+    for (const { core } of this.#acceptors) core.barriers.haveRead();
     if (this.#loop.next() === Point.Turned) this.#schedule();
     else if (!this.#listenToDoorbell()) this.wake();
     else if (this.#loop.wakeAtMs !== Number.POSITIVE_INFINITY) this.#wakeLater(this.#loop.wakeAtMs);

@@ -7,6 +7,7 @@ import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AdmissionControl, type Entry } from "./admission/admission-control.ts";
 import type { AccessRules } from "./admission/listener-policy.ts";
 import { AcceptorCore } from "./connection/acceptor-core.ts";
+import { DescriptorShortage } from "./descriptor-shortage.ts";
 import { HostLoads } from "./host-loads.ts";
 import { ConnectionMigrator } from "./migration/connection-migrator.ts";
 import { MigrationReceiver } from "./migration/migration-receiver.ts";
@@ -95,13 +96,8 @@ export interface AcceptorSurroundings {
 
 /** Commands to one other shard after which a connection may move. */
 const MOVE_COMMANDS = 64;
-/** Descriptors left to other threads such as the log's, or this share of the limit if less. */
-const DESCRIPTORS_KEPT = 32;
-const DESCRIPTORS_KEPT_SHARE = 1 / 8;
 /** Delay before a retry on a port that another program has taken. */
 const LISTEN_AGAIN_MS = 1000;
-/** A shortage of descriptors ends at this share of the connections at its start. */
-const OPEN_AGAIN_SHARE = 0.95;
 
 /** An address on which this acceptor listens, or another acceptor of its thread on its behalf. */
 interface ListenerSlot {
@@ -122,7 +118,7 @@ export class Acceptor {
   /** In the order of the listen orders, which is the order of the rules. */
   readonly #places: ListenerSlot[] = [];
   #rules: AccessRules;
-  readonly #gatekeeper: AdmissionControl;
+  readonly #admission: AdmissionControl;
   /** The TLS sockets of listeners with TLS, by index. */
   readonly #tls = new Map<number, TlsSockets>();
   /** The context for clients that are accepted without checks. */
@@ -130,13 +126,10 @@ export class Acceptor {
   readonly #verboseLines = new VerboseLines((lines, dropped) =>
     this.tell({ news: "verbose", lines, dropped }),
   );
-  /** Connections with this descriptor or a higher one are closed. */
-  readonly #descriptorsEnd: number;
+  readonly #descriptors: DescriptorShortage;
   #stopping = false;
   /** The ports were closed for a while and are to be opened again. */
   #mayListenAgain = false;
-  /** Connections at the moment the descriptors ran out; 0 while there are free ones. */
-  #openAtLimit = 0;
   /** Clients that connected before the server was ready; undefined once it is. */
   #waitingClients: { client: AcceptedHandle; place: number }[] | undefined = [];
 
@@ -162,16 +155,17 @@ export class Acceptor {
       closed: topology.ports > topology.acceptors ? new ClosedConnections() : undefined,
       trace: verbose > 1 ? (line) => this.#verboseLines.say(line) : undefined,
     });
-    this.#gatekeeper = this.#createGatekeeper(settings);
+    this.#admission = this.#createAdmission(settings);
     this.#serving = {
       core: this.core,
       onActivity: thread.wake,
       log: this.#log,
-      keepAlive: this.#gatekeeper.keepAlive,
+      keepAlive: this.#admission.keepAlive,
       entry: undefined,
     };
-    const kept = Math.min(DESCRIPTORS_KEPT, Math.floor(descriptorsMax * DESCRIPTORS_KEPT_SHARE));
-    this.#descriptorsEnd = descriptorsMax - kept;
+    this.#descriptors = new DescriptorShortage(descriptorsMax, (level, message) =>
+      this.tell({ news: "log", level, message }),
+    );
     port.on("message", (order) => this.#obey(order));
   }
 
@@ -212,7 +206,7 @@ export class Acceptor {
   }
 
   #tellConnections(question: number): void {
-    const connections = this.core.connectionFacts();
+    const connections = this.core.slots.facts();
     this.tell({ news: "connections", question, acceptor: this.#number, connections });
   }
 
@@ -222,7 +216,7 @@ export class Acceptor {
   }
 
   #endConnection(question: number, slot: number, serial: number): void {
-    const found = this.core.endOne(slot, serial);
+    const found = this.core.slots.endOne(slot, serial);
     this.#thread.wake();
     this.tell({ news: "connection-ended", question, acceptor: this.#number, found });
   }
@@ -285,11 +279,11 @@ export class Acceptor {
       this.#error("a connection could not be accepted: out of file descriptors? raise the limit (ulimit -n)");
       return;
     }
-    if (client.fd >= this.#descriptorsEnd) {
+    if (client.fd >= this.#descriptors.end) {
       client.close();
-      const { counters } = this.core;
+      const { counters, open } = this.core;
       counters[Counter.RejectedDescriptors] = counters[Counter.RejectedDescriptors]! + 1;
-      this.#outOfDescriptors();
+      this.#descriptors.begin(open);
     } else this.#nextTaker(this.#places[place]!).#take(client, place);
   }
 
@@ -310,20 +304,20 @@ export class Acceptor {
       this.core.closed === undefined
         ? this.#serving
         : { ...this.#serving, peer: peerName(client), listener: place };
-    if (this.#gatekeeper.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, serving);
+    if (this.#admission.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, serving);
     else this.#letIn(client, place, serving);
   }
 
   /** Serves a client of a listener or a server with access rules. */
   #letIn(client: AcceptedHandle, place: number, { peer, listener }: Serving): void {
-    const entry = this.#gatekeeper.admit(place, peerAddress(client));
+    const entry = this.#admission.admit(place, peerAddress(client));
     if (typeof entry === "string") {
       client.close();
       return;
     }
     const serving = {
       ...this.#serving,
-      keepAlive: this.#gatekeeper.keepAlive,
+      keepAlive: this.#admission.keepAlive,
       entry,
       peer,
       listener,
@@ -334,7 +328,7 @@ export class Acceptor {
       this.#thread.serve(client, serving);
       return;
     }
-    const identify = this.#gatekeeper.identifies(place) ? entry.identify : undefined;
+    const identify = this.#admission.identifies(place) ? entry.identify : undefined;
     tls.serve(client, { ...serving, onActivity: this.#thread.wakeForTls }, identify);
     this.#thread.wakeForTls();
   }
@@ -355,7 +349,7 @@ export class Acceptor {
     };
   }
 
-  #createGatekeeper({ rules, connectionCounts: counts }: AcceptorSettings): AdmissionControl {
+  #createAdmission({ rules, connectionCounts: counts }: AcceptorSettings): AdmissionControl {
     return new AdmissionControl({
       rules,
       counts: counts === undefined ? undefined : new ConnectionCounts(counts.buffer, counts.seed),
@@ -371,13 +365,13 @@ export class Acceptor {
   #openTls(index: number): void {
     const policy = this.#rules.policies[index];
     if (policy?.tls === undefined) return;
-    const onFailure = (why: string): void => this.#gatekeeper.noteTlsFailure(policy.name, why);
+    const onFailure = (why: string): void => this.#admission.noteTlsFailure(policy.name, why);
     this.#tls.set(index, new TlsSockets(policy.tls, onFailure));
   }
 
   #configure(rules: AccessRules): void {
     this.#rules = rules;
-    this.#gatekeeper.configure(rules);
+    this.#admission.configure(rules);
     rules.policies.forEach((policy, index) => {
       if (policy?.tls !== undefined) this.#tls.get(index)?.configure(policy.tls);
     });
@@ -405,7 +399,7 @@ export class Acceptor {
     },
     closed: (descriptor: number): void => {
       this.#verbose(`close ${descriptor}`);
-      if (this.core.open < this.#openAtLimit * OPEN_AGAIN_SHARE) this.#descriptorsAgain();
+      this.#descriptors.noteOpen(this.core.open);
       if (this.#stopping && this.core.open === 0) this.#stopped();
     },
     noSlot: (): void =>
@@ -418,28 +412,6 @@ export class Acceptor {
 
   #error(message: string): void {
     this.tell({ news: "log", level: "error", message });
-  }
-
-  /**
-   * Handles a connection beyond the last usable descriptor. New descriptors get the lowest free
-   * number, so one near the limit means that all but the reserve are in use. The connection is
-   * accepted only to be closed at once, which affects no other client. The operator is told once.
-   */
-  #outOfDescriptors(): void {
-    if (this.#openAtLimit > 0) return;
-    this.#openAtLimit = Math.max(1, this.core.open);
-    this.#error(
-      `out of file descriptors with ${this.core.open} connections: new ones are closed until others end; raise the limit (ulimit -n, LimitNOFILE)`,
-    );
-  }
-
-  #descriptorsAgain(): void {
-    this.#openAtLimit = 0;
-    this.tell({
-      news: "log",
-      level: "info",
-      message: "there are file descriptors again: new connections are served",
-    });
   }
 
   #verbose(line: string): void {

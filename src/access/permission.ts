@@ -1,17 +1,12 @@
 // Permission bits, and the roles that combine them.
 
+import { CommandPermission } from "../protocol/commands.ts";
+
+/** Those of commands, and those of the HTTP API alone. */
 export const Permission = {
   /** Read metrics. */
   Metrics: 1,
-  /** Read states and counts: stats and lists. */
-  View: 2,
-  /** Read the bodies of jobs without reserving them. */
-  Bodies: 4,
-  Put: 8,
-  /** Reserve jobs, and finish reserved ones. */
-  Work: 16,
-  /** Kick, pause, clear, move, and delete other clients' jobs. */
-  Manage: 32,
+  ...CommandPermission,
   /** Control the server itself: drain, reload, close connections. */
   Admin: 64,
 } as const;

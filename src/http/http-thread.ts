@@ -243,7 +243,7 @@ export class HttpThread {
       syncs: new SyncHistory(),
       liveness: new Liveness(control, monotonicMs),
       wire,
-      bodies: new Bodies(wire, control, core),
+      bodies: new Bodies(wire, control, core.places),
       puts: new PutLanes(wire, topology.shards),
       reservations: new Reservations(wire),
       leases,

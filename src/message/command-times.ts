@@ -1,32 +1,20 @@
 // Times of sampled commands, by class and by bucket: acceptors count them, metrics show them.
 
-import { Op } from "../protocol/commands.ts";
+import { COMMAND_CLASSES, Op, TIMING_OF } from "../protocol/commands.ts";
 import { RequestOp } from "./request.ts";
 
 export const COMMAND_BOUNDS_SECONDS = [
   0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ] as const;
-export const COMMAND_CLASSES = ["put", "reserve", "delete", "other"] as const;
 
 /** Counters of a class: one per bucket, one for longer times, and the sum in seconds. */
 const COUNTERS_PER_CLASS = COMMAND_BOUNDS_SECONDS.length + 2;
 export const COMMAND_TIMES = COMMAND_CLASSES.length * COUNTERS_PER_CLASS;
 
-const OTHER = 3;
-const CLASS_OF: Readonly<Record<number, number>> = {
-  [Op.Put]: 0,
-  [Op.PutInTube]: 0,
-  [RequestOp.PutStored]: 0,
-  [Op.Reserve]: 1,
-  [Op.ReserveWithTimeout]: 1,
-  [Op.ReserveJob]: 1,
-  [Op.ReserveBatch]: 1,
-  [Op.Delete]: 2,
-  [Op.DeleteBatch]: 2,
-};
-
-/** Returns the class of a message to a shard. */
-export const commandClass = (op: number): number => CLASS_OF[op] ?? OTHER;
+/** Returns the class of a message to a shard, as an index of COMMAND_CLASSES. */
+export function commandClass(op: number): number {
+  return TIMING_OF[op === RequestOp.PutStored ? Op.Put : op] ?? COMMAND_CLASSES.indexOf("other");
+}
 
 /** The counts per bucket and the sum of one class. */
 export interface CommandTimes {

@@ -20,8 +20,11 @@
 //   offset 69  uint8    bytes of the options, divided by 4
 //   offset 70  uint16   delayMillis
 //   offset 72  tube, and right behind it options and body
+//
+// The names are those of Request. A message that uses a word for something else has a view below,
+// which names it.
 
-import { COMMAND_OPS } from "../protocol/commands.ts";
+import { COMMAND_OPS, ROUTE_OF, Route, WAITS_FOR_TRANSFER } from "../protocol/commands.ts";
 import type { Request, Span } from "../protocol/request.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { FULL, type RingWriter } from "../ring/ring-writer.ts";
@@ -53,7 +56,7 @@ export const RequestOp = {
   Collect: COMMAND_OPS + 8,
   /** Take the best job if it is at least as good as (pri, id). */
   Take: COMMAND_OPS + 9,
-  /** Wait for a job together with other shards. `waitNumber` is the wait, `atMs` its timeout. */
+  /** Wait for a job together with other shards: see WaitView. */
   WaitShared: COMMAND_OPS + 10,
   /** End that wait, because it ended elsewhere. No answer. */
   StopWait: COMMAND_OPS + 11,
@@ -65,11 +68,8 @@ export const RequestOp = {
    * A reserve over several shards is about to be refused: if a read barrier may help, answer Ack
    * after it, otherwise at once.
    */
-  LookFirst: COMMAND_OPS + 14,
-  /**
-   * The acceptor has read its sockets since it got the Look with number `id`. Belongs to no
-   * connection.
-   */
+  AwaitBarrier: COMMAND_OPS + 14,
+  /** The acceptor has read its sockets since it got this Barrier. Belongs to no connection. */
   BarrierAck: COMMAND_OPS + 15,
   /**
    * A put whose body is in the shard's arena already. The body of this message is its handle, a
@@ -78,20 +78,14 @@ export const RequestOp = {
   PutStored: COMMAND_OPS + 16,
   /**
    * The connection moves to another acceptor, with nothing in flight: keep its session under the
-   * number `id` and answer Detached.
+   * number of the move and answer Detached.
    */
   Detach: COMMAND_OPS + 50,
-  /** From the new acceptor: the session with number `id` now belongs to this slot. No answer. */
+  /** From the new acceptor: the session of this move now belongs to `slot`. No answer. */
   Adopt: COMMAND_OPS + 51,
-  /**
-   * A question or an order of the HTTP thread: see message/control.ts. `id` is its number. Belongs
-   * to no connection.
-   */
+  /** A question or an order of the HTTP thread: see message/control.ts. Belongs to no connection. */
   Control: COMMAND_OPS + 40,
-  /**
-   * Name the best `count` jobs, with bodies of up to `bodyBytes` in total, without taking them.
-   * Answered with Candidates.
-   */
+  /** Name the best jobs within the limits, without taking them. Answered with Candidates. */
   CollectBatch: COMMAND_OPS + 20,
   /**
    * Take those of the jobs that are still there. The body has each id as float64 and its pri as
@@ -106,15 +100,9 @@ export const RequestOp = {
   Abort: COMMAND_OPS + 22,
   /** Report whether the job `id` is here: Ack or Absent. */
   Locate: COMMAND_OPS + 23,
-  /**
-   * The redirected command has been answered: resume the commands behind it. `readBytes` is used as
-   * in a First message.
-   */
+  /** The redirected command has been answered: resume the commands behind it. */
   GoOn: COMMAND_OPS + 24,
-  /**
-   * A message from another shard, whose number is `slot`: see message/shipment.ts. `count` is its
-   * kind, `id` the number of the shipment. Belongs to no connection.
-   */
+  /** A message from another shard: see message/shipment.ts. Belongs to no connection. */
   Carried: COMMAND_OPS + 25,
 } as const;
 
@@ -131,10 +119,7 @@ export const RequestFlag = {
   Lead: 16,
   /** `readBytes` counts the reply bytes that the client has read since the last First. It wraps. */
   Metered: 32,
-  /**
-   * Nothing was in flight before this message: the counts restart, and `readBytes` is what the
-   * client has not read so far.
-   */
+  /** Nothing was in flight before this message: the counts restart, and MeterView applies. */
   First: 64,
   /** The client may still read: a Close waits its turn after the commands. */
   Orderly: 128,
@@ -147,6 +132,119 @@ export const RequestFlag = {
   /** It is the only job of the batch. */
   Single: 2048,
 } as const;
+
+// --- views: the words of a message by the names that they have there ---
+
+/** Carried. The body is the message of the other shard. */
+export const CarriedView = {
+  fill(message: Request, fromShard: number, shipping: number, shipment: number): void {
+    message.slot = fromShard;
+    message.count = shipping;
+    message.id = shipment;
+  },
+  fromShard: ({ slot }: Request): number => slot,
+  shipping: ({ count }: Request): number => count,
+  shipment: ({ id }: Request): number => id,
+};
+
+/** BarrierAck. */
+export const BarrierAckView = {
+  fill(message: Request, barrier: number): void {
+    message.slot = 0;
+    message.id = barrier;
+  },
+  barrier: ({ id }: Request): number => id,
+};
+
+/** Detach and Adopt. The slot is that of the connection at the sending acceptor. */
+export const MoveView = {
+  fill(message: Request, slot: number, move: number): void {
+    message.slot = slot;
+    message.id = move;
+  },
+  move: ({ id }: Request): number => id,
+};
+
+/** Control. The body is the question. */
+export const ControlView = {
+  fill(message: Request, question: number): void {
+    message.slot = 0;
+    message.id = question;
+  },
+  question: ({ id }: Request): number => id,
+};
+
+/** WaitShared. */
+export const WaitView = {
+  /** `timeoutAtMs` is in monotonic ms, Infinity for no timeout. */
+  fill(message: Request, waitNumber: number, timeoutAtMs: number): void {
+    message.waitNumber = waitNumber;
+    message.atMs = timeoutAtMs;
+  },
+  timeoutAtMs: ({ atMs }: Request): number => atMs,
+};
+
+/** The command reserve-batch, CollectBatch and Abort. `jobsMax` is the count on the wire. */
+export const BatchView = {
+  limitJobs(message: Request, jobsMax: number): void {
+    message.count = jobsMax;
+  },
+  /** Limits the bytes of all bodies together. */
+  limitBytes(message: Request, bytesMax: number): void {
+    message.bodyBytes = bytesMax;
+  },
+  jobsMax: ({ count }: Request): number => count,
+  bytesMax: ({ bodyBytes }: Request): number => bodyBytes,
+  setNumber(message: Request, number: number): void {
+    message.waitNumber = number;
+  },
+  /** The number under which the client may abort the batch, or 0. */
+  number: ({ waitNumber }: Request): number => waitNumber,
+};
+
+/** The jobs that the body of TakeBatch lists. */
+export const ListedView = {
+  write(view: DataView, index: number, id: number, pri: number): void {
+    view.setFloat64(index * LISTED_BYTES, id, true);
+    view.setUint32(index * LISTED_BYTES + 8, pri, true);
+  },
+  id: (view: DataView, index: number): number => view.getFloat64(index * LISTED_BYTES, true),
+  pri: (view: DataView, index: number): number => view.getUint32(index * LISTED_BYTES + 8, true),
+};
+
+/** A list-jobs with the flag AckOnly. */
+export const ListPartView = {
+  limitText(message: Request, textBytesMax: number): void {
+    message.bodyBytes = textBytesMax;
+  },
+  textBytesMax: ({ bodyBytes }: Request): number => bodyBytes,
+};
+
+/** A set-tube with the flag AckOnly. */
+export const SetPartView = {
+  /** `change` is greater than that of every earlier change. */
+  fill(message: Request, change: number): void {
+    message.id = change;
+  },
+  change: ({ id }: Request): number => id,
+};
+
+/** The commands watch and ignore, from the acceptor. */
+export const WatchView = {
+  fill(message: Request, watchedTubes: number): void {
+    message.count = watchedTubes;
+  },
+  watchedTubes: ({ count }: Request): number => count,
+};
+
+/** GoOn, and commands with the flag First. */
+export const MeterView = {
+  /** Reply bytes in the acceptor's output that the client has not read. */
+  fill(message: Request, unreadBytes: number): void {
+    message.readBytes = unreadBytes;
+  },
+  unreadBytes: ({ readBytes }: Request): number => readBytes,
+};
 
 export const REQUEST_HEADER_BYTES = 72;
 
@@ -218,6 +316,19 @@ export function readRequest(source: MessageSource, offset: number, into: Request
 /** Returns the op of the message at `offset`. */
 export function requestOp(source: MessageSource, offset: number): number {
   return source.bytes[offset + 4]!;
+}
+
+/** Returns whether a message is a client's command on a job named by id. */
+export function isById({ op }: Request): boolean {
+  return ROUTE_OF[op] === Route.Job;
+}
+
+/**
+ * Returns whether a command by id waits while its job is in transfer. Probes that go to one shard
+ * after another always do.
+ */
+export function waitsForTransfer({ op, flags }: Request): boolean {
+  return (flags & RequestFlag.Probe) !== 0 || WAITS_FOR_TRANSFER[op] === 1;
 }
 
 /** Fills in the body of a PutStored. The bytes are reused. */

@@ -31,3 +31,46 @@ export const LANDED_BYTES = 5;
 /** Limits of a shipment of several jobs. */
 export const SHIPMENT_JOBS_MAX = 256;
 export const SHIPMENT_BYTES_MAX = 32 * 1024;
+
+/** The header of Ship, at the beginning of `view`. */
+export const ShipView = {
+  write(
+    view: DataView,
+    travel: number,
+    flags: number,
+    tubeBytes: number,
+    jobs: number,
+    delayMs: number,
+  ): void {
+    view.setUint8(0, travel);
+    view.setUint8(1, flags);
+    view.setUint16(2, tubeBytes, true);
+    view.setUint32(4, jobs, true);
+    view.setFloat64(8, delayMs, true);
+  },
+  travel: (view: DataView): number => view.getUint8(0),
+  flags: (view: DataView): number => view.getUint8(1),
+  tubeBytes: (view: DataView): number => view.getUint16(2, true),
+  jobs: (view: DataView): number => view.getUint32(4, true),
+  delayMs: (view: DataView): number => view.getFloat64(8, true),
+};
+
+/** The header of a job in Ship. */
+export const ParcelView = {
+  write(view: DataView, at: number, recordBytes: number, file: number): void {
+    view.setUint32(at, recordBytes, true);
+    view.setUint32(at + 4, file, true);
+  },
+  recordBytes: (view: DataView, at: number): number => view.getUint32(at, true),
+  file: (view: DataView, at: number): number => view.getUint32(at + 4, true),
+};
+
+/** Landed. */
+export const LandedView = {
+  write(view: DataView, at: number, taken: number, refusal: number): void {
+    view.setUint32(at, taken, true);
+    view.setUint8(at + 4, refusal);
+  },
+  taken: (view: DataView, at: number): number => view.getUint32(at, true),
+  refusal: (view: DataView, at: number): number => view.getUint8(at + 4),
+};

@@ -250,8 +250,8 @@ export class CommandParser {
     let nameEnd = start;
     while (nameEnd < end && bytes[nameEnd] !== SPACE) nameEnd++;
     this.#number.at = nameEnd;
-    this.request.body.set(bytes, start, nameEnd);
-    return isTubeName(bytes, start, nameEnd) || isEveryTube(this.request.body);
+    this.request.target.set(bytes, start, nameEnd);
+    return isTubeName(bytes, start, nameEnd) || isEveryTube(this.request.target);
   }
 
   /** Reads blanks, then a tube pattern up to the next blank or the end. */
@@ -268,7 +268,7 @@ export class CommandParser {
   }
 
   /**
-   * Reads all ids up to the end. Their bytes become the request's body, and their number its count.
+   * Reads all ids up to the end.
    */
   #ids(bytes: Uint8Array, end: number): boolean {
     const number = this.#number;
@@ -279,7 +279,7 @@ export class CommandParser {
       if (number.at < end && bytes[number.at] !== SPACE) return false;
     } while (number.at < end);
     this.request.count = count;
-    this.request.body.set(bytes, start, end);
+    this.request.ids.set(bytes, start, end);
     return true;
   }
 
@@ -306,7 +306,7 @@ export class CommandParser {
   #secret(bytes: Uint8Array, at: number, end: number): Syntax {
     if (at === end) return Syntax.BadFormat;
     for (let i = at; i < end; i++) if (bytes[i] === SPACE) return Syntax.BadFormat;
-    this.request.body.set(bytes, at, end);
+    this.request.secret.set(bytes, at, end);
     return Syntax.Ok;
   }
 

@@ -2,9 +2,8 @@
 // acceptor, the shards, `stats`, `--help` and the list in README.md read it. CONTRIBUTING.md
 // explains how to add a command.
 
-import { CLEAR_OPTIONS, LIST_OPTIONS, MOVE_OPTIONS, UPDATE_OPTIONS } from "./job-options.ts";
-import { WEIGHT_MAX } from "./limits.ts";
-import { batchAbort, batchBytes, batchTubes, OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
+import { CLEAR_OPTIONS, LIST_OPTIONS, MOVE_OPTIONS, PUT_OPTIONS, UPDATE_OPTIONS } from "./job-options.ts";
+import { batchAbort, batchBytes, batchTubes, type OptionRow } from "./option-rows.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 
 /**
@@ -162,6 +161,42 @@ export const Route = {
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
 
+/** Permissions of commands, as bits. access/permission.ts adds those of the HTTP API. */
+export const CommandPermission = {
+  /** Read states and counts: stats and lists. */
+  View: 2,
+  /** Read the bodies of jobs without reserving them. */
+  Bodies: 4,
+  Put: 8,
+  /** Reserve jobs, and finish reserved ones. */
+  Work: 16,
+  /** Kick, pause, clear, move, and delete other clients' jobs. */
+  Manage: 32,
+} as const;
+
+/** The tubes and jobs that a command touches. A token that is limited to some tubes is checked for these. */
+export const Scope = {
+  /** The whole server, or tubes that the line does not name: refused to limited tokens. */
+  Server: 0,
+  /** Only the state of the connection. */
+  Connection: 1,
+  UsedTube: 2,
+  NamedTube: 3,
+  /** The named tube, or all of them for `*`. */
+  NamedTubes: 4,
+  WatchedTubes: 5,
+  /** The job with the named id, which the connection must have reserved. */
+  Job: 6,
+  Jobs: 7,
+  /** All jobs that the connection holds. */
+  HeldJobs: 8,
+} as const;
+export type Scope = (typeof Scope)[keyof typeof Scope];
+
+/** Classes of the histograms of command times, in the order of their counters. */
+export const COMMAND_CLASSES = ["put", "reserve", "delete", "other"] as const;
+export type CommandClass = (typeof COMMAND_CLASSES)[number];
+
 export interface Command {
   readonly op: Op;
   /**
@@ -171,6 +206,26 @@ export interface Command {
   readonly word: string;
   readonly args: Args;
   readonly route: Route;
+  /**
+   * Bits of CommandPermission, any one of which is enough. 0 means every admitted client. Workers may
+   * query jobs and tubes, because client libraries such as Laravel's do so for each job. Commands
+   * that search bodies need Bodies: a search reveals what they contain.
+   */
+  readonly permission: number;
+  readonly scope: Scope;
+  /** Absent: "other". */
+  readonly timing?: CommandClass;
+  /** Passes the auth filter of a client that has not authenticated. */
+  readonly beforeAuth?: true;
+  /** The named jobs are gone afterwards. */
+  readonly deletes?: true;
+  /** May move jobs to another shard. */
+  readonly movesJobs?: true;
+  /**
+   * Waits while the named job is in transfer to another shard. Otherwise, commands that only show
+   * the job show it as it is, and commands that require its holder are refused.
+   */
+  readonly waitsForTransfer?: true;
   /** The command has a counter in `stats`, `cmd-` and its name, in the order of this table. */
   readonly inStats?: true;
   /**
@@ -192,22 +247,10 @@ export interface Command {
   readonly help: string;
 }
 
-const {
-  None,
-  Ignored,
-  Id,
-  IdPri,
-  IdPriDelay,
-  Bound,
-  Timeout,
-  Tube,
-  TubeDelay,
-  TubePut,
-  Pattern,
-  TubeTarget,
-  TubeOrAll,
-} = Args;
-const { CountTimeout, Ids } = Args;
+const { None, Ignored, Id, IdPri, IdPriDelay, Bound, Timeout, Tube } = Args;
+const { TubeDelay, TubePut, Pattern, TubeTarget, TubeOrAll, CountTimeout, Ids } = Args;
+const { View, Bodies, Put, Work, Manage } = CommandPermission;
+const ANYONE = 0;
 
 const NOT_FOUND = "NOT_FOUND";
 const FOUND = ["FOUND <id> <bytes> and body", NOT_FOUND];
@@ -219,90 +262,117 @@ const STORED = ["INSERTED <id>", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING", "OU
 const UNKNOWN_OPTION = "UNKNOWN_OPTION <name>";
 
 // biome-ignore format: a table
-const PUT_OPTIONS: readonly OptionRow[] = [
-  { name: "unique", tag: OptionTag.Unique, kind: OptionKind.Key, usage: "<key>" },
-  { name: "unique-for", tag: OptionTag.UniqueFor, kind: OptionKind.Duration, usage: "<duration>" },
-  { name: "unique-until", tag: OptionTag.UniqueUntil, kind: OptionKind.Word, words: ["delete", "reserve"], usage: "delete|reserve" },
-  { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, usage: "<duration>" },
-  { name: "group", tag: OptionTag.Group, kind: OptionKind.Key, usage: "<key>" },
-  { name: "weight", tag: OptionTag.Weight, kind: OptionKind.Number, min: 1, max: WEIGHT_MAX, usage: "<1..1000>" },
-];
-
-// biome-ignore format: a table
 export const COMMANDS: readonly Command[] = [
   { op: Op.Put, word: "put ", args: Args.Put, route: Route.Put, inStats: true,
+    permission: Put, scope: Scope.UsedTube, timing: "put",
     replies: STORED, section: "3", help: "stores a job in the tube in use" },
   { op: Op.Peek, word: "peek ", args: Id, route: Route.Job, inStats: true,
+    permission: Bodies, scope: Scope.Job,
     replies: FOUND, section: "6", help: "shows a job" },
   { op: Op.PeekReady, word: "peek-ready", args: None, route: Route.UsedTube, inStats: true,
+    permission: Bodies, scope: Scope.UsedTube,
     replies: FOUND, section: "6", help: "shows the best ready job of the tube in use" },
   { op: Op.PeekDelayed, word: "peek-delayed", args: None, route: Route.UsedTube, inStats: true,
+    permission: Bodies, scope: Scope.UsedTube,
     replies: FOUND, section: "6", help: "shows the delayed job that is ready soonest" },
   { op: Op.PeekBuried, word: "peek-buried", args: None, route: Route.UsedTube, inStats: true,
+    permission: Bodies, scope: Scope.UsedTube,
     replies: FOUND, section: "6", help: "shows the job that was buried first" },
   { op: Op.Reserve, word: "reserve", args: None, route: Route.Reserve, inStats: true,
+    permission: Work, scope: Scope.WatchedTubes, timing: "reserve",
     replies: [RESERVED, "DEADLINE_SOON", "TIMED_OUT (half-closed only)"], section: "4", help: "takes the best job of the watched tubes, and waits for one" },
   { op: Op.ReserveWithTimeout, word: "reserve-with-timeout ", args: Timeout, route: Route.Reserve, inStats: true,
+    permission: Work, scope: Scope.WatchedTubes, timing: "reserve",
     replies: [RESERVED, "DEADLINE_SOON", "TIMED_OUT"], section: "4", help: "the same, but waits no longer than that" },
   { op: Op.Delete, word: "delete ", args: Id, route: Route.Job, inStats: true,
+    permission: Work, scope: Scope.Job, timing: "delete", deletes: true, waitsForTransfer: true,
     replies: ["DELETED", NOT_FOUND], section: "5", help: "removes a job: its work is done" },
   { op: Op.Release, word: "release ", args: IdPriDelay, route: Route.Job, inStats: true,
+    permission: Work, scope: Scope.Job,
     replies: ["RELEASED", NOT_FOUND], section: "5", help: "gives a reserved job back" },
   { op: Op.Use, word: "use ", args: Tube, route: Route.TubeSet, inStats: true,
+    permission: ANYONE, scope: Scope.NamedTube,
     replies: [USING], section: "7.1", help: "chooses the tube of puts, kicks and peeks" },
   { op: Op.Watch, word: "watch ", args: Tube, route: Route.TubeSet, inStats: true,
+    permission: ANYONE, scope: Scope.NamedTube,
     replies: [WATCHING], section: "7.1", help: "adds a tube to those that reserve looks at" },
   { op: Op.Ignore, word: "ignore ", args: Tube, route: Route.TubeSet, inStats: true,
+    permission: ANYONE, scope: Scope.Connection,
     replies: [WATCHING, "NOT_IGNORED"], section: "7.1", help: "takes one away, but never the last" },
   { op: Op.Bury, word: "bury ", args: IdPri, route: Route.Job, inStats: true,
+    permission: Work, scope: Scope.Job,
     replies: ["BURIED", NOT_FOUND], section: "5", help: "puts a reserved job aside until it is kicked" },
   { op: Op.Kick, word: "kick ", args: Bound, route: Route.UsedTube, inStats: true,
+    permission: Manage, scope: Scope.UsedTube,
     replies: ["KICKED <count>"], section: "6", help: "makes buried jobs of the tube in use ready, or delayed ones if none is buried" },
   { op: Op.Touch, word: "touch ", args: Id, route: Route.Job, inStats: true,
+    permission: Work, scope: Scope.Job,
     replies: ["TOUCHED", NOT_FOUND], section: "5", help: "gives a reserved job its full time to run again" },
   { op: Op.Stats, word: "stats", args: None, route: Route.Report, inStats: true,
+    permission: View, scope: Scope.Server,
     replies: [OK], section: "8.2", help: "tells about the server" },
   { op: Op.StatsJob, word: "stats-job ", args: Id, route: Route.Job, inStats: true,
+    permission: View | Work, scope: Scope.Job,
     replies: [OK, NOT_FOUND], section: "8.4", help: "tells about a job" },
   { op: Op.StatsTube, word: "stats-tube ", args: Tube, route: Route.NamedTube, inStats: true,
+    permission: View | Work, scope: Scope.NamedTube,
     replies: [OK, NOT_FOUND], section: "8.3", help: "tells about a tube" },
   { op: Op.ListTubes, word: "list-tubes", args: None, route: Route.Report, inStats: true,
+    permission: View, scope: Scope.Server,
     replies: [OK, "OUT_OF_MEMORY"], section: "7.3", help: "lists all tubes" },
   { op: Op.ListTubeUsed, word: "list-tube-used", args: None, route: Route.Report, inStats: true,
+    permission: ANYONE, scope: Scope.Connection,
     replies: [USING], section: "7.1", help: "names the tube in use" },
   { op: Op.ListTubesWatched, word: "list-tubes-watched", args: None, route: Route.Report, inStats: true,
+    permission: ANYONE, scope: Scope.Connection,
     replies: [OK], section: "7.3", help: "lists the watched tubes" },
   { op: Op.PauseTube, word: "pause-tube", args: TubeDelay, route: Route.NamedTube, inStats: true,
+    permission: Manage, scope: Scope.NamedTube,
     replies: ["PAUSED", NOT_FOUND], section: "7.4", help: "lets nobody reserve from a tube for a while" },
   { op: Op.ReserveJob, word: "reserve-job ", args: Id, route: Route.Job,
+    permission: Work, scope: Scope.Job, timing: "reserve", waitsForTransfer: true,
     replies: [RESERVED, NOT_FOUND], section: "4.6", help: "takes a job by its id, unless somebody has it" },
   { op: Op.KickJob, word: "kick-job ", args: Id, route: Route.Job,
+    permission: Manage, scope: Scope.Job, waitsForTransfer: true,
     replies: ["KICKED", NOT_FOUND], section: "6", help: "makes a buried or delayed job ready" },
   { op: Op.Quit, word: "quit", args: Ignored, route: Route.End,
+    permission: ANYONE, scope: Scope.Connection, beforeAuth: true,
     replies: ["none: the connection is closed"], section: "12", help: "ends the connection" },
   { op: Op.Extensions, word: "extensions", args: None, route: Route.Report, extension: true,
+    permission: ANYONE, scope: Scope.Connection,
     replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each was used" },
   { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: PUT_OPTIONS, route: Route.Put, extension: true,
+    permission: Put, scope: Scope.NamedTube, timing: "put",
     replies: [...STORED, "DUPLICATE <id>", "TUBE_FULL", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a tube, which does not become the tube in use" },
   { op: Op.ReserveBatch, word: "reserve-batch ", args: CountTimeout, options: [batchBytes, batchTubes, batchAbort], route: Route.Reserve, extension: true,
+    permission: Work, scope: Scope.WatchedTubes, timing: "reserve",
     replies: ["RESERVED_BATCH <count> and so many times RESERVED", "DEADLINE_SOON", "TIMED_OUT", "ABORTED", UNKNOWN_OPTION], section: "18.4", help: "takes the best jobs of the watched tubes, as many as there are, and waits for one" },
   { op: Op.DeleteBatch, word: "delete-batch ", args: Ids, route: Route.Jobs, extension: true,
+    permission: Work, scope: Scope.Jobs, timing: "delete", deletes: true,
     replies: ["DELETED_BATCH <deleted> <missing> and the missing ids"], section: "18.5", help: "removes jobs: their work is done" },
   { op: Op.TouchAll, word: "touch-all", args: None, route: Route.Held, extension: true,
+    permission: Work, scope: Scope.HeldJobs,
     replies: ["TOUCHED_ALL <count>"], section: "18.11", help: "gives each job that the connection holds its full time to run again" },
   { op: Op.InspectJob, word: "inspect-job ", args: Id, route: Route.Job, extension: true,
+    permission: View | Work, scope: Scope.Job,
     replies: [OK, NOT_FOUND], section: "18.6", help: "tells more about a job than stats-job does, such as who holds it" },
   { op: Op.InspectTube, word: "inspect-tube ", args: Tube, route: Route.NamedTube, extension: true,
+    permission: View | Work, scope: Scope.NamedTube,
     replies: [OK, NOT_FOUND], section: "18.6", help: "tells about a tube what stats-tube does not" },
   { op: Op.UpdateJob, word: "update-job ", args: Id, options: UPDATE_OPTIONS, needsOption: true, route: Route.Job, extension: true,
+    permission: Work | Manage, scope: Scope.Server, waitsForTransfer: true, movesJobs: true,
     replies: ["UPDATED", NOT_FOUND, "TUBE_FULL", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.7", help: "changes a job's priority, delay, time to run or to live, or its tube" },
   { op: Op.ListJobs, word: "list-jobs ", args: TubeOrAll, options: LIST_OPTIONS, route: Route.NamedTubes, extension: true,
+    permission: Bodies, scope: Scope.NamedTubes,
     replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.8", help: "lists jobs of a tube, or of all, by id, some at a time" },
   { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: CLEAR_OPTIONS, route: Route.NamedTube, extension: true,
+    permission: Manage, scope: Scope.NamedTube,
     replies: ["CLEARED <count>", UNKNOWN_OPTION], section: "18.9", help: "deletes jobs of a tube, unless they are reserved" },
   { op: Op.MoveJobs, word: "move-jobs ", args: TubeTarget, options: MOVE_OPTIONS, route: Route.NamedTube, extension: true,
+    permission: Manage, scope: Scope.Server, movesJobs: true,
     replies: ["MOVED <count>", UNKNOWN_OPTION], section: "18.21", help: "moves jobs to another tube, or dead ones to where they died" },
   { op: Op.SetTube, word: "set-tube ", args: Pattern, options: SETTING_ROWS, needsOption: true, route: Route.Pattern, extension: true,
+    permission: Manage, scope: Scope.Server,
     replies: ["SET", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.20", help: "sets limits, retries and times for tubes, by name or by the beginning of their names" },
 ];
 
@@ -315,6 +385,8 @@ export const AUTH: Command = {
   word: "auth ",
   args: Args.Secret,
   route: Route.Report,
+  permission: ANYONE,
+  scope: Scope.Connection,
   replies: ["AUTHENTICATED", "UNAUTHORIZED"],
   section: "19",
   help: 'says who the client is, where a listener demands it (auth = "token")',
@@ -324,8 +396,25 @@ const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS 
   [...COMMANDS, AUTH].find((command) => command.op === op),
 );
 
-/** The Route of each command op. */
-export const ROUTE_OF: Uint8Array = Uint8Array.from(ROWS, (row) => row?.route ?? 0);
+/** Returns a column as an array by op, so that a look-up is one load. */
+function column(value: (row: Command) => number, absent = 0): Uint8Array {
+  return Uint8Array.from(ROWS, (row) => (row === undefined ? absent : value(row)));
+}
+
+/** A bit that no permission has: an op without a row is refused. */
+const NOBODY = 128;
+
+export const ROUTE_OF: Uint8Array = column(({ route }) => route);
+export const PERMISSION_OF: Uint8Array = column(({ permission }) => permission, NOBODY);
+export const SCOPE_OF: Uint8Array = column(({ scope }) => scope);
+const OTHER = COMMAND_CLASSES.indexOf("other");
+export const TIMING_OF: Uint8Array = column(({ timing = "other" }) => COMMAND_CLASSES.indexOf(timing), OTHER);
+export const PASSES_BEFORE_AUTH: Uint8Array = column(({ beforeAuth = false }) => Number(beforeAuth));
+export const DELETES: Uint8Array = column(({ deletes = false }) => Number(deletes));
+export const MOVES_JOBS: Uint8Array = column(({ movesJobs = false }) => Number(movesJobs));
+export const WAITS_FOR_TRANSFER: Uint8Array = column(({ waitsForTransfer = false }) =>
+  Number(waitsForTransfer),
+);
 
 /** The commands that beanstalkd lacks. */
 export const EXTENSIONS: readonly Command[] = COMMANDS.filter(({ extension }) => extension);

@@ -1,6 +1,6 @@
-// Options of commands that list, move, clear or update jobs.
+// Options of commands that put, list, move, clear or update jobs.
 
-import { U32_MAX } from "./limits.ts";
+import { U32_MAX, WEIGHT_MAX } from "./limits.ts";
 import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 
 /** The words of the option `state`. */
@@ -28,6 +28,16 @@ const limit = (max: number, usage: string): OptionRow => ({
   max,
   usage,
 });
+
+// biome-ignore format: a table
+export const PUT_OPTIONS: readonly OptionRow[] = [
+  { name: "unique", tag: OptionTag.Unique, kind: OptionKind.Key, usage: "<key>" },
+  { name: "unique-for", tag: OptionTag.UniqueFor, kind: OptionKind.Duration, usage: "<duration>" },
+  { name: "unique-until", tag: OptionTag.UniqueUntil, kind: OptionKind.Word, words: ["delete", "reserve"], usage: "delete|reserve" },
+  { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, usage: "<duration>" },
+  { name: "group", tag: OptionTag.Group, kind: OptionKind.Key, usage: "<key>" },
+  { name: "weight", tag: OptionTag.Weight, kind: OptionKind.Number, min: 1, max: WEIGHT_MAX, usage: "<1..1000>" },
+];
 
 /** Filters that select jobs of a tube. */
 const FILTERS: readonly OptionRow[] = [

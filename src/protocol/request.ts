@@ -64,10 +64,7 @@ export class Request {
   counted = 0;
   /** The connection's slot at its acceptor. */
   slot = 0;
-  /**
-   * Job id; 0 for an id that no job can have. For a Take with `pri`: the request takes a job only
-   * if it is better than this one.
-   */
+  /** Job id; 0 for an id that no job can have. */
   id = 0;
   pri = 0;
   /** For put, release and pause-tube. */
@@ -77,21 +74,36 @@ export class Request {
   ttrSeconds = 0;
   /** Size of the whole body of a put, without its CR LF. */
   bodyBytes = 0;
-  /** When the acceptor read a put, or when a shared wait times out; monotonic ms. */
+  /** When the acceptor read a put; monotonic ms. */
   atMs = 0;
   /** Maximum wait of a reserve in ms; Infinity for no limit. */
   timeoutMs = 0;
-  /** Maximum number of jobs to kick; after a watch or ignore, the number of watched tubes. */
+  /** Maximum number of jobs to kick or to reserve, or the number of ids. */
   count = 0;
-  /** Number of a shared wait. */
+  /** Number of a wait over several shards, or of a batch that its client may abort. */
   waitNumber = 0;
   /** Number of reply bytes that the client has read: see message/reply-credit.ts. */
   readBytes = 0;
   readonly tube: Span = new Span();
   /** Encoded options: see options.ts. The length is a multiple of 4. */
   readonly options: Span = new Span();
-  /** The body, a piece of it, or the bytes of a reply in transit. */
+  /** The body, a piece of it, or the bytes of a reply in transit; of some commands an argument. */
   readonly body: Span = new Span();
+
+  /** The ids of a delete-batch, as the client sent them. */
+  get ids(): Span {
+    return this.body;
+  }
+
+  /** The tube to which move-jobs moves, or `*`. */
+  get target(): Span {
+    return this.body;
+  }
+
+  /** The secret of auth. */
+  get secret(): Span {
+    return this.body;
+  }
 
   /** Clears the struct and makes it a request for `op`. */
   begin(op: number): this {

@@ -12,7 +12,7 @@ import {
 } from "../message/batch.ts";
 import type { KnownBatch } from "../message/group.ts";
 import { follows, ORIGIN, placeBefore, placeOf } from "./chain.ts";
-import { OwnChain } from "./own-chain.ts";
+import { OwnBatches } from "./own-batches.ts";
 import type { LogEnds, LogMessage, Presence } from "./shared-log.ts";
 
 /** Silence counts only between answers of the log that are at most this far apart. */
@@ -72,7 +72,7 @@ export interface FollowerOptions {
 export class FollowerCore {
   readonly #host: FollowerHost;
   readonly #options: FollowerOptions;
-  readonly #own: OwnChain;
+  readonly #own: OwnBatches;
   /** The last valid batch read from the shared log; undefined before the first message. */
   #place: ChainPlace | undefined;
   /** The next message to read; 0 for the first one in the log. */
@@ -110,7 +110,7 @@ export class FollowerCore {
   constructor(options: FollowerOptions) {
     this.#options = options;
     this.#host = options.host;
-    this.#own = new OwnChain(options.node, options.own);
+    this.#own = new OwnBatches(options.node, options.own);
     this.#patienceMs = this.#drawPatience();
   }
 

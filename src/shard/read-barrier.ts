@@ -67,7 +67,7 @@ export class ReadBarrier {
     if (others === 0) return false;
     const number = ++this.#lastNumber;
     this.#waiting.set(number, { session, remaining: others, rounds });
-    session.look = number;
+    session.barrier = number;
     this.#askOthers(session, number, 0);
     return true;
   }
@@ -76,12 +76,12 @@ export class ReadBarrier {
    * Notes that an acceptor has read its sockets. Returns the session if this completes its barrier,
    * unless its connection is gone.
    */
-  looked(number: number): ShardSession | undefined {
+  acknowledged(number: number): ShardSession | undefined {
     const waiting = this.#waiting.get(number);
-    assert(waiting !== undefined, "acceptors look when they were asked to");
+    assert(waiting !== undefined, "acceptors acknowledge barriers that were begun");
     if (--waiting.remaining > 0) return undefined;
     const { session } = waiting;
-    const isMoot = session.ended || session.look !== number;
+    const isMoot = session.ended || session.barrier !== number;
     if (!isMoot && --waiting.rounds > 0) {
       waiting.remaining = this.#othersThan(session);
       this.#askOthers(session, number, ResponseFlag.HaveRead);
@@ -89,7 +89,7 @@ export class ReadBarrier {
     }
     this.#waiting.delete(number);
     if (isMoot) return undefined;
-    session.look = 0;
+    session.barrier = 0;
     return session;
   }
 
@@ -100,7 +100,7 @@ export class ReadBarrier {
   #askOthers(session: ShardSession, number: number, flags: number): void {
     for (let acceptor = 0; acceptor < this.#acceptors; acceptor++)
       if (acceptor !== session.acceptor)
-        this.#ports[acceptor]!.beginSignal(ResponseKind.Look, flags, 0, 0, number);
+        this.#ports[acceptor]!.beginSignal(ResponseKind.Barrier, flags, 0, 0, number);
   }
 
   #mayBringJob({ engineSession }: ShardSession): boolean {

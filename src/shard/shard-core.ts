@@ -14,9 +14,21 @@ import { JobState, NO_SLOT } from "../engine/jobs/job-table.ts";
 import type { ClientEffects } from "../engine/waiting/effects.ts";
 import { type Session, Waiting } from "../engine/waiting/session.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
-import { RequestFlag, RequestOp, readRequest, requestOp } from "../message/request.ts";
+import {
+  BarrierAckView,
+  CarriedView,
+  ControlView,
+  isById,
+  MeterView,
+  MoveView,
+  RequestFlag,
+  RequestOp,
+  readRequest,
+  requestOp,
+  waitsForTransfer,
+} from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
-import { Shipping } from "../message/shipment.ts";
+import { LandedView, Shipping } from "../message/shipment.ts";
 import {
   ControlWord,
   Counter,
@@ -29,7 +41,6 @@ import {
   shardRole,
   type Topology,
 } from "../message/topology.ts";
-import { Op, ROUTE_OF, Route } from "../protocol/commands.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
 import { Request } from "../protocol/request.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
@@ -39,7 +50,7 @@ import { JobIds } from "../ring/job-ids.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import type { BarrierRounds, CommandShard, ShardCommand } from "./commands/command.ts";
-import { SHARD_COMMANDS } from "./commands/command-table.ts";
+import { MAY_BE_LATE, OVERTAKES, SHARD_COMMANDS } from "./commands/command-table.ts";
 import { reserveMany } from "./commands/reserve-batch.ts";
 import { ControlHandler } from "./control/control-handler.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
@@ -101,7 +112,6 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly ports: readonly ReplyPort[];
   readonly requests: readonly RingReader[];
   readonly counters: Float64Array;
-
   readonly clock: () => number;
   readonly portCount: number;
   readonly quoteNames: boolean;
@@ -131,7 +141,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly departures: TransferSender;
   readonly #deadLetters: DeadLetters;
   readonly #arrivals: TransferReceiver;
-  readonly #looks: ReadBarrier;
+  readonly #barrier: ReadBarrier;
   readonly records: RecordLog | undefined;
   /** Answers the HTTP thread; undefined without one. */
   readonly control: ControlHandler | undefined;
@@ -185,7 +195,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       topology.storedBytesMin,
     );
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
-    this.#looks = new ReadBarrier(this.engine, this.ports, topology.acceptors);
+    this.#barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors);
     this.moves = new SlicedCommands(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
     this.#commandWork = options.commandWork ?? 0;
     this.records = options.records;
@@ -404,13 +414,13 @@ export class ShardCore implements ClientEffects, CommandShard {
     const { op, flags, slot } = request;
     if (this.#isOfNobody(request, acceptor)) return;
     // An orderly end may come before the session's last Credit or the news that the client is gone.
-    if (isMoot(op) && this.#sessions[slot * this.portCount + acceptor] === undefined) return;
+    if (MAY_BE_LATE[op] === 1 && this.#sessions[slot * this.portCount + acceptor] === undefined) return;
     const session = this.#session(acceptor, slot);
     if (overtakes(op, flags)) {
       this.#execute(session, request);
       return;
     }
-    if (session.isStrayed && (op === RequestOp.Locate || (flags & RequestFlag.Probe) !== 0)) {
+    if (session.isRedirected && (op === RequestOp.Locate || (flags & RequestFlag.Probe) !== 0)) {
       // The acceptor has returned to this shard with the redirected command.
       session.beginReplies(0);
       this.#execute(session, request);
@@ -418,7 +428,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
     const busy = session.deferred !== undefined || this.#isAnswering(session);
     if ((flags & RequestFlag.Metered) !== 0) {
-      if ((flags & RequestFlag.First) !== 0) session.beginReplies(request.readBytes);
+      if ((flags & RequestFlag.First) !== 0) session.beginReplies(MeterView.unreadBytes(request));
       else this.read(session, request.readBytes);
     } else if (!busy) {
       // Part of a conversation or of a put in pieces: nothing else is in flight.
@@ -434,14 +444,14 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   /** Handles a message that belongs to no connection. Returns false if it belongs to one. */
   #isOfNobody(request: Request, acceptor: number): boolean {
-    const { op, id, slot } = request;
-    if (op === RequestOp.BarrierAck) this.#looked(id);
-    else if (op === RequestOp.Adopt) this.adoptions.adopt(id, acceptor, slot);
+    const { op, slot } = request;
+    if (op === RequestOp.BarrierAck) this.#passBarrier(BarrierAckView.barrier(request));
+    else if (op === RequestOp.Adopt) this.adoptions.adopt(MoveView.move(request), acceptor, slot);
     else if (op === RequestOp.Carried) this.#takeCarried(request);
     else if (op === RequestOp.Control) {
       const { bytes, start, end } = request.body;
       assert(this.control !== undefined, "only an http thread asks by Control");
-      this.control.take(id, bytes.subarray(start, end));
+      this.control.take(ControlView.question(request), bytes.subarray(start, end));
     } else return false;
     return true;
   }
@@ -487,8 +497,8 @@ export class ShardCore implements ClientEffects, CommandShard {
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
       session.longMove !== undefined ||
-      session.isStrayed ||
-      session.look !== 0
+      session.isRedirected ||
+      session.barrier !== 0
     );
   }
 
@@ -519,7 +529,7 @@ export class ShardCore implements ClientEffects, CommandShard {
    */
   #runOfMoving(session: ShardSession, request: Request): void {
     if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
-    else if (waitsForMove(request)) {
+    else if (waitsForTransfer(request)) {
       const run = (settled: Request): void => this.#run(session, settled);
       this.moves.join(session, new AwaitTransfer(this.engine, request.clone(), run));
     } else this.#run(session, request);
@@ -531,14 +541,19 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /** Takes a message from another shard. */
-  #takeCarried({ count, slot, id, body }: Request): void {
+  #takeCarried(message: Request): void {
+    const { body } = message;
+    const shipping = CarriedView.shipping(message);
+    const from = CarriedView.fromShard(message);
+    const shipment = CarriedView.shipment(message);
     this.readClock();
-    if (count === Shipping.Ship) this.#arrivals.ship(slot, id, body, this.nowMs);
-    else if (count === Shipping.Piece) this.#arrivals.piece(slot, id, body, this.nowMs);
-    else if (count === Shipping.Credit) this.departures.credit(id);
+    if (shipping === Shipping.Ship) this.#arrivals.ship(from, shipment, body, this.nowMs);
+    else if (shipping === Shipping.Piece) this.#arrivals.piece(from, shipment, body, this.nowMs);
+    else if (shipping === Shipping.Credit) this.departures.credit(shipment);
     else {
       const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
-      this.departures.landed(id, view.getUint32(0, true), view.getUint8(4) as Outcome, this.nowMs);
+      const refusal = LandedView.refusal(view, 0) as Outcome;
+      this.departures.landed(shipment, LandedView.taken(view, 0), refusal, this.nowMs);
     }
   }
 
@@ -578,36 +593,36 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /** Starts a read barrier if it may bring a job. Returns whether it did: see ReadBarrier. */
-  looksFirst(session: ShardSession): boolean {
+  beginBarrier(session: ShardSession): boolean {
     this.engine.runDue(this.nowMs);
-    return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#looks.beginForJob(session);
+    return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#barrier.beginForJob(session);
   }
 
   afterReading(session: ShardSession, request: Request, rounds: BarrierRounds, command: ShardCommand): void {
-    if (!this.#looks.begin(session, rounds)) {
+    if (!this.#barrier.begin(session, rounds)) {
       command(this, session, request);
       return;
     }
     const kept = request.clone();
-    session.afterLook = () => {
+    session.afterBarrier = () => {
       this.replies.request = kept;
       command(this, session, kept);
     };
   }
 
   /** Continues a session's command once all acceptors have acknowledged its barrier. */
-  #looked(number: number): void {
-    const session = this.#looks.looked(number);
+  #passBarrier(number: number): void {
+    const session = this.#barrier.acknowledged(number);
     if (session === undefined) return;
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
     this.engine.looks = this.#commandWork;
-    if (session.looksForAcceptor) {
-      session.looksForAcceptor = false;
+    if (session.barrierForAcceptor) {
+      session.barrierForAcceptor = false;
       this.replies.signal(session, ResponseKind.Ack);
-    } else if (session.afterLook !== undefined) {
-      const { afterLook } = session;
-      session.afterLook = undefined;
-      afterLook();
+    } else if (session.afterBarrier !== undefined) {
+      const { afterBarrier } = session;
+      session.afterBarrier = undefined;
+      afterBarrier();
     } else this.reserve(session, 0);
     this.#charge(session);
     this.resume(session);
@@ -659,8 +674,8 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.aside.leave(session);
     if (session.deferred !== undefined) this.#drop(session.deferred);
     session.deferred = undefined;
-    session.look = 0;
-    session.afterLook = undefined;
+    session.barrier = 0;
+    session.afterBarrier = undefined;
     this.leadWaits.delete(session);
     this.puts.abandon(session);
     this.replies.abandonLong(session);
@@ -773,31 +788,7 @@ function owesReading(session: ShardSession): boolean {
   return session.unreadBytes >= ReplyCredit.UnreadBytesMax;
 }
 
-/** Whether a message is never deferred: it concerns a command in progress or ends the session. */
-function overtakes(op: number, flags: number): boolean {
-  if (op === RequestOp.Close) return (flags & RequestFlag.Orderly) === 0;
-  // A connection moves only with nothing in flight, and the ring of its new acceptor waits for the
-  // Detach.
-  if (op === RequestOp.GoOn || op === RequestOp.Detach) return true;
-  return op === RequestOp.HalfClose || op === RequestOp.Abort || op === RequestOp.Credit;
-}
-
-/** Returns whether a session that has ended may still get such a message. */
-function isMoot(op: number): boolean {
-  return op === RequestOp.Close || op === RequestOp.Credit || op === RequestOp.GoOn;
-}
-
-/** Returns whether a message is a client's command on a job named by id. */
-function isById({ op }: Request): boolean {
-  return ROUTE_OF[op] === Route.Job;
-}
-
-/**
- * Returns whether a command by id waits while its job is in transfer. Probes that go to one shard
- * after another always do. Otherwise, commands that only show the job show it as it is, and
- * commands that require its holder are refused.
- */
-function waitsForMove({ op, flags }: Request): boolean {
-  if ((flags & RequestFlag.Probe) !== 0) return true;
-  return op === Op.Delete || op === Op.KickJob || op === Op.ReserveJob || op === Op.UpdateJob;
+/** Whether a message is never deferred. An orderly Close is. */
+export function overtakes(op: number, flags: number): boolean {
+  return OVERTAKES[op] === 1 && (flags & RequestFlag.Orderly) === 0;
 }

@@ -3,6 +3,7 @@
 
 import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../src/acceptor/connection/connection.ts";
+import { Counter } from "../../src/message/topology.ts";
 import { type CommandParser, Syntax } from "../../src/protocol/command-parser.ts";
 import type { Plant } from "./stream-target.ts";
 
@@ -81,7 +82,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     fuzzer: "bytes",
     plant: (core) => {
       let isBehindBadBody = false;
-      onConnect(core, ({ outbox }) => {
+      onConnect(core, ({ pipeline: { outbox } }) => {
         const append = outbox.append.bind(outbox);
         outbox.append = (bytes, at, length) => {
           append(bytes, at, length);
@@ -136,10 +137,14 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     name: "a closed connection stays a worker",
     fuzzer: "bytes",
     plant: (core) => {
-      const workerCount = core.workerCount.bind(core);
-      core.workerCount = (change) => {
-        if (change > 0) workerCount(change);
-      };
+      onConnect(core, ({ shutdown }) => {
+        const onForgotten = shutdown.onForgotten.bind(shutdown);
+        shutdown.onForgotten = () => {
+          const workers = core.counters[Counter.Workers]!;
+          onForgotten();
+          core.counters[Counter.Workers] = workers;
+        };
+      });
     },
   },
 ];

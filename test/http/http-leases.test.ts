@@ -68,7 +68,7 @@ class Server {
       for (const port of shard.ports) port.publish(0);
     }
     for (const core of this.#cores) {
-      core.haveRead();
+      core.barriers.haveRead();
       core.takeAnswers(nobody);
       core.flush();
       core.publish(nobody);

@@ -5,6 +5,7 @@ import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.t
 import type { Connection } from "../../src/acceptor/connection/connection.ts";
 import { MOVE_BYTES_MAX } from "../../src/acceptor/migration/move-writer.ts";
 import type { MovedConnection } from "../../src/acceptor/migration/moved-connection.ts";
+import type { Outbox } from "../../src/acceptor/replies/outbox.ts";
 import type {
   BodyReference,
   Departure,
@@ -102,10 +103,10 @@ export class FakeSocket implements Transport, Departure {
   open(): void {
     this.#connection = this.#core.connect(this);
     assert.ok(this.#connection !== undefined, "there is a slot for one more connection");
-    this.#watchOutput(this.#connection.outbox);
+    this.#watchOutput(this.#connection.pipeline.outbox);
   }
 
-  #watchOutput(outbox: Connection["outbox"]): void {
+  #watchOutput(outbox: Outbox): void {
     const append = outbox.append.bind(outbox);
     outbox.append = (source, at, length) => {
       this.onAnswered?.(source.subarray(at, at + length));
@@ -255,7 +256,7 @@ export class FakeSocket implements Transport, Departure {
     this.#isAway = false;
     this.#core = core;
     this.#connection = core.land(moved, this);
-    this.#watchOutput(this.#connection.outbox);
+    this.#watchOutput(this.#connection.pipeline.outbox);
     onLanded();
     if (moved.bytes !== undefined) this.#connection.onBytes(moved.bytes, moved.bytes.length);
   }
@@ -332,10 +333,10 @@ export class FakeSocket implements Transport, Departure {
 
   /** The next receive goes to the arena, if the connection awaits a body there. */
   #beginPlace(connection: Connection): void {
-    if (!this.#worksInPlace || this.#paused || this.#endWanted || !connection.awaitsBody) return;
-    if (!connection.findBodyRoom(this.#place)) return;
+    if (!this.#worksInPlace || this.#paused || this.#endWanted || !connection.upload.awaitsBytes) return;
+    if (!connection.upload.findRoom(this.#place)) return;
     this.#placed = 0;
-    this.#endsBody = connection.endsBody(this.#place.length);
+    this.#endsBody = connection.upload.endsAfter(this.#place.length);
     this.#place.arena!.pin(this.#place.handle);
   }
 
@@ -357,7 +358,7 @@ export class FakeSocket implements Transport, Departure {
     const placed = this.#placed;
     this.#placed = -1;
     arena!.unpin(handle);
-    connection.onStored(Math.min(placed, length));
+    connection.upload.onStored(Math.min(placed, length));
     if (placed > length) connection.onBytes(this.#trailer.slice(), placed - length);
     this.#beginPlace(connection);
   }
@@ -374,7 +375,8 @@ export class FakeSocket implements Transport, Departure {
 
   /** The socket is gone, and so is everything that the shards had of it. */
   get isForgotten(): boolean {
-    return this.#connection!.dead && this.#connection!.closesLeft === 0;
+    const { isDead, closesLeft } = this.#connection!.shutdown;
+    return isDead && closesLeft === 0;
   }
 
   get isClosed(): boolean {

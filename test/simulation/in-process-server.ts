@@ -643,7 +643,7 @@ export class InProcessServer {
       shards: this.#createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
       counters: new TurnCounters(
         cores[0]!.counters,
-        cores.flatMap(({ responses }) => responses),
+        cores.flatMap(({ links }) => links.responses),
       ),
       patience: new DrawnPatience(this.#random, this.#patience),
       surroundings: this.#surroundings,
@@ -651,7 +651,7 @@ export class InProcessServer {
     this.loops.push(loop);
     for (const shard of shards) {
       loop.residents.push(this.#shardRole(shard, this.#shardCounters(shard)));
-      for (const core of cores) core.addLocalShard(shard, this.shards[shard]!.engine.bodies);
+      for (const core of cores) core.arenas[shard] = this.shards[shard]!.engine.bodies;
     }
     const steps = this.#acceptorSteps(acceptors, thread, loop, doorbell);
     return { name: `acceptor ${acceptors.join(", ")}`, steps, ready: undefined };
@@ -709,7 +709,7 @@ export class InProcessServer {
       core: port.core,
       doorbell: owner,
       shards: this.#createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
-      counters: new TurnCounters(port.core.counters, port.core.responses),
+      counters: new TurnCounters(port.core.counters, port.core.links.responses),
       patience: new DrawnPatience(this.#random, this.#patience),
       surroundings: this.#surroundings,
     });
@@ -756,7 +756,7 @@ export class InProcessServer {
       events++;
     }
     // A read barrier must not be answered while some sockets are unread.
-    if (isReading && !this.#hasSocketEvent(acceptor)) this.acceptors[acceptor]!.haveRead();
+    if (isReading && !this.#hasSocketEvent(acceptor)) this.acceptors[acceptor]!.barriers.haveRead();
     return told;
   }
 

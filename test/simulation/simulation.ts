@@ -316,8 +316,9 @@ class Simulation {
     server.onLanded = (socket, acceptor) => this.#renameClient(socket, acceptor);
     for (const [acceptor, core] of server.acceptors.entries()) {
       this.#watchClaims(core, acceptor);
-      const vacate = core.vacate.bind(core);
-      core.vacate = (slot) => {
+      const { slots } = core;
+      const vacate = slots.vacate.bind(slots);
+      slots.vacate = (slot) => {
         vacate(slot);
         this.#model.forgetMoved(this.#sessionOf(acceptor, slot));
       };
@@ -491,8 +492,8 @@ class Simulation {
 
   /** A directory may have forgotten any job: then all shards are asked. */
   #forget(core: AcceptorCore, probability: number): void {
-    const find = core.shardOfJob.bind(core);
-    core.shardOfJob = (id) => (this.#random.chance(probability) ? UNKNOWN_SHARD : find(id));
+    const find = core.places.shardOfJob.bind(core.places);
+    core.places.shardOfJob = (id) => (this.#random.chance(probability) ? UNKNOWN_SHARD : find(id));
   }
 
   // --- steps ------------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ const SRC = new URL("../../src/", import.meta.url).href;
  * a path gets shorter.
  */
 const PATHS = {
-  put: { files: 63, functions: 240 },
-  wait: { files: 54, functions: 180 },
+  put: { files: 65, functions: 230 },
+  wait: { files: 55, functions: 170 },
 };
 
 interface Passed {

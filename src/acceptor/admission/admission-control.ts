@@ -1,4 +1,4 @@
-// Admission control: decides which connections to accept, gives them their gates and closes idle
+// Admission control: decides which connections to accept, gives them their filters and closes idle
 // ones.
 
 import { AddressList } from "../../access/address-list.ts";
@@ -10,7 +10,7 @@ import type { CommandParser } from "../../protocol/command-parser.ts";
 import type { ConnectionCounts } from "../../ring/connection-counts.ts";
 import type { Transport } from "../replies/transport.ts";
 import { type Admission, AuthFilter } from "./auth-filter.ts";
-import type { Gate } from "./filtered-connection.ts";
+import type { ConnectionFilter } from "./filtered-connection.ts";
 import { IdleFilter } from "./idle-filter.ts";
 import type { AccessRules, ConnectionLimits, ListenerPolicy } from "./listener-policy.ts";
 import { ObservedTransport } from "./observed-transport.ts";
@@ -49,7 +49,7 @@ export interface AdmissionOptions {
 
 /** An accepted connection. */
 export interface Entry {
-  readonly gate: Gate | undefined;
+  readonly filter: ConnectionFilter | undefined;
   /** Returns the transport that the connection is to use. */
   wrap(transport: Transport): Transport;
   /**
@@ -75,7 +75,7 @@ export class AdmissionControl {
   readonly #unknown = new Map<AuthFilter, number>();
   /** Filters of authenticated connections, by identity. */
   readonly #known = new Map<Identity, Set<AuthFilter>>();
-  readonly #idleGates = new Set<IdleFilter>();
+  readonly #idleFilters = new Set<IdleFilter>();
   /** The time of the last log line about each kind of refusal. */
   readonly #toldAtMs = new Map<string, number>();
   #sweep: NodeJS.Timeout | undefined;
@@ -104,25 +104,25 @@ export class AdmissionControl {
   /** Ends all connections whose token is no longer valid. */
   #revoke(): void {
     const { unixMs, wake } = this.#options;
-    for (const [identity, gates] of this.#known) {
+    for (const [identity, filters] of this.#known) {
       if (this.#authenticator.stillValid(identity, unixMs())) continue;
-      for (const gate of gates) gate.revoke();
+      for (const filter of filters) filter.revoke();
       wake();
     }
   }
 
-  #onKnown(gate: AuthFilter, before: Identity | undefined): void {
-    const { identity } = gate;
-    this.#unknown.delete(gate);
-    this.#forget(gate, before);
+  #onKnown(filter: AuthFilter, before: Identity | undefined): void {
+    const { identity } = filter;
+    this.#unknown.delete(filter);
+    this.#forget(filter, before);
     if (identity === undefined) return;
-    this.#known.getOrInsertComputed(identity, () => new Set()).add(gate);
+    this.#known.getOrInsertComputed(identity, () => new Set()).add(filter);
     if (identity.expiresAtMs < Number.POSITIVE_INFINITY) this.#keepLooking();
   }
 
-  #forget(gate: AuthFilter, identity: Identity | undefined): void {
-    const gates = identity === undefined ? undefined : this.#known.get(identity);
-    if (gates?.delete(gate) && gates.size === 0) this.#known.delete(identity!);
+  #forget(filter: AuthFilter, identity: Identity | undefined): void {
+    const filters = identity === undefined ? undefined : this.#known.get(identity);
+    if (filters?.delete(filter) && filters.size === 0) this.#known.delete(identity!);
   }
 
   get keepAlive(): ConnectionLimits["keepAlive"] {
@@ -184,9 +184,9 @@ export class AdmissionControl {
     const idle =
       idleMs === Number.POSITIVE_INFINITY
         ? undefined
-        : new IdleFilter(access, this.#options.nowMs, (gate) => this.#lookAt(gate));
+        : new IdleFilter(access, this.#options.nowMs, (filter) => this.#lookAt(filter));
     return {
-      gate: idle ?? access,
+      filter: idle ?? access,
       wrap: (transport) =>
         new ObservedTransport(transport, (bytes, length) => {
           if (access !== undefined) reserved.observe(bytes, length);
@@ -208,7 +208,7 @@ export class AdmissionControl {
           this.#unknown.delete(access);
           this.#forget(access, access.identity);
         }
-        if (idle !== undefined) this.#idleGates.delete(idle);
+        if (idle !== undefined) this.#idleFilters.delete(idle);
         leave();
       },
     };
@@ -239,11 +239,11 @@ export class AdmissionControl {
         return address === "" ? check() : this.#failures.attempt(address, nowMs, check);
       },
       isWelcome: (identity) => this.#authenticator.stillValid(identity, unixMs()),
-      onUnknown: (gate) => {
-        this.#unknown.set(gate, nowMs() + AUTH_MS);
+      onUnknown: (filter) => {
+        this.#unknown.set(filter, nowMs() + AUTH_MS);
         this.#keepLooking();
       },
-      onKnown: (gate, before) => this.#onKnown(gate, before),
+      onKnown: (filter, before) => this.#onKnown(filter, before),
       onFailure: (isCounted) => {
         if (address !== "" && !isCounted) this.#failures.note(address, nowMs());
         this.#refuse("auth", `${address || "a client"} did not say who it is on ${policy.name}`);
@@ -264,8 +264,8 @@ export class AdmissionControl {
 
   // --- idle clients ------------------------------------------------------------------------------
 
-  #lookAt(gate: IdleFilter): void {
-    this.#idleGates.add(gate);
+  #lookAt(filter: IdleFilter): void {
+    this.#idleFilters.add(filter);
     this.#keepLooking();
   }
 
@@ -281,7 +281,7 @@ export class AdmissionControl {
     this.#revoke();
     this.#lookForSilent();
     const endsByItself = ({ expiresAtMs }: Identity): boolean => expiresAtMs < Number.POSITIVE_INFINITY;
-    if (this.#unknown.size + this.#idleGates.size > 0 || this.#known.keys().some(endsByItself)) return;
+    if (this.#unknown.size + this.#idleFilters.size > 0 || this.#known.keys().some(endsByItself)) return;
     clearInterval(this.#sweep);
     this.#sweep = undefined;
   }
@@ -289,19 +289,19 @@ export class AdmissionControl {
   #lookForSilent(): void {
     const { nowMs, wake } = this.#options;
     const now = nowMs();
-    for (const [gate, untilMs] of this.#unknown) {
+    for (const [filter, untilMs] of this.#unknown) {
       // The client's password may be queued behind many others.
-      if (now < untilMs || gate.isBeingChecked) continue;
-      this.#unknown.delete(gate);
-      gate.endUnlessKnown();
+      if (now < untilMs || filter.isBeingChecked) continue;
+      this.#unknown.delete(filter);
+      filter.endUnlessKnown();
     }
-    for (const gate of this.#idleGates)
-      if (now >= gate.idleSinceMs() + this.#limits.idleMs) this.#close(gate);
+    for (const filter of this.#idleFilters)
+      if (now >= filter.idleSinceMs() + this.#limits.idleMs) this.#close(filter);
     wake();
   }
 
-  #close(gate: IdleFilter): void {
-    this.#idleGates.delete(gate);
-    gate.end();
+  #close(filter: IdleFilter): void {
+    this.#idleFilters.delete(filter);
+    filter.end();
   }
 }

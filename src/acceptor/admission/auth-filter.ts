@@ -1,22 +1,30 @@
-// The gate of a listener that requires authentication: `auth` comes first, and then only what the
+// The filter of a listener that requires authentication: `auth` comes first, and then only what the
 // token permits.
 //
-// Connections without a gate skip this code. Lines are parsed twice, here and by the connection, so
-// that the gate takes no part in executing commands.
+// Unfiltered connections skip this code. Lines are parsed twice, here and by the connection, so
+// that the filter takes no part in executing commands.
 
 import { isSameToken } from "../../access/authenticator.ts";
-import { COMMAND_PERMISSIONS } from "../../access/command-permissions.ts";
 import { type Identity, mayTouchTube } from "../../access/identity.ts";
 import { latin1 } from "../../base/bytes.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
-import { EXTENSIONS, Op, ROUTE_OF, Route } from "../../protocol/commands.ts";
+import {
+  DELETES,
+  Op,
+  PASSES_BEFORE_AUTH,
+  PERMISSION_OF,
+  ROUTE_OF,
+  Route,
+  SCOPE_OF,
+  Scope,
+} from "../../protocol/commands.ts";
 import { IdList } from "../../protocol/id-list.ts";
 import { LINE_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import type { LineHandler } from "../input/line-reader.ts";
-import type { FilteredConnection, Gate } from "./filtered-connection.ts";
+import type { ConnectionFilter, FilteredConnection } from "./filtered-connection.ts";
 import { ForwardingHandler } from "./forwarding-handler.ts";
 import type { ReservedIds } from "./reserved-ids.ts";
 
@@ -32,9 +40,9 @@ export interface Admission {
   /** Returns whether an authenticated identity is still valid. Tokens expire and are revoked. */
   isWelcome(identity: Identity): boolean;
   /** Called for a connection that has not authenticated yet. */
-  onUnknown(gate: AuthFilter): void;
+  onUnknown(filter: AuthFilter): void;
   /** Called when it has authenticated. `before` is its previous identity, if any. */
-  onKnown(gate: AuthFilter, before: Identity | undefined): void;
+  onKnown(filter: AuthFilter, before: Identity | undefined): void;
   /**
    * Called when a client was refused. `isCounted` means that it failed with a secret, and that
    * `identify` has counted the failure.
@@ -44,26 +52,10 @@ export interface Admission {
   wake(): void;
 }
 
-/**
- * Extended commands that touch only the tube they name, or only jobs that the connection was given.
- */
-const EXTENSIONS_IN_A_TUBE: ReadonlySet<number> = new Set([
-  Op.PutInTube,
-  Op.ListJobs,
-  Op.ClearTube,
-  Op.InspectTube,
-  Op.InspectJob,
-  Op.ReserveBatch,
-  Op.DeleteBatch,
-  Op.TouchAll,
-  Op.Extensions,
-]);
-const EXTENSION_OPS: ReadonlySet<number> = new Set(EXTENSIONS.map(({ op }) => op));
-
 /** The outcome of the last `auth` command. */
 type Verdict = { readonly identity: Identity | undefined } | "pending";
 
-export class AuthFilter extends ForwardingHandler implements Gate {
+export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
   readonly #keeper: Admission;
   readonly #reserved: ReservedIds;
   #connection!: FilteredConnection;
@@ -88,9 +80,9 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     this.#identity = identity;
   }
 
-  guard(connection: FilteredConnection): LineHandler {
+  guard(connection: FilteredConnection, lines: LineHandler): LineHandler {
     this.#connection = connection;
-    this.inner = connection;
+    this.inner = lines;
     if (this.#identity === undefined) this.#keeper.onUnknown(this);
     else this.#keeper.onKnown(this, undefined);
     return this;
@@ -130,7 +122,8 @@ export class AuthFilter extends ForwardingHandler implements Gate {
     if (request.op === Op.Auth) return this.#auth(syntax, request);
     const identity = this.#identity;
     if (identity === undefined || !this.#keeper.isWelcome(identity)) {
-      return request.op === Op.Quit ? super.onLine(bytes, start, end, again) : this.#turnAway();
+      const passes = PASSES_BEFORE_AUTH[request.op] === 1;
+      return passes ? super.onLine(bytes, start, end, again) : this.#turnAway();
     }
     // Malformed commands have no effect and get their usual reply.
     if (syntax !== Syntax.Ok || this.#may(identity, request)) {
@@ -153,10 +146,10 @@ export class AuthFilter extends ForwardingHandler implements Gate {
 
   // --- authentication ----------------------------------------------------------------------------
 
-  #auth(syntax: Syntax, { body }: Request): boolean {
+  #auth(syntax: Syntax, { secret }: Request): boolean {
     if (syntax !== Syntax.Ok) return this.#turnAway(true);
     if (this.#verdict === "pending") return false;
-    const verdict = this.#verdict ?? this.#ask(latin1(body.bytes, body.start, body.end));
+    const verdict = this.#verdict ?? this.#ask(secret.text);
     this.#verdict = verdict;
     if (verdict === "pending") return false;
     const { identity } = verdict;
@@ -203,7 +196,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
   // --- authorisation -----------------------------------------------------------------------------
 
   #may(identity: Identity, request: Request): boolean {
-    const needed = COMMAND_PERMISSIONS[request.op as keyof typeof COMMAND_PERMISSIONS];
+    const needed = PERMISSION_OF[request.op]!;
     if (needed !== 0 && (identity.permissions & needed) === 0) return false;
     return identity.tubes === undefined || this.#mayTouch(identity, request);
   }
@@ -212,34 +205,29 @@ export class AuthFilter extends ForwardingHandler implements Gate {
    * Returns whether a token that is limited to some tubes permits the command. A command that is
    * not known to stay within them is refused.
    */
-  #mayTouch(identity: Identity, request: Request): boolean {
-    const { tube, op } = request;
-    if (EXTENSION_OPS.has(op) && !EXTENSIONS_IN_A_TUBE.has(op)) return false;
+  #mayTouch(identity: Identity, { op, id, tube, ids }: Request): boolean {
     const named = (): boolean => mayTouchTube(identity, latin1(tube.bytes, tube.start, tube.end));
-    switch (ROUTE_OF[op]) {
-      case Route.Put:
-        return tube.length > 0 ? named() : mayTouchTube(identity, this.#connection.usedTube);
-      case Route.UsedTube:
+    switch (SCOPE_OF[op]) {
+      case Scope.Connection:
+        return true;
+      case Scope.UsedTube:
         return mayTouchTube(identity, this.#connection.usedTube);
-      case Route.NamedTubes:
+      case Scope.NamedTube:
+        return named();
+      case Scope.NamedTubes:
         // Compare literally: a token's glob such as `?` would match the name that means all tubes.
         return !isEveryTube(tube) && named();
-      case Route.NamedTube:
-      case Route.TubeSet:
-        return op === Op.Ignore || named();
-      case Route.Reserve:
-        return this.#mayReserve(identity, request);
-      case Route.Job:
-        return this.#reserved.has(request.id);
-      case Route.Jobs:
-        return this.#hasAll(new IdList(request.body));
-      case Route.Held:
+      case Scope.WatchedTubes:
+        return this.#mayWatchAll(identity);
+      case Scope.Job:
+        return this.#reserved.has(id);
+      case Scope.Jobs:
+        return this.#hasAll(new IdList(ids));
+      case Scope.HeldJobs:
         this.#holdsFormer &&= !this.#connection.isQuiet;
         return !this.#holdsFormer;
-      case Route.End:
-        return true;
       default:
-        return op === Op.ListTubeUsed || op === Op.ListTubesWatched || op === Op.Extensions;
+        return false;
     }
   }
 
@@ -253,9 +241,7 @@ export class AuthFilter extends ForwardingHandler implements Gate {
    * Returns whether the token permits every watched tube. The tube that every connection watches at
    * first may be foreign to it, and so may the tubes watched under a previous token.
    */
-  #mayReserve(identity: Identity, { op, options }: Request): boolean {
-    const isKnown = op === Op.Reserve || op === Op.ReserveWithTimeout || op === Op.ReserveBatch;
-    if (!isKnown && options.length > 0) return false;
+  #mayWatchAll(identity: Identity): boolean {
     this.#watchesOwn ||= this.#connection.watchedTubes.every(({ name }) => mayTouchTube(identity, name));
     return this.#watchesOwn;
   }
@@ -266,11 +252,11 @@ export class AuthFilter extends ForwardingHandler implements Gate {
 }
 
 /** Returns the ids of the jobs that a command deletes. */
-function deletedBy({ op, id, body }: Request): number[] {
-  if (op === Op.Delete) return [id];
+function deletedBy({ op, id, ids }: Request): number[] {
+  if (DELETES[op] === 0) return [];
+  if (ROUTE_OF[op] !== Route.Jobs) return [id];
   const deleted: number[] = [];
-  if (op !== Op.DeleteBatch) return deleted;
-  const ids = new IdList(body);
-  while (ids.next()) deleted.push(ids.id);
+  const list = new IdList(ids);
+  while (list.next()) deleted.push(list.id);
   return deleted;
 }

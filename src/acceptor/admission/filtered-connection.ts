@@ -1,11 +1,11 @@
-// The interface between a connection and the gate that filters its lines.
+// The interface between a connection and the filter of its lines.
 
 import type { EndReason } from "../../message/end-reason.ts";
 import type { LineHandler } from "../input/line-reader.ts";
 import type { TubeRef } from "../state/tube-ref.ts";
 
-/** A connection, as its gate sees it. */
-export interface FilteredConnection extends LineHandler {
+/** A connection, as its filter sees it. */
+export interface FilteredConnection {
   readonly usedTube: string;
   readonly watchedTubes: readonly TubeRef[];
   /** Whether the connection waits for nothing and holds no job. */
@@ -18,9 +18,9 @@ export interface FilteredConnection extends LineHandler {
   refuseBody(bodyBytes: number, reply: Uint8Array): void;
   /** Answers a line and ends the connection. Returns false if the line has to wait. */
   refuseAndEnd(reply: Uint8Array): boolean;
-  /** Suspends the current line for the gate. The connection does not end before `goOn`. */
+  /** Suspends the current line for the filter. The connection does not end before `goOn`. */
   holdOn(): void;
-  /** Passes the suspended line to the gate again. */
+  /** Passes the suspended line to the filter again. */
   goOn(): void;
   /**
    * Ends the connection at once. Commands in flight get no answer; jobs on their way to the client
@@ -32,10 +32,10 @@ export interface FilteredConnection extends LineHandler {
   endWhenIdle(reason: EndReason): void;
 }
 
-export interface Gate {
+export interface ConnectionFilter {
   /**
-   * Returns the handler that takes the connection's lines in its place. Called once, while the
-   * connection is being created.
+   * Returns the handler that takes the connection's lines in the place of `lines`. Called once,
+   * while the connection is being created.
    */
-  guard(connection: FilteredConnection): LineHandler;
+  guard(connection: FilteredConnection, lines: LineHandler): LineHandler;
 }

@@ -1,4 +1,4 @@
-// Base class of gates: forwards every call.
+// Base class of filters: forwards every call.
 
 import type { LineHandler } from "../input/line-reader.ts";
 

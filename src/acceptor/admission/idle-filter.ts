@@ -1,21 +1,25 @@
-// The gate of connections that are closed when idle: notes their last activity.
+// The filter of connections that are closed when idle: notes their last activity.
 
 import type { LineHandler } from "../input/line-reader.ts";
-import type { FilteredConnection, Gate } from "./filtered-connection.ts";
+import type { ConnectionFilter, FilteredConnection } from "./filtered-connection.ts";
 import { ForwardingHandler } from "./forwarding-handler.ts";
 
-export class IdleFilter extends ForwardingHandler implements Gate {
-  readonly #behind: Gate | undefined;
+export class IdleFilter extends ForwardingHandler implements ConnectionFilter {
+  readonly #behind: ConnectionFilter | undefined;
   readonly #nowMs: () => number;
   #connection!: FilteredConnection;
-  readonly #onGuard: (gate: IdleFilter) => void;
+  readonly #onGuard: (filter: IdleFilter) => void;
   #activeAtMs: number;
 
   /**
-   * `behind` is another gate of the same connection. `onGuard` is called when the gate is
+   * `behind` is another filter of the same connection. `onGuard` is called when the filter is
    * installed.
    */
-  constructor(behind: Gate | undefined, nowMs: () => number, onGuard: (gate: IdleFilter) => void) {
+  constructor(
+    behind: ConnectionFilter | undefined,
+    nowMs: () => number,
+    onGuard: (filter: IdleFilter) => void,
+  ) {
     super();
     this.#onGuard = onGuard;
     this.#behind = behind;
@@ -23,9 +27,9 @@ export class IdleFilter extends ForwardingHandler implements Gate {
     this.#activeAtMs = nowMs();
   }
 
-  guard(connection: FilteredConnection): LineHandler {
+  guard(connection: FilteredConnection, lines: LineHandler): LineHandler {
     this.#connection = connection;
-    this.inner = this.#behind?.guard(connection) ?? connection;
+    this.inner = this.#behind?.guard(connection, lines) ?? lines;
     this.#onGuard(this);
     return this;
   }

@@ -9,7 +9,7 @@ export interface Signal {
   readonly kind: number;
   /** A set of ResponseFlag bits. */
   readonly flags: number;
-  /** Its meaning depends on the kind: see ResponseKind. */
+  /** The view of the kind names these two: see message/response.ts. */
   readonly value: number;
   readonly pri: number;
   /**

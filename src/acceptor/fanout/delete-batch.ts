@@ -11,9 +11,9 @@ import { IdList } from "../../protocol/id-list.ts";
 import { deletedBatchReply } from "../../protocol/reply.ts";
 import type { Span } from "../../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import type { JobPlaces } from "../state/job-places.ts";
 import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
-import type { JobPlaces } from "./find-job.ts";
 
 /** Offset of the results in an Ack: the soonest deadline precedes them. */
 const RESULTS_AT = 8;
@@ -99,7 +99,7 @@ export class DeleteBatch implements Conversation {
       // A shard that redirected this command holds back the following ones, but it accepts a probe.
       message.flags = RequestFlag.AckOnly | RequestFlag.Probe;
       message.count = places.length;
-      message.body.set(bytes, 0, bytes.length);
+      message.ids.set(bytes, 0, bytes.length);
       this.#host.post(shard, message);
     }
   }

@@ -11,17 +11,9 @@ import { ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import type { JobPlaces } from "../state/job-places.ts";
 import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
-
-/** Lookup of jobs by id. */
-export interface JobPlaces {
-  readonly shards: number;
-  /** Returns the shard of a job, or UNKNOWN_SHARD if every shard has to be asked. */
-  shardOfJob(id: number): number;
-  /** Returns the job's directory entry, which changes whenever the job arrives on a shard. */
-  jobEntry(id: number): number;
-}
 
 export class FindJob implements Conversation {
   readonly #host: ConversationHost;

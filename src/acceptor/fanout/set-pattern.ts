@@ -1,7 +1,7 @@
 // `set-tube` of a pattern. All shards are told at once, so that none misses it if the client
 // disconnects. When all have it, the shard that logged it answers.
 
-import { RequestFlag } from "../../message/request.ts";
+import { RequestFlag, SetPartView } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { Op } from "../../protocol/commands.ts";
 import type { Request, Span } from "../../protocol/request.ts";
@@ -26,7 +26,7 @@ export class SetPattern implements Conversation {
       const message = this.#message();
       message.options.set(options, 0, options.length);
       message.flags = RequestFlag.AckOnly;
-      message.id = change;
+      SetPartView.fill(message, change);
       host.post(shard, message);
     }
   }

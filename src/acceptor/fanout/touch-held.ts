@@ -1,7 +1,7 @@
 // `touch-all` of jobs on several shards: each shard touches its own, and the counts are added up.
 
 import { RequestFlag } from "../../message/request.ts";
-import { ResponseKind } from "../../message/response.ts";
+import { ResponseKind, TouchedView } from "../../message/response.ts";
 import { Op } from "../../protocol/commands.ts";
 import { touchedAllReply } from "../../protocol/reply.ts";
 import type { Conversation, Signal } from "./conversation.ts";
@@ -23,10 +23,10 @@ export class TouchHeld implements Conversation {
     }
   }
 
-  onSignal({ kind, value }: Signal): void {
+  onSignal(signal: Signal): void {
     // A reserve that has ended may still cause a late WaitDue: ignore it.
-    if (kind !== ResponseKind.Ack) return;
-    this.#held += value;
+    if (signal.kind !== ResponseKind.Ack) return;
+    this.#held += TouchedView.jobs(signal);
     if (--this.#left === 0) this.#host.finishConversation(touchedAllReply(this.#held));
   }
 

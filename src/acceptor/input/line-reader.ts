@@ -61,7 +61,8 @@ export interface LineHandler {
 }
 
 export class LineReader {
-  readonly #handler: LineHandler;
+  /** Replaced before the first bytes if a filter takes the lines. */
+  handler: LineHandler;
   readonly #input = new InputBuffer();
   #expect: Expect = Expect.Line;
   /** The next line was passed before and had to wait. */
@@ -76,7 +77,7 @@ export class LineReader {
   #bodyEndsInCr = false;
 
   constructor(handler: LineHandler) {
-    this.#handler = handler;
+    this.handler = handler;
   }
 
   /** Bytes that have arrived and could not be used yet. */
@@ -162,7 +163,7 @@ export class LineReader {
     let lines = 0;
     while (position < end) {
       if (this.#expect === Expect.Line && lines++ === TURN_LINES) {
-        this.#handler.onTurnOver();
+        this.handler.onTurnOver();
         break;
       }
       const next = this.#consumeOne(bytes, position, end);
@@ -195,7 +196,7 @@ export class LineReader {
 
   // put 2/10
   #line(bytes: Uint8Array, start: number, end: number): number {
-    if (!this.#handler.mayTakeLine) return start;
+    if (!this.handler.mayTakeLine) return start;
     const limit = Math.min(end, start + LINE_BYTES_MAX);
     let hasNul = false;
     let at = start;
@@ -207,7 +208,7 @@ export class LineReader {
       if (byte === 0) hasNul = true;
     }
     if (at < limit) {
-      const handler = this.#handler;
+      const handler = this.handler;
       const done = hasNul ? handler.onBadLine() : handler.onLine(bytes, start, at - 1, this.#again);
       this.#again = !done;
       return done ? at + 1 : start;
@@ -221,7 +222,7 @@ export class LineReader {
    * lines.
    */
   #longLine(bytes: Uint8Array, start: number, end: number): number {
-    const handler = this.#handler;
+    const handler = this.handler;
     const bytesMax = handler.lineBytesMax(bytes, start, start + LINE_BYTES_MAX);
     const limit = Math.min(end, start + bytesMax);
     // Never search the same bytes twice, however small the pieces are in which the line arrives.
@@ -247,7 +248,7 @@ export class LineReader {
   #overlongLine(bytes: Uint8Array, start: number, end: number): number {
     for (let at = start; at < end; at++) {
       if (bytes[at] !== LF || at === start || bytes[at - 1] !== CR) continue;
-      if (!this.#handler.onBadLine()) return start;
+      if (!this.handler.onBadLine()) return start;
       this.#expect = Expect.Line;
       return at + 1;
     }
@@ -258,7 +259,7 @@ export class LineReader {
     const bodyEnd = at + this.#bodyLeft - 2;
     if (end < bodyEnd + 2) return at;
     const endsWell = bytes[bodyEnd] === CR && bytes[bodyEnd + 1] === LF;
-    if (!this.#handler.onBody(bytes, at, bodyEnd, endsWell)) return at;
+    if (!this.handler.onBody(bytes, at, bodyEnd, endsWell)) return at;
     this.#expect = Expect.Line;
     return bodyEnd + 2;
   }
@@ -266,7 +267,7 @@ export class LineReader {
   /** Processes part of a body. Its last two bytes only decide whether it is well formed. */
   #piecedBody(bytes: Uint8Array, at: number, end: number): number {
     if (this.#bodyLeft > 2) {
-      const used = this.#handler.onPiece(bytes, at, Math.min(end, at + this.#bodyLeft - 2));
+      const used = this.handler.onPiece(bytes, at, Math.min(end, at + this.#bodyLeft - 2));
       this.#bodyLeft -= used;
       return at + used;
     }
@@ -275,7 +276,7 @@ export class LineReader {
       this.#bodyLeft = 1;
       return at + 1;
     }
-    if (!this.#handler.onLastPiece(this.#bodyEndsInCr && bytes[at] === LF)) return at;
+    if (!this.handler.onLastPiece(this.#bodyEndsInCr && bytes[at] === LF)) return at;
     this.#expect = Expect.Line;
     return at + 1;
   }
@@ -284,7 +285,7 @@ export class LineReader {
     const dropped = Math.min(end - at, this.#bodyLeft);
     // The last byte goes with the reply, which may have to wait.
     if (dropped === this.#bodyLeft) {
-      if (!this.#handler.onDropped()) {
+      if (!this.handler.onDropped()) {
         this.#bodyLeft = 1;
         return at + dropped - 1;
       }

@@ -17,15 +17,17 @@
 //
 // Only a connection that holds no job moves. So the holder of a job is always being read from, and
 // a read barrier (shard/read-barrier.ts) misses no disconnect. A worker is in this state after each
-// delete. A connection with a gate or a limit does not move, because its permissions and its place
-// in the counts are known only to the acceptor that accepted it.
+// delete. A connection with a filter or a limit does not move: only the acceptor that accepted it
+// knows its permissions and its place in the counts.
 
 import { assert } from "../../base/assert.ts";
-import { RequestOp } from "../../message/request.ts";
+import { MoveView, RequestOp } from "../../message/request.ts";
 import { hostOfAcceptor, hostOfShard, type Topology } from "../../message/topology.ts";
-import type { Request } from "../../protocol/request.ts";
+import type { Departure } from "../replies/transport.ts";
+import type { ShardLinks } from "../state/shard-links.ts";
+import type { ClientState } from "./client-state.ts";
 import type { MoveWay } from "./move-writer.ts";
-import type { Movable, MoveChooser, MoveHistory } from "./moved-connection.ts";
+import type { MoveHistory } from "./moved-connection.ts";
 
 /** The most moves of an acceptor in progress. */
 const UNDER_WAY_MAX = 4;
@@ -33,14 +35,26 @@ const UNDER_WAY_MAX = 4;
 const STAY_MS_MIN = 2000;
 const STAY_MS_MAX = 60_000;
 
+/** A connection, as a move sees it. */
+export interface Movable {
+  readonly slot: number;
+  readonly client: ClientState;
+  readonly departure: Departure | undefined;
+  /** Stops taking input from the client and sending to it. */
+  leave(): void;
+  /** Whether the connection was told to end since it began to leave. It then ends where it was. */
+  readonly isToEnd: boolean;
+  /** Resumes the connection where it was. */
+  stay(): void;
+}
+
 /** The interface of a migration to its acceptor. */
 export interface MoveHost {
-  message(op: number): Request;
-  post(shard: number, message: Request): void;
+  readonly links: ShardLinks;
   /** Notes that the connection leaves. */
   depart(slot: number): void;
-  /** Frees its slot. */
-  vacate(slot: number): void;
+  /** The slots of connections; one is freed when no shard knows its connection. */
+  readonly slots: { vacate(slot: number): void };
 }
 
 export interface MigratorOptions {
@@ -68,7 +82,8 @@ interface Move {
   awaited: number;
 }
 
-export class ConnectionMigrator implements MoveChooser {
+export class ConnectionMigrator {
+  /** Commands to one shard after which a move is considered. */
   readonly commands: number;
   readonly #options: MigratorOptions;
   /**
@@ -100,12 +115,12 @@ export class ConnectionMigrator implements MoveChooser {
     const { departure } = connection;
     if (target === undefined || departure === undefined || this.#stopping) return;
     const { loads, nowMs } = this.#options;
-    const isEarly = nowMs() < connection.history.mayMoveAtMs;
+    const isEarly = nowMs() < connection.client.history.mayMoveAtMs;
     if (isEarly || this.#underWay.size >= UNDER_WAY_MAX || !loads.mayTakeOne(target, nowMs())) return;
     this.#begin(connection, target, departure);
   }
 
-  #begin(connection: Movable, target: number, departure: NonNullable<Movable["departure"]>): void {
+  #begin(connection: Movable, target: number, departure: Departure): void {
     const move: Move = { connection, target, awaited: 0 };
     this.#underWay.set(connection.slot, move);
     connection.leave();
@@ -113,10 +128,10 @@ export class ConnectionMigrator implements MoveChooser {
   }
 
   /** Completes the departure once the kernel has no operation on the socket. */
-  #leave(move: Move, departure: NonNullable<Movable["departure"]>): void {
+  #leave(move: Move, departure: Departure): void {
     const { connection, target } = move;
     const { core, ways, topology, acceptor } = this.#options;
-    const state = connection.state(this.#historyOf(connection.history));
+    const state = connection.client.message(this.#historyOf(connection.client.history));
     const way = ways[target]!;
     const stays = this.#stopping || connection.isToEnd || !way.hasRoom(state);
     const handedOver = stays ? undefined : departure.complete();
@@ -130,10 +145,9 @@ export class ConnectionMigrator implements MoveChooser {
     assert(state.touched.length > 0, "the shard of the tube default knows every connection");
     move.awaited = state.touched.length;
     for (const shard of state.touched) {
-      const message = core.message(RequestOp.Detach);
-      message.slot = connection.slot;
-      message.id = number;
-      core.post(shard, message);
+      const message = core.links.message(RequestOp.Detach);
+      MoveView.fill(message, connection.slot, number);
+      core.links.post(shard, message);
     }
     core.depart(connection.slot);
     way.write(handedOver, number, state);
@@ -146,7 +160,7 @@ export class ConnectionMigrator implements MoveChooser {
     assert(move !== undefined, "a shard detaches what it was told to");
     if (--move.awaited > 0) return;
     this.#underWay.delete(slot);
-    this.#options.core.vacate(slot);
+    this.#options.core.slots.vacate(slot);
   }
 
   #historyOf({ moves }: MoveHistory): MoveHistory {

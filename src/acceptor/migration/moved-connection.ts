@@ -1,7 +1,6 @@
 // A connection on its way from one acceptor to another: its entire state, as one message.
 
-import type { Departure, HandedOver } from "../replies/transport.ts";
-import type { ShardSet } from "../state/shard-set.ts";
+import type { HandedOver } from "../replies/transport.ts";
 
 /** The state of a connection that has nothing in flight, holds nothing and waits for nothing. */
 export interface ConnectionState {
@@ -31,27 +30,4 @@ export interface MovedConnection extends HandedOver {
   /** The number under which the shards keep its sessions. */
   readonly number: number;
   readonly state: ConnectionState;
-}
-
-/** A connection, as a move sees it. */
-export interface Movable {
-  readonly slot: number;
-  readonly touched: ShardSet;
-  readonly departure: Departure | undefined;
-  readonly history: MoveHistory;
-  /** Stops taking input from the client and sending to it. */
-  leave(): void;
-  /** Whether the connection was told to end since it began to leave. It then ends where it was. */
-  readonly isToEnd: boolean;
-  /** Resumes the connection where it was. */
-  stay(): void;
-  state(history: MoveHistory): ConnectionState;
-}
-
-/** Decides which connections move. */
-export interface MoveChooser {
-  /** Commands to one shard after which a move is considered. */
-  readonly commands: number;
-  /** Considers moving a quiet connection whose recent commands nearly all went to `shard`. */
-  consider(connection: Movable, shard: number): void;
 }

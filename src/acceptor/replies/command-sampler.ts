@@ -5,7 +5,7 @@
 import { CommandTimesCounters, commandClass } from "../../message/command-times.ts";
 import { Counter } from "../../message/topology.ts";
 import { Op } from "../../protocol/commands.ts";
-import type { LogProgress } from "./outbox.ts";
+import type { ReplyLog } from "./outbox.ts";
 
 /** One command is timed per this many turns that took answers. */
 const TURNS_PER_SAMPLE = 64;
@@ -69,7 +69,7 @@ export class CommandSampler {
   }
 
   /** Called after output was handed over. Returns whether the sample is finished. */
-  flushed(sample: CommandSample, log: LogProgress): boolean {
+  flushed(sample: CommandSample, log: ReplyLog): boolean {
     const { isAnswered, shard, recordNumber, beganAtMs } = sample;
     if (!isAnswered || (recordNumber !== 0 && !log.isDurable(shard, recordNumber))) return false;
     this.#counters.add(sample.commandClass, (this.#nowMs() - beganAtMs) / 1000);

@@ -11,11 +11,8 @@ import { assert } from "../../base/assert.ts";
 const PLACE = 3;
 
 export class DurabilityWaits {
+  empty = true;
   readonly #places: number[] = [];
-
-  get empty(): boolean {
-    return this.#places.length === 0;
-  }
 
   /** The number of bytes of the output that may leave before the first record is in the log. */
   get position(): number {
@@ -39,6 +36,7 @@ export class DurabilityWaits {
    * changes; otherwise a pipeline could delay it for ever.
    */
   add(position: number, shard: number, number: number): void {
+    this.empty = false;
     const places = this.#places;
     const last = places.length - PLACE;
     if (last > 0 && places[last + 1] === shard) places[last + 2] = number;
@@ -48,6 +46,7 @@ export class DurabilityWaits {
   /** Removes the first entry, because its record is in the log. */
   shift(): void {
     this.#places.splice(0, PLACE);
+    this.empty = this.#places.length === 0;
   }
 
   /** Notes that `bytes` have left the beginning of the output. */
@@ -57,5 +56,6 @@ export class DurabilityWaits {
 
   clear(): void {
     this.#places.length = 0;
+    this.empty = true;
   }
 }

@@ -1,14 +1,27 @@
 // The replies of one connection: gathered, held until the log has the changes they report, sent and
 // metered.
 
+import { asciiBytes } from "../../base/bytes.ts";
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { DurabilityWaits } from "./durability-waits.ts";
 import { Output } from "./output.ts";
 import { ReplyMeter } from "./reply-meter.ts";
 import type { Transport } from "./transport.ts";
 
-/** The progress of the log. */
-export interface LogProgress {
+const CR_LF = asciiBytes("\r\n");
+
+/** Part of a body in the arena of a shard of this thread. Valid only during the call. */
+export interface BodyPart {
+  arena: BodyArena | undefined;
+  handle: number;
+  offset: number;
+  length: number;
+  /** Whether CR LF follows. */
+  isLast: boolean;
+}
+
+/** The log, as replies see it. */
+export interface ReplyLog {
   /** Returns whether record `number` of a shard is as far in the log as replies require. */
   isDurable(shard: number, number: number): boolean;
 }
@@ -17,12 +30,12 @@ export class Outbox {
   /** How much of its replies the client has read: see message/reply-credit.ts. */
   readonly meter: ReplyMeter = new ReplyMeter();
   readonly #output: Output;
-  readonly #holds = new DurabilityWaits();
+  readonly #waits = new DurabilityWaits();
   readonly #transport: Transport;
-  readonly #log: LogProgress;
+  readonly #log: ReplyLog;
 
   /** `inPlaceBytesMin`: see Output. */
-  constructor(transport: Transport, log: LogProgress, inPlaceBytesMin?: number) {
+  constructor(transport: Transport, log: ReplyLog, inPlaceBytesMin?: number) {
     this.#output = new Output(inPlaceBytesMin);
     this.#transport = transport;
     this.#log = log;
@@ -44,7 +57,7 @@ export class Outbox {
    */
   holdFor(shard: number, number: number): boolean {
     if (this.#log.isDurable(shard, number)) return false;
-    this.#holds.add(this.#output.length, shard, number);
+    this.#waits.add(this.#output.length, shard, number);
     return true;
   }
 
@@ -56,15 +69,22 @@ export class Outbox {
     this.#output.appendBody(bodies, handle, offset, length);
   }
 
+  /** Appends part of a body. Returns its length, including CR LF. */
+  appendPart({ arena, handle, offset, length, isLast }: BodyPart): number {
+    this.appendBody(arena!, handle, offset, length);
+    if (isLast) this.append(CR_LF, 0, CR_LF.length);
+    return length + (isLast ? CR_LF.length : 0);
+  }
+
   /** Whether output waits for the log. */
   get isHeld(): boolean {
-    return !this.#holds.empty;
+    return !this.#waits.empty;
   }
 
   /** Whether the first reply that waited for the log may leave now. */
   get mayFlushHeld(): boolean {
-    const holds = this.#holds;
-    return holds.empty || this.#log.isDurable(holds.shard, holds.number);
+    const waits = this.#waits;
+    return waits.empty || this.#log.isDurable(waits.shard, waits.number);
   }
 
   /**
@@ -72,18 +92,18 @@ export class Outbox {
    * need none. Stops at large bodies that the transport cannot take now, unless `all` is set.
    */
   flush(all = false): void {
-    const holds = this.#holds;
-    if (holds.empty) {
+    const waits = this.#waits;
+    if (waits.empty) {
       this.#output.flush(this.#transport, this.#output.length, all);
       return;
     }
-    while (!holds.empty && this.mayFlushHeld) holds.shift();
-    const limit = holds.empty ? this.#output.length : holds.position;
-    holds.moved(this.#output.flush(this.#transport, limit, all));
+    while (!waits.empty && this.mayFlushHeld) waits.shift();
+    const limit = waits.empty ? this.#output.length : waits.position;
+    waits.moved(this.#output.flush(this.#transport, limit, all));
   }
 
   clear(): void {
     this.#output.clear();
-    this.#holds.clear();
+    this.#waits.clear();
   }
 }

@@ -43,7 +43,7 @@ export class NetTransport implements Transport {
     const options = { handle, onread, allowHalfOpen: true } as ConstructorParameters<typeof Socket>[0];
     const socket = new Socket(options);
     const transport = new NetTransport(socket);
-    connection = core.connect(entry?.wrap(transport) ?? transport, entry?.gate, peer, listener);
+    connection = core.connect(entry?.wrap(transport) ?? transport, entry?.filter, peer, listener);
     if (connection === undefined) {
       log.noSlot();
       socket.destroy();

@@ -11,7 +11,7 @@ export interface Serving {
   readonly onActivity: () => void;
   readonly log: ConnectionLog;
   readonly keepAlive: KeepAlive;
-  /** The connection's admission; undefined if every client is accepted without a gate. */
+  /** The connection's admission; undefined if every client is accepted without a filter. */
   readonly entry: Entry | undefined;
   /** Address and port of the client, or "unix". Recorded only if closed connections are. */
   readonly peer?: string | undefined;

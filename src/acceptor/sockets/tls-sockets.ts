@@ -112,7 +112,7 @@ class TlsTransport implements Transport {
     const transport = new TlsTransport(socket, handle?.fd ?? -1, onActivity);
     const connection: Connection | undefined = core.connect(
       entry?.wrap(transport) ?? transport,
-      entry?.gate,
+      entry?.filter,
       peer,
       listener,
     );

@@ -59,7 +59,7 @@ export class UringSockets {
     const index = this.#free.pop() ?? this.#sockets.length;
     const socket = new UringSocket(this, index, handle, core, log);
     socket.stays = entry !== undefined;
-    const connection = core.connect(entry?.wrap(socket) ?? socket, entry?.gate, peer, listener);
+    const connection = core.connect(entry?.wrap(socket) ?? socket, entry?.filter, peer, listener);
     if (connection === undefined) {
       log.noSlot();
       this.#free.push(index);
@@ -97,7 +97,7 @@ export class UringSockets {
     this.#watchOthers();
     this.ring.submit();
     this.#reap();
-    for (let each = 0; each < this.#cores.length; each++) this.#cores[each]!.haveRead();
+    for (let each = 0; each < this.#cores.length; each++) this.#cores[each]!.barriers.haveRead();
   }
 
   /**

@@ -1,6 +1,6 @@
 // The options of a reserve-batch, translated into the fields that its shard reads.
 
-import { RequestFlag } from "../../message/request.ts";
+import { BatchView, RequestFlag } from "../../message/request.ts";
 import { BATCH_BYTES_MAX } from "../../protocol/limits.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
@@ -13,7 +13,7 @@ import type { Request } from "../../protocol/request.ts";
 export function readBatchOptions(request: Request): boolean {
   const { options } = request;
   const bytes = optionNumber(options, OptionTag.Bytes) ?? BATCH_BYTES_MAX;
-  request.bodyBytes = Math.min(bytes, BATCH_BYTES_MAX);
+  BatchView.limitBytes(request, Math.min(bytes, BATCH_BYTES_MAX));
   request.flags =
     RequestFlag.Batch | (optionNumber(options, OptionTag.Tubes) === undefined ? 0 : RequestFlag.Tubes);
   const mayAbort = optionNumber(options, OptionTag.Abort) !== undefined;

@@ -15,15 +15,15 @@ export class SerialQueue {
   readonly #line = new Set<Waiter>();
 
   /** Joins the queue; `onTurn` is called now or later. The waiter whose turn it is keeps it. */
-  enter(passenger: Waiter): void {
-    this.#line.add(passenger);
-    if (this.#first() === passenger) passenger.onTurn();
+  enter(waiter: Waiter): void {
+    this.#line.add(waiter);
+    if (this.#first() === waiter) waiter.onTurn();
   }
 
   /** Leaves the queue, if it is there, whether it had its turn or not. */
-  leave(passenger: Waiter): void {
-    const had = this.#first() === passenger;
-    if (!this.#line.delete(passenger) || !had) return;
+  leave(waiter: Waiter): void {
+    const had = this.#first() === waiter;
+    if (!this.#line.delete(waiter) || !had) return;
     this.#first()?.onTurn();
   }
 

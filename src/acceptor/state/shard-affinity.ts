@@ -1,6 +1,6 @@
 // Detects whether nearly all recent commands of a connection went to one shard.
 
-/** The longest streak: a habit that a few commands to other shards do not end. */
+/** The longest streak: an affinity that a few commands to other shards do not end. */
 const SETTLED = 64;
 /** How many commands of the streak a command to another shard cancels. */
 const OTHERS_COUNT = 8;

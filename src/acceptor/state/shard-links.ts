@@ -2,7 +2,7 @@
 
 import { requestPayloadBytesMax, writeRequest } from "../../message/request.ts";
 import type { Topology } from "../../message/topology.ts";
-import type { Request } from "../../protocol/request.ts";
+import { Request } from "../../protocol/request.ts";
 import { RingReader } from "../../ring/ring-reader.ts";
 import { RingWriter } from "../../ring/ring-writer.ts";
 
@@ -15,6 +15,8 @@ export class ShardLinks {
   readonly #posted: Request[][];
   /** 1 for each shard whose ring had no room for a command. */
   readonly #full: Uint8Array;
+  /** Reused for every outgoing message. */
+  readonly #message = new Request();
 
   constructor(topology: Topology, acceptor: number) {
     this.requests = topology.requests[acceptor]!.map((ring) => new RingWriter(ring));
@@ -24,6 +26,11 @@ export class ShardLinks {
     this.#full = new Uint8Array(topology.shards);
   }
 
+  /** Returns the only message object, reset. Send it before asking for the next one. */
+  message(op: number): Request {
+    return this.#message.begin(op);
+  }
+
   /** Writes a message if the ring has room and no posted message has to go first. */
   write(shard: number, request: Request): boolean {
     return this.#posted[shard]!.length === 0 && writeRequest(this.requests[shard]!, request);
@@ -31,7 +38,8 @@ export class ShardLinks {
 
   /** Writes a message now or, if the ring is full, queues a copy ahead of everything else. */
   post(shard: number, request: Request): void {
-    if (!this.write(shard, request)) this.#posted[shard]!.push(request.clone());
+    const posted = this.#posted[shard]!;
+    if (posted.length > 0 || !writeRequest(this.requests[shard]!, request)) posted.push(request.clone());
   }
 
   /** Writes queued messages that now have room. */

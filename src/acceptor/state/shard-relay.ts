@@ -6,17 +6,10 @@
 // arrived waits as a reply does. The number of shipments in flight is limited
 // (shard/transfer/transfer-sender.ts).
 
-import { RequestOp } from "../../message/request.ts";
+import { CarriedView, RequestOp } from "../../message/request.ts";
 import { Request } from "../../protocol/request.ts";
-
-/** The interface of the relay to its acceptor. */
-export interface ShardRelayHost {
-  /** Returns whether record `number` of a shard is as far in the log as replies require. */
-  isDurable(shard: number, number: number): boolean;
-  /** Returns whether it is written. */
-  isWritten(shard: number, number: number): boolean;
-  post(shard: number, message: Request): void;
-}
+import type { LogProgress } from "./log-progress.ts";
+import type { ShardLinks } from "./shard-links.ts";
 
 interface Waiting {
   readonly to: number;
@@ -26,13 +19,17 @@ interface Waiting {
 }
 
 export class ShardRelay {
-  readonly #host: ShardRelayHost;
+  /** Whether messages wait. */
+  hasHeld = false;
+  readonly #links: ShardLinks;
+  readonly #log: LogProgress;
   /** Waiting messages by sending shard, in order. */
   readonly #waiting = new Map<number, Waiting[]>();
   readonly #message = new Request();
 
-  constructor(host: ShardRelayHost) {
-    this.#host = host;
+  constructor(links: ShardLinks, log: LogProgress) {
+    this.#links = links;
+    this.#log = log;
   }
 
   /**
@@ -41,26 +38,20 @@ export class ShardRelay {
   carry(from: number, to: number, message: Request, durable: boolean, recordNumber: number): void {
     const waiting = this.#waiting.get(from);
     if (waiting === undefined && this.#mayGo(from, durable, recordNumber)) {
-      this.#host.post(to, message);
+      this.#links.post(to, message);
       return;
     }
+    this.hasHeld = true;
     const copy = { to, message: message.clone(), durable, recordNumber };
     if (waiting === undefined) this.#waiting.set(from, [copy]);
     else waiting.push(copy);
   }
 
   /** Returns the message to fill in for `carry`. */
-  message(from: number, kind: number, number: number): Request {
+  message(from: number, shipping: number, shipment: number): Request {
     const message = this.#message.begin(RequestOp.Carried);
-    message.slot = from;
-    message.count = kind;
-    message.id = number;
+    CarriedView.fill(message, from, shipping, shipment);
     return message;
-  }
-
-  /** Whether messages wait. */
-  get hasHeld(): boolean {
-    return this.#waiting.size > 0;
   }
 
   /** Whether a message that waited for the log may be sent. */
@@ -77,14 +68,15 @@ export class ShardRelay {
       for (; done < waiting.length; done++) {
         const { to, message, durable, recordNumber } = waiting[done]!;
         if (!this.#mayGo(from, durable, recordNumber)) break;
-        this.#host.post(to, message);
+        this.#links.post(to, message);
       }
       if (done === waiting.length) this.#waiting.delete(from);
       else if (done > 0) waiting.splice(0, done);
     }
+    this.hasHeld = this.#waiting.size > 0;
   }
 
   #mayGo(from: number, durable: boolean, recordNumber: number): boolean {
-    return durable ? this.#host.isDurable(from, recordNumber) : this.#host.isWritten(from, recordNumber);
+    return durable ? this.#log.isDurable(from, recordNumber) : this.#log.isWritten(from, recordNumber);
   }
 }

@@ -10,26 +10,24 @@ import type { RunQueueEntry, RunQueues } from "./run-queues.ts";
 const ALL_BYTES_MAX = 32 * 1024 * 1024;
 
 export class WaitingInput {
-  readonly #agenda: RunQueues;
+  /** Whether waiting clients get no more than any other client. */
+  isFull = false;
+  readonly #runQueues: RunQueues;
   #bytes = 0;
   /** Waiting clients that are not read from because the budget is used up. */
   readonly #paused = new Set<RunQueueEntry>();
 
-  constructor(agenda: RunQueues) {
-    this.#agenda = agenda;
+  constructor(runQueues: RunQueues) {
+    this.#runQueues = runQueues;
   }
 
   /** Adds `change` to the bytes in use; a negative number gives bytes back. */
   count(change: number): void {
     this.#bytes += change;
+    this.isFull = this.#bytes >= ALL_BYTES_MAX;
     if (this.isFull) return;
-    for (const connection of this.#paused) this.#agenda.proceedLater(connection);
+    for (const connection of this.#paused) this.#runQueues.proceedLater(connection);
     this.#paused.clear();
-  }
-
-  /** Whether waiting clients get no more than any other client. */
-  get isFull(): boolean {
-    return this.#bytes >= ALL_BYTES_MAX;
   }
 
   /** Stops reading from a client until others have given bytes back. */

@@ -1,8 +1,7 @@
 // The location of each live job in the log (its full record, latest update and body pieces), and of
 // tube settings. No object per job.
 
-import { PIECE_HEADER_BYTES, RecordKind } from "../../message/record.ts";
-import { EXTRA_REMEMBERED, FRAME_BYTES } from "../format/segment-format.ts";
+import { type PieceLocation, RecordBooks } from "../format/record-kinds.ts";
 import type { SegmentTable } from "./segment-table.ts";
 
 /**
@@ -37,14 +36,6 @@ class Page {
 /** Returns where a job's words begin in its page. */
 const rowOf = (id: number): number => (id % PAGE_JOBS) * JOB_WORDS;
 
-export interface PieceLocation {
-  bodyOffset: number;
-  bodyBytes: number;
-  segment: number;
-  offset: number;
-  framedBytes: number;
-}
-
 /** A job whose body is too big for one record. Such jobs are rare, so objects are good enough. */
 export interface BigJob {
   /** Number of body bytes missing in the full record; -1 until the full record is seen. */
@@ -61,7 +52,7 @@ export interface SettingLocation {
   framedBytes: number;
 }
 
-export class RecordIndex {
+export class RecordIndex extends RecordBooks {
   readonly #segments: SegmentTable;
   /** Settings by pattern. */
   readonly settings = new Map<string, SettingLocation>();
@@ -76,6 +67,7 @@ export class RecordIndex {
   maxId = 0;
 
   constructor(segments: SegmentTable) {
+    super();
     this.#segments = segments;
   }
 
@@ -106,34 +98,16 @@ export class RecordIndex {
     return fresh;
   }
 
-  /**
-   * Books a record of a job. A log in use calls this on writes, and recovery on reads, so both have
-   * the same books. `extra` is the record's recordExtra.
-   */
-  book(kind: number, id: number, segment: number, offset: number, framedBytes: number, extra: number): void {
-    switch (kind) {
-      case RecordKind.put:
-        if (extra === EXTRA_REMEMBERED) this.setFull(id, segment, offset, framedBytes, 0, REMEMBERED);
-        else this.setFull(id, segment, offset, framedBytes, extra);
-        break;
-      case RecordKind.update:
-        this.setUpdate(id, segment, offset);
-        break;
-      case RecordKind.delete:
-        this.remove(id);
-        break;
-      default: {
-        const bodyBytes = framedBytes - FRAME_BYTES - PIECE_HEADER_BYTES;
-        this.setPiece(id, { bodyOffset: extra, bodyBytes, segment, offset, framedBytes });
-      }
-    }
+  /** Books the full record of a job that is gone, but whose unique key is remembered. */
+  override setRemembered(id: number, segment: number, offset: number, framedBytes: number): void {
+    this.setFull(id, segment, offset, framedBytes, 0, REMEMBERED);
   }
 
   /**
    * Books a full record: the job exists, whatever was known of it before. With REMEMBERED, only its
    * key does.
    */
-  setFull(
+  override setFull(
     id: number,
     segment: number,
     offset: number,
@@ -185,7 +159,7 @@ export class RecordIndex {
     this.#segments.addLive(segment, framedBytes);
   }
 
-  settingIsAt(pattern: string, segment: number, offset: number): boolean {
+  override settingIsAt(pattern: string, segment: number, offset: number): boolean {
     const setting = this.settings.get(pattern);
     return setting !== undefined && setting.segment === segment && setting.offset === offset;
   }
@@ -197,7 +171,7 @@ export class RecordIndex {
   }
 
   /** Books a piece, new or copied to another place. */
-  setPiece(id: number, piece: PieceLocation): void {
+  override setPiece(id: number, piece: PieceLocation): void {
     const job = this.#bigJob(id);
     const before = job.pieces.get(piece.bodyOffset);
     if (before !== undefined) this.#segments.addLive(before.segment, -before.framedBytes);
@@ -206,7 +180,7 @@ export class RecordIndex {
   }
 
   /** Books an update; returns false if there is no such job. */
-  setUpdate(id: number, segment: number, offset: number): boolean {
+  override setUpdate(id: number, segment: number, offset: number): boolean {
     const page = this.#page(id);
     const row = rowOf(id);
     if (page === undefined || page.words[row + FULL_SEGMENT] === 0) return false;
@@ -216,7 +190,7 @@ export class RecordIndex {
   }
 
   /** Removes a job for good; returns false if the index lacks it. */
-  remove(id: number): boolean {
+  override remove(id: number): boolean {
     this.#dropPieces(id);
     const page = this.#page(id);
     const row = rowOf(id);
@@ -234,7 +208,7 @@ export class RecordIndex {
     return this.#page(id)?.words[rowOf(id) + FULL_SEGMENT] ?? 0;
   }
 
-  fullIsAt(id: number, segment: number, offset: number): boolean {
+  override fullIsAt(id: number, segment: number, offset: number): boolean {
     const page = this.#page(id);
     const row = rowOf(id);
     return (
@@ -244,7 +218,7 @@ export class RecordIndex {
     );
   }
 
-  pieceIsAt(id: number, bodyOffset: number, segment: number, offset: number): boolean {
+  override pieceIsAt(id: number, bodyOffset: number, segment: number, offset: number): boolean {
     const piece = this.big.get(id)?.pieces.get(bodyOffset);
     return piece !== undefined && piece.segment === segment && piece.offset === offset;
   }

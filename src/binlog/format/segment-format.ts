@@ -3,24 +3,15 @@
 
 import { crc32 } from "node:zlib";
 import type { Memory } from "../../base/memory.ts";
-import { BATCH_HEADER_BYTES, BATCH_RECORD_KIND } from "../../message/batch.ts";
-import {
-  MAX_RECORD_BYTES,
-  PIECE_HEADER_BYTES,
-  RECORD_BODY_BYTES_AT,
-  RECORD_FIXED_BYTES,
-  RECORD_TAIL_BYTES_MAX,
-  RecordKind,
-  RecordState,
-  recordHeadBytes,
-  SETTING_HEADER_BYTES,
-} from "../../message/record.ts";
+import { BATCH_RECORD_KIND } from "../../message/batch.ts";
+import { MAX_RECORD_BYTES, RECORD_TAIL_BYTES_MAX } from "../../message/record.ts";
 import { recordChecksum } from "./record-checksum.ts";
 
 /**
  * The version in the header of each new segment. Raise it when a current reader would misread the
  * new data or take it for damage. That includes a changed layout or meaning of a field in header,
- * frame or record (also in message/record.ts), a new kind of record, and a longer one.
+ * frame or record (also in message/record.ts), a new kind of record (record-kinds.ts), and a longer
+ * one.
  *
  * How to change the format:
  * 1. Keep the positions of magic, version and header checksum. An older server then reports
@@ -202,61 +193,4 @@ export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): 
   bytes[at + 3] = 0;
   view.setUint32(at + 4, own.oldest, true);
   view.setFloat64(at + 8, own.maxId, true);
-}
-
-/** The `recordExtra` of a PUT without a job: its unique key is remembered. */
-export const EXTRA_REMEMBERED = 0xffff_ffff;
-
-/**
- * Returns what the books need of a job's record besides its kind, id and location. For a PUT, the
- * number of body bytes outside the record, or EXTRA_REMEMBERED; for a PIECE, its offset in the
- * body. The record must be complete.
- */
-export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
-  const kind = bytes[at]!;
-  if (kind === RecordKind.put) {
-    if (bytes[at + 1] === RecordState.remembered) return EXTRA_REMEMBERED;
-    const inlineBytes = recordBytes - recordHeadBytes(view, at);
-    return view.getUint32(at + RECORD_BODY_BYTES_AT, true) - inlineBytes;
-  }
-  return kind === RecordKind.piece ? view.getUint32(at + 4, true) : 0;
-}
-
-/**
- * Returns whether the record's kind and length are ones that this version writes; the log must not
- * contain others.
- */
-export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number): boolean {
-  if (recordBytes > MAX_STORED_BYTES) return false;
-  switch (bytes[at]) {
-    case RecordKind.put:
-      return recordBytes >= headBytes(bytes, at);
-    case RecordKind.update:
-      return recordBytes === headBytes(bytes, at);
-    case RecordKind.setting:
-      return recordBytes === settingBytes(bytes, at);
-    case RecordKind.delete:
-    case OwnKind.end:
-    case OwnKind.mark:
-    case OwnKind.drop:
-      return recordBytes === OWN_RECORD_BYTES;
-    case RecordKind.piece:
-      return recordBytes > PIECE_HEADER_BYTES;
-    case OwnKind.batch:
-      return recordBytes === BATCH_HEADER_BYTES;
-    case OwnKind.note:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Same as `recordHeadBytes` of message/record.ts, for bytes without a view.
-
-function headBytes(bytes: Uint8Array, at: number): number {
-  return RECORD_FIXED_BYTES + bytes[at + 2]! + 4 * bytes[at + 3]!;
-}
-
-function settingBytes(bytes: Uint8Array, at: number): number {
-  return SETTING_HEADER_BYTES + bytes[at + 1]! + bytes[at + 2]! + 256 * bytes[at + 3]!;
 }

@@ -1,21 +1,19 @@
 // Reclaims disk space: copies the live records out of the oldest segment, in slices, then drops the
 // segment.
 
-import { copyBytes, latin1 } from "../../base/bytes.ts";
+import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import {
   applyUpdate,
   mergeHead,
   PIECE_HEADER_BYTES,
-  patternBytesOf,
   RECORD_ID_AT,
-  RecordKind,
   recordHeadBytes,
-  SETTING_HEADER_BYTES,
   updateHasTail,
 } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import type { Segment, SegmentTable } from "../books/segment-table.ts";
+import { isFull } from "../format/record-kinds.ts";
 import {
   FRAME_BYTES,
   frameIsWhole,
@@ -124,39 +122,15 @@ export class Compaction {
     const { index, table, reader } = this.#host;
     const offset = this.#position + at;
     const record = at + FRAME_BYTES;
-    if (!this.#isLive(segment, record, offset)) return;
+    if (!index.isLive(this.#chunk, record, segment.number, offset)) return;
     const whole = frameIsWhole(this.#chunk, at, segment.salt);
     if (!whole || recordBytes < PIECE_HEADER_BYTES) reader.damaged(segment, offset);
     const id = this.#chunk.view.getFloat64(record + RECORD_ID_AT, true);
-    const isPut = this.#chunk.bytes[record] === RecordKind.put;
-    const updateSegment = isPut ? index.updateSegmentOf(id) : 0;
+    const updateSegment = isFull(this.#chunk.bytes[record]!) ? index.updateSegmentOf(id) : 0;
     if (updateSegment === 0) this.#host.migrate(this.#chunk.bytes, record, recordBytes);
     else {
       const update = reader.readUpdate(table.get(updateSegment)!, index.updateOffsetOf(id));
       this.#migrateUpdated(record, recordBytes, update);
-    }
-  }
-
-  /**
-   * Returns whether the record in the chunk, whose frame is at `offset` of its segment, still
-   * counts.
-   */
-  #isLive({ number }: Segment, record: number, offset: number): boolean {
-    const { index } = this.#host;
-    const { bytes, view } = this.#chunk;
-    const id = view.getFloat64(record + RECORD_ID_AT, true);
-    switch (bytes[record]) {
-      case RecordKind.put:
-        return index.fullIsAt(id, number, offset);
-      case RecordKind.piece:
-        return index.pieceIsAt(id, view.getUint32(record + 4, true), number, offset);
-      case RecordKind.setting: {
-        const patternAt = record + SETTING_HEADER_BYTES;
-        const pattern = latin1(bytes, patternAt, patternAt + patternBytesOf(view, record));
-        return index.settingIsAt(pattern, number, offset);
-      }
-      default:
-        return false;
     }
   }
 

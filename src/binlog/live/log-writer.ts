@@ -2,20 +2,18 @@
 // and tracks the progress of each shard's records. Callers choose the current segment, and when to
 // write and sync.
 
-import { latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
-import { patternBytesOf, RECORD_ID_AT, RecordKind, SETTING_HEADER_BYTES } from "../../message/record.ts";
+import { RECORD_ID_AT } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import { isShortage } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
+import { isFull, isSetting, recordExtra, recordIsKnown, settingOf } from "../format/record-kinds.ts";
 import {
   encodeOwn,
   FRAME_BYTES,
   OWN_RECORD_BYTES,
   OwnKind,
   type OwnRecord,
-  recordExtra,
-  recordIsKnown,
 } from "../format/segment-format.ts";
 import type { BatchChain } from "./batch-chain.ts";
 import { RecordBatch } from "./record-batch.ts";
@@ -165,22 +163,15 @@ export class LogWriter {
     const { memory } = this.#batch;
     const kind = memory.bytes[record]!;
     if (kind >= OwnKind.end) return;
-    if (kind === RecordKind.setting) {
-      this.#bookSetting(segment, offset, record, length);
+    if (isSetting(kind)) {
+      const { pattern, text } = settingOf(memory, record, length);
+      this.#index.setSetting(pattern, text, segment, offset, FRAME_BYTES + length);
       return;
     }
     const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
     const extra = recordExtra(memory, record, length);
     this.#index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
-    if (kind === RecordKind.put) this.#onFull?.(id, segment);
-  }
-
-  #bookSetting(segment: number, offset: number, record: number, length: number): void {
-    const { bytes, view } = this.#batch.memory;
-    const patternAt = record + SETTING_HEADER_BYTES;
-    const textAt = patternAt + patternBytesOf(view, record);
-    const text = latin1(bytes, textAt, record + length);
-    this.#index.setSetting(latin1(bytes, patternAt, textAt), text, segment, offset, FRAME_BYTES + length);
+    if (isFull(kind)) this.#onFull?.(id, segment);
   }
 
   /** Writes everything appended with one call. */

@@ -2,12 +2,12 @@
 // unfinished.
 
 import { Memory } from "../../base/memory.ts";
-import { RecordKind } from "../../message/record.ts";
 import type { LogState } from "../books/log-state.ts";
 import { RecordIndex } from "../books/record-index.ts";
 import { type Segment, SegmentTable } from "../books/segment-table.ts";
 import type { Disk } from "../disk/disk.ts";
 import { replaceWhole } from "../disk/whole-file.ts";
+import { isUpdate } from "../format/record-kinds.ts";
 import {
   encodeHeader,
   encodeOwn,
@@ -217,7 +217,7 @@ export class UpdateFinder {
 function updatesOf({ columns }: SegmentScan): SegmentUpdates {
   const { count, kinds, offsets, framedBytes, updates } = columns;
   let found = 0;
-  for (let i = 0; i < count; i++) if (kinds[i] === RecordKind.update) found++;
+  for (let i = 0; i < count; i++) if (isUpdate(kinds[i]!)) found++;
   const result = {
     offsets: new Uint32Array(found),
     positions: new Uint32Array(found),
@@ -225,7 +225,7 @@ function updatesOf({ columns }: SegmentScan): SegmentUpdates {
   };
   let position = 0;
   for (let i = 0, n = 0; i < count; i++) {
-    if (kinds[i] !== RecordKind.update) continue;
+    if (!isUpdate(kinds[i]!)) continue;
     result.offsets[n] = offsets[i]!;
     result.positions[n++] = position;
     position += framedBytes[i]! - FRAME_BYTES;

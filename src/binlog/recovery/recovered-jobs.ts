@@ -12,13 +12,13 @@ import {
   RECORD_FIXED_BYTES,
   RECORD_TAIL_BYTES_MAX,
   type RecordFields,
-  RecordKind,
   recordHeadBytes,
   tubeBytesOf,
   updateHasTail,
 } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
+import { isFull } from "../format/record-kinds.ts";
 import { FRAME_BYTES, OWN_RECORD_BYTES, segmentName } from "../format/segment-format.ts";
 import { wholeJobBytes } from "../live/whole-job.ts";
 import { UpdateFinder } from "./log-recovery.ts";
@@ -126,7 +126,7 @@ function liveRows(index: RecordIndex, scan: SegmentScan): Uint32Array {
   const rows = new Uint32Array(count);
   let found = 0;
   for (let row = 0; row < count; row++) {
-    if (kinds[row] !== RecordKind.put) continue;
+    if (!isFull(kinds[row]!)) continue;
     if (index.fullIsAt(ids[row]!, scan.number, offsets[row]!)) rows[found++] = row;
   }
   return rows.subarray(0, found);

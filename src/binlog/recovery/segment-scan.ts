@@ -1,17 +1,17 @@
 // Scans one segment from front to back: its records, where they end, and what the end means.
 
-import { latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import { type BatchHeader, decodeBatchHeader } from "../../message/batch.ts";
+import { RECORD_ID_AT } from "../../message/record.ts";
 import {
-  attributeBytesOf,
-  patternBytesOf,
-  RECORD_ID_AT,
-  RecordKind,
-  RecordState,
-  SETTING_HEADER_BYTES,
-  tubeBytesOf,
-} from "../../message/record.ts";
+  isBeyondVersion1,
+  isFull,
+  isSetting,
+  isUpdate,
+  recordExtra,
+  recordIsKnown,
+  settingOf,
+} from "../format/record-kinds.ts";
 import {
   decodeHeader,
   END_BYTES,
@@ -23,8 +23,6 @@ import {
   type HeaderProblem,
   MAX_STORED_BYTES,
   OwnKind,
-  recordExtra,
-  recordIsKnown,
   type SegmentHeader,
   SPARE_BYTES,
 } from "../format/segment-format.ts";
@@ -270,14 +268,15 @@ class SegmentScanner {
     const synced = frameSynced(view, at);
     if (synced > scan.synced) scan.synced = synced;
     const kind = bytes[record]!;
-    if (kind === RecordKind.setting) {
-      this.#takeSetting(at, recordBytes);
+    if (isSetting(kind)) {
+      const setting = settingOf(this.#memory, record, recordBytes);
+      scan.settings.push({ ...setting, offset: at, framedBytes: FRAME_BYTES + recordBytes });
       return;
     }
     if (kind < OwnKind.end) {
       const id = view.getFloat64(record + RECORD_ID_AT, true);
-      if (kind === RecordKind.put && id > scan.maxId) scan.maxId = id;
-      if (kind === RecordKind.update) this.#columns.addUpdate(bytes, record, recordBytes);
+      if (isFull(kind) && id > scan.maxId) scan.maxId = id;
+      if (isUpdate(kind)) this.#columns.addUpdate(bytes, record, recordBytes);
       scan.hasAttributes ||= isBeyondVersion1(view, record);
       const extra = recordExtra(this.#memory, record, recordBytes);
       this.#columns.add(kind, id, at, FRAME_BYTES + recordBytes, extra);
@@ -299,19 +298,6 @@ class SegmentScanner {
       scan.promisesNext = bytes[record + 1] === 1;
       scan.reason = "sealed";
     }
-  }
-
-  #takeSetting(at: number, recordBytes: number): void {
-    const { bytes, view } = this.#memory;
-    const record = at + FRAME_BYTES;
-    const patternAt = record + SETTING_HEADER_BYTES;
-    const textAt = patternAt + patternBytesOf(view, record);
-    this.#scan.settings.push({
-      pattern: latin1(bytes, patternAt, textAt),
-      text: latin1(bytes, textAt, record + recordBytes),
-      offset: at,
-      framedBytes: FRAME_BYTES + recordBytes,
-    });
   }
 
   /**
@@ -380,12 +366,4 @@ class SegmentScanner {
     scan.oldest = oldest;
     return FRAME_BYTES + recordBytes;
   }
-}
-
-/** Returns whether a shard's record has what version 1 could not express. */
-function isBeyondVersion1(view: DataView, record: number): boolean {
-  const kind = view.getUint8(record);
-  if (kind === RecordKind.put)
-    return attributeBytesOf(view, record) > 0 || view.getUint8(record + 1) === RecordState.remembered;
-  return kind === RecordKind.update && (attributeBytesOf(view, record) > 0 || tubeBytesOf(view, record) > 0);
 }

@@ -1,7 +1,7 @@
 // Reader of whole job bodies. Each uses a connection of its own, because a large body would hold up
 // other replies.
 
-import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
+import type { JobPlaces } from "../../acceptor/state/job-places.ts";
 import { Busy } from "./busy.ts";
 import type { ControlClient } from "./control-client.ts";
 import type { WireClients } from "./wire-clients.ts";
@@ -12,11 +12,11 @@ const BYTES_MAX = 128 * 1024 * 1024;
 export class Bodies {
   readonly #wire: WireClients;
   readonly #control: ControlClient;
-  readonly #core: Pick<AcceptorCore, "jobEntry">;
+  readonly #places: JobPlaces;
   #bytes = 0;
 
-  constructor(wire: WireClients, control: ControlClient, core: Pick<AcceptorCore, "jobEntry">) {
-    this.#core = core;
+  constructor(wire: WireClients, control: ControlClient, places: JobPlaces) {
+    this.#places = places;
     this.#wire = wire;
     this.#control = control;
   }
@@ -39,11 +39,11 @@ export class Bodies {
   }
 
   async #bytesOf(id: number): Promise<number | undefined> {
-    const entry = this.#core.jobEntry(id);
+    const entry = this.#places.jobEntry(id);
     const facts = await this.#control.askAll("job", { id, bodyMax: -1 });
     const found = facts.find((each) => each !== null);
     if (found !== undefined && found !== null) return found.bytes;
     // The job has moved to another shard in the meantime.
-    return this.#core.jobEntry(id) === entry ? undefined : this.#bytesOf(id);
+    return this.#places.jobEntry(id) === entry ? undefined : this.#bytesOf(id);
   }
 }

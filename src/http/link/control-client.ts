@@ -2,10 +2,11 @@
 // it reports is durable.
 
 import { Packr } from "msgpackr/pack";
-import type { AcceptorCore, ControlAnswer, ControlAnswers } from "../../acceptor/connection/acceptor-core.ts";
+import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
+import type { ControlAnswer, ControlAnswers } from "../../acceptor/state/control-answers.ts";
 import type { RunQueueEntry } from "../../acceptor/state/run-queues.ts";
 import type { Answers, Questions, Verb } from "../../message/control.ts";
-import { RequestOp } from "../../message/request.ts";
+import { ControlView, RequestOp } from "../../message/request.ts";
 import { ResponseFlag } from "../../message/response.ts";
 import { Busy } from "./busy.ts";
 
@@ -59,7 +60,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
 
   /** Maximum size of a question, in bytes. */
   get questionBytesMax(): number {
-    return this.#core.payloadBytesMax;
+    return this.#core.links.payloadBytesMax;
   }
 
   /** Questions without an answer so far. */
@@ -100,14 +101,13 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
     if (this.#asked.size >= UNDER_WAY_MAX && !ALWAYS_TAKEN.has(verb))
       return { number: 0, done: Promise.reject(new Busy("too many questions are under way")) };
     const packed = packr.pack([verb, details]);
-    if (packed.length > this.#core.payloadBytesMax)
+    if (packed.length > this.#core.links.payloadBytesMax)
       return { number: 0, done: Promise.reject(new Busy("the question is too long for one message")) };
     const number = ++this.#lastNumber;
-    const message = this.#core.message(RequestOp.Control);
-    message.slot = 0;
-    message.id = number;
+    const message = this.#core.links.message(RequestOp.Control);
+    ControlView.fill(message, number);
     message.body.set(packed, 0, packed.length);
-    this.#core.post(shard, message);
+    this.#core.links.post(shard, message);
     this.#wake();
     const done = new Promise<void>((resolve) =>
       this.#asked.set(number, { onPart, onEnd: resolve, held: 0, heldRecord: 0 }),
@@ -130,7 +130,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
       asked.onPart(bytes);
       if (isLast) asked.onEnd();
     };
-    const isHeld = (flags & ResponseFlag.Durable) !== 0 && !this.#core.isDurable(shard, recordNumber);
+    const isHeld = (flags & ResponseFlag.Durable) !== 0 && !this.#core.log.isDurable(shard, recordNumber);
     // Parts of an answer stay in order.
     if (!isHeld && asked.held === 0) {
       deliver();
@@ -143,11 +143,11 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
       deliver();
     };
     this.#heldParts.push({ shard, recordNumber: asked.heldRecord, deliver: deliverHeld });
-    this.#core.agenda.holdBack(this);
+    this.#core.runQueues.holdBack(this);
   }
 
   get mayFlushHeld(): boolean {
-    return this.#heldParts.some(({ shard, recordNumber }) => this.#core.isDurable(shard, recordNumber));
+    return this.#heldParts.some(({ shard, recordNumber }) => this.#core.log.isDurable(shard, recordNumber));
   }
 
   proceed(): void {}
@@ -156,9 +156,9 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
     const parts = this.#heldParts;
     this.#heldParts = [];
     for (const part of parts) {
-      if (this.#core.isDurable(part.shard, part.recordNumber)) part.deliver();
+      if (this.#core.log.isDurable(part.shard, part.recordNumber)) part.deliver();
       else this.#heldParts.push(part);
     }
-    if (this.#heldParts.length > 0) this.#core.agenda.holdBack(this);
+    if (this.#heldParts.length > 0) this.#core.runQueues.holdBack(this);
   }
 }

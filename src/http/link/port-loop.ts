@@ -26,8 +26,8 @@ export class PortLoop {
     this.#loop = new AcceptorLoop({
       core,
       doorbell: this.#doorbell,
-      shards: core.requests.map((_, shard) => new Doorbell(words, hostOfShard(topology, shard))),
-      counters: new TurnCounters(core.counters, core.responses),
+      shards: core.links.requests.map((_, shard) => new Doorbell(words, hostOfShard(topology, shard))),
+      counters: new TurnCounters(core.counters, core.links.responses),
       patience: NO_PATIENCE,
       surroundings: REAL_THREAD,
     });

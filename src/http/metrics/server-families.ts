@@ -2,11 +2,7 @@
 
 import { totalmem } from "node:os";
 import { memoryUsage } from "node:process";
-import {
-  COMMAND_BOUNDS_SECONDS,
-  COMMAND_CLASSES,
-  CommandTimesCounters,
-} from "../../message/command-times.ts";
+import { COMMAND_BOUNDS_SECONDS, CommandTimesCounters } from "../../message/command-times.ts";
 import { BODY_BOUNDS_BYTES, type ShardTotals, WAIT_BOUNDS_SECONDS } from "../../message/control.ts";
 import { END_REASONS } from "../../message/end-reason.ts";
 import { GROUP_ROLES, GroupFigure } from "../../message/group.ts";
@@ -21,7 +17,7 @@ import {
   portRole,
 } from "../../message/topology.ts";
 import { turnCountsOf } from "../../message/turn-counters.ts";
-import { COMMANDS, commandName } from "../../protocol/commands.ts";
+import { COMMAND_CLASSES, COMMANDS, commandName } from "../../protocol/commands.ts";
 import { ringBytesOf } from "../link/ring-bytes.ts";
 import { isFrozen, putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";

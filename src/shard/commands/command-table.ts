@@ -1,4 +1,4 @@
-// The function that executes each op, one per line. The functions are in commands/.
+// The function that executes each op, and traits of messages that are not commands.
 
 import { RequestOp } from "../../message/request.ts";
 import { Op } from "../../protocol/commands.ts";
@@ -21,23 +21,23 @@ import { peek } from "./peek.ts";
 import { peekBuried, peekDelayed, peekReady } from "./peek-queue.ts";
 import { put, putStored } from "./put.ts";
 import { putData, putEnd, putOpen } from "./put-in-pieces.ts";
+import { goOn, locate } from "./redirected.ts";
 import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
 import { abort, collectBatch, reserveBatch, takeBatch } from "./reserve-batch.ts";
 import { reserveJob } from "./reserve-job.ts";
 import { setTube } from "./set-tube.ts";
-import { collect, lookFirst, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
+import { awaitBarrier, collect, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
 import { stats } from "./stats.ts";
 import { statsJob } from "./stats-job.ts";
 import { statsTube } from "./stats-tube.ts";
-import { goOn, locate } from "./stray.ts";
 import { touch } from "./touch.ts";
 import { touchAll } from "./touch-all.ts";
 import { updateJob } from "./update-job.ts";
 import { unuse, use } from "./use.ts";
 import { watch } from "./watch.ts";
 
-const BY_OP: Readonly<Record<number, ShardCommand>> = {
+const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.Put]: put,
   [Op.PutInTube]: put,
   [Op.SetTube]: setTube,
@@ -70,36 +70,56 @@ const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [Op.ReserveBatch]: reserveBatch,
   [Op.DeleteBatch]: deleteBatch,
   [Op.TouchAll]: touchAll,
-  [RequestOp.Attach]: attach,
-  [RequestOp.Close]: close,
-  [RequestOp.Detach]: detach,
-  [RequestOp.HalfClose]: halfClose,
-  [RequestOp.Echo]: echo,
-  [RequestOp.PutOpen]: putOpen,
-  [RequestOp.PutStored]: putStored,
-  [RequestOp.PutData]: putData,
-  [RequestOp.PutEnd]: putEnd,
-  [RequestOp.Credit]: credit,
-  [RequestOp.Collect]: collect,
-  [RequestOp.Take]: take,
-  [RequestOp.WaitShared]: waitShared,
-  [RequestOp.StopWait]: stopWait,
-  [RequestOp.Recheck]: recheck,
-  [RequestOp.Unuse]: unuse,
-  [RequestOp.LookFirst]: lookFirst,
-  [RequestOp.CollectBatch]: collectBatch,
-  [RequestOp.TakeBatch]: takeBatch,
-  [RequestOp.Abort]: abort,
-  [RequestOp.Locate]: locate,
-  [RequestOp.GoOn]: goOn,
+};
+
+interface Message {
+  readonly run: ShardCommand;
+  /** Is never deferred, because it concerns a command in progress or ends the session. */
+  readonly overtakes?: true;
+  /** May come after the end of its session. */
+  readonly mayBeLate?: true;
+}
+
+const MESSAGES: Readonly<Record<number, Message>> = {
+  [RequestOp.Attach]: { run: attach },
+  [RequestOp.Close]: { run: close, overtakes: true, mayBeLate: true },
+  // A connection moves only with nothing in flight, and its new acceptor waits for this.
+  [RequestOp.Detach]: { run: detach, overtakes: true },
+  [RequestOp.HalfClose]: { run: halfClose, overtakes: true },
+  [RequestOp.Echo]: { run: echo },
+  [RequestOp.PutOpen]: { run: putOpen },
+  [RequestOp.PutStored]: { run: putStored },
+  [RequestOp.PutData]: { run: putData },
+  [RequestOp.PutEnd]: { run: putEnd },
+  [RequestOp.Credit]: { run: credit, overtakes: true, mayBeLate: true },
+  [RequestOp.Collect]: { run: collect },
+  [RequestOp.Take]: { run: take },
+  [RequestOp.WaitShared]: { run: waitShared },
+  [RequestOp.StopWait]: { run: stopWait },
+  [RequestOp.Recheck]: { run: recheck },
+  [RequestOp.Unuse]: { run: unuse },
+  [RequestOp.AwaitBarrier]: { run: awaitBarrier },
+  [RequestOp.CollectBatch]: { run: collectBatch },
+  [RequestOp.TakeBatch]: { run: takeBatch },
+  [RequestOp.Abort]: { run: abort, overtakes: true },
+  [RequestOp.Locate]: { run: locate },
+  [RequestOp.GoOn]: { run: goOn, overtakes: true, mayBeLate: true },
 };
 
 function unknown(): never {
   throw new Error("broken invariant: a request has a known op");
 }
 
+const OPS = 256;
+
 /** A function for every op, including unknown ones. */
 export const SHARD_COMMANDS: readonly ShardCommand[] = Array.from(
-  { length: 256 },
-  (_, op) => BY_OP[op] ?? unknown,
+  { length: OPS },
+  (_, op) => COMMANDS[op] ?? MESSAGES[op]?.run ?? unknown,
+);
+export const OVERTAKES: Uint8Array = Uint8Array.from({ length: OPS }, (_, op) =>
+  Number(MESSAGES[op]?.overtakes ?? false),
+);
+export const MAY_BE_LATE: Uint8Array = Uint8Array.from({ length: OPS }, (_, op) =>
+  Number(MESSAGES[op]?.mayBeLate ?? false),
 );

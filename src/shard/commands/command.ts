@@ -44,7 +44,7 @@ export interface CommandShard {
    * Starts a read barrier if the session would get no job and other acceptors may know of a
    * disconnect. Returns whether it did: see read-barrier.ts.
    */
-  looksFirst(session: ShardSession): boolean;
+  beginBarrier(session: ShardSession): boolean;
   /**
    * Runs a command after a read barrier, or at once without other acceptors: see
    * read-barrier.ts.

@@ -1,5 +1,6 @@
 // Messages about a connection that are not client commands.
 
+import { MoveView } from "../../message/request.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const attach: ShardCommand = ({ engine }, { engineSession }) => {
@@ -16,7 +17,8 @@ export const echo: ShardCommand = ({ replies }, session, { body }) =>
 export const halfClose: ShardCommand = ({ engine, nowMs }, session) =>
   engine.halfClose(session.engineSession, nowMs);
 
-export const detach: ShardCommand = (shard, session, { id }) => shard.detach(session, id);
+export const detach: ShardCommand = (shard, session, request) =>
+  shard.detach(session, MoveView.move(request));
 
 export const close: ShardCommand = (shard, session) => {
   if (!session.ended) shard.end(session);

@@ -4,8 +4,8 @@ import { RequestFlag } from "../../message/request.ts";
 import { DeleteMany } from "../slices/delete-many.ts";
 import type { ShardCommand } from "./command.ts";
 
-export const deleteBatch: ShardCommand = (shard, session, { body, count, flags }) => {
+export const deleteBatch: ShardCommand = (shard, session, { ids, count, flags }) => {
   const { engine, replies, moves, nowMs } = shard;
   const forAcceptor = (flags & RequestFlag.AckOnly) !== 0;
-  moves.start(session, new DeleteMany(engine, replies, session, body, count, forAcceptor), nowMs);
+  moves.start(session, new DeleteMany(engine, replies, session, ids, count, forAcceptor), nowMs);
 };

@@ -3,7 +3,7 @@
 
 import { JobState } from "../../engine/jobs/job-table.ts";
 import { ALL_STATES, stateBit } from "../../engine/walks/job-walk.ts";
-import { RequestFlag } from "../../message/request.ts";
+import { ListPartView, RequestFlag } from "../../message/request.ts";
 import { LIST_LIMIT_USUAL } from "../../protocol/job-options.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
@@ -19,7 +19,8 @@ export const listJobs: ShardCommand = ({ engine, replies, moves, nowMs }, sessio
   const afterId = optionNumber(options, OptionTag.After) ?? 0;
   const listed = {
     tube: isEveryTube(request.tube) ? undefined : request.tube.text,
-    partBytesMax: (request.flags & RequestFlag.AckOnly) === 0 ? undefined : request.bodyBytes,
+    partBytesMax:
+      (request.flags & RequestFlag.AckOnly) === 0 ? undefined : ListPartView.textBytesMax(request),
     walk: engine.walk({ ...filter, states: shownStates(filter.states) }, afterId),
     limit: optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL,
     showBytes: optionNumber(options, OptionTag.Show) ?? 0,

@@ -19,8 +19,9 @@ const ORIGINS = "*";
 export const moveJobs: ShardCommand = (shard, session, request) => {
   const { engine, replies, moves, departures, nowMs } = shard;
   engine.runDue(nowMs);
-  const { tube, body, options } = request;
-  const target = body.text === ORIGINS ? "" : body.text;
+  const { tube, options } = request;
+  const name = request.target.text;
+  const target = name === ORIGINS ? "" : name;
   const walk = engine.walk(jobFilterOf(request, USUAL_STATES, nowMs), 0);
   const limit = optionNumber(options, OptionTag.Limit) ?? Number.POSITIVE_INFINITY;
   const asReady = optionNumber(options, OptionTag.As) !== undefined;

@@ -2,24 +2,25 @@
 // acceptor/fanout/batch/pick-batch.ts.
 
 import { ReserveOutcome } from "../../engine/engine.ts";
-import type { ListedJob } from "../../engine/jobs/batch.ts";
+import type { BatchLimits, ListedJob } from "../../engine/jobs/batch.ts";
 import { JobState, NO_SLOT } from "../../engine/jobs/job-table.ts";
-import { LISTED_BYTES, RequestFlag } from "../../message/request.ts";
+import { BatchView, LISTED_BYTES, ListedView, RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
-import type { Span } from "../../protocol/request.ts";
+import type { Request, Span } from "../../protocol/request.ts";
 import type { BatchTerms, ShardSession } from "../sessions/shard-session.ts";
 import { AtomicCommand } from "../slices/atomic-command.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
 /** Executes a batch whose watched tubes and held jobs are all on this shard. */
 export const reserveBatch: ShardCommand = (shard, session, request) => {
-  const { count, bodyBytes, flags, waitNumber } = request;
+  const { flags } = request;
+  const number = BatchView.number(request);
   const withTubes = (flags & RequestFlag.Tubes) !== 0;
-  session.batch = { limits: { jobsMax: count, bytesMax: bodyBytes }, withTubes, number: waitNumber };
+  session.batch = { limits: limitsOf(request), withTubes, number };
   const timeoutMs = (flags & RequestFlag.NoWait) !== 0 ? 0 : request.timeoutMs;
-  const looks = timeoutMs === 0 && !session.isAborted(waitNumber);
-  if (!looks || !shard.looksFirst(session)) shard.reserve(session, timeoutMs);
+  const needsBarrier = timeoutMs === 0 && !session.isAborted(number);
+  if (!needsBarrier || !shard.beginBarrier(session)) shard.reserve(session, timeoutMs);
 };
 
 /** Reserves ready jobs or starts a wait, in the first turn with room for so many jobs. */
@@ -47,8 +48,8 @@ export function reserveMany(
 }
 
 /** Aborts a batch, because the client has sent more bytes after an abortable reserve-batch. */
-export const abort: ShardCommand = (shard, session, { waitNumber }) => {
-  session.abortedTo = waitNumber;
+export const abort: ShardCommand = (shard, session, request) => {
+  session.abortedTo = BatchView.number(request);
   const { batch } = session;
   if (batch === undefined || !session.isAborted(batch.number)) return;
   if (!shard.engine.abortWait(session.engineSession, shard.nowMs)) return;
@@ -57,12 +58,12 @@ export const abort: ShardCommand = (shard, session, { waitNumber }) => {
   shard.resume(session);
 };
 
-export const collectBatch: ShardCommand = (shard, session, { count, bodyBytes }) => {
+export const collectBatch: ShardCommand = (shard, session, request) => {
   const { engine, replies, moves, nowMs } = shard;
-  const jobs = Math.min(count, engine.jobCounts[JobState.Ready]!);
+  const limits = limitsOf(request);
+  const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
   const run = (atMs: number): void => {
     const slots: number[] = [];
-    const limits = { jobsMax: count, bytesMax: bodyBytes };
     const isCut = engine.listBatch(session.engineSession, limits, atMs, slots);
     replies.candidates(session, slots, isCut);
   };
@@ -84,12 +85,16 @@ export const takeBatch: ShardCommand = ({ engine, replies, moves, nowMs }, sessi
   moves.start(session, new AtomicCommand(session, listed.length, run), nowMs);
 };
 
+function limitsOf(request: Request): BatchLimits {
+  return { jobsMax: BatchView.jobsMax(request), bytesMax: BatchView.bytesMax(request) };
+}
+
 function listedOf({ bytes, start, end }: Span): ListedJob[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset + start, end - start);
-  return Array.from({ length: (end - start) / LISTED_BYTES }, (_, index) => {
-    const at = index * LISTED_BYTES;
-    return { id: view.getFloat64(at, true), pri: view.getUint32(at + 8, true) };
-  });
+  return Array.from({ length: (end - start) / LISTED_BYTES }, (_, index) => ({
+    id: ListedView.id(view, index),
+    pri: ListedView.pri(view, index),
+  }));
 }
 
 const withoutGaps = (slots: readonly number[]): number[] => slots.filter((slot) => slot !== NO_SLOT);

@@ -1,18 +1,15 @@
 // `set-tube`. A plain name takes effect at once. A pattern is sent to all shards first, and then
 // once more to the shard that answers.
 
-import { RequestFlag } from "../../message/request.ts";
+import { RequestFlag, SetPartView } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
 import { SetMany } from "../slices/set-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */
-export const setTube: ShardCommand = (
-  { engine, moves, replies, tubeSetter, nowMs },
-  session,
-  { tube, options, id, flags },
-) => {
+export const setTube: ShardCommand = ({ engine, moves, replies, tubeSetter, nowMs }, session, request) => {
+  const { tube, options, flags } = request;
   const pattern = tube.text;
   const isPart = (flags & RequestFlag.AckOnly) !== 0;
   const answer = (taken: boolean): void => {
@@ -24,7 +21,8 @@ export const setTube: ShardCommand = (
     replies.dependOnAll();
     replies.fixed(session, taken ? Reply.set : Reply.outOfMemory);
   };
-  const setting = options.length === 0 ? undefined : tubeSetter.change(pattern, options, id, nowMs);
+  const change = isPart ? SetPartView.change(request) : 0;
+  const setting = options.length === 0 ? undefined : tubeSetter.change(pattern, options, change, nowMs);
   if (setting === undefined) answer(options.length === 0 && tubeSetter.mayHave(pattern));
   else moves.start(session, new SetMany(engine, setting, () => answer(true)), nowMs);
 };

@@ -3,7 +3,7 @@
 
 import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
-import { RequestFlag } from "../../message/request.ts";
+import { RequestFlag, WaitView } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import type { ShardCommand } from "./command.ts";
 
@@ -18,18 +18,19 @@ export const take: ShardCommand = (shard, session, { pri, id }) => {
   else shard.giveJob(session, slot, 0);
 };
 
-export const lookFirst: ShardCommand = (shard, session) => {
-  if (shard.looksFirst(session)) session.looksForAcceptor = true;
+export const awaitBarrier: ShardCommand = (shard, session) => {
+  if (shard.beginBarrier(session)) session.barrierForAcceptor = true;
   else shard.replies.signal(session, ResponseKind.Ack);
 };
 
-export const waitShared: ShardCommand = (shard, session, { waitNumber, flags, atMs }) => {
+export const waitShared: ShardCommand = (shard, session, request) => {
+  const { waitNumber, flags } = request;
   session.waitNumber = waitNumber;
   session.leadsWait = (flags & RequestFlag.Lead) !== 0;
   if ((flags & RequestFlag.Batch) !== 0)
     session.batch = { limits: ONE_JOB, withTubes: (flags & RequestFlag.Tubes) !== 0, number: 0 };
   if (session.leadsWait) shard.leadWaits.add(session);
-  shard.engine.waitShared(session.engineSession, atMs, shard.nowMs);
+  shard.engine.waitShared(session.engineSession, WaitView.timeoutAtMs(request), shard.nowMs);
 };
 
 /** A wait ends with one job, even the wait of a batch. */

@@ -12,10 +12,10 @@ import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestFlag } from "../../message/request.ts";
 import {
   CANDIDATE_BYTES,
-  CANDIDATE_LOST,
+  CandidatesView,
+  REDIRECTED_HEADER_BYTES,
   ResponseFlag,
   ResponseKind,
-  STRAYED_HEADER_BYTES,
 } from "../../message/response.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
@@ -116,21 +116,21 @@ export class Replies {
   /** Tells the acceptor that a command by id belongs to another shard. */
   elsewhere(session: ShardSession, request: Request, requestFlags: number): void {
     if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
-    else this.strayed(session, request, NO_BYTES);
+    else this.redirected(session, request, NO_BYTES);
   }
 
   /** Has the acceptor look for a command's job on other shards. Later commands wait for GoOn. */
-  strayed(session: ShardSession, request: Request, details: Uint8Array): void {
+  redirected(session: ShardSession, request: Request, details: Uint8Array): void {
     const { op, id, pri, delaySeconds, options } = request;
-    session.isStrayed = true;
+    session.isRedirected = true;
     const port = this.#ports[session.acceptor]!;
-    const bytes = STRAYED_HEADER_BYTES + options.length + details.length;
+    const bytes = REDIRECTED_HEADER_BYTES + options.length + details.length;
     port.beginSignal(ResponseKind.Redirected, this.#holds(session), session.connectionSlot, bytes, id, pri);
     const view = new DataView(port.target.buffer, port.target.byteOffset + port.at);
     view.setFloat64(0, session.engineSession.held.soonestMs, true);
     view.setUint32(8, op | (options.length << 8), true);
     view.setUint32(12, delaySeconds, true);
-    const at = options.copyTo(port.target, port.at + STRAYED_HEADER_BYTES);
+    const at = options.copyTo(port.target, port.at + REDIRECTED_HEADER_BYTES);
     copyBytes(port.target, at, details, 0, details.length);
   }
 
@@ -212,10 +212,11 @@ export class Replies {
 
   /**
    * Sends a signal to the acceptor itself, with the soonest deadline of the session's jobs here.
+   * `value` and `word` are what the view of the kind says.
    */
-  signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
+  signal(session: ShardSession, kind: number, value = 0, word = 0): void {
     const port = this.#ports[session.acceptor]!;
-    port.beginSignal(kind, this.#holds(session), session.connectionSlot, 8, value, pri);
+    port.beginSignal(kind, this.#holds(session), session.connectionSlot, 8, value, word);
     float64[0] = session.engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
   }
@@ -321,13 +322,12 @@ export class Replies {
       const page = jobs.pageOf(slot);
       const row = rowOf(slot);
       const at = 8 + index * CANDIDATE_BYTES;
-      payload.setFloat64(at, page.id[row]!, true);
-      payload.setUint32(at + 8, page.pri[row]!, true);
-      payload.setUint32(at + 12, page.bodyBytes[row]! + (wasLost(jobs, slot) ? CANDIDATE_LOST : 0), true);
+      const bodyBytes = page.bodyBytes[row]!;
+      CandidatesView.write(payload, at, page.id[row]!, page.pri[row]!, bodyBytes, wasLost(jobs, slot));
     }
     const flags = this.#holds(session);
-    const value = isCut || count < slots.length ? 1 : 0;
-    port.beginSignal(ResponseKind.Candidates, flags, session.connectionSlot, payload.byteLength, value);
+    const isCutHere = isCut || count < slots.length ? 1 : 0;
+    port.beginSignal(ResponseKind.Candidates, flags, session.connectionSlot, payload.byteLength, isCutHere);
     copyBytes(port.target, port.at, new Uint8Array(payload.buffer), 0, payload.byteLength);
   }
 

@@ -5,12 +5,15 @@
 // one reply per waiting connection.
 
 import {
+  AnswerView,
+  CarryView,
   RESPONSE_HEADER_BYTES,
   ResponseFlag,
   type ResponseHeader,
   ResponseKind,
   ResponseWriter,
   STORED_HEADER_BYTES,
+  StoredView,
 } from "../../message/response.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 
@@ -58,7 +61,7 @@ export class ReplyPort {
   #storedBytes = 0;
   readonly #writer: ResponseWriter;
   /** The header of the current message; reused. */
-  readonly #header: ResponseHeader = { kind: 0, flags: 0, slot: 0, value: 0, pri: 0, recordNumber: 0 };
+  readonly #header: ResponseHeader = { kind: 0, flags: 0, slot: 0, value: 0, word: 0, recordNumber: 0 };
   readonly #overflow: Overflowed[] = [];
 
   constructor(ring: SharedArrayBuffer, isLocal = false) {
@@ -102,21 +105,20 @@ export class ReplyPort {
     header.kind = part === undefined ? ResponseKind.Reply : ResponseKind.Stored;
     header.flags = flags;
     header.slot = slot;
-    header.value = part === undefined ? 0 : part.handle;
-    header.pri = part === undefined ? 0 : part.offset;
+    header.value = 0;
+    header.word = 0;
+    if (part !== undefined) StoredView.fill(header, part.handle, part.offset);
     header.recordNumber = recordNumber;
     this.#begin(payloadBytes);
   }
 
-  /** Begins a part of the answer to the Control request `number`. */
-  beginControl(flags: number, number: number, payloadBytes: number, recordNumber: number): void {
+  /** Begins a part of the answer to a Control request. */
+  beginControl(flags: number, question: number, payloadBytes: number, recordNumber: number): void {
     this.#noteUrgency(flags, recordNumber);
     const header = this.#header;
     header.kind = ResponseKind.Control;
     header.flags = flags;
-    header.slot = 0;
-    header.value = number;
-    header.pri = 0;
+    AnswerView.fill(header, question);
     header.recordNumber = recordNumber;
     this.#begin(payloadBytes);
   }
@@ -142,16 +144,16 @@ export class ReplyPort {
 
   /**
    * Begins a message to the acceptor itself, which the caller writes at `at` of `target`. It waits
-   * for no record.
+   * for no record. `value` and `word` are what the view of the kind says.
    */
-  beginSignal(kind: number, flags: number, slot: number, payloadBytes: number, value = 0, pri = 0): void {
+  beginSignal(kind: number, flags: number, slot: number, payloadBytes: number, value = 0, word = 0): void {
     this.#urgent = true;
     const header = this.#header;
     header.kind = kind;
     header.flags = flags;
     header.slot = slot;
     header.value = value;
-    header.pri = pri;
+    header.word = word;
     header.recordNumber = 0;
     this.#begin(payloadBytes);
   }
@@ -167,7 +169,7 @@ export class ReplyPort {
     header.flags = flags;
     header.slot = slot;
     header.value = value;
-    header.pri = 0;
+    header.word = 0;
     header.recordNumber = recordNumber;
     this.#begin(payloadBytes);
   }
@@ -197,9 +199,9 @@ export class ReplyPort {
    * require.
    */
   beginCarry(
-    kind: number,
-    to: number,
-    number: number,
+    shipping: number,
+    toShard: number,
+    shipment: number,
     payloadBytes: number,
     durable: boolean,
     recordNumber: number,
@@ -208,9 +210,7 @@ export class ReplyPort {
     const header = this.#header;
     header.kind = ResponseKind.Carry;
     header.flags = durable ? ResponseFlag.Durable : 0;
-    header.slot = kind;
-    header.value = to;
-    header.pri = number;
+    CarryView.fill(header, toShard, shipping, shipment);
     header.recordNumber = recordNumber % 2 ** 32;
     this.#begin(payloadBytes);
   }

@@ -84,7 +84,7 @@ export class ShardSession {
   /** The sliced command in progress. */
   longMove: SlicedCommand | undefined;
   /** Its acceptor is looking for the job of its command on other shards. */
-  isStrayed = false;
+  isRedirected = false;
   /** Its connection is gone. The session stays until its sliced commands are done. */
   ended = false;
   /**
@@ -94,11 +94,11 @@ export class ShardSession {
   waitNumber = 0;
   leadsWait = false;
   /** The number of the read barrier that its command waits for, or 0. */
-  look = 0;
+  barrier = 0;
   /** The command that runs after the barrier, if it is not a reserve. */
-  afterLook: (() => void) | undefined;
+  afterBarrier: (() => void) | undefined;
   /** Whether the acceptor waits for that barrier, rather than a reserve on this shard alone. */
-  looksForAcceptor = false;
+  barrierForAcceptor = false;
   /** It is queued to have its deferred messages run. */
   resuming = false;
   /**

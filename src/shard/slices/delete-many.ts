@@ -27,7 +27,7 @@ export class DeleteMany implements SlicedCommand {
   #done = 0;
   /** Whether the current id is in progress: its job is being transferred to another shard. */
   #isBegun = false;
-  #hasStrays = false;
+  #hasRedirects = false;
 
   /**
    * `ids` contains `count` ids as the client sent them. If `forAcceptor` is set, the answer is a
@@ -76,14 +76,14 @@ export class DeleteMany implements SlicedCommand {
     }
     if (hasLeft || (this.#engine.find(id) === NO_SLOT && this.#replies.mayBeElsewhere(id))) {
       this.#results[this.#done] = Deleted.Elsewhere;
-      this.#hasStrays = true;
+      this.#hasRedirects = true;
     }
     if (!this.#forAcceptor) this.#missing.push(this.#ids.text);
   }
 
   finish(): void {
     if (this.#forAcceptor) this.#replies.settled(this.#session, 0, this.#results);
-    else if (this.#hasStrays) this.#handOn();
+    else if (this.#hasRedirects) this.#handOn();
     else {
       const missing = this.#missing;
       this.#replies.fixed(this.#session, deletedBatchReply(this.jobs - missing.length, missing));
@@ -94,6 +94,6 @@ export class DeleteMany implements SlicedCommand {
   #handOn(): void {
     const { bytes, start, end } = this.#span;
     const details = packDeleted(this.#results, latin1(bytes, start, end), this.#replies.lastRecord);
-    this.#replies.strayed(this.#session, new Request().begin(Op.DeleteBatch), details);
+    this.#replies.redirected(this.#session, new Request().begin(Op.DeleteBatch), details);
   }
 }

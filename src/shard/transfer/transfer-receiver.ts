@@ -19,10 +19,13 @@ import {
 } from "../../message/record.ts";
 import {
   LANDED_BYTES,
+  LandedView,
   PARCEL_HEADER_BYTES,
+  ParcelView,
   SHIP_HEADER_BYTES,
   ShipFlag,
   Shipping,
+  ShipView,
 } from "../../message/shipment.ts";
 import type { Span } from "../../protocol/request.ts";
 import type { RecordLog } from "../records/record-log.ts";
@@ -67,34 +70,28 @@ export class TransferReceiver {
   ship(from: number, number: number, payload: Span, nowMs: number): void {
     const bytes = payload.bytes.subarray(payload.start, payload.end);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    const flags = bytes[1]!;
-    let at = SHIP_HEADER_BYTES + view.getUint16(2, true);
+    const flags = ShipView.flags(view);
+    let at = SHIP_HEADER_BYTES + ShipView.tubeBytes(view);
     const manifest = {
       tube: latin1(bytes, SHIP_HEADER_BYTES, at),
-      travel: bytes[0] as Travel,
+      travel: ShipView.travel(view) as Travel,
       asReady: (flags & ShipFlag.AsReady) !== 0,
-      delayMs: (flags & ShipFlag.Delay) === 0 ? undefined : view.getFloat64(8, true),
+      delayMs: (flags & ShipFlag.Delay) === 0 ? undefined : ShipView.delayMs(view),
     };
     if ((flags & ShipFlag.InPieces) !== 0) {
-      const head = Memory.ofSize(view.getUint32(at, true));
-      const file = view.getUint32(at + 4, true);
+      const head = Memory.ofSize(ParcelView.recordBytes(view, at));
+      const file = ParcelView.file(view, at);
       const incoming = { manifest, file, head, headBytes: 0, body: EMPTY_BODY, bodyBytes: 0 };
       this.#incoming.set(keyOf(from, number), incoming);
       return;
     }
-    const jobs = view.getUint32(4, true);
+    const jobs = ShipView.jobs(view);
     let taken = 0;
     let outcome: Outcome = Outcome.Done;
     const recordsBefore = this.#lastRecord;
     for (; taken < jobs; taken++) {
-      const length = view.getUint32(at, true);
-      outcome = this.#takeWhole(
-        manifest,
-        view.getUint32(at + 4, true),
-        bytes,
-        at + PARCEL_HEADER_BYTES,
-        nowMs,
-      );
+      const length = ParcelView.recordBytes(view, at);
+      outcome = this.#takeWhole(manifest, ParcelView.file(view, at), bytes, at + PARCEL_HEADER_BYTES, nowMs);
       if (outcome !== Outcome.Done) break;
       at += PARCEL_HEADER_BYTES + length;
     }
@@ -196,8 +193,7 @@ export class TransferReceiver {
     const { port } = this.#options;
     this.#say(Shipping.Landed, from, number, LANDED_BYTES, this.#lastRecord !== recordsBefore);
     const view = new DataView(port.target.buffer, port.target.byteOffset);
-    view.setUint32(port.at, taken, true);
-    view.setUint8(port.at + 4, refusal);
+    LandedView.write(view, port.at, taken, refusal);
   }
 
   #say(kind: Shipping, to: number, number: number, bytes: number, durable: boolean): void {

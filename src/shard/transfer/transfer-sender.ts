@@ -16,11 +16,13 @@ import type { Travel } from "../../engine/transfer/job-travel.ts";
 import { emptyRecordFields, encodePutHead, RECORD_FIXED_BYTES } from "../../message/record.ts";
 import {
   PARCEL_HEADER_BYTES,
+  ParcelView,
   SHIP_HEADER_BYTES,
   SHIPMENT_BYTES_MAX,
   SHIPMENT_JOBS_MAX,
   ShipFlag,
   Shipping,
+  ShipView,
 } from "../../message/shipment.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { fillRecordFields } from "../records/record-fields.ts";
@@ -177,11 +179,8 @@ export class TransferSender {
   #writeHeader({ travel, asReady, delayMs, tube, ids }: Shipment, flags: number): number {
     const { bytes, view } = this.#scratch;
     const name = asciiBytes(tube);
-    bytes[0] = travel;
-    bytes[1] = flags | (asReady ? ShipFlag.AsReady : 0) | (delayMs === undefined ? 0 : ShipFlag.Delay);
-    view.setUint16(2, name.length, true);
-    view.setUint32(4, ids.length, true);
-    view.setFloat64(8, delayMs ?? 0, true);
+    const how = flags | (asReady ? ShipFlag.AsReady : 0) | (delayMs === undefined ? 0 : ShipFlag.Delay);
+    ShipView.write(view, travel, how, name.length, ids.length, delayMs ?? 0);
     copyBytes(bytes, SHIP_HEADER_BYTES, name, 0, name.length);
     return SHIP_HEADER_BYTES + name.length;
   }
@@ -198,8 +197,7 @@ export class TransferSender {
       const bodyAt = this.#writeRecord(slot, shipment.facts, this.#scratch, at + PARCEL_HEADER_BYTES);
       engine.bodies.read(page.body[rowOf(slot)]!, 0, bytes, bodyAt, bodyBytes);
       const end = bodyAt + bodyBytes;
-      view.setUint32(at, end - at - PARCEL_HEADER_BYTES, true);
-      view.setUint32(at + 4, this.#fileOf(slot), true);
+      ParcelView.write(view, at, end - at - PARCEL_HEADER_BYTES, this.#fileOf(slot));
       at = end;
     }
     return at;
@@ -212,8 +210,7 @@ export class TransferSender {
     shipment.head = head.bytes.subarray(0, this.#writeRecord(slot, shipment.facts, head, 0));
     const { view } = this.#scratch;
     const at = this.#writeHeader(shipment, ShipFlag.InPieces);
-    view.setUint32(at, shipment.head.length, true);
-    view.setUint32(at + 4, this.#fileOf(slot), true);
+    ParcelView.write(view, at, shipment.head.length, this.#fileOf(slot));
     return at + PARCEL_HEADER_BYTES;
   }
 

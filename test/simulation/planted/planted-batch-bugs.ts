@@ -19,9 +19,9 @@ function changeCandidates(
   { acceptors }: InProcessServer,
   change: (list: DataView, at: number) => void,
 ): void {
-  onConnections(acceptors, (connection) => {
-    const onSignal = connection.onSignal.bind(connection);
-    connection.onSignal = (signal: Signal) => {
+  onConnections(acceptors, ({ conversations }) => {
+    const onSignal = conversations.onSignal.bind(conversations);
+    conversations.onSignal = (signal: Signal) => {
       if (signal.kind !== ResponseKind.Candidates) {
         onSignal(signal);
         return;
@@ -66,8 +66,8 @@ export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
   }),
   plantedInBatches("an abort has the number of the next batch", ({ acceptors }) => {
     for (const core of acceptors) {
-      const post = core.post.bind(core);
-      core.post = (shard, message) => {
+      const post = core.links.post.bind(core.links);
+      core.links.post = (shard, message) => {
         if (message.op === RequestOp.Abort) message.waitNumber++;
         post(shard, message);
       };
@@ -89,25 +89,25 @@ export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
     }
   }),
   plantedInBatches("an abort over several shards does not claim the wait", ({ acceptors }) => {
-    onConnections(acceptors, (connection) => {
-      connection.claimWait = () => true;
+    onConnections(acceptors, ({ conversations }) => {
+      conversations.claimWait = () => true;
     });
   }),
   plantedInBatches("a composed reply does not wait for the records of its shards", ({ acceptors }) => {
-    onConnections(acceptors, (connection) => {
-      connection.holdFor = () => {};
+    onConnections(acceptors, ({ conversations }) => {
+      conversations.holdFor = () => {};
     });
   }),
   plantedInBatches("a composed reply waits for the record of one shard only", ({ acceptors }) => {
-    onConnections(acceptors, (connection) => {
-      const holdFor = connection.holdFor.bind(connection);
-      const finish = connection.finishConversation.bind(connection);
+    onConnections(acceptors, ({ conversations }) => {
+      const holdFor = conversations.holdFor.bind(conversations);
+      const finish = conversations.finishConversation.bind(conversations);
       let held = false;
-      connection.holdFor = (shard, recordNumber) => {
+      conversations.holdFor = (shard, recordNumber) => {
         if (!held) holdFor(shard, recordNumber);
         held = true;
       };
-      connection.finishConversation = (reply) => {
+      conversations.finishConversation = (reply) => {
         held = false;
         finish(reply);
       };
@@ -123,9 +123,9 @@ export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
     }
   }),
   plantedInBatches("a delete-batch tells the results of one shard as those of another", ({ acceptors }) => {
-    onConnections(acceptors, (connection) => {
-      const onSignal = connection.onSignal.bind(connection);
-      connection.onSignal = (signal: Signal) => {
+    onConnections(acceptors, ({ conversations }) => {
+      const onSignal = conversations.onSignal.bind(conversations);
+      conversations.onSignal = (signal: Signal) => {
         const payload = new Span();
         payload.copyOf(signal.payload);
         if (signal.kind === ResponseKind.Ack) payload.bytes.fill(1, 8);

@@ -57,6 +57,24 @@ export function onConnections(
   }
 }
 
+/** Calls `plant` whenever a connection has told its shards to forget it. */
+function onEnds(core: AcceptorCore, plant: (connection: Connection) => void): void {
+  const watch = (connection: Connection): Connection => {
+    const { pipeline, shutdown } = connection;
+    const end = shutdown.end.bind(shutdown);
+    shutdown.end = (reason) => {
+      const ends = !pipeline.isEnding;
+      end(reason);
+      if (ends) plant(connection);
+      return true;
+    };
+    return connection;
+  };
+  onConnections([core], watch);
+  const land = core.land.bind(core);
+  core.land = (moved, transport) => watch(land(moved, transport));
+}
+
 /** Has an arena forget the pins that are made while `forgets` says so. */
 function forgetPins(bodies: BodyArena, forgets: () => boolean): void {
   const { pin, unpin, free } = bodies;
@@ -147,25 +165,23 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   }),
   planted("the end of a connection leaves before its shards know of it", ({ acceptors }) => {
     for (const core of acceptors) {
-      const close = core.close.bind(core);
-      core.close = (connection) => {
-        close(connection);
-        const ending = connection as Connection;
-        const flush = ending.flush.bind(ending);
-        ending.flush = () => {
-          const { closesLeft } = connection;
-          connection.closesLeft = 0;
+      onEnds(core, (connection) => {
+        const { shutdown } = connection;
+        const flush = connection.flush.bind(connection);
+        connection.flush = () => {
+          const { closesLeft } = shutdown;
+          shutdown.closesLeft = 0;
           flush();
-          connection.closesLeft = closesLeft;
+          shutdown.closesLeft = closesLeft;
         };
-        core.agenda.markDirty(connection as Connection);
-      };
+        core.runQueues.markDirty(connection);
+      });
     }
   }),
   planted("an end overtakes what its client has under way", ({ acceptors }) => {
     for (const core of acceptors) {
-      const post = core.post.bind(core);
-      core.post = (shard, message) => {
+      const post = core.links.post.bind(core.links);
+      core.links.post = (shard, message) => {
         if (message.op === RequestOp.Close) message.flags = 0;
         post(shard, message);
       };
@@ -173,14 +189,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   }),
   planted("a connection is counted until its socket is closed", ({ acceptors }) => {
     for (const core of acceptors) {
-      const close = core.close.bind(core);
       const disconnect = core.disconnect.bind(core);
-      core.close = (connection) => {
-        close(connection);
+      onEnds(core, () => {
         core.counters[Counter.Connections]! += 1;
-      };
+      });
       core.disconnect = (connection) => {
-        if (!connection.dead) core.counters[Counter.Connections]! -= 1;
+        if (!connection.shutdown.isDead) core.counters[Counter.Connections]! -= 1;
         disconnect(connection);
       };
     }
@@ -190,7 +204,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       const disconnect = core.disconnect.bind(core);
       core.disconnect = (connection) => {
         disconnect(connection);
-        connection.destroyTransport();
+        connection.transport.destroy();
       };
     }
   }),
@@ -235,7 +249,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     }
   }),
   planted("a part of a body is copied from the wrong place", ({ acceptors }) => {
-    onConnections(acceptors, ({ outbox }) => {
+    onConnections(acceptors, ({ pipeline: { outbox } }) => {
       const appendBody = outbox.appendBody.bind(outbox);
       outbox.appendBody = (bodies, handle, offset, length) => appendBody(bodies, handle, offset + 1, length);
     });
@@ -243,7 +257,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   planted("a body does not stay where a socket sends it from", ({ acceptors }) => {
     const patched = new Set<BodyArena>();
     let appends = false;
-    onConnections(acceptors, ({ outbox }) => {
+    onConnections(acceptors, ({ pipeline: { outbox } }) => {
       const appendBody = outbox.appendBody.bind(outbox);
       outbox.appendBody = (bodies, ...rest) => {
         if (!patched.has(bodies)) forgetPins(bodies, () => appends);
@@ -255,10 +269,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     });
   }),
   planted("bytes that come into an arena are put behind their place", ({ acceptors }) => {
-    onConnections(acceptors, (connection) => {
-      const findBodyRoom = connection.findBodyRoom.bind(connection);
-      connection.findBodyRoom = (place) => {
-        const found = findBodyRoom(place);
+    onConnections(acceptors, ({ upload }) => {
+      const findRoom = upload.findRoom.bind(upload);
+      upload.findRoom = (place) => {
+        const found = findRoom(place);
         place.at++;
         return found;
       };
@@ -268,16 +282,16 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     for (const core of acceptors) {
       /** Commands behind a reserve that has not been answered, by the slot of their connection. */
       const behind = new Map<number, number>();
-      onConnections([core], (connection) => {
-        behind.delete(connection.slot);
-        const onReply = connection.onReply.bind(connection);
-        connection.onReply = (...args) => {
-          behind.delete(connection.slot);
+      onConnections([core], ({ slot, pipeline }) => {
+        behind.delete(slot);
+        const onReply = pipeline.onReply.bind(pipeline);
+        pipeline.onReply = (...args) => {
+          behind.delete(slot);
           onReply(...args);
         };
       });
-      const write = core.write.bind(core);
-      core.write = (shard, message) => {
+      const write = core.links.write.bind(core.links);
+      core.links.write = (shard, message) => {
         const { slot, op } = message;
         const count = behind.get(slot);
         if (count === 40) {
@@ -293,10 +307,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   }),
   planted("two jobs get the same id", ({ acceptors }) => {
     for (const core of acceptors) {
-      const take = core.takeJobId.bind(core);
+      const take = core.places.takeJobId.bind(core.places);
       const isTwice = everyNth(20);
       let last = 0;
-      core.takeJobId = (shard) => {
+      core.places.takeJobId = (shard) => {
         if (last === 0 || !isTwice()) last = take(shard);
         return last;
       };
@@ -304,9 +318,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   }),
   planted("the directory names the wrong shard", ({ acceptors, shards }) => {
     for (const core of acceptors) {
-      const find = core.shardOfJob.bind(core);
+      const find = core.places.shardOfJob.bind(core.places);
       const isWrong = everyNth(10);
-      core.shardOfJob = (id) => (isWrong() ? (Math.max(0, find(id)) + 1) % shards.length : find(id));
+      core.places.shardOfJob = (id) => (isWrong() ? (Math.max(0, find(id)) + 1) % shards.length : find(id));
     }
   }),
   planted("a thread sleeps for want of room and asks nobody to ring", ({ shards }) => {
@@ -317,16 +331,16 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   }),
   planted("a long reply gets no credit", ({ acceptors }) => {
     for (const core of acceptors) {
-      const post = core.post.bind(core);
-      core.post = (shard, message) => {
+      const post = core.links.post.bind(core.links);
+      core.links.post = (shard, message) => {
         if (message.op !== RequestOp.Credit) post(shard, message);
       };
     }
   }),
   planted("a reply that goes around through a shard is not counted", ({ acceptors }) => {
     for (const core of acceptors) {
-      const write = core.write.bind(core);
-      core.write = (shard, message) => {
+      const write = core.links.write.bind(core.links);
+      core.links.write = (shard, message) => {
         if (message.op === RequestOp.Echo) message.counted = 0;
         return write(shard, message);
       };
@@ -335,9 +349,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   planted(
     "a reserve over several shards that may not wait forgets the jobs that the client holds",
     ({ acceptors }) => {
-      onConnections(acceptors, (connection) => {
-        const onSignal = connection.onSignal.bind(connection);
-        connection.onSignal = (signal) => {
+      onConnections(acceptors, ({ conversations }) => {
+        const onSignal = conversations.onSignal.bind(conversations);
+        conversations.onSignal = (signal) => {
           const collects = signal.kind === ResponseKind.Candidate || signal.kind === ResponseKind.Absent;
           onSignal(collects ? { ...signal, soonestMs: Number.POSITIVE_INFINITY } : signal);
         };
@@ -349,16 +363,16 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ({ acceptors }) => {
       for (const core of acceptors) {
         let answering = 0;
-        onConnections([core], (connection) => {
-          const onReply = connection.onReply.bind(connection);
-          connection.onReply = (shard, ...rest) => {
+        onConnections([core], ({ pipeline }) => {
+          const onReply = pipeline.onReply.bind(pipeline);
+          pipeline.onReply = (shard, ...rest) => {
             answering = shard;
             onReply(shard, ...rest);
             answering = 0;
           };
         });
-        const post = core.post.bind(core);
-        core.post = (shard, message) => {
+        const post = core.links.post.bind(core.links);
+        core.links.post = (shard, message) => {
           if (message.op !== RequestOp.StopWait || shard >= answering) post(shard, message);
         };
       }
@@ -369,13 +383,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   }),
   planted("commands are published but not in their order", ({ acceptors }) => {
     for (const core of acceptors) {
-      const write = core.write.bind(core);
+      const write = core.links.write.bind(core.links);
       const isLate = everyNth(40);
-      core.write = (shard, message) => {
+      core.links.write = (shard, message) => {
         if (!isLate()) return write(shard, message);
         const copy = message.clone();
         copy.slot = message.slot;
-        queueLater(() => core.post(shard, copy));
+        queueLater(() => core.links.post(shard, copy));
         return true;
       };
       // What was held back goes out with the next turn.

@@ -38,8 +38,8 @@ const plantedInEngine = (
 const plantedOnTheWay = (name: string, isKept: (kind: Shipping) => boolean): PlantedBug =>
   plantedInMoves(name, ({ acceptors }) => {
     for (const core of acceptors) {
-      const post = core.post.bind(core);
-      core.post = (shard, message) => {
+      const post = core.links.post.bind(core.links);
+      core.links.post = (shard, message) => {
         if (message.op !== RequestOp.Carried) post(shard, message);
         else if (isKept(message.count as Shipping)) post(shard, message);
       };
@@ -95,7 +95,7 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
     };
   }),
   plantedInMoves("a shipment overtakes the records of its shard", ({ acceptors }) => {
-    for (const core of acceptors) core.isWritten = () => true;
+    for (const core of acceptors) core.log.isWritten = () => true;
   }),
   plantedInMoves("MOVED is said before the record of the other shard is durable", ({ shards, records }) => {
     for (const [shard, { ports }] of shards.entries())
@@ -131,7 +131,7 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
     engine.isMoving = () => false;
   }),
   plantedInMoves("a job that moves while all shards are asked for it is not found", ({ acceptors }) => {
-    for (const core of acceptors) core.jobEntry = () => 0;
+    for (const core of acceptors) core.places.jobEntry = () => 0;
   }),
   plantedInMoves("a command for a job that has moved is answered where it was", ({ shards }) => {
     for (const { replies } of shards) replies.mayBeElsewhere = () => false;

@@ -69,7 +69,7 @@ export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
   }),
   planted("a reply leaves before its record is written", ({ acceptors, log }) => {
     if (log?.repliesWaitFor === LogWord.Synced) return;
-    for (const core of acceptors) core.isDurable = () => true;
+    for (const core of acceptors) core.log.isDurable = () => true;
   }),
   planted("the number written is published before the write", ({ storage }) => {
     if (storage === undefined) return;

@@ -92,7 +92,8 @@ export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
   planted("an acceptor sleeps on commands that it has not published", ({ acceptors }) => {
     for (const core of acceptors) {
       const publish = core.publish.bind(core);
-      for (const ring of core.requests) Object.defineProperty(ring, "hasUnpublished", { get: () => false });
+      for (const ring of core.links.requests)
+        Object.defineProperty(ring, "hasUnpublished", { get: () => false });
       let flushed = false;
       before(core, "flush", () => {
         flushed = true;
@@ -133,7 +134,7 @@ export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
     }
   }),
   planted("an acceptor rings no shard that waits for room", ({ acceptors }) => {
-    for (const ring of acceptors.flatMap((core) => core.responses)) {
+    for (const ring of acceptors.flatMap((core) => core.links.responses)) {
       const release = ring.release.bind(ring);
       ring.release = () => release() && false;
     }

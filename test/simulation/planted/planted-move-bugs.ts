@@ -69,16 +69,16 @@ export const PLANTED_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInMoves("an Adopt gets lost", ({ acceptors }) => {
     const isLost = everyNth(5);
     for (const core of acceptors) {
-      const post = core.post.bind(core);
-      core.post = (shard, message) => {
+      const post = core.links.post.bind(core.links);
+      core.links.post = (shard, message) => {
         if (message.op !== RequestOp.Adopt || !isLost()) post(shard, message);
       };
     }
   }),
   plantedInMoves("a connection that holds a job moves", (server) => {
-    onConnections(server, (connection) => {
-      const onReply = connection.onReply.bind(connection);
-      connection.onReply = (shard, flags, ...rest) => onReply(shard, flags & ~ResponseFlag.HoldsJob, ...rest);
+    onConnections(server, ({ pipeline }) => {
+      const onReply = pipeline.onReply.bind(pipeline);
+      pipeline.onReply = (shard, flags, ...rest) => onReply(shard, flags & ~ResponseFlag.HoldsJob, ...rest);
     });
   }),
   plantedInMoves("a shard does not wait until a session has lost its old place", ({ shards }) => {

@@ -47,7 +47,7 @@ export class GuardedHandDriven {
     const entry = this.gatekeeper.admit(0, GUARDED_ADDRESS);
     assert.ok(typeof entry !== "string", "it is let in");
     const client = new HandDrivenClient(reads);
-    client.connection = this.server.acceptor.connect(entry.wrap(client), entry.gate)!;
+    client.connection = this.server.acceptor.connect(entry.wrap(client), entry.filter)!;
     return client;
   }
 

@@ -131,7 +131,7 @@ export class HandDrivenServer {
       for (const port of shard.ports) port.ring.publish();
     }
     // What clients say is read at once.
-    this.acceptor.haveRead();
+    this.acceptor.barriers.haveRead();
     for (const acceptor of acceptors) {
       moved += acceptor.takeAnswers(nobody);
       acceptor.flush();

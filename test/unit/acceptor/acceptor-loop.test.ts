@@ -28,7 +28,7 @@ function stage() {
     core,
     doorbell: new DoorbellOwner(words, 1),
     shards: [new Doorbell(words, 1)],
-    counters: new TurnCounters(core.counters, core.responses),
+    counters: new TurnCounters(core.counters, core.links.responses),
     patience: new AcceptorPatience({ spinMs: 0, lingerMs: 0, isCrowded: false }, nowMs, true),
     surroundings,
   });
@@ -163,7 +163,7 @@ describe("AcceptorLoop", () => {
     let turns = 0;
     loop.sockets = {
       turn: () => {
-        if (++turns === 1) core.post(0, core.message(RequestOp.Credit));
+        if (++turns === 1) core.links.post(0, core.links.message(RequestOp.Credit));
       },
     };
     while (loop.next() !== Point.Asleep) assert.ok(turns < 100);

@@ -4,14 +4,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CommandSampler } from "../../../src/acceptor/replies/command-sampler.ts";
-import {
-  COMMAND_BOUNDS_SECONDS,
-  COMMAND_CLASSES,
-  CommandTimesCounters,
-} from "../../../src/message/command-times.ts";
+import { COMMAND_BOUNDS_SECONDS, CommandTimesCounters } from "../../../src/message/command-times.ts";
 import { END_REASONS } from "../../../src/message/end-reason.ts";
 import { COUNTERS_PER_ROLE, Counter } from "../../../src/message/topology.ts";
-import { Op } from "../../../src/protocol/commands.ts";
+import { COMMAND_CLASSES, Op } from "../../../src/protocol/commands.ts";
 import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
 /** Samples of a class so far. */

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
 describe("JobsMove is set", () => {
-  const known = (server: HandDrivenServer): boolean => server.acceptor.jobsMove;
+  const known = (server: HandDrivenServer): boolean => server.acceptor.places.jobsMove;
   const ask = (server: HandDrivenServer, text: string): string => {
     const client = server.connect(true);
     client.say(`${text}\r\n`);

@@ -39,7 +39,7 @@ class Guarded {
   constructor() {
     const entry = this.#gatekeeper.admit(0, "192.0.2.1");
     assert.ok(typeof entry !== "string", "it is let in");
-    this.limited.connection = this.server.acceptor.connect(entry.wrap(this.limited), entry.gate)!;
+    this.limited.connection = this.server.acceptor.connect(entry.wrap(this.limited), entry.filter)!;
     assert.equal(this.ask(this.limited, `auth ${secret}`), "AUTHENTICATED\r\n");
   }
 

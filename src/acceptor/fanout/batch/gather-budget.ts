@@ -10,7 +10,7 @@ const SMALL_BATCH_BYTES_MAX = 64 * 1024;
 
 export class GatherBudget {
   /** Serialises the batches that are choosing jobs. */
-  readonly turnstile: SerialQueue = new SerialQueue();
+  readonly queue: SerialQueue = new SerialQueue();
   #bytes = 0;
 
   /** The most body bytes that a batch may have now. */

@@ -8,8 +8,8 @@
 // big job can be streamed as the client reads.
 
 import { assert } from "../../../base/assert.ts";
-import { LISTED_BYTES, RequestFlag, RequestOp } from "../../../message/request.ts";
-import { CANDIDATE_BYTES, CANDIDATE_LOST, ResponseFlag, ResponseKind } from "../../../message/response.ts";
+import { BatchView, LISTED_BYTES, ListedView, RequestFlag, RequestOp } from "../../../message/request.ts";
+import { CANDIDATE_BYTES, CandidatesView, ResponseFlag, ResponseKind } from "../../../message/response.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../../protocol/limits.ts";
 import type { Request, Span } from "../../../protocol/request.ts";
 import type { SerialQueue } from "../../state/serial-queue.ts";
@@ -48,21 +48,20 @@ class CandidateList {
   readonly #view: DataView;
   #at = 0;
 
-  constructor({ shard, value, payload }: Signal) {
-    this.shard = shard;
-    this.isCut = value !== 0;
-    const { bytes, start, end } = payload;
+  constructor(signal: Signal) {
+    this.shard = signal.shard;
+    this.isCut = CandidatesView.isCut(signal);
+    const { bytes, start, end } = signal.payload;
     this.#view = new DataView(bytes.slice(start + LIST_AT, end).buffer);
   }
 
   get first(): Candidate | undefined {
     if (this.#at === this.#view.byteLength) return undefined;
-    const size = this.#view.getUint32(this.#at + 12, true);
     return {
-      id: this.#view.getFloat64(this.#at, true),
-      pri: this.#view.getUint32(this.#at + 8, true),
-      bodyBytes: size % CANDIDATE_LOST,
-      isLost: size >= CANDIDATE_LOST,
+      id: CandidatesView.id(this.#view, this.#at),
+      pri: CandidatesView.pri(this.#view, this.#at),
+      bodyBytes: CandidatesView.bodyBytes(this.#view, this.#at),
+      isLost: CandidatesView.isLost(this.#view, this.#at),
     };
   }
 
@@ -84,7 +83,7 @@ export class PickBatch implements Picker {
   readonly #request: BatchRequest;
   readonly #replies: ListReplies;
   readonly #budget: GatherBudget;
-  readonly turnstile: SerialQueue;
+  readonly queue: SerialQueue;
   /** The most ids in one message. */
   readonly #shareMax: number;
   #lists: CandidateList[] = [];
@@ -100,15 +99,15 @@ export class PickBatch implements Picker {
     this.#request = request;
     this.#replies = replies;
     this.#budget = budget;
-    this.turnstile = budget.turnstile;
+    this.queue = budget.queue;
     this.#shareMax = Math.floor(host.payloadBytesMax / LISTED_BYTES);
     this.waitFlags = RequestFlag.Batch | (request.withTubes ? RequestFlag.Tubes : 0);
   }
 
   ask(message: Request): void {
     message.op = RequestOp.CollectBatch;
-    message.count = this.#request.jobsMax;
-    message.bodyBytes = this.#bytesMax();
+    BatchView.limitJobs(message, this.#request.jobsMax);
+    BatchView.limitBytes(message, this.#bytesMax());
   }
 
   #bytesMax(): number {
@@ -131,8 +130,7 @@ export class PickBatch implements Picker {
       take.flags = this.waitFlags | (isWhole ? RequestFlag.Whole : 0) | (isSingle ? RequestFlag.Single : 0);
       const view = new DataView(new ArrayBuffer(listed.length * LISTED_BYTES));
       for (const [index, { id, pri }] of listed.entries()) {
-        view.setFloat64(index * LISTED_BYTES, id, true);
-        view.setUint32(index * LISTED_BYTES + 8, pri, true);
+        ListedView.write(view, index, id, pri);
       }
       take.body.set(new Uint8Array(view.buffer), 0, view.byteLength);
       this.#host.post(shard, take);

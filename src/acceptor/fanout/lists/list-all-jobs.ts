@@ -6,7 +6,7 @@
 
 import { asciiBytes, latin1 } from "../../../base/bytes.ts";
 import { ListedJobsReader } from "../../../message/listed-jobs.ts";
-import { RequestFlag } from "../../../message/request.ts";
+import { ListPartView, RequestFlag } from "../../../message/request.ts";
 import { ResponseFlag } from "../../../message/response.ts";
 import { Op } from "../../../protocol/commands.ts";
 import { LIST_LIMIT_USUAL, LIST_TEXT_BYTES_MAX, listText } from "../../../protocol/job-options.ts";
@@ -24,7 +24,7 @@ const PART_BYTES_MIN = 8 * 1024;
 
 export class ListAllJobs implements Conversation, Waiter {
   readonly #host: ConversationHost;
-  readonly #turnstile: SerialQueue;
+  readonly #queue: SerialQueue;
   readonly #options: Uint8Array;
   readonly #limit: number;
   /** The messages received from each shard. */
@@ -32,9 +32,9 @@ export class ListAllJobs implements Conversation, Waiter {
   #left: number;
 
   /** Only one such list is gathered at a time, because it takes memory and work on every shard. */
-  constructor(host: ConversationHost, shards: number, { options }: Request, turnstile: SerialQueue) {
+  constructor(host: ConversationHost, shards: number, { options }: Request, queue: SerialQueue) {
     this.#host = host;
-    this.#turnstile = turnstile;
+    this.#queue = queue;
     this.#options = options.bytes.slice(options.start, options.end);
     this.#limit = optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL;
     this.#parts = Array.from({ length: shards }, () => []);
@@ -49,7 +49,8 @@ export class ListAllJobs implements Conversation, Waiter {
       message.flags = RequestFlag.AckOnly;
       // Together the shards do the work of two lists at most. They stop at about the same id if
       // jobs are spread evenly.
-      message.bodyBytes = Math.max(PART_BYTES_MIN, (2 * LIST_TEXT_BYTES_MAX) / this.#parts.length);
+      const textBytes = (2 * LIST_TEXT_BYTES_MAX) / this.#parts.length;
+      ListPartView.limitText(message, Math.max(PART_BYTES_MIN, textBytes));
       this.#host.post(shard, message);
     }
   }
@@ -61,7 +62,7 @@ export class ListAllJobs implements Conversation, Waiter {
       this.#parts.map((part) => new ListedJobsReader(Buffer.concat(part))),
       this.#limit,
     );
-    this.#turnstile.leave(this);
+    this.#queue.leave(this);
     this.#host.finishWithText(text);
   }
 
@@ -71,7 +72,7 @@ export class ListAllJobs implements Conversation, Waiter {
   onReply(): void {}
 
   onClosed(): void {
-    this.#turnstile.leave(this);
+    this.#queue.leave(this);
   }
 }
 

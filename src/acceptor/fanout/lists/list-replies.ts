@@ -22,6 +22,8 @@ interface Queued {
 }
 
 export class ListReplies {
+  /** Whether replies may have something to write. */
+  hasWork = false;
   #line: Queued[] = [];
 
   /**
@@ -32,10 +34,7 @@ export class ListReplies {
     if (reply.queued) return;
     reply.queued = true;
     this.#line.push({ reply, onEnd });
-  }
-
-  get hasWork(): boolean {
-    return this.#line.length > 0;
+    this.hasWork = true;
   }
 
   /**
@@ -43,7 +42,6 @@ export class ListReplies {
    * adds it again.
    */
   turn(): void {
-    if (this.#line.length === 0) return;
     let left = TURN_PIECES;
     const line = this.#line;
     this.#line = [];
@@ -60,5 +58,6 @@ export class ListReplies {
     for (const { reply } of goOn) reply.queued = true;
     // Replies without a turn go first, those added in the meantime last.
     this.#line = [...line.slice(at), ...goOn, ...this.#line];
+    this.hasWork = this.#line.length > 0;
   }
 }

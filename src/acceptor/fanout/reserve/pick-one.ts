@@ -1,7 +1,7 @@
 // Chooses the best job of several shards, for `reserve`.
 
 import { RequestOp } from "../../../message/request.ts";
-import { ResponseKind } from "../../../message/response.ts";
+import { CandidateView, ResponseKind } from "../../../message/response.ts";
 import type { Request } from "../../../protocol/request.ts";
 import type { Signal } from "../conversation.ts";
 import type { ConversationHost } from "../conversation-host.ts";
@@ -30,9 +30,13 @@ export class PickOne implements Picker {
     message.op = RequestOp.Collect;
   }
 
-  note({ shard, kind, value, pri }: Signal): void {
-    if (kind === ResponseKind.Candidate) this.#candidates.set(shard, { shard, pri, id: value });
-    else this.#candidates.delete(shard);
+  note(signal: Signal): void {
+    const { shard } = signal;
+    if (signal.kind !== ResponseKind.Candidate) this.#candidates.delete(shard);
+    else {
+      const pri = CandidateView.pri(signal);
+      this.#candidates.set(shard, { shard, pri, id: CandidateView.id(signal) });
+    }
   }
 
   take(): boolean {

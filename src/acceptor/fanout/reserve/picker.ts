@@ -18,7 +18,7 @@ export type Next = (typeof Next)[keyof typeof Next];
 
 export interface Picker {
   /** The queue to wait in before asking the shards, if there is one. */
-  readonly turnstile?: SerialQueue;
+  readonly queue?: SerialQueue;
   /** RequestFlag bits of a wait for one job. */
   readonly waitFlags: number;
   /** Turns a message into the question for a shard's best jobs, which stay where they are. */

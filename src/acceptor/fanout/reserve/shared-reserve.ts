@@ -13,9 +13,9 @@
 //   connection's claim word, and every shard is told to wait. A shard that gets a job and changes
 //   the word to 0 gives the job to the connection. All others find the word changed and pass their
 //   job to the next waiter.
-// - Looking: The client does not want to wait. Before the reply, the other acceptors check whether
-//   the holder of a job has just disconnected (shard/read-barrier.ts). Then all shards are asked
-//   once more.
+// - AwaitingBarrier: The client does not want to wait. Before the reply, the other acceptors check
+//   whether the holder of a job has just disconnected (shard/read-barrier.ts). Then all shards are
+//   asked once more.
 // - Rechecking: A shard reports that the wait is due: a margin began or, on the lead shard, the
 //   timeout came. All shards run their due timers first, because a job that becomes ready at the
 //   same moment wins. If no shard has claimed the wait after that, the acceptor claims it and
@@ -27,8 +27,8 @@
 // came later than the reserve and may be passed over.
 
 import { assert } from "../../../base/assert.ts";
-import { RequestFlag, RequestOp } from "../../../message/request.ts";
-import { ResponseKind } from "../../../message/response.ts";
+import { RequestFlag, RequestOp, WaitView } from "../../../message/request.ts";
+import { ResponseKind, WaitDueView } from "../../../message/response.ts";
 import { DEADLINE_MARGIN_MS } from "../../../protocol/limits.ts";
 import { Reply } from "../../../protocol/reply.ts";
 import type { Span } from "../../../protocol/request.ts";
@@ -36,7 +36,7 @@ import type { Conversation, Signal } from "../conversation.ts";
 import type { ConversationHost } from "../conversation-host.ts";
 import { Next, type Picker } from "./picker.ts";
 
-const State = { Collecting: 0, Taking: 1, Waiting: 2, Rechecking: 3, Looking: 4 } as const;
+const State = { Collecting: 0, Taking: 1, Waiting: 2, Rechecking: 3, AwaitingBarrier: 4 } as const;
 type State = (typeof State)[keyof typeof State];
 
 interface Participant {
@@ -53,7 +53,7 @@ export class SharedReserve implements Conversation {
   #left = 0;
   #waitNumber = 0;
   #mayWait: boolean;
-  #hasLooked: boolean;
+  #hadBarrier: boolean;
   /** RESERVED has arrived while answers to a recheck were still in flight. */
   #answered = false;
   /** The client has sent more bytes, which abort an abortable reserve. */
@@ -65,15 +65,16 @@ export class SharedReserve implements Conversation {
     this.#picker = picker;
     this.#timeoutAtMs = host.nowMs() + timeoutMs;
     this.#mayWait = timeoutMs > 0;
-    this.#hasLooked = !host.hasOtherAcceptors;
+    this.#hadBarrier = !host.hasOtherAcceptors;
     this.#participants = shards.map((shard) => ({ shard, soonestMs: Number.POSITIVE_INFINITY }));
     this.#collect();
   }
 
   onSignal(signal: Signal): void {
-    const { shard, kind, value, soonestMs } = signal;
+    const { shard, kind, soonestMs } = signal;
     if (kind === ResponseKind.WaitDue) {
-      if (this.#state === State.Waiting && value === this.#waitNumber) this.#recheck();
+      const waitNumber = WaitDueView.waitNumber(signal);
+      if (this.#state === State.Waiting && waitNumber === this.#waitNumber) this.#recheck();
       return;
     }
     const participant = this.#participants.find((each) => each.shard === shard);
@@ -86,7 +87,7 @@ export class SharedReserve implements Conversation {
     if (this.#state === State.Collecting) this.#picker.note(signal);
     if (--this.#left === 0) {
       if (this.#state === State.Collecting) this.#choose();
-      else if (this.#state === State.Looking) this.#collect();
+      else if (this.#state === State.AwaitingBarrier) this.#collect();
       else this.#endIfDue();
     }
   }
@@ -127,7 +128,7 @@ export class SharedReserve implements Conversation {
   }
 
   onClosed(): void {
-    this.#picker.turnstile?.leave(this);
+    this.#picker.queue?.leave(this);
     this.#picker.onClosed?.();
   }
 
@@ -138,9 +139,9 @@ export class SharedReserve implements Conversation {
 
   #collect(): void {
     this.#state = State.Collecting;
-    const { turnstile } = this.#picker;
-    if (turnstile === undefined) this.onTurn();
-    else turnstile.enter(this);
+    const { queue } = this.#picker;
+    if (queue === undefined) this.onTurn();
+    else queue.enter(this);
   }
 
   onTurn(): void {
@@ -156,23 +157,23 @@ export class SharedReserve implements Conversation {
     this.#state = State.Taking;
     const takes = this.#picker.take();
     // Leave only now: the next one's questions then follow the messages just posted.
-    this.#picker.turnstile?.leave(this);
+    this.#picker.queue?.leave(this);
     if (!takes) this.#noJob();
   }
 
   #noJob(): void {
     if (this.#inMargin()) this.#host.finishConversation(Reply.deadlineSoon);
     else if (this.#isAborted) this.#host.finishConversation(Reply.aborted);
-    else if (!this.#mayWait && !this.#hasLooked) this.#look();
+    else if (!this.#mayWait && !this.#hadBarrier) this.#awaitBarrier();
     else if (!this.#mayWait) this.#host.finishConversation(Reply.timedOut);
     else this.#wait();
   }
 
-  #look(): void {
-    this.#hasLooked = true;
-    this.#state = State.Looking;
+  #awaitBarrier(): void {
+    this.#hadBarrier = true;
+    this.#state = State.AwaitingBarrier;
     this.#left = this.#participants.length;
-    this.#tellAll(RequestOp.LookFirst);
+    this.#tellAll(RequestOp.AwaitBarrier);
   }
 
   #wait(): void {
@@ -182,8 +183,7 @@ export class SharedReserve implements Conversation {
     for (const participant of this.#participants) {
       const wait = this.#host.message(RequestOp.WaitShared);
       wait.flags = this.#picker.waitFlags | (lead ? RequestFlag.Lead : 0);
-      wait.waitNumber = this.#waitNumber;
-      wait.atMs = lead ? this.#timeoutAtMs : Number.POSITIVE_INFINITY;
+      WaitView.fill(wait, this.#waitNumber, lead ? this.#timeoutAtMs : Number.POSITIVE_INFINITY);
       this.#host.post(participant.shard, wait);
       lead = false;
     }

@@ -65,8 +65,8 @@ export const noSuchJob = (id: number): Problem =>
 
 /** Returns a job from the shard that has it. If that is unknown, asks all shards. */
 export async function findJob(service: Service, id: number, bodyMax: number): Promise<JobFacts> {
-  const entry = service.core.jobEntry(id);
-  const shard = service.core.shardOfJob(id);
+  const entry = service.core.places.jobEntry(id);
+  const shard = service.core.places.shardOfJob(id);
   const question = { id, bodyMax };
   const found =
     shard === UNKNOWN_SHARD
@@ -74,7 +74,7 @@ export async function findJob(service: Service, id: number, bodyMax: number): Pr
       : await service.control.ask(shard, "job", question);
   if (found !== null && found !== undefined) return found;
   // The job has moved to another shard in the meantime.
-  if (service.core.jobEntry(id) !== entry) return findJob(service, id, bodyMax);
+  if (service.core.places.jobEntry(id) !== entry) return findJob(service, id, bodyMax);
   throw noSuchJob(id);
 }
 

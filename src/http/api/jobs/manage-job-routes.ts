@@ -121,15 +121,15 @@ async function act(
 ): Promise<void> {
   requireServing(service);
   const { control, core, topology } = service;
-  const entry = core.jobEntry(id);
-  const shard = core.shardOfJob(id);
+  const entry = core.places.jobEntry(id);
+  const shard = core.places.shardOfJob(id);
   const question = { id, act: what, force, ...(to === undefined ? {} : { to }) };
   const shards =
     shard === UNKNOWN_SHARD ? Array.from({ length: topology.shards }, (_, each) => each) : [shard];
   const outcomes = await Promise.all(shards.map((each) => control.ask(each, "job-act", question)));
   const outcome = outcomes.find((each) => each !== "not-found") ?? "not-found";
   // The job has moved to another shard in the meantime.
-  if (outcome === "not-found" && core.jobEntry(id) !== entry)
+  if (outcome === "not-found" && core.places.jobEntry(id) !== entry)
     return act(service, id, what, { force, ...(to === undefined ? {} : { to }) });
   if (outcome === "elsewhere") return update(service, id, `tube=${to}`, to);
   if (outcome !== "done") throw problemOf(outcome, id, what, to);

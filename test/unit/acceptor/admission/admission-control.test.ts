@@ -52,8 +52,8 @@ describe("AdmissionControl", () => {
         const asked: string[] = [];
         const noted = (_: object, name: string): unknown => name === "isQuiet" || (() => asked.push(name));
         const entry = control.admit(listener, "192.0.2.1");
-        assert.ok(typeof entry !== "string" && entry.gate !== undefined);
-        entry.gate.guard(new Proxy({}, { get: noted }) as FilteredConnection);
+        assert.ok(typeof entry !== "string" && entry.filter !== undefined);
+        entry.filter.guard(new Proxy({}, { get: noted }) as FilteredConnection);
         return { entry, asked };
       };
       const [stays, leaves] = [filtered(), filtered()];

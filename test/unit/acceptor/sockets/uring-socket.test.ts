@@ -31,7 +31,7 @@ function stage(t: TestContext) {
   } as unknown as ConstructorParameters<typeof UringSocket>[0];
   const given: string[] = [];
   const connection = {
-    awaitsBody: false,
+    upload: { awaitsBytes: false },
     onBytes: (bytes: Uint8Array, length: number) => void given.push(latin1(bytes, 0, length)),
   } as unknown as Connection;
   const handle = { fd: descriptor, close: () => {} };
@@ -80,12 +80,14 @@ describe("a body that is received in place", () => {
       finishLater: () => {},
     } as unknown as ConstructorParameters<typeof UringSocket>[0];
     const connection = {
-      awaitsBody: true,
-      findBodyRoom: (place: BodyPlace) => {
-        arena.findRoom(handle, 0, BODY_BYTES, place);
-        return true;
+      upload: {
+        awaitsBytes: true,
+        findRoom: (place: BodyPlace) => {
+          arena.findRoom(handle, 0, BODY_BYTES, place);
+          return true;
+        },
+        endsAfter: () => false,
       },
-      endsBody: () => false,
     } as unknown as Connection;
     const socket = new UringSocket(
       sockets,

@@ -30,53 +30,53 @@ class Entry implements RunQueueEntry {
 
 function stage() {
   const did: string[] = [];
-  return { did, agenda: new RunQueues(), a: new Entry("a", did), b: new Entry("b", did) };
+  return { did, runQueues: new RunQueues(), a: new Entry("a", did), b: new Entry("b", did) };
 }
 
 describe("RunQueues", () => {
   it("lists an entry once, however often it is added", () => {
-    const { did, agenda, a, b } = stage();
-    for (const entry of [a, b, a]) agenda.markDirty(entry);
-    agenda.flush(false);
-    agenda.flush(false);
+    const { did, runQueues, a, b } = stage();
+    for (const entry of [a, b, a]) runQueues.markDirty(entry);
+    runQueues.flush(false);
+    runQueues.flush(false);
     assert.deepEqual(did, ["a flushes", "b flushes"]);
   });
 
   it("lets an entry add itself again for the next turn, not for this one", () => {
-    const { did, agenda, a } = stage();
-    a.onProceed = () => agenda.proceedLater(a);
-    agenda.proceedLater(a);
-    agenda.letProceed();
+    const { did, runQueues, a } = stage();
+    a.onProceed = () => runQueues.proceedLater(a);
+    runQueues.proceedLater(a);
+    runQueues.letProceed();
     assert.deepEqual(did, ["a proceeds"]);
-    assert.ok(agenda.hasWork);
-    agenda.letProceed();
+    assert.ok(runQueues.hasWork);
+    runQueues.letProceed();
     assert.equal(did.length, 2);
   });
 
   it("resumes all entries that waited for room, and none is still in the list", () => {
-    const { did, agenda, a, b } = stage();
+    const { did, runQueues, a, b } = stage();
     a.onProceed = () => assert.ok(!b.waitsForRoom);
-    b.onProceed = () => agenda.waitForRoom(b);
-    agenda.waitForRoom(a);
-    agenda.waitForRoom(b);
-    agenda.retryRoom();
+    b.onProceed = () => runQueues.waitForRoom(b);
+    runQueues.waitForRoom(a);
+    runQueues.waitForRoom(b);
+    runQueues.retryRoom();
     assert.deepEqual(did, ["a proceeds", "b proceeds"]);
-    assert.ok(agenda.hasWaitingForRoom && b.waitsForRoom && !a.waitsForRoom);
+    assert.ok(runQueues.hasWaitingForRoom && b.waitsForRoom && !a.waitsForRoom);
   });
 
   it("flushes connections whose records are in the log, and keeps the others", () => {
-    const { did, agenda, a, b } = stage();
-    agenda.holdBack(a);
-    agenda.holdBack(b);
-    assert.ok(agenda.hasHeld && !agenda.hasDurable);
-    agenda.flush(true);
+    const { did, runQueues, a, b } = stage();
+    runQueues.holdBack(a);
+    runQueues.holdBack(b);
+    assert.ok(runQueues.hasHeld && !runQueues.hasDurable);
+    runQueues.flush(true);
     assert.deepEqual(did, []);
     b.mayFlushHeld = true;
-    assert.ok(agenda.hasDurable);
-    agenda.flush(false);
+    assert.ok(runQueues.hasDurable);
+    runQueues.flush(false);
     assert.deepEqual(did, [], "no connection is asked unless the log moved");
-    agenda.flush(true);
+    runQueues.flush(true);
     assert.deepEqual(did, ["b flushes"]);
-    assert.ok(agenda.hasHeld && a.held && !b.held);
+    assert.ok(runQueues.hasHeld && a.held && !b.held);
   });
 });

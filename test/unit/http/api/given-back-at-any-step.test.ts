@@ -159,7 +159,7 @@ class Scene {
       state: state as Service["state"],
       giveBacks: new GiveBacks(leases, control),
       tubes: new TubeCache(control, () => 1000),
-      bodies: new Bodies(wire, control, core),
+      bodies: new Bodies(wire, control, core.places),
       puts: new PutLanes(wire, SHARDS),
       keys: new IdempotencyKeys(() => 1000),
       words: new ControlWords(topology.control),

@@ -92,7 +92,7 @@ describe("a body without a slot", () => {
     const { server, control, wire, say, settle } = scene();
     const bytes = 1_000_000;
     say(`put 0 0 60 ${bytes}\r\n${"x".repeat(bytes)}\r\n`);
-    const bodies = new Bodies(wire, control, server.http!);
+    const bodies = new Bodies(wire, control, server.http!.places);
     const core = server.http!;
     const { connect } = core;
     core.connect = () => undefined;

@@ -170,8 +170,8 @@ function looksBeside(count: number, command: (jobs: string) => string): number {
   const put = `put-in-tube ${here} 0 0 60 1\r\nx`;
   assert.equal(ask(put), "INSERTED 1\r\n");
   // It never comes there.
-  const post = server.acceptor.post.bind(server.acceptor);
-  server.acceptor.post = (shard, message) => {
+  const post = server.acceptor.links.post.bind(server.acceptor.links);
+  server.acceptor.links.post = (shard, message) => {
     if (message.op !== RequestOp.Carried || message.count !== Shipping.Ship) post(shard, message);
   };
   const mover = server.connect(true);

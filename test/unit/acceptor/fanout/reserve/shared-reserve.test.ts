@@ -126,7 +126,7 @@ describe("SharedReserve without a job", () => {
     const stage = new Stage(0, [0, 1], true);
     stage.absent(0);
     stage.absent(1);
-    assert.deepEqual(stage.did.slice(-2), ["LookFirst at 0", "LookFirst at 1"]);
+    assert.deepEqual(stage.did.slice(-2), ["AwaitBarrier at 0", "AwaitBarrier at 1"]);
     stage.ack(1);
     assert.deepEqual(stage.did, []);
     stage.ack(0);

@@ -46,8 +46,8 @@ function scene(behind: string): Scene {
 
 /** Drops all messages of one kind between shards. */
 function lose({ acceptor }: HandDrivenServer, kind: Shipping): void {
-  const post = acceptor.post.bind(acceptor);
-  acceptor.post = (shard, message) => {
+  const post = acceptor.links.post.bind(acceptor.links);
+  acceptor.links.post = (shard, message) => {
     if (message.op !== RequestOp.Carried || message.count !== kind) post(shard, message);
   };
 }

@@ -1,6 +1,7 @@
 // Commands by id whose job is on another shard: the acceptor's messages while it looks for the job.
 
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
+import { MeterView } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import type { ShardCommand } from "./command.ts";
 
@@ -10,12 +11,9 @@ export const locate: ShardCommand = ({ engine, replies, nowMs }, session, { id }
   replies.signal(session, isHere ? ResponseKind.Ack : ResponseKind.Absent);
 };
 
-/**
- * Continues after a redirected command was answered. `readBytes` is the part of its output that the
- * client has not read.
- */
-export const goOn: ShardCommand = (shard, session, { readBytes }) => {
-  session.isStrayed = false;
-  session.beginReplies(readBytes);
+/** Continues after a redirected command was answered. */
+export const goOn: ShardCommand = (shard, session, request) => {
+  session.isRedirected = false;
+  session.beginReplies(MeterView.unreadBytes(request));
   shard.resume(session);
 };

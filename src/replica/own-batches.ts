@@ -6,7 +6,7 @@ import type { KnownBatch } from "../message/group.ts";
 /** Number of batches to remember after the node has read the whole shared log. */
 const RECENT = 1000;
 
-export class OwnChain {
+export class OwnBatches {
   readonly #node: number;
   readonly #batches = new Map<number, KnownBatch>();
   /** The first and the last batch; 0 for none. */

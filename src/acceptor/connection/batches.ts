@@ -1,0 +1,62 @@
+// Batches of jobs: reserve-batch, which the client's next byte may abort, and delete-batch.
+
+import { BatchView, RequestFlag, RequestOp } from "../../message/request.ts";
+import { U32_MAX } from "../../protocol/limits.ts";
+import type { Request } from "../../protocol/request.ts";
+import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import { PickBatch } from "../fanout/batch/pick-batch.ts";
+import { DeleteBatch, onlyShardOf } from "../fanout/delete-batch.ts";
+import type { ClientState } from "../migration/client-state.ts";
+import type { CommandParts } from "./command-parts.ts";
+import type { Pipeline } from "./pipeline.ts";
+
+/** Bytes of a redirected delete-batch besides the ids and one byte for each. */
+const DELETE_BATCH_ROOM = 64;
+
+/** Notes that the client's next byte aborts the batch that was just sent. */
+export function beginAbortable(client: ClientState, pipeline: Pipeline): void {
+  pipeline.abortable = client.nextBatchNumber;
+  client.nextBatchNumber = (client.nextBatchNumber % U32_MAX) + 1;
+}
+
+/** Aborts the wait of an abortable batch, because the client has sent more bytes. */
+export function abortBatch({ acceptor, pipeline, conversations }: CommandParts): void {
+  const number = pipeline.abortable;
+  if (number === 0) return;
+  pipeline.abortable = 0;
+  // An earlier command may be redirected while the batch waits on the lane.
+  if (pipeline.conversation === undefined || conversations.isRedirected) {
+    const abort = pipeline.message(RequestOp.Abort);
+    BatchView.setNumber(abort, number);
+    pipeline.post(pipeline.lane.shard, abort);
+    acceptor.pendingReplies.expect(pipeline);
+  } else pipeline.conversation.onInput?.();
+}
+
+/** Returns the picker of a reserve-batch over several shards. */
+export function batchPicker({ acceptor, conversations }: CommandParts, request: Request): PickBatch {
+  const limits = {
+    jobsMax: BatchView.jobsMax(request),
+    bytesMax: BatchView.bytesMax(request),
+    withTubes: (request.flags & RequestFlag.Tubes) !== 0,
+  };
+  return new PickBatch(conversations, limits, acceptor.listReplies, acceptor.gatherBudget);
+}
+
+/** Routes a delete-batch: to the shard of all its jobs or, with a conversation, to several. */
+export function deleteBatch({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { links, places } = acceptor;
+  const { op, ids } = request;
+  // If the shard lacks some of the jobs, the batch comes back with one byte for each id.
+  if (ids.length + request.count + DELETE_BATCH_ROOM <= links.payloadBytesMax) {
+    const shard = onlyShardOf(ids, places);
+    if (shard !== UNKNOWN_SHARD)
+      return pipeline.lane.mayCarry(shard, ids.length) && pipeline.sendCounted(shard, request);
+  }
+  if (!pipeline.isIdle) return false;
+  pipeline.count(op);
+  const conversation = new DeleteBatch(conversations, places, ids);
+  conversations.begin(conversation);
+  conversation.begin();
+  return true;
+}

@@ -1,0 +1,199 @@
+// The body of one connection's put on its way to a shard: gathered and sent whole, sent in pieces,
+// or written to the arena of a shard in the same thread. Refused bodies are dropped.
+
+import { assert } from "../../base/assert.ts";
+import { shardOfTube } from "../../base/tube-hash.ts";
+import type { BodyPlace } from "../../engine/jobs/body-arena.ts";
+import { HandleBytes, RequestFlag, RequestOp } from "../../message/request.ts";
+import { Counter } from "../../message/topology.ts";
+import { Reply } from "../../protocol/reply.ts";
+import { Request } from "../../protocol/request.ts";
+import type { LineReader } from "../input/line-reader.ts";
+import type { ClientState } from "../migration/client-state.ts";
+import type { AcceptorParts } from "./acceptor-parts.ts";
+import { InPlaceBody } from "./in-place-body.ts";
+import type { Pipeline } from "./pipeline.ts";
+
+/** Bodies up to this size are gathered and sent whole; larger ones go to their shard in pieces. */
+const GATHERED_BODY_BYTES_MAX = 64 * 1024;
+/** Bytes of a large body in one message. */
+const PIECE_BYTES_MAX = 32 * 1024;
+
+const handleBytes = new HandleBytes();
+
+export class PutUpload {
+  readonly #acceptor: AcceptorParts;
+  readonly #client: ClientState;
+  readonly #pipeline: Pipeline;
+  readonly #reader: LineReader;
+  /** Whether a filter has to see the pieces of a body. */
+  readonly #isFiltered: boolean;
+  /** The put whose body is awaited; executed when it is complete. The object is reused. */
+  #put: Request | undefined;
+  /** The shard that stores the job. */
+  #shard = 0;
+  /** Its body, if that is written to the arena directly. */
+  #stored: InPlaceBody | undefined;
+  /** The reply to a command whose body is dropped. */
+  #afterDrop = Reply.jobTooBig;
+
+  constructor(
+    acceptor: AcceptorParts,
+    client: ClientState,
+    pipeline: Pipeline,
+    reader: LineReader,
+    isFiltered: boolean,
+  ) {
+    this.#acceptor = acceptor;
+    this.#client = client;
+    this.#pipeline = pipeline;
+    this.#reader = reader;
+    this.#isFiltered = isFiltered;
+  }
+
+  /** Takes the line of a put. Returns false if it has to wait its turn. */
+  // put 3/10
+  begin(request: Request): boolean {
+    const acceptor = this.#acceptor;
+    const client = this.#client;
+    const { lane } = this.#pipeline;
+    const { tube, options, bodyBytes } = request;
+    const shard =
+      tube.length === 0 ? client.used.shard : shardOfTube(tube.bytes, tube.start, tube.end, acceptor.shards);
+    const wholeBytesMax = Math.min(
+      GATHERED_BODY_BYTES_MAX,
+      acceptor.links.payloadBytesMax - tube.length - options.length,
+    );
+    const pieced = bodyBytes > wholeBytesMax;
+    if (!lane.mayPut(shard, bodyBytes) || (pieced && lane.underWay > 0)) return false;
+    if (!client.isProducer) {
+      client.isProducer = true;
+      this.#pipeline.add(Counter.Producers, 1);
+    }
+    request.atMs = acceptor.nowMs();
+    request.id = acceptor.places.takeJobId(shard);
+    this.#pipeline.count(request.op);
+    this.#shard = shard;
+    if (bodyBytes >= acceptor.topology.storedBytesMin && this.#beginStored(shard, bodyBytes)) {
+      this.#keep(request);
+      this.#reader.expectPieces(bodyBytes);
+    } else if (pieced) {
+      lane.shard = shard;
+      request.op = RequestOp.PutOpen;
+      request.slot = this.#pipeline.slot;
+      acceptor.links.post(shard, request);
+      client.touched.add(shard);
+      this.#reader.expectPieces(bodyBytes);
+    } else {
+      this.#keep(request);
+      this.#reader.expectBody(bodyBytes);
+    }
+    return true;
+  }
+
+  #keep(request: Request): void {
+    this.#put ??= new Request();
+    this.#put.beginPut(request);
+  }
+
+  /** Starts a body in the shard's arena, if the shard is local and has memory. */
+  #beginStored(shard: number, bodyBytes: number): boolean {
+    const arena = this.#acceptor.arenas[shard];
+    if (arena === undefined) return false;
+    this.#stored ??= new InPlaceBody();
+    return this.#stored.begin(arena, bodyBytes);
+  }
+
+  // --- whole bodies and pieces -------------------------------------------------------------------
+
+  onBody(bytes: Uint8Array, start: number, end: number, endsWell: boolean): boolean {
+    if (!endsWell) return this.#pipeline.answer(0, Reply.expectedCrlf);
+    const put = this.#put;
+    assert(put !== undefined, "a body belongs to a put");
+    put.body.set(bytes, start, end);
+    const sent = this.#pipeline.send(this.#shard, put);
+    put.body.clear();
+    return sent;
+  }
+
+  onPiece(bytes: Uint8Array, start: number, end: number): number {
+    if (this.#stored?.active === true) {
+      this.#stored.write(bytes, start, end - start);
+      return end - start;
+    }
+    const length = Math.min(end - start, PIECE_BYTES_MAX, this.#acceptor.links.payloadBytesMax);
+    const piece = this.#pipeline.message(RequestOp.PutData);
+    piece.body.set(bytes, start, start + length);
+    return this.#pipeline.write(this.#pipeline.lane.shard, piece) ? length : 0;
+  }
+
+  onLastPiece(endsWell: boolean): boolean {
+    if (this.#stored?.active === true) return this.#endStored(this.#stored, endsWell);
+    const pipeline = this.#pipeline;
+    const { shard } = pipeline.lane;
+    const last = pipeline.message(RequestOp.PutEnd);
+    if (!endsWell) last.flags = RequestFlag.BadBody;
+    if (!pipeline.write(shard, last)) return false;
+    pipeline.lane.sent(shard);
+    this.#acceptor.pendingReplies.expect(pipeline);
+    return true;
+  }
+
+  #endStored(stored: InPlaceBody, endsWell: boolean): boolean {
+    if (!endsWell || stored.failed) {
+      if (!this.#pipeline.answer(0, endsWell ? Reply.outOfMemory : Reply.expectedCrlf)) return false;
+      stored.abandon();
+      return true;
+    }
+    const put = this.#put;
+    assert(put !== undefined, "a body belongs to a put");
+    put.op = RequestOp.PutStored;
+    handleBytes.put(stored.handle, put.body);
+    if (!this.#pipeline.send(this.#shard, put)) return false;
+    stored.handOver();
+    return true;
+  }
+
+  /** Gives up a body that is partly in an arena. */
+  abandon(): void {
+    this.#stored?.abandon();
+  }
+
+  // --- refused bodies ----------------------------------------------------------------------------
+
+  /** Drops the body that follows and answers with `reply`. */
+  drop(bodyBytes: number, reply: Uint8Array): void {
+    this.#afterDrop = reply;
+    this.#reader.dropBody(bodyBytes);
+  }
+
+  onDropped(): boolean {
+    return this.#pipeline.answer(0, this.#afterDrop);
+  }
+
+  // --- bodies that a socket receives into the arena ----------------------------------------------
+
+  /** Whether enough bytes are missing of a body that is partly in an arena of this thread. */
+  get awaitsBytes(): boolean {
+    if (this.#stored?.active !== true || !this.#stored.hasBegun || this.#isFiltered) return false;
+    return this.#reader.pieceBytesLeft >= this.#acceptor.topology.inPlaceBytesMin;
+  }
+
+  /** Finds room for them in the arena, to be reported with `onStored`. False without memory. */
+  findRoom(place: BodyPlace): boolean {
+    return this.#stored!.findRoom(this.#reader.pieceBytesLeft, place);
+  }
+
+  /** Returns whether the body ends after `length` more bytes. */
+  endsAfter(length: number): boolean {
+    return this.#reader.pieceBytesLeft === length;
+  }
+
+  /** Notes that `length` bytes were written into that room. */
+  onStored(length: number): void {
+    if (this.#pipeline.isEnding || this.#stored?.active !== true) return;
+    this.#pipeline.add(Counter.BytesIn, length);
+    this.#stored.filled(length);
+    this.#reader.pieceCame(length);
+  }
+}

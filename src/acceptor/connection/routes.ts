@@ -1,0 +1,241 @@
+// The routes of commands: each function sends a command to the shards concerned, answers it, or
+// begins a conversation. It returns false if the command has to wait its turn.
+
+import { ASTERISK } from "../../base/ascii.ts";
+import { assert } from "../../base/assert.ts";
+import { latin1 } from "../../base/bytes.ts";
+import { shardOfTube } from "../../base/tube-hash.ts";
+import { BatchView, RequestFlag, WatchView } from "../../message/request.ts";
+import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
+import { Op, ROUTE_OF, Route } from "../../protocol/commands.ts";
+import {
+  Reply,
+  touchedAllReply,
+  unknownOptionReply,
+  usingReply,
+  watchingReply,
+} from "../../protocol/reply.ts";
+import type { Request } from "../../protocol/request.ts";
+import { isEveryTube } from "../../protocol/tube-name.ts";
+import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import { GatherStats } from "../fanout/gather-stats.ts";
+import { ListAllJobs } from "../fanout/lists/list-all-jobs.ts";
+import { ListTubes } from "../fanout/lists/list-tubes.ts";
+import { ListWatched } from "../fanout/lists/list-watched.ts";
+import { MoveUse } from "../fanout/move-use.ts";
+import { PickOne } from "../fanout/reserve/pick-one.ts";
+import { SharedReserve } from "../fanout/reserve/shared-reserve.ts";
+import { SetPattern } from "../fanout/set-pattern.ts";
+import { TouchHeld } from "../fanout/touch-held.ts";
+import { readBatchOptions } from "../state/batch-request.ts";
+import { extensionsText } from "../state/extensions-text.ts";
+import { TubeRef } from "../state/tube-ref.ts";
+import { batchPicker, beginAbortable, deleteBatch } from "./batches.ts";
+import type { CommandParts } from "./command-parts.ts";
+
+type CommandRoute = (connection: CommandParts, request: Request) => boolean;
+
+/** The function of each Route. */
+export const ROUTES: readonly CommandRoute[] = Object.values({
+  [Route.Put]: ({ upload }, request) => upload.begin(request),
+  [Route.Reserve]: reserve,
+  [Route.Job]: byId,
+  [Route.UsedTube]: ({ client, pipeline }, request) => pipeline.sendCounted(client.used.shard, request),
+  [Route.NamedTube]: ({ pipeline, acceptor }, request) =>
+    pipeline.sendCounted(namedShard(acceptor.shards, request), request),
+  [Route.NamedTubes]: listJobs,
+  [Route.TubeSet]: changeTubes,
+  [Route.Report]: report,
+  [Route.Pattern]: setTubes,
+  [Route.Jobs]: deleteBatch,
+  [Route.Held]: touchAll,
+  [Route.End]: ({ pipeline, shutdown }) => pipeline.isIdle && shutdown.end("quit"),
+} satisfies Record<Route, CommandRoute>);
+
+const namedShard = (shards: number, { tube }: Request): number =>
+  shardOfTube(tube.bytes, tube.start, tube.end, shards);
+
+/** Answers a line that is no valid command. If a body follows the line, it is dropped first. */
+export function refuse(connection: CommandParts, syntax: Syntax, request: Request): boolean {
+  const { acceptor, pipeline, upload } = connection;
+  if (syntax === Syntax.Unknown) return pipeline.answer(0, Reply.unknownCommand);
+  if (syntax === Syntax.BadFormat) return pipeline.answer(0, Reply.badFormat);
+  if (syntax === Syntax.BadFormatCounted) return pipeline.answer(request.op, Reply.badFormat);
+  const reply = refusal(syntax, acceptor.parser);
+  if (ROUTE_OF[request.op] !== Route.Put) return pipeline.answer(0, reply);
+  pipeline.count(request.op);
+  upload.drop(request.bodyBytes, reply);
+  return true;
+}
+
+function refusal(syntax: Syntax, { unknownOption }: CommandParser): Uint8Array {
+  if (syntax === Syntax.TooBig) return Reply.jobTooBig;
+  return syntax === Syntax.BadOption ? Reply.badFormat : unknownOptionReply(unknownOption);
+}
+
+// --- reserves ------------------------------------------------------------------------------------
+
+function reserve(connection: CommandParts, request: Request): boolean {
+  const { client, pipeline } = connection;
+  if (request.op === Op.Reserve) request.timeoutMs = Number.POSITIVE_INFINITY;
+  // A batch with timeout 0 has no wait to abort, whether or not the next bytes are there.
+  const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request) && request.timeoutMs > 0;
+  const shard = client.watched.onlyShard;
+  // A shard would answer at once, before it learns that bytes after the batch abort it.
+  const endsHere = mayAbort && pipeline.isHalfClosed;
+  const alone =
+    !endsHere &&
+    client.watched.shardCount === 1 &&
+    pipeline.holding.within(shard) &&
+    !pipeline.lane.mayHoldElsewhere;
+  if (mayAbort && alone) BatchView.setNumber(request, client.nextBatchNumber);
+  const taken = alone ? reserveAlone(connection, shard, request) : reserveShared(connection, request);
+  if (!taken) return false;
+  pipeline.becomeWorker();
+  if (mayAbort) beginAbortable(client, pipeline);
+  return true;
+}
+
+/** Sends a reserve whose watched tubes and held jobs are all on one shard. */
+function reserveAlone({ pipeline }: CommandParts, shard: number, request: Request): boolean {
+  request.counted = request.op;
+  if (request.op !== Op.ReserveBatch) request.op = Op.Reserve;
+  if (pipeline.isHalfClosed) request.flags |= RequestFlag.NoWait;
+  if (!pipeline.send(shard, request)) return false;
+  pipeline.lane.reservesUnderWay++;
+  return true;
+}
+
+function reserveShared(connection: CommandParts, request: Request): boolean {
+  const { acceptor, client, pipeline, conversations } = connection;
+  if (!pipeline.isIdle) return false;
+  const { op, timeoutMs } = request;
+  pipeline.count(op);
+  const shards: number[] = [];
+  for (let shard = 0; shard < acceptor.shards; shard++) {
+    if (client.watched.watches(shard) || pipeline.holding.has(shard)) shards.push(shard);
+  }
+  const picker = op === Op.ReserveBatch ? batchPicker(connection, request) : new PickOne(conversations);
+  const waitMs = pipeline.isHalfClosed ? 0 : timeoutMs;
+  return conversations.begin(new SharedReserve(conversations, shards, waitMs, picker));
+}
+
+// --- jobs by id ----------------------------------------------------------------------------------
+
+function byId({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { op, id } = request;
+  const shard = acceptor.places.shardOfJob(id);
+  if (shard !== UNKNOWN_SHARD) {
+    if (!pipeline.sendCounted(shard, request)) return false;
+    if (op === Op.ReserveJob && acceptor.shards > 1) pipeline.lane.mayHoldElsewhere = true;
+    return true;
+  }
+  if (!pipeline.isIdle) return false;
+  pipeline.count(op);
+  return conversations.find(request.clone());
+}
+
+function touchAll({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { holding, lane } = pipeline;
+  const held = holding.list(acceptor.shards);
+  if (lane.mayHoldElsewhere) return false;
+  // Commands in flight may bring more jobs of that shard.
+  const shard = lane.underWay > 0 ? lane.shard : (held[0] ?? -1);
+  if (shard < 0) return pipeline.answer(request.op, touchedAllReply(0));
+  if (holding.within(shard)) return pipeline.sendCounted(shard, request);
+  if (!pipeline.isIdle) return false;
+  pipeline.count(request.op);
+  return conversations.begin(new TouchHeld(conversations, held));
+}
+
+// --- tubes ---------------------------------------------------------------------------------------
+
+function changeTubes(connection: CommandParts, request: Request): boolean {
+  if (request.op === Op.Use) return use(connection, request);
+  if (request.op === Op.Watch) return watch(connection, request);
+  return ignore(connection, request);
+}
+
+function use({ acceptor, client, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { bytes, start, end } = request.tube;
+  const { used } = client;
+  if (used.is(bytes, start, end)) return pipeline.answer(Op.Use, usingReply(used.name));
+  const tube = new TubeRef(latin1(bytes, start, end), acceptor.shards);
+  if (tube.shard === used.shard) {
+    if (!pipeline.sendCounted(tube.shard, request)) return false;
+  } else {
+    if (!pipeline.isIdle) return false;
+    conversations.begin(new MoveUse(conversations, used, tube));
+  }
+  client.used = tube;
+  return true;
+}
+
+function watch({ acceptor, client, pipeline }: CommandParts, request: Request): boolean {
+  const { watched } = client;
+  const { bytes, start, end } = request.tube;
+  if (watched.find(bytes, start, end) >= 0) return pipeline.answer(Op.Watch, watchingReply(watched.size));
+  const tube = new TubeRef(latin1(bytes, start, end), acceptor.shards);
+  WatchView.fill(request, watched.size + 1);
+  if (!pipeline.sendCounted(tube.shard, request)) return false;
+  watched.add(tube);
+  return true;
+}
+
+function ignore({ client, pipeline }: CommandParts, request: Request): boolean {
+  const { watched } = client;
+  const { bytes, start, end } = request.tube;
+  const position = watched.find(bytes, start, end);
+  if (position < 0) return pipeline.answer(Op.Ignore, watchingReply(watched.size));
+  if (watched.size === 1) return pipeline.answer(Op.Ignore, Reply.notIgnored);
+  WatchView.fill(request, watched.size - 1);
+  if (!pipeline.sendCounted(watched.tubes[position]!.shard, request)) return false;
+  watched.removeAt(position);
+  return true;
+}
+
+/** Routes a setting. A plain name concerns only its own shard, a pattern concerns all of them. */
+function setTubes({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { bytes, end } = request.tube;
+  const { shards, places } = acceptor;
+  const shard = namedShard(shards, request);
+  if (shards === 1 || bytes[end - 1] !== ASTERISK) return pipeline.sendCounted(shard, request);
+  if (!pipeline.isIdle) return false;
+  pipeline.count(request.op);
+  return conversations.begin(new SetPattern(conversations, shards, shard, request, places.takeSequence()));
+}
+
+// --- lists and reports ---------------------------------------------------------------------------
+
+/** Lists the jobs of one tube, or of all tubes on all shards. */
+function listJobs({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { shards, listQueue } = acceptor;
+  if (shards === 1 || !isEveryTube(request.tube))
+    return pipeline.sendCounted(namedShard(shards, request), request);
+  if (!pipeline.isIdle) return false;
+  pipeline.count(request.op);
+  const conversation = new ListAllJobs(conversations, shards, request, listQueue);
+  conversations.begin(conversation);
+  listQueue.enter(conversation);
+  return true;
+}
+
+function report({ acceptor, client, pipeline, conversations }: CommandParts, { op }: Request): boolean {
+  if (op === Op.ListTubeUsed) return pipeline.answer(op, usingReply(client.used.name));
+  if (!pipeline.isIdle) return false;
+  const { shards, topology, tubeListings, listReplies, statsText } = acceptor;
+  pipeline.count(op);
+  if (op === Op.Stats || op === Op.Extensions) {
+    const text = op === Op.Stats ? statsText : () => extensionsText(topology);
+    pipeline.conversation = new GatherStats(conversations, shards, text);
+    for (let shard = 0; shard < shards; shard++) pipeline.post(shard, pipeline.message(Op.Stats));
+  } else if (op === Op.ListTubes) {
+    const conversation = new ListTubes(conversations, tubeListings, listReplies);
+    pipeline.conversation = conversation;
+    tubeListings.ask(conversation);
+  } else {
+    assert(op === Op.ListTubesWatched, "every report is made by somebody");
+    pipeline.conversation = new ListWatched(conversations, client.watched, listReplies);
+  }
+  return true;
+}

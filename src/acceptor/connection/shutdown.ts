@@ -1,0 +1,188 @@
+// The end of one connection: half-closed, ending, forgotten by its shards, closed.
+//
+// A client that sees the end may rely on its effects on every acceptor. So the end is sent only
+// after the shards have released what the connection held and no gauge counts it. Commands in
+// flight are answered first, since the client may only have half-closed. Once it is ending, only
+// Credit and Close may be posted: a shard would take anything else for a new connection.
+
+import { END_REASONS, type EndReason } from "../../message/end-reason.ts";
+import { RequestFlag, RequestOp } from "../../message/request.ts";
+import { Counter } from "../../message/topology.ts";
+import type { LineReader } from "../input/line-reader.ts";
+import type { ClientState } from "../migration/client-state.ts";
+import type { Transport } from "../replies/transport.ts";
+import type { ConnectionFacts } from "../state/connection-facts.ts";
+import type { InputLimit } from "../state/input-limit.ts";
+import type { RunQueueEntry } from "../state/run-queues.ts";
+import type { AcceptorParts } from "./acceptor-parts.ts";
+import type { Conversations } from "./conversations.ts";
+import type { Pipeline } from "./pipeline.ts";
+import type { PutUpload } from "./put-upload.ts";
+
+/** The connection that ends, with the parts that take part in it. */
+export interface EndingConnection extends RunQueueEntry {
+  readonly acceptor: AcceptorParts;
+  readonly client: ClientState;
+  readonly pipeline: Pipeline;
+  readonly conversations: Conversations;
+  readonly upload: PutUpload;
+  readonly reader: LineReader;
+  readonly inputLimit: InputLimit;
+  readonly transport: Transport;
+  readonly facts: ConnectionFacts;
+}
+
+export class Shutdown {
+  /** Set once the socket moves no more bytes. The slot lives until every shard has forgotten it. */
+  isDead = false;
+  /** Closed messages still to come. */
+  closesLeft = 0;
+  readonly #connection: EndingConnection;
+  #reason: EndReason | undefined;
+  /** The connection ends without answering its commands in flight. */
+  #isCut = false;
+  /** The transport has been told to close. */
+  #isFinished = false;
+  /** The connection is about to migrate: it takes no input and does not end. */
+  #isLeaving = false;
+  /** Set if the connection was told to end in the meantime. */
+  #endsAfterLeaving: EndReason | undefined;
+
+  constructor(connection: EndingConnection) {
+    this.#connection = connection;
+  }
+
+  /** Handles the end of the client's stream. */
+  halfClose(): void {
+    const { pipeline } = this.#connection;
+    if (pipeline.isHalfClosed) return;
+    pipeline.isHalfClosed = true;
+    this.#reason ??= "client";
+    const { reservesUnderWay, shard } = pipeline.lane;
+    if (reservesUnderWay > 0) pipeline.post(shard, pipeline.message(RequestOp.HalfClose));
+    pipeline.conversation?.onHalfClose?.();
+  }
+
+  /**
+   * Returns whether all commands of a half-closed client are with their shard, so that the Close
+   * may follow. It has to wait while jobs move: a command may follow its job to a shard that would
+   * see the Close first, or never.
+   */
+  get mayFollow(): boolean {
+    const { acceptor, pipeline, reader } = this.#connection;
+    if (!pipeline.isHalfClosed || pipeline.conversation !== undefined) return false;
+    return pipeline.lane.underWay === 0 || (reader.bufferedBytes === 0 && !acceptor.places.jobsMove);
+  }
+
+  /** Takes no more input, before a graceful end. Returns false while the connection migrates. */
+  prepare(reason: EndReason): boolean {
+    if (this.#isLeaving) {
+      this.#endsAfterLeaving = reason;
+      return false;
+    }
+    this.#reason ??= reason;
+    this.#connection.reader.stop();
+    return true;
+  }
+
+  /** Ends the connection: it takes no more commands. */
+  end(reason: EndReason = "error"): true {
+    const connection = this.#connection;
+    const { acceptor, pipeline, reader, upload, inputLimit } = connection;
+    if (pipeline.isEnding) return true;
+    pipeline.isEnding = true;
+    const why = this.#reason ?? reason;
+    pipeline.add(Counter.Closed + END_REASONS.indexOf(why), 1);
+    acceptor.closed?.note(connection.facts, why, acceptor.nowMs());
+    reader.stop();
+    upload.abandon();
+    inputLimit.end();
+    if (pipeline.outbox.gatheredBytes > 0) acceptor.runQueues.markDirty(connection);
+    this.#postCloses();
+    return true;
+  }
+
+  /**
+   * Tells every shard that knows the connection to release what it holds and to forget it. This
+   * happens in the turn in which the end is read, so that the Close precedes what other clients
+   * send afterwards.
+   */
+  #postCloses(): void {
+    const { acceptor, client, pipeline } = this.#connection;
+    for (let shard = 0; shard < acceptor.shards; shard++) {
+      if (!client.touched.has(shard)) continue;
+      this.closesLeft++;
+      const close = pipeline.message(RequestOp.Close);
+      if (!pipeline.isDeaf) close.flags = RequestFlag.Orderly;
+      pipeline.post(shard, close);
+    }
+    // Closed counts as an expected answer: the client may be waiting for the end of the connection.
+    acceptor.pendingReplies.expect(pipeline);
+  }
+
+  /** Uncounts the connection: all shards have released what it held, so its end may be sent. */
+  onForgotten(): void {
+    const { client, pipeline } = this.#connection;
+    if (client.isProducer) pipeline.add(Counter.Producers, -1);
+    if (client.isWorker) pipeline.add(Counter.Workers, -1);
+  }
+
+  /** Closes the transport once the shards have forgotten it and all output is handed over. */
+  finish(): void {
+    const { pipeline, transport } = this.#connection;
+    if (this.#isFinished || this.isDead || this.closesLeft > 0 || pipeline.outbox.isHeld) return;
+    this.#isFinished = true;
+    transport.end();
+  }
+
+  /** Handles a socket that moves no more bytes: no client is left to answer. */
+  onClosed(): void {
+    this.depart();
+    this.#connection.pipeline.outbox.clear();
+    this.#dropUnderWay();
+    this.end();
+  }
+
+  /** Notes that this acceptor has no socket for the connection any more. */
+  depart(): void {
+    this.isDead = true;
+    this.#connection.pipeline.isDeaf = true;
+  }
+
+  /** Ends the connection at once: see FilteredConnection. */
+  cut(reply: Uint8Array): void {
+    if (this.isDead || this.#isCut) return;
+    const { pipeline } = this.#connection;
+    this.#isCut = true;
+    pipeline.isDeaf = true;
+    this.#dropUnderWay();
+    if (pipeline.isEnding) return;
+    if (!pipeline.isInReply) pipeline.append(reply, 0, reply.length);
+    this.end("auth");
+  }
+
+  /** Abandons the commands in flight: nothing more is reported about them. */
+  #dropUnderWay(): void {
+    const { pipeline, conversations } = this.#connection;
+    conversations.abandon();
+    // A Close that waits behind a long reply would wait forever.
+    const { underWay, shard } = pipeline.lane;
+    if (pipeline.isEnding && underWay > 0) pipeline.post(shard, pipeline.message(RequestOp.Close));
+  }
+
+  // --- while the connection migrates -------------------------------------------------------------
+
+  leave(): void {
+    this.#isLeaving = true;
+  }
+
+  /** Ends the leaving. Returns the reason if the connection was told to end meanwhile. */
+  stay(): EndReason | undefined {
+    this.#isLeaving = false;
+    return this.#endsAfterLeaving;
+  }
+
+  get isToEnd(): boolean {
+    return this.#endsAfterLeaving !== undefined;
+  }
+}

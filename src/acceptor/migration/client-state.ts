@@ -1,0 +1,62 @@
+// The state of a connection that moves with it to another acceptor.
+
+import { ShardSet } from "../state/shard-set.ts";
+import { TubeRef } from "../state/tube-ref.ts";
+import { WatchList } from "../state/watch-list.ts";
+import type { ConnectionState, MoveHistory } from "./moved-connection.ts";
+
+export class ClientState {
+  used: TubeRef;
+  readonly watched: WatchList;
+  /** Shards that know the connection. */
+  readonly touched: ShardSet = new ShardSet();
+  isProducer = false;
+  isWorker = false;
+  /** The number of the next abortable batch. */
+  nextBatchNumber = 1;
+  /** In monotonic ms. */
+  readonly openedAtMs: number;
+  /** Address and port of the client: see Serving. */
+  peer: string | undefined;
+  /** Index of its listener: see Serving. */
+  listener: number | undefined;
+  history: MoveHistory = { moves: 0, mayMoveAtMs: 0 };
+  readonly #shards: number;
+
+  /** `moved` is the state from another acceptor. A new client uses and watches `defaultTube`. */
+  constructor(shards: number, defaultTube: TubeRef, nowMs: number, moved?: ConnectionState) {
+    this.#shards = shards;
+    this.watched = new WatchList(shards);
+    this.openedAtMs = moved?.openedAtMs ?? nowMs;
+    this.used = moved === undefined ? defaultTube : new TubeRef(moved.used, shards);
+    if (moved === undefined) this.watched.add(defaultTube);
+    else this.#restore(moved);
+  }
+
+  #restore({ watched, touched, isProducer, isWorker, ...rest }: ConnectionState): void {
+    for (const name of watched) this.watched.add(new TubeRef(name, this.#shards));
+    for (const shard of touched) this.touched.add(shard);
+    this.isProducer = isProducer;
+    this.isWorker = isWorker;
+    this.nextBatchNumber = rest.nextBatchNumber;
+    this.history = rest.history;
+    this.peer = rest.peer;
+    this.listener = rest.listener;
+  }
+
+  /** Returns the state as a message to another acceptor. */
+  message(history: MoveHistory): ConnectionState {
+    return {
+      used: this.used.name,
+      watched: this.watched.tubes.map(({ name }) => name),
+      touched: this.touched.list(this.#shards),
+      isProducer: this.isProducer,
+      isWorker: this.isWorker,
+      nextBatchNumber: this.nextBatchNumber,
+      openedAtMs: this.openedAtMs,
+      peer: this.peer,
+      listener: this.listener,
+      history,
+    };
+  }
+}

@@ -1,0 +1,177 @@
+// The kinds of a shard's records, as the log treats them: every question whose answer depends on
+// the kind. Their layouts are in message/record.ts, the storage's own kinds in segment-format.ts.
+
+import { latin1 } from "../../base/bytes.ts";
+import type { Memory } from "../../base/memory.ts";
+import { BATCH_HEADER_BYTES } from "../../message/batch.ts";
+import {
+  attributeBytesOf,
+  PIECE_HEADER_BYTES,
+  patternBytesOf,
+  RECORD_BODY_BYTES_AT,
+  RECORD_FIXED_BYTES,
+  RECORD_ID_AT,
+  RecordKind,
+  RecordState,
+  recordHeadBytes,
+  SETTING_HEADER_BYTES,
+  tubeBytesOf,
+} from "../../message/record.ts";
+import { FRAME_BYTES, MAX_STORED_BYTES, OWN_RECORD_BYTES, OwnKind } from "./segment-format.ts";
+
+/** Returns whether the record is the full record of a job, which creates the job. */
+export const isFull = (kind: number): boolean => kind === RecordKind.put;
+/** Returns whether the record changes a job that has a full record. */
+export const isUpdate = (kind: number): boolean => kind === RecordKind.update;
+/** Returns whether the record belongs to a pattern of tubes instead of a job. */
+export const isSetting = (kind: number): boolean => kind === RecordKind.setting;
+
+/**
+ * Returns whether the record's kind and length are ones that this version writes; the log must not
+ * contain others.
+ */
+export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number): boolean {
+  if (recordBytes > MAX_STORED_BYTES) return false;
+  switch (bytes[at]) {
+    case RecordKind.put:
+      return recordBytes >= headBytes(bytes, at);
+    case RecordKind.update:
+      return recordBytes === headBytes(bytes, at);
+    case RecordKind.setting:
+      return recordBytes === settingBytes(bytes, at);
+    case RecordKind.delete:
+    case OwnKind.end:
+    case OwnKind.mark:
+    case OwnKind.drop:
+      return recordBytes === OWN_RECORD_BYTES;
+    case RecordKind.piece:
+      return recordBytes > PIECE_HEADER_BYTES;
+    case OwnKind.batch:
+      return recordBytes === BATCH_HEADER_BYTES;
+    case OwnKind.note:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Same as `recordHeadBytes` of message/record.ts, for bytes without a view.
+
+function headBytes(bytes: Uint8Array, at: number): number {
+  return RECORD_FIXED_BYTES + bytes[at + 2]! + 4 * bytes[at + 3]!;
+}
+
+function settingBytes(bytes: Uint8Array, at: number): number {
+  return SETTING_HEADER_BYTES + bytes[at + 1]! + bytes[at + 2]! + 256 * bytes[at + 3]!;
+}
+
+/** Returns whether the record has what version 1 of the format could not express. */
+export function isBeyondVersion1(view: DataView, at: number): boolean {
+  switch (view.getUint8(at)) {
+    case RecordKind.put:
+      return attributeBytesOf(view, at) > 0 || view.getUint8(at + 1) === RecordState.remembered;
+    case RecordKind.update:
+      return attributeBytesOf(view, at) > 0 || tubeBytesOf(view, at) > 0;
+    default:
+      return false;
+  }
+}
+
+/** Returns the pattern and the text of a SETTING. */
+export function settingOf(
+  { bytes, view }: Memory,
+  at: number,
+  recordBytes: number,
+): { pattern: string; text: string } {
+  const patternAt = at + SETTING_HEADER_BYTES;
+  const textAt = patternAt + patternBytesOf(view, at);
+  return { pattern: latin1(bytes, patternAt, textAt), text: latin1(bytes, textAt, at + recordBytes) };
+}
+
+/** The `recordExtra` of a PUT without a job: its unique key is remembered. */
+const EXTRA_REMEMBERED = 0xffff_ffff;
+
+/**
+ * Returns what the books need of a job's record besides its kind, id and location. For a PUT, the
+ * number of body bytes outside the record, or EXTRA_REMEMBERED; for a PIECE, its offset in the
+ * body. The record must be complete.
+ */
+export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
+  switch (bytes[at]) {
+    case RecordKind.put: {
+      if (bytes[at + 1] === RecordState.remembered) return EXTRA_REMEMBERED;
+      const inlineBytes = recordBytes - recordHeadBytes(view, at);
+      return view.getUint32(at + RECORD_BODY_BYTES_AT, true) - inlineBytes;
+    }
+    case RecordKind.piece:
+      return view.getUint32(at + 4, true);
+    default:
+      return 0;
+  }
+}
+
+/** The location of a part of a body. */
+export interface PieceLocation {
+  bodyOffset: number;
+  bodyBytes: number;
+  segment: number;
+  offset: number;
+  framedBytes: number;
+}
+
+/** The books of a log: what each kind of record changes, and which records are valid. */
+export abstract class RecordBooks {
+  abstract setFull(id: number, segment: number, offset: number, framedBytes: number, missing: number): void;
+  abstract setRemembered(id: number, segment: number, offset: number, framedBytes: number): void;
+  abstract setUpdate(id: number, segment: number, offset: number): boolean;
+  abstract remove(id: number): boolean;
+  abstract setPiece(id: number, piece: PieceLocation): void;
+  abstract fullIsAt(id: number, segment: number, offset: number): boolean;
+  abstract pieceIsAt(id: number, bodyOffset: number, segment: number, offset: number): boolean;
+  abstract settingIsAt(pattern: string, segment: number, offset: number): boolean;
+
+  /**
+   * Books a record of a job. A log in use calls this on writes, and recovery on reads, so both have
+   * the same books. `extra` is the record's recordExtra.
+   */
+  book(kind: number, id: number, segment: number, offset: number, framedBytes: number, extra: number): void {
+    switch (kind) {
+      case RecordKind.put:
+        if (extra === EXTRA_REMEMBERED) this.setRemembered(id, segment, offset, framedBytes);
+        else this.setFull(id, segment, offset, framedBytes, extra);
+        break;
+      case RecordKind.update:
+        this.setUpdate(id, segment, offset);
+        break;
+      case RecordKind.delete:
+        this.remove(id);
+        break;
+      default: {
+        const bodyBytes = framedBytes - FRAME_BYTES - PIECE_HEADER_BYTES;
+        this.setPiece(id, { bodyOffset: extra, bodyBytes, segment, offset, framedBytes });
+      }
+    }
+  }
+
+  /**
+   * Returns whether the record at `at`, whose frame is at `offset` of `segment`, has to be kept.
+   * Updates and deletes don't: the copy of a full record includes them.
+   */
+  isLive(memory: Memory, at: number, segment: number, offset: number): boolean {
+    const { bytes, view } = memory;
+    const id = view.getFloat64(at + RECORD_ID_AT, true);
+    switch (bytes[at]) {
+      case RecordKind.put:
+        return this.fullIsAt(id, segment, offset);
+      case RecordKind.piece:
+        return this.pieceIsAt(id, view.getUint32(at + 4, true), segment, offset);
+      case RecordKind.setting: {
+        const patternAt = at + SETTING_HEADER_BYTES;
+        const pattern = latin1(bytes, patternAt, patternAt + patternBytesOf(view, at));
+        return this.settingIsAt(pattern, segment, offset);
+      }
+      default:
+        return false;
+    }
+  }
+}
