@@ -95,7 +95,8 @@ class InvariantCheck {
   /** What clients make the engine keep is counted as it is. */
   #memory(): void {
     const engine = this.#engine;
-    const { jobs, policies, settings, keptGates } = engine;
+    const { jobs, policies, settings } = engine;
+    const { keptGates } = engine.tubes;
     let extraRows = 0;
     for (const page of jobs.pages) if (page?.extras !== undefined) extraRows += page.live;
     const tubes = [...engine.tubes.values()];
@@ -471,7 +472,7 @@ class InvariantCheck {
       this.#engine.nextDueAtMs,
       Math.min(
         this.#engine.policies.keys.table.nextAtMs,
-        this.#engine.keptGates.nextAtMs,
+        this.#engine.tubes.keptGates.nextAtMs,
         ...timers.map((timer) => timer.atMs),
       ),
       "the next timer",
