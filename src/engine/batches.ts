@@ -135,8 +135,7 @@ export class Batches extends Reservations {
     if (!tube.open || !session.watches.has(tube)) return NO_SLOT;
     // Among groups, only the group whose turn it is gives a job.
     if (tube.groups !== undefined && tube.ready.top !== slot) return NO_SLOT;
-    if (this.expiryBehindAtMs > 0 && this.jobs.pageOf(slot).extras?.isOver(rowOf(slot), nowMs) === true)
-      return NO_SLOT;
+    if (this.isOverdue(slot, nowMs)) return NO_SLOT;
     // The job was lost by a worker after it was listed, so it must travel alone.
     return isAlone || !wasLost(this.jobs, slot) ? slot : NO_SLOT;
   }

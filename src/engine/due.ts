@@ -107,8 +107,8 @@ export class Due extends Serving {
   }
 
   #forgetFullLimiters(nowMs: number): void {
-    const { keptGates } = this.tubes;
-    while (keptGates.nextAtMs <= nowMs && this.#mayRunDue()) keptGates.forgetNext();
+    const { retiredLimiters } = this.tubes;
+    while (retiredLimiters.nextAtMs <= nowMs && this.#mayRunDue()) retiredLimiters.forgetNext();
   }
 
   #sessionDue(session: Session, nowMs: number): void {
@@ -127,11 +127,12 @@ export class Due extends Serving {
       this.tubeOf(slot).timeouts++;
       this.takeBack(slot, session, nowMs, true);
     }
-    if (session.waiting === Waiting.Alone && (warns || session.timeoutAtMs <= nowMs)) {
+    const waitEnds = warns || session.timeoutAtMs <= nowMs;
+    if (waitEnds && session.waiting === Waiting.Alone) {
       this.waiters.end(session);
       if (warns) this.effects.deadlineSoon(session);
       else this.effects.timedOut(session);
-    } else if (session.waiting === Waiting.Shared && (warns || session.timeoutAtMs <= nowMs)) {
+    } else if (waitEnds && session.waiting === Waiting.Shared) {
       // Report it once: the acceptor either ends the wait or sets a new deadline.
       session.timeoutAtMs = Number.POSITIVE_INFINITY;
       this.sessionTimers.setForExpiry(session);

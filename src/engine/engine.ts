@@ -5,8 +5,8 @@
 // out through two interfaces. It never reads a clock, a random number, a file or a socket. Each
 // public method first runs what is due, so a command that arrives exactly at a deadline sees the
 // state after it. README.md describes the life of a job and the invariants, which `checkInvariants`
-// tests. This file has sessions, tubes and settings; the layers below it, listed in serving.ts, have
-// the commands on jobs.
+// tests. This file has sessions, tubes and settings; the classes that it extends, listed in
+// serving.ts, have the commands on jobs.
 
 import { assert } from "../base/assert.ts";
 import { BodySearch } from "./jobs/body-search.ts";
@@ -39,7 +39,7 @@ export class Engine extends Transfers {
       jobs.live * BYTES_OF.job +
       jobs.extraRows * BYTES_OF.extras +
       tubes.size * BYTES_OF.tube +
-      tubes.keptGates.size * BYTES_OF.keptGate +
+      tubes.retiredLimiters.size * BYTES_OF.keptGate +
       jobs.groups * BYTES_OF.group +
       this.waiters.watches * BYTES_OF.watch +
       this.policies.keys.table.size * BYTES_OF.key +
@@ -172,7 +172,7 @@ export class Engine extends Transfers {
   unuse(session: Session): void {
     const tube = session.used;
     if (tube === undefined) return;
-    assert(tube.using > 0, "who uses a tube is counted");
+    assert(tube.using > 0, "each user of a tube is counted");
     session.used = undefined;
     tube.using--;
     this.dropIfUnused(tube);

@@ -1,8 +1,8 @@
 // Gives ready jobs to sessions, and takes reserved ones back.
 //
-// The engine is one object. Its class is written in layers, one for each topic; each extends the
-// one below it, and calls only itself and what is below: ShardState, Serving, Due, Reservations,
-// Batches, JobCommands, JobChanges, Transfers, Engine.
+// The engine is one object, but its class is written in layers, one for each topic: ShardState,
+// Serving, Due, Reservations, Batches, JobCommands, JobChanges, Transfers, Engine. Each extends the
+// one before it, and calls only itself and those before it.
 
 import { assert } from "../base/assert.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
@@ -60,6 +60,11 @@ export class Serving extends ShardState {
   /** Returns whether the tube's best job is overdue, so that the tube gives none this turn. */
   protected isStale(tube: Tube): boolean {
     return this.expiryBehindAtMs > 0 && tube.topExpiresAtMs <= this.expiryBehindAtMs;
+  }
+
+  /** Returns whether a job should have expired, but more were due than a turn allows. */
+  protected isOverdue(slot: number, nowMs: number): boolean {
+    return this.expiryBehindAtMs > 0 && this.jobs.pageOf(slot).extras?.isOver(rowOf(slot), nowMs) === true;
   }
 
   /** Updates whether the tube gives jobs now, and the timer of its rate limiter. */
@@ -142,7 +147,7 @@ export class Serving extends ShardState {
 
   protected holderOf(index: number): Session {
     const holder = this.sessions[index];
-    assert(holder !== undefined, "who holds a job has a session");
+    assert(holder !== undefined, "the holder of a job has a session");
     return holder;
   }
 
