@@ -114,18 +114,13 @@ export class Due extends Serving {
   #sessionDue(session: Session, nowMs: number): void {
     const warns = inMargin(session, nowMs);
     for (let slot = session.held.top; slot !== NO_SLOT; slot = session.held.top) {
-      const page = this.jobs.pageOf(slot);
-      const row = rowOf(slot);
-      if (!isOver(page.deadlineAtMs[row]!, nowMs)) break;
+      if (!isOver(this.jobs.pageOf(slot).deadlineAtMs[rowOf(slot)]!, nowMs)) break;
       if (!this.#mayRunDue()) {
         // The next turn returns to this session, which is still in its margin then.
         this.sessionTimers.set(session);
         return;
       }
-      page.timeouts[row] = page.timeouts[row]! + 1;
-      this.jobTimeouts++;
-      this.tubeOf(slot).timeouts++;
-      this.takeBack(slot, session, nowMs, true);
+      this.timeOut(slot, session, nowMs);
     }
     const waitEnds = warns || session.timeoutAtMs <= nowMs;
     if (waitEnds && session.waiting === Waiting.Alone) {
@@ -140,5 +135,15 @@ export class Due extends Serving {
       return;
     }
     this.sessionTimers.set(session);
+  }
+
+  /** Ends a reservation whose TTR is over; the caller sets the session's timer. */
+  protected timeOut(slot: number, session: Session, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.timeouts[row] = page.timeouts[row]! + 1;
+    this.jobTimeouts++;
+    this.tubeOf(slot).timeouts++;
+    this.takeBack(slot, session, nowMs, true);
   }
 }

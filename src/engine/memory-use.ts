@@ -1,4 +1,4 @@
-// The memory that clients make a shard keep, as --max-memory counts it. README.md lists everything
+// The memory that clients make a shard keep, as --max-memory counts it. src/memory.md lists everything
 // that clients can make grow.
 //
 // The figure falls whenever something is removed, unlike the memory taken from the system. Each put

@@ -215,10 +215,7 @@ export class Reservations extends Due {
     const row = rowOf(slot);
     if (page.state[row] !== JobState.Reserved) return Outcome.NotFound;
     const holder = this.holderOf(page.holder[row]!);
-    page.timeouts[row] = page.timeouts[row]! + 1;
-    this.jobTimeouts++;
-    this.tubeOf(slot).timeouts++;
-    this.takeBack(slot, holder, nowMs, true);
+    this.timeOut(slot, holder, nowMs);
     this.sessionTimers.set(holder);
     return Outcome.Done;
   }
