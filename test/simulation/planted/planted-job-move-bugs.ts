@@ -296,7 +296,7 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a dead job does not leave for the dead-letter tube of another shard",
     ({ policies }) => {
-      const take = policies.deaths.takeLeaving.bind(policies);
+      const take = policies.deaths.takeLeaving.bind(policies.deaths);
       policies.deaths.takeLeaving = () => {
         take();
         return [];
