@@ -3,7 +3,7 @@
 import { Batches } from "./batches.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import type { NewJob, RestoredJob } from "./jobs/new-job.ts";
+import type { JobFacts, NewJob, RestoredJob } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
 import { PutVerdict } from "./policies/policies.ts";
 import type { Tube } from "./tubes/tube.ts";
@@ -63,7 +63,7 @@ export class JobCommands extends Batches {
     if (refusal !== Outcome.Done) return refusal;
     if (!this.records.roomForPut()) return Outcome.NoRoom;
     (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
-    const slot = this.store.insert(tube, job, body);
+    const slot = this.#insert(tube, job, body);
     if (!isPlain) this.#beginPolicies(slot, tube, job, attributes, nowMs);
     // `nowMs` is when this turn began. If that was before the put arrived, the delay must not start
     // earlier than the put.
@@ -105,10 +105,50 @@ export class JobCommands extends Batches {
     }
   }
 
+  /** Creates a row. Throws RangeError when memory is exhausted, before anything has changed. */
+  #insert(tube: Tube, job: JobFacts, body: number): number {
+    const { id } = job;
+    this.index.makeRoom(id);
+    const slot = this.jobs.allocate();
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.id[row] = id;
+    page.createdAtMs[row] = job.atMs;
+    page.pri[row] = job.pri;
+    page.delaySeconds[row] = job.delaySeconds;
+    page.ttrSeconds[row] = job.ttrSeconds;
+    page.reserves[row] = 0;
+    page.timeouts[row] = 0;
+    page.releases[row] = 0;
+    page.buries[row] = 0;
+    page.kicks[row] = 0;
+    page.tube[row] = tube.index;
+    page.body[row] = body;
+    page.bodyBytes[row] = job.bodyBytes;
+    page.file[row] = 0;
+    tube.bytes += job.bodyBytes;
+    this.index.set(id, slot);
+    return slot;
+  }
+
+  /** Creates a row for a job that existed elsewhere, with its counters. */
+  protected insertKnown(tube: Tube, job: RestoredJob, body: number): number {
+    const slot = this.#insert(tube, job, body);
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.reserves[row] = job.reserves;
+    page.timeouts[row] = job.timeouts;
+    page.releases[row] = job.releases;
+    page.buries[row] = job.buries;
+    page.kicks[row] = job.kicks;
+    page.file[row] = job.file;
+    return slot;
+  }
+
   /** Restores a job from the log without serving clients; buried jobs in the order of burial. */
   restore(job: RestoredJob, body: number, attributes?: JobAttributes): void {
     const tube = this.tubes.open(job.tube);
-    const slot = this.store.insertKnown(tube, job, body);
+    const slot = this.insertKnown(tube, job, body);
     if (attributes !== undefined) this.store.restore(slot, tube, attributes);
     if (job.state === JobState.Buried) this.queues.becomeBuried(slot, tube, job.deadlineAtMs);
     else if (job.state === JobState.Delayed) this.queues.becomeDelayed(slot, tube, job.deadlineAtMs);

@@ -146,7 +146,7 @@ export class Transfers extends JobChanges {
     try {
       there.ready.makeRoom();
       if (job.state === JobState.Delayed) there.delayed.makeRoom();
-      slot = this.store.insertKnown(there, job, body);
+      slot = this.insertKnown(there, job, body);
       this.store.arrive(slot, there, attributes, staysDead);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;

@@ -1,5 +1,5 @@
-// Creates jobs in a shard, changes their tubes, and removes them, each with everything that belongs
-// to it: row, index entry, body, attributes, unique key and group.
+// Gives jobs their attributes, unique keys and groups, changes their tubes, and removes them with
+// everything that belongs to them: row, index entry and body, too.
 //
 // All these jobs are in no queue. The caller puts them into one, or has taken them out of it.
 
@@ -7,7 +7,6 @@ import { DeathReason } from "../../protocol/job-attribute.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { ExtraFlag } from "../jobs/job-extras.ts";
 import { rowOf } from "../jobs/job-table.ts";
-import type { JobFacts, RestoredJob } from "../jobs/new-job.ts";
 import { NO_GROUP } from "../queues/job-groups.ts";
 import type { ShardState } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
@@ -35,47 +34,6 @@ export class JobStore {
     this.#attributes = attributes;
     this.#groups = groups;
     this.#deaths = deaths;
-  }
-
-  /** Creates a row. Throws RangeError when memory is exhausted, before anything has changed. */
-  insert(tube: Tube, job: JobFacts, body: number): number {
-    const { id } = job;
-    const { index, jobs } = this.#shard;
-    index.makeRoom(id);
-    const slot = jobs.allocate();
-    const page = jobs.pageOf(slot);
-    const row = rowOf(slot);
-    page.id[row] = id;
-    page.createdAtMs[row] = job.atMs;
-    page.pri[row] = job.pri;
-    page.delaySeconds[row] = job.delaySeconds;
-    page.ttrSeconds[row] = job.ttrSeconds;
-    page.reserves[row] = 0;
-    page.timeouts[row] = 0;
-    page.releases[row] = 0;
-    page.buries[row] = 0;
-    page.kicks[row] = 0;
-    page.tube[row] = tube.index;
-    page.body[row] = body;
-    page.bodyBytes[row] = job.bodyBytes;
-    page.file[row] = 0;
-    tube.bytes += job.bodyBytes;
-    index.set(id, slot);
-    return slot;
-  }
-
-  /** Creates a row for a job that existed elsewhere, with its counters. */
-  insertKnown(tube: Tube, job: RestoredJob, body: number): number {
-    const slot = this.insert(tube, job, body);
-    const page = this.#shard.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    page.reserves[row] = job.reserves;
-    page.timeouts[row] = job.timeouts;
-    page.releases[row] = job.releases;
-    page.buries[row] = job.buries;
-    page.kicks[row] = job.kicks;
-    page.file[row] = job.file;
-    return slot;
   }
 
   /**
