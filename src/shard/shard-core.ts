@@ -209,7 +209,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     const noteMoves = (): void => this.#control.set(ControlWord.JobsMove);
     const { moves } = this;
     const onSettled = (id: number): void => moves.settled(id);
-    this.engine.onSettled = onSettled;
+    this.engine.queues.onSettled = onSettled;
     this.departures = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.#deadLetters = new DeadLetters(this.engine, this.departures);
     this.#arrivals = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });

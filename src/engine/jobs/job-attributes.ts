@@ -32,6 +32,11 @@ export class JobAttributes {
   /** A KeyState; undefined if the log doesn't state what became of the key. */
   keyState: number | undefined;
 
+  /** Whether the job has a unique key. */
+  get hasKey(): boolean {
+    return this.keyEnd > this.keyStart;
+  }
+
   clear(): this {
     this.fixed.clear();
     this.keyStart = this.keyEnd = 0;

@@ -16,8 +16,8 @@ export const NO_ROW = -1;
 /** No job holds the key, or no longer. */
 export const NO_HOLDER = -1;
 /**
- * With so many keys a shard takes no new ones. A start may bring more: those of all shards that there were
- * before, where there are fewer now.
+ * A shard with so many keys takes no new ones. A start may bring more: those of all former shards,
+ * if there are fewer shards now.
  */
 export const KEYS_MAX: number = 1 << 20;
 
@@ -113,7 +113,6 @@ export class KeyTable {
   #askedTube: Uint8Array = this.#asked;
   #askedTubeHash = 0;
   readonly #scratch = new Uint8Array(CELL_BYTES_MAX);
-
   readonly #earliest: EarliestTime | undefined;
 
   /** Keeps `earliest` up to date with `nextAtMs`. */
@@ -143,10 +142,10 @@ export class KeyTable {
   /** Forces `nextAtMs` into the past, because the owner has other work. */
   set overdue(isOverdue: boolean) {
     this.#isOverdue = isOverdue;
-    this.#retime();
+    this.#updateNext();
   }
 
-  #retime(): void {
+  #updateNext(): void {
     const row = this.#windows.top;
     if (this.#isOverdue) this.nextAtMs = Number.NEGATIVE_INFINITY;
     else this.nextAtMs = row < 0 ? Number.POSITIVE_INFINITY : this.untilOf(row);
@@ -242,7 +241,7 @@ export class KeyTable {
     place(this.#parts[hash >>> 24]!, hash, this.#entryOf(row, hash));
     if (slot === NO_HOLDER) {
       this.#windows.push(row);
-      this.#retime();
+      this.#updateNext();
     }
     return row;
   }
@@ -277,19 +276,17 @@ export class KeyTable {
     const page = this.#pages[row >>> PAGE_BITS]!;
     assert(this.slotOf(row) === NO_HOLDER, "a key has one holder");
     this.#windows.remove(row);
-    this.#retime();
+    this.#updateNext();
     page.slot[row & PAGE_MASK] = slot;
     page.id[row & PAGE_MASK] = id;
   }
 
-  /**
-   * Ends the job's hold on a key, which is remembered until its time and then has to be removed.
-   */
+  /** Ends the job's hold on a key, which is remembered until its time; then it has to be removed. */
   letGo(row: number): void {
     assert(this.slotOf(row) !== NO_HOLDER, "a key is let go by its holder");
     this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK] = NO_HOLDER;
     this.#windows.push(row);
-    this.#retime();
+    this.#updateNext();
   }
 
   /**
@@ -316,7 +313,7 @@ export class KeyTable {
     const at = row & PAGE_MASK;
     if (page.heapPosition[at]! >= 0) {
       this.#windows.remove(row);
-      this.#retime();
+      this.#updateNext();
     }
     const hash = page.hash[at]!;
     this.#arena.free(page.cell[at]!);
@@ -342,9 +339,7 @@ export class KeyTable {
     this.#rowBits = ENTRY_ROW_BITS;
   }
 
-  /**
-   * Removes an entry from its part, and moves up the entries after it so that none follows a gap.
-   */
+  /** Removes an entry from its part, and moves up entries after it so that none follows a gap. */
   #takeOut(hash: number, entry: number): void {
     const part = this.#parts[hash >>> 24]!;
     const mask = part.length - 1;
@@ -404,7 +399,7 @@ export class KeyTable {
   }
 }
 
-/** Of the low bits of a hash that an entry has beside so many bits of a row. */
+/** Mask of the low bits of a hash in an entry with so many bits of a row. */
 function hashMask(rowBits: number): number {
   return (1 << (32 - rowBits)) - 1;
 }

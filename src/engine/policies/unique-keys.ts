@@ -8,26 +8,12 @@
 import type { AttributeWriter } from "../../protocol/job-attribute.ts";
 import * as attribute from "../../protocol/job-attribute.ts";
 import { DeathReason, KeyState } from "../../protocol/job-attribute.ts";
-import type { BodyArena } from "../jobs/body-arena.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { ExtraFlag, type JobExtras } from "../jobs/job-extras.ts";
-import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
-import type { EarliestTime } from "../queues/earliest-time.ts";
+import { NO_SLOT, rowOf } from "../jobs/job-table.ts";
+import type { ShardState } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
-import type { RecordSink } from "../waiting/effects.ts";
 import { KEYS_MAX, KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "./key-table.ts";
-
-export interface KeyHost {
-  readonly jobs: JobTable;
-  readonly bodies: BodyArena;
-  readonly records: RecordSink;
-  /** Returns the slot of a job, or NO_SLOT. */
-  readonly find: (id: number) => number;
-  /** Seed of the hash of keys. */
-  readonly keySeed: readonly [number, number];
-  /** Updated with the time when the next key is forgotten. */
-  readonly seldom: EarliestTime;
-}
 
 /** A job's claim to its key, according to the log. */
 interface Claim {
@@ -40,7 +26,7 @@ interface Claim {
 
 export class UniqueKeys {
   readonly table: KeyTable;
-  readonly #host: KeyHost;
+  readonly #shard: ShardState;
   /**
    * Remembered keys of the log that lost to another claim; their records are deleted once the log
    * accepts records.
@@ -56,9 +42,10 @@ export class UniqueKeys {
     end: 0,
   };
 
-  constructor(host: KeyHost) {
-    this.#host = host;
-    this.table = new KeyTable(host.bodies, host.keySeed, KEYS_MAX, host.seldom);
+  /** `seed` is the seed of the hash of keys. */
+  constructor(shard: ShardState, seed: readonly [number, number]) {
+    this.#shard = shard;
+    this.table = new KeyTable(shard.bodies, seed, KEYS_MAX, shard.rareDeadlines);
   }
 
   /** Returns the row of the key that a put asks for, or NO_ROW, after which `begin` may follow. */
@@ -78,7 +65,7 @@ export class UniqueKeys {
 
   /** Assigns the key that `rowFor` has just not found to a new job. */
   begin(slot: number, { uniqueUntilMs }: JobAttributes): void {
-    const page = this.#host.jobs.pageOf(slot);
+    const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     page.extras!.keyRow[row] = this.table.addAsked(slot, page.id[row]!, uniqueUntilMs);
   }
@@ -88,14 +75,14 @@ export class UniqueKeys {
    * which is logged in place of the job's deletion. Returns whether it is remembered.
    */
   end(slot: number, nowMs: number): boolean {
-    const { extras } = this.#host.jobs.pageOf(slot);
+    const { extras } = this.#shard.jobs.pageOf(slot);
     const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
     if (keyRow === NO_ROW) return false;
     if (this.table.untilOf(keyRow) <= nowMs) {
       this.drop(slot);
       return false;
     }
-    this.#host.records.remembered(slot);
+    this.#shard.records.remembered(slot);
     if (this.table.slotOf(keyRow) !== NO_HOLDER) this.table.letGo(keyRow);
     extras!.keyRow[rowOf(slot)] = NO_ROW;
     return true;
@@ -103,7 +90,7 @@ export class UniqueKeys {
 
   /** Removes a job's key, including what is remembered of it. */
   drop(slot: number): void {
-    const { extras } = this.#host.jobs.pageOf(slot);
+    const { extras } = this.#shard.jobs.pageOf(slot);
     const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
     if (keyRow === NO_ROW) return;
     this.table.remove(keyRow);
@@ -115,19 +102,19 @@ export class UniqueKeys {
    * use it from now on.
    */
   reserved(slot: number, nowMs: number): void {
-    const extras = this.#host.jobs.pageOf(slot).extras!;
+    const extras = this.#shard.jobs.pageOf(slot).extras!;
     const row = rowOf(slot);
     const keyRow = extras.keyRow[row]!;
     if ((extras.flags[row]! & ExtraFlag.UntilReserve) === 0 || keyRow === NO_ROW) return;
     if (this.table.slotOf(keyRow) === NO_HOLDER) return;
     if (this.table.untilOf(keyRow) <= nowMs) this.drop(slot);
     else this.table.letGo(keyRow);
-    this.#host.records.updated(slot);
+    this.#shard.records.updated(slot);
   }
 
   /** Gives a job the key that it was put with, if that is free. */
   take(slot: number, tube: Tube): void {
-    const page = this.#host.jobs.pageOf(slot);
+    const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     const extras = page.extras!;
     if (extras.keyRow[row] !== NO_ROW || (extras.flags[row]! & ExtraFlag.Keyed) === 0) return;
@@ -145,7 +132,7 @@ export class UniqueKeys {
   /** Returns the key that a job was put with. */
   #ownKey(extras: JobExtras, row: number, tube: Tube): TubeKey {
     const length = extras.attributeBytes[row]!;
-    this.#host.bodies.read(extras.attributes[row]!, 0, this.#scratch, 0, length);
+    this.#shard.bodies.read(extras.attributes[row]!, 0, this.#scratch, 0, length);
     const key = this.#key;
     key.tube = tube.nameBytes;
     key.bytes = this.#scratch;
@@ -158,7 +145,7 @@ export class UniqueKeys {
 
   /** Forgets one key that is due; returns false if none is. */
   runOne(nowMs: number): boolean {
-    const { jobs, records, find } = this.#host;
+    const { jobs, records } = this.#shard;
     const orphan = this.#orphans.pop();
     if (orphan !== undefined) {
       records.deleted(orphan);
@@ -169,7 +156,7 @@ export class UniqueKeys {
     const row = this.table.next;
     const id = this.table.idOf(row);
     this.table.remove(row);
-    const slot = find(id);
+    const slot = this.#shard.find(id);
     if (slot === NO_SLOT) records.deleted(id);
     else jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
     return true;
@@ -197,8 +184,8 @@ export class UniqueKeys {
 
   /** Restores the key of a job from the log. */
   restore(slot: number, tube: Tube, attributes: JobAttributes): void {
-    if (attributes.keyEnd === attributes.keyStart) return;
-    const page = this.#host.jobs.pageOf(slot);
+    if (!attributes.hasKey) return;
+    const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     const claim = claimOf(attributes, page.id[row]!, page.reserves[row]!);
     if (claim === undefined) return;
@@ -208,10 +195,9 @@ export class UniqueKeys {
 
   /** Restores a key from the log whose job is gone. */
   restoreRemembered(tube: Uint8Array, id: number, attributes: JobAttributes): void {
-    const { keyStart, keyEnd, uniqueUntilMs } = attributes;
-    const claim = { id, holds: false, untilMs: uniqueUntilMs, isGuess: false };
-    const isKey = keyEnd > keyStart;
-    if (!isKey || this.#settle(this.#keyOf(tube, attributes), claim, NO_HOLDER) === NO_ROW) this.#disown(id);
+    const claim = { id, holds: false, untilMs: attributes.uniqueUntilMs, isGuess: false };
+    const key = this.#keyOf(tube, attributes);
+    if (!attributes.hasKey || this.#settle(key, claim, NO_HOLDER) === NO_ROW) this.#disown(id);
   }
 
   /** Ends the restore after all claims of the log have come. */
@@ -244,11 +230,11 @@ export class UniqueKeys {
   /** Takes the key of this row from its job, because another job gets it. */
   #lose(row: number): void {
     const id = this.table.idOf(row);
-    const slot = this.#host.find(id);
+    const slot = this.#shard.find(id);
     this.table.remove(row);
     this.#guessed.delete(row);
     if (slot === NO_SLOT) this.#disown(id);
-    else this.#host.jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
+    else this.#shard.jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
   }
 
   #disown(id: number): void {

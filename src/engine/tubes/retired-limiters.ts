@@ -43,6 +43,8 @@ class GateRows extends IndexedHeap {
 }
 
 export class RetiredLimiters {
+  /** Number of buckets. Read by every put. */
+  size = 0;
   /** When the next bucket is full, or Infinity. */
   nextAtMs: number = Number.POSITIVE_INFINITY;
   readonly #rowOf = new Map<string, number>();
@@ -58,10 +60,6 @@ export class RetiredLimiters {
     this.#max = max;
     this.#earliest = earliest;
     earliest?.join(this);
-  }
-
-  get size(): number {
-    return this.#rowOf.size;
   }
 
   has(name: string): boolean {
@@ -96,7 +94,7 @@ export class RetiredLimiters {
     gate.save(rows.gates, row * GATE_NUMBERS);
     rows.fullAtMs[row] = gate.fullAtMs;
     rows.push(row);
-    this.#retime();
+    this.#update();
   }
 
   #forget(row: number): void {
@@ -104,11 +102,12 @@ export class RetiredLimiters {
     this.#rowOf.delete(this.#names[row]!);
     this.#names[row] = "";
     this.#freeRows.push(row);
-    this.#retime();
+    this.#update();
   }
 
-  #retime(): void {
+  #update(): void {
     const rows = this.#rows!;
+    this.size = this.#rowOf.size;
     this.nextAtMs = rows.size === 0 ? Number.POSITIVE_INFINITY : rows.fullAtMs[rows.top]!;
     this.#earliest?.changed();
   }

@@ -54,6 +54,8 @@ export const PATTERNS_MAX = 1000;
 export const NAMES_MAX = 100_000;
 
 export class TubeSettings {
+  /** Number of patterns. Read by every put. */
+  size = 0;
   /** Settings by tube name, or prefix and `*`. */
   readonly #byPattern = new Map<string, Partial<SettingValues>>();
   /** The lengths of prefixes, with the number of prefixes of each. */
@@ -66,10 +68,6 @@ export class TubeSettings {
    * however many tubes there are.
    */
   readonly #byLongest = new Map<string, TubePolicy>();
-
-  get size(): number {
-    return this.#byPattern.size;
-  }
 
   /** Number of different prefix lengths, which determines the cost of finding a tube's settings. */
   get prefixLengths(): number {
@@ -98,13 +96,14 @@ export class TubeSettings {
     const isEmpty = Object.keys(values).length === 0;
     if (isEmpty) this.#byPattern.delete(pattern);
     else this.#byPattern.set(pattern, values);
+    this.size = this.#byPattern.size;
     this.#byLongest.clear();
     if (isWide(pattern)) this.#count(pattern.length - 1, isNew, isEmpty);
   }
 
   #count(length: number, isNew: boolean, isEmpty: boolean): void {
-    const change = isEmpty ? (isNew ? 0 : -1) : isNew ? 1 : 0;
-    if (change === 0) return;
+    if (isEmpty === isNew) return;
+    const change = isNew ? 1 : -1;
     this.#patterns += change;
     const count = (this.#lengths.get(length) ?? 0) + change;
     if (count === 0) this.#lengths.delete(length);

@@ -27,7 +27,7 @@ export class TubeTable implements Tubes {
   readonly #byIndex: (Tube | undefined)[] = [];
   readonly #freeIndexes: number[] = [];
   /** Rate limiters of deleted tubes. */
-  readonly keptGates: RetiredLimiters;
+  readonly retiredLimiters: RetiredLimiters;
   readonly #jobs: JobTable;
   readonly #nextSequence: () => number;
   readonly #settings: TubeSettings;
@@ -37,7 +37,7 @@ export class TubeTable implements Tubes {
    * date with the time when a kept bucket is full.
    */
   constructor(jobs: JobTable, nextSequence: () => number, settings: TubeSettings, earliest?: EarliestTime) {
-    this.keptGates = new RetiredLimiters(earliest);
+    this.retiredLimiters = new RetiredLimiters(earliest);
     this.#jobs = jobs;
     this.#nextSequence = nextSequence;
     this.#settings = settings;
@@ -68,7 +68,7 @@ export class TubeTable implements Tubes {
     const index = this.#freeIndexes.pop() ?? this.#byIndex.length;
     const sequence = name === "default" ? 0 : this.#nextSequence();
     const tube = new Tube(name, sequence, index, this.#jobs);
-    tube.gate = this.keptGates.take(name, this.#settings.policyOf(name));
+    tube.gate = this.retiredLimiters.take(name, this.#settings.policyOf(name));
     this.applySettings(tube, 0);
     this.#byIndex[index] = tube;
     this.#indexOf.set(name, index);
@@ -97,7 +97,7 @@ export class TubeTable implements Tubes {
     assert(this.#byIndex[tube.index] === tube, "a tube is removed once");
     this.#indexOf.delete(tube.name);
     this.#jobs.groups -= tube.groups?.size ?? 0;
-    if (tube.gate !== undefined) this.keptGates.keep(tube.name, tube.gate);
+    if (tube.gate !== undefined) this.retiredLimiters.keep(tube.name, tube.gate);
     this.#byIndex[tube.index] = undefined;
     this.#freeIndexes.push(tube.index);
   }

@@ -62,7 +62,7 @@ export interface Meter {
    * A job was released, buried or deleted by its holder at `nowMs`; its reservation would have
    * ended at `deadlineAtMs`.
    */
-  held(deadlineAtMs: number, ttrSeconds: number, nowMs: number): void;
+  reservationEnded(deadlineAtMs: number, ttrSeconds: number, nowMs: number): void;
   /** A job was put with a body of this size. */
   stored(bodyBytes: number): void;
 }

@@ -167,8 +167,8 @@ export class ReadyOrder {
 
   /** Returns whether an entry comes before (pri, id). */
   #isBefore(position: number, pri: number, id: number): boolean {
-    const itsPri = this.#pris[position]!;
-    return itsPri < pri || (itsPri === pri && this.#ids[position]! < id);
+    const entryPri = this.#pris[position]!;
+    return entryPri < pri || (entryPri === pri && this.#ids[position]! < id);
   }
 
   #siftUp(from: number, tube: Tube, pri: number, id: number): void {

@@ -18,17 +18,7 @@ export function inMargin(session: Session, nowMs: number): boolean {
 }
 
 export class SessionTimers {
-  readonly #timers = new TimerHeap<Session>();
-
-  /** When the first session is due, or Infinity. */
-  get nextAtMs(): number {
-    return this.#timers.nextAtMs;
-  }
-
-  /** The session that is due first. */
-  get first(): Session | undefined {
-    return this.#timers.first;
-  }
+  readonly heap: TimerHeap<Session> = new TimerHeap<Session>();
 
   /** Updates the timer; call after the session's reservations or wait have changed. */
   set(session: Session): void {
@@ -37,15 +27,15 @@ export class SessionTimers {
       return;
     }
     const marginAtMs = session.held.soonestMs - DEADLINE_MARGIN_MS;
-    this.#timers.set(session.timer, Math.min(session.timeoutAtMs, marginAtMs));
+    this.heap.set(session.timer, Math.min(session.timeoutAtMs, marginAtMs));
   }
 
   /** Sets the timer to the end of a reservation only, even while the session waits. */
   setForExpiry(session: Session): void {
-    this.#timers.set(session.timer, session.held.soonestMs + AFTER_DEADLINE_MS);
+    this.heap.set(session.timer, session.held.soonestMs + AFTER_DEADLINE_MS);
   }
 
   clear(session: Session): void {
-    this.#timers.set(session.timer, Number.POSITIVE_INFINITY);
+    this.heap.set(session.timer, Number.POSITIVE_INFINITY);
   }
 }

@@ -52,7 +52,7 @@ export class Waiters {
   unwatch(watch: Watch): void {
     const { session, tube } = watch;
     assert(session.waiting === Waiting.No, "a session that waits keeps its watches");
-    assert(tube.watching > 0, "who watches a tube is counted");
+    assert(tube.watching > 0, "each watcher of a tube is counted");
     session.watches.delete(tube);
     if (!watch.linkedWide) {
       session.forget(watch);

@@ -8,7 +8,7 @@ import type { ShardCommand } from "./command.ts";
 export const release: ShardCommand = ({ engine, replies, moves, nowMs }, session, request) => {
   const { id, pri, delaySeconds, flags } = request;
   const outcome = engine.release(session.engineSession, id, pri, delaySeconds, nowMs);
-  if (outcome === Outcome.Done && engine.policies.someLeave && engine.isLeaving(id)) {
+  if (outcome === Outcome.Done && engine.policies.deaths.someLeave && engine.isLeaving(id)) {
     moves.join(session, new AwaitDeadLetter(engine, id, () => replies.fixed(session, Reply.released)));
     return;
   }

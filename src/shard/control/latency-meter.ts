@@ -61,7 +61,7 @@ export class LatencyMeter implements Meter {
   }
 
   /** A touch restarts the time, because no column records when a job was reserved. */
-  held(deadlineAtMs: number, ttrSeconds: number, nowMs: number): void {
+  reservationEnded(deadlineAtMs: number, ttrSeconds: number, nowMs: number): void {
     this.hold.add(nowMs - (deadlineAtMs - ttrSeconds * 1000));
   }
 

@@ -198,7 +198,7 @@ export class RecordLog implements RecordSink {
    */
   #longUpdate(slot: number): boolean {
     const attributes = this.#attributes(slot, false, true);
-    const tube = this.#engine().policies.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
+    const tube = this.#engine().policies.attributes.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
     if (tube.length + attributes.length === 0) return false;
     const at = this.#claim(UPDATE_BYTES + tube.length + attributes.length);
     encodeLongUpdate(this.#memory, at, this.#fill(slot), tube, attributes);
@@ -225,8 +225,8 @@ export class RecordLog implements RecordSink {
     const writer = this.#attributeWriter;
     const wallOffsetMs = this.#offsetMs();
     writer.clear();
-    if (fixed) this.#engine().policies.writeFixed(slot, writer, wallOffsetMs);
-    if (mutable) this.#engine().policies.writeMutable(slot, writer, wallOffsetMs);
+    if (fixed) this.#engine().policies.attributes.writeFixed(slot, writer, wallOffsetMs);
+    if (mutable) this.#engine().policies.attributes.writeMutable(slot, writer, wallOffsetMs);
     return writer.bytes.subarray(0, writer.pad());
   }
 

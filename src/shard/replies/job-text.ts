@@ -111,7 +111,7 @@ function policyRows(engine: Engine, slot: number, nowMs: number): string {
   const { extras } = page;
   const expiresAtMs = extras?.expiresAtMs[row] ?? 0;
   const expiresIn = expiresAtMs === 0 ? "never" : String(Math.max(0, Math.floor(expiresAtMs - nowMs)) / 1000);
-  const fixed = engine.policies.fixedAttributes(slot);
+  const fixed = engine.policies.attributes.fixedAttributes(slot);
   const weightAt = findAttribute(fixed, 0, fixed.length, Attribute.Weight);
   const weight = weightAt < 0 ? 1 : fixed[weightAt]! + 256 * fixed[weightAt + 1]!;
   const unique = quotedAttribute(fixed, Attribute.UniqueKey);
@@ -121,7 +121,7 @@ expires-in: ${expiresIn}
 unique: ${unique}
 group: ${group}
 weight: ${weight}
-origin: ${engine.policies.originOf(slot) || "none"}
+origin: ${engine.policies.attributes.originOf(slot) || "none"}
 reason: ${REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]}
 `;
 }

@@ -20,7 +20,9 @@ export class DeadLetters {
   }
 
   get hasWork(): boolean {
-    return this.#round.underWay === 0 && (this.#at < this.#ids.length || this.#engine.policies.someLeave);
+    return (
+      this.#round.underWay === 0 && (this.#at < this.#ids.length || this.#engine.policies.deaths.someLeave)
+    );
   }
 
   /** Begins a round. */
@@ -31,7 +33,7 @@ export class DeadLetters {
 
   #mayGoOn(): boolean {
     if (this.#at === this.#ids.length) {
-      this.#ids = this.#engine.policies.takeLeaving();
+      this.#ids = this.#engine.policies.deaths.takeLeaving();
       this.#at = 0;
     }
     return this.#at < this.#ids.length && !this.#round.isFull;

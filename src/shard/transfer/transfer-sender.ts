@@ -225,8 +225,8 @@ export class TransferSender {
     const row = rowOf(slot);
     const writer = this.#writer;
     writer.clear();
-    engine.policies.writeFixed(slot, writer, 0);
-    engine.policies.writeMutable(slot, writer, 0);
+    engine.policies.attributes.writeFixed(slot, writer, 0);
+    engine.policies.attributes.writeMutable(slot, writer, 0);
     if (facts !== undefined) {
       // A later attribute overrides an earlier one.
       writer.float64(Attribute.ExpiresAt, facts.expiresAtMs);

@@ -9,7 +9,7 @@
 import assert from "node:assert/strict";
 import { shardOfTube } from "../../../src/base/tube-hash.ts";
 import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
-import { backoffMs } from "../../../src/engine/policies/policies.ts";
+import { backoffMs } from "../../../src/engine/policies/attempts.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";
 import { DEADLINE_MARGIN_MS } from "../../../src/protocol/limits.ts";

@@ -43,12 +43,12 @@ type Compared = Pick<JobPolicy, "expiresAtMs" | "attemptsBase" | "reason" | "ori
 export function policyAt(engine: Engine, slot: number): Compared {
   const { extras } = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
-  const fixed = engine.policies.fixedAttributes(slot);
+  const fixed = engine.policies.attributes.fixedAttributes(slot);
   return {
     expiresAtMs: extras?.expiresAtMs[row] ?? 0,
     attemptsBase: extras?.attemptsBase[row] ?? 0,
     reason: REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]!,
-    origin: engine.policies.originOf(slot),
+    origin: engine.policies.attributes.originOf(slot),
     key: textOf(fixed, fixed.length, Attribute.UniqueKey),
     group: textOf(fixed, fixed.length, Attribute.Group),
     weightOfGroup: engine.tubeOf(slot).groups?.describe(extras?.groupRow[row] ?? NO_GROUP)?.weight ?? 1,

@@ -186,14 +186,14 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   }),
   plantedInEngine(
     "a job that moves forgets its unique key",
-    ({ policies }) => {
-      const { arrive } = policies;
-      policies.arrive = (...args) =>
+    ({ policies, store }) => {
+      const { arrive } = store;
+      store.arrive = (...args) =>
         without(
           policies.keys,
           "take",
           () => {},
-          () => arrive.apply(policies, args),
+          () => arrive.apply(store, args),
         );
     },
     true,
@@ -236,7 +236,7 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a dead job that moves stays dead",
     ({ policies }) => {
-      policies.forgetDeath = () => {};
+      policies.deaths.forgetDeath = () => {};
     },
     true,
   ),
@@ -296,8 +296,8 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a dead job does not leave for the dead-letter tube of another shard",
     ({ policies }) => {
-      const take = policies.takeLeaving.bind(policies);
-      policies.takeLeaving = () => {
+      const take = policies.deaths.takeLeaving.bind(policies.deaths);
+      policies.deaths.takeLeaving = () => {
         take();
         return [];
       };

@@ -2,7 +2,6 @@
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
-import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { Outcome } from "../../../src/engine/jobs/outcome.ts";
 import { NO_ROW } from "../../../src/engine/policies/key-table.ts";
 import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
@@ -88,14 +87,14 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     };
   }),
   plantedInEngine("the attributes of a job stay in the arena", (engine) => {
-    const { policies, jobs } = engine;
-    const forget = policies.forget.bind(policies);
-    policies.forget = (slot) => {
-      const kept = jobs.pageOf(slot).extras?.attributes[rowOf(slot)];
+    const { attributes } = engine.policies;
+    const free = attributes.free.bind(attributes);
+    attributes.free = (extras, row) => {
+      const kept = extras.attributes[row];
       freeless(
         engine,
         (handle) => handle === kept,
-        () => forget(slot),
+        () => free(extras, row),
       );
     };
   }),
@@ -134,9 +133,9 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     };
   }),
   plantedInEngine("jobs of a tube with a time to live have none", (engine) => {
-    const { policies } = engine;
-    const begin = policies.begin.bind(policies);
-    policies.begin = (slot, tube, attributes, atMs) => {
+    const { store } = engine;
+    const begin = store.begin.bind(store);
+    store.begin = (slot, tube, attributes, atMs) => {
       const { policy } = tube;
       tube.policy = undefined;
       begin(slot, tube, attributes ?? new JobAttributes(), atMs);

@@ -95,7 +95,8 @@ class InvariantCheck {
   /** What clients make the engine keep is counted as it is. */
   #memory(): void {
     const engine = this.#engine;
-    const { jobs, policies, settings, keptGates } = engine;
+    const { jobs, policies, settings } = engine;
+    const { retiredLimiters } = engine.tubes;
     let extraRows = 0;
     for (const page of jobs.pages) if (page?.extras !== undefined) extraRows += page.live;
     const tubes = [...engine.tubes.values()];
@@ -108,7 +109,7 @@ class InvariantCheck {
       watch: watches,
       group: groups,
       key: policies.keys.table.size,
-      keptGate: keptGates.size,
+      keptGate: retiredLimiters.size,
       setting: settings.size,
     };
     let bytes = engine.bodies.usedBytes;
@@ -118,8 +119,13 @@ class InvariantCheck {
     const { usedBytes } = engine.bodies;
     const ownedBytes = arenaBytesOf(engine);
     assert.ok(usedBytes >= ownedBytes, `jobs and keys have ${ownedBytes} of ${usedBytes} bytes`);
-    assert.equal(keptGates.size === 0, keptGates.nextAtMs === NEVER, "a bucket is kept until it is full");
-    for (const tube of tubes) assert.ok(!keptGates.has(tube.name), `${tube.name} has its bucket itself`);
+    assert.equal(
+      retiredLimiters.size === 0,
+      retiredLimiters.nextAtMs === NEVER,
+      "a bucket is kept until it is full",
+    );
+    for (const tube of tubes)
+      assert.ok(!retiredLimiters.has(tube.name), `${tube.name} has its bucket itself`);
   }
 
   // --- extras and keys --------------------------------------------------------------------------------------------
@@ -471,7 +477,7 @@ class InvariantCheck {
       this.#engine.nextDueAtMs,
       Math.min(
         this.#engine.policies.keys.table.nextAtMs,
-        this.#engine.keptGates.nextAtMs,
+        this.#engine.tubes.retiredLimiters.nextAtMs,
         ...timers.map((timer) => timer.atMs),
       ),
       "the next timer",

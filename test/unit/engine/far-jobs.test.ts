@@ -57,8 +57,8 @@ class Bench {
 
   #note(slot: number): true {
     const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
-    this.engine.policies.writeFixed(slot, writer, 0);
-    this.engine.policies.writeMutable(slot, writer, 0);
+    this.engine.policies.attributes.writeFixed(slot, writer, 0);
+    this.engine.policies.attributes.writeMutable(slot, writer, 0);
     const state = this.engine.jobs.pageOf(slot).state[rowOf(slot)] as JobState;
     this.log.set(this.#id(slot), { state, attributes: Buffer.from(writer.bytes.subarray(0, writer.length)) });
     return true;
@@ -110,7 +110,7 @@ class Bench {
 
   /** Where each job that was marked to leave has to go, by id. */
   leaving(): [id: number, tube: string][] {
-    return this.engine.policies.takeLeaving().map((id) => [id, this.engine.leavesFor(id, 0)]);
+    return this.engine.policies.deaths.takeLeaving().map((id) => [id, this.engine.leavesFor(id, 0)]);
   }
 
   check(): void {

@@ -8,7 +8,7 @@ import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { ExtraFlag } from "../../../src/engine/jobs/job-extras.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { backoffMs } from "../../../src/engine/policies/policies.ts";
+import { backoffMs } from "../../../src/engine/policies/attempts.ts";
 import { NOTHING_SET, type SettingValues, TubeSettings } from "../../../src/engine/tubes/tube-settings.ts";
 import type { ClientEffects, RecordSink } from "../../../src/engine/waiting/effects.ts";
 import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
@@ -64,7 +64,7 @@ class NotedLog implements RecordSink {
 
   #written(slot: number, what: "writeFixed" | "writeMutable"): Buffer {
     this.#writer.clear();
-    this.engine.policies[what](slot, this.#writer, 0);
+    this.engine.policies.attributes[what](slot, this.#writer, 0);
     return Buffer.from(this.#writer.bytes.subarray(0, this.#writer.length));
   }
 
@@ -87,7 +87,7 @@ class NotedLog implements RecordSink {
     const job = this.jobs.get(this.#id(slot))!;
     job.mutable = this.#written(slot, "writeMutable");
     // An UPDATE without a name leaves the job where its PUT says.
-    if (this.engine.policies.isMoved(slot)) job.tube = this.engine.tubeOf(slot).name;
+    if (this.engine.policies.attributes.isMoved(slot)) job.tube = this.engine.tubeOf(slot).name;
     else assert.equal(job.tube, this.engine.tubeOf(slot).name, "a job that was moved says so in each UPDATE");
   }
 
@@ -532,7 +532,7 @@ class RandomRun {
       found.push(
         `${id} ${engine.tubeOf(slot).name} ${state} due ${due} base ${extras?.attemptsBase[row] ?? 0} ` +
           `expires ${extras?.expiresAtMs[row] ?? 0} key ${this.#keyOf(id)} ` +
-          `origin ${engine.policies.originOf(slot)} reason ${reason}`,
+          `origin ${engine.policies.attributes.originOf(slot)} reason ${reason}`,
       );
     });
     const expected = this.#jobs.map(
@@ -588,7 +588,7 @@ const PLANTED: Readonly<Record<string, Plant>> = {
   "a dead job dies once more, and goes in circles": ({ policies }) => {
     const ended = policies.reservationEnded.bind(policies);
     policies.reservationEnded = (slot, tube, delayMs, nowMs) => {
-      if (policies.isDead(slot)) policies.revive(slot, tube);
+      if (policies.deaths.isDead(slot)) policies.deaths.revive(slot, tube);
       return ended(slot, tube, delayMs, nowMs);
     };
   },
@@ -599,11 +599,11 @@ const PLANTED: Readonly<Record<string, Plant>> = {
     policies.isFull = ({ policy, jobs }) => policy !== undefined && jobs > policy.maxJobs;
   },
   "a moved job does not say where it is": ({ policies }) => {
-    policies.isMoved = () => false;
+    policies.attributes.isMoved = () => false;
   },
-  "a job that moves keeps the key of its old tube": ({ policies }) => {
-    const changeTube = policies.changeTube.bind(policies);
-    policies.changeTube = (slot, tube, name) => {
+  "a job that moves keeps the key of its old tube": ({ policies, store }) => {
+    const changeTube = store.changeTube.bind(store);
+    store.changeTube = (slot, tube, name) => {
       const dropKey = policies.keys.drop;
       policies.keys.drop = () => {};
       const there = changeTube(slot, tube, name);
@@ -625,7 +625,7 @@ const PLANTED: Readonly<Record<string, Plant>> = {
     };
   },
   "the log does not hear of what changes": ({ policies }) => {
-    policies.writeMutable = () => {};
+    policies.attributes.writeMutable = () => {};
   },
 };
 

@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import { AdmissionControl, type Entry } from "../../../../src/acceptor/admission/admission-control.ts";
 import type { FilteredConnection } from "../../../../src/acceptor/admission/filtered-connection.ts";
 import { type ConnectionLimits, NO_LIMITS } from "../../../../src/acceptor/admission/listener-policy.ts";
+import type { LineHandler } from "../../../../src/acceptor/input/line-reader.ts";
 import { drawSecret, hashOf, proofOfPassword } from "../../../../src/access/secrets.ts";
 import { parseTokenFile, type Token } from "../../../../src/access/token-file.ts";
 import { AUTH } from "../../../../src/protocol/commands.ts";
@@ -53,7 +54,8 @@ describe("AdmissionControl", () => {
         const noted = (_: object, name: string): unknown => name === "isQuiet" || (() => asked.push(name));
         const entry = control.admit(listener, "192.0.2.1");
         assert.ok(typeof entry !== "string" && entry.filter !== undefined);
-        entry.filter.guard(new Proxy({}, { get: noted }) as FilteredConnection);
+        const connection = new Proxy({}, { get: noted }) as FilteredConnection & LineHandler;
+        entry.filter.guard(connection, connection);
         return { entry, asked };
       };
       const [stays, leaves] = [filtered(), filtered()];

@@ -51,7 +51,7 @@ describe("a tube with a rate that is deleted and recreated", () => {
     assert.ok(!pass(engine, 2, "g-a", 9 * SECOND_MS));
     checkInvariants(engine, [0]);
     engine.runDue(10 * SECOND_MS);
-    assert.equal(engine.keptGates.size, 0);
+    assert.equal(engine.tubes.retiredLimiters.size, 0);
     assert.equal(engine.nextDueAtMs, Number.POSITIVE_INFINITY);
     assert.ok(pass(engine, 3, "g-a", 10 * SECOND_MS));
   });
@@ -60,18 +60,18 @@ describe("a tube with a rate that is deleted and recreated", () => {
     const engine = engineWith("10/1");
     const before = engine.memoryBytes;
     for (let id = 1; id <= 1000; id++) assert.ok(pass(engine, id, `g-${id}`, id));
-    assert.equal(engine.keptGates.size, 100, "those of the last tenth of a second");
+    assert.equal(engine.tubes.retiredLimiters.size, 100, "those of the last tenth of a second");
     assert.ok(engine.memoryBytes >= before + 100 * 100);
     checkInvariants(engine, [0]);
     engine.runDue(1100);
-    assert.equal(engine.keptGates.size, 0);
+    assert.equal(engine.tubes.retiredLimiters.size, 0);
     assert.equal(engine.memoryBytes, before);
   });
 
   it("is forgotten if too many such tubes come and go", () => {
     const engine = engineWith("1/4000000000");
     for (let id = 1; id <= GATES_MAX + 500; id++) assert.ok(pass(engine, id, `g-${id}`, id));
-    assert.equal(engine.keptGates.size, GATES_MAX);
+    assert.equal(engine.tubes.retiredLimiters.size, GATES_MAX);
     checkInvariants(engine, [0]);
     assert.ok(pass(engine, 1e6, "g-500", 1e6), "the first that went are forgotten");
     assert.ok(!pass(engine, 1e6 + 1, `g-${GATES_MAX + 500}`, 1e6 + 1));

@@ -28,18 +28,14 @@ export class JobQueues {
   readonly #tubes: TubeTable;
   readonly #delayTimers = new TimerHeap<Tube>();
   readonly #expiryTimers: TimerHeap<Tube>;
+  /** Called, maybe amid a change, for a job that is no longer going to another shard. */
+  onSettled: (id: number) => void = () => {};
 
-  readonly #onSettled: (id: number) => void;
-
-  /**
-   * Updates `seldom` with the time when the first job expires; calls `onSettled` for jobs that are
-   * no longer on their way.
-   */
-  constructor(jobs: JobTable, tubes: TubeTable, seldom: EarliestTime, onSettled: (id: number) => void) {
+  /** Keeps `rareDeadlines` up to date with the time when the first job expires. */
+  constructor(jobs: JobTable, tubes: TubeTable, rareDeadlines: EarliestTime) {
     this.#jobs = jobs;
     this.#tubes = tubes;
-    this.#onSettled = onSettled;
-    this.#expiryTimers = new TimerHeap<Tube>(seldom);
+    this.#expiryTimers = new TimerHeap<Tube>(rareDeadlines);
   }
 
   /** Returns the tube of a job. */
@@ -107,7 +103,7 @@ export class JobQueues {
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Delayed);
     tube.delayed.push(slot);
-    this.#retime(tube);
+    this.#setDelayTimer(tube);
     if (page.extras !== undefined) this.#beginExpiry(slot, tube);
   }
 
@@ -237,7 +233,7 @@ export class JobQueues {
       if (tube.ready.size === 0) this.#leaveReadyTubes(tube);
     } else if (state === JobState.Delayed) {
       tube.delayed.remove(slot);
-      this.#retime(tube);
+      this.#setDelayTimer(tube);
     } else {
       assert(state === JobState.Buried, "a reserved job is its holder's");
       tube.buried.remove(slot);
@@ -306,7 +302,7 @@ export class JobQueues {
     tube.readyAt = -1;
   }
 
-  #retime(tube: Tube): void {
+  #setDelayTimer(tube: Tube): void {
     this.#delayTimers.set(tube.delayTimer, tube.delayed.soonestMs);
   }
 
@@ -350,7 +346,7 @@ export class JobQueues {
     if (before === JobState.Buried) tube.buriedJobs--;
     else if (before === JobState.Moving) {
       this.#stopMoving(page, row, tube);
-      this.#onSettled(page.id[row]!);
+      this.onSettled(page.id[row]!);
     }
   }
 }

@@ -1,0 +1,156 @@
+// Batches: reserves of several jobs by one command, on this shard or over several.
+
+import { assert } from "../base/assert.ts";
+import { Batch, type BatchLimits, type ListedJob, wasLost } from "./jobs/batch.ts";
+import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import { Reservations } from "./reservations.ts";
+import { ReadyWalk } from "./tubes/ready-walk.ts";
+import { ResumedTubes } from "./tubes/resumed-tubes.ts";
+import type { Tube } from "./tubes/tube.ts";
+import type { Session } from "./waiting/session.ts";
+
+export class Batches extends Reservations {
+  /**
+   * Gives the session as many of the best ready jobs of its watched tubes as one batch allows, and
+   * adds them to `into`. The result is the same as that of as many reserves without another client
+   * in between. Returns their number. If there are none, acts like `reserve` and returns its
+   * ReserveOutcome.
+   */
+  reserveBatch(
+    session: Session,
+    limits: BatchLimits,
+    timeoutMs: number,
+    nowMs: number,
+    into: number[],
+  ): number {
+    this.runDue(nowMs);
+    const batch = new Batch(this.jobs, limits);
+    if (this.isOrdered(session)) {
+      for (let slot = this.bestReady(session); slot !== NO_SLOT; slot = this.bestReady(session)) {
+        if (!batch.takes(slot)) break;
+        this.assign(slot, session, nowMs);
+        into.push(slot);
+      }
+    } else this.#takeOneByOne(session, batch, nowMs, into);
+    if (into.length > 0) return into.length;
+    const outcome = this.reserve(session, timeoutMs, nowMs);
+    assert(outcome < 0, "what a batch has not found no reserve finds");
+    return outcome;
+  }
+
+  #takeOneByOne(session: Session, batch: Batch, nowMs: number, into: number[]): void {
+    const tubes = new ResumedTubes(this.jobs);
+    this.#eachServing(session, (tube) => tubes.push(tube));
+    for (let tube = tubes.best; tube !== undefined; tube = tubes.best) {
+      if (this.isStale(tube)) {
+        tubes.removeBest();
+        continue;
+      }
+      const slot = tube.ready.top;
+      if (!batch.takes(slot)) break;
+      this.assign(slot, session, nowMs);
+      into.push(slot);
+      tubes.bestServed();
+    }
+  }
+
+  /**
+   * Adds to `into` this shard's candidates for a batch over several shards, including the job that
+   * would end the batch. All jobs stay in their queues. Returns whether there may be more, which
+   * depends on the jobs taken before.
+   */
+  listBatch(session: Session, limits: BatchLimits, nowMs: number, into: number[]): boolean {
+    this.runDue(nowMs);
+    const walk = new ReadyWalk(this.jobs);
+    if (!this.isOrdered(session)) {
+      this.#eachServing(session, (tube) => walk.add(tube, this.#givesNow(tube, nowMs)));
+      return this.#listWalk(walk, limits, into, () => {});
+    }
+    // Tubes join the walk when their turn in the order comes, and return to the order at the end.
+    const joined = new Set<Tube>();
+    const join = (): void => {
+      for (let tube = this.firstInOrder(session); tube !== undefined; tube = this.firstInOrder(session)) {
+        if (!joined.has(tube)) {
+          if (!betterJob(this.jobs, tube.ready.top, walk.top)) return;
+          joined.add(tube);
+          walk.add(tube, this.#givesNow(tube, nowMs));
+        }
+        session.order!.removeBest();
+      }
+    };
+    const isCut = this.#listWalk(walk, limits, into, join);
+    for (const tube of joined) session.order!.add(tube, session.watches.size);
+    return isCut;
+  }
+
+  /** Adds to `into` what fits into a batch; calls `join` before each step. See `listBatch`. */
+  #listWalk(walk: ReadyWalk, limits: BatchLimits, into: number[], join: () => void): boolean {
+    const batch = new Batch(this.jobs, limits);
+    while (into.length < limits.jobsMax && !walk.isUnsure) {
+      join();
+      const slot = walk.next();
+      if (slot === NO_SLOT) return false;
+      into.push(slot);
+      if (!batch.takes(slot) || batch.isOver) return false;
+    }
+    return walk.isUnsure;
+  }
+
+  /** Returns how many jobs of the tube its rate limiter and limits allow now. */
+  #givesNow({ gate, inWork }: Tube, nowMs: number): number {
+    return gate === undefined ? Number.POSITIVE_INFINITY : gate.gives(inWork, nowMs);
+  }
+
+  /**
+   * Gives the session those of the `listed` jobs that are still available, as part of a batch over
+   * several shards, or as the whole batch if `isAlone`. Adds their slots to `into`, and NO_SLOT for
+   * the others. Returns their number.
+   */
+  takeBatch(
+    session: Session,
+    listed: readonly ListedJob[],
+    isAlone: boolean,
+    nowMs: number,
+    into: number[],
+  ): number {
+    this.runDue(nowMs);
+    let taken = 0;
+    for (const job of listed) {
+      const slot = this.#takeable(session, job, isAlone, nowMs);
+      into.push(slot);
+      if (slot === NO_SLOT) continue;
+      this.assign(slot, session, nowMs);
+      taken++;
+    }
+    return taken;
+  }
+
+  /** Returns the slot of a ready job that the session may have, or NO_SLOT. */
+  #takeable(session: Session, { id, pri }: ListedJob, isAlone: boolean, nowMs: number): number {
+    const slot = this.find(id);
+    if (slot === NO_SLOT || this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Ready) return NO_SLOT;
+    // Its priority has changed since it was listed, so other jobs may be better now.
+    if (this.jobs.pageOf(slot).pri[rowOf(slot)] !== pri) return NO_SLOT;
+    const tube = this.tubeOf(slot);
+    if (!tube.open || !session.watches.has(tube)) return NO_SLOT;
+    // Among groups, only the group whose turn it is gives a job.
+    if (tube.groups !== undefined && tube.ready.top !== slot) return NO_SLOT;
+    if (this.isOverdue(slot, nowMs)) return NO_SLOT;
+    // The job was lost by a worker after it was listed, so it must travel alone.
+    return isAlone || !wasLost(this.jobs, slot) ? slot : NO_SLOT;
+  }
+
+  /** Calls `visit` for each watched tube that has a job to give now. */
+  #eachServing(session: Session, visit: (tube: Tube) => void): void {
+    const { readyTubes } = this.queues;
+    const { watches } = session;
+    this.looks += Math.min(watches.size, readyTubes.length);
+    const serves = (tube: Tube): boolean =>
+      tube.open && tube.jobsIn(JobState.Ready) > 0 && tube.ready.top !== NO_SLOT && !this.isStale(tube);
+    if (watches.size <= readyTubes.length) {
+      for (const tube of watches.keys()) if (serves(tube)) visit(tube);
+    } else {
+      for (const tube of readyTubes) if (watches.has(tube) && serves(tube)) visit(tube);
+    }
+  }
+}

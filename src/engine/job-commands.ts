@@ -1,0 +1,306 @@
+// Commands that put, delete, release, bury and kick jobs.
+
+import { Batches } from "./batches.ts";
+import type { JobAttributes } from "./jobs/job-attributes.ts";
+import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import type { JobFacts, NewJob, RestoredJob } from "./jobs/new-job.ts";
+import { Outcome } from "./jobs/outcome.ts";
+import { PutVerdict } from "./policies/policies.ts";
+import type { Tube } from "./tubes/tube.ts";
+import type { Session } from "./waiting/session.ts";
+
+/** Outcomes of a put by PutVerdict. */
+const OUTCOME_OF: Readonly<Record<number, Outcome>> = {
+  [PutVerdict.Duplicate]: Outcome.Duplicate,
+  [PutVerdict.TubeFull]: Outcome.TubeFull,
+  [PutVerdict.NoRoom]: Outcome.NoRoom,
+};
+
+export class JobCommands extends Batches {
+  // --- put ---------------------------------------------------------------------------------------
+
+  /**
+   * Stores a job whose body is in the arena, and serves a client that waits for it. The job goes to
+   * the tube of this name, which is created if necessary, or for "" to the one that the session
+   * uses. Throws RangeError when memory is exhausted, before anything has changed. In that case,
+   * and with NoRoom, the caller still owns the body.
+   */
+  // put 6/10
+  put(
+    session: Session,
+    job: NewJob,
+    body: number,
+    nowMs: number,
+    tubeName = "",
+    attributes?: JobAttributes,
+  ): Outcome {
+    this.runDue(nowMs);
+    return tubeName === ""
+      ? this.#put(session.tubeInUse, job, body, nowMs, attributes)
+      : this.#putInNamed(tubeName, job, body, nowMs, attributes);
+  }
+
+  #putInNamed(
+    tubeName: string,
+    job: NewJob,
+    body: number,
+    nowMs: number,
+    attributes: JobAttributes | undefined,
+  ): Outcome {
+    const tube = this.tubes.open(tubeName);
+    try {
+      return this.#put(tube, job, body, nowMs, attributes);
+    } finally {
+      // Without the job, the tube may be unused.
+      this.dropIfUnused(tube);
+    }
+  }
+
+  #put(tube: Tube, job: NewJob, body: number, nowMs: number, attributes: JobAttributes | undefined): Outcome {
+    const delayMs = job.delaySeconds * 1000 + job.delayMillis;
+    const isPlain = attributes === undefined && tube.policy === undefined;
+    const refusal = isPlain ? Outcome.Done : this.#judge(tube, job, attributes);
+    if (refusal !== Outcome.Done) return refusal;
+    if (!this.records.roomForPut()) return Outcome.NoRoom;
+    (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
+    const slot = this.#insert(tube, job, body);
+    if (!isPlain) this.#beginPolicies(slot, tube, job, attributes, nowMs);
+    // `nowMs` is when this turn began. If that was before the put arrived, the delay must not start
+    // earlier than the put.
+    if (delayMs > 0) this.queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
+    else this.queues.becomeReady(slot, tube, nowMs);
+    if (!this.records.put(slot)) return this.#undoPut(slot, tube);
+    tube.totalJobs++;
+    this.totalJobs++;
+    this.meter?.stored(job.bodyBytes);
+    if (delayMs === 0) this.serve(tube, nowMs);
+    return Outcome.Done;
+  }
+
+  /** Returns Done if the put is accepted, else the reason for its refusal. */
+  #judge(tube: Tube, job: NewJob, attributes: JobAttributes | undefined): Outcome {
+    const verdict = this.policies.judge(tube, job.bodyBytes, attributes);
+    return verdict === PutVerdict.Welcome ? Outcome.Done : OUTCOME_OF[verdict]!;
+  }
+
+  #undoPut(slot: number, tube: Tube): Outcome {
+    this.queues.leave(slot);
+    this.store.remove(slot, tube);
+    return Outcome.NoRoom;
+  }
+
+  /** Creates the extras of a new job; if memory runs out, removes the job. */
+  #beginPolicies(
+    slot: number,
+    tube: Tube,
+    job: NewJob,
+    attributes: JobAttributes | undefined,
+    nowMs: number,
+  ): void {
+    try {
+      this.store.begin(slot, tube, attributes, Math.max(nowMs, job.atMs));
+    } catch (error) {
+      this.store.remove(slot, tube);
+      throw error;
+    }
+  }
+
+  /** Creates a row. Throws RangeError when memory is exhausted, before anything has changed. */
+  #insert(tube: Tube, job: JobFacts, body: number): number {
+    const { id } = job;
+    this.index.makeRoom(id);
+    const slot = this.jobs.allocate();
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.id[row] = id;
+    page.createdAtMs[row] = job.atMs;
+    page.pri[row] = job.pri;
+    page.delaySeconds[row] = job.delaySeconds;
+    page.ttrSeconds[row] = job.ttrSeconds;
+    page.reserves[row] = 0;
+    page.timeouts[row] = 0;
+    page.releases[row] = 0;
+    page.buries[row] = 0;
+    page.kicks[row] = 0;
+    page.tube[row] = tube.index;
+    page.body[row] = body;
+    page.bodyBytes[row] = job.bodyBytes;
+    page.file[row] = 0;
+    tube.bytes += job.bodyBytes;
+    this.index.set(id, slot);
+    return slot;
+  }
+
+  /** Creates a row for a job that existed elsewhere, with its counters. */
+  protected insertKnown(tube: Tube, job: RestoredJob, body: number): number {
+    const slot = this.#insert(tube, job, body);
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.reserves[row] = job.reserves;
+    page.timeouts[row] = job.timeouts;
+    page.releases[row] = job.releases;
+    page.buries[row] = job.buries;
+    page.kicks[row] = job.kicks;
+    page.file[row] = job.file;
+    return slot;
+  }
+
+  /** Restores a job from the log without serving clients; buried jobs in the order of burial. */
+  restore(job: RestoredJob, body: number, attributes?: JobAttributes): void {
+    const tube = this.tubes.open(job.tube);
+    const slot = this.insertKnown(tube, job, body);
+    if (attributes !== undefined) this.store.restore(slot, tube, attributes);
+    if (job.state === JobState.Buried) this.queues.becomeBuried(slot, tube, job.deadlineAtMs);
+    else if (job.state === JobState.Delayed) this.queues.becomeDelayed(slot, tube, job.deadlineAtMs);
+    else this.queues.becomeReady(slot, tube, job.deadlineAtMs);
+  }
+
+  /** Completes the restore after all jobs of the log are back. */
+  endRestore(): void {
+    for (const tube of this.queues.readyTubes) tube.ready.sortOrder();
+    this.policies.keys.endRestore();
+  }
+
+  // --- delete ------------------------------------------------------------------------------------
+
+  delete(session: Session, id: number, nowMs: number): Outcome {
+    this.runDue(nowMs);
+    const slot = this.find(id);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] === JobState.Reserved) {
+      if (page.holder[row] !== session.index) return Outcome.NotFound;
+      this.#endHolding(slot, session, nowMs);
+    } else if (page.state[row] === JobState.Moving) return Outcome.NotFound;
+    else this.queues.leave(slot);
+    if (page.extras === undefined || !this.policies.keys.end(slot, nowMs)) this.records.deleted(id);
+    this.#endDeleted(slot, nowMs);
+    return Outcome.Done;
+  }
+
+  /**
+   * Deletes a job in any state, whichever session holds it, and its tube if that is unused. Forgets
+   * its key at once, so that another put can use it.
+   */
+  discard(slot: number, nowMs: number): void {
+    this.leave(slot);
+    this.records.deleted(this.jobs.pageOf(slot).id[rowOf(slot)]!);
+    this.#endDeleted(slot, nowMs);
+  }
+
+  #endDeleted(slot: number, nowMs: number): void {
+    const tube = this.tubeOf(slot);
+    tube.deletes++;
+    this.jobDeletes++;
+    this.store.end(slot, tube);
+    this.serveIfLimited(tube, nowMs);
+    this.dropIfUnused(tube);
+  }
+
+  // --- release and bury --------------------------------------------------------------------------
+
+  release(session: Session, id: number, pri: number, delaySeconds: number, nowMs: number): Outcome {
+    const slot = this.#takeFromHolder(session, id, pri, nowMs);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const tube = this.tubeOf(slot);
+    tube.releases++;
+    this.jobReleases++;
+    page.delaySeconds[row] = delaySeconds;
+    page.releases[row] = page.releases[row]! + 1;
+    if (this.policies.applyTo(slot, tube)) {
+      this.endReservation(slot, tube, delaySeconds * 1000, nowMs);
+      return Outcome.Done;
+    }
+    if (delaySeconds > 0) this.queues.becomeDelayed(slot, tube, nowMs + delaySeconds * 1000);
+    else this.queues.becomeReady(slot, tube, nowMs);
+    this.records.updated(slot);
+    if (delaySeconds === 0) this.serve(tube, nowMs);
+    return Outcome.Done;
+  }
+
+  bury(session: Session, id: number, pri: number, nowMs: number): Outcome {
+    const slot = this.#takeFromHolder(session, id, pri, nowMs);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const tube = this.tubeOf(slot);
+    tube.buries++;
+    this.jobBuries++;
+    page.buries[row] = page.buries[row]! + 1;
+    this.queues.becomeBuried(slot, tube, nowMs);
+    this.records.updated(slot);
+    this.serveIfLimited(tube, nowMs);
+    return Outcome.Done;
+  }
+
+  /**
+   * Takes a job from the session, its holder, with a new priority: the beginning of a release and a
+   * bury. Returns its slot, or NO_SLOT if the session doesn't hold it.
+   */
+  #takeFromHolder(session: Session, id: number, pri: number, nowMs: number): number {
+    this.runDue(nowMs);
+    const slot = this.heldBy(session, id);
+    if (slot === NO_SLOT) return NO_SLOT;
+    this.#endHolding(slot, session, nowMs);
+    this.jobs.pageOf(slot).pri[rowOf(slot)] = pri;
+    return slot;
+  }
+
+  /** Takes a job out of the reservation that its holder ends at this moment. */
+  #endHolding(slot: number, session: Session, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.meter?.reservationEnded(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
+    this.queues.leaveHolder(slot, session);
+    this.sessionTimers.set(session);
+  }
+
+  // --- kick --------------------------------------------------------------------------------------
+
+  /** Returns whether a kick takes buried jobs; it takes delayed ones only if none is buried. */
+  kicksBuried(session: Session): boolean {
+    return session.tubeInUse.buriedJobs > 0;
+  }
+
+  /** Kicks up to `bound` buried jobs (oldest first) or delayed ones (soonest first). */
+  kick(session: Session, bound: number, nowMs: number, buried: boolean = this.kicksBuried(session)): number {
+    this.runDue(nowMs);
+    const tube = session.tubeInUse;
+    let kicked = 0;
+    while (kicked < bound) {
+      const slot = buried ? tube.buried.first : tube.delayed.top;
+      if (slot === NO_SLOT) break;
+      this.kickOne(slot, tube, nowMs);
+      kicked++;
+    }
+    return kicked;
+  }
+
+  kickJob(id: number, nowMs: number): Outcome {
+    this.runDue(nowMs);
+    const slot = this.find(id);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    const state = this.jobs.pageOf(slot).state[rowOf(slot)];
+    if (state !== JobState.Buried && state !== JobState.Delayed) return Outcome.NotFound;
+    this.kickOne(slot, this.tubeOf(slot), nowMs);
+    return Outcome.Done;
+  }
+
+  protected kickOne(slot: number, tube: Tube, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.queues.leave(slot);
+    tube.kicks++;
+    this.jobKicks++;
+    page.kicks[row] = page.kicks[row]! + 1;
+    if (this.policies.applyTo(slot, tube)) this.policies.kicked(slot, tube);
+    this.queues.becomeReady(slot, tube, nowMs);
+    this.records.updated(slot);
+    // Buried jobs don't expire, ready ones do, so this job may be long overdue.
+    this.runDueAndServe(tube, nowMs);
+    this.dropIfUnused(tube);
+  }
+}

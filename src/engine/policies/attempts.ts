@@ -1,0 +1,54 @@
+// Attempts of jobs and the backoff after each lost one. An attempt is a reservation that counts:
+// kicks and blameless returns raise the job's `attemptsBase`.
+
+import { type JobPage, type JobTable, rowOf } from "../jobs/job-table.ts";
+import type { Tube } from "../tubes/tube.ts";
+import type { TubePolicy } from "../tubes/tube-settings.ts";
+
+/** Returns the number of the job's attempts. */
+export function attemptsOf(page: JobPage, row: number): number {
+  return page.reserves[row]! - (page.extras?.attemptsBase[row] ?? 0);
+}
+
+/** Returns whether the job has used up the attempts that its tube allows. */
+export function isSpent({ policy }: Tube, attempts: number): boolean {
+  return policy !== undefined && policy.maxAttempts > 0 && attempts >= policy.maxAttempts;
+}
+
+/** Returns whether the tube limits attempts, so that there is one to excuse. */
+export function limitsAttempts({ policy }: Tube): boolean {
+  return policy !== undefined && policy.maxAttempts > 0;
+}
+
+/** Excuses a job that its holder returned through no fault of the job: not an attempt. */
+export function excuse(jobs: JobTable, slot: number, tube: Tube): void {
+  if (!limitsAttempts(tube)) return;
+  jobs.pageOf(slot).makeExtras().attemptsBase[rowOf(slot)]!++;
+}
+
+/** Gives a job back all its attempts, and the first backoff, where its tube counts them. */
+export function resetAttempts(page: JobPage, row: number, { policy }: Tube): void {
+  const counts = policy !== undefined && (policy.maxAttempts > 0 || policy.backoffMs > 0);
+  if (counts && page.reserves[row]! > 0) page.makeExtras().attemptsBase[row] = page.reserves[row]!;
+}
+
+/**
+ * Returns how long a job waits after its `attempts`-th lost attempt: twice as long as after the
+ * previous one, minus up to a quarter, so that jobs that failed together do not return together.
+ * Deterministic, so a replay computes the same.
+ */
+export function backoffMs(policy: TubePolicy, id: number, attempts: number): number {
+  const exponent = Math.min(60, Math.max(0, attempts - 1));
+  const wholeMs = Math.min(policy.backoffMaxMs, policy.backoffMs * 2 ** exponent, MAX_DELAY_MS);
+  return Math.max(1, Math.round(wholeMs * (1 - spread(id, attempts) / 4)));
+}
+
+/** The longest delay that a command can set. */
+const MAX_DELAY_MS = 0xffff_ffff * 1000;
+
+/** Returns a pseudo-random number from 0 to below 1, from a hash. */
+function spread(id: number, attempts: number): number {
+  let hash = Math.imul((id % 0x1_0000_0000) ^ Math.imul(attempts, 0x9e3779b1), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return ((hash ^ (hash >>> 16)) >>> 0) / 0x1_0000_0000;
+}

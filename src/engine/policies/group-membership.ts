@@ -1,0 +1,62 @@
+// The groups of jobs: which group a job names, and its joining and leaving it.
+
+import { Attribute, findAttribute } from "../../protocol/job-attribute.ts";
+import { EMPTY_BODY } from "../jobs/body-arena.ts";
+import type { JobAttributes } from "../jobs/job-attributes.ts";
+import type { JobExtras } from "../jobs/job-extras.ts";
+import { rowOf } from "../jobs/job-table.ts";
+import { NO_GROUP } from "../queues/job-groups.ts";
+import type { ShardState } from "../state/shard-state.ts";
+import type { Tube } from "../tubes/tube.ts";
+import { NOTHING_SET } from "../tubes/tube-settings.ts";
+import { type StoredAttributes, textAttribute } from "./stored-attributes.ts";
+
+export class GroupMembership {
+  readonly #shard: ShardState;
+  readonly #attributes: StoredAttributes;
+  readonly #onGroupChanged = (tube: Tube): void => this.#shard.queues.improved(tube);
+
+  constructor(shard: ShardState, attributes: StoredAttributes) {
+    this.#shard = shard;
+    this.#attributes = attributes;
+  }
+
+  /** Returns whether a put names a group that the tube has no room for. */
+  hasNoRoomFor(tube: Tube, attributes: JobAttributes | undefined): boolean {
+    if (attributes === undefined || tube.groups === undefined) return false;
+    const { bytes, length } = attributes.fixed;
+    const key = textAttribute(bytes, length, Attribute.Group);
+    return key !== "" && tube.groups.isFull(key, tube.policy?.maxGroups ?? NOTHING_SET.maxGroups);
+  }
+
+  /** Adds a job to its group, if it has one; only puts set the weight (see `JobGroups.join`). */
+  join(slot: number, tube: Tube, isPut: boolean, by = Number.POSITIVE_INFINITY): void {
+    const page = this.#shard.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const extras = page.extras!;
+    if (extras.attributes[row] === EMPTY_BODY) return;
+    const bytes = this.#attributes.fixedOf(extras, row);
+    const key = textAttribute(bytes, bytes.length, Attribute.Group);
+    if (key === "") return;
+    const weightAt = findAttribute(bytes, 0, bytes.length, Attribute.Weight);
+    const weight = weightAt < 0 ? 1 : bytes[weightAt]! | (bytes[weightAt + 1]! << 8);
+    const inWorkMax = tube.policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY;
+    const groups = tube.groupsMade(inWorkMax, this.#onGroupChanged);
+    const number = groups.join(key, isPut ? weight : 0, by);
+    extras.groupRow[row] = number;
+    groups.makeRoom(number);
+  }
+
+  /** Removes a job that is in no queue from its group. */
+  leave(extras: JobExtras, row: number, slot: number): void {
+    const number = extras.groupRow[row]!;
+    if (number === NO_GROUP) return;
+    extras.groupRow[row] = NO_GROUP;
+    this.#shard.tubeOf(slot).groups!.leave(number);
+  }
+}
+
+/** Returns whether the attributes of a put name a group. */
+export function hasGroup({ fixed }: JobAttributes): boolean {
+  return findAttribute(fixed.bytes, 0, fixed.length, Attribute.Group) >= 0;
+}

@@ -1,0 +1,138 @@
+// Gives jobs their attributes, unique keys and groups, changes their tubes, and removes them with
+// everything that belongs to them: row, index entry and body, too.
+//
+// All these jobs are in no queue. The caller puts them into one, or has taken them out of it.
+
+import { DeathReason } from "../../protocol/job-attribute.ts";
+import type { JobAttributes } from "../jobs/job-attributes.ts";
+import { ExtraFlag } from "../jobs/job-extras.ts";
+import { rowOf } from "../jobs/job-table.ts";
+import { NO_GROUP } from "../queues/job-groups.ts";
+import type { ShardState } from "../state/shard-state.ts";
+import type { Tube } from "../tubes/tube.ts";
+import type { DeadJobs } from "./dead-jobs.ts";
+import { type GroupMembership, hasGroup } from "./group-membership.ts";
+import type { StoredAttributes } from "./stored-attributes.ts";
+import type { UniqueKeys } from "./unique-keys.ts";
+
+export class JobStore {
+  readonly #shard: ShardState;
+  readonly #keys: UniqueKeys;
+  readonly #attributes: StoredAttributes;
+  readonly #groups: GroupMembership;
+  readonly #deaths: DeadJobs;
+
+  constructor(
+    shard: ShardState,
+    keys: UniqueKeys,
+    attributes: StoredAttributes,
+    groups: GroupMembership,
+    deaths: DeadJobs,
+  ) {
+    this.#shard = shard;
+    this.#keys = keys;
+    this.#attributes = attributes;
+    this.#groups = groups;
+    this.#deaths = deaths;
+  }
+
+  /**
+   * Gives a new job its attributes, or the TTL of its tube. Throws RangeError when memory is
+   * exhausted; `remove` then undoes what was done.
+   */
+  begin(slot: number, tube: Tube, attributes: JobAttributes | undefined, atMs: number): void {
+    const ttlMs = tube.policy?.ttlMs ?? 0;
+    if (attributes === undefined && ttlMs === 0) return;
+    const page = this.#shard.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const extras = page.makeExtras();
+    if (attributes !== undefined) this.#attributes.keep(extras, row, attributes);
+    if (extras.expiresAtMs[row] === 0 && ttlMs > 0) extras.expiresAtMs[row] = atMs + ttlMs;
+    if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
+    if (attributes === undefined) return;
+    if (hasGroup(attributes)) this.#groups.join(slot, tube, true);
+    // `Policies.judge` has searched for the key and not found it.
+    if (attributes.hasKey) this.#keys.begin(slot, attributes);
+  }
+
+  /** Restores the extras of a job from the log. */
+  restore(slot: number, tube: Tube, attributes: JobAttributes): void {
+    const page = this.#shard.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.#attributes.keep(page.makeExtras(), row, attributes);
+    if (attributes.leaving) this.#deaths.markLeaving(slot);
+    this.#groups.join(slot, tube, !attributes.moved, page.id[row]!);
+    this.#keys.restore(slot, tube, attributes);
+  }
+
+  /**
+   * Gives a job from another shard its extras; a dead job remains dead if `staysDead`. Throws
+   * RangeError when memory is exhausted; `remove` then undoes what was done.
+   */
+  arrive(slot: number, tube: Tube, attributes: JobAttributes | undefined, staysDead: boolean): void {
+    const page = this.#shard.jobs.pageOf(slot);
+    const extras = page.makeExtras();
+    const row = rowOf(slot);
+    if (attributes !== undefined) this.#attributes.keep(extras, row, attributes);
+    extras.flags[row] = extras.flags[row]! | ExtraFlag.Moved;
+    if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
+    this.#groups.join(slot, tube, false);
+    if (!staysDead && this.#deaths.isDead(slot)) this.#deaths.forgetDeath(slot);
+    if (!this.#deaths.isDead(slot)) this.#keys.take(slot, tube);
+  }
+
+  /** Moves a job to another tube. Its key moves along if it is free there. */
+  changeTube(slot: number, tube: Tube, name: string): Tube {
+    const { jobs, queues, tubes } = this.#shard;
+    const page = jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const target = tubes.open(name);
+    queues.becomeFree(slot, tube);
+    const extras = page.makeExtras();
+    const groupBefore = extras.groupRow[row]!;
+    extras.groupRow[row] = NO_GROUP;
+    page.tube[row] = target.index;
+    tube.bytes -= page.bodyBytes[row]!;
+    target.bytes += page.bodyBytes[row]!;
+    extras.flags[row]! |= ExtraFlag.Moved;
+    this.#keys.drop(slot);
+    if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.#keys.take(slot, target);
+    this.#groups.join(slot, target, false);
+    // A tube may be its own dead-letter tube; its group must not lose its weight in between.
+    if (groupBefore !== NO_GROUP) tube.groups!.leave(groupBefore);
+    tube.counts.movedOut++;
+    target.counts.movedIn++;
+    return target;
+  }
+
+  /** Removes a job with its body. */
+  end(slot: number, tube: Tube): void {
+    this.#shard.bodies.free(this.#shard.jobs.pageOf(slot).body[rowOf(slot)]!);
+    this.remove(slot, tube);
+  }
+
+  /** Removes a job; the caller owns its body. */
+  remove(slot: number, tube: Tube): void {
+    const { index, jobs, queues } = this.#shard;
+    const page = jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const id = page.id[row]!;
+    tube.bytes -= page.bodyBytes[row]!;
+    queues.becomeFree(slot, tube);
+    if (page.extras !== undefined) this.#forget(slot);
+    index.delete(id);
+    jobs.free(slot);
+  }
+
+  /** Releases everything that a job has besides its row and its body. */
+  #forget(slot: number): void {
+    const page = this.#shard.jobs.pageOf(slot);
+    const extras = page.extras!;
+    const row = rowOf(slot);
+    this.#keys.drop(slot);
+    this.#deaths.stayHere(page, row);
+    this.#groups.leave(extras, row, slot);
+    this.#attributes.free(extras, row);
+    extras.clear(row);
+  }
+}

@@ -1,0 +1,139 @@
+// What jobs keep in the arena besides their bodies: the attributes that they were put with, and the
+// tube in which a dead job died. Also writes both, and all other extras, for the log.
+
+import { latin1 } from "../../base/bytes.ts";
+import * as attribute from "../../protocol/job-attribute.ts";
+import { type Attribute, type AttributeWriter, DeathReason } from "../../protocol/job-attribute.ts";
+import { EMPTY_BODY } from "../jobs/body-arena.ts";
+import type { JobAttributes } from "../jobs/job-attributes.ts";
+import { ExtraFlag, type JobExtras } from "../jobs/job-extras.ts";
+import { rowOf } from "../jobs/job-table.ts";
+import type { ShardState } from "../state/shard-state.ts";
+import type { UniqueKeys } from "./unique-keys.ts";
+
+const NO_BYTES: Uint8Array = new Uint8Array(0);
+
+export class StoredAttributes {
+  readonly #shard: ShardState;
+  readonly #keys: UniqueKeys;
+  readonly #scratch = new Uint8Array(attribute.ATTRIBUTE_BYTES_MAX);
+
+  constructor(shard: ShardState, keys: UniqueKeys) {
+    this.#shard = shard;
+    this.#keys = keys;
+  }
+
+  /** Stores what a put, another shard or the log says of a job; its row has no extras yet. */
+  keep(extras: JobExtras, row: number, attributes: JobAttributes): void {
+    const { bodies } = this.#shard;
+    const { fixed, origin } = attributes;
+    if (fixed.length > 0) {
+      extras.attributes[row] = bodies.allocate(fixed.length);
+      extras.attributeBytes[row] = fixed.length;
+      bodies.write(extras.attributes[row]!, 0, fixed.bytes, 0, fixed.length);
+    }
+    if (origin.length > 0) this.setOrigin(extras, row, origin);
+    extras.expiresAtMs[row] = attributes.expiresAtMs;
+    extras.attemptsBase[row] = attributes.attemptsBase;
+    extras.flags[row] =
+      attributes.reason |
+      (attributes.moved ? ExtraFlag.Moved : 0) |
+      (attributes.untilReserve ? ExtraFlag.UntilReserve : 0) |
+      (attributes.hasKey ? ExtraFlag.Keyed : 0);
+  }
+
+  /** Frees everything that a job has in the arena besides its body. */
+  free(extras: JobExtras, row: number): void {
+    this.#shard.bodies.free(extras.attributes[row]!);
+    this.#shard.bodies.free(extras.origin[row]!);
+  }
+
+  /** Remembers the name of the tube in which a job died. */
+  setOrigin(extras: JobExtras, row: number, origin: Uint8Array): void {
+    const { bodies } = this.#shard;
+    bodies.free(extras.origin[row]!);
+    extras.origin[row] = EMPTY_BODY;
+    extras.origin[row] = bodies.allocate(origin.length);
+    extras.originBytes[row] = origin.length;
+    bodies.write(extras.origin[row]!, 0, origin, 0, origin.length);
+  }
+
+  forgetOrigin(extras: JobExtras, row: number): void {
+    this.#shard.bodies.free(extras.origin[row]!);
+    extras.origin[row] = EMPTY_BODY;
+    extras.originBytes[row] = 0;
+  }
+
+  /** Returns the tube in which a job died, or "". */
+  originOf(slot: number): string {
+    const { extras } = this.#shard.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const bytes = extras?.originBytes[row] ?? 0;
+    if (bytes === 0) return "";
+    const name = new Uint8Array(bytes);
+    this.#shard.bodies.read(extras!.origin[row]!, 0, name, 0, bytes);
+    return String.fromCharCode(...name);
+  }
+
+  /** Returns the immutable attributes of a job, without times. Valid until the next call. */
+  fixedOf(extras: JobExtras, row: number): Uint8Array {
+    const length = extras.attributeBytes[row]!;
+    this.#shard.bodies.read(extras.attributes[row]!, 0, this.#scratch, 0, length);
+    return this.#scratch.subarray(0, length);
+  }
+
+  /** Does the same for any job; empty for a job without attributes. */
+  fixedAttributes(slot: number): Uint8Array {
+    const { extras } = this.#shard.jobs.pageOf(slot);
+    if (extras === undefined || extras.attributeBytes[rowOf(slot)] === 0) return NO_BYTES;
+    return this.fixedOf(extras, rowOf(slot));
+  }
+
+  // --- for the log ----------------------------------------------------------------------------
+
+  /** Writes what only a PUT contains; `wallOffsetMs` is wall clock minus monotonic clock. */
+  writeFixed(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
+    const { extras } = this.#shard.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (extras === undefined || extras.attributes[row] === EMPTY_BODY) return;
+    const fixed = this.fixedOf(extras, row);
+    for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed[at + 1]!)
+      writer.text(fixed[at] as Attribute, fixed, at + 2, at + 2 + fixed[at + 1]!);
+    const untilMs = this.#keys.untilOf(extras, row);
+    if (untilMs > 0) writer.float64(attribute.Attribute.UniqueUntil, untilMs + wallOffsetMs);
+  }
+
+  /** Writes the attributes that every UPDATE contains. */
+  writeMutable(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
+    const { extras } = this.#shard.jobs.pageOf(slot);
+    if (extras === undefined) return;
+    const row = rowOf(slot);
+    const { Attribute } = attribute;
+    const flags = extras.flags[row]!;
+    if ((flags & ExtraFlag.Moved) !== 0) writer.flag(Attribute.Moved);
+    if ((flags & ExtraFlag.Leaving) !== 0) writer.flag(Attribute.Leaving);
+    this.#keys.write(extras, row, writer);
+    if (extras.expiresAtMs[row]! > 0)
+      writer.float64(Attribute.ExpiresAt, extras.expiresAtMs[row]! + wallOffsetMs);
+    if (extras.attemptsBase[row]! > 0) writer.uint32(Attribute.AttemptsBase, extras.attemptsBase[row]!);
+    const originBytes = extras.originBytes[row]!;
+    if (originBytes > 0) {
+      this.#shard.bodies.read(extras.origin[row]!, 0, this.#scratch, 0, originBytes);
+      writer.text(Attribute.Origin, this.#scratch, 0, originBytes);
+    }
+    if ((flags & ExtraFlag.Reason) !== DeathReason.None)
+      writer.uint8(Attribute.Reason, flags & ExtraFlag.Reason);
+  }
+
+  /** Returns whether an UPDATE of the job has to name its tube. */
+  isMoved(slot: number): boolean {
+    const { extras } = this.#shard.jobs.pageOf(slot);
+    return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Moved) !== 0;
+  }
+}
+
+/** Returns the value of a text attribute as Latin-1, or "". */
+export function textAttribute(bytes: Uint8Array, end: number, tag: number): string {
+  const at = attribute.findAttribute(bytes, 0, end, tag);
+  return at < 0 ? "" : latin1(bytes, at, at + bytes[at - 1]!);
+}

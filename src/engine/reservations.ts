@@ -1,0 +1,222 @@
+// Commands that reserve jobs, wait for them, and end waits and reservations without a release.
+
+import { Due } from "./due.ts";
+import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import { Outcome } from "./jobs/outcome.ts";
+import type { Tube } from "./tubes/tube.ts";
+import { ReadyOrder } from "./waiting/ready-order.ts";
+import { type Session, Waiting } from "./waiting/session.ts";
+import { inMargin } from "./waiting/session-timers.ts";
+
+/** Result of a reserve that returns no job; a job's slot is 0 or more. */
+export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
+
+export class Reservations extends Due {
+  /**
+   * Gives the session the best ready job of its watched tubes. This shard must own all of these
+   * tubes, and all jobs that the session holds. Returns the job's slot, or a ReserveOutcome; after
+   * `Waits` the answer comes as an effect.
+   */
+  reserve(session: Session, timeoutMs: number, nowMs: number): number {
+    this.runDue(nowMs);
+    const slot = this.bestReady(session);
+    if (slot !== NO_SLOT) {
+      this.assign(slot, session, nowMs);
+      return slot;
+    }
+    if (inMargin(session, nowMs)) return ReserveOutcome.DeadlineSoon;
+    if (timeoutMs <= 0 || session.halfClosed) return ReserveOutcome.TimedOut;
+    this.#startWaiting(session, Waiting.Alone, nowMs + timeoutMs);
+    return ReserveOutcome.Waits;
+  }
+
+  reserveJob(session: Session, id: number, nowMs: number): Outcome {
+    this.runDue(nowMs);
+    const slot = this.find(id);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    const state = this.jobs.pageOf(slot).state[rowOf(slot)];
+    if (state === JobState.Reserved || state === JobState.Moving) return Outcome.NotFound;
+    if (this.isOverdue(slot, nowMs)) return Outcome.NotFound;
+    this.assign(slot, session, nowMs);
+    // The log treats reserved jobs as ready; this one must not return as buried or delayed after a
+    // restart.
+    if (state !== JobState.Ready) this.records.updated(slot);
+    return Outcome.Done;
+  }
+
+  /** Gives the session a job at least as good as (pri, id); returns its slot or NO_SLOT. */
+  takeUpTo(session: Session, pri: number, id: number, nowMs: number): number {
+    this.runDue(nowMs);
+    const slot = this.bestReady(session);
+    if (slot === NO_SLOT) return NO_SLOT;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.pri[row]! > pri || (page.pri[row]! === pri && page.id[row]! > id)) return NO_SLOT;
+    this.assign(slot, session, nowMs);
+    return slot;
+  }
+
+  // --- the best ready job ------------------------------------------------------------------------
+
+  /** Returns the best ready job for the session, or NO_SLOT; the job stays in its queue. */
+  bestReady(session: Session): number {
+    const { readyTubes } = this.queues;
+    if (readyTubes.length === 0) return NO_SLOT;
+    const { watches } = session;
+    if (this.isOrdered(session)) return this.firstInOrder(session)?.ready.top ?? NO_SLOT;
+    let best: number = NO_SLOT;
+    this.looks += Math.min(watches.size, readyTubes.length);
+    if (watches.size <= readyTubes.length) {
+      for (const tube of watches.keys()) if (tube.readyAt >= 0) best = this.#better(tube, best);
+    } else {
+      for (const tube of readyTubes) if (watches.has(tube)) best = this.#better(tube, best);
+    }
+    return best;
+  }
+
+  /**
+   * Returns whether the session has so many tubes to choose from that it keeps them in an order.
+   * While jobs wait to expire, the order is unusable: it ignores which tubes give none.
+   */
+  protected isOrdered(session: Session): boolean {
+    const tubes = Math.min(session.watches.size, this.queues.readyTubes.length);
+    if (tubes > this.orderedTubesMin) return this.expiryBehindAtMs === 0;
+    if (session.order !== undefined && tubes <= this.orderedTubesMin >> 1) this.endOrder(session);
+    return false;
+  }
+
+  /** Returns the watched tube whose available job is best. */
+  protected firstInOrder(session: Session): Tube | undefined {
+    const { better, readyTubes } = this.queues;
+    const order = (session.order ??= new ReadyOrder(this.jobs, better));
+    const tube = order.best(session.watches, readyTubes);
+    this.looks += order.looks;
+    order.looks = 0;
+    return tube;
+  }
+
+  protected endOrder(session: Session): void {
+    session.order?.end();
+    session.order = undefined;
+  }
+
+  /** Returns the tube's best job if it is available and better than `best`; otherwise `best`. */
+  #better(tube: Tube, best: number): number {
+    const { top } = tube.ready;
+    return tube.open && betterJob(this.jobs, top, best) && !this.isStale(tube) ? top : best;
+  }
+
+  // --- waits -------------------------------------------------------------------------------------
+
+  /**
+   * Lets the session wait here for its share of the watched tubes. If a job is ready by now, the
+   * session gets it as an effect, unless another shard claims the wait first. `timeoutAtMs` is
+   * Infinity on all shards but one.
+   */
+  waitShared(session: Session, timeoutAtMs: number, nowMs: number): void {
+    this.runDue(nowMs);
+    const slot = this.bestReady(session);
+    if (slot === NO_SLOT) {
+      this.#startWaiting(session, Waiting.Shared, timeoutAtMs);
+    } else if (this.effects.claim(session)) {
+      this.assign(slot, session, nowMs);
+      this.effects.reserved(session, slot);
+    }
+  }
+
+  /** Ends this shard's part of a shared wait that ended elsewhere. */
+  stopSharedWait(session: Session): void {
+    if (session.waiting === Waiting.Shared) this.waiters.end(session);
+    this.sessionTimers.set(session);
+  }
+
+  /** The client can't send any more: its wait ends with a timeout, and no other begins. */
+  halfClose(session: Session, nowMs: number): void {
+    this.runDue(nowMs);
+    session.halfClosed = true;
+    if (session.waiting !== Waiting.Alone) return;
+    this.waiters.end(session);
+    this.sessionTimers.set(session);
+    this.effects.timedOut(session);
+  }
+
+  /** Ends a wait on this shard alone, without an effect; false if a job has just ended it. */
+  abortWait(session: Session, nowMs: number): boolean {
+    this.runDue(nowMs);
+    if (session.waiting !== Waiting.Alone) return false;
+    this.waiters.end(session);
+    this.sessionTimers.set(session);
+    return true;
+  }
+
+  /** Ends the wait of a session whose connection is gone, without an effect. */
+  abandonWait(session: Session): void {
+    if (session.waiting !== Waiting.No) this.waiters.end(session);
+    this.sessionTimers.set(session);
+  }
+
+  #startWaiting(session: Session, waiting: Waiting, timeoutAtMs: number): void {
+    this.waiters.begin(session, waiting, timeoutAtMs);
+    this.sessionTimers.set(session);
+  }
+
+  // --- reservations ------------------------------------------------------------------------------
+
+  touch(session: Session, id: number, nowMs: number): Outcome {
+    this.runDue(nowMs);
+    const slot = this.heldBy(session, id);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    this.jobTouches++;
+    this.queues.renew(slot, session, nowMs);
+    this.sessionTimers.set(session);
+    return Outcome.Done;
+  }
+
+  /**
+   * Renews the TTR of up to `jobsMax` jobs that the session holds and that this command has not
+   * reached yet; `begins` starts at the first. Returns whether that was all.
+   */
+  touchSome(session: Session, begins: boolean, jobsMax: number, nowMs: number): boolean {
+    if (begins) session.nextToTouch = session.heldInOrder.first;
+    this.runDue(nowMs);
+    let slot = session.nextToTouch;
+    for (let left = jobsMax; slot !== NO_SLOT && left > 0; left--) {
+      this.queues.renew(slot, session, nowMs);
+      slot = session.heldInOrder.behind(slot);
+    }
+    session.nextToTouch = slot;
+    this.sessionTimers.set(session);
+    return slot === NO_SLOT;
+  }
+
+  /** Moves a reservation to another session, at once or later; its deadline stays. */
+  hand(slot: number, from: Session, to: Session): void {
+    this.queues.hand(slot, from, to);
+    this.sessionTimers.set(from);
+    this.sessionTimers.set(to);
+  }
+
+  /** Returns one job that the session holds, as the end of its connection would. */
+  giveBackOne(session: Session, id: number, nowMs: number): Outcome {
+    this.runDue(nowMs);
+    const slot = this.heldBy(session, id);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    this.takeBack(slot, session, nowMs, false);
+    this.sessionTimers.set(session);
+    return Outcome.Done;
+  }
+
+  /** Ends any session's reservation as its timeout would; NotFound if the job isn't reserved. */
+  expire(id: number, nowMs: number): Outcome {
+    this.runDue(nowMs);
+    const slot = this.find(id);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] !== JobState.Reserved) return Outcome.NotFound;
+    const holder = this.holderOf(page.holder[row]!);
+    this.timeOut(slot, holder, nowMs);
+    this.sessionTimers.set(holder);
+    return Outcome.Done;
+  }
+}

@@ -1,0 +1,167 @@
+// Gives ready jobs to sessions, and takes reserved ones back.
+//
+// The engine is one object, but its class is written in layers, one for each topic: ShardState,
+// Serving, Due, Reservations, Batches, JobCommands, JobChanges, Transfers, Engine. Each extends the
+// one before it, and calls only itself and those before it.
+
+import { assert } from "../base/assert.ts";
+import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import type { JobStore } from "./policies/job-store.ts";
+import { Policies } from "./policies/policies.ts";
+import { type EngineOptions, ShardState } from "./state/shard-state.ts";
+import type { Tube } from "./tubes/tube.ts";
+import type { Meter } from "./waiting/effects.ts";
+import { type Session, Waiting } from "./waiting/session.ts";
+
+export class Serving extends ShardState {
+  readonly policies: Policies;
+  readonly store: JobStore;
+
+  constructor(options: EngineOptions) {
+    super(options);
+    this.policies = new Policies(this, options.keySeed ?? [0, 0]);
+    this.store = this.policies.store;
+  }
+
+  // --- ready jobs to waiting sessions ---------------------------------------------------------
+
+  /** Gives ready jobs of the tube to waiting clients. */
+  protected serve(tube: Tube, nowMs: number): void {
+    if (tube.gate !== undefined) this.setOpen(tube, nowMs);
+    while (tube.open && tube.ready.top !== NO_SLOT && this.serveOne(tube, nowMs)) {
+      // while there are a job and a waiter
+    }
+  }
+
+  /** Serves a tube after a reservation ended: under a limit, another job may now be available. */
+  protected serveIfLimited(tube: Tube, nowMs: number): void {
+    if (tube.gate !== undefined || tube.groups !== undefined) this.serve(tube, nowMs);
+  }
+
+  /** Gives the tube's best job to the longest-waiting session; returns false if none waits. */
+  protected serveOne(tube: Tube, nowMs: number): boolean {
+    if (this.isStale(tube)) return false;
+    for (;;) {
+      const session = this.waiters.longest(tube);
+      if (session === undefined) return false;
+      const shared = session.waiting === Waiting.Shared;
+      this.waiters.end(session);
+      if (shared && !this.effects.claim(session)) {
+        this.sessionTimers.set(session);
+        continue;
+      }
+      const slot = tube.ready.top;
+      this.assign(slot, session, nowMs);
+      this.effects.reserved(session, slot);
+      return true;
+    }
+  }
+
+  /** Returns whether the tube's best job is overdue, so that the tube gives none this turn. */
+  protected isStale(tube: Tube): boolean {
+    return this.expiryBehindAtMs > 0 && tube.topExpiresAtMs <= this.expiryBehindAtMs;
+  }
+
+  /** Returns whether a job should have expired, but more were due than a turn allows. */
+  protected isOverdue(slot: number, nowMs: number): boolean {
+    return this.expiryBehindAtMs > 0 && this.jobs.pageOf(slot).extras?.isOver(rowOf(slot), nowMs) === true;
+  }
+
+  /** Updates whether the tube gives jobs now, and the timer of its rate limiter. */
+  protected setOpen(tube: Tube, nowMs: number): void {
+    const { gate, paused } = tube;
+    const wasOpen = tube.open;
+    tube.open = !paused && (gate === undefined || gate.isOpen(tube.inWork, nowMs));
+    if (tube.open && !wasOpen) this.queues.improved(tube);
+    if (gate !== undefined)
+      this.rateTimers.set(tube.gateTimer, paused ? Number.POSITIVE_INFINITY : gate.tokenAtMs(nowMs));
+  }
+
+  // --- a reservation begins -------------------------------------------------------------------
+
+  /** Gives the session a job that is not reserved. */
+  protected assign(slot: number, session: Session, nowMs: number): void {
+    this.jobReserves++;
+    if (this.meter !== undefined) this.#meterWait(this.meter, slot, nowMs);
+    this.queues.leave(slot);
+    const mayMatter = this.queues.becomeReserved(slot, session, nowMs);
+    this.sessionTimers.set(session);
+    if (mayMatter) this.#applyPolicies(slot, nowMs);
+  }
+
+  #meterWait(meter: Meter, slot: number, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] === JobState.Ready) meter.waited(nowMs - page.deadlineAtMs[row]!);
+  }
+
+  /** Handles side effects of a reservation on the job's key and the tube's rate limiter. */
+  #applyPolicies(slot: number, nowMs: number): void {
+    if (this.jobs.pageOf(slot).extras !== undefined) this.policies.keys.reserved(slot, nowMs);
+    const tube = this.tubeOf(slot);
+    if (tube.gate === undefined) return;
+    tube.gate.took(nowMs);
+    this.setOpen(tube, nowMs);
+  }
+
+  // --- a reservation ends ---------------------------------------------------------------------
+
+  /**
+   * Ends a reservation without its holder: unless a policy says otherwise, the job becomes ready
+   * and is offered. The log treats reserved jobs as ready, so it need not record the end of a
+   * connection, only other changes.
+   */
+  protected takeBack(slot: number, session: Session, nowMs: number, logged: boolean): void {
+    const tube = this.tubeOf(slot);
+    this.queues.leaveHolder(slot, session);
+    if (this.policies.applyTo(slot, tube)) {
+      this.endReservation(slot, tube, 0, nowMs);
+      return;
+    }
+    this.queues.becomeReady(slot, tube, nowMs);
+    if (logged) this.records.updated(slot);
+    this.serve(tube, nowMs);
+  }
+
+  /** Ends a reservation of a job that left its holder; the policies decide where the job goes. */
+  protected endReservation(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
+    const readyIn = this.policies.reservationEnded(slot, tube, delayMs, nowMs);
+    if (readyIn !== undefined) this.serve(readyIn, nowMs);
+    if (readyIn === tube) return;
+    this.serveIfLimited(tube, nowMs);
+    this.dropIfUnused(tube);
+  }
+
+  /** Takes a job out of its queue, in any state. */
+  protected leave(slot: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] !== JobState.Reserved) {
+      this.queues.leave(slot);
+      return;
+    }
+    const holder = this.holderOf(page.holder[row]!);
+    this.queues.leaveHolder(slot, holder);
+    this.sessionTimers.set(holder);
+  }
+
+  protected holderOf(index: number): Session {
+    const holder = this.sessions[index];
+    assert(holder !== undefined, "the holder of a job has a session");
+    return holder;
+  }
+
+  // --- tubes ----------------------------------------------------------------------------------
+
+  /** Deletes the tube if nothing refers to it; `default` stays. */
+  protected dropIfUnused(tube: Tube): void {
+    if (!tube.referenced && tube !== this.defaultTube) this.#drop(tube);
+  }
+
+  #drop(tube: Tube): void {
+    if (tube.groups !== undefined) this.queues.untidy.delete(tube);
+    if (tube.paused) this.pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
+    if (tube.gate !== undefined) this.rateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
+    this.tubes.remove(tube);
+  }
+}

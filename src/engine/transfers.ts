@@ -1,0 +1,193 @@
+// Transfers of jobs to and from tubes of other shards.
+//
+// A job that leaves stays here, in state Moving, until the other shard has it. To clients it looks
+// reserved, and no timer and no end of a connection affects it. Then it is removed without a
+// record, because the other shard has written one. If that shard does not take it, it returns to
+// its previous state. The shard transports the jobs.
+
+import { DeathReason } from "../protocol/job-attribute.ts";
+import { JobChanges } from "./job-changes.ts";
+import type { JobAttributes } from "./jobs/job-attributes.ts";
+import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import type { RestoredJob } from "./jobs/new-job.ts";
+import { Outcome } from "./jobs/outcome.ts";
+import { type Arrival, Travel } from "./transfer/job-travel.ts";
+import type { Tube } from "./tubes/tube.ts";
+
+export class Transfers extends JobChanges {
+  // --- to other shards ------------------------------------------------------------------------
+
+  /** Returns whether a job is on its way to another shard. */
+  isMoving(id: number): boolean {
+    if (this.queues.counts[JobState.Moving] === 0) return false;
+    const slot = this.find(id);
+    return slot !== NO_SLOT && this.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving;
+  }
+
+  /** Starts the transfer of a job in any state but Moving, with this shipment. */
+  depart(slot: number, shipment: number): void {
+    this.leave(slot);
+    this.queues.becomeMoving(slot, this.tubeOf(slot), shipment);
+  }
+
+  /** Returns the state that a moving job had before. */
+  stateBefore(slot: number): JobState {
+    return this.jobs.pageOf(slot).previous[rowOf(slot)] as JobState;
+  }
+
+  /** Notes that the job has arrived elsewhere, if it is still on its way with this shipment. */
+  departed(id: number, shipment: number, nowMs: number): void {
+    this.runDue(nowMs);
+    const slot = this.#travelling(id, shipment);
+    if (slot !== NO_SLOT) this.#endTransfer(slot, nowMs);
+  }
+
+  /** Notes that the other shard did not take the job. */
+  stay(id: number, shipment: number, nowMs: number): void {
+    this.runDue(nowMs);
+    const slot = this.#travelling(id, shipment);
+    if (slot !== NO_SLOT) this.#stay(slot, nowMs);
+  }
+
+  /**
+   * Returns the slot of a job that is in transit with this shipment, or NO_SLOT. A job may have
+   * returned and left again with another shipment.
+   */
+  #travelling(id: number, shipment: number): number {
+    const slot = this.find(id);
+    if (slot === NO_SLOT) return NO_SLOT;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    return page.state[row] === JobState.Moving && page.next[row] === shipment ? slot : NO_SLOT;
+  }
+
+  /** Removes a moving job that another shard now has. */
+  #endTransfer(slot: number, nowMs: number): void {
+    const tube = this.tubeOf(slot);
+    tube.counts.movedOut++;
+    if (this.stateBefore(slot) === JobState.Reserved) this.handedOn(slot, tube, nowMs);
+    this.store.end(slot, tube);
+    this.serveIfLimited(tube, nowMs);
+    this.dropIfUnused(tube);
+  }
+
+  /** Returns a moving job to its previous state, because the other shard did not take it. */
+  #stay(slot: number, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const tube = this.tubeOf(slot);
+    const before = this.stateBefore(slot);
+    const holder = before === JobState.Reserved ? this.sessions[page.holder[row]!] : undefined;
+    if (holder !== undefined) {
+      this.queues.becomeHeldAgain(slot, tube, holder);
+      this.sessionTimers.set(holder);
+    } else if (before === JobState.Delayed) this.queues.becomeDelayed(slot, tube, page.deadlineAtMs[row]!);
+    else if (before === JobState.Buried) {
+      this.queues.becomeBuried(slot, tube, nowMs);
+      // The job is now behind the other buried ones, and a restart must not change their order.
+      this.records.updated(slot);
+      this.policies.deaths.leaveAfterAll(slot);
+    } else this.queues.becomeReady(slot, tube, nowMs);
+    this.runDueAndServe(tube, nowMs);
+    this.dropIfUnused(tube);
+  }
+
+  // --- from other shards ----------------------------------------------------------------------
+
+  /**
+   * Takes a job from another shard. Done: the job is here now, and logged. TubeFull, NoRoom:
+   * nothing has changed, and the caller owns the body.
+   */
+  arrive(
+    job: RestoredJob,
+    body: number,
+    attributes: JobAttributes | undefined,
+    arrival: Arrival,
+    nowMs: number,
+  ): Outcome {
+    this.runDue(nowMs);
+    const stale = this.find(job.id);
+    // The job left from here and is back before this shard learned of its arrival.
+    if (stale !== NO_SLOT) this.#endTransfer(stale, nowMs);
+    const there = this.tubes.open(job.tube);
+    if (arrival.travel !== Travel.Death && this.policies.isFull(there, job.bodyBytes)) {
+      this.dropIfUnused(there);
+      return Outcome.TubeFull;
+    }
+    const staysDead = arrival.travel === Travel.Death || arrival.travel === Travel.Handed;
+    if ((arrival.delayMs ?? 0) > 0) there.delayed.makeRoom();
+    const slot = this.#insert(there, job, body, attributes, staysDead);
+    if (slot === NO_SLOT) {
+      this.dropIfUnused(there);
+      return Outcome.NoRoom;
+    }
+    there.counts.movedIn++;
+    const isDead = attributes !== undefined && attributes.reason !== DeathReason.None;
+    const becomesReady = arrival.asReady || arrival.travel === Travel.Death || (isDead && !staysDead);
+    this.#enter(slot, there, becomesReady ? JobState.Ready : job.state, job.deadlineAtMs, nowMs);
+    if (arrival.delayMs !== undefined) {
+      this.delay(slot, there, arrival.delayMs, nowMs);
+      return Outcome.Done;
+    }
+    this.runDueAndServe(there, nowMs);
+    this.dropIfUnused(there);
+    return Outcome.Done;
+  }
+
+  /** Returns NO_SLOT if memory runs out; the job is then not created. */
+  #insert(
+    there: Tube,
+    job: RestoredJob,
+    body: number,
+    attributes: JobAttributes | undefined,
+    staysDead: boolean,
+  ): number {
+    let slot: number = NO_SLOT;
+    try {
+      there.ready.makeRoom();
+      if (job.state === JobState.Delayed) there.delayed.makeRoom();
+      slot = this.insertKnown(there, job, body);
+      this.store.arrive(slot, there, attributes, staysDead);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      if (slot !== NO_SLOT) this.store.remove(slot, there);
+      return NO_SLOT;
+    }
+    return slot;
+  }
+
+  #enter(slot: number, there: Tube, state: JobState, deadlineAtMs: number, nowMs: number): void {
+    if (state === JobState.Delayed) this.queues.becomeDelayed(slot, there, deadlineAtMs);
+    else if (state === JobState.Buried) this.queues.becomeBuried(slot, there, nowMs);
+    else this.queues.becomeReady(slot, there, nowMs);
+    this.records.updated(slot);
+  }
+
+  // --- dead jobs ------------------------------------------------------------------------------
+
+  /** Returns whether a dead job that has to leave is still here, or on its way. */
+  isLeaving(id: number): boolean {
+    const slot = this.find(id);
+    return slot !== NO_SLOT && (this.policies.deaths.isLeaving(slot) || this.isMoving(id));
+  }
+
+  /**
+   * Returns the tube of another shard to which a job marked to leave has to go; "" if there is
+   * none. If this shard owns the tube, moves the job there.
+   */
+  leavesFor(id: number, nowMs: number): string {
+    this.runDue(nowMs);
+    const slot = this.find(id);
+    if (slot === NO_SLOT) return "";
+    const tube = this.tubeOf(slot);
+    const target = this.policies.endLeaving(slot, tube, nowMs);
+    if (target === "") return "";
+    if (!this.ownsTube(target)) return target;
+    const there = this.policies.bringToDeadLetter(slot, tube, target, nowMs);
+    // A dead job has a TTL only if it got one since its death, and that may have passed.
+    this.runDueAndServe(there, nowMs);
+    this.dropIfUnused(there);
+    this.dropIfUnused(tube);
+    return "";
+  }
+}
