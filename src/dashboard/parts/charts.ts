@@ -10,7 +10,7 @@ import type { Part } from "./parts.ts";
 type Value = number | null;
 type Series = Readonly<Record<string, readonly (readonly [seconds: number, value: Value])[]>>;
 /** Times, and the values of each line at these times. */
-type Data = readonly [times: readonly number[], ...values: (readonly Value[])[]];
+type Data = [times: number[], ...values: Value[][]];
 
 const HEIGHT = 190;
 /** Refresh interval, ms. */
@@ -199,8 +199,7 @@ class LinePlot {
     this.#plot?.destroy();
   }
 
-  show(shown: Data): void {
-    const data = shown as unknown as uPlot.AlignedData;
+  show(data: Data): void {
     const { lines, write } = this.#chart;
     const style = getComputedStyle(document.documentElement);
     const colour = (name: string): string => resolved(this.#place, style.getPropertyValue(`--${name}`));

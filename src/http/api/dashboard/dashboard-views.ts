@@ -73,7 +73,7 @@ export const VIEWS: Readonly<Record<string, View>> = {
 };
 
 function logOf(service: Service): LogView | null {
-  return service.topology.binlog === undefined ? null : (logView(service) as unknown as LogView);
+  return service.topology.binlog === undefined ? null : logView(service);
 }
 
 async function overview(service: Service): Promise<OverviewView> {
