@@ -79,7 +79,7 @@ function logOf(service: Service): LogView | null {
 async function overview(service: Service): Promise<OverviewView> {
   const frame = frameOf(service);
   if (!readinessOf(service).ok) return { ...EMPTY_OVERVIEW, frame };
-  const [totals, tubes] = [await knownTotals(service), await knownTubes(service)];
+  const [totals, tubes] = await Promise.all([knownTotals(service), knownTubes(service)]);
   if (totals === undefined) return { ...EMPTY_OVERVIEW, frame };
   const { atMs } = service.tubes;
   const entries = [...tubes.values()];
