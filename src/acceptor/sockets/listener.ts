@@ -10,9 +10,11 @@ export type ListenAddress =
    */
   | { kind: "descriptor"; fd: number };
 
-/** A connection that libuv has accepted and that is not served yet. */
+/** A connection that libuv has accepted and that is not served yet: its stream, not read yet. */
 export interface AcceptedHandle {
   readonly fd: number;
+  setNoDelay?(on: boolean): void;
+  setKeepAlive?(on: boolean, delaySeconds: number, intervalSeconds?: number, count?: number): void;
   close(): void;
   /** Fills in the client's address. Only TCP sockets have it. */
   getpeername?(out: { address?: string }): number;
