@@ -217,8 +217,14 @@ export class GroupNode {
     figures[GroupFigure.MessagesUnderWay] = primary?.messagesUnderWay ?? 0;
     figures[GroupFigure.Doubts] = primary?.doubts ?? 0;
     figures[GroupFigure.Ignored] = follower?.ignored ?? 0;
-    const isBehind = primary === undefined && follower !== undefined;
-    figures[GroupFigure.Behind] = isBehind ? Math.max(0, follower.lastKnown + 1 - follower.next) : 0;
+    figures[GroupFigure.Behind] = Math.max(0, this.#messagesBehind());
+  }
+
+  /** Returns the number of messages that a standby has not read yet. */
+  #messagesBehind(): number {
+    if (this.#primary !== undefined || this.#standby === undefined) return 0;
+    const { lastKnown, next } = this.#standby.core;
+    return lastKnown + 1 - next;
   }
 
   #answer(question: string): string {
@@ -241,7 +247,7 @@ export class GroupNode {
       doubts: primary?.doubts ?? 0,
       ignored: follower?.ignored ?? 0,
       isComplete: follower?.isComplete ?? false,
-      behind: primary === undefined && follower !== undefined ? follower.lastKnown + 1 - follower.next : 0,
+      behind: this.#messagesBehind(),
       pid: process.pid,
       version: this.#state.options.version,
       leaseMs: this.#state.options.leaseMs,
