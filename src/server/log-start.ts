@@ -40,7 +40,7 @@ export async function residentLog(start: LogStartOptions): Promise<StartedLog & 
   return { ...resident, supervisor };
 }
 
-/** Starts a log in its own thread. `group` returns the port to the group's thread, if there is one. */
+/** Starts a log in its own thread. `group` returns the port to the group's thread, if any. */
 export async function logInThread(
   start: LogStartOptions,
   group: () => BinlogData["group"],

@@ -1,4 +1,4 @@
-// Plan of a server, from its options: placement of the threads, shared memory, facts about the process.
+// Plan of a server from its options: placement of threads, shared memory, process facts.
 
 import { randomBytes } from "node:crypto";
 import { hostname, machine, version as osVersion } from "node:os";

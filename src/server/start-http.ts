@@ -23,7 +23,7 @@ export interface HttpStart {
 
 export interface StartedHttp {
   readonly handle: HttpThreadHandle;
-  /** Resolves with the address in words. Rejects with an OperatorError if the thread can't listen. */
+  /** Resolves with a description of the address. Rejects with an OperatorError on failure. */
   readonly listening: Promise<string>;
 }
 

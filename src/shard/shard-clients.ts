@@ -72,8 +72,8 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
   }
 
   /**
-   * Executes what a connection that moves has left in line: a wait that ended elsewhere, and its end. Nobody
-   * awaits an answer to these.
+   * Executes the deferred messages of a connection that moves: the end of a wait elsewhere, and
+   * its own end. They get no reply.
    */
   #runUnanswered(session: ShardSession): void {
     const { deferred } = session;

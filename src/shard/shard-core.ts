@@ -102,8 +102,8 @@ export class ShardCore extends ShardClients {
   }
 
   /**
-   * Executes a batch of each acceptor until the turn is long. The next turn begins with the acceptor
-   * behind the last one, so that each has its turn. Returns how many messages were taken.
+   * Executes a batch of each acceptor until the turn is long. The next turn begins behind the last
+   * acceptor, so that each has its turn. Returns the number of messages taken.
    */
   #takeFromAll(): number {
     const first = this.#firstAcceptor;
@@ -282,8 +282,8 @@ export class ShardCore extends ShardClients {
       const port = this.ports[session.acceptor]!;
       const { deferred } = session;
       if (deferred === undefined) continue;
-      // Without room for a reply the rest stays deferred, and the next turn tries again. In a long turn
-      // it joins the run queue: a crowd that is resumed at once must not take turns from the rings.
+      // Without room for a reply, the rest stays deferred until the next turn. In a long turn, it
+      // joins the run queue: many sessions resumed at once must not take turns from the rings.
       while (!deferred.isEmpty && !this.#mustWait(session) && port.open && !this.#isLong()) {
         readRequest(deferred, deferred.shift(), this.request);
         this.#execute(session, this.request);

@@ -70,7 +70,7 @@ export interface ShardOptions {
   orderedTubesMin?: number;
 }
 
-/** The engine creates its first tube in the constructor, so `nextTubeSequence` works from then on. */
+/** `nextTubeSequence` works during the constructor, because the engine creates its first tube. */
 export abstract class ShardParts implements ClientEffects {
   readonly engine: Engine;
   readonly ports: readonly ReplyPort[];
