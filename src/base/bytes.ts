@@ -29,7 +29,7 @@ export function copyBytes(
 
 /** Works on any Uint8Array, including shared memory; Node's types omit it. */
 const nativeLatin1 = (
-  Buffer.prototype as unknown as { latin1Slice(this: Uint8Array, start: number, end: number): string }
+  Buffer.prototype as Buffer & { latin1Slice(this: Uint8Array, start: number, end: number): string }
 ).latin1Slice;
 
 /**

@@ -169,9 +169,9 @@ export class BinlogCore {
     counters[Counter.BinlogCurrent] = storage.currentSegment;
     counters[Counter.BinlogWritten] = storage.recordsWritten;
     counters[Counter.BinlogMigrated] = storage.recordsMigrated;
-    counters[Counter.BinlogBytes] = storage.fileBytes;
-    counters[Counter.BinlogLiveBytes] = storage.liveBytes;
-    counters[Counter.BinlogSpareBytes] = storage.spareBytes;
+    counters[Counter.BinlogBytes] = storage.table.fileBytes();
+    counters[Counter.BinlogLiveBytes] = storage.table.liveBytes;
+    counters[Counter.BinlogSpareBytes] = storage.table.spareBytes();
     counters[Counter.BinlogCompacts] = storage.compacts ? 1 : 0;
     this.#publishUnsynced(storage);
     counters.set(storage.timings.figures, Counter.LogFigures);

@@ -14,12 +14,19 @@ import {
 } from "../message/batch.ts";
 import type { KnownBatch } from "../message/group.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
-import { type Disk, type Handle, readFully } from "./disk/disk.ts";
-import { readWhole, replaceWhole, writeWhole } from "./disk/whole-file.ts";
+import { type Disk, readFully } from "./disk/disk.ts";
 import {
-  decodeHeader,
+  AHEAD_BYTES,
+  beginCut,
+  createSegment,
+  endCut,
+  type FollowOptions,
+  type OpenSegment,
+  type Place,
+  reopen,
+} from "./follow-segments.ts";
+import {
   END_BYTES,
-  encodeHeader,
   encodeOwn,
   FRAME_BYTES,
   HEADER_BYTES,
@@ -31,41 +38,9 @@ import {
   segmentName,
   segmentNumber,
 } from "./format/segment-format.ts";
-import { type SyncEvery, SyncPolicy } from "./live/sync-policy.ts";
+import { SyncPolicy } from "./live/sync-policy.ts";
 import type { LogVerdict } from "./recovery/log-verdict.ts";
 import type { ScannedBatch, SegmentScan } from "./recovery/segment-scan.ts";
-
-/** Zeros to write ahead at a time, because a sync that extends a file waits for the journal. */
-const AHEAD_BYTES = 512 * 1024;
-const CUT = "cut.json";
-
-interface Place {
-  segment: number;
-  /** Where the frame of the BATCH record begins. */
-  beginsAt: number;
-  /** Where the last frame of the batch ends. */
-  endsAt: number;
-  /** Sequence of the last frame. */
-  sequence: number;
-  sealed: boolean;
-  /** The oldest segment that counts at this point. */
-  oldest: number;
-}
-
-interface OpenSegment {
-  number: number;
-  handle: Handle;
-  salt: number;
-  usedBytes: number;
-  fileBytes: number;
-}
-
-export interface FollowOptions {
-  disk: Disk;
-  syncEvery: SyncEvery;
-  randomSalt: () => number;
-  wallMs: () => number;
-}
 
 export class FollowLog {
   readonly #disk: Disk;
@@ -371,16 +346,13 @@ export class FollowLog {
     if (place === undefined) throw new Error(`batch ${n} is not in the log`);
     this.close();
     while (this.known.at(-1)!.n > n) this.#places.delete(this.known.pop()!.n);
-    writeWhole(this.#disk, CUT, new TextEncoder().encode(JSON.stringify(place)));
-    this.#disk.syncFolder();
-    cut(this.#disk, place, this.#zeros);
+    beginCut(this.#disk, place, this.#zeros);
     this.#sequence = this.#syncedSequence = place.sequence;
     this.#oldest = place.oldest;
     const number = place.sealed ? place.segment + 1 : place.segment;
     this.#current = place.sealed ? this.#create(number) : reopen(this.#disk, place.segment, place.endsAt);
     this.#next = this.#create(number + 1);
-    this.#disk.unlink(CUT);
-    this.#disk.syncFolder();
+    endCut(this.#disk);
   }
 }
 
@@ -395,81 +367,6 @@ function uncountedBefore({ stale, kept }: LogVerdict): SegmentScan[] {
     next = scan;
   }
   return found;
-}
-
-function createSegment(
-  { disk, randomSalt, wallMs }: FollowOptions,
-  number: number,
-  oldest: number,
-  zeros: Uint8Array,
-): OpenSegment {
-  const salt = randomSalt() >>> 0;
-  const handle = disk.open(segmentName(number), "create");
-  const bytes = zeros.slice();
-  bytes.set(encodeHeader({ number, createdAtMs: wallMs(), maxId: 0, oldest, salt }));
-  disk.truncate(handle, 0);
-  disk.write(handle, bytes, 0, bytes.length, 0);
-  disk.sync(handle);
-  disk.syncFolder();
-  return { number, handle, salt, usedBytes: HEADER_BYTES, fileBytes: bytes.length };
-}
-
-function reopen(disk: Disk, number: number, usedBytes: number): OpenSegment {
-  const name = segmentName(number);
-  const handle = disk.open(name, "write");
-  const bytes = new Uint8Array(HEADER_BYTES);
-  readFully(disk, handle, bytes, 0, bytes.length, 0);
-  const header = decodeHeader(bytes);
-  if ("problem" in header) throw new Error(`${name} has lost its header`);
-  return { number, handle, salt: header.salt, usedBytes, fileBytes: disk.bytes(handle) };
-}
-
-/** Finishes an interrupted cut; call before reading the directory. */
-export function finishCut(options: FollowOptions, extentBytes = AHEAD_BYTES): void {
-  const { disk } = options;
-  if (!disk.names().includes(CUT)) return;
-  const place = readPlace(disk);
-  if (place !== undefined) {
-    const zeros = new Uint8Array(extentBytes);
-    cut(disk, place, zeros);
-    // The END promises that a next segment exists.
-    if (place.sealed) disk.close(createSegment(options, place.segment + 1, 0, zeros).handle);
-  }
-  disk.unlink(CUT);
-  disk.syncFolder();
-}
-
-/** Removes everything after the place: newer segments, newest first, then its own rest. */
-function cut(disk: Disk, { segment, endsAt, sealed }: Place, zeros: Uint8Array): void {
-  const numbers = disk.names().map(segmentNumber);
-  for (const number of numbers.filter((each) => each > segment).sort((a, b) => b - a))
-    disk.unlink(segmentName(number));
-  disk.syncFolder();
-  const name = segmentName(segment);
-  const handle = disk.open(name, "write");
-  try {
-    if (sealed) {
-      if (disk.bytes(handle) > endsAt) disk.truncate(handle, endsAt);
-      disk.sync(handle);
-      return;
-    }
-    const bytes = new Uint8Array(Math.ceil((endsAt + SPARE_BYTES) / zeros.length) * zeros.length);
-    readFully(disk, handle, bytes, 0, endsAt, 0);
-    // Replace the file: remains of the cut could reappear after a crash and look like damage.
-    replaceWhole(disk, name, ".cut", bytes);
-  } finally {
-    disk.close(handle);
-  }
-}
-
-/** Returns undefined if the file is incomplete, in which case nothing was cut yet. */
-function readPlace(disk: Disk): Place | undefined {
-  try {
-    return JSON.parse(new TextDecoder().decode(readWhole(disk, CUT))) as Place;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }
 
 function strays(path: string): BinlogError {

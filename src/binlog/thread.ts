@@ -34,17 +34,17 @@ function run(role: BinlogLoop): void {
 }
 
 /** Resolves with the order to open the log. */
-function toldToOpen(): Promise<unknown> {
-  const told = new Promise((resolve) => parentPort!.once("message", resolve));
+function orderToOpen(): Promise<unknown> {
+  const order = new Promise((resolve) => parentPort!.once("message", resolve));
   tell({ news: "loaded" });
-  return told;
+  return order;
 }
 
 function tell(news: BinlogNews): void {
   parentPort!.postMessage(news);
 }
 
-await toldToOpen();
+await orderToOpen();
 const role = await runtime.open();
 if (role !== undefined) {
   run(role);

@@ -76,9 +76,9 @@ async function openLog(
   const { ColocatedLog } = await import("../binlog/colocated-log.ts");
   const tell = (news: BinlogNews): void => port.postMessage(news);
   const runtime = new BinlogRuntime(log, tell);
-  const told = new Promise((resolve) => port.once("message", resolve));
+  const order = new Promise((resolve) => port.once("message", resolve));
   tell({ news: "loaded" });
-  await told;
+  await order;
   const role = await runtime.open();
   if (role === undefined) return false;
   const resident = new ColocatedLog(role, () => runtime.close());

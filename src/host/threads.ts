@@ -8,7 +8,7 @@ import type { ListenAddress } from "../acceptor/sockets/listener.ts";
 import type { BinlogData, BinlogNews, BinlogOrder } from "../binlog/binlog-runtime.ts";
 import type { AcceptorQuestion, HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
 import type { Topology } from "../message/topology.ts";
-import type { NodeNews } from "../replica/group-node.ts";
+import type { NodeNews } from "../replica/node-state.ts";
 import type { GroupThreadData, NodeOrder } from "../replica/thread.ts";
 import type { AcceptorHostData, HostThreadData, LogHostData, ShardHostData } from "./thread.ts";
 

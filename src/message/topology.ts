@@ -59,7 +59,7 @@ export const ControlWord = {
 const CONTROL_WORDS = 272;
 
 /** Float64 counters per role. Each role writes its own, and any acceptor may read them. */
-export const COUNTERS_PER_ROLE = 256;
+export const COUNTERS_PER_ROLE = 320;
 export const Counter = {
   /**
    * Connections that an acceptor refused, by reason: see acceptor/admission/admission-control.ts.
@@ -74,6 +74,12 @@ export const Counter = {
   /** Bytes of the beanstalkd protocol: received from clients, and handed over for them. */
   BytesIn: 28,
   BytesOut: 29,
+  /**
+   * How long a thread has slept in the kernel, in ms, and the start of the current sleep; 0 while
+   * it is awake.
+   */
+  IdleMs: 30,
+  IdleSinceMs: 31,
   JobsUrgent: 32,
   JobsReady: 33,
   JobsReserved: 34,
@@ -87,10 +93,6 @@ export const Counter = {
   Producers: 42,
   Workers: 43,
   TotalConnections: 44,
-  BinlogOldest: 48,
-  BinlogCurrent: 49,
-  BinlogWritten: 50,
-  BinlogMigrated: 51,
   /**
    * Connections that came to an acceptor from another one, and that left for one. Connections,
    * Producers and Workers go up where a connection is accepted and down where it ends, so only
@@ -100,12 +102,10 @@ export const Counter = {
   MovedOut: 46,
   /** 1 if the acceptor takes connections from others. */
   TakesMoved: 47,
-  /**
-   * How long a thread has slept in the kernel, in ms, and the start of the current sleep; 0 while
-   * it is awake.
-   */
-  IdleMs: 60,
-  IdleSinceMs: 61,
+  BinlogOldest: 48,
+  BinlogCurrent: 49,
+  BinlogWritten: 50,
+  BinlogMigrated: 51,
   // See message/turn-counters.ts.
   Turns: 52,
   BusyTurns: 53,
@@ -125,10 +125,10 @@ export const Counter = {
   BinlogCompacts: 63,
   /** The first counter of commands: see `commandCounter`. */
   Commands: 64,
-  /** After those of commands, in the binlog thread only: see message/log-figures.ts. */
-  LogFigures: 192,
-  /** At the same index, in acceptors and the HTTP thread: see message/command-times.ts. */
+  /** The first counter of acceptors and the HTTP thread in message/command-times.ts. */
   CommandTimes: 192,
+  /** The first counter of the binlog thread in message/log-figures.ts. */
+  LogFigures: 256,
 } as const;
 
 /** Returns the counter of the command `op`. */

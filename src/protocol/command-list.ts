@@ -1,6 +1,6 @@
-// The table of commands for people: `--help`, and README.md in this directory.
+// The list of commands in `--help`.
 
-import { AUTH, COMMANDS, commandUsage, hasBody } from "./commands.ts";
+import { AUTH, COMMANDS, commandUsage } from "./commands.ts";
 
 const ALL = [...COMMANDS, AUTH];
 
@@ -26,28 +26,4 @@ function wrapped(usage: string): string {
     length = isLonger ? word.length : length + word.length;
     return isLonger ? `\n    ${word}` : word;
   });
-}
-
-/** Returns the commands as a Markdown table, with replies and sections. */
-export function commandListMarkdown(): string {
-  const rows = [
-    ["command", "what it does", "replies", "section"],
-    ...ALL.map((command) => [
-      // A bar would end the cell, even within code.
-      `\`${commandUsage(command).replaceAll("|", "\\|")}\`${hasBody(command) ? ", body" : ""}`,
-      command.help,
-      command.replies.map(replyMarkdown).join(", "),
-      command.section,
-    ]),
-  ];
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell, column) => cell.padEnd(widths[column]!)).join(" | ")} |`;
-  const [head, ...body] = rows.map(line);
-  return [head, `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body].join("\n");
-}
-
-/** Returns a reply with its wire words as code and the explanation as text. */
-function replyMarkdown(reply: string): string {
-  return reply.replace(/^[A-Z_]+(?: <[a-z]+>)*/, (words) => `\`${words}\``);
 }

@@ -141,8 +141,8 @@ export class CommandParser {
     const { request } = this;
     const number = this.#number;
     number.at = at;
-    const well = args === Args.TubePut ? this.#tubePut(bytes, end) : this.#fields(args, bytes, end);
-    if (!well) return Syntax.BadFormat;
+    const isValid = args === Args.TubePut ? this.#tubePut(bytes, end) : this.#fields(args, bytes, end);
+    if (!isValid) return Syntax.BadFormat;
     if (request.bodyBytes > this.#jobBytesMax) return Syntax.TooBig;
     if (options === undefined) return number.at === end ? Syntax.Ok : Syntax.BadFormat;
     switch (this.#options.parse(bytes, number.at, end, options, request.options)) {
@@ -262,9 +262,9 @@ export class CommandParser {
 
   /** A count above the maximum batch size means the maximum. */
   #batchCount(bytes: Uint8Array, end: number): boolean {
-    const well = this.#number.readU32(bytes, end);
+    const isValid = this.#number.readU32(bytes, end);
     this.request.count = Math.min(this.#number.value, BATCH_JOBS_MAX);
-    return well && this.request.count > 0;
+    return isValid && this.request.count > 0;
   }
 
   /**
@@ -284,23 +284,23 @@ export class CommandParser {
   }
 
   #ttr(bytes: Uint8Array, end: number): boolean {
-    const well = this.#number.readU32(bytes, end);
+    const isValid = this.#number.readU32(bytes, end);
     this.request.ttrSeconds = Math.max(1, this.#number.value);
-    return well;
+    return isValid;
   }
 
   #bodyBytes(bytes: Uint8Array, end: number): boolean {
-    const well = this.#number.readU32(bytes, end);
+    const isValid = this.#number.readU32(bytes, end);
     this.request.bodyBytes = this.#number.value;
-    return well;
+    return isValid;
   }
 
   /**
-   * Returns the syntax of a line that must end after its numbers; `well` says whether these are
+   * Returns the syntax of a line that must end after its numbers; `isValid` says whether these are
    * well formed.
    */
-  #ends(well: boolean, end: number): Syntax {
-    return well && this.#number.at === end ? Syntax.Ok : Syntax.BadFormat;
+  #ends(isValid: boolean, end: number): Syntax {
+    return isValid && this.#number.at === end ? Syntax.Ok : Syntax.BadFormat;
   }
 
   #secret(bytes: Uint8Array, at: number, end: number): Syntax {
@@ -311,21 +311,21 @@ export class CommandParser {
   }
 
   #id(bytes: Uint8Array, end: number): boolean {
-    const well = this.#number.readU64(bytes, end);
+    const isValid = this.#number.readU64(bytes, end);
     this.request.id = this.#number.value;
-    return well;
+    return isValid;
   }
 
   #pri(bytes: Uint8Array, end: number): boolean {
-    const well = this.#number.readU32(bytes, end);
+    const isValid = this.#number.readU32(bytes, end);
     this.request.pri = this.#number.value;
-    return well;
+    return isValid;
   }
 
   #delay(bytes: Uint8Array, end: number): boolean {
-    const well = this.#number.readU32(bytes, end);
+    const isValid = this.#number.readU32(bytes, end);
     this.request.delaySeconds = this.#number.value;
-    return well;
+    return isValid;
   }
 
   // Parses "put <pri> <delay> <ttr> <bytes>": first the numbers, then the size limit, then trailing

@@ -65,8 +65,6 @@ export type DeathReason = (typeof DeathReason)[keyof typeof DeathReason];
 export const FIRST_MUTABLE_ATTRIBUTE: number = Attribute.ExpiresAt;
 /** Maximum bytes of all attributes of a job; a record stores the size in units of four bytes. */
 export const ATTRIBUTE_BYTES_MAX = 1020;
-/** Maximum bytes of a key or a group name. */
-export const KEY_BYTES_MAX = 200;
 
 /**
  * Returns where the value of an attribute begins in `bytes[start, end)`, or -1. The byte before it

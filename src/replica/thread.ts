@@ -3,7 +3,8 @@
 
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import type { Topology } from "../message/topology.ts";
-import { GroupNode, type GroupNodeOptions, type NodeNews } from "./group-node.ts";
+import { GroupNode } from "./group-node.ts";
+import type { GroupNodeOptions, NodeNews } from "./node-state.ts";
 
 export interface GroupThreadData {
   topology: Topology;

@@ -1,4 +1,4 @@
-// Flags and counters that all threads share and that change rarely.
+// Flags that all threads share and that change rarely.
 
 export class ControlWords {
   readonly words: Int32Array;
@@ -17,10 +17,5 @@ export class ControlWords {
 
   clear(word: number): void {
     Atomics.store(this.words, word, 0);
-  }
-
-  /** Adds one and returns the new value. */
-  increment(word: number): number {
-    return Atomics.add(this.words, word, 1) + 1;
   }
 }

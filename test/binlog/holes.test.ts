@@ -67,7 +67,7 @@ test("hole c (row 13): a segment is durable before it is left", async () => {
   const storage = (await openBinlog({ ...virtualOptions(disk), syncEvery: 50 })).storage;
   const writer = new JobWriter(storage);
   let id = 0;
-  while (storage.stats().currentSegment === 1) writer.put(++id, "x".repeat(500));
+  while (storage.currentSegment === 1) writer.put(++id, "x".repeat(500));
   // The one that did not fit any more is in the next segment; all before it are durable without a flush.
   assert.equal(storage.syncedUpTo(0), id - 1);
 });
@@ -93,7 +93,7 @@ test("hole d: a segment is removed only after the copies of its jobs are durable
     writer.storage.flush(id);
     writer.storage.work(id);
   }
-  assert.ok(unlinked > 3 && opened.storage.stats().recordsMigrated > 0);
+  assert.ok(unlinked > 3 && opened.storage.recordsMigrated > 0);
   assert.deepEqual(await restart(disk), writer.jobs);
 });
 
@@ -104,7 +104,7 @@ test("hole e: the directory is synced before a new segment is used", async () =>
     writer.put(id, "x".repeat(400));
     writer.storage.flush(id);
   }
-  assert.ok(opened.storage.stats().currentSegment > 2);
+  assert.ok(opened.storage.currentSegment > 2);
   // Power fails, and nothing that was not synced survives: names neither.
   const nothing = { below: () => 0, chance: () => false, bits: () => 0 };
   disk.crash(nothing as unknown as Parameters<VirtualDisk["crash"]>[0]);
@@ -133,7 +133,7 @@ test("hole f: compaction of a log in use stops at a flipped bit and doesn't copy
   const { opened, writer } = await openSample(disk);
   const { storage } = opened;
   let id = 0;
-  while (storage.stats().currentSegment < 4) {
+  while (storage.currentSegment < 4) {
     writer.put(++id, `body of job ${id}.`.padEnd(1000));
     writer.settle();
   }
@@ -170,7 +170,8 @@ async function bounded(
     load(writer, step);
     opened.storage.flush(step);
     opened.storage.work(step);
-    const { diskBytes, liveBytes } = opened.storage.stats();
+    const diskBytes = opened.storage.table.fileBytes();
+    const { liveBytes } = opened.storage.table;
     const promised = 2 * liveBytes + 2 * SAMPLE_SEGMENT_BYTES;
     assert.ok(diskBytes < promised, `${diskBytes} bytes on disk, ${promised} promised, in step ${step}`);
     assert.ok(disk.usedBytes() <= diskBytes, "the books agree with the disk");
@@ -226,7 +227,7 @@ test("hole i: the log distinguishes a full disk from missing descriptors and rec
     const writer = new JobWriter(storage);
     let extending = true;
     failing(disk, code === "ENOSPC" ? "write" : "open", code, () => extending && growing(storage));
-    const growing = (s: Storage) => s.stats().diskBytes > 0 && new Error().stack!.includes("segment-writer");
+    const growing = (s: Storage) => s.table.fileBytes() > 0 && new Error().stack!.includes("segment-writer");
     let id = 0;
     while (!storage.full) {
       writer.put(++id, "x".repeat(300));
@@ -245,7 +246,7 @@ test("hole i: the log distinguishes a full disk from missing descriptors and rec
       storage.work(id);
     }
     assert.equal(storage.failure, undefined);
-    assert.equal(storage.stats().jobs, 0);
+    assert.equal(storage.index.jobs, 0);
     extending = false;
     for (let now = 1e6; now < 2e6 && storage.full; now += 1000) while (storage.work(now)) {}
     assert.equal(storage.full, false);

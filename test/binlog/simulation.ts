@@ -118,7 +118,7 @@ class Life {
         this.disk.capacityBytes = this.disk.usedBytes() + this.random.below(60_000);
       for (let i = 0; i < steps && this.storage.failure === undefined; i++) this.step();
       if (this.storage.failure !== undefined && !this.faulty) throw this.storage.failure;
-      this.result.migrated += this.storage.stats().recordsMigrated;
+      this.result.migrated += this.storage.recordsMigrated;
       this.disk.fault = () => {};
       this.end();
     }
@@ -255,7 +255,8 @@ class Life {
   }
 
   checkDisk(): void {
-    const { diskBytes, liveBytes } = this.storage.stats();
+    const diskBytes = this.storage.table.fileBytes();
+    const { liveBytes } = this.storage.table;
     const excess = diskBytes - (2 * liveBytes + 2 * SEGMENT_BYTES);
     this.result.worstExcessBytes = Math.max(this.result.worstExcessBytes, excess);
     if (

@@ -4,7 +4,7 @@ import type { StressCase } from "./case.ts";
 import { acceptorSleepCase } from "./cases/acceptor-sleep.ts";
 import { bellTakenCase } from "./cases/bell-taken.ts";
 import { claimCase, claimLateCase } from "./cases/claim.ts";
-import { jobIdsCase, tubeSequenceCase } from "./cases/counting.ts";
+import { jobIdsCase } from "./cases/counting.ts";
 import { doorbellCase } from "./cases/doorbell.ts";
 import { flagsCase } from "./cases/flags.ts";
 import { ringLapsCase } from "./cases/ring-laps.ts";
@@ -25,7 +25,6 @@ export const CASES: readonly StressCase[] = [
   claimCase,
   claimLateCase,
   jobIdsCase,
-  tubeSequenceCase,
   jobDirectoryCase,
   fileTableCase,
   syncedCase,

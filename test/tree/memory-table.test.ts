@@ -13,7 +13,8 @@ const ROOMS = ["access", "acceptor", "binlog", "engine", "http", "shard"];
 /** They run at a start or by hand, when no client is served. */
 const NOT_SERVING = ["binlog/beanstalkd/", "binlog/recovery/", "binlog/tools/"];
 /** A field that begins empty and grows. */
-const CONTAINER = /^ {2}(?:readonly )?(#?\w+)(?:: [^=]+)? = (?:new (?:Map|Set|RecentMap)\b|\[\];)/;
+const CONTAINER =
+  /^ {2}(?:protected )?(?:readonly )?(#?\w+)(?:: [^=]+)? = (?:new (?:Map|Set|RecentMap)\b|\[\];)/;
 const ROW = /^\| `([^`]+)` ((?:`[^`]+` ?)+)\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/;
 
 /** Names of fields, as `engine/engine.ts #sessions`. */

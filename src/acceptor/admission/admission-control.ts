@@ -21,7 +21,7 @@ const AUTH_MS = 10_000;
 /** Interval between checks for idle and expired connections, in ms. */
 const SWEEP_MS = 1000;
 /** Minimum interval between two log lines about the same kind of refusal, in ms. */
-const TOLD_EVERY_MS = 60_000;
+const WARN_EVERY_MS = 60_000;
 
 /** The reason why a connection is refused. */
 export type Refusal = "full" | "address" | "auth" | "certificate" | "handshake";
@@ -77,7 +77,7 @@ export class AdmissionControl {
   readonly #known = new Map<Identity, Set<AuthFilter>>();
   readonly #idleFilters = new Set<IdleFilter>();
   /** The time of the last log line about each kind of refusal. */
-  readonly #toldAtMs = new Map<string, number>();
+  readonly #warnedAtMs = new Map<string, number>();
   #sweep: NodeJS.Timeout | undefined;
 
   constructor(options: AdmissionOptions) {
@@ -254,9 +254,9 @@ export class AdmissionControl {
   #refuse(refusal: Refusal, message: string): Refusal {
     const { counters, warn, nowMs } = this.#options;
     counters[COUNTERS[refusal]] = counters[COUNTERS[refusal]]! + 1;
-    const told = this.#toldAtMs.get(refusal);
-    if (told === undefined || nowMs() >= told + TOLD_EVERY_MS) {
-      this.#toldAtMs.set(refusal, nowMs());
+    const warnedAtMs = this.#warnedAtMs.get(refusal);
+    if (warnedAtMs === undefined || nowMs() >= warnedAtMs + WARN_EVERY_MS) {
+      this.#warnedAtMs.set(refusal, nowMs());
       warn(`a connection was closed: ${message} (told once a minute)`);
     }
     return refusal;

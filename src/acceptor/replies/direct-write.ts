@@ -27,7 +27,7 @@ interface WriteRequest {
 function internals(): StreamWrap | undefined {
   if (process.env["RUNNERBEAN_STREAM_WRITES"] === "1") return undefined;
   try {
-    const binding = (process as unknown as { binding(name: string): Partial<StreamWrap> }).binding(
+    const binding = (process as NodeJS.Process & { binding(name: string): Partial<StreamWrap> }).binding(
       "stream_wrap",
     );
     const { WriteWrap, streamBaseState, kLastWriteWasAsync } = binding;

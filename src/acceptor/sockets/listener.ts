@@ -10,9 +10,11 @@ export type ListenAddress =
    */
   | { kind: "descriptor"; fd: number };
 
-/** A connection that libuv has accepted and that is not served yet. */
+/** A connection that libuv has accepted and that is not served yet: its stream, not read yet. */
 export interface AcceptedHandle {
   readonly fd: number;
+  setNoDelay?(on: boolean): void;
+  setKeepAlive?(on: boolean, delaySeconds: number, intervalSeconds?: number, count?: number): void;
   close(): void;
   /** Fills in the client's address. Only TCP sockets have it. */
   getpeername?(out: { address?: string }): number;
@@ -52,7 +54,7 @@ export class Listener {
       events.failed(error.code ?? "UNKNOWN", error.message),
     );
     server.on("listening", () => {
-      const handle = (server as unknown as { _handle: ListeningHandle })._handle;
+      const handle = (server as Server & { _handle: ListeningHandle })._handle;
       handle.onconnection = (status, client) => {
         const isThere = status === 0 && client !== undefined && client !== null;
         events.accepted(isThere ? (client as AcceptedHandle) : undefined);
@@ -83,7 +85,7 @@ export class Listener {
       this.#server.close();
       return;
     }
-    const handle = (this.#server as unknown as { _handle: ListeningHandle | null })._handle;
+    const handle = (this.#server as Server & { _handle: ListeningHandle | null })._handle;
     if (handle === null) return;
     handle.onconnection = (_status, client) => (client as AcceptedHandle | undefined)?.close();
     handle.readStart?.();

@@ -83,7 +83,7 @@ export class NetTransport implements Transport {
   }
 
   get #handle(): Handle | null | undefined {
-    return (this.#socket as unknown as { _handle?: Handle | null })._handle;
+    return (this.#socket as Socket & { _handle?: Handle | null })._handle;
   }
 
   get descriptor(): number {

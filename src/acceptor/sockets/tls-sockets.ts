@@ -93,7 +93,7 @@ export class TlsSockets {
 
 /** Returns the socket below. The property is internal to Node. */
 function rawOf(socket: TLSSocket): Socket | undefined {
-  return (socket as unknown as { _parent?: Socket })._parent;
+  return (socket as TLSSocket & { _parent?: Socket })._parent;
 }
 
 class TlsTransport implements Transport {
@@ -108,7 +108,7 @@ class TlsTransport implements Transport {
     raw: Socket,
     { core, entry, peer, listener, onActivity, log }: Serving,
   ): void {
-    const handle = (raw as unknown as { _handle?: { readonly fd?: number } | null })._handle;
+    const handle = (raw as Socket & { _handle?: { readonly fd?: number } | null })._handle;
     const transport = new TlsTransport(socket, handle?.fd ?? -1, onActivity);
     const connection: Connection | undefined = core.connect(
       entry?.wrap(transport) ?? transport,

@@ -1,5 +1,6 @@
 // One socket through io_uring: sending, receiving, pausing, moving to another thread, ending.
 
+import { constants } from "node:os";
 import { BodyPlace } from "../../engine/jobs/body-arena.ts";
 import { duplicate, peek, pointerTo, shutdown } from "../../uring/kernel.ts";
 import type { MessageSlots } from "../../uring/message-slots.ts";
@@ -9,6 +10,7 @@ import type { Connection } from "../connection/connection.ts";
 import { buffers } from "../input/buffer-pool.ts";
 import type { BodyReference, Departure, HandedOver, Transport } from "../replies/transport.ts";
 import type { ConnectionLog } from "../state/connection-log.ts";
+import type { AcceptedHandle } from "./listener.ts";
 import { type SendSlots, STAGE_BYTES } from "./send-slots.ts";
 
 /** The kind of operation that a completion belongs to: the second word of its user data. */
@@ -22,18 +24,7 @@ export const Kind = {
   Ring: 6,
 } as const;
 
-const ENOBUFS = 105;
-const EINTR = 4;
-const EAGAIN = 11;
-const ECANCELED = 125;
-
-/** A connection accepted by node:net: its stream, not read yet. */
-export interface AcceptedHandle {
-  readonly fd: number;
-  setNoDelay?(on: boolean): void;
-  setKeepAlive?(on: boolean, delaySeconds: number, intervalSeconds?: number, count?: number): void;
-  close(): void;
-}
+const { ENOBUFS, EINTR, EAGAIN, ECANCELED } = constants.errno;
 
 /** The sockets of a thread, as one of them sees them. */
 interface Sockets {
@@ -51,11 +42,6 @@ interface Sockets {
 }
 
 const place = new BodyPlace();
-
-interface Queued {
-  readonly buffer: Uint8Array;
-  readonly length: number;
-}
 
 export class UringSocket implements Transport, Departure {
   readonly index: number;
@@ -80,7 +66,7 @@ export class UringSocket implements Transport, Departure {
   /** Bodies in between, and the message slot that describes them all. */
   #bodies: readonly BodyReference[] | undefined;
   #sendSlot = -1;
-  readonly #queue: Queued[] = [];
+  readonly #queue: { readonly buffer: Uint8Array; readonly length: number }[] = [];
   #receiving = false;
   /** Destination of the current receive if not a buffer of the ring, and its message slot. */
   #place: BodyPlace | undefined;
@@ -245,10 +231,9 @@ export class UringSocket implements Transport, Departure {
 
   /** Sends the rest; of a message, one part at a time. */
   #sendRest(): void {
-    const { ring } = this.#sockets;
     const { low, high, length } = this.#rest();
     this.#asked = length;
-    ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
+    this.#sockets.ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
   }
 
   #rest(): { low: number; high: number; length: number } {

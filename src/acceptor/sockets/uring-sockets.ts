@@ -12,9 +12,10 @@ import { Uring } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { MovedConnection } from "../migration/moved-connection.ts";
 import type { ConnectionLog } from "../state/connection-log.ts";
+import type { AcceptedHandle } from "./listener.ts";
 import { SendSlots } from "./send-slots.ts";
 import type { Serving } from "./serving.ts";
-import { type AcceptedHandle, Kind, UringSocket } from "./uring-socket.ts";
+import { Kind, UringSocket } from "./uring-socket.ts";
 
 /** Messages to and from arenas that may be in flight. Beyond that, bytes go through buffers. */
 const MESSAGES = 512;

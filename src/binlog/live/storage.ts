@@ -32,17 +32,6 @@ interface PendingRecord {
   bytes: Uint8Array;
 }
 
-export interface StorageStats {
-  oldestSegment: number;
-  currentSegment: number;
-  recordsWritten: number;
-  recordsMigrated: number;
-  diskBytes: number;
-  /** Bytes that a rewrite of the live jobs would take. */
-  liveBytes: number;
-  jobs: number;
-}
-
 export class Storage implements CompactionHost {
   readonly #disk: Disk;
   readonly #tail: LogTail;
@@ -379,21 +368,6 @@ export class Storage implements CompactionHost {
     this.#options.notice({ level: "error", code, message: `${message}. ${nextStep}` });
   }
 
-  /** Size of the files on disk. */
-  get fileBytes(): number {
-    return this.table.fileBytes();
-  }
-
-  /** Bytes of the files that are free for new records. */
-  get spareBytes(): number {
-    return this.table.spareBytes();
-  }
-
-  /** Bytes that a rewrite of all live jobs would take. */
-  get liveBytes(): number {
-    return this.table.liveBytes;
-  }
-
   /** Number of the oldest segment; 0 for none. */
   get oldestSegment(): number {
     return this.table.oldest?.number ?? 0;
@@ -410,18 +384,6 @@ export class Storage implements CompactionHost {
 
   get recordsMigrated(): number {
     return this.#recordsMigrated;
-  }
-
-  stats(): StorageStats {
-    return {
-      oldestSegment: this.oldestSegment,
-      currentSegment: this.currentSegment,
-      recordsWritten: this.#recordsWritten,
-      recordsMigrated: this.#recordsMigrated,
-      diskBytes: this.table.fileBytes(),
-      liveBytes: this.table.liveBytes,
-      jobs: this.index.jobs,
-    };
   }
 
   /** Tries once more to write what waits for room; the log continues or has failed. */

@@ -30,6 +30,7 @@ class Transferred {
 }
 
 export default function scanWorker(task: ScanTask): unknown {
-  const scan = scanFile(new RealDisk(task.path), task.number, task.salvage);
-  return move(new Transferred(scan) as unknown as Parameters<typeof move>[0]);
+  // Piscina's type names symbols that it doesn't export.
+  const scan: object = new Transferred(scanFile(new RealDisk(task.path), task.number, task.salvage));
+  return move(scan as Parameters<typeof move>[0]);
 }

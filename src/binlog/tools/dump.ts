@@ -158,7 +158,7 @@ class DumpReader {
       this.#ended = true;
       return undefined;
     }
-    const job = value as unknown as JobLine;
+    const job = value as Readonly<JobLine>;
     checkJob(job, this.#lines);
     this.#jobs++;
     this.#filledBytes = 0;

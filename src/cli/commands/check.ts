@@ -108,7 +108,7 @@ const TUBE_VIEW = {
 
 async function overHttp(target: Target, name: string): Promise<Values> {
   const path = `/v1/tubes/-?${new URLSearchParams({ tube: name, missing: "zero" })}`;
-  const view = (await resultOf(target, path, TUBE_VIEW)) as unknown as TubeView;
+  const view = (await resultOf(target, path, TUBE_VIEW)) as Readonly<TubeView>;
   const { jobs, oldestReady, waiters } = view;
   const { ready, reserved, delayed, buried } = jobs;
   return { ready, reserved, delayed, buried, waiting: waiters, oldest: oldestReady ?? 0 };

@@ -13,11 +13,11 @@ export function showJob({ job, holderAddress }: JobPageView, desk: PageContext):
     return html`<div class="title"><h1>Job ${name}</h1></div>
       <section class="card">${empty("There is no such job: it is done, or was never put.")}</section>`;
   const body = bodyOf(desk.fetched as JobRow | Refused | undefined, job);
-  const its = STATES.find(({ name: state }) => state === job.state);
+  const state = STATES.find(({ name }) => name === job.state);
   return html`
     <div class="title">
       <h1>Job ${job.id}</h1>
-      <span class="badge ${job.state}"><span aria-hidden="true">${its?.sign ?? ""}</span> ${job.state}</span>
+      <span class="badge ${job.state}"><span aria-hidden="true">${state?.sign ?? ""}</span> ${job.state}</span>
       <span>in <a href=${tubeLink(job.tube)}>${job.tube}</a></span>
       ${desk.may("manage") ? jobActions({ ...job, ...body }, desk) : nothing}
     </div>

@@ -10,7 +10,7 @@ import type { Part } from "./parts.ts";
 type Value = number | null;
 type Series = Readonly<Record<string, readonly (readonly [seconds: number, value: Value])[]>>;
 /** Times, and the values of each line at these times. */
-type Data = readonly [times: readonly number[], ...values: (readonly Value[])[]];
+type Data = [times: number[], ...values: Value[][]];
 
 const HEIGHT = 190;
 /** Refresh interval, ms. */
@@ -40,18 +40,18 @@ export function drawCharts(charts: readonly Chart[]): void {
   for (const chart of charts) {
     const place = document.getElementById(chart.id);
     if (place === null || document.hidden) continue;
-    let its = drawn.get(chart.id);
-    if (its?.place !== place) {
+    let shown = drawn.get(chart.id);
+    if (shown?.place !== place) {
       // It belonged to an earlier page.
-      its?.plot.end();
+      shown?.plot.end();
       place.replaceChildren();
-      its = { place, url: "", plot: new LinePlot(place, chart), atMs: 0 };
-      drawn.set(chart.id, its);
+      shown = { place, url: "", plot: new LinePlot(place, chart), atMs: 0 };
+      drawn.set(chart.id, shown);
     }
-    if (its.url === chart.url && Date.now() - its.atMs < EACH_MS) continue;
-    its.url = chart.url;
-    its.atMs = Date.now();
-    void fill(chart, its);
+    if (shown.url === chart.url && Date.now() - shown.atMs < EACH_MS) continue;
+    shown.url = chart.url;
+    shown.atMs = Date.now();
+    void fill(chart, shown);
   }
 }
 
@@ -199,8 +199,7 @@ class LinePlot {
     this.#plot?.destroy();
   }
 
-  show(shown: Data): void {
-    const data = shown as unknown as uPlot.AlignedData;
+  show(data: Data): void {
     const { lines, write } = this.#chart;
     const style = getComputedStyle(document.documentElement);
     const colour = (name: string): string => resolved(this.#place, style.getPropertyValue(`--${name}`));

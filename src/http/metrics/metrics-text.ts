@@ -4,6 +4,7 @@
 
 import { setImmediate as pause } from "node:timers/promises";
 import {
+  type Metric,
   openMetricsContentType,
   prometheusContentType,
   Registry,
@@ -69,9 +70,9 @@ function familyText(
     metricName: shown + suffix,
   }));
   const metric = { name: shown, help, type, values, aggregator: "sum" };
-  registry.registerMetric({ name: shown, get: async () => metric } as unknown as Parameters<
-    typeof registry.registerMetric
-  >[0]);
+  // The type is that of the library's own classes, of which it uses only these two properties.
+  const registered: object = { name: shown, get: async () => metric };
+  registry.registerMetric(registered as Metric);
   const text = registry.getSingleMetricAsString(shown);
   registry.removeSingleMetric(shown);
   return text;

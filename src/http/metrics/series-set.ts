@@ -36,7 +36,7 @@ export class SeriesSet {
   /** Highest sequence in the last table. A younger tube was never part of the sum. */
   #newest = Number.NEGATIVE_INFINITY;
   /** Last reported sums of the other tubes. */
-  #told = zeros();
+  #reported = zeros();
 
   constructor(rules: MetricsRules) {
     this.#rules = rules;
@@ -87,7 +87,7 @@ export class SeriesSet {
   }
 
   #remove(name: string, member: Member): void {
-    for (const each of TUBE_COUNTER_NAMES) this.#left[each] += toldOf(member, each);
+    for (const each of TUBE_COUNTER_NAMES) this.#left[each] += reportedOf(member, each);
     this.#members.delete(name);
   }
 
@@ -95,7 +95,7 @@ export class SeriesSet {
    * Returns the counters of all tubes with series, including deleted tubes that keep their place.
    */
   own(): Map<string, Counters> {
-    return new Map(Array.from(this.#members, ([name, member]) => [name, toldOfAll(member)]));
+    return new Map(Array.from(this.#members, ([name, member]) => [name, reportedOfAll(member)]));
   }
 
   /**
@@ -104,31 +104,31 @@ export class SeriesSet {
    * tube's series. Without totals, it returns the last result.
    */
   others(totals: Counters | undefined): Counters {
-    if (totals === undefined) return this.#told;
+    if (totals === undefined) return this.#reported;
     const sums = { ...totals };
     for (const each of TUBE_COUNTER_NAMES) {
       sums[each] -= this.#left[each];
-      for (const member of this.#members.values()) sums[each] -= toldOf(member, each);
-      sums[each] = Math.max(sums[each], this.#told[each]);
+      for (const member of this.#members.values()) sums[each] -= reportedOf(member, each);
+      sums[each] = Math.max(sums[each], this.#reported[each]);
     }
-    this.#told = sums;
+    this.#reported = sums;
     return sums;
   }
 }
 
 /** Returns the value of a tube's series. */
-const toldOf = ({ base, before, last }: Member, counter: TubeCounter): number =>
+const reportedOf = ({ base, before, last }: Member, counter: TubeCounter): number =>
   base[counter] + last[counter] - before[counter];
 
-const toldOfAll = (member: Member): Counters =>
-  Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, toldOf(member, name)])) as Counters;
+const reportedOfAll = (member: Member): Counters =>
+  Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, reportedOf(member, name)])) as Counters;
 
 /**
  * Continues a series for a tube that was created anew. No other series contains the new tube's
  * counts.
  */
 function takeOver(member: Member, tube: TubeEntry): void {
-  member.base = toldOfAll(member);
+  member.base = reportedOfAll(member);
   member.before = zeros();
   member.sequence = tube.get(TubeField.Sequence);
 }

@@ -142,7 +142,7 @@ function sumOf([first, ...others]: readonly ShardTotals[]): ShardTotals {
   for (const each of others)
     for (const [key, value] of Object.entries(each))
       sum[key] = key === "nowMs" ? Math.max(sum[key] as number, value) : addValues(sum[key], value);
-  return sum as unknown as ShardTotals;
+  return sum as Readonly<ShardTotals>;
 }
 
 function addValues(a: unknown, b: unknown): unknown {

@@ -173,7 +173,7 @@ export class SocketFile {
 
   /** Throws an OperatorError if the path can't be bound or given to the group. */
   constructor({ path, mode, group }: UnixListen) {
-    const handle = (net as unknown as HandleMaker)._createServerHandle(path, -1, -1);
+    const handle = (net as typeof net & HandleMaker)._createServerHandle(path, -1, -1);
     if (typeof handle === "number") {
       const code = getSystemErrorName(handle);
       throw explainListenError({ kind: "unix", path }, code, code);
@@ -219,7 +219,7 @@ function identityOf(path: string): string | undefined {
 export async function probeAddress(host: string, port: number): Promise<number> {
   const { address, family } = await lookup(host);
   const addressType = family === 6 ? 6 : 4;
-  const handle = (net as unknown as HandleMaker)._createServerHandle(address, port, addressType);
+  const handle = (net as typeof net & HandleMaker)._createServerHandle(address, port, addressType);
   if (typeof handle === "number") throw bindError(handle, address, port);
   const bound: { port?: number } = {};
   const failed = handle.getsockname(bound);

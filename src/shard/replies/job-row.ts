@@ -1,10 +1,9 @@
 // A job as a row of a list: JSON, which is also valid YAML.
 
-import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
-import { ageSeconds, STATE_NAMES, secondsLeft } from "./job-text.ts";
+import { ageSeconds, escaped, STATE_NAMES, secondsLeft } from "./job-text.ts";
 
 /**
  * Returns the row of a job. It has up to `showBytes` bytes of the body if that is not 0, and the
@@ -40,18 +39,5 @@ function bodyText(engine: Engine, slot: number, showBytes: number): string {
   const row = rowOf(slot);
   const bytes = new Uint8Array(Math.min(showBytes, page.bodyBytes[row]!));
   engine.bodies.read(page.body[row]!, 0, bytes, 0, bytes.length);
-  const text = latin1(bytes, 0, bytes.length);
-  return ESCAPES.test(text)
-    ? text.replace(EACH_ESCAPE, (character) => ESCAPED[character.charCodeAt(0)]!)
-    : text;
+  return escaped(latin1(bytes, 0, bytes.length));
 }
-
-/** Characters that plain-ASCII JSON has to escape. */
-const ESCAPES = /[^\x20\x21\x23-\x5b\x5d-\x7e]/;
-const EACH_ESCAPE = new RegExp(ESCAPES, "g");
-
-const ESCAPED: readonly string[] = Array.from({ length: 256 }, (_, byte) => {
-  if (byte === QUOTE || byte === BACKSLASH) return `\\${String.fromCharCode(byte)}`;
-  if (byte >= SPACE && byte < DELETE) return String.fromCharCode(byte);
-  return `\\u00${byte.toString(16).padStart(2, "0")}`;
-});

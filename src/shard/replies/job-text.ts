@@ -1,6 +1,7 @@
 // The texts of stats-job, stats-tube, inspect-job and inspect-tube, quoted as the chosen
 // compatibility requires.
 
+import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
@@ -132,12 +133,24 @@ function quotedAttribute(fixed: Uint8Array, tag: Attribute): string {
   return at < 0 ? "none" : quoted(latin1(fixed, at, at + fixed[at - 1]!));
 }
 
-function quoted(text: string): string {
-  return JSON.stringify(text).replace(
-    /[\x7f-\xff]/g,
-    (byte) => `\\u${byte.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+const quoted = (text: string): string => `"${escaped(text)}"`;
+
+/** Returns Latin-1 text as the inside of a plain-ASCII JSON string. */
+export function escaped(text: string): string {
+  return ESCAPES.test(text)
+    ? text.replace(EACH_ESCAPE, (character) => ESCAPED[character.charCodeAt(0)]!)
+    : text;
 }
+
+/** Characters that plain-ASCII JSON has to escape. */
+const ESCAPES = /[^\x20\x21\x23-\x5b\x5d-\x7e]/;
+const EACH_ESCAPE = new RegExp(ESCAPES, "g");
+
+const ESCAPED: readonly string[] = Array.from({ length: 256 }, (_, byte) => {
+  if (byte === QUOTE || byte === BACKSLASH) return `\\${String.fromCharCode(byte)}`;
+  if (byte >= SPACE && byte < DELETE) return String.fromCharCode(byte);
+  return `\\u00${byte.toString(16).padStart(2, "0")}`;
+});
 
 /**
  * Returns the YAML of inspect-tube for a tube that does not exist but would have settings, without

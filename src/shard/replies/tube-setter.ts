@@ -19,56 +19,45 @@ import { Span } from "../../protocol/request.ts";
 import { EXPIRE_WORDS, SETTING_ROWS } from "../../protocol/setting-rows.ts";
 import type { RecordLog } from "../records/record-log.ts";
 
+type SettingValue = SettingValues[SettingName];
+/** The settings whose value is a number. */
+type NumberName = { [Name in SettingName]: SettingValues[Name] extends number ? Name : never }[SettingName];
+
 /** How a setting is stored and printed. */
-interface SettingKind<Name extends SettingName> {
-  readonly name: Name;
-  /** A result of `undefined` removes the setting. */
-  readonly read: (bytes: Uint8Array, start: number, end: number) => SettingValues[Name];
-  readonly write: (value: SettingValues[Name]) => string;
+interface SettingKind {
+  readonly name: SettingName;
+  readonly read: (bytes: Uint8Array, start: number, end: number) => SettingValue;
+  readonly write: (value: SettingValue) => string;
 }
 
 const number = (bytes: Uint8Array, start: number): number =>
   new DataView(bytes.buffer, bytes.byteOffset).getFloat64(start, true);
-const seconds = (ms: number): string => String(ms / 1000);
 
-type NumberName =
-  | "maxAttempts"
-  | "maxJobs"
-  | "maxBytes"
-  | "maxReserved"
-  | "burst"
-  | "groupMaxReserved"
-  | "maxGroups";
-const numeric = <Name extends NumberName>(name: Name): SettingKind<Name> => ({
+const numeric = (name: NumberName): SettingKind => ({ name, read: number, write: String });
+const duration = (name: NumberName): SettingKind => ({
   name,
   read: number,
-  write: String,
-});
-const duration = <Name extends "backoffMs" | "backoffMaxMs" | "ttlMs">(name: Name): SettingKind<Name> => ({
-  name,
-  read: number,
-  write: seconds,
+  write: (ms) => String(Number(ms) / 1000),
 });
 
-// Each kind takes only the values of its own setting, which the type of a table cannot express.
-const KINDS: Readonly<Record<number, SettingKind<SettingName>>> = {
-  [OptionTag.MaxAttempts]: numeric("maxAttempts") as unknown as SettingKind<SettingName>,
+const KINDS: Readonly<Record<number, SettingKind>> = {
+  [OptionTag.MaxAttempts]: numeric("maxAttempts"),
   [OptionTag.DeadLetter]: { name: "deadLetter", read: latin1, write: String },
-  [OptionTag.Backoff]: duration("backoffMs") as unknown as SettingKind<SettingName>,
-  [OptionTag.BackoffMax]: duration("backoffMaxMs") as unknown as SettingKind<SettingName>,
-  [OptionTag.Ttl]: duration("ttlMs") as unknown as SettingKind<SettingName>,
+  [OptionTag.Backoff]: duration("backoffMs"),
+  [OptionTag.BackoffMax]: duration("backoffMaxMs"),
+  [OptionTag.Ttl]: duration("ttlMs"),
   [OptionTag.Expire]: {
     name: "expireBuries",
     read: (bytes, start) => number(bytes, start) === EXPIRE_WORDS.indexOf("bury"),
     write: (buries) => EXPIRE_WORDS[buries === true ? 1 : 0]!,
   },
-  [OptionTag.MaxJobs]: numeric("maxJobs") as unknown as SettingKind<SettingName>,
-  [OptionTag.MaxBytes]: numeric("maxBytes") as unknown as SettingKind<SettingName>,
-  [OptionTag.MaxReserved]: numeric("maxReserved") as unknown as SettingKind<SettingName>,
+  [OptionTag.MaxJobs]: numeric("maxJobs"),
+  [OptionTag.MaxBytes]: numeric("maxBytes"),
+  [OptionTag.MaxReserved]: numeric("maxReserved"),
   [OptionTag.Rate]: { name: "rate", read: latin1, write: String },
-  [OptionTag.Burst]: numeric("burst") as unknown as SettingKind<SettingName>,
-  [OptionTag.GroupMaxReserved]: numeric("groupMaxReserved") as unknown as SettingKind<SettingName>,
-  [OptionTag.MaxGroups]: numeric("maxGroups") as unknown as SettingKind<SettingName>,
+  [OptionTag.Burst]: numeric("burst"),
+  [OptionTag.GroupMaxReserved]: numeric("groupMaxReserved"),
+  [OptionTag.MaxGroups]: numeric("maxGroups"),
 };
 
 /**

@@ -1,10 +1,9 @@
-// Numbers that several threads take from one counter: job ids, and the creation order of tubes.
+// Numbers that several threads take from one counter: job ids. Tubes are numbered in the same way.
 
-import { ControlWords } from "../../../src/ring/control-words.ts";
 import { JobIds } from "../../../src/ring/job-ids.ts";
 import type { Shared } from "../case.ts";
 import { litmusCase, SLOTS } from "../litmus.ts";
-import { FarIds, PlainControl, TwoStepIds } from "../planted/words.ts";
+import { FarIds, TwoStepIds } from "../planted/words.ts";
 
 const ACTORS = ["acceptor 0", "acceptor 1", "acceptor 2"] as const;
 /** Numbers that each actor takes from a slot. */
@@ -90,25 +89,5 @@ export const jobIdsCase = litmusCase<State<JobIds>>({
     counters[slot]!.reset(start);
   },
   act: (state, actor, slot) => takeAll(state, actor, slot, () => state.counters[slot]!.take()),
-  judge,
-});
-
-export const tubeSequenceCase = litmusCase<State<ControlWords>>({
-  name: "tube-sequence",
-  about: "three shards number new tubes from one control word",
-  actors: ["shard 0", "shard 1", "shard 2"],
-  outcomes: [{ ...DENSE, why: "every tube has a number of its own, without a gap" }],
-  planted: [LOAD_AND_STORE],
-  create,
-  open(shared, planted) {
-    const Words = planted === LOAD_AND_STORE ? PlainControl : ControlWords;
-    const words = new Words(shared["words"]!);
-    return stateOf(shared, () => words);
-  },
-  reset({ counters, starts }, slot) {
-    starts[slot] = 1;
-    counters[slot]!.clear(slot);
-  },
-  act: (state, actor, slot) => takeAll(state, actor, slot, () => state.counters[slot]!.increment(slot)),
   judge,
 });

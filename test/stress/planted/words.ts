@@ -77,7 +77,7 @@ export class FarIds extends JobIds {
   }
 }
 
-/** Flags and counters without atomics: a store may overtake a load, and an addition gets lost. */
+/** Flags without atomics: a store may overtake a load. */
 export class PlainControl extends ControlWords {
   override isSet(word: number): boolean {
     return this.words[word] !== 0;
@@ -85,10 +85,6 @@ export class PlainControl extends ControlWords {
 
   override set(word: number): void {
     this.words[word] = 1;
-  }
-
-  override increment(word: number): number {
-    return ++this.words[word]!;
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { commandListMarkdown, commandListText } from "../../../src/protocol/command-list.ts";
+import { commandListText } from "../../../src/protocol/command-list.ts";
 import { commandWords } from "../../../src/protocol/command-words.ts";
 import {
   AUTH,
@@ -9,11 +9,36 @@ import {
   COMMANDS,
   commandName,
   commandUsage,
+  hasBody,
   Op,
 } from "../../../src/protocol/commands.ts";
 
 const PAGE = new URL("../../../src/protocol/README.md", import.meta.url);
 const LIST = /(<!-- commands: begin -->\n\n)([\s\S]*?)(\n\n<!-- commands: end -->)/;
+
+/** Returns the commands as a Markdown table, with replies and sections. */
+function commandListMarkdown(): string {
+  const rows = [
+    ["command", "what it does", "replies", "section"],
+    ...[...COMMANDS, AUTH].map((command) => [
+      // A bar would end the cell, even within code.
+      `\`${commandUsage(command).replaceAll("|", "\\|")}\`${hasBody(command) ? ", body" : ""}`,
+      command.help,
+      command.replies.map(replyMarkdown).join(", "),
+      command.section,
+    ]),
+  ];
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell, column) => cell.padEnd(widths[column]!)).join(" | ")} |`;
+  const [head, ...body] = rows.map(line);
+  return [head, `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body].join("\n");
+}
+
+/** Returns a reply with its wire words as code and the explanation as text. */
+function replyMarkdown(reply: string): string {
+  return reply.replace(/^[A-Z_]+(?: <[a-z]+>)*/, (words) => `\`${words}\``);
+}
 
 describe("the table of commands", () => {
   it("has a row for each op, and one op and one word a row", () => {

@@ -1,6 +1,7 @@
 // The server and its log, as the API and the dashboard show them.
 
 import { memoryUsage } from "node:process";
+import type { LogView } from "../../../dashboard/parts/view-types.ts";
 import type { ShardTotals } from "../../../message/control.ts";
 import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../../message/log-figures.ts";
 import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../../../message/topology.ts";
@@ -51,7 +52,7 @@ export function syncCountsOf(topology: Topology): Float64Array {
 }
 
 /** Returns the state of the log. The server must have one. */
-export function logView({ topology, words }: Service): Record<string, unknown> {
+export function logView({ topology, words }: Service): LogView & Readonly<Record<string, unknown>> {
   const isFull = words.isSet(ControlWord.BinlogFull);
   const hasEnded = words.isSet(ControlWord.BinlogEnded);
   const counters = countersOf(topology, binlogRole(topology));
@@ -69,9 +70,9 @@ export function logView({ topology, words }: Service): Record<string, unknown> {
     spare,
     dead: Math.max(0, bytes - live - spare),
     amplification: live === 0 ? null : Math.round((bytes / live) * 100) / 100,
-    oldestFile: counters[Counter.BinlogOldest],
-    currentFile: counters[Counter.BinlogCurrent],
-    recordsWritten: counters[Counter.BinlogWritten],
+    oldestFile: counters[Counter.BinlogOldest]!,
+    currentFile: counters[Counter.BinlogCurrent]!,
+    recordsWritten: counters[Counter.BinlogWritten]!,
     recordsMigrated: counters[Counter.BinlogMigrated],
     bytesWritten: counters[Counter.LogFigures + LogFigures.WrittenBytes],
     unsynced: unsyncedSeconds(counters),

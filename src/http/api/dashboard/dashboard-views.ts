@@ -73,13 +73,13 @@ export const VIEWS: Readonly<Record<string, View>> = {
 };
 
 function logOf(service: Service): LogView | null {
-  return service.topology.binlog === undefined ? null : (logView(service) as unknown as LogView);
+  return service.topology.binlog === undefined ? null : logView(service);
 }
 
 async function overview(service: Service): Promise<OverviewView> {
   const frame = frameOf(service);
   if (!readinessOf(service).ok) return { ...EMPTY_OVERVIEW, frame };
-  const [totals, tubes] = [await knownTotals(service), await knownTubes(service)];
+  const [totals, tubes] = await Promise.all([knownTotals(service), knownTubes(service)]);
   if (totals === undefined) return { ...EMPTY_OVERVIEW, frame };
   const { atMs } = service.tubes;
   const entries = [...tubes.values()];
@@ -125,11 +125,11 @@ const EMPTY_OVERVIEW: Omit<OverviewView, "frame"> = {
 function best(entries: readonly TubeEntry[], value: (entry: TubeEntry) => number): TubeEntry[] {
   const kept: { readonly entry: TubeEntry; readonly value: number }[] = [];
   for (const entry of entries) {
-    const its = value(entry);
-    if (!(its > 0) || (kept.length === SHORT_LIST && its <= kept.at(-1)!.value)) continue;
+    const rank = value(entry);
+    if (!(rank > 0) || (kept.length === SHORT_LIST && rank <= kept.at(-1)!.value)) continue;
     if (kept.length === SHORT_LIST) kept.pop();
-    const at = kept.findIndex((each) => each.value < its);
-    kept.splice(at < 0 ? kept.length : at, 0, { entry, value: its });
+    const at = kept.findIndex((each) => each.value < rank);
+    kept.splice(at < 0 ? kept.length : at, 0, { entry, value: rank });
   }
   return kept.map(({ entry }) => entry);
 }

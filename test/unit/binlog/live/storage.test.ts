@@ -105,7 +105,7 @@ test("Storage marks the log as durable once after 100 ms of silence, and not bef
   const { storage, disk, writers } = scene();
   writers[0].put(1, "a");
   storage.flush(0);
-  const bytesBefore = storage.stats().diskBytes;
+  const bytesBefore = storage.table.fileBytes();
   assert.equal(storage.nextDeadline(), MARK_AFTER_MS);
   writers[0].put(2, "b");
   storage.flush(MARK_AFTER_MS - 1);
@@ -119,7 +119,7 @@ test("Storage marks the log as durable once after 100 ms of silence, and not bef
   assert.equal(storage.nextDeadline(), NEVER);
   storage.flush(1e9);
   assert.deepEqual(calls, ["write", "sync"], "a log at rest is left alone");
-  assert.equal(storage.stats().diskBytes, bytesBefore, "within the room made ahead");
+  assert.equal(storage.table.fileBytes(), bytesBefore, "within the room made ahead");
 });
 
 test("Storage with -f MS marks the log only after its writes are durable", () => {

@@ -1,0 +1,261 @@
+// A node of a group that leads: sends the batches of its log to the shared log, and publishes which
+// of them are acknowledged and until when it may serve.
+
+import { batchesOf, type ChainPlace, isOfBatches } from "../message/batch.ts";
+import { GroupFigure } from "../message/group.ts";
+import { binlogGroup, groupBell, type Topology } from "../message/topology.ts";
+import { DoorbellOwner } from "../ring/doorbell.ts";
+import { hasPaused } from "../ring/lease-word.ts";
+import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { EMPTY, RingReader } from "../ring/ring-reader.ts";
+import { FirstMessages } from "./first-messages.ts";
+import type { FollowerCore } from "./follower-core.ts";
+import { HeldBatches } from "./held-batches.ts";
+import { LOOK_AROUND_MS, LOOK_MS, type NodeState, sleep } from "./node-state.ts";
+import { PrimaryCore } from "./primary-core.ts";
+import { readInDoubt } from "./read-in-doubt.ts";
+import { LogError, type LogMessage } from "./shared-log.ts";
+
+const NEARLY_FULL = 0.9;
+/** Delay before the node retries an append to a full log. */
+const ROOM_MS = 500;
+/** Maximum number of batches in the primary's core; more stay in the ring. */
+const PENDING_BATCHES_MAX = 64;
+/** Bytes that stay in the shared log for slow standbys. */
+const KEEP_BYTES = 64 * 1024 * 1024;
+
+/** How the node came to lead. */
+export interface LeadStart {
+  /** The batch of the LEAD, and its message in the shared log. */
+  readonly place: ChainPlace;
+  readonly sequence: number;
+  /** The time when the LEAD was sent, on the monotonic clock. */
+  readonly sentAtMs: number;
+  readonly follower: FollowerCore;
+}
+
+export class PrimaryNode {
+  readonly core: PrimaryCore;
+  readonly #state: NodeState;
+  readonly #shards: number;
+  readonly #ring: RingReader;
+  readonly #doorbell: DoorbellOwner;
+  readonly #held = new HeldBatches();
+  /** Called at each tick. */
+  readonly #onTick: () => void;
+  #isDoorbellHeard = false;
+  #draining = false;
+
+  constructor(state: NodeState, topology: Topology, start: LeadStart, onTick: () => void) {
+    const { place, sequence } = start;
+    this.#state = state;
+    this.#shards = topology.shards;
+    this.#ring = new RingReader(binlogGroup(topology).ring);
+    this.#doorbell = new DoorbellOwner(new Int32Array(topology.doorbells), groupBell(topology));
+    this.#onTick = onTick;
+    state.role = "opening";
+    state.place = place;
+    state.words.publishBatch(place.n, sequence);
+    this.core = new PrimaryCore({
+      host: {
+        append: (message, expectedLast, ticket) => void this.#append(message, expectedLast, ticket),
+        look: (from) => void this.#look(from),
+        acknowledged: ({ n, tag, numbers, idsLent }, message) => {
+          state.place = { epoch: place.epoch, n, tag };
+          if (!state.options.waitsForStandby) state.words.publishAcknowledged(numbers, idsLent);
+          else this.#held.hold({ n, numbers, idsLent });
+          state.words.publishBatch(n, message);
+        },
+        purge: (below) => void this.#purge(below),
+        ended: (how, why) => state.end(how, why),
+      },
+      place,
+      sequence,
+      sentAtMs: start.sentAtMs,
+      leaseMs: state.options.leaseMs,
+      keepBytes: KEEP_BYTES,
+      firstSequences: start.follower.firstSequences,
+    });
+  }
+
+  /** Opens the local log for writing, and tells from when on clients may be served. */
+  lead({ place, follower }: LeadStart): void {
+    const { log, options } = this.#state;
+    if (options.waitsForStandby) log.onKept((n) => this.#release(n));
+    const mayServeAtMs = follower.mayServeAtOnce ? 0 : follower.heardAtMs + options.leaseMs;
+    this.#state.order({ order: "lead", place });
+    void this.#readFirstMessages(follower.beganAt);
+    const mayServeInMs = Math.max(0, mayServeAtMs - monotonicMs());
+    this.#state.tell({ news: "leads", epoch: place.epoch, mayServeInMs });
+    this.#drainRing();
+    this.#tick();
+  }
+
+  #release(n: number): void {
+    const last = this.#held.release(n);
+    if (last === undefined) return;
+    this.#state.words.publishAcknowledged(last.numbers, last.idsLent);
+    this.#state.words.ringAll();
+  }
+
+  /** Reads the part of the log that the node skipped before it led, so that it can be purged. */
+  async #readFirstMessages(before: number): Promise<void> {
+    while (before > 0 && !this.#state.ended) {
+      try {
+        const found = new FirstMessages();
+        const { first } = await this.#state.log.ends();
+        for await (const message of this.#state.log.read(first, before)) found.take(message);
+        return this.core.learnFirst(found.sequences);
+      } catch (error) {
+        if (!(error instanceof LogError)) throw error;
+        await sleep(LOOK_AROUND_MS);
+      }
+    }
+  }
+
+  #tick(): void {
+    if (this.#state.ended) return;
+    this.core.tick(monotonicMs());
+    this.#drainRing();
+    this.#onTick();
+    setTimeout(() => this.#tick(), LOOK_MS);
+  }
+
+  async #append(message: Uint8Array, expectedLast: number, ticket: number): Promise<void> {
+    const figures = this.#state.figures;
+    const sentAtMs = monotonicMs();
+    try {
+      const sequence = await this.#state.log.append(message, expectedLast);
+      figures[GroupFigure.Appends]! += 1;
+      figures[GroupFigure.AppendMs]! += monotonicMs() - sentAtMs;
+      figures[GroupFigure.LogBytes]! += message.length;
+      this.noteRoom();
+      this.#checkClock();
+      this.core.appended(ticket, sequence, monotonicMs());
+    } catch (error) {
+      if (error instanceof LogError && error.kind === "full") await this.#waitForRoom();
+      this.core.failed(ticket, monotonicMs());
+    }
+    this.#drainRing();
+  }
+
+  async #look(from: number): Promise<void> {
+    const primary = this.core;
+    try {
+      const { first, last } = await this.#state.log.ends();
+      const messages = await readInDoubt(this.#state.log, primary, Math.max(from, first), last);
+      this.#checkClock();
+      primary.looked(messages, last, monotonicMs());
+    } catch (error) {
+      this.#state.readFailed(error);
+      primary.lookFailed(monotonicMs());
+    }
+    this.#drainRing();
+  }
+
+  async #purge(below: number): Promise<void> {
+    // The next purge includes whatever this one missed.
+    await this.#state.log.purge(below).catch(() => {});
+  }
+
+  /** Refuses puts before the log is full, because all other commands continue in the rest. */
+  noteRoom(): void {
+    const { LogBytes, LogLimitBytes } = GroupFigure;
+    const limitBytes = this.#state.figures[LogLimitBytes]!;
+    const isFull = limitBytes > 0 && this.#state.figures[LogBytes]! > NEARLY_FULL * limitBytes;
+    this.#state.words.publishFull(isFull);
+    if (isFull) this.core.purgeNow();
+  }
+
+  /** The log is full. Purge all that can go before the next attempt. */
+  async #waitForRoom(): Promise<void> {
+    this.#state.words.publishFull(true);
+    this.core.purgeNow();
+    await sleep(ROOM_MS);
+  }
+
+  /** Detects a suspended machine: another node may lead. Call before any answer counts. */
+  #checkClock(): void {
+    const nowMs = monotonicMs();
+    const aheadMs = Date.now() - nowMs;
+    const wasPaused = hasPaused(aheadMs, this.#state.wallAheadMs);
+    this.#state.wallAheadMs = aheadMs;
+    if (!wasPaused) return;
+    this.#state.say("warn", "the wall clock has jumped: serves again when the shared log has answered");
+    this.core.distrust(nowMs);
+  }
+
+  /** Another node leads or tries to: serve nothing until the shared log has settled who leads. */
+  heedOtherLead({ bytes }: LogMessage): void {
+    const batches = isOfBatches(bytes) ? batchesOf(bytes) : undefined;
+    const isNewer = batches?.some(({ header }) => header.epoch > this.#state.place.epoch) === true;
+    if (this.#state.ended || !isNewer) return;
+    this.core.distrust(monotonicMs());
+    this.#drainRing();
+  }
+
+  /** Reports when everything that the log has written is acknowledged. */
+  drain(): void {
+    this.#draining = true;
+    this.#drainRing();
+  }
+
+  /** Takes batches from the ring, publishes the progress of the shared log, and waits for more. */
+  readonly #drainRing = (): void => {
+    if (this.#state.ended) return;
+    const primary = this.core;
+    this.#checkClock();
+    const nowMs = monotonicMs();
+    while (primary.pendingBatches < PENDING_BATCHES_MAX) {
+      const offset = this.#ring.next();
+      if (offset === EMPTY) break;
+      this.#takeBatch(offset, nowMs);
+    }
+    if (this.#ring.release()) this.#state.words.ringBinlog();
+    const isThawed = this.#state.words.publishLease(primary.serveUntilMs, nowMs, this.#state.wallAheadMs);
+    if (isThawed && this.#state.role === "primary") {
+      this.#state.figures[GroupFigure.Freezes]! += 1;
+      this.#state.say("info", "the shared log answers: serving goes on");
+    }
+    this.#state.words.ringAll();
+    const isDrained = primary.pendingBatches === 0 && !this.#ring.hasMessage;
+    if (this.#draining && isDrained) {
+      this.#draining = false;
+      this.#state.tell({ news: "drained" });
+    }
+    this.#awaitBell();
+  };
+
+  #takeBatch(offset: number, nowMs: number): void {
+    const ring = this.#ring;
+    const shards = this.#shards;
+    const length = ring.uint32[(offset >> 2) + 1]!;
+    const numbersAt = (offset >> 3) + 1;
+    const numbers = ring.float64.slice(numbersAt, numbersAt + shards);
+    const bytesAt = offset + 8 + 8 * shards;
+    const bytes = ring.bytes.slice(bytesAt, bytesAt + length);
+    const { n, tag, segment, oldest, idsLent } = batchesOf(bytes)![0]!.header;
+    this.core.offer({ n, tag, segment, oldest, idsLent, bytes, numbers }, nowMs);
+  }
+
+  #awaitBell(): void {
+    if (this.#isDoorbellHeard) return;
+    this.#doorbell.prepare();
+    // While the core is full, messages may wait; the next answer continues.
+    if (this.#ring.hasMessage && this.core.pendingBatches < PENDING_BATCHES_MAX) {
+      this.#doorbell.cancel();
+      setImmediate(this.#drainRing);
+      return;
+    }
+    const rung = this.#doorbell.sleepAsync();
+    if (rung === undefined) {
+      setImmediate(this.#drainRing);
+      return;
+    }
+    this.#isDoorbellHeard = true;
+    rung.then(() => {
+      this.#isDoorbellHeard = false;
+      this.#drainRing();
+    });
+  }
+}

@@ -1,0 +1,201 @@
+// A node of a group that follows: reads the shared log, applies its batches, and tries to lead when
+// the leader is gone.
+
+import { batchesOf, type ChainPlace } from "../message/batch.ts";
+import type { GroupNews } from "../message/group.ts";
+import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { FollowerCore } from "./follower-core.ts";
+import { LeaderWatch } from "./leader-watch.ts";
+import { LOOK_MS, type NodeState, sleep } from "./node-state.ts";
+import { appendTail } from "./own-tail.ts";
+import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
+
+/** Maximum number of concurrent checks on the leader, each of which takes 0.5 to 1.5 s. */
+const LEADER_CHECKS_MAX = 16;
+/** Maximum bytes in transit to the local log before the node stops reading. */
+const APPLYING_BYTES_MAX = 8 * 1024 * 1024;
+
+export interface StandbyOptions {
+  readonly follows: GroupNews & { news: "follows" };
+  /** The node that begins a reseeded group, or 0. */
+  readonly seed: number;
+  /** Called when the node has the lead from the batch at `place`, which is message `sequence`. */
+  readonly onLead: (place: ChainPlace, sequence: number) => void;
+  /** Called with the ends of the shared log. */
+  readonly onEnds: (ends: LogEnds) => void;
+  /** Called after each look at the shared log. */
+  readonly onLook: () => void;
+}
+
+export class StandbyNode {
+  readonly core: FollowerCore;
+  /** The time when the last LEAD was sent, on the monotonic clock. */
+  leadSentAtMs = 0;
+  readonly #state: NodeState;
+  readonly #options: StandbyOptions;
+  readonly #watch: LeaderWatch;
+  #reading = false;
+  #applyingBytes = 0;
+  #onApplied: () => void = () => {};
+  #leaderChecks = 0;
+  /** The message of the shared log behind which the local tail belongs. */
+  #tailBehind = 0;
+
+  constructor(state: NodeState, options: StandbyOptions) {
+    this.#state = state;
+    this.#options = options;
+    const { node, known, hasOwnJobs, isComplete } = options.follows;
+    state.role = "standby";
+    state.place = known.at(-1) ?? state.place;
+    this.core = new FollowerCore({
+      host: {
+        apply: ({ bytes, header }) => {
+          state.place = header;
+          this.#applyingBytes += bytes.length;
+          state.order({ order: "apply", batches: [bytes.slice()] });
+        },
+        cutAfter: (n) => {
+          state.say("warn", `what was not acknowledged is cut off behind batch ${n}`);
+          state.order({ order: "cut", n });
+        },
+        appendTail: (after, expectedLast, lost) => {
+          const what = `what stands behind batch ${after} in the own log`;
+          if (lost)
+            state.say("warn", `the shared log has lost ${what}; nobody has led since: it is appended again`);
+          else state.say("info", `the shared log lacks ${what}; nobody has led since: it is appended`);
+          this.#tailBehind = expectedLast;
+          state.order({ order: "tail", after });
+        },
+        tryLead: (tag, expectedLast) => state.order({ order: "lead-batch", tag, expectedLast }),
+        lead: options.onLead,
+        ended: (how, why) => state.end(how, why),
+      },
+      node,
+      own: known,
+      hasOwnJobs,
+      seed: options.seed,
+      leaseMs: state.options.leaseMs,
+      random: Math.random,
+    });
+    this.core.isComplete = isComplete;
+    this.#watch = new LeaderWatch(state.log, state.options.address);
+  }
+
+  /** Looks at the shared log and the leader until the node leads or ends. */
+  async run(): Promise<void> {
+    while (this.#state.isFollowing) {
+      await this.#lookAtLog();
+      if (!this.#state.isFollowing) return;
+      this.#lookAtLeader();
+      this.#tryLead();
+      // Repeats the message, because the previous one may be lost.
+      this.tellKept();
+      this.#options.onLook();
+      await sleep(LOOK_MS);
+    }
+  }
+
+  /** Runs beside the loop: while one check waits for a silent leader, others start. */
+  #lookAtLeader(): void {
+    if (this.#leaderChecks === LEADER_CHECKS_MAX) return;
+    this.#leaderChecks++;
+    this.#watch
+      .look(this.core)
+      .then(() => this.#tryLead())
+      .catch((error: Error) => this.#state.say("warn", `looking for the primary: ${error.message}`))
+      .finally(() => {
+        this.#leaderChecks--;
+      });
+  }
+
+  /** While the node reads messages, it must not search for another place in the log. */
+  #tryLead(): void {
+    if (this.#state.isFollowing && !this.#reading) this.core.tick(monotonicMs());
+  }
+
+  async #lookAtLog(): Promise<void> {
+    try {
+      const ends = await this.#state.log.ends();
+      this.#options.onEnds(ends);
+      const follower = this.core;
+      const known = follower.knownMessage(ends.last);
+      if (known >= Math.max(1, ends.first))
+        for await (const message of this.#state.log.read(known, known)) follower.beginAt(message);
+      follower.answered(ends, monotonicMs());
+      // Calls overlap, so read only once at a time: the second would miss messages of the first.
+      const isNew = follower.next > 0 && follower.next <= ends.last;
+      if (isNew && !this.#reading) await this.#readTo(ends.last);
+      follower.answered(ends, monotonicMs());
+    } catch (error) {
+      this.#state.readFailed(error);
+    }
+  }
+
+  async #readTo(last: number): Promise<void> {
+    this.#reading = true;
+    const follower = this.core;
+    try {
+      for await (const message of this.#state.log.read(follower.next, last)) {
+        follower.read(message, monotonicMs());
+        if (!this.#state.isFollowing) return;
+        while (this.#applyingBytes > APPLYING_BYTES_MAX)
+          await new Promise<void>((resolve) => {
+            this.#onApplied = resolve;
+          });
+      }
+      this.#state.holes = 0;
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  /** The next message arrived by republish. */
+  onTail(message: LogMessage): void {
+    const follower = this.core;
+    if (!this.#state.isFollowing || this.#reading) return;
+    const isNext = message.sequence === follower.next;
+    if (!isNext || this.#applyingBytes > APPLYING_BYTES_MAX) return;
+    follower.read({ sequence: message.sequence, bytes: message.bytes.slice() }, monotonicMs());
+  }
+
+  /** The log has applied batches of the shared log. */
+  applied({ bytes, isComplete }: GroupNews & { news: "applied" }): void {
+    this.#applyingBytes -= bytes;
+    this.core.isComplete = isComplete;
+    this.#onApplied();
+  }
+
+  /** Reports durable batches that the shared log confirms; others may still be cut. */
+  tellKept(): void {
+    const kept = this.core.keptOf(this.#state.kept);
+    if (kept > 0 && this.#state.role === "standby") this.#state.log.tellKept(kept);
+  }
+
+  /** Appends the end of the local log, which the shared log lacks. */
+  async sendTail(batches: readonly Uint8Array[]): Promise<void> {
+    try {
+      await appendTail(this.#state.log, batches, this.#tailBehind);
+    } catch (error) {
+      if (!(error instanceof LogError)) throw error;
+      if (error.kind !== "refused") this.#state.say("warn", `the end of the own log: ${error.message}`);
+    }
+    this.core.tailSent();
+  }
+
+  /** Appends a LEAD. The node leads when it reads its own LEAD first. */
+  async sendLead({ bytes, expectedLast }: GroupNews & { news: "lead-batch" }): Promise<void> {
+    const { header } = batchesOf(bytes)![0]!;
+    const follower = this.core;
+    const isNext = header.n === follower.place.n + 1;
+    // Another message came first, so readers would ignore this LEAD.
+    if (this.#state.role !== "standby" || !isNext) return follower.refused();
+    this.#state.say("info", `tries to take the lead: epoch ${header.epoch}`);
+    this.leadSentAtMs = monotonicMs();
+    try {
+      await this.#state.log.append(bytes, expectedLast);
+      if (this.#state.role === "standby") await this.#lookAtLog();
+    } catch (error) {
+      if (error instanceof LogError && error.kind === "refused") follower.refused();
+    }
+  }
+}

@@ -1,0 +1,134 @@
+// Settings that beanstalkd has too: addresses, the size of jobs, and the log.
+
+import { SEGMENT_BYTES_MAX } from "../../binlog/format/segment-format.ts";
+import { type Setting, SettingError } from "../../config/setting.ts";
+import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../../protocol/limits.ts";
+
+export interface BeanstalkdSettings {
+  listen: string;
+  port: string;
+  user: string | undefined;
+  jobBytesMax: number;
+  /** Log directory; undefined for no log. */
+  binlog: string | undefined;
+  /** Maximum time between a logged change and its fsync; Infinity for never. */
+  fsyncMs: number;
+  binlogBytes: number;
+  /** Notices to log once logging is set up. */
+  notices: string[];
+}
+
+const BINLOG_BYTES_DEFAULT = 10485760;
+const FSYNC_MS_DEFAULT = 50;
+
+export function beanstalkdDefaults(): BeanstalkdSettings {
+  return {
+    listen: "127.0.0.1",
+    port: "11300",
+    user: undefined,
+    jobBytesMax: JOB_BYTES_MAX_DEFAULT,
+    binlog: undefined,
+    fsyncMs: FSYNC_MS_DEFAULT,
+    binlogBytes: BINLOG_BYTES_DEFAULT,
+    notices: [],
+  };
+}
+
+function size(name: string, text: string, max: number): number {
+  if (!/^[ \t]*\+?[0-9]+$/.test(text)) throw new SettingError(`invalid size: ${text}`);
+  const value = Number(text);
+  if (value > max) throw new SettingError(`invalid size: ${text} (${name} takes at most ${max})`);
+  return value;
+}
+
+export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
+  {
+    key: "binlog",
+    flags: "-b, --binlog <dir>",
+    kind: "text",
+    text: "keep a log in this directory: what was acknowledged survives",
+    example: "/var/lib/runnerbean",
+    apply(options, dir) {
+      options.binlog = dir === "" ? "/" : dir;
+    },
+    show: ({ binlog }) => binlog,
+  },
+  {
+    key: "fsync",
+    flags: "-f, --fsync <ms>",
+    kind: "milliseconds",
+    plainFlag: true,
+    text: `with -b: fsync at most this long after a change; 0 before its reply (default ${FSYNC_MS_DEFAULT})`,
+    apply(options, ms) {
+      options.fsyncMs = size("-f", ms, 2 ** 31);
+    },
+    show: ({ fsyncMs }) => (fsyncMs === Number.POSITIVE_INFINITY ? undefined : fsyncMs),
+  },
+  {
+    key: "never-fsync",
+    flags: "-F, --never-fsync",
+    kind: "switch",
+    text: "with -b: leave it to the system when the log reaches the disk",
+    set(options, on) {
+      if (on) options.fsyncMs = Number.POSITIVE_INFINITY;
+      else if (options.fsyncMs === Number.POSITIVE_INFINITY) options.fsyncMs = FSYNC_MS_DEFAULT;
+    },
+    show: ({ fsyncMs }) => fsyncMs === Number.POSITIVE_INFINITY,
+  },
+  {
+    key: "listen",
+    flags: "-l, --listen <addr>",
+    kind: "text",
+    text: "address or name to listen on, or unix:PATH, or none where a file has listeners (default 127.0.0.1; 0.0.0.0 for all)",
+    apply(options, address) {
+      options.listen = address;
+    },
+    show: ({ listen }) => listen,
+  },
+  {
+    key: "port",
+    flags: "-p, --port <port>",
+    kind: "port",
+    text: "TCP port or service name (default 11300; 0 for a free one)",
+    apply(options, port) {
+      options.port = port;
+    },
+    show: ({ port }) => (/^\d+$/.test(port) ? Number(port) : port),
+  },
+  {
+    key: "binlog-size",
+    flags: "-s, --binlog-size <bytes>",
+    kind: "size",
+    plainFlag: true,
+    text: `with -b: size of one log file (default ${BINLOG_BYTES_DEFAULT}, at most ${SEGMENT_BYTES_MAX})`,
+    apply(options, bytes) {
+      options.binlogBytes = size("-s", bytes, SEGMENT_BYTES_MAX);
+    },
+    show: ({ binlogBytes }) => binlogBytes,
+  },
+  {
+    key: "user",
+    flags: "-u, --user <user>",
+    kind: "text",
+    text: "become this user, with its groups, after binding",
+    example: "runnerbean",
+    apply(options, user) {
+      options.user = user;
+    },
+    show: ({ user }) => user,
+  },
+  {
+    key: "max-job-size",
+    flags: "-z, --max-job-size <bytes>",
+    kind: "size",
+    plainFlag: true,
+    text: `largest job body (default ${JOB_BYTES_MAX_DEFAULT}, at most ${JOB_BYTES_MAX_LIMIT})`,
+    apply(options, bytes) {
+      options.jobBytesMax = size("-z", bytes, Number.POSITIVE_INFINITY);
+      if (options.jobBytesMax <= JOB_BYTES_MAX_LIMIT) return;
+      options.jobBytesMax = JOB_BYTES_MAX_LIMIT;
+      options.notices.push(`maximum job size was set to ${JOB_BYTES_MAX_LIMIT}`);
+    },
+    show: ({ jobBytesMax }) => jobBytesMax,
+  },
+];

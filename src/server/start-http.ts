@@ -1,0 +1,97 @@
+// Start of the HTTP thread: checks that its addresses are free, and passes on what it needs.
+
+import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
+import { HttpThreadHandle, type OnThreadDeath } from "../host/threads.ts";
+import type { HttpAddress, HttpNews, HttpRules, HttpThreadData } from "../http/http-thread.ts";
+import type { Placement, Topology } from "../message/topology.ts";
+import { descriptorLimit } from "./lifecycle/descriptor-limit.ts";
+import { probeAddress } from "./listeners/listen-address.ts";
+import { describeHttpAddress } from "./options/http-address.ts";
+import { ExitCode, OperatorError } from "./options/operator-error.ts";
+import type { Options } from "./options/options.ts";
+
+export interface HttpStart {
+  readonly options: Options;
+  readonly address: HttpAddress;
+  readonly topology: Topology;
+  readonly placement: Placement;
+  readonly stats: ProcessFacts;
+  readonly rules: HttpRules;
+  readonly onDeath: OnThreadDeath;
+  readonly onNews: (news: HttpNews) => void;
+}
+
+export interface StartedHttp {
+  readonly handle: HttpThreadHandle;
+  /** Resolves with a description of the address. Rejects with an OperatorError on failure. */
+  readonly listening: Promise<string>;
+}
+
+/**
+ * Starts the HTTP thread, which reports health and progress once its code is loaded. Throws an
+ * OperatorError if an address is in use.
+ */
+export async function startHttp(start: HttpStart): Promise<StartedHttp> {
+  const { options, address } = start;
+  const data = dataOf(start);
+  for (const where of [address, ...options.httpAlso.map((also) => also.address)]) {
+    if ("path" in where || where.port === 0) continue;
+    // Check before any client is served: a failure later would cut them off.
+    await probeAddress(where.host, where.port).catch((error: Error) => {
+      throw cannotListen(where, where === address, error.message);
+    });
+  }
+  const handle = new HttpThreadHandle(data, start.onDeath, start.onNews);
+  return { handle, listening: listeningOf(handle, address) };
+}
+
+function dataOf({ options, address, topology, placement, stats, rules }: HttpStart): HttpThreadData {
+  const { httpHosts, metricsTubesMax, metricsTubes, httpAlso, httpNice } = options;
+  const { compat, binlog, fsyncMs, binlogBytes, logLevel } = options;
+  const { version, instanceId, hostname, pid, startedAtMs } = stats;
+  return {
+    topology,
+    facts: {
+      version,
+      instanceId,
+      hostname,
+      pid,
+      startedAtMs: Date.now() - process.uptime() * 1000,
+      startedAtMonotonicMs: startedAtMs,
+      descriptorsMax: descriptorLimit(),
+      options: {
+        compat,
+        binlog: binlog ?? null,
+        // JSON has no Infinity.
+        fsyncMs: Number.isFinite(fsyncMs) ? fsyncMs : null,
+        binlogBytes,
+        placement,
+        logLevel,
+      },
+    },
+    stats,
+    address,
+    also: httpAlso,
+    hosts: httpHosts,
+    metrics: { tubesMax: metricsTubesMax, tubes: metricsTubes },
+    nice: httpNice,
+    rules,
+  };
+}
+
+async function listeningOf(handle: HttpThreadHandle, address: HttpAddress): Promise<string> {
+  const news = await handle.listening;
+  if (news.news === "listening") return news.where;
+  if (news.news !== "failed") throw cannotListen(address, true, news.news);
+  // The address from the other thread is a copy, so compare its text.
+  const isFirst = describeHttpAddress(news.address) === describeHttpAddress(address);
+  throw cannotListen(isFirst ? address : news.address, isFirst, news.message);
+}
+
+function cannotListen(where: HttpAddress, isFirst: boolean, why: string): OperatorError {
+  const other = isFirst ? "--http HOST:PORT" : "listen of [[http.also]]";
+  return new OperatorError(
+    `cannot listen for HTTP on ${describeHttpAddress(where)}: ${why}; choose another address: ${other}`,
+    ExitCode.Listen,
+  );
+}

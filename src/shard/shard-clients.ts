@@ -1,0 +1,199 @@
+// Clients of a shard: the jobs that they are given, the events of the engine that concern them, and
+// the end of their sessions.
+
+import { assert } from "../base/assert.ts";
+import { ReserveOutcome } from "../engine/engine.ts";
+import { JobState } from "../engine/jobs/job-table.ts";
+import type { Session } from "../engine/waiting/session.ts";
+import { RequestOp, readRequest, requestOp } from "../message/request.ts";
+import { ResponseKind } from "../message/response.ts";
+import { Counter } from "../message/topology.ts";
+import { Reply, ReplyWord } from "../protocol/reply.ts";
+import type { Request } from "../protocol/request.ts";
+import type { BarrierRounds, CommandShard, ShardCommand } from "./commands/command.ts";
+import { reserveMany } from "./commands/reserve-batch.ts";
+import { leaseDetails } from "./replies/lease-details.ts";
+import type { DeferredMessages } from "./sessions/deferred-messages.ts";
+import type { ShardSession } from "./sessions/shard-session.ts";
+import { NO_PORT, ShardParts } from "./shard-parts.ts";
+import { SessionCleanup } from "./slices/session-cleanup.ts";
+
+export abstract class ShardClients extends ShardParts implements CommandShard {
+  abstract resume(session: ShardSession): void;
+  abstract read(session: ShardSession, bytes: number): void;
+  abstract beginBarrier(session: ShardSession): boolean;
+  abstract afterReading(
+    session: ShardSession,
+    request: Request,
+    rounds: BarrierRounds,
+    command: ShardCommand,
+  ): void;
+  /** Executes a message. */
+  protected abstract run(session: ShardSession, request: Request): void;
+
+  reserve(session: ShardSession, timeoutMs: number): void {
+    if (session.batch !== undefined) {
+      reserveMany(this, session, session.batch, timeoutMs);
+      return;
+    }
+    const slot = this.engine.reserve(session.engineSession, timeoutMs, this.nowMs);
+    if (slot >= 0) this.giveJob(session, slot, 0);
+    else if (slot === ReserveOutcome.TimedOut) this.replies.fixed(session, Reply.timedOut);
+    else if (slot === ReserveOutcome.DeadlineSoon) this.replies.fixed(session, Reply.deadlineSoon);
+  }
+
+  /**
+   * Answers RESERVED, or the batch that the session has waited for. A session of the HTTP thread
+   * hands the job to the lease session at once and gets the details of the lease.
+   */
+  giveJob(session: ShardSession, slot: number, flags: number): void {
+    const { batch } = session;
+    if (batch !== undefined) {
+      session.endBatch();
+      this.replies.batch(session, [slot], batch.withTubes);
+      return;
+    }
+    if (session.acceptor !== this.leasePort) {
+      this.replies.job(session, ReplyWord.reserved, slot, flags);
+      return;
+    }
+    this.engine.hand(slot, session.engineSession, this.engine.session(this.leaseSession));
+    const details = leaseDetails(this.engine, slot, this.nowMs);
+    this.replies.job(session, ReplyWord.reserved, slot, flags, details);
+  }
+
+  detach(session: ShardSession, number: number): void {
+    this.aside.leave(session);
+    this.#runUnanswered(session);
+    this.engine.detachSession(session.engineSession);
+    this.sessions[session.connectionSlot * this.portCount + session.acceptor] = undefined;
+    this.replies.signal(session, ResponseKind.Detached);
+    this.adoptions.detached(number, session);
+  }
+
+  /**
+   * Executes the deferred messages of a connection that moves: the end of a wait elsewhere, and
+   * its own end. They get no reply.
+   */
+  #runUnanswered(session: ShardSession): void {
+    const { deferred } = session;
+    if (deferred === undefined) return;
+    while (!deferred.isEmpty) {
+      readRequest(deferred, deferred.shift(), this.request);
+      const { op } = this.request;
+      assert(
+        op === RequestOp.WaitShared || op === RequestOp.StopWait,
+        "a connection moves with no command under way",
+      );
+      this.run(session, this.request);
+    }
+    session.deferred = undefined;
+  }
+
+  /**
+   * Ends the session of a connection that is gone. Commands that have not begun are dropped. A
+   * sliced command in progress is finished first, and then this is called again.
+   */
+  end(session: ShardSession): void {
+    session.ended = true;
+    this.aside.leave(session);
+    if (session.deferred !== undefined) this.#drop(session.deferred);
+    session.deferred = undefined;
+    session.barrier = 0;
+    session.afterBarrier = undefined;
+    this.leadWaits.delete(session);
+    this.puts.abandon(session);
+    this.replies.abandonLong(session);
+    this.lists.abandon(session);
+    if (session.longMove !== undefined) return;
+    const giveBack = new SessionCleanup(this.engine, session);
+    if (!this.moves.takesTurn(giveBack.jobs)) {
+      // The cleanup may have to wait for its turn, and a client that is gone must get no job until
+      // then.
+      this.engine.abandonWait(session.engineSession);
+      this.moves.join(session, giveBack);
+      return;
+    }
+    const index = session.connectionSlot * this.portCount + session.acceptor;
+    this.engine.closeSession(session.engineSession, this.nowMs);
+    this.sessions[index] = undefined;
+    this.replies.signal(session, ResponseKind.Closed);
+  }
+
+  /** Drops messages that will not be executed, and frees their bodies. */
+  #drop(deferred: DeferredMessages): void {
+    while (!deferred.isEmpty) {
+      const offset = deferred.shift();
+      if (requestOp(deferred, offset) !== RequestOp.PutStored) continue;
+      readRequest(deferred, offset, this.request);
+      this.puts.dropStored(this.request);
+    }
+  }
+
+  /** Returns `acceptor.connection`, or "lease" for the session that holds the leases. */
+  holderName(session: number): string {
+    if (session === this.leaseSession && this.leasePort !== NO_PORT) return "lease";
+    return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
+  }
+
+  updateGauges(): void {
+    const { counters, engine } = this;
+    counters[Counter.JobsUrgent] = engine.urgentJobs;
+    counters[Counter.JobsReady] = engine.jobCounts[JobState.Ready]!;
+    counters[Counter.JobsReserved] = engine.jobCounts[JobState.Reserved]! + engine.jobsMoving;
+    counters[Counter.JobsDelayed] = engine.jobCounts[JobState.Delayed]!;
+    counters[Counter.JobsBuried] = engine.jobCounts[JobState.Buried]!;
+    counters[Counter.TotalJobs] = engine.totalJobs;
+    counters[Counter.JobTimeouts] = engine.jobTimeouts;
+    counters[Counter.Tubes] = engine.tubes.size;
+    counters[Counter.Waiting] = this.waiting();
+  }
+
+  protected waiting(): number {
+    let waiting = this.engine.waitingAlone;
+    for (const session of this.leadWaits) if (this.stillWaiting(session.engineSession)) waiting++;
+    return waiting;
+  }
+
+  #sessionOf(client: Session): ShardSession {
+    const session = this.sessions[client.index];
+    assert(session !== undefined, "a session that the engine knows is known here");
+    return session;
+  }
+
+  reserved(client: Session, slot: number): void {
+    const session = this.#sessionOf(client);
+    this.leadWaits.delete(session);
+    this.giveJob(session, slot, 0);
+    this.resume(session);
+  }
+
+  timedOut(client: Session): void {
+    const session = this.#sessionOf(client);
+    session.endBatch();
+    this.replies.fixed(session, Reply.timedOut);
+    this.resume(session);
+  }
+
+  deadlineSoon(client: Session): void {
+    const session = this.#sessionOf(client);
+    session.endBatch();
+    this.replies.fixed(session, Reply.deadlineSoon);
+    this.resume(session);
+  }
+
+  waitDue(client: Session): void {
+    const session = this.#sessionOf(client);
+    this.replies.signal(session, ResponseKind.WaitDue, session.waitNumber);
+  }
+
+  claim(client: Session): boolean {
+    const session = this.#sessionOf(client);
+    return this.claims[session.acceptor]!.claim(session.connectionSlot, session.waitNumber);
+  }
+
+  stillWaiting(client: Session): boolean {
+    const session = this.#sessionOf(client);
+    return this.claims[session.acceptor]!.isOpen(session.connectionSlot, session.waitNumber);
+  }
+}

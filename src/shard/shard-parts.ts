@@ -1,0 +1,214 @@
+// Parts of a shard and how they are wired: engine, rings, replies, transfers, sessions.
+
+import { assert } from "../base/assert.ts";
+import { asciiBytes } from "../base/bytes.ts";
+import { shardOfTube } from "../base/tube-hash.ts";
+import { Engine } from "../engine/engine.ts";
+import type { BodyArena } from "../engine/jobs/body-arena.ts";
+import type { ClientEffects } from "../engine/waiting/effects.ts";
+import type { Session } from "../engine/waiting/session.ts";
+import {
+  ControlWord,
+  countersOf,
+  hostOfShard,
+  httpPort,
+  memoryWords,
+  portBell,
+  shardRole,
+  type Topology,
+} from "../message/topology.ts";
+import { Request } from "../protocol/request.ts";
+import { ClaimWords } from "../ring/claim-word.ts";
+import { ControlWords } from "../ring/control-words.ts";
+import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
+import { JobIds } from "../ring/job-ids.ts";
+import { RingReader } from "../ring/ring-reader.ts";
+import { ControlHandler } from "./control/control-handler.ts";
+import { LatencyMeter } from "./control/latency-meter.ts";
+import { PutIntake } from "./intake/put-intake.ts";
+import { ReadBarrier } from "./read-barrier.ts";
+import type { RecordLog } from "./records/record-log.ts";
+import { type RecordNumbers, Replies } from "./replies/replies.ts";
+import { ReplyPort } from "./replies/reply-port.ts";
+import { TubeLists } from "./replies/tube-lists.ts";
+import { TubeSetter } from "./replies/tube-setter.ts";
+import { RunQueue } from "./run-queue.ts";
+import { Adoptions } from "./sessions/adoptions.ts";
+import { MemoryBudget } from "./sessions/memory-budget.ts";
+import type { ShardSession } from "./sessions/shard-session.ts";
+import { SlicedCommands, TURN_JOBS_MAX } from "./slices/sliced-commands.ts";
+import { DeadLetters } from "./transfer/dead-letters.ts";
+import { TransferReceiver } from "./transfer/transfer-receiver.ts";
+import { TransferSender } from "./transfer/transfer-sender.ts";
+
+/** Due timers processed in one turn: about a microsecond each. */
+const TURN_DUE_MAX = 500;
+
+/** Not a port. */
+export const NO_PORT = -1;
+const NO_NUMBERS: RecordNumbers = { lastNumber: 0 };
+
+export interface ShardOptions {
+  topology: Topology;
+  shard: number;
+  /** Whether stats-job and stats-tube quote names, as beanstalkd 1.13 does. */
+  quoteNames: boolean;
+  /** The monotonic clock, in ms. Without it, a turn takes no time. */
+  clock?: () => number;
+  /** Takes the records of changes. Without it there is no log. */
+  records?: RecordLog;
+  arena?: BodyArena;
+  /** See EngineOptions. */
+  keySeed?: readonly [number, number];
+  /** Jobs that a kick, or jobs and watches that the end of a connection, processes in one turn. */
+  turnJobsMax?: number;
+  /** Delays, pauses, reservations and waits that end in one turn. */
+  turnDueMax?: number;
+  /** Minimum cost of a command, in lookups. A simulation thus sets every connection aside. */
+  commandWork?: number;
+  /** See EngineOptions. */
+  orderedTubesMin?: number;
+}
+
+/** `nextTubeSequence` works during the constructor, because the engine creates its first tube. */
+export abstract class ShardParts implements ClientEffects {
+  readonly engine: Engine;
+  readonly ports: readonly ReplyPort[];
+  readonly requests: readonly RingReader[];
+  readonly counters: Float64Array;
+  readonly clock: () => number;
+  readonly portCount: number;
+  readonly quoteNames: boolean;
+  protected readonly controlWords: ControlWords;
+  protected readonly tubeSequences: JobIds;
+  protected readonly claims: readonly ClaimWords[];
+  protected readonly sessions: (ShardSession | undefined)[] = [];
+  readonly adoptions: Adoptions;
+  readonly replies: Replies;
+  readonly lists: TubeLists;
+  readonly puts: PutIntake;
+  readonly tubeSetter: TubeSetter;
+  readonly moves: SlicedCommands;
+  /** Connections with expensive commands. */
+  readonly aside = new RunQueue();
+  protected readonly commandWork: number;
+  readonly memory: MemoryBudget;
+  readonly departures: TransferSender;
+  protected readonly deadLetters: DeadLetters;
+  protected readonly receiver: TransferReceiver;
+  protected readonly barrier: ReadBarrier;
+  readonly records: RecordLog | undefined;
+  /** Answers the HTTP thread; undefined without one. */
+  readonly control: ControlHandler | undefined;
+  /** The port of the HTTP thread, through which leases get jobs, and the session of its slot 0. */
+  protected readonly leasePort: number;
+  readonly leaseSession: number;
+  /** Sessions whose wait over several shards is counted on this shard. */
+  readonly leadWaits = new Set<ShardSession>();
+  nowMs = 0;
+  /** The message being executed. */
+  protected readonly request = new Request();
+
+  constructor(options: ShardOptions) {
+    const { topology, shard } = options;
+    this.clock = options.clock ?? (() => this.nowMs);
+    this.portCount = topology.ports;
+    this.adoptions = new Adoptions(topology.ports, (session, port, slot) => this.#place(session, port, slot));
+    this.quoteNames = options.quoteNames;
+    this.controlWords = new ControlWords(topology.control);
+    this.tubeSequences = new JobIds(this.controlWords.words, ControlWord.TubeSequence);
+    this.claims = topology.claims.map((buffer) => new ClaimWords(buffer));
+    this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
+    const host = hostOfShard(topology, shard);
+    this.ports = topology.responses.map(
+      (rings, acceptor) => new ReplyPort(rings[shard]!, portBell(topology, acceptor) === host),
+    );
+    this.counters = countersOf(topology, shardRole(shard));
+    const hasHttp = topology.ports > topology.acceptors;
+    this.leasePort = hasHttp ? httpPort(topology) : NO_PORT;
+    this.leaseSession = httpPort(topology);
+    const meter = hasHttp ? new LatencyMeter() : undefined;
+    const shardOf = (name: string): number => shardOfTube(asciiBytes(name), 0, name.length, topology.shards);
+    const owns = (name: string): boolean => shardOf(name) === shard;
+    this.engine = new Engine({
+      effects: this,
+      ...(options.records === undefined ? {} : { records: options.records }),
+      ...(options.arena === undefined ? {} : { arena: options.arena }),
+      ...(meter === undefined ? {} : { meter }),
+      ownsDefaultTube: owns("default"),
+      ownsTube: owns,
+      ...(options.keySeed === undefined ? {} : { keySeed: options.keySeed }),
+      turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
+      ...(options.orderedTubesMin === undefined ? {} : { orderedTubesMin: options.orderedTubesMin }),
+    });
+    this.memory = new MemoryBudget(this.engine, memoryWords(topology), topology.shards);
+    this.engine.bodies.limit = this.memory;
+    this.replies = new Replies(
+      this.engine,
+      this.ports,
+      options.records ?? NO_NUMBERS,
+      topology.storedBytesMin,
+    );
+    this.lists = new TubeLists(this.engine, this.ports, this.replies);
+    this.barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors);
+    this.moves = new SlicedCommands(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
+    this.commandWork = options.commandWork ?? 0;
+    this.records = options.records;
+    const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
+    if (directory !== undefined) this.#lookInto(directory, shard);
+    const travel = {
+      engine: this.engine,
+      port: this.ports[shard % topology.acceptors]!,
+      records: options.records,
+    };
+    const noteMoves = (): void => this.controlWords.set(ControlWord.JobsMove);
+    const { moves } = this;
+    const onSettled = (id: number): void => moves.settled(id);
+    this.engine.queues.onSettled = onSettled;
+    this.departures = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
+    this.deadLetters = new DeadLetters(this.engine, this.departures);
+    this.receiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
+    if (meter !== undefined) {
+      this.control = new ControlHandler({
+        shard: this,
+        port: this.ports[this.leasePort]!,
+        meter,
+        departures: this.departures,
+        leaseSession: this.leaseSession,
+        waiting: () => this.waiting(),
+      });
+    }
+    this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
+    this.puts = new PutIntake(this.engine, this.replies, () => this.controlWords.isSet(ControlWord.Draining));
+  }
+
+  #lookInto(directory: JobDirectory, own: number): void {
+    this.replies.mayBeElsewhere = (id) => directory.find(id) !== own;
+    this.replies.isElsewhere = (id) => ![own, UNKNOWN_SHARD].includes(directory.find(id));
+  }
+
+  #place(session: ShardSession, acceptor: number, connectionSlot: number): void {
+    const index = connectionSlot * this.portCount + acceptor;
+    assert(this.sessions[index] === undefined, "a slot has one session");
+    session.acceptor = acceptor;
+    session.connectionSlot = connectionSlot;
+    this.engine.adoptSession(session.engineSession, index);
+    this.sessions[index] = session;
+  }
+
+  protected abstract waiting(): number;
+  abstract reserved(client: Session, slot: number): void;
+  abstract timedOut(client: Session): void;
+  abstract deadlineSoon(client: Session): void;
+  abstract waitDue(client: Session): void;
+  abstract claim(client: Session): boolean;
+  abstract stillWaiting(client: Session): boolean;
+
+  ownsTube(name: string): boolean {
+    return this.tubeSetter.owns(name);
+  }
+
+  nextTubeSequence(): number {
+    return 1 + this.tubeSequences.take();
+  }
+}
