@@ -71,7 +71,6 @@ export function createApp(options: AppOptions): Api {
   // Node checks for slow clients every 30 s by default, which would round all timeouts up to that.
   const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 2000 };
   const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
-  const pipelined = new PipelinedAnswers();
   const api = Fastify({
     ...(protocol as { http: typeof http }),
     logger: false,
@@ -84,12 +83,13 @@ export function createApp(options: AppOptions): Api {
     return503OnClosing: true,
     requestIdHeader: false,
     genReqId: requestIds(service.facts.instanceId),
-    frameworkErrors: (error, request, reply) => refuseUrl(error, request, reply, pipelined),
+    frameworkErrors: refuseUrl,
   }).withTypeProvider<TypeBoxTypeProvider>() as Api;
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
   // Schemas of responses only serve the OpenAPI document; routes return what is sent.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   decorateRequests(api);
+  const pipelined = new PipelinedAnswers();
   let knownHost: string | undefined;
   api.addHook("onRequest", (request, reply, done) => {
     const { headers } = request.raw;
@@ -143,24 +143,15 @@ export function createApp(options: AppOptions): Api {
 }
 
 /**
- * Answers a URL that the router can't parse. Such requests bypass all hooks, so their limits apply
- * here: none keeps its connection, and few wait behind another.
+ * Answers a URL that the router can't parse, and ends its connection. Such requests bypass all
+ * hooks and their limits. Behind an unanswered request, the connection ends at once: Node stops
+ * reading where many answers wait, and then doesn't notice that the client has disconnected.
  */
-function refuseUrl(
-  error: FastifyError,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  pipelined: PipelinedAnswers,
-): void {
-  let problem = problemOf(error);
-  try {
-    if (isBehindAnother(reply.raw)) pipelined.add(reply.raw, request.raw);
-  } catch (refusal) {
-    problem = problemOf(refusal as FastifyError);
-  }
+function refuseUrl(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+  if (isBehindAnother(reply.raw)) request.raw.socket.destroy();
   sayAlways(request, reply);
   reply.header("connection", "close");
-  sendProblem(problem, request, reply);
+  sendProblem(problemOf(error), request, reply);
 }
 
 /** Declares the fields of all requests, with or without a route. */
