@@ -42,8 +42,11 @@ class CountingClient extends HandDrivenClient {
   }
 }
 
-/** Puts `PIPELINE` jobs with one write, and deletes them with the next. */
-function cycle(name: string, line: PutLine): MicroBenchmark {
+/**
+ * Puts `PIPELINE` jobs with one write and deletes them with the next. With `reserves`, a client of
+ * its own reserves and deletes them.
+ */
+function cycle(name: string, line: PutLine, reserves = false): MicroBenchmark {
   return {
     subject: "command",
     name,
@@ -57,6 +60,9 @@ function cycle(name: string, line: PutLine): MicroBenchmark {
       const connection: Connection = server.acceptor.connect(client)!;
       client.connection = connection;
       client.say(`use ${TUBE}\r\n`);
+      const worker = new CountingClient();
+      worker.connection = server.acceptor.connect(worker)!;
+      worker.say(`watch ${TUBE}\r\n`);
       server.settle();
       const lineBytes = line.text.length;
       const puts = Buffer.from(line.text.repeat(PIPELINE), "latin1");
@@ -73,16 +79,22 @@ function cycle(name: string, line: PutLine): MicroBenchmark {
       return {
         run() {
           client.deleted = 0;
+          worker.deleted = 0;
           for (let left = operations; left > 0; left -= PIPELINE) {
             const count = Math.min(left, PIPELINE);
             client.ids.length = 0;
             writeKeys();
             connection.onBytes(puts, count * lineBytes);
             server.settle();
-            client.say(client.ids.map((id) => `delete ${id}\r\n`).join(""));
+            if (reserves) {
+              worker.say("reserve\r\n".repeat(count));
+              server.settle();
+            }
+            const deletes = client.ids.map((id) => `delete ${id}\r\n`).join("");
+            (reserves ? worker : client).say(deletes);
             server.settle();
           }
-          return client.deleted;
+          return client.deleted + worker.deleted;
         },
       };
     },
@@ -91,6 +103,7 @@ function cycle(name: string, line: PutLine): MicroBenchmark {
 
 export const COMMAND: readonly MicroBenchmark[] = [
   cycle("put and delete", putLine(`put ${FACTS}`)),
+  cycle("put, reserve and delete", putLine(`put ${FACTS}`), true),
   cycle("put-in-tube and delete", putLine(`put-in-tube ${TUBE} ${FACTS}`)),
   cycle("put-in-tube with a unique key and delete", putLine(`put-in-tube ${TUBE} ${FACTS} unique=`, KEY)),
 ];
