@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# nats-server.sh DIR [SUITE]: the nats-server of another Debian release (default trixie), from the mirror that this machine's apt already uses, unpacked under
-# DIR without root or installation; prints the path of the program. Debian 12's own (2.9.10) knows no sync_interval. Checked against the suite's signed index by apt.
+# nats-server.sh DIR [SUITE]: the nats-server of another Debian release (default trixie), from the
+# mirror that this machine's apt already uses, unpacked under DIR without root or installation;
+# prints the path of the program. Debian 12's own (2.9.10) knows no sync_interval. Checked against
+# the suite's signed index by apt.
 set -euo pipefail
 dir=$1 suite=${2:-trixie}
 if [[ ! -x $dir/usr/sbin/nats-server ]]; then

@@ -88,12 +88,16 @@ async function runCases(
   return outcomes;
 }
 
-/** On the disk that --binlog names, else in the checkout: a temporary directory in memory would make syncs free. */
+/**
+ * On the disk that --binlog names, else in the checkout: a temporary directory in memory would make
+ * syncs free.
+ */
 function workDirectory(options: BenchOptions): string {
   const parent = options.binlog ?? join(ROOT, ".tmp");
   mkdirSync(parent, { recursive: true });
   const directory = mkdtempSync(join(parent, "bench-"));
-  process.on("exit", () => rmSync(directory, { recursive: true, force: true })); // also after a signal
+  // also after a signal
+  process.on("exit", () => rmSync(directory, { recursive: true, force: true }));
   return directory;
 }
 

@@ -57,7 +57,8 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
       after(() => load.close());
 
       test("drain: every TIMED_OUT of empty tubes counts", async () => {
-        // Over within a millisecond, so that a start before its time shows. Several times: not each start is early.
+        // Over within a millisecond, so that a start before its time shows. Several times: not each
+        // start is early.
         const drain = { ...SMALL, scenario: "drain", seconds: 5 } as const;
         for (let run = 0; run < 10; run++) {
           const { commands } = await load.run(server.address, drain, NO_MARKS);
@@ -97,7 +98,8 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
 
       if (name === "native")
         test("workers take all jobs of some tubes by single commands and report unknown replies", async (t) => {
-          // Of its own: what clients of others held comes back when the server notices that they are gone.
+          // Of its own: what clients of others held comes back when the server notices that they
+          // are gone.
           const own = await commandContender("beanstalkd", ["beanstalkd"]).start({});
           t.after(() => own.stop());
           const put = { ...SMALL, scenario: "put", jobs: 251, seconds: 5 } as const;

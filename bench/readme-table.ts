@@ -10,7 +10,9 @@ import { runEntry } from "./run-entry.ts";
 const BEGIN = "<!-- bench:begin -->";
 const END = "<!-- bench:end -->";
 
-/** The rows of the README: an ordinary cycle, a deep pipeline, and replies that wait for the disk. */
+/**
+ * The rows of the README: an ordinary cycle, a deep pipeline, and replies that wait for the disk.
+ */
 const README_ROWS: ReadonlySet<string> = new Set([
   "put-reserve-delete-50x1-64b",
   "put-50x64-64b",

@@ -1,4 +1,5 @@
-// Takes the servers in turns through a case: ours, theirs, ours, theirs ..., each time freshly started.
+// Takes the servers in turns through a case: ours, theirs, ours, theirs ..., each time freshly
+// started.
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { BenchCase, TurnContext } from "./case/bench-case.ts";

@@ -1,6 +1,7 @@
-// Jobs through workers: `build/batch` has connections reserve and delete all jobs of some tubes, so many at a time: with
-// reserve-batch and delete-batch, or (--single) with as many single commands in a pipeline. Both ways send one write for the
-// reserves and one for the deletes of a round, and read replies with the same parser.
+// Jobs through workers: `build/batch` has connections reserve and delete all jobs of some tubes, so
+// many at a time: with reserve-batch and delete-batch, or (--single) with as many single commands
+// in a pipeline. Both ways send one write for the reserves and one for the deletes of a round, and
+// read replies with the same parser.
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -16,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SETUP_BATCH 200 // commands sent at once while selecting tubes; few enough for any socket buffer
+// commands sent at once while selecting tubes; few enough for any socket buffer
+#define SETUP_BATCH 200
 
 void fail(const char *format, ...) {
   va_list arguments;
@@ -84,7 +85,8 @@ static int connect_tcp(const char *host, const char *port) {
   return fd;
 }
 
-// Sends what stands in `out` and reads `replies` lines, each of which must begin with USING or WATCHING.
+// Sends what stands in `out` and reads `replies` lines, each of which must begin with USING or
+// WATCHING.
 static void exchange(struct connection *c, uint32_t replies) {
   if (!connection_flush(c)) fail("connection %u: the server doesn't read", c->index);
   char line[512];

@@ -1,4 +1,5 @@
-// One client connection: its socket, its buffers, the replies it waits for and where it is in its program.
+// One client connection: its socket, its buffers, the replies it waits for and where it is in its
+// program.
 #ifndef CONNECTION_H
 #define CONNECTION_H
 
@@ -38,7 +39,9 @@ struct connection {
   enum connection_state state;
 
   uint32_t tube;     // that it uses
-  uint64_t next_key; // of its unique jobs: begins with the microsecond in which it was opened, so no run has one of another
+  // of its unique jobs: begins with the microsecond in which it was opened, so no run has one of
+  // another
+  uint64_t next_key;
 
   const struct program *program;
   uint32_t step;
@@ -56,7 +59,8 @@ struct connection {
   struct buffer in, out;
 };
 
-// Connects, selects the tubes, and makes the socket non-blocking. Ends the process with a message if it can't.
+// Connects, selects the tubes, and makes the socket non-blocking. Ends the process with a message
+// if it can't.
 void connection_open(struct connection *c, uint32_t index, const struct options *o);
 
 char *buffer_room(struct buffer *b, size_t bytes); // at least that many free bytes at the end

@@ -1,5 +1,5 @@
-// echo: a bare epoll server that sends back what it reads. What a load generator reaches against it is the
-// machine's limit for one thread of any server: sockets and wake-ups, and no work at all.
+// echo: a bare epoll server that sends back what it reads. What a load generator reaches against it
+// is the machine's limit for one thread of any server: sockets and wake-ups, and no work at all.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -24,7 +24,8 @@ static void watch(int epoll, int fd, int operation, uint32_t what) {
   if (epoll_ctl(epoll, operation, fd, &event) != 0) fail("epoll_ctl");
 }
 
-// Sends everything. A peer that doesn't read blocks the whole server: it is a yardstick, not a service.
+// Sends everything. A peer that doesn't read blocks the whole server: it is a yardstick, not a
+// service.
 static int send_all(int fd, const char *bytes, size_t count) {
   while (count > 0) {
     ssize_t n = send(fd, bytes, count, MSG_NOSIGNAL);

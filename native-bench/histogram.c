@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdbool.h>
 
-// Values below 256 have a bucket each. From there on a value keeps its top 8 bits: the highest one selects the
-// power of two, the 7 after it the bucket within.
+// Values below 256 have a bucket each. From there on a value keeps its top 8 bits: the highest one
+// selects the power of two, the 7 after it the bucket within.
 static uint32_t bucket_of(uint64_t value_ns) {
   if (value_ns < 256) return (uint32_t)value_ns;
   uint32_t top = 63 - (uint32_t)__builtin_clzll(value_ns);

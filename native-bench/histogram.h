@@ -1,4 +1,5 @@
-// A log-linear histogram of nanoseconds: 128 buckets to each power of two, so a value is off by less than 0.8 %.
+// A log-linear histogram of nanoseconds: 128 buckets to each power of two, so a value is off by
+// less than 0.8 %.
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H
 
@@ -18,7 +19,8 @@ struct histogram {
 void histogram_record(struct histogram *h, uint64_t value_ns);
 void histogram_add(struct histogram *into, const struct histogram *from);
 
-// The highest value that the bucket holding this percentile (0..100) stands for, never above the maximum.
+// The highest value that the bucket holding this percentile (0..100) stands for, never above the
+// maximum.
 uint64_t histogram_percentile_ns(const struct histogram *h, double percentile);
 
 // Bounds of a bucket: [low, low + width).

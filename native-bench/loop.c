@@ -1,6 +1,7 @@
-// Sends, receives, checks and measures. A connection sends a step of its program, waits for all its replies, and
-// goes on. Producers start an operation when the last one is over (closed loop) or when the clock says so (--rate);
-// then the latency counts from the time the clock said, however late the command left.
+// Sends, receives, checks and measures. A connection sends a step of its program, waits for all its
+// replies, and goes on. Producers start an operation when the last one is over (closed loop) or
+// when the clock says so (--rate); then the latency counts from the time the clock said, however
+// late the command left.
 #include "loop.h"
 
 #include <errno.h>
@@ -18,8 +19,10 @@
 
 #define READ_BYTES 65536
 #define PATIENCE_NS (UINT64_C(10) * 1000000000) // for the last replies
-#define QUIET_NS UINT64_C(100000000)            // consumers are left alone once nothing has come for this long
-#define EARLY_NS UINT64_C(2000000)              // a job may come this much before its delay ends by our clock
+// consumers are left alone once nothing has come for this long
+#define QUIET_NS UINT64_C(100000000)
+// a job may come this much before its delay ends by our clock
+#define EARLY_NS UINT64_C(2000000)
 
 const char *const metric_names[METRIC_COUNT] = {"command", "list", "put", "reserve", "delete", "bury", "kick", "delivery", "cycle"};
 
@@ -99,7 +102,8 @@ static void send_action(struct loop *l, struct connection *c, enum action action
 }
 
 static void send_step(struct loop *l, struct connection *c, uint64_t now) {
-  bool is_continuous = c->program->loop_from > 0; // consumers and `drain`: they end between a delete and a reserve
+  // consumers and `drain`: they end between a delete and a reserve
+  bool is_continuous = c->program->loop_from > 0;
   if (is_continuous && (c->saw_timed_out || is_over(l, now))) c->closing = true;
   const uint8_t *actions = c->program->steps[c->step];
   for (uint32_t i = 0; i < STEP_ACTIONS && actions[i] != ACTION_END; i++) {
@@ -317,7 +321,8 @@ static int wait_events(struct loop *l, struct epoll_event *events, int capacity,
     is_missing = true;
   }
 #endif
-  return epoll_wait(l->epoll, events, capacity, (int)(ns / 1000000)); // spins for the last millisecond
+  // spins for the last millisecond
+  return epoll_wait(l->epoll, events, capacity, (int)(ns / 1000000));
 }
 
 static bool is_done(struct loop *l, uint64_t now) {

@@ -21,7 +21,8 @@ struct options {
   uint32_t delay_seconds; // `delayed` only: each job's delay is 1..this
   uint32_t ttr_seconds;
   uint64_t jobs;    // 0: no limit, the clock ends the run
-  uint64_t backlog; // producers wait while more jobs than this are inserted and not yet reserved; 0: no limit
+  // producers wait while more jobs than this are inserted and not yet reserved; 0: no limit
+  uint64_t backlog;
   double seconds;
   double warmup_seconds;
   double rate; // commands/s of all connections together; 0: as fast as replies come

@@ -28,8 +28,8 @@ struct reply {
 
 #define REPLY_LINE_LIMIT 512
 
-// How many bytes the reply takes; 0 if it isn't complete (then *wanted is how many it needs at least); -1 if it
-// is no reply at all.
+// How many bytes the reply takes; 0 if it isn't complete (then *wanted is how many it needs at
+// least); -1 if it is no reply at all.
 long reply_parse(const char *bytes, size_t available, struct reply *reply, size_t *wanted);
 
 #endif

@@ -1,4 +1,5 @@
-// The scenarios of bench/load/programs.ts, written by bench/load/write-native-table.ts: change them there.
+// The scenarios of bench/load/programs.ts, written by bench/load/write-native-table.ts: change them
+// there.
 {.name = "list-tube-used",
  .about = "the cheapest command: what a round trip costs",
  .producer = {.steps = {{ACTION_LIST_TUBE_USED}}, .step_count = 1, .loop_from = 0},

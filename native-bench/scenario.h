@@ -26,8 +26,8 @@ enum action {
 #define STEP_ACTIONS 3
 #define PROGRAM_STEPS 7
 
-// A connection sends all of a step's actions (each `pipeline` times) in one write, and goes to the next step when
-// every reply has come. After the last step it goes on with `loop_from`.
+// A connection sends all of a step's actions (each `pipeline` times) in one write, and goes to the
+// next step when every reply has come. After the last step it goes on with `loop_from`.
 struct program {
   uint8_t steps[PROGRAM_STEPS][STEP_ACTIONS];
   uint8_t step_count;
@@ -45,7 +45,8 @@ struct scenario {
   const char *about;
   struct program producer;
   const struct program *consumer; // null: all connections are producers
-  bool separate_watchers;         // consumers come on top of --connections instead of being half of them
+  // consumers come on top of --connections instead of being half of them
+  bool separate_watchers;
   uint8_t commands_per_operation; // over all roles; turns --rate into operations
   enum tube_layout layout;
   bool limits_backlog; // producers wait when consumers fall behind (--backlog)

@@ -27,8 +27,8 @@ import { bundleServer } from "./support/server/server-bundle.ts";
 const ALONE = ["hostile", "fairness"];
 
 /**
- * They watch the clock, but mostly wait, and play again what the machine was too slow for: those of a row all at a time, and beside them
- * nothing but what computes, which leaves them a core.
+ * They watch the clock, but mostly wait, and play again what the machine was too slow for: those of
+ * a row all at a time, and beside them nothing but what computes, which leaves them a core.
  */
 const WAITING: readonly (readonly string[])[] = [
   ["transcripts-beanstalkd", "differential", "replica/group", "replica/failures", "replica/partitions"],
@@ -73,7 +73,10 @@ const LONGEST = [
   "simulation/simulation",
 ];
 
-/** They speak with a running server, and are run once more with the transport that is not the default here. */
+/**
+ * They speak with a running server, and are run once more with the transport that is not the
+ * default here.
+ */
 const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
 
 const CORES = Math.max(2, availableParallelism());
@@ -124,13 +127,18 @@ const skipped: Skip[] = [];
 /** Reasons to skip, each told once with so many names. */
 const NAMES_SHOWN = 3;
 const took: { readonly file: string; readonly seconds: number }[] = [];
-/** Files whose results are not all there: as bad as failures, which may be among what is missing. */
+/**
+ * Files whose results are not all there: as bad as failures, which may be among what is missing.
+ */
 const incomplete: string[] = [];
 /** Repeated at the end, where they are easy to find. */
 const failures: string[] = [];
 let passed = 0;
 
-/** Where a failed test stands, what it was started with beside the usual, and the first lines of its error. */
+/**
+ * Where a failed test stands, what it was started with beside the usual, and the first lines of its
+ * error.
+ */
 function failureOf(
   { name, file, line, details: { error } }: EventData.TestFail,
   env: NodeJS.ProcessEnv,
@@ -163,7 +171,8 @@ async function runFiles(
     concurrency,
     cwd: root,
     env,
-    // For each test. Not --test-force-exit: it ends a file's process before all of its results are told.
+    // For each test. Not --test-force-exit: it ends a file's process before all of its results are
+    // told.
     timeout: TEST_MS,
   });
   /** Results heard of, by file: compared with what the file itself says at its end. */
@@ -230,7 +239,10 @@ function onceMore(): NodeJS.ProcessEnv | undefined {
   return { ...ENV, OUR_FLAGS: flags, TOPOLOGY: `${SEVERAL.shards}x${SEVERAL.acceptors}` };
 }
 
-/** What is run once more with the other transport and placement: several of each, and no more threads than that takes. */
+/**
+ * What is run once more with the other transport and placement: several of each, and no more
+ * threads than that takes.
+ */
 const SEVERAL = { shards: 2, acceptors: 2 };
 
 /** Each run tells its counts; all together are told at the end. */
@@ -261,8 +273,8 @@ const withOnceMore = (chosen: readonly string[]): Piece[] =>
   ]);
 
 /**
- * What waits, a row after the other, and what computes beside it, as long as there is something that waits: no core is idle then. What has
- * not begun by then is left to run with the others.
+ * What waits, a row after the other, and what computes beside it, as long as there is something
+ * that waits: no core is idle then. What has not begun by then is left to run with the others.
  */
 async function runWaiting(): Promise<{
   readonly left: readonly string[];
@@ -294,7 +306,10 @@ async function runOthers(left: readonly string[]): Promise<void> {
   await Promise.all(Array.from({ length: AT_ONCE }, lane));
 }
 
-/** Each reason with the names that it is told for, and at the end the commands after which nothing of this is missing. */
+/**
+ * Each reason with the names that it is told for, and at the end the commands after which nothing
+ * of this is missing.
+ */
 function tellSkipped(): void {
   const byReason = Map.groupBy(skipped, ({ why }) => why);
   for (const [why, all] of byReason) {

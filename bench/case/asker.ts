@@ -48,7 +48,10 @@ export class Asker {
   }
 }
 
-/** Reads the first lines of so many replies; a batch is one reply, and has those of its jobs behind its own. */
+/**
+ * Reads the first lines of so many replies; a batch is one reply, and has those of its jobs behind
+ * its own.
+ */
 export function firstLines(replies: number): (text: string) => string[] | undefined {
   return (text) => {
     const lines: string[] = [];

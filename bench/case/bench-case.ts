@@ -14,7 +14,10 @@ export interface TurnContext {
   readonly flags: { readonly binlog: boolean; readonly fsync?: string };
 }
 
-/** Ratios of ours to the servers that it is compared with, in their order: to beanstalkd, then to the fastest fork of it. */
+/**
+ * Ratios of ours to the servers that it is compared with, in their order: to beanstalkd, then to
+ * the fastest fork of it.
+ */
 export interface Goal {
   readonly needed: readonly number[];
   readonly aim: readonly number[];
@@ -34,7 +37,10 @@ export interface BenchCase {
   /** Beside server and load, from the server's start to its end. */
   readonly busyLoops?: number;
   readonly goal?: Goal;
-  /** Instead of other servers ours with each of these flags, which must reach a share of the default's headline. */
+  /**
+   * Instead of other servers ours with each of these flags, which must reach a share of the
+   * default's headline.
+   */
   readonly variants?: { readonly flags: readonly (readonly string[])[]; readonly shareMin: number };
   measure(context: TurnContext): Promise<Measurement>;
 }

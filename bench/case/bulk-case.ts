@@ -14,7 +14,10 @@ import { fill } from "./fill.ts";
 const BULK_TIMEOUT_MS = 300_000;
 /** The tube of a load with one tube. */
 const TUBE = "bench-0";
-/** How long the others are watched before anything begins: what they wait then is the machine's doing. */
+/**
+ * How long the others are watched before anything begins: what they wait then is the machine's
+ * doing.
+ */
 const QUIET_MS = 2000;
 
 export function bulkCase(jobs: number): BenchCase {
@@ -84,7 +87,10 @@ async function listAll(bulk: Asker, options: string): Promise<number> {
   }
 }
 
-/** A client that asks for the statistics of the tube again and again, one at a time, and remembers what it waits. */
+/**
+ * A client that asks for the statistics of the tube again and again, one at a time, and remembers
+ * what it waits.
+ */
 class Probe {
   readonly latency = new Latency();
   readonly #asker: Asker;

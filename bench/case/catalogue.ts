@@ -32,7 +32,8 @@ export function defaultCases(timing: Timing): BenchCase[] {
     of({ ...PUT, pipeline: 16 }),
     of({ ...PUT, pipeline: 64 }),
     of({ ...PRODUCERS_CONSUMERS, connections: 100, pipeline: 16 }),
-    of({ ...MANY_WATCHERS, tubes: 200 }), // 1500 take beanstalkd ten seconds to be watched, each turn
+    // 1500 take beanstalkd ten seconds to be watched, each turn
+    of({ ...MANY_WATCHERS, tubes: 200 }),
     of({}, { fsync: "0" }),
     memoryCase(200_000),
     sweepCase({ ...WORKLOAD_DEFAULTS, ...timing, connections: 50, pipeline: 4 }),
@@ -49,8 +50,8 @@ export function quickCases(timing: Timing): BenchCase[] {
 }
 
 /**
- * The rows of the table in docs/figures.md; some of them are the README's (bench/readme-table.ts). A goal is what
- * two cores and default flags must reach.
+ * The rows of the table in docs/figures.md; some of them are the README's (bench/readme-table.ts).
+ * A goal is what two cores and default flags must reach.
  */
 export function readmeCases(timing: Timing): BenchCase[] {
   const of = withTiming(timing);

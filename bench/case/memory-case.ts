@@ -18,7 +18,8 @@ export function memoryCase(jobs: number): BenchCase {
         throw new ServerRefused("the memory of a server elsewhere can't be seen");
       const server = await context.contender.start(startFlags(context));
       try {
-        await fill(context.load, server.address, 1000); // buffers and code that the first jobs bring with them
+        // buffers and code that the first jobs bring with them
+        await fill(context.load, server.address, 1000);
         const before = processUsage(server.pid!).residentBytes;
         await fill(context.load, server.address, jobs);
         const after = processUsage(server.pid!).residentBytes;

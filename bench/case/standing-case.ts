@@ -4,7 +4,10 @@ import { type BenchCase, startFlags } from "./bench-case.ts";
 import { fill } from "./fill.ts";
 import { measuredLoad } from "./measured-load.ts";
 
-/** The jobs stand in the tube of the load, which takes the oldest of them and puts new ones: as many as before remain. */
+/**
+ * The jobs stand in the tube of the load, which takes the oldest of them and puts new ones: as many
+ * as before remain.
+ */
 export function standingCase(jobs: number, workload: Workload): BenchCase {
   return {
     key: `standing-${jobs}`,

@@ -9,7 +9,10 @@ import { measuredLoad } from "./measured-load.ts";
 
 const SHARES = [0.2, 0.4, 0.6, 0.8, 0.9, 1, 1.1];
 const SHOWN_SHARE = 0.8;
-/** Under load before the limit is measured: a tail is that of a server that runs, not of one whose code is being compiled. */
+/**
+ * Under load before the limit is measured: a tail is that of a server that runs, not of one whose
+ * code is being compiled.
+ */
 const WARMUP_SECONDS = 4;
 
 export function sweepCase(workload: Workload): BenchCase {

@@ -8,7 +8,10 @@ const ACCEPTORS = [1, 2, 3];
 /** Fewer commands/s than this share of the default's, and the threads do harm. */
 const SHARE_MIN = 0.9;
 
-/** On two cores the default is one of each, so the first variant is the default again and tells how noisy the machine is. */
+/**
+ * On two cores the default is one of each, so the first variant is the default again and tells how
+ * noisy the machine is.
+ */
 export function threadsCase(workload: Workload): BenchCase {
   const plain = loadCase(workload);
   const variants = ACCEPTORS.flatMap((acceptors) =>

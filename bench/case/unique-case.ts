@@ -17,7 +17,9 @@ const ROUNDS = 7;
 const KINDS = ["put", "put-in-tube", "put-unique"] as const;
 const SECONDS_MAX = 120;
 
-/** CPU of the server for each command, us: of the puts, and of taking and deleting what they left. */
+/**
+ * CPU of the server for each command, us: of the puts, and of taking and deleting what they left.
+ */
 interface Costs {
   readonly put: number[];
   readonly drain: number[];
@@ -106,7 +108,10 @@ function costFigures([plain, named, unique]: readonly Costs[]): Figures {
   };
 }
 
-/** By how much the memory grows that a server has after its jobs are gone, if their keys are remembered. */
+/**
+ * By how much the memory grows that a server has after its jobs are gone, if their keys are
+ * remembered.
+ */
 async function memoryOfKeys(server: RunningServer, jobs: number, { load }: TurnContext): Promise<number> {
   const through = async (scenario: ScenarioName): Promise<number> => {
     const workload = {

@@ -1,4 +1,5 @@
-// Bare fastify as a baseline: answers a small JSON POST with a number. Prints its port at the start.
+// Bare fastify as a baseline: answers a small JSON POST with a number. Prints its port at the
+// start.
 
 import Fastify from "fastify";
 

@@ -137,7 +137,8 @@ export async function httpBench(args: readonly string[]): Promise<void> {
     .description("Measures the HTTP side beside a bare fastify.")
     .option("--scenario <name>", "http")
     .option("--seconds <n>", "of a turn", positiveNumber, 4)
-    // Both servers reach their speed after three or four seconds; before that it is the compiler's that is measured.
+    // Both servers reach their speed after three or four seconds; before that it is the compiler's
+    // that is measured.
     .option("--warmup <s>", "before a turn, which isn't measured", positiveNumber, 4)
     .option("--turns <n>", "of each in each case", positiveNumber, 5)
     .option("--case <words>", "only cases whose names have these words in them")

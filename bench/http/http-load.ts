@@ -25,7 +25,10 @@ export async function changeTubes(port: number): Promise<never> {
   }
 }
 
-/** Scrapes metrics each 5 s, lists tubes and asks for totals each second, and browses jobs in a loop. */
+/**
+ * Scrapes metrics each 5 s, lists tubes and asks for totals each second, and browses jobs in a
+ * loop.
+ */
 export function askForAll(url: string): Promise<unknown> {
   return Promise.all([
     ask(`${url}/metrics`, SCRAPE_MS),

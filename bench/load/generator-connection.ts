@@ -1,4 +1,5 @@
-// One client connection of a generating worker: sends the steps of its program and checks the replies.
+// One client connection of a generating worker: sends the steps of its program and checks the
+// replies.
 import net from "node:net";
 import tls from "node:tls";
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
@@ -51,7 +52,10 @@ const METRICS: Record<Exclude<Expected["action"], "use">, MetricName> = {
   kick: "kick",
 };
 
-/** All connections of a worker read into the same memory: what is left after a callback is carried in their own. */
+/**
+ * All connections of a worker read into the same memory: what is left after a callback is carried
+ * in their own.
+ */
 const readMemory = Buffer.allocUnsafeSlow(65536);
 
 export class GeneratorConnection implements RunConnection {
@@ -192,7 +196,8 @@ export class GeneratorConnection implements RunConnection {
   }
 
   #sendStep(nowMs: number): void {
-    const isContinuous = this.#program.loopFrom > 0; // consumers and `drain`: they end between a delete and a reserve
+    // consumers and `drain`: they end between a delete and a reserve
+    const isContinuous = this.#program.loopFrom > 0;
     if (isContinuous && (this.#sawTimedOut || this.#run.isOver(nowMs))) this.#isClosing = true;
     this.#expected.length = 0;
     this.#expectedHead = 0;

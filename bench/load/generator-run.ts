@@ -75,7 +75,10 @@ export class GeneratorRun {
     return nowMs >= this.#measureFromMs && nowMs < this.#deadlineMs;
   }
 
-  /** Whether a job with this stamp was put in the measured part (others are of the warm-up or an earlier run). */
+  /**
+   * Whether a job with this stamp was put in the measured part (others are of the warm-up or an
+   * earlier run).
+   */
   isMeasuredStamp(stampMs: number): boolean {
     return stampMs >= this.#measureFromMs;
   }
@@ -155,13 +158,15 @@ export class GeneratorRun {
       const pace = () => {
         if (isEnded || this.isOver(monotonicMs())) return;
         const dueInMs = this.#handOut(monotonicMs());
-        // A timer is a millisecond late; below that only turning helps. Use the generator in C to leave the CPU alone.
+        // A timer is a millisecond late; below that only turning helps. Use the generator in C to
+        // leave the CPU alone.
         if (dueInMs > 1.5) setTimeout(pace, dueInMs - 1.5);
         else setImmediate(pace);
       };
       const begin = () => {
         const nowMs = monotonicMs();
-        // Timers drop fractions of a millisecond, and replies from before the start would not be counted.
+        // Timers drop fractions of a millisecond, and replies from before the start would not be
+        // counted.
         if (nowMs < this.startMs) {
           setImmediate(begin);
           return;

@@ -50,7 +50,10 @@ export class Latency {
     return Math.min(this.#histogram.getValueAtPercentile(percentile) / TICKS_PER_MICROSECOND, this.maxMicros);
   }
 
-  /** The usual compressed HDR encoding, which other HDR tools read; values are tenths of a microsecond. */
+  /**
+   * The usual compressed HDR encoding, which other HDR tools read; values are tenths of a
+   * microsecond.
+   */
   encode(): string {
     return encodeIntoCompressedBase64(this.#histogram);
   }

@@ -61,7 +61,10 @@ export interface LoadSource {
   readonly name: "native" | "workers";
   /** Rejects if a reply was wrong or the server didn't answer. */
   run(address: Address, workload: Workload, marks: Marks): Promise<LoadResult>;
-  /** Has workers take and delete all jobs of some tubes; only the generator in C has workers of its own for that. */
+  /**
+   * Has workers take and delete all jobs of some tubes; only the generator in C has workers of its
+   * own for that.
+   */
   takeBatches?(address: Address, workers: BatchWorkers): Promise<TakenBatches>;
   close(): Promise<void>;
 }

@@ -2,8 +2,8 @@
 import { Latency } from "./latency.ts";
 
 /**
- * Buckets are [lowest nanosecond, count], 2^subBits of them to each power of two; each counts at its middle, which is
- * within 0.4 % of what was measured.
+ * Buckets are [lowest nanosecond, count], 2^subBits of them to each power of two; each counts at
+ * its middle, which is within 0.4 % of what was measured.
  */
 export function latencyOfBuckets(
   buckets: readonly (readonly [lowNs: number, count: number])[],

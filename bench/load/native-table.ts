@@ -7,7 +7,7 @@ export const nativeTableFile = fileURLToPath(new URL("../../native-bench/scenari
 /** Elements of the array `scenarios` in native-bench/scenario.c. */
 export function nativeTable(): string {
   const elements = Object.entries(SCENARIOS).map(([name, scenario]) => elementOf(name, scenario));
-  return `// The scenarios of bench/load/programs.ts, written by bench/load/write-native-table.ts: change them there.\n${elements.join("")}`;
+  return `// The scenarios of bench/load/programs.ts, written by bench/load/write-native-table.ts: change them\n// there.\n${elements.join("")}`;
 }
 
 function elementOf(name: string, scenario: Scenario): string {

@@ -1,5 +1,5 @@
-// Scenarios as data: what each role of connection sends, step by step. The table of both generators: native-table.ts
-// writes it for the one in C.
+// Scenarios as data: what each role of connection sends, step by step. The table of both
+// generators: native-table.ts writes it for the one in C.
 
 export type Action =
   | "list-tube-used"
@@ -22,8 +22,8 @@ export type Action =
   | "kick";
 
 /**
- * A connection sends all of a step's actions (each as often as the batch is long) in one write, and goes to the next
- * step when every reply has come. After the last step it goes on with `loopFrom`.
+ * A connection sends all of a step's actions (each as often as the batch is long) in one write, and
+ * goes to the next step when every reply has come. After the last step it goes on with `loopFrom`.
  */
 export interface Program {
   readonly steps: readonly (readonly Action[])[];
@@ -39,7 +39,10 @@ export interface Scenario {
   readonly separateWatchers: boolean;
   /** Over all roles; turns a rate of commands into operations. */
   readonly commandsPerOperation: number;
-  /** `spread`: connection i uses tube i % tubes; `own`: a tube each; `all`: producers use any, consumers watch all. */
+  /**
+   * `spread`: connection i uses tube i % tubes; `own`: a tube each; `all`: producers use any,
+   * consumers watch all.
+   */
   readonly layout: "spread" | "own" | "all";
   /** Whether producers wait when consumers fall behind. Jobs that aren't due yet are no backlog. */
   readonly limitsBacklog: boolean;

@@ -2,7 +2,10 @@
 // change.
 export const TTR_SECONDS = 120;
 
-/** A body of at least this size begins with the time it is for: microseconds on the monotonic clock, 16 digits. */
+/**
+ * A body of at least this size begins with the time it is for: microseconds on the monotonic clock,
+ * 16 digits.
+ */
 export const STAMP_BYTES = 16;
 
 export function bodyTemplate(bodyBytes: number): Buffer {
@@ -82,7 +85,10 @@ export class PutTemplate {
     this.#batch = Buffer.alloc(0);
   }
 
-  /** The bytes of `count` puts. They stay valid until the next call, so ask again only when all replies have come. */
+  /**
+   * The bytes of `count` puts. They stay valid until the next call, so ask again only when all
+   * replies have come.
+   */
   batch(count: number, firstMs: number, gapMs: number): Buffer {
     const unitBytes = this.#unit.length;
     if (this.#batch.length < count * unitBytes) {

@@ -59,7 +59,9 @@ export function readReply(bytes: Buffer, from: number, to: number, view: ReplyVi
   return lf + 1;
 }
 
-/** The same for a reply with a body, whose id begins at `from`; the view knows where its line ends. */
+/**
+ * The same for a reply with a body, whose id begins at `from`; the view knows where its line ends.
+ */
 function readReserved(bytes: Buffer, from: number, to: number, view: ReplyView): number {
   const cr = view.lineEnd;
   const afterId = readNumber(bytes, from, view);

@@ -66,7 +66,9 @@ function commandsFor({ scenario, workload }: Selecting, index: number, isConsume
   return [`use ${tube}\r\n`, `watch ${tube}\r\n`, "ignore default\r\n"];
 }
 
-/** The tube of a connection, where it has one. A producer and the consumer after it share a tube. */
+/**
+ * The tube of a connection, where it has one. A producer and the consumer after it share a tube.
+ */
 export function tubeOf({ scenario, workload }: Selecting, index: number): string {
   const group = scenario.consumer ? Math.floor(index / 2) : index;
   return `bench-${scenario.layout === "own" ? index : group % workload.tubes}`;

@@ -1,4 +1,5 @@
-// Load from a pool of Node workers: splits the connections among them, starts them together, merges what they saw.
+// Load from a pool of Node workers: splits the connections among them, starts them together, merges
+// what they saw.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Piscina } from "piscina";
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";

@@ -1,4 +1,5 @@
-// Whole commands without sockets: acceptor, rings and shard in one thread, from the bytes of a line to those of its reply.
+// Whole commands without sockets: acceptor, rings and shard in one thread, from the bytes of a line
+// to those of its reply.
 import type { Connection } from "../../src/acceptor/connection/connection.ts";
 import { latin1 } from "../../src/base/bytes.ts";
 import { HandDrivenClient, HandDrivenServer } from "../../test/support/in-process/hand-driven-server.ts";

@@ -3,7 +3,10 @@ import { spreadOf } from "../result/measurement.ts";
 
 /** Equal work, to be done again and again. A round leaves everything as it found it. */
 export interface Rounds {
-  /** Does the work once and returns its checksum: what came out of it, so that no work is skipped or optimised away. */
+  /**
+   * Does the work once and returns its checksum: what came out of it, so that no work is skipped or
+   * optimised away.
+   */
   run(): number | Promise<number>;
   close?(): Promise<void>;
 }
@@ -70,8 +73,8 @@ export async function measure(
 }
 
 /**
- * One round. What one thread does by itself is told in the CPU time of the process, which others on the machine disturb least; with two threads
- * it is the time between.
+ * One round. What one thread does by itself is told in the CPU time of the process, which others on
+ * the machine disturb least; with two threads it is the time between.
  */
 async function timed(rounds: Rounds): Promise<{ checksum: number; tookMs: number }> {
   const startedAtMs = performance.now();

@@ -9,7 +9,8 @@ const ROUNDS = 2;
 for (const benchmark of MICRO_BENCHMARKS) {
   const { subject, name, smallOperations } = benchmark;
   test(`${subject}: ${name}`, async () => {
-    // Two sizes: a checksum that doesn't depend on the work would fit one at most. `measure` compares each round's.
+    // Two sizes: a checksum that doesn't depend on the work would fit one at most. `measure`
+    // compares each round's.
     for (const operations of [smallOperations, smallOperations - 1]) {
       const result = await measure(benchmark, operations, ROUNDS);
       assert.equal(result.operations, operations);

@@ -21,7 +21,10 @@ import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 const TUBE = Buffer.from("emails");
 const SALT = 12345;
 
-/** Encodes each record in place of the last one, frames it and, when the batch is full, starts a new one. */
+/**
+ * Encodes each record in place of the last one, frames it and, when the batch is full, starts a new
+ * one.
+ */
 function framed(
   name: string,
   recordBytes: number,

@@ -7,7 +7,10 @@ import { RingPeer } from "./ring-peer.ts";
 
 const BATCH = 64;
 const MESSAGE_BYTES = 112; // a put's header and a body of 64 bytes
-/** Looks of a spinning end before it sleeps all the same: longer than any answer takes on a free core. */
+/**
+ * Looks of a spinning end before it sleeps all the same: longer than any answer takes on a free
+ * core.
+ */
 const SPIN_LOOKS = 10_000;
 
 const ONE_THREAD: MicroBenchmark = {

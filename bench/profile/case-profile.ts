@@ -10,8 +10,8 @@ import { type WatchedRun, watchedRun } from "./watched-run.ts";
 
 const SELF_TIMES_MAX = 10;
 /**
- * With this in its environment our server doesn't start itself once more (see src/server/main.ts): a signal of the
- * profiler's that arrives meanwhile would end it.
+ * With this in its environment our server doesn't start itself once more (see src/server/main.ts):
+ * a signal of the profiler's that arrives meanwhile would end it.
  */
 const NO_SECOND_START = { MALLOC_MMAP_THRESHOLD_: "262144" };
 

@@ -26,8 +26,9 @@ export interface SelfTime {
 const FILE_NAME = /^CPU\.\d+\.\d+\.\d+\.(\d+)\.\d+\.cpuprofile$/;
 
 /**
- * Renames Node's files in `directory` to the names of the threads: `shard-0.cpuprofile`, `main.cpuprofile`. Node numbers
- * our threads in the order in which they start, and so does the kernel. Returns the files of each role.
+ * Renames Node's files in `directory` to the names of the threads: `shard-0.cpuprofile`,
+ * `main.cpuprofile`. Node numbers our threads in the order in which they start, and so does the
+ * kernel. Returns the files of each role.
  */
 export function nameProfiles(directory: string, threads: readonly ThreadUsage[]): Map<Role, string[]> {
   const own = threads.filter(({ name }) => !["main", "helpers"].includes(roleOf(name)));
@@ -48,7 +49,10 @@ export function nameProfiles(directory: string, threads: readonly ThreadUsage[])
   return files;
 }
 
-/** Time in functions themselves, without those they call, as a share of the time that the threads didn't wait. */
+/**
+ * Time in functions themselves, without those they call, as a share of the time that the threads
+ * didn't wait.
+ */
 export function selfTimes(files: readonly string[], most: number): SelfTime[] {
   const micros = new Map<string, number>();
   for (const file of files) addSelfTimes(micros, JSON.parse(readFileSync(file, "utf8")) as CpuProfile);

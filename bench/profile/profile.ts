@@ -1,4 +1,5 @@
-// npm run bench -- --profile: where the time goes, case by case, with a CPU profile for each thread.
+// npm run bench -- --profile: where the time goes, case by case, with a CPU profile for each
+// thread.
 import { appendFileSync, mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

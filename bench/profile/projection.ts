@@ -53,7 +53,10 @@ export function project(costs: RoleCosts, layout: Layout): Projection {
   return { ...layout, commandsPerSecond, limit };
 }
 
-/** The layout that the law finds best, with no more threads than cores; of equally good ones that with the fewest. */
+/**
+ * The layout that the law finds best, with no more threads than cores; of equally good ones that
+ * with the fewest.
+ */
 export function bestLayout(costs: RoleCosts, cores: number): Projection {
   let best = project(costs, { cores, acceptors: 1, shards: 1 });
   for (let threads = 3; threads <= cores; threads++) {
@@ -73,7 +76,9 @@ export interface ProjectionRow extends Projection {
   readonly layout: "default" | "best" | "as measured";
 }
 
-/** For each number of cores: the server's default threads, the best, and those that were measured. */
+/**
+ * For each number of cores: the server's default threads, the best, and those that were measured.
+ */
 export function projections(
   costs: RoleCosts,
   measured: { readonly acceptors: number; readonly shards: number },

@@ -21,7 +21,10 @@ export function roleOf(name: string): Role {
   return name === "node-MainThread" || name === "node" ? "main" : "helpers";
 }
 
-/** Returns the usage of every role with threads; a new thread counts from zero, an ended one doesn't count. */
+/**
+ * Returns the usage of every role with threads; a new thread counts from zero, an ended one doesn't
+ * count.
+ */
 export function usageBetween(before: readonly ThreadUsage[], after: readonly ThreadUsage[]): RoleUsage[] {
   const earlier = new Map(before.map((thread) => [thread.tid, thread]));
   return ROLES.flatMap((role) => {

@@ -11,8 +11,9 @@ const PHASES = [
 export const PHASE_NAMES: readonly string[] = [...PHASES.map(([name]) => name), "answers a put"];
 
 /**
- * How long each phase took, ms. `output`: lines of the new primary since the kill at `fromMs` (wall clock), until a put was answered at `toMs`.
- * Undefined if it did not say all: another server was first.
+ * How long each phase took, ms. `output`: lines of the new primary since the kill at `fromMs` (wall
+ * clock), until a put was answered at `toMs`. Undefined if it did not say all: another server was
+ * first.
  */
 export function failOverPhases(output: string, fromMs: number, toMs: number): number[] | undefined {
   const lines = output.split("\n").filter((line) => line.startsWith("{"));

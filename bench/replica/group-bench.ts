@@ -163,7 +163,10 @@ function quantile(values: readonly number[], share: number): number {
   return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0);
 }
 
-/** Its machine: nothing refuses, nothing answers. A process that is stopped looks like that from outside. */
+/**
+ * Its machine: nothing refuses, nothing answers. A process that is stopped looks like that from
+ * outside.
+ */
 async function machineLost(group: ServerGroup): Promise<void> {
   const primary = await group.primary();
   const at = performance.now();

@@ -46,7 +46,10 @@ function merged(latencies: Latency[]): Latency {
   return all;
 }
 
-/** How many times better the first server is than the other, by the case's headline; undefined if one has no figure. */
+/**
+ * How many times better the first server is than the other, by the case's headline; undefined if
+ * one has no figure.
+ */
 export function ratioTo(outcome: CaseOutcome, other: number): number | undefined {
   const { headline } = outcome.benchCase;
   const ours = outcome.servers[0]?.spreads[headline]?.median;

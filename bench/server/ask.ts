@@ -2,7 +2,10 @@
 import net from "node:net";
 import type { Address } from "../load/load-source.ts";
 
-/** The first line of the reply, and its body if it has one. Rejects if the connection fails or ends before. */
+/**
+ * The first line of the reply, and its body if it has one. Rejects if the connection fails or ends
+ * before.
+ */
 export function ask(address: Address, command: string, timeoutMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = net.connect(address);

@@ -62,7 +62,10 @@ export interface CommandExtras {
   readonly isOurs?: boolean;
   /** On top of our own environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Takes what the server has said on stderr. With it the server is always ended in order, and not killed. */
+  /**
+   * Takes what the server has said on stderr. With it the server is always ended in order, and not
+   * killed.
+   */
   readonly onStopped?: (log: string) => void;
 }
 

@@ -29,7 +29,8 @@ export function preciseCpuSeconds(pid: number): number {
 export function cpuTimes(statFile: string): { readonly userSeconds: number; readonly kernelSeconds: number } {
   ticksPerSecond ||= Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
   const stat = readFileSync(statFile, "utf8");
-  // The command in parentheses may hold blanks; state is the first field after it, utime and stime the 12th and 13th.
+  // The command in parentheses may hold blanks; state is the first field after it, utime and stime
+  // the 12th and 13th.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return {
     userSeconds: Number(fields[11]) / ticksPerSecond,

@@ -1,5 +1,5 @@
-// Makes dashboard.json: `node deploy/grafana/generate.ts`. A test checks that the file is what this makes, and that the
-// server has every series that stands here.
+// Makes dashboard.json: `node deploy/grafana/generate.ts`. A test checks that the file is what this
+// makes, and that the server has every series that stands here.
 
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,8 +1,8 @@
 // A map of bounded size that forgets the oldest entries.
 //
-// Deleted entries of a Map remain in its table as holes, and an iterator made anew skips them all to
-// find the oldest entry, which costs 50 to 300 us with 100,000 entries. This map keeps its iterator,
-// so each hole is skipped once.
+// Deleted entries of a Map remain in its table as holes, and an iterator made anew skips them all
+// to find the oldest entry, which costs 50 to 300 us with 100,000 entries. This map keeps its
+// iterator, so each hole is skipped once.
 
 export class RecentMap<Key extends string | number, Value> {
   readonly #max: number;

@@ -1,5 +1,5 @@
-// The memory that clients make a shard keep, as --max-memory counts it. src/memory.md lists everything
-// that clients can make grow.
+// The memory that clients make a shard keep, as --max-memory counts it. src/memory.md lists
+// everything that clients can make grow.
 //
 // The figure falls whenever something is removed, unlike the memory taken from the system. Each put
 // computes it (`Engine.memoryBytes`), at the cost of a few reads.

@@ -83,7 +83,9 @@ export const RequestOp = {
   Detach: COMMAND_OPS + 50,
   /** From the new acceptor: the session of this move now belongs to `slot`. No answer. */
   Adopt: COMMAND_OPS + 51,
-  /** A question or an order of the HTTP thread: see message/control.ts. Belongs to no connection. */
+  /**
+   * A question or an order of the HTTP thread: see message/control.ts. Belongs to no connection.
+   */
   Control: COMMAND_OPS + 40,
   /** Name the best jobs within the limits, without taking them. Answered with Candidates. */
   CollectBatch: COMMAND_OPS + 20,

@@ -86,7 +86,10 @@ export const ResponseFlag = {
    * requires: written or synced.
    */
   Durable: 8,
-  /** The acceptor has read its sockets for this barrier: it tells that it took what came before in this ring. */
+  /**
+   * The acceptor has read its sockets for this barrier: it tells that it took what came before in
+   * this ring.
+   */
   HaveRead: 16,
 } as const;
 

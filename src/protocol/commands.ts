@@ -174,7 +174,10 @@ export const CommandPermission = {
   Manage: 32,
 } as const;
 
-/** The tubes and jobs that a command touches. A token that is limited to some tubes is checked for these. */
+/**
+ * The tubes and jobs that a command touches. A token that is limited to some tubes is checked for
+ * these.
+ */
 export const Scope = {
   /** The whole server, or tubes that the line does not name: refused to limited tokens. */
   Server: 0,
@@ -207,9 +210,9 @@ export interface Command {
   readonly args: Args;
   readonly route: Route;
   /**
-   * Bits of CommandPermission, any one of which is enough. 0 means every admitted client. Workers may
-   * query jobs and tubes, because client libraries such as Laravel's do so for each job. Commands
-   * that search bodies need Bodies: a search reveals what they contain.
+   * Bits of CommandPermission, any one of which is enough. 0 means every admitted client. Workers
+   * may query jobs and tubes, because client libraries such as Laravel's do so for each job.
+   * Commands that search bodies need Bodies: a search reveals what they contain.
    */
   readonly permission: number;
   readonly scope: Scope;

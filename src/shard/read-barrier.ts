@@ -12,10 +12,11 @@
 // ring. Acceptors wait for nothing here, so there can be no circular wait. Only a reserve that
 // finds no job and may not wait pays for the barrier.
 //
-// `stats`, `stats-tube`, `inspect-tube` and `list-tubes` start a barrier, too: they must not count a
-// client that has closed. So do `stats-job` and `inspect-job` of a job that another client holds. The acceptors hold `current-connections`, and uncount a connection when every shard has
-// answered Closed. So `stats` takes two rounds: the question of the second follows the Closed in the
-// ring of each acceptor.
+// `stats`, `stats-tube`, `inspect-tube` and `list-tubes` start a barrier, too: they must not count
+// a client that has closed. So do `stats-job` and `inspect-job` of a job that another client holds.
+// The acceptors hold `current-connections`, and uncount a connection when every shard has answered
+// Closed. So `stats` takes two rounds: the question of the second follows the Closed in the ring of
+// each acceptor.
 
 import { assert } from "../base/assert.ts";
 import type { Engine } from "../engine/engine.ts";

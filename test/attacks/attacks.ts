@@ -95,7 +95,9 @@ export const ATTACKS: readonly Attack[] = [
   { name: "update-job among many jobs", prepare: jobs, line: (n) => `update-job ${n + 1} pri=${n % 7}`, beanstalkd: false },
 ];
 
-/** Commands that look at one job or tube, or at what their connection knows, whatever else there is. */
+/**
+ * Commands that look at one job or tube, or at what their connection knows, whatever else there is.
+ */
 export const CONSTANT: readonly string[] = [
   "peek",
   "peek-ready",

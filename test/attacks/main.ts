@@ -14,7 +14,10 @@ import { ATTACKS, type Attack, DEPTH } from "./attacks.ts";
 /** A bystander is watched so long beside an idle server. */
 const IDLE_MS = 500;
 const CHUNK = 1000;
-/** What a bystander may wait longer than beside an idle server, ms, and how many times as long as with beanstalkd. */
+/**
+ * What a bystander may wait longer than beside an idle server, ms, and how many times as long as
+ * with beanstalkd.
+ */
 const WAIT_MS_MAX = 20;
 const TIMES_MAX = 3;
 

@@ -12,7 +12,10 @@ import { VirtualDisk } from "./virtual-disk.ts";
 
 const STEPS = 4000;
 
-/** What an index says of each job: the segment of its full record, and the segment and place of its latest update. */
+/**
+ * What an index says of each job: the segment of its full record, and the segment and place of its
+ * latest update.
+ */
 function entries(index: RecordIndex): Map<number, number[]> {
   const found = new Map<number, number[]>();
   for (let id = 1; id <= index.maxId; id++) {

@@ -14,7 +14,10 @@ const SLACK_SECONDS = 60;
 /** Longer than a start takes. */
 const SET_AFTER_MS = 1500;
 
-/** Environment of a server whose wall clock is set forward by an hour after `delayMs`; 0: from the start. */
+/**
+ * Environment of a server whose wall clock is set forward by an hour after `delayMs`; 0: from the
+ * start.
+ */
 function clockSetAfter(delayMs: number): Record<string, string> {
   const program = `const now = Date.now; const at = performance.timeOrigin + performance.now() + ${delayMs};
     Date.now = () => now() + (performance.timeOrigin + performance.now() >= at ? ${STEP_SECONDS * 1000} : 0);`;

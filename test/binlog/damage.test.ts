@@ -57,8 +57,9 @@ for (const how of ["closed", "idle", "busy"] as const) {
           if (found.refused !== undefined) refused++;
           else if (sameJobs(found.jobs, jobs)) started++;
           else {
-            // Killed within a tenth of a second of its last batch: nothing says yet that this batch was durable,
-            // so it is taken for torn, cut and reported. The jobs before it must be there.
+            // Killed within a tenth of a second of its last batch: nothing says yet that this batch
+            // was durable, so it is taken for torn, cut and reported. The jobs before it must be
+            // there.
             const where = `bit ${bit} at ${at} of ${name}`;
             assert.ok(how === "busy" && found.cut, `${where}: wrong or missing job`);
             const last = new Map(jobs);
@@ -104,7 +105,8 @@ test("any garbled byte of a larger log never gives a wrong or missing job", asyn
     const found = await look(disk);
     content.set(before, at);
     if (found.refused !== undefined || sameJobs(found.jobs, jobs)) continue;
-    // Garbage over the last batch and over the mark that calls it durable is what a torn write looks like.
+    // Garbage over the last batch and over the mark that calls it durable is what a torn write
+    // looks like.
     const others = [...jobs].filter(([id]) => id <= 190).every(([id, text]) => found.jobs.get(id) === text);
     assert.ok(found.cut && others, `${length} bytes at ${at}, round ${i}`);
   }
@@ -112,7 +114,8 @@ test("any garbled byte of a larger log never gives a wrong or missing job", asyn
 
 test("a start notices any missing file", async () => {
   const { disk } = await largerLog();
-  // The last one is made ahead and empty: without it nothing is missing but the promise that it is there.
+  // The last one is made ahead and empty: without it nothing is missing but the promise that it is
+  // there.
   for (const name of disk.names()) {
     const other = disk.clone();
     other.unlink(name);
@@ -173,7 +176,8 @@ test("--salvage keeps all whole records, sets the bad file aside and counts skip
     let gone = 0;
     for (const [id, text] of jobs) {
       if (!found.has(id)) gone++;
-      // A job whose update was hit comes back in its state before that; tube and body are never wrong.
+      // A job whose update was hit comes back in its state before that; tube and body are never
+      // wrong.
       else if (found.get(id) !== text) assert.equal(found.get(id)!.split(" ").at(-1), text.split(" ").at(-1));
     }
     assert.ok(gone <= 1, `${gone} jobs gone after one flipped bit`);

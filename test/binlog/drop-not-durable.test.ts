@@ -19,8 +19,9 @@ function noRoom(): never {
 }
 
 /**
- * A log on a full disk that has just written a DROP, not synced, makes its next file because there is room again, and
- * loses power. Returns the ids that were durable before it, or undefined if it did not come to that.
+ * A log on a full disk that has just written a DROP, not synced, makes its next file because there
+ * is room again, and loses power. Returns the ids that were durable before it, or undefined if it
+ * did not come to that.
  */
 async function cutAfterNextFile(disk: VirtualDisk, random: SeededRandom): Promise<number[] | undefined> {
   const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: "never" });

@@ -68,7 +68,8 @@ test("hole c (row 13): a segment is durable before it is left", async () => {
   const writer = new JobWriter(storage);
   let id = 0;
   while (storage.currentSegment === 1) writer.put(++id, "x".repeat(500));
-  // The one that did not fit any more is in the next segment; all before it are durable without a flush.
+  // The one that did not fit any more is in the next segment; all before it are durable without a
+  // flush.
   assert.equal(storage.syncedUpTo(0), id - 1);
 });
 

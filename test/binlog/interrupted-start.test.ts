@@ -11,7 +11,10 @@ import { jobsOfLog } from "./model.ts";
 import { largerLog, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
-/** Opens the log with a stop at the n-th look, for n = 0, 1, 2 … until none comes; returns how often it was interrupted. */
+/**
+ * Opens the log with a stop at the n-th look, for n = 0, 1, 2 … until none comes; returns how often
+ * it was interrupted.
+ */
 async function interruptEverywhere(disk: VirtualDisk): Promise<number> {
   for (let interrupted = 0; ; interrupted++) {
     let looks = 0;

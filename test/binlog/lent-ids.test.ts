@@ -11,7 +11,10 @@ import { VirtualDisk } from "./virtual-disk.ts";
 
 const open = (disk: VirtualDisk): Promise<OpenedBinlog> => openBinlog(virtualOptions(disk));
 
-/** Puts job `id` where a consumer sees it at once: its id is lent, its record is appended and not yet on the disk. */
+/**
+ * Puts job `id` where a consumer sees it at once: its id is lent, its record is appended and not
+ * yet on the disk.
+ */
 function show({ storage }: OpenedBinlog, id: number, lends: boolean): void {
   if (lends) {
     storage.lendIds(id);

@@ -43,7 +43,10 @@ test("with -f 0 a batch is one write and one sync; room and segment changes add 
 
 const MIB = 1 << 20;
 
-/** Puts of `bodyBytes`, `jobs` of them between two turns of work, as the log's thread takes them from its rings under load. */
+/**
+ * Puts of `bodyBytes`, `jobs` of them between two turns of work, as the log's thread takes them
+ * from its rings under load.
+ */
 const LOADS = [
   { bodyBytes: 100, jobs: 50 },
   { bodyBytes: 3000, jobs: 1 },
@@ -77,7 +80,8 @@ test("room keeps up with a megabyte a turn, and no append makes more than a few 
   }
   assert.equal(storage.failure, undefined);
   assert.ok(storage.currentSegment > 5, "segments were changed");
-  // A change of segments: an extent of the next one, the sync of what is left, the header of the one after it.
+  // A change of segments: an extent of the next one, the sync of what is left, the header of the
+  // one after it.
   assert.ok(most >= 2 && most <= 4, `${most} syncs in one append`);
 });
 

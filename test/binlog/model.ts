@@ -23,7 +23,10 @@ export function jobText(fields: RecordFields, tube: string, body: string, attrib
   return `${f.id} ${f.state} ${f.pri} ${f.delaySeconds} ${f.ttrSeconds} ${f.createdAtMs} ${f.deadlineAtMs} ${counts} ${tube} ${body} ${attributes}`;
 }
 
-/** The patterns that a simulation sets something for: their settings are kept beside the jobs, as ids below 0. */
+/**
+ * The patterns that a simulation sets something for: their settings are kept beside the jobs, as
+ * ids below 0.
+ */
 export const PATTERNS: readonly string[] = ["default", "mail", "m*", "*"];
 
 export function settingId(pattern: string): number {
@@ -62,8 +65,8 @@ export class Model {
   operations: Operation[] = [];
 
   /**
-   * Checks that `recovered` is the state after some prefix of the operations that contains all that were
-   * acknowledged, and goes on from there. Returns what is wrong, or "".
+   * Checks that `recovered` is the state after some prefix of the operations that contains all that
+   * were acknowledged, and goes on from there. Returns what is wrong, or "".
    */
   settle(recovered: Map<number, string>, acknowledged: (operation: Operation) => boolean): string {
     let must = 0;

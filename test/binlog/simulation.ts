@@ -128,8 +128,8 @@ class Life {
   }
 
   /**
-   * Now and then there is no room for a while, be it for what is written over (as where files are copied on write) or for
-   * want of descriptors: nothing fails, and the log goes on by itself.
+   * Now and then there is no room for a while, be it for what is written over (as where files are
+   * copied on write) or for want of descriptors: nothing fails, and the log goes on by itself.
    */
   runShort(firstAt: number): void {
     this.ranShort = true;
@@ -472,7 +472,8 @@ class Life {
     f.deadlineAtMs = random.below(1_000_000);
     f.delaySeconds = random.below(100);
     if (random.chance(0.1)) {
-      // To another shard, maybe: its record stands behind all that the first one has written of the job.
+      // To another shard, maybe: its record stands behind all that the first one has written of the
+      // job.
       job.tube = random.pick(TUBES)!;
       job.moved = true;
     }

@@ -21,7 +21,8 @@ interface OldLog {
   jobs: Record<string, string>;
 }
 
-// Written by runnerbean 2.0.0 on the disk of these tests: jobs in all states, updates, deletes, a job in pieces.
+// Written by runnerbean 2.0.0 on the disk of these tests: jobs in all states, updates, deletes, a
+// job in pieces.
 const LOGS = JSON.parse(readFileSync(new URL("sample/version-1.json", import.meta.url), "utf8")) as Record<
   string,
   OldLog

@@ -38,8 +38,8 @@ const plain =
     line === "extensions" ? "UNKNOWN_COMMAND\r\n" : answer(line, ...more);
 
 /**
- * Closed when the test is over, however it ends: one that can't reach its server any more would try for ever. In time that is
- * the machine's again, for which nobody has to call.
+ * Closed when the test is over, however it ends: one that can't reach its server any more would try
+ * for ever. In time that is the machine's again, for which nobody has to call.
  */
 async function connectFor(
   t: TestContext,
@@ -206,7 +206,8 @@ describe("the client and a failing server", { concurrency: true }, () => {
       if (line.startsWith("ignore")) return "WATCHING 1\r\n";
       if (line === "list-tube-used") return "ABORTED\r\nUSING default\r\n";
       if (!line.startsWith("reserve-batch")) return undefined;
-      // The first connection holds one, and so is told DEADLINE_SOON from then on; so is the fourth, which is not the worker's.
+      // The first connection holds one, and so is told DEADLINE_SOON from then on; so is the
+      // fourth, which is not the worker's.
       if (connection === 1 && jobs > 0) return "DEADLINE_SOON\r\n";
       if (connection === 4) return "DEADLINE_SOON\r\n";
       return jobs++ < 2 ? `RESERVED_BATCH 1\r\nRESERVED ${jobs} 1 t\r\nx\r\n` : undefined;

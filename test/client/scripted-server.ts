@@ -4,7 +4,10 @@
 import { createServer, type Server, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 
-/** Returns what is sent back, or undefined for nothing; `quit` ends then, but for "". Lines of bodies are lines, too. */
+/**
+ * Returns what is sent back, or undefined for nothing; `quit` ends then, but for "". Lines of
+ * bodies are lines, too.
+ */
 export type Answer = (line: string, connection: number, socket: Socket) => string | undefined;
 
 export interface ScriptedServer {

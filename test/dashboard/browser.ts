@@ -7,7 +7,10 @@ import { freePort } from "../support/machine/free-port.ts";
 import type { Need } from "../support/machine/need.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 
-/** The first has no windows: it shows pages as the second does, and takes half of its processor time. */
+/**
+ * The first has no windows: it shows pages as the second does, and takes half of its processor
+ * time.
+ */
 const BROWSERS = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];
 const { CHROMIUM = BROWSERS.find((path) => existsSync(path)) ?? BROWSERS[0]! } = process.env;
 export const CHROMIUM_NEED: Need = { path: CHROMIUM, remedy: "apt-get install chromium-headless-shell" };

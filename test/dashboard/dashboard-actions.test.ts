@@ -396,7 +396,8 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     const tasks = page.getByRole("region", { name: "List of tasks" });
     await tasks.getByRole("row", { name: /delete audited ✓? ?done 3/ }).waitFor();
     await assertAccessible(page, "audit");
-    // One of many jobs: whether it is stopped, or done before that, the page says what the server did.
+    // One of many jobs: whether it is stopped, or done before that, the page says what the server
+    // did.
     await page.evaluate(`new MutationObserver((_changes, watch) => {
       const find = (text) => [...document.querySelectorAll("button")].find((each) => each.textContent.trim() === text);
       (find("Stop it") ?? find("Stop…"))?.click();

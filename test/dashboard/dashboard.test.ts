@@ -45,7 +45,10 @@ function get(url: string, encodings: string): Promise<{ encoding: string | undef
   });
 }
 
-/** What a page of another site may try: changes by script and by a form, reading, and a frame around the dashboard. */
+/**
+ * What a page of another site may try: changes by script and by a form, reading, and a frame around
+ * the dashboard.
+ */
 const EVIL_PAGE = `(async () => {
   const post = { method: "POST", body: "x", mode: "no-cors" };
   await fetch("URL/v1/tubes/evil-a/jobs", post);
@@ -84,7 +87,10 @@ describe("dashboard", { skip }, () => {
     return await openPage(browser, `${served.url}/${hash}`, wrongs, { width, theme });
   }
 
-  /** To another page by its address, as by a link: a browser takes seconds of CPU time to open so many anew. */
+  /**
+   * To another page by its address, as by a link: a browser takes seconds of CPU time to open so
+   * many anew.
+   */
   async function goOn(page: Page, hash: string): Promise<void> {
     const title = await page.title();
     await page.goto(`${served.url}/${hash}`);
@@ -120,7 +126,8 @@ describe("dashboard", { skip }, () => {
   for (const width of [1280, 360])
     for (const theme of ["light", "dark"] as const)
       it(`passes axe, and no page scrolls sideways: ${width} px, ${theme}`, async () => {
-        // At each width, and in each theme, all of its rules once: in the other theme only colours differ.
+        // At each width, and in each theme, all of its rules once: in the other theme only colours
+        // differ.
         const rules = (width === 1280) === (theme === "light") ? undefined : COLOUR_RULES;
         const page = await open(PAGES[0], width, theme);
         for (const [index, hash] of PAGES.entries()) {

@@ -48,7 +48,10 @@ export async function openPage(
 /** The rules of axe that look at colours; no other depends on the theme. */
 export const COLOUR_RULES = ["color-contrast", "link-in-text-block"] as const;
 
-/** Asserts that axe complains of nothing, by all of its rules or these, and that nothing scrolls sideways. */
+/**
+ * Asserts that axe complains of nothing, by all of its rules or these, and that nothing scrolls
+ * sideways.
+ */
 export async function assertAccessible(page: Page, what: string, rules?: readonly string[]): Promise<void> {
   // A policy that permits no inline script permits none of a test either: it is evaluated.
   if (await page.evaluate("typeof axe === 'undefined'")) await page.evaluate(AXE);

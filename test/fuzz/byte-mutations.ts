@@ -24,7 +24,10 @@ const NUMBERS = [
   ...["9223372036854775808", "18446744073709551615", "18446744073709551616", "-1", "+1"],
 ] as const;
 
-/** The words of all commands, good lines of those with arguments, and what else means something in the protocol. */
+/**
+ * The words of all commands, good lines of those with arguments, and what else means something in
+ * the protocol.
+ */
 const DICTIONARY: readonly string[] = [
   ...COMMANDS.map(({ word }) => word),
   ...COMMANDS.filter(({ args }) => FIELDS[args].length > 0).map(

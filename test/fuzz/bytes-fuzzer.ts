@@ -40,7 +40,10 @@ function drawPieces(random: SeededRandom): FuzzCase["pieces"] {
   return [{ client: 0, text: random.chance(0.5) ? withCuts(random, text, random.between(1, 8)) : text }];
 }
 
-/** What brings the connection back to where a command begins, and a command whose reply nothing else has. */
+/**
+ * What brings the connection back to where a command begins, and a command whose reply nothing else
+ * has.
+ */
 function sentinelAfter(text: string, jobBytesMax: number): string {
   const model = new StreamModel(jobBytesMax);
   model.feed(bytesWithIds(text));

@@ -270,7 +270,8 @@ export class CommandGrammar {
         if (name === "ttr") return this.#ttr();
         return random.chance(0.1) ? `${max}` : `${random.between(min, Math.min(max, min + 5))}`;
       case OptionKind.Duration:
-        // What is remembered, or expires, would make a conversation answer otherwise when it is played again.
+        // What is remembered, or expires, would make a conversation answer otherwise when it is
+        // played again.
         if (name === "unique-for") return "0";
         if (name === "ttl") return random.pick(["0", "100"]);
         // Nothing that is over while the same is asked again, cut otherwise.

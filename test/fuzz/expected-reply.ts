@@ -192,7 +192,9 @@ const OF_TUBE: Readonly<Record<string, { options?: Options; replies: readonly st
   "clear-tube": { options: { ...FILTERS, limit: numberTo(U32_MAX, 1n) }, replies: ["CLEARED {int}"] },
 };
 
-/** The first thing that is wrong with the options at the end of a line, which are those of `known`. */
+/**
+ * The first thing that is wrong with the options at the end of a line, which are those of `known`.
+ */
 function wrongOption(text: string, known: Options): string | undefined {
   if (text === "") return undefined;
   const given = new Set<string>();

@@ -22,8 +22,8 @@ export interface FuzzServerOptions {
 const START_MS = 60_000;
 const REST_MS = 8000;
 /**
- * Above this the conversations have left something behind for good. V8 lets the heaps of five threads grow by some 100 MB
- * within the first ten thousands of connections, and keeps them there.
+ * Above this the conversations have left something behind for good. V8 lets the heaps of five
+ * threads grow by some 100 MB within the first ten thousands of connections, and keeps them there.
  */
 const GROWN_BYTES_MAX = 192 * 1024 * 1024;
 const WARM_UP_CONVERSATIONS = 150;
@@ -64,13 +64,14 @@ export class FuzzServer {
   }
 
   /**
-   * Waits until the keeper's is the only connection, deletes what conversations have left, and returns the id given out last.
-   * Fails when a connection, a job, a tube or a wait stays.
+   * Waits until the keeper's is the only connection, deletes what conversations have left, and
+   * returns the id given out last. Fails when a connection, a job, a tube or a wait stays.
    */
   async tidy(): Promise<number> {
     const keeper = this.#keeper;
     await this.restsWith(1);
-    // A job is released a little after the connection that held it is gone, and would survive its deletion until then.
+    // A job is released a little after the connection that held it is gone, and would survive its
+    // deletion until then.
     await this.untilStats(
       (stats) => stats.get("current-jobs-reserved") === "0",
       "a job stays reserved by nobody",

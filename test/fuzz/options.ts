@@ -21,7 +21,10 @@ export interface FuzzOptions {
 const SECONDS_DEFAULT = 60;
 const THREADS_MAX = 64;
 
-/** Reads `args`, without program and script. With `--help` or on an error it says so and ends the process. */
+/**
+ * Reads `args`, without program and script. With `--help` or on an error it says so and ends the
+ * process.
+ */
 export function parseFuzzOptions(args: readonly string[]): FuzzOptions {
   const program = campaignCommand(
     "fuzz",

@@ -23,7 +23,10 @@ export const CONVERSATION_CLIENTS = 2;
 export const SENT_BODY_BYTES_MAX = 200_000;
 /** How long to wait for a reply before it counts as missing. */
 const SETTLE_MS = 8000;
-/** A conversation that takes longer may meet the end of a delay or TTR, at moments that no two servers have in common. */
+/**
+ * A conversation that takes longer may meet the end of a delay or TTR, at moments that no two
+ * servers have in common.
+ */
 const CONVERSATION_MS_MAX = 700;
 
 const GAUGES = ["current-jobs-ready", "current-jobs-reserved"] as const;
@@ -134,11 +137,12 @@ class PairedConversation {
     )
       return undefined;
     const fresh = next.expectations.slice(talker.model.expectations.length);
-    // Ours reads the clock once for all commands that have come together: among jobs delayed by the same command burst
-    // the smaller id is due first, where 1.12 counts nanoseconds.
+    // Ours reads the clock once for all commands that have come together: among jobs delayed by the
+    // same command burst the smaller id is due first, where 1.12 counts nanoseconds.
     if (fresh.filter((expectation) => expectation.delays).length > 1) return undefined;
     const waits = fresh.findIndex((expectation) => expectation.mayWait);
-    // The order of several waiting clients differs on purpose; commands behind a wait may run at any moment.
+    // The order of several waiting clients differs on purpose; commands behind a wait may run at
+    // any moment.
     const maySend =
       waits < 0 || (waits === fresh.length - 1 && !this.#talkers.some((_, each) => this.#isWaiting(each)));
     return maySend && !(waits >= 0 && next.hasEnded) ? next : undefined;
@@ -186,7 +190,10 @@ class PairedConversation {
     return undefined;
   }
 
-  /** A connection's end releases its jobs a little after the connection is gone: what one server has sent the other will. */
+  /**
+   * A connection's end releases its jobs a little after the connection is gone: what one server has
+   * sent the other will.
+   */
   #isBehind(side: LockstepSide): boolean {
     return this.#talkers.some((_, client) => countOf(side, client) < countOf(this.#sides[0], client));
   }

@@ -13,7 +13,10 @@ export interface Piece {
 export const CUT = "\u2702";
 const FIRST_ID_MARK = 0xe000;
 const LAST_ID_MARK = 0xe0ff;
-/** Ids are written with leading zeros, so that a text has the same length, and its lines the same ends, whatever the ids are. */
+/**
+ * Ids are written with leading zeros, so that a text has the same length, and its lines the same
+ * ends, whatever the ids are.
+ */
 const ID_DIGITS = 8;
 /** Puts of one conversation that can be named. */
 export const NAMED_PUTS_MAX: number = LAST_ID_MARK - FIRST_ID_MARK;
@@ -28,7 +31,10 @@ export function idMark(n: number): string {
   return String.fromCharCode(FIRST_ID_MARK + Math.min(n, NAMED_PUTS_MAX));
 }
 
-/** The bytes of a text without its cuts, as latin1; `lastId` is the id given out last before the conversation. */
+/**
+ * The bytes of a text without its cuts, as latin1; `lastId` is the id given out last before the
+ * conversation.
+ */
 export function bytesWithIds(text: string, lastId = 0): string {
   return text.replace(/[\u2702\ue000-\ue0ff]/g, (mark) =>
     mark === CUT ? "" : idDigits(lastId + mark.charCodeAt(0) - FIRST_ID_MARK),

@@ -47,7 +47,8 @@ function tamperingParser(
     const parse = parser.parse.bind(parser);
     parser.parse = (bytes, start, end) => {
       const line = Buffer.from(bytes.subarray(start, end)).toString("latin1");
-      // Tube names are told as positions in the array, so a line that is not changed is parsed where it is.
+      // Tube names are told as positions in the array, so a line that is not changed is parsed
+      // where it is.
       return change(parser, line, (wanted) => {
         if (wanted === line) return parse(bytes, start, end);
         return parse(Buffer.from(wanted, "latin1"), 0, wanted.length);

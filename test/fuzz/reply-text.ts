@@ -46,7 +46,10 @@ export function cutReplies(text: string): CutReplies {
   return { replies, rest: text.slice(at) };
 }
 
-/** Where the jobs of a RESERVED_BATCH end that begin at `at`; `at` if `line` is none, -1 if they are not all there. */
+/**
+ * Where the jobs of a RESERVED_BATCH end that begin at `at`; `at` if `line` is none, -1 if they are
+ * not all there.
+ */
 function endOfBatch(text: string, line: string, at: number): number {
   const [, jobs = "0"] = /^RESERVED_BATCH (\d+)$/.exec(line) ?? [];
   let end = at;

@@ -63,7 +63,10 @@ function firstDifference(whole: string, cut: string): string {
   return `they differ from byte ${at} on`;
 }
 
-/** In this process: each place, for short streams each pair of places, byte by byte, and some random cuts. */
+/**
+ * In this process: each place, for short streams each pair of places, byte by byte, and some random
+ * cuts.
+ */
 export class SplittingInProcess implements Fuzzer {
   readonly name = "splitting";
   readonly place = "in process";

@@ -19,7 +19,10 @@ export interface Expectation {
 const LINE_TEXT_BYTES_MAX = 222;
 /** The same for a command that beanstalkd does not have. */
 const EXTENSION_TEXT_BYTES_MAX = 16_382;
-/** beanstalkd 1.12 reads lines in windows of this size, and does not answer those whose CR is the last byte of one. */
+/**
+ * beanstalkd 1.12 reads lines in windows of this size, and does not answer those whose CR is the
+ * last byte of one.
+ */
 const WINDOW_BYTES = 224;
 
 /** One connection. Feed it the bytes, as latin1, in any pieces. */
@@ -167,7 +170,10 @@ export class StreamModel {
   }
 }
 
-/** `writes` without what lies behind a quit: a kernel that has to drop it breaks the connection before all replies are read. */
+/**
+ * `writes` without what lies behind a quit: a kernel that has to drop it breaks the connection
+ * before all replies are read.
+ */
 export function upToQuit(writes: readonly string[], jobBytesMax: number): string[] {
   const model = new StreamModel(jobBytesMax);
   model.feed(writes.join(""));

@@ -38,7 +38,10 @@ const STATS_AT_REST = [
   "current-workers: 0",
 ];
 
-/** Sends `writes` one after the other to a fresh server in this process, then half-closes. No time passes. */
+/**
+ * Sends `writes` one after the other to a fresh server in this process, then half-closes. No time
+ * passes.
+ */
 export function answerInProcess(writes: readonly string[], layout: Layout, plant?: Plant): Answer {
   const server = new InProcessServer({ ...layout, acceptors: 1, random: new SeededRandom(layout.seed) });
   if (plant !== undefined) for (const acceptor of server.acceptors) plant(acceptor);
@@ -69,7 +72,10 @@ function complaintOf(server: InProcessServer): string | undefined {
 
 const ANSWER_MS = 8000;
 
-/** Sends `writes` over a connection of its own, each a segment where the kernel lets it be, then half-closes. */
+/**
+ * Sends `writes` over a connection of its own, each a segment where the kernel lets it be, then
+ * half-closes.
+ */
 export async function answerOverSocket(
   writes: readonly string[],
   address: Address,

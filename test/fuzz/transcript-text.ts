@@ -13,7 +13,10 @@ export function sentLines(client: number, text: string): string[] {
     .map((write) => `${clientName(client)}>> ${written(write)}`);
 }
 
-/** The reply line by line; `stats` of a server that has served others before is not that of a fresh one. */
+/**
+ * The reply line by line; `stats` of a server that has served others before is not that of a fresh
+ * one.
+ */
 export function replyLines(client: number, reply: ReplyText, command: string): string[] {
   const name = clientName(client);
   if (reply.body === undefined) return [`${name}< ${written(reply.line)}`];

@@ -54,7 +54,9 @@ describe("HTTP and hostile clients", () => {
     await server.process.stop();
   });
 
-  /** Sends bytes as they are, and the end if it is to come; resolves with what came until the end. */
+  /**
+   * Sends bytes as they are, and the end if it is to come; resolves with what came until the end.
+   */
   const raw = (bytes: string | Uint8Array, ends = true): Promise<string> =>
     new Promise((resolve) => {
       const socket = connect(server.port, "127.0.0.1");

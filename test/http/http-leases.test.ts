@@ -225,7 +225,9 @@ class Run {
     this.#given(id, `client ${index}`, (this.#reserves.get(id) ?? 0) + 1);
   }
 
-  /** A lease that is or was given out asks for something: done exactly if it still holds the job. */
+  /**
+   * A lease that is or was given out asks for something: done exactly if it still holds the job.
+   */
   async #change(): Promise<void> {
     const lease = this.#leases[this.#random.below(this.#leases.length)];
     if (lease === undefined) return;

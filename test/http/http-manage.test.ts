@@ -10,7 +10,9 @@ import { WireClient } from "../support/server/wire-client.ts";
 const JOBS = 3000;
 /** More than comes with what is told of a job. */
 const BIG_BYTES = 200_000;
-/** What a page of long bodies has at most: 2 MiB of them, a last one, and what is told of the jobs. */
+/**
+ * What a page of long bodies has at most: 2 MiB of them, a last one, and what is told of the jobs.
+ */
 const PAGE_BYTES_MAX = 2.2 * 1024 * 1024;
 
 describe("browsing and managing over HTTP", () => {
@@ -126,7 +128,8 @@ describe("browsing and managing over HTTP", () => {
       for (let n = 0; n < 60; n++)
         ids.push((await server.ask("/v1/tubes/big/jobs?delay=1000", { body })).json.id);
       const path = "/v1/tubes/big/jobs?limit=1000&bodyMax=65536";
-      // A page ends after 200 ms, too: on a busy machine it takes more than one try to see one that its bodies have filled.
+      // A page ends after 200 ms, too: on a busy machine it takes more than one try to see one that
+      // its bodies have filled.
       await eventually("a page is as full as its bodies allow", async () => {
         const first = await server.ask(path);
         assert.ok(first.text.length < PAGE_BYTES_MAX, `${first.text.length} bytes`);

@@ -11,7 +11,10 @@ import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 
 const TOPOLOGIES = [1, 4, 7].flatMap((shards) => [1, 3].map((acceptors) => ({ shards, acceptors })));
-/** The smallest rings that take the transcripts' larger bodies in one message, and the smallest that there are. */
+/**
+ * The smallest rings that take the transcripts' larger bodies in one message, and the smallest that
+ * there are.
+ */
 const RINGS = [1 << 16, 4096];
 
 /** The value of a flag in a transcript's header. */

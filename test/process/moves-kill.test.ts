@@ -54,14 +54,18 @@ async function workOn(server: ServerProcess, random: SeededRandom, onDone: () =>
 }
 
 async function handOn(client: WireClient, id: number, random: SeededRandom): Promise<void> {
-  // A job that dies again in the dead-letter tube stays buried there: only move-jobs brings it back.
+  // A job that dies again in the dead-letter tube stays buried there: only move-jobs brings it
+  // back.
   const { body } = await client.ask(`inspect-job ${id}`);
   const tubes = TUBES.filter((tube) => tube !== "mails" || body?.includes("\norigin: none\n"));
   const { line } = await client.ask(`update-job ${id} tube=${random.pick(tubes)} pri=1`);
   assert.equal(line, "UPDATED");
 }
 
-/** The end of a connection is the death of the jobs that it holds: they are on their way when the server is killed. */
+/**
+ * The end of a connection is the death of the jobs that it holds: they are on their way when the
+ * server is killed.
+ */
 async function letManyDie(server: ServerProcess): Promise<void> {
   const client = await WireClient.connect(server.address);
   await client.ask("watch mails");

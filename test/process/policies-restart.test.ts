@@ -115,7 +115,10 @@ async function idsIn(client: WireClient, tube: string): Promise<number[]> {
   }
 }
 
-/** Puts, lets die, moves, redrives and deletes until the server is gone. Notes what was acknowledged. */
+/**
+ * Puts, lets die, moves, redrives and deletes until the server is gone. Notes what was
+ * acknowledged.
+ */
 class Mover {
   readonly put = new Set<number>();
   readonly deleted = new Set<number>();
@@ -186,7 +189,9 @@ interface Kept {
   readonly gone: Set<number>;
 }
 
-/** Starts a server on what the last one left, checks that, and kills it in the middle of everything. */
+/**
+ * Starts a server on what the last one left, checks that, and kills it in the middle of everything.
+ */
 async function playRound(folder: string, random: SeededRandom, { alive, gone }: Kept): Promise<void> {
   const server = await startServer({ kind: "ours", flags: ["-b", folder, "-f", "0", "--shards", "3"] });
   const client = await WireClient.connect(server.address);

@@ -26,7 +26,10 @@ async function started(t: TestContext, options: ServerOptions): Promise<ServerPr
   return server;
 }
 
-/** A client that asks for more than a socket holds and does not read, so that an orderly stop waits for it. */
+/**
+ * A client that asks for more than a socket holds and does not read, so that an orderly stop waits
+ * for it.
+ */
 async function slowReader(address: net.NetConnectOpts): Promise<net.Socket> {
   const socket = net.connect(address);
   await new Promise((resolve) => socket.once("connect", resolve));
@@ -45,7 +48,9 @@ async function untilWaiting(server: ServerProcess, count: number): Promise<void>
   client.close();
 }
 
-/** A client without an answer; the last acceptor to learn of the stop may have closed some before. */
+/**
+ * A client without an answer; the last acceptor to learn of the stop may have closed some before.
+ */
 async function leftAlone(address: net.NetConnectOpts): Promise<WireClient> {
   return eventually("connections to be taken no more", async () => {
     const client = await WireClient.connect(address);
@@ -228,7 +233,8 @@ describe("listening", () => {
     });
     const clients = await Promise.all(Array.from({ length: 120 }, () => WireClient.connect(server.address)));
     await eventually("it says so", () => /out of file descriptors with \d+ connections/.test(server.stderr));
-    // An eighth of the limit is for the log: what is above has never been a client's for more than a moment.
+    // An eighth of the limit is for the log: what is above has never been a client's for more than
+    // a moment.
     await eventually("no client to have one of those", () => {
       const highest = Math.max(...sockets(server).map((each) => Number.parseInt(each, 10)));
       return highest < 84;
@@ -261,7 +267,9 @@ describe("listening", () => {
 /** Longer than a client needs to connect to a socket that listens for a moment. */
 const LISTENS_MS = 500;
 
-/** Environment of a server whose main thread stands still after each listen, as if it lost its core. */
+/**
+ * Environment of a server whose main thread stands still after each listen, as if it lost its core.
+ */
 const SLOW_LISTEN = `import net from "node:net"; import { isMainThread } from "node:worker_threads";
   if (isMainThread) {
     const handle = net._createServerHandle("127.0.0.1", 0, 4);

@@ -96,7 +96,8 @@ describe("process: ours", { concurrency: 3 }, () => {
     }
   });
 
-  // Row 8 of what is not copied (protocol/README.md 14): 1.12 assigns the job and says DEADLINE_SOON.
+  // Row 8 of what is not copied (protocol/README.md 14): 1.12 assigns the job and says
+  // DEADLINE_SOON.
   for (const shards of ["1", "4"]) {
     it(`answers RESERVED or DEADLINE_SOON truthfully after a stall over a TTR (--shards ${shards})`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
@@ -122,7 +123,8 @@ describe("process: ours", { concurrency: 3 }, () => {
     });
   }
 
-  // Acceptors share a port with each other, and the kernel would let those of another server of the same user join them.
+  // Acceptors share a port with each other, and the kernel would let those of another server of the
+  // same user join them.
   it("exits with 111 when the port is taken by another server with several acceptors", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const flags = ["--acceptors", "3"];

@@ -48,7 +48,8 @@ describe("a log in the thread that serves", () => {
       assert.match(server.stderr, /together in 1 thread, with the log \(as asked\)/);
       assert.equal(hasLogThread(server), false);
       const client = await WireClient.connect(server.address);
-      // Its records fill the ring to the log more than once: the shard has the log take them in the middle of the put.
+      // Its records fill the ring to the log more than once: the shard has the log take them in the
+      // middle of the put.
       const body = "0123456789abcdef".repeat(3 * (MIB / 16));
       assert.equal((await client.put(body)).line, "INSERTED 1");
       // More ids than the log lends at a time, in one go.

@@ -52,7 +52,8 @@ describe("socket activation", () => {
   it("serves a TCP socket of systemd, first the client that started it, and stops in order", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.socketActivate)) return;
     const port = await freePort();
-    // The launcher, because the process id that systemd names must stay the same on its way to the server.
+    // The launcher, because the process id that systemd names must stay the same on its way to the
+    // server.
     const server = await activate(t, [`127.0.0.1:${port}`], [LAUNCHER], { port });
     await serves(server);
     await untilItSays(server, /serves on the inherited descriptor 3/);

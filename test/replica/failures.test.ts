@@ -142,7 +142,8 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     const once = replica("init", group.url, ...small);
     assert.match(`${once.status} ${once.out}`, /^1 .*exists already/);
     assert.match(replica("init", group.url, "--max-bytes", "1M").out, /too small/);
-    // An empty one is quicker, and may not begin the group: the one that has the jobs would be a stranger.
+    // An empty one is quicker, and may not begin the group: the one that has the jobs would be a
+    // stranger.
     const empty = await group.add(temporaryFolder(t, "empty"));
     await until("it waits", async () => (/begins the group/.test(empty.output) ? true : undefined));
     await sleep(2000);

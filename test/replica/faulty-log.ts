@@ -6,7 +6,9 @@ import type { LogMessage } from "../../src/replica/shared-log.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
-/** How the log checks the expected sequence: rightly, at a leader that may be behind, or not at all. */
+/**
+ * How the log checks the expected sequence: rightly, at a leader that may be behind, or not at all.
+ */
 export const CHECKS = ["strict", "stale", "absent"] as const;
 export type Check = (typeof CHECKS)[number];
 
@@ -14,7 +16,10 @@ const STRANGER = new TextEncoder().encode("hello, is this the right subject?");
 
 export type AppendAnswer = { sequence: number } | { refused: true };
 
-/** The way of one node to the log: what it sends keeps its order, as do the answers; a break loses answers, and what is on its way may still arrive. */
+/**
+ * The way of one node to the log: what it sends keeps its order, as do the answers; a break loses
+ * answers, and what is on its way may still arrive.
+ */
 export class LogConnection {
   #lastArrivalMs = 0;
   #lastAnswerMs = 0;
@@ -111,8 +116,8 @@ export class FaultyLog {
   }
 
   /**
-   * Its servers lose what they have taken last, so many messages at most: they are as they were a moment before. What remains ends in
-   * a segment behind `segment`.
+   * Its servers lose what they have taken last, so many messages at most: they are as they were a
+   * moment before. What remains ends in a segment behind `segment`.
    */
   loseLast(messages: number, segment: number): number {
     this.losses++;

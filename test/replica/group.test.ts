@@ -62,7 +62,10 @@ type Deed = keyof typeof DEEDS;
 /** In `npm test` each of the first is done once; a longer run draws from all. */
 const ALWAYS = 6;
 
-/** After these a job may have been held by two clients: a process that is stopped in the middle of a turn does not know the time. */
+/**
+ * After these a job may have been held by two clients: a process that is stopped in the middle of a
+ * turn does not know the time.
+ */
 const MAY_DOUBLE: readonly Deed[] = ["the primary is stopped for longer than its lease"];
 
 /** In the middle of the newest block of messages. */

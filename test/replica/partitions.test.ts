@@ -60,7 +60,8 @@ test(`acknowledged changes survive ${rounds} partitions of a group`, {
     await clients.end();
     await group.caughtUp();
     const client = await group.serving();
-    // A packet that was lost in the cut is sent again some seconds after the heal, and the end of its client comes behind it.
+    // A packet that was lost in the cut is sent again some seconds after the heal, and the end of
+    // its client comes behind it.
     await until("the ends of all clients have come", async () => {
       const stats = (await client.ask("stats")).body?.toString() ?? "";
       return stats.includes("\ncurrent-connections: 1\n") ? true : undefined;

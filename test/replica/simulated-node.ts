@@ -142,7 +142,7 @@ export class SimulatedNode {
     return this.isUp && this.life === life;
   }
 
-  // --- following ------------------------------------------------------------------------------------------------
+  // --- following ---------------------------------------------------------------------------------
 
   async start(): Promise<void> {
     const { random, time, bug, witness } = this.#group;
@@ -279,7 +279,7 @@ export class SimulatedNode {
 
   #leadSentAtMs = 0;
 
-  // --- leading --------------------------------------------------------------------------------------------------
+  // --- leading -----------------------------------------------------------------------------------
 
   async #lead(place: ChainPlace, sequence: number): Promise<void> {
     const { random, witness, bug } = this.#group;

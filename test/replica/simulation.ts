@@ -156,7 +156,10 @@ class GroupLife implements Witness {
     });
   }
 
-  /** Cuts the power of all machines. The log servers lose their last messages; the old primary has everything on disk and starts first. */
+  /**
+   * Cuts the power of all machines. The log servers lose their last messages; the old primary has
+   * everything on disk and starts first.
+   */
   #cutPower(): void {
     const [last] = this.#nodes.toSorted((a, b) => b.epoch - a.epoch) as [SimulatedNode];
     if ((last.role !== "leads" && last.role !== "opens") || this.#log.epoch > last.epoch) return;
@@ -210,7 +213,7 @@ class GroupLife implements Witness {
       if (jobs.has(id)) this.fail(`job ${id} was deleted and is back in ${where}`);
   }
 
-  // --- witness ----------------------------------------------------------------------------------------------------
+  // --- witness -----------------------------------------------------------------------------------
 
   log(what: string): void {
     const line = `${Math.round(this.#time.nowMs)} ${what}`;

@@ -20,10 +20,16 @@ const ROUNDS = 24;
 const OBSERVERS = 8;
 /** More than one turn of a shard gives back. */
 const MANY_JOBS = 3000;
-/** A client's own close and the next client's command race through the kernel: its order is theirs only most of the time. */
+/**
+ * A client's own close and the next client's command race through the kernel: its order is theirs
+ * only most of the time.
+ */
 const OVERTAKEN_MAX = 2;
 
-/** Closes after which others ask for gauges, and how many of them beanstalkd itself still counts at most. */
+/**
+ * Closes after which others ask for gauges, and how many of them beanstalkd itself still counts at
+ * most.
+ */
 const CLOSES = 200;
 const STILL_COUNTED_MAX = 6;
 
@@ -120,7 +126,10 @@ async function observers(server: ServerProcess): Promise<WireClient[]> {
   return all;
 }
 
-/** How often `other` is refused the only job although the client that held it has left, by `leave`, before. */
+/**
+ * How often `other` is refused the only job although the client that held it has left, by `leave`,
+ * before.
+ */
 async function countOvertaken(
   t: TestContext,
   server: ServerProcess,
@@ -270,8 +279,9 @@ for (const transport of TRANSPORTS) {
         while ((await yaml(other, "stats")).get("current-waiting") !== "1");
         client.close();
       });
-      // epoll, level-triggered, names a socket that it has just named first again: here the one of who asks. So it is with
-      // beanstalkd. Before an end followed its wait at once it was every time.
+      // epoll, level-triggered, names a socket that it has just named first again: here the one of
+      // who asks. So it is with beanstalkd. Before an end followed its wait at once it was every
+      // time.
       const overtakenMax = transport === "libuv" ? ROUNDS / 2 : OVERTAKEN_MAX;
       assert.ok(overtaken <= overtakenMax, `overtaken ${overtaken} times of ${ROUNDS}`);
       other.close();

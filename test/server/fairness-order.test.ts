@@ -13,7 +13,7 @@ import { TOPOLOGIES, topologyName } from "../support/topologies.ts";
 
 const { SEED = "415926535" } = process.env;
 
-// --- a better job is never passed over ------------------------------------------------------------------------------
+// --- a better job is never passed over -----------------------------------------------------------
 
 const TUBES = ["a", "b", "c", "d", "e", "f"] as const;
 const PRODUCERS = 4;
@@ -25,9 +25,10 @@ const STOCK_PER_PRODUCER = 100;
 const DRY_SECONDS = 1;
 
 /**
- * What happened, by the number of times that a job became ready: a put makes it ready for the first time, and its n-th
- * reserve is answered before the holder makes it ready for the (n + 1)-th time. Replies to different clients may
- * overtake each other, so that the order in which the replies are read would not tell which reserve took which.
+ * What happened, by the number of times that a job became ready: a put makes it ready for the first
+ * time, and its n-th reserve is answered before the holder makes it ready for the (n + 1)-th time.
+ * Replies to different clients may overtake each other, so that the order in which the replies are
+ * read would not tell which reserve took which.
  */
 class History {
   readonly reserves: Reserved[] = [];
@@ -142,7 +143,7 @@ describe("a better job is never passed over", { concurrency: TOPOLOGIES.length }
   });
 });
 
-// --- the longest waiter is served first -----------------------------------------------------------------------------
+// --- the longest waiter is served first ----------------------------------------------------------
 
 const WAITERS = 60;
 

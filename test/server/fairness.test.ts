@@ -19,14 +19,19 @@ import { TOPOLOGIES, type Topology, topologyName } from "../support/topologies.t
 
 const { HUGE } = process.env;
 
-/** A tube is on one shard, whose work with its jobs is the same beside others: so a million once is enough. */
+/**
+ * A tube is on one shard, whose work with its jobs is the same beside others: so a million once is
+ * enough.
+ */
 function hugeJobs({ shards }: Topology): number {
   return Number(HUGE ?? (shards === 1 ? 1_000_000 : 100_000));
 }
 
 /**
- * A neighbour's put, reserve and delete may take so long beside any load, besides what the machine takes to wake a thread. They take 1 ms on a machine of one's own and a few
- * tens where server, load and test share two processors; a shard that does a million jobs in one go takes 600 ms and more.
+ * A neighbour's put, reserve and delete may take so long beside any load, besides what the machine
+ * takes to wake a thread. They take 1 ms on a machine of one's own and a few tens where server,
+ * load and test share two processors; a shard that does a million jobs in one go takes 600 ms and
+ * more.
  */
 const NEIGHBOUR_MS_MAX = 250;
 /** How late what is due may come, besides what the machine takes to wake a thread. */
@@ -34,11 +39,14 @@ const LATE_MS_MAX = 10;
 /** Threads that have to be woken one after the other: the shard, the acceptor, the client. */
 const WAKES = 3;
 /**
- * Never early, but for the rounding of two clocks, and for what the machine takes to go on with a thread that has lost its
- * processor: a shard looks at its clock at the beginning of a turn.
+ * Never early, but for the rounding of two clocks, and for what the machine takes to go on with a
+ * thread that has lost its processor: a shard looks at its clock at the beginning of a turn.
  */
 const EARLY_MS_MAX = 1;
-/** A measurement on a machine that was busy with something else says nothing: it is done again, so often at most. */
+/**
+ * A measurement on a machine that was busy with something else says nothing: it is done again, so
+ * often at most.
+ */
 const ATTEMPTS = 5;
 
 /** Does a measurement that asserts on time, and again if it fails. */
@@ -62,7 +70,7 @@ function tubeOn(shard: number, topology: Topology, prefix: string): string {
   }
 }
 
-// --- no client starves ----------------------------------------------------------------------------------------------
+// --- no client starves ---------------------------------------------------------------------------
 
 interface Neighbour {
   readonly name: string;
@@ -76,7 +84,9 @@ const histogram = (): Histogram => build({ lowestDiscernibleValue: 1, highestTra
 
 const inMs = (microseconds: number): string => (microseconds / 1000).toFixed(1);
 
-/** Puts, reserves and deletes one job after the other beside a load, and notes how long each takes. */
+/**
+ * Puts, reserves and deletes one job after the other beside a load, and notes how long each takes.
+ */
 async function liveBeside(neighbour: Neighbour, load: BackgroundLoad): Promise<void> {
   const { client, latency } = neighbour;
   while (!load.isDone) {
@@ -157,7 +167,7 @@ for (const [kind, jobsAt, what] of LOADS) {
   });
 }
 
-// --- in time --------------------------------------------------------------------------------------------------------
+// --- in time -------------------------------------------------------------------------------------
 
 const DUE_CLIENTS = 60;
 const TTR_SECONDS = 2;
@@ -170,7 +180,10 @@ interface Lateness {
   earliestMs: number;
 }
 
-/** A job is reserved and left: its holder must hear DEADLINE_SOON a second before its end, and another get it at its end. */
+/**
+ * A job is reserved and left: its holder must hear DEADLINE_SOON a second before its end, and
+ * another get it at its end.
+ */
 async function oneDue(server: ServerProcess, number: number, lateness: Lateness): Promise<void> {
   const tube = `due${number}`;
   const [holder, next] = [await clientOf(server, tube), await clientOf(server, tube)];

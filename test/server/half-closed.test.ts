@@ -14,11 +14,16 @@ import { WireClient } from "../support/server/wire-client.ts";
 const CLIENTS = 300;
 /** How many of them read in the end. */
 const READERS = 20;
-/** More than a unix socket takes whose client does not read; through TCP each would have megabytes of the kernel's memory. */
+/**
+ * More than a unix socket takes whose client does not read; through TCP each would have megabytes
+ * of the kernel's memory.
+ */
 const ASKED_BYTES = 400_000;
 /** Less than that. */
 const TAKEN_BYTES = 60_000;
-/** A reply that is sent from a stage, from a buffer of the output, and a body from where it lies. */
+/**
+ * A reply that is sent from a stage, from a buffer of the output, and a body from where it lies.
+ */
 const BODIES = [3000, 12_000, 60_000];
 /** io_uring's own, for what it tries last. */
 const KERNEL_THREADS_MAX = 2;
@@ -55,7 +60,8 @@ describe("half-closed clients that do not read", () => {
       }
       const enough = CLIENTS * Math.floor(TAKEN_BYTES / bytes);
       await eventually("all have what their sockets take", async () => (await peeks(other)) >= enough);
-      // The kernel tries a send 128 times, in as many turns at most, before one of its threads would take it.
+      // The kernel tries a send 128 times, in as many turns at most, before one of its threads
+      // would take it.
       let last = -1;
       await eventually("nothing is sent to them any more", async () => {
         const before = last;

@@ -67,8 +67,8 @@ async function statsValue(client: WireClient, key: string): Promise<number> {
 const WAKES = 3;
 
 /**
- * Fails if another client's commands, one after the other until `until` resolves, take longer than `msMax` besides what the
- * machine takes to wake a thread.
+ * Fails if another client's commands, one after the other until `until` resolves, take longer than
+ * `msMax` besides what the machine takes to wake a thread.
  */
 async function expectOthersServed(
   server: ServerProcess,
@@ -177,7 +177,8 @@ describe("hostile sizes", () => {
         assert.ok(reserved.body?.equals(body), "the body has changed");
         assert.equal((await client.ask("delete 1")).line, "DELETED");
       })();
-      // The promise is 50 ms on a machine of one's own; here the sender itself shares the processors.
+      // The promise is 50 ms on a machine of one's own; here the sender itself shares the
+      // processors.
       await expectOthersServed(
         server,
         put.catch(() => {}),
@@ -345,7 +346,8 @@ describe("hostile clients", () => {
       const logged = server.stderr.length + server.stdout.length - loggedBefore;
       assert.ok(used < 1, `${used.toFixed(2)} s of processor in 2 s without descriptors`);
       assert.ok(logged < 20_000, `${logged} bytes of log in 2 s without descriptors`);
-      // Most hang up; those that are left are served. (A connection that was dropped meanwhile is not held against the server.)
+      // Most hang up; those that are left are served. (A connection that was dropped meanwhile is
+      // not held against the server.)
       const kept = clients.splice(0, 5);
       for (const client of clients) client.close();
       await eventually("a new client to be served", async () => {

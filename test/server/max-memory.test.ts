@@ -46,7 +46,8 @@ describe("--max-memory", () => {
     assert.equal((await server.ask("/readyz?for=put")).status, 200);
     const filled = await fill(30_000);
     assert.ok(filled > 0.9 * LIMIT_BYTES && filled <= LIMIT_BYTES, `${filled}`);
-    // Through the ring, in one piece; right into the arena or in pieces, as shard and acceptor live; and none at all.
+    // Through the ring, in one piece; right into the arena or in pieces, as shard and acceptor
+    // live; and none at all.
     for (const bytes of [0, 1, 5000, 65_535, 5 << 20])
       for (const tube of ["t0", "t1", "t2", "t3"]) {
         await client.ask(`use ${tube}`);

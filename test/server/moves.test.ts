@@ -18,7 +18,10 @@ const SEED = 1;
 
 const moves = (server: ServerProcess): number => server.stdout.match(/^move \d+ to another/gm)?.length ?? 0;
 
-/** Puts, takes and deletes jobs of its own in a random tube, changes what it watches, and comes and goes. */
+/**
+ * Puts, takes and deletes jobs of its own in a random tube, changes what it watches, and comes and
+ * goes.
+ */
 async function work(server: ServerProcess, name: string, random: SeededRandom): Promise<void> {
   let client = await WireClient.connect(server.address);
   for (let round = 0; round < ROUNDS; round++) {

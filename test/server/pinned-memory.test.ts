@@ -113,7 +113,10 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
   }
 });
 
-/** Measured again if it is too much: the first time its code is compiled, and what it shares with others gets its size. */
+/**
+ * Measured again if it is too much: the first time its code is compiled, and what it shares with
+ * others gets its size.
+ */
 function leastPinnedBytes(server: HandDrivenServer, situation: Situation, line: string): number {
   const first = pinnedBytes(server, situation, line);
   return first <= LIMIT_BYTES ? first : Math.min(first, pinnedBytes(server, situation, line));

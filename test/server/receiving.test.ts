@@ -12,7 +12,9 @@ import { WireClient } from "../support/server/wire-client.ts";
 
 const CLIENTS = 12;
 const COMMANDS = 1500;
-/** Each of so many asks for the body, in all more than a socket takes whose client does not read. */
+/**
+ * Each of so many asks for the body, in all more than a socket takes whose client does not read.
+ */
 const PEEK_EACH = 10;
 const BODY_BYTES = 60_000;
 /** Clients that read nothing for so long, or before they have sent all and ended. */

@@ -85,7 +85,8 @@ ${tls(`, min = "1.3"`)}
     await client.expectEnd();
   });
 
-  // With io_uring the thread sleeps up to half a second where it forgets the event loop: that is 25 seconds here.
+  // With io_uring the thread sleeps up to half a second where it forgets the event loop: that is 25
+  // seconds here.
   it("answers at once, one command after the other", async () => {
     const client = await clientOf(0);
     const startedAt = performance.now();

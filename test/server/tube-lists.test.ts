@@ -121,7 +121,8 @@ describe("lists of 20,000 tubes", () => {
     second.say("list-tubes\r\n");
     server.turn();
     server.turn();
-    // The list is being gathered for the first; a tube created now must be in the list of a client that asks afterwards.
+    // The list is being gathered for the first; a tube created now must be in the list of a client
+    // that asks afterwards.
     later.say("use new\r\nlist-tubes\r\n");
     server.turn();
     server.disconnect(first);

@@ -14,7 +14,8 @@ const [YES, NO, ELSEWHERE] = [
 describe("BatchDeletes", () => {
   it("knows an id once it was searched as often as it is named, also on different shards", () => {
     const batch = new BatchDeletes([7, 7, 7, 8]);
-    // A client holds it, releases it, and it moves: the rest of the batch finds it on the other shard.
+    // A client holds it, releases it, and it moves: the rest of the batch finds it on the other
+    // shard.
     batch.note(0, 7, ...NO);
     batch.note(0, 7, ...ELSEWHERE);
     batch.note(0, 7, ...ELSEWHERE);

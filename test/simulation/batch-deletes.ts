@@ -7,7 +7,9 @@ export class BatchDeletes {
   readonly #ids: readonly number[];
   /** By id, how often the batch names it. */
   readonly #named = new Map<number, number>();
-  /** By shard and id, how often the shard was asked for it and knew; by id the same of all shards. */
+  /**
+   * By shard and id, how often the shard was asked for it and knew; by id the same of all shards.
+   */
   readonly #asked = new Map<string, number>();
   readonly #known = new Map<number, number>();
   readonly #deleted = new Set<number>();
@@ -30,7 +32,9 @@ export class BatchDeletes {
     return this.#asked.get(`${shard}:${id}`) ?? 0;
   }
 
-  /** Whether the id is one of them: a job that moves may be looked for on a shard more than once. */
+  /**
+   * Whether the id is one of them: a job that moves may be looked for on a shard more than once.
+   */
   has(id: number): boolean {
     return this.#named.has(id);
   }
@@ -45,8 +49,9 @@ export class BatchDeletes {
   }
 
   /**
-   * Each id was looked for as often as it is named, by whoever knew. Which of several is meant does not show, and the shards may
-   * differ: what one has found to be another's may be on the next shard, and nobody's, when it is looked for again.
+   * Each id was looked for as often as it is named, by whoever knew. Which of several is meant does
+   * not show, and the shards may differ: what one has found to be another's may be on the next
+   * shard, and nobody's, when it is looked for again.
    */
   get isDone(): boolean {
     return [...this.#named].every(([id, times]) => (this.#known.get(id) ?? 0) >= times);

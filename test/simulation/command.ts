@@ -60,7 +60,10 @@ export type Command = Common &
         readonly limit: number;
         readonly rows: (model: Model) => ListedRow[];
       }
-    /** Changes nothing; the reply is what the model says at some moment while the command is under way. */
+    /**
+     * Changes nothing; the reply is what the model says at some moment while the command is under
+     * way.
+     */
     | { readonly kind: "read"; readonly answer: (model: Model) => string }
     /** Put together of all shards, at no single moment: only its form is known. */
     | { readonly kind: "gather" }
@@ -149,7 +152,9 @@ export function setTube(pattern: string, values: SettingValueChanges): Command {
   return { ...simple(`set-tube ${pattern} ${words.join(" ")}`), kind: "set", pattern, values };
 }
 
-/** What may stand behind a body in the place of CR LF: also with one of the two where it belongs. */
+/**
+ * What may stand behind a body in the place of CR LF: also with one of the two where it belongs.
+ */
 const WRONG_ENDS = ["!!", "x\n", "\r!", "\n\r", "\n\n", "\r\r"] as const;
 
 /** A put whose body does not end where it should. */
@@ -323,7 +328,10 @@ const ok = (rows: Record<string, string | number>): string =>
     .map(([key, value]) => `${key}: ${value}`)
     .join("\n");
 
-/** A reply as it is compared: of statistics the rows that the model knows, without those that depend on the clock. */
+/**
+ * A reply as it is compared: of statistics the rows that the model knows, without those that depend
+ * on the clock.
+ */
 export function comparable(reply: string): string {
   if (!reply.startsWith("OK ")) return reply;
   return reply
@@ -428,7 +436,8 @@ function listedJobs(model: Model, jobs: JobChoice, afterId: number, showBytes: n
   const listed = after.slice(0, jobs.limit ?? LIST_LIMIT);
   const tube = model.tubes.get(jobs.tube);
   const others = [...model.jobs.values()].filter((job) => job.tube.shard === tube?.shard);
-  // A list that is full says how to go on, unless there is nothing behind it, of any tube of the shard.
+  // A list that is full says how to go on, unless there is nothing behind it, of any tube of the
+  // shard.
   const last = listed.length < (jobs.limit ?? LIST_LIMIT) ? undefined : listed.at(-1);
   const copies = tube === undefined ? [] : model.copiesOn(tube.shard);
   const next = last === undefined || [...others, ...copies].every(({ id }) => id <= last.id) ? 0 : last.id;

@@ -34,7 +34,10 @@ export class DiskWeather {
   readonly #failingCall: DiskCall | undefined;
   readonly #failsAt: number;
   readonly #cutAt: number;
-  /** Calls from and until which nothing finds room that is written, be it over zeros; then it passes. */
+  /**
+   * Calls from and until which nothing finds room that is written, be it over zeros; then it
+   * passes.
+   */
   readonly #shortAt: number;
   readonly #shortUntil: number;
 

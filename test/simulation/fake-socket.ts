@@ -1,4 +1,5 @@
-// A socket without a network: the server's side is a Transport, the client's side writes, reads, stalls and vanishes.
+// A socket without a network: the server's side is a Transport, the client's side writes, reads,
+// stalls and vanishes.
 
 import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
@@ -38,7 +39,10 @@ function gather(buffer: Uint8Array, length: number, bodies: readonly BodyReferen
   return Buffer.concat([...parts, buffer.slice(from, length)]);
 }
 
-/** One read buffer for all connections, as in src/acceptor/acceptor-thread.ts: its bytes are valid during the call only. */
+/**
+ * One read buffer for all connections, as in src/acceptor/acceptor-thread.ts: its bytes are valid
+ * during the call only.
+ */
 const readBuffer = new Uint8Array(64 * 1024);
 const SPOILED = 0xa5;
 let sockets = 0;
@@ -48,7 +52,10 @@ export class FakeSocket implements Transport, Departure {
   readonly descriptor: number = ++sockets;
   /** The client reads at once what comes; otherwise it reads when `read` is called. */
   readsAtOnce = true;
-  /** Told of every reply, or part of one, when it joins the connection's output: it may have to wait there for the log. */
+  /**
+   * Told of every reply, or part of one, when it joins the connection's output: it may have to wait
+   * there for the log.
+   */
   onAnswered: ((bytes: Uint8Array) => void) | undefined;
   /** Told of everything that the server hands over, whenever the client may read it. */
   onSent: ((bytes: Uint8Array) => void) | undefined;
@@ -88,13 +95,16 @@ export class FakeSocket implements Transport, Departure {
   #endsBody = false;
   readonly #trailer = new Uint8Array(2);
 
-  /** `worksInPlace`: large bodies are received and sent right in the arenas that they lie in, as with io_uring. */
+  /**
+   * `worksInPlace`: large bodies are received and sent right in the arenas that they lie in, as
+   * with io_uring.
+   */
   constructor(core: AcceptorCore, worksInPlace = false) {
     this.#core = core;
     this.#worksInPlace = worksInPlace;
   }
 
-  // --- the server's side ------------------------------------------------------------------------------------------
+  // --- the server's side -------------------------------------------------------------------------
 
   /** Its client closed without reading all; told when what it had sent has been read. */
   #breaks = false;
@@ -146,7 +156,9 @@ export class FakeSocket implements Transport, Departure {
     return false;
   }
 
-  /** With libuv a write that fails tells at once, within the call; with io_uring in a later turn. */
+  /**
+   * With libuv a write that fails tells at once, within the call; with io_uring in a later turn.
+   */
   #failToWrite(): void {
     if (this.#worksInPlace) {
       this.#closeDue = true;
@@ -215,7 +227,7 @@ export class FakeSocket implements Transport, Departure {
     this.onEndVisible?.();
   }
 
-  // --- a move to another acceptor -----------------------------------------------------------------------------------
+  // --- a move to another acceptor ----------------------------------------------------------------
 
   /** Set while nothing is read because its connection is about to move. */
   #onReady: (() => void) | undefined;
@@ -303,7 +315,8 @@ export class FakeSocket implements Transport, Departure {
       if (this.#placed >= 0) this.#placeIsDone(connection);
       this.#finSeen = true;
       connection.onEnd();
-      // A client that closed, and did not only half-close, is found out when something is written to it, or at last now.
+      // A client that closed, and did not only half-close, is found out when something is written
+      // to it, or at last now.
       if (this.vanished) this.#closeDue = true;
     }
     return !isDrain;
@@ -383,7 +396,7 @@ export class FakeSocket implements Transport, Departure {
     return this.#closed;
   }
 
-  // --- the client's side ------------------------------------------------------------------------------------------
+  // --- the client's side -------------------------------------------------------------------------
 
   write(bytes: Uint8Array): void {
     if (this.#finSent || this.vanished || bytes.length === 0) return;
@@ -417,7 +430,10 @@ export class FakeSocket implements Transport, Departure {
     this.#closeDue = true;
   }
 
-  /** The server's side of the connection fails while the client is there: its client learns of it when it is destroyed. */
+  /**
+   * The server's side of the connection fails while the client is there: its client learns of it
+   * when it is destroyed.
+   */
   fail(): void {
     this.#forgetUnread();
     this.#sent.length = 0;

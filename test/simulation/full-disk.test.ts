@@ -42,7 +42,8 @@ async function fill(seed: number, isResident: boolean): Promise<void> {
   assert.equal(ask("peek 2\r\n"), "NOT_FOUND\r\n");
   assert.equal(ask("stats-tube default\r\n").match(/total-jobs: (\d+)/)?.[1], "1");
   assert.equal(ask("delete 1\r\n"), "DELETED\r\n");
-  // More ids than the log has lent, in some seeds: a full log lends none, and neither it nor a shard waits for that.
+  // More ids than the log has lent, in some seeds: a full log lends none, and neither it nor a
+  // shard waits for that.
   for (let id = 3; id <= LAST_REFUSED; id++) assert.equal(ask("put 0 0 1 1\r\nx\r\n"), "OUT_OF_MEMORY\r\n");
   log.disk.capacityBytes = Number.POSITIVE_INFINITY;
   server.advance(2000);

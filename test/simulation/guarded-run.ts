@@ -13,7 +13,9 @@ export interface SeedRun {
   readonly fault?: "circle" | "memory";
 }
 
-/** What the thread is given; `progress` are float64: the seed, and the step, counted over all runs. */
+/**
+ * What the thread is given; `progress` are float64: the seed, and the step, counted over all runs.
+ */
 export interface SeedRunnerData extends SeedRun {
   readonly progress: SharedArrayBuffer;
 }
@@ -33,7 +35,9 @@ export interface Limits {
 
 const LIMITS: Limits = { stepMsMax: 60_000, heapMebibytesMax: 2048 };
 const LOOK_MS = 250;
-/** A busy machine may take long to load the thread: until its first step it has at least so long. */
+/**
+ * A busy machine may take long to load the thread: until its first step it has at least so long.
+ */
 const LOAD_MS_MAX = 60_000;
 
 /** Resolves when the thread has ended, by itself or not. */

@@ -42,7 +42,10 @@ export interface HttpSimulationResult {
 /** A client got a job, and holds it until it ends the lease or the ttr is over. */
 interface Grant {
   readonly who: string;
-  /** It can't end by itself before: its time begins when its reserve was sent, or later. 0 once its holder has let go. */
+  /**
+   * It can't end by itself before: its time begins when its reserve was sent, or later. 0 once its
+   * holder has let go.
+   */
   untilMs: number;
   /** When it was heard of, in the order of what happens. */
   readonly place: number;
@@ -165,7 +168,7 @@ class HttpSimulation {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  // --- over HTTP --------------------------------------------------------------------------------------------------
+  // --- over HTTP ---------------------------------------------------------------------------------
 
   #begin(request: () => Promise<void>): void {
     if (this.#requests.size >= REQUESTS_MAX) return;
@@ -264,7 +267,7 @@ class HttpSimulation {
     return { ...this.#ways, giveBacks: this.#giveBacks, nowMs: () => this.#server.nowMs };
   }
 
-  // --- over sockets -----------------------------------------------------------------------------------------------
+  // --- over sockets ------------------------------------------------------------------------------
 
   #newClient(name: string): Client {
     const socket = this.#server.connect();
@@ -341,7 +344,7 @@ class HttpSimulation {
     } else if (asked.id !== undefined && word !== "TOUCHED") client.held.delete(asked.id);
   }
 
-  // --- the ledger -------------------------------------------------------------------------------------------------
+  // --- the ledger --------------------------------------------------------------------------------
 
   #drawTtr(): number {
     return this.#random.chance(0.2) ? TTR_LONG_SECONDS : this.#random.between(1, TTR_MAX_SECONDS);
@@ -376,7 +379,7 @@ class HttpSimulation {
     this.#grants.delete(id);
   }
 
-  // --- the end ----------------------------------------------------------------------------------------------------
+  // --- the end -----------------------------------------------------------------------------------
 
   /** All waits end, all is answered; what was put and not deleted is there. */
   async finish(): Promise<HttpSimulationResult> {
@@ -407,7 +410,10 @@ class HttpSimulation {
     };
   }
 
-  /** Each leased job is in the list of leases, and some worker has its lease: no other could finish it. */
+  /**
+   * Each leased job is in the list of leases, and some worker has its lease: no other could finish
+   * it.
+   */
   #checkLeases(): void {
     const listed = new Set(this.#leases.list().map(({ id, reserves }) => `${id} ${reserves}`));
     const known = new Set(this.#known.map(({ id, reserves }) => `${id} ${reserves}`));

@@ -6,7 +6,10 @@ import type { ServerKind } from "../support/server/server-process.ts";
 import type { FakeSocket } from "./fake-socket.ts";
 import type { InProcessServer } from "./in-process-server.ts";
 
-/** A wait on a real server lasts a little longer than written, and transcripts may count on it: a TTR ends after its time. */
+/**
+ * A wait on a real server lasts a little longer than written, and transcripts may count on it: a
+ * TTR ends after its time.
+ */
 const LATE_MS = 1;
 
 export class InProcessDriver implements TranscriptDriver {

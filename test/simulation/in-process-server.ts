@@ -76,7 +76,10 @@ export interface InProcessOptions {
   jobBytesMax?: number;
   /** Capacity of each ring. */
   ringBytes?: number;
-  /** How likely a thread is held up at each place where it can be; 0 lets every thread run as long as it has work. */
+  /**
+   * How likely a thread is held up at each place where it can be; 0 lets every thread run as long
+   * as it has work.
+   */
   holdUps?: number;
   /** How likely a thread without work looks once more before it sleeps. */
   patience?: number;
@@ -107,7 +110,10 @@ export interface InProcessOptions {
   orderedTubesMin?: number | undefined;
   /** How far the clock moves between two steps, ms at most. */
   tickMs?: number;
-  /** How likely what is due within a millisecond falls due while a shard is in its turn, at each look at the clock. */
+  /**
+   * How likely what is due within a millisecond falls due while a shard is in its turn, at each
+   * look at the clock.
+   */
   dueInTurn?: number;
   /** How likely a thread that was held up is passed over: others do all that they can meanwhile. */
   longHoldUps?: number;
@@ -148,7 +154,10 @@ interface Thread {
   ready: Blocked;
 }
 
-/** How likely a thread that sleeps is rung for nothing, at each step of a server that has such rings. */
+/**
+ * How likely a thread that sleeps is rung for nothing, at each step of a server that has such
+ * rings.
+ */
 const STRAY_RINGS = 0.005;
 const RING_BYTES = 1 << 16;
 /** Commands to one shard after which a connection moves to it. */
@@ -187,7 +196,9 @@ export class InProcessServer {
   readonly sockets: FakeSocket[][];
   /** All connections ever made to each acceptor. */
   readonly everySocket: readonly FakeSocket[][];
-  /** Told when a connection has left its slot at an acceptor, and when it has got one at another. */
+  /**
+   * Told when a connection has left its slot at an acceptor, and when it has got one at another.
+   */
   onDeparted: (socket: FakeSocket) => void = () => {};
   onLanded: (socket: FakeSocket, acceptor: number) => void = () => {};
   /** Sockets between two acceptors, by their numbers. */
@@ -377,7 +388,7 @@ export class InProcessServer {
     socket.land(this.acceptors[acceptor]!, moved, () => this.onLanded(socket, acceptor));
   }
 
-  // --- the log ----------------------------------------------------------------------------------------------------
+  // --- the log -----------------------------------------------------------------------------------
 
   get storage(): Storage | undefined {
     return this.log?.opened.storage;
@@ -425,7 +436,10 @@ export class InProcessServer {
     this.inRecordWait = false;
   }
 
-  /** Only the log's thread runs while a shard sleeps in the middle of a command: its engine is in the middle of a call. */
+  /**
+   * Only the log's thread runs while a shard sleeps in the middle of a command: its engine is in
+   * the middle of a call.
+   */
   #sleepForRoom(doorbell: DoorbellOwner, thread: number): void {
     const log = this.#logThread!;
     this.inRecordWait = true;
@@ -446,7 +460,10 @@ export class InProcessServer {
     this.inRecordWait = false;
   }
 
-  /** Brings the log's jobs into their shards, before the first step; `onBatch` sees them as they lie in the log. */
+  /**
+   * Brings the log's jobs into their shards, before the first step; `onBatch` sees them as they lie
+   * in the log.
+   */
   restore(onBatch: (batch: RecoveredBatch) => void = () => {}): void {
     const { topology } = this;
     const { opened, wallOffsetMs } = this.log!;
@@ -478,7 +495,10 @@ export class InProcessServer {
     return Math.max(opened.nextId, this.#firstJobId);
   }
 
-  /** Has the log made durable and closed, after the acceptors have stopped; `logEnd` tells when it is. */
+  /**
+   * Has the log made durable and closed, after the acceptors have stopped; `logEnd` tells when it
+   * is.
+   */
   stopLog(): void {
     new ControlWords(this.topology.control).set(ControlWord.BinlogStop);
     new Doorbell(this.#words, binlogBell(this.topology)).ring();
@@ -498,7 +518,10 @@ export class InProcessServer {
     this.nowMs += ms;
   }
 
-  /** A disk can't fail or lose power while an engine waits in the middle of a call: the model could not follow it. */
+  /**
+   * A disk can't fail or lose power while an engine waits in the middle of a call: the model could
+   * not follow it.
+   */
   get sheltered(): boolean {
     return this.inRecordWait;
   }
@@ -527,7 +550,7 @@ export class InProcessServer {
     return socket;
   }
 
-  // --- the threads ------------------------------------------------------------------------------------------------
+  // --- the threads -------------------------------------------------------------------------------
 
   /** Whether the thread is held up here. */
   #heldUp(): boolean {
@@ -657,7 +680,10 @@ export class InProcessServer {
     return { name: `acceptor ${acceptors.join(", ")}`, steps, ready: undefined };
   }
 
-  /** What src/acceptor/acceptor-thread.ts answers to the points of its loop, with an event loop of its own. */
+  /**
+   * What src/acceptor/acceptor-thread.ts answers to the points of its loop, with an event loop of
+   * its own.
+   */
   *#acceptorSteps(
     acceptors: readonly number[],
     thread: number,
@@ -787,7 +813,10 @@ export class InProcessServer {
     return tells;
   }
 
-  /** The clock as a shard reads it in the middle of a turn: what was not due at its beginning may be due now. */
+  /**
+   * The clock as a shard reads it in the middle of a turn: what was not due at its beginning may be
+   * due now.
+   */
   #clockInTurn(shard: number): number {
     if (this.#dueInTurn === 0) return this.nowMs;
     // Nothing is due while the shards are being made.
@@ -797,7 +826,7 @@ export class InProcessServer {
     return this.nowMs;
   }
 
-  // --- time and order ---------------------------------------------------------------------------------------------
+  // --- time and order ----------------------------------------------------------------------------
 
   /** Lets one thread go on, drawn from those that can; false if all sleep. */
   step(): boolean {
@@ -830,7 +859,10 @@ export class InProcessServer {
     new Doorbell(this.#words, this.#random.between(0, this.#words.length / DOORBELL_WORDS - 1)).ring();
   }
 
-  /** Steps until every thread sleeps, no socket has anything for the server, and the log waits for no room. */
+  /**
+   * Steps until every thread sleeps, no socket has anything for the server, and the log waits for
+   * no room.
+   */
   settle(): void {
     for (let steps = 0; this.step() || this.#logTriesAgain(); steps++) {
       assert.ok(steps < SETTLE_STEPS_MAX, "the server comes to rest");

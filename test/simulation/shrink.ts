@@ -12,7 +12,10 @@ export interface Shrunk {
 
 type Breaking = Pick<SimulationOptions, "createServer" | "plant" | "onStep">;
 
-/** Shrinks the run of `seed`, which fails within `steps`, for `msMax` at most. Any failure counts as the same. */
+/**
+ * Shrinks the run of `seed`, which fails within `steps`, for `msMax` at most. Any failure counts as
+ * the same.
+ */
 export async function shrink(
   seed: number,
   steps: number,

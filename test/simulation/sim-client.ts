@@ -30,8 +30,8 @@ export interface SimWorld {
   /** A set-tube was answered: all tubes have it. */
   checkSet(pattern: string, values: SettingValueChanges): void;
   /**
-   * When the client of a session closed its connection to another acceptor than `acceptor`, with nothing under way, as a
-   * place in the order of what clients do; Infinity if it did not.
+   * When the client of a session closed its connection to another acceptor than `acceptor`, with
+   * nothing under way, as a place in the order of what clients do; Infinity if it did not.
    */
   closedAt(session: number, acceptor: number): number;
   /** The next place in that order. */
@@ -207,7 +207,10 @@ export class SimClient {
     assert.fail(`client ${this.name}: ${what}`);
   }
 
-  /** Whether later commands may take effect although no effect of this one was seen: it has none, or it is done. */
+  /**
+   * Whether later commands may take effect although no effect of this one was seen: it has none, or
+   * it is done.
+   */
   #canBePassed(pending: Pending): boolean {
     const { kind } = pending.command;
     if (pending.reply !== undefined || kind === "read" || kind === "gather" || kind === "list-all")
@@ -217,13 +220,14 @@ export class SimClient {
     // Whoever holds nothing is told so by its acceptor.
     if (kind === "touch-all" && (pending.asked.size > 0 || this.gone)) return true;
     if (kind === "put" && this.#world.isDraining()) return true;
-    // A reserve over several shards that ends with the client's half of the connection is not seen before its reply.
+    // A reserve over several shards that ends with the client's half of the connection is not seen
+    // before its reply.
     return (
       pending.possible.size > 0 || ((this.gone || this.halfClosed || this.stopped) && kind === "reserve")
     );
   }
 
-  // --- effects ----------------------------------------------------------------------------------------------------
+  // --- effects -----------------------------------------------------------------------------------
 
   /** Adds the answers that reads under way could be given now. */
   noteReads(): void {
@@ -237,7 +241,10 @@ export class SimClient {
     }
   }
 
-  /** A command by id finds nothing if there is no such job: where shards are only asked for it nothing else tells. */
+  /**
+   * A command by id finds nothing if there is no such job: where shards are only asked for it
+   * nothing else tells.
+   */
   #noteMissing({ command, reply, possible }: Pending): void {
     if (reply !== undefined || (command.kind !== "by-id" && command.kind !== "kick-job")) return;
     if (!this.#model.jobs.has(command.id)) possible.add(NOT_FOUND);
@@ -383,7 +390,10 @@ export class SimClient {
     this.#noteEffect();
   }
 
-  /** Its reserves over several shards may be refused by its acceptor, and nothing tells before the reply. */
+  /**
+   * Its reserves over several shards may be refused by its acceptor, and nothing tells before the
+   * reply.
+   */
   get #mayBeRefusedUnseen(): boolean {
     return this.gone || this.halfClosed || this.stopped;
   }
@@ -408,7 +418,8 @@ export class SimClient {
     const isMeant = ({ command }: Pending): boolean =>
       command.kind === "by-id" && command.name === name && command.id === id;
     const isNew = (each: Pending): boolean => isMeant(each) && !each.asked.has(shard);
-    // A shard may be asked once more: the job was there a moment ago. The same command further behind is not what it is asked for.
+    // A shard may be asked once more: the job was there a moment ago. The same command further
+    // behind is not what it is asked for.
     const asksAgain = !done && !this.#mayReach(isNew);
     const pending = this.#take(`${name} ${id}`, asksAgain ? isMeant : isNew);
     pending.asked.add(shard);
@@ -470,9 +481,9 @@ export class SimClient {
   }
 
   /**
-   * A kick-job, pause-tube or clear-tube took effect, and engines do not tell whose; no two clients have the very same one under
-   * way. `reply` is undefined where the answer of another shard counts, and not final where another may
-   * still do better. False if it is not of this client.
+   * A kick-job, pause-tube or clear-tube took effect, and engines do not tell whose; no two clients
+   * have the very same one under way. `reply` is undefined where the answer of another shard
+   * counts, and not final where another may still do better. False if it is not of this client.
    */
   onAnonymous(matches: (command: Command) => boolean, reply: string | undefined, isFinal: boolean): boolean {
     if (!this.isUnderWay(matches)) return false;
@@ -488,7 +499,10 @@ export class SimClient {
     return true;
   }
 
-  /** A job of its move-jobs from one tube to another has moved, or has begun to. False if there is none. */
+  /**
+   * A job of its move-jobs from one tube to another has moved, or has begun to. False if there is
+   * none.
+   */
   onMoved(from: string, to: string, isDone: boolean): boolean {
     const pending = this.#pending.find(
       ({ command, reply }) =>
@@ -518,14 +532,20 @@ export class SimClient {
     return this.#pending.some((pending) => pending.reply === undefined && matches(pending.command));
   }
 
-  /** Whether some shard may still be asked for such a command: it is not answered, or nothing was since it was. */
+  /**
+   * Whether some shard may still be asked for such a command: it is not answered, or nothing was
+   * since it was.
+   */
   mayBeAsked(matches: (command: Command) => boolean): boolean {
     return [...this.#pending, this.#answered].some((each) => each !== undefined && matches(each.command));
   }
 
-  // --- replies ----------------------------------------------------------------------------------------------------
+  // --- replies -----------------------------------------------------------------------------------
 
-  /** Bytes of replies join the output; they leave with the turn, or when the log has what they promise. */
+  /**
+   * Bytes of replies join the output; they leave with the turn, or when the log has what they
+   * promise.
+   */
   #onAnsweredBytes(bytes: Uint8Array): void {
     if (this.gone) return;
     const text = Buffer.from(bytes).toString("latin1");
@@ -694,7 +714,8 @@ export class SimClient {
         this.halfClosed || this.stopped || isOver,
         `${what} after ${this.#nowMs() - pending.arrivedAtMs} ms`,
       );
-      // What the client holds now it held then, with the same deadline: nothing of its own came in between.
+      // What the client holds now it held then, with the same deadline: nothing of its own came in
+      // between.
       const wasInMargin = this.#model.inMargin(session, pending.arrivedAtMs);
       assert.ok(!wasInMargin, `${what} although it held a job in its last second when it asked`);
     }
@@ -702,7 +723,10 @@ export class SimClient {
     this.#checkPromise(pending, undefined);
   }
 
-  /** No job that was ready when the reserve arrived, and stayed so, is passed over for a worse one, or for none. */
+  /**
+   * No job that was ready when the reserve arrived, and stayed so, is passed over for a worse one,
+   * or for none.
+   */
   #checkPromise(pending: Pending, given: Pick<ModelJob, "id" | "pri"> | undefined): void {
     const { command } = pending;
     assert.ok(command.kind === "reserve");
@@ -735,9 +759,12 @@ export class SimClient {
     this.over = true;
   }
 
-  // --- rest -------------------------------------------------------------------------------------------------------
+  // --- rest --------------------------------------------------------------------------------------
 
-  /** At rest, with all replies read, a client has its answers but for a reserve that waits for good reason. */
+  /**
+   * At rest, with all replies read, a client has its answers but for a reserve that waits for good
+   * reason.
+   */
   checkRest(shards: number): void {
     if (this.gone || this.over) return;
     assert.equal(this.#unsent, "", `client ${this.name}: all that was answered has left`);
@@ -786,7 +813,10 @@ export class SimClient {
     }
   }
 
-  /** At rest input is left unread only behind a reserve that waits, and only if it is more than the server keeps for it. */
+  /**
+   * At rest input is left unread only behind a reserve that waits, and only if it is more than the
+   * server keeps for it.
+   */
   #checkPause(): void {
     const first = this.#pending[0];
     if (first?.command.kind !== "reserve") this.#fail("at rest, and yet nothing is read from it");

@@ -14,7 +14,10 @@ import type { InProcessLog, InProcessServer } from "./in-process-server.ts";
 import { DurabilityLedger, keptTexts, type ProcessEnd } from "./model/durability-ledger.ts";
 import type { Kept, Model } from "./model/model.ts";
 
-/** The rings of all shards together may hold a quarter of a segment: so much may come after the log is full. */
+/**
+ * The rings of all shards together may hold a quarter of a segment: so much may come after the log
+ * is full.
+ */
 const SEGMENT_BYTES = 128 * 1024;
 const RECORD_RING_BYTES = 4096;
 /** The wall clock goes on while no server runs. */
@@ -44,7 +47,10 @@ export class SimulatedLog {
     return this.syncEvery === 0 ? LogWord.Synced : LogWord.Written;
   }
 
-  /** Opens what the last process has left, for a process that begins at `startsAtMs`; its start may be interrupted too. */
+  /**
+   * Opens what the last process has left, for a process that begins at `startsAtMs`; its start may
+   * be interrupted too.
+   */
   async open(shards: number, startsAtMs: number): Promise<InProcessLog> {
     const random = this.#random;
     this.syncEvery = random.pick<SyncEvery>([0, 0, 0, 50, 1000, "never"]);
@@ -105,8 +111,8 @@ export class SimulatedLog {
   #onFull: (id: number, segment: number) => void = () => {};
 
   /**
-   * Brings what the log has into the new server and checks that it may be there after such an `end`; `ledger` tells what
-   * it is. From here on the log sees what the server does.
+   * Brings what the log has into the new server and checks that it may be there after such an
+   * `end`; `ledger` tells what it is. From here on the log sees what the server does.
    */
   restore(server: InProcessServer, end: ProcessEnd): void {
     const recovered = new Map<number, string>();

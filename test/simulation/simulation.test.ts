@@ -19,7 +19,10 @@ import { simulate } from "./simulation.ts";
 /** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
 const FIRST_SEED = Number(process.env["SEED"] ?? 1);
 const RUNS = 60;
-/** Seeds that found something once: what, and where it was mended; and whether that needs commands of our own. */
+/**
+ * Seeds that found something once: what, and where it was mended; and whether that needs commands
+ * of our own.
+ */
 const FOUND: readonly { seed: number; what: string; only?: string; extensions?: true }[] = [
   {
     seed: 49,
@@ -46,8 +49,8 @@ const TRIED_MAX = 5;
 /** A planted bug must be found within so many seeds. */
 const CANARY_RUNS = 300;
 /**
- * Where those were found last that the first two seeds don't find: that seed comes first, because the search from 1 on takes up to a
- * quarter of a minute.
+ * Where those were found last that the first two seeds don't find: that seed comes first, because
+ * the search from 1 on takes up to a quarter of a minute.
  */
 const FOUND_LAST: Readonly<Record<string, number>> = {
   "a clear leaves the last job that it should take": 3,
@@ -198,7 +201,8 @@ describe("simulation with a planted bug (canary)", () => {
       const seeds = Array.from({ length: CANARY_RUNS }, (_, index) => index + 1);
       for (const each of [first, ...seeds.filter((seed) => seed !== first)]) {
         try {
-          // Where a bug is not theirs, without the commands of our own: one more of them would be another run.
+          // Where a bug is not theirs, without the commands of our own: one more of them would be
+          // another run.
           await simulate({ seed: each, steps: STEPS, extensions: false, policies: false, ...options });
         } catch (error) {
           t.diagnostic(`found at seed ${each}: ${findOf(error)}`);

@@ -43,7 +43,10 @@ const POLICY_SHARE = 0.5;
 /** Delays of puts that may have fractions of seconds. */
 const DELAYS_MS: readonly [number, ...number[]] = [0, 0, 0, 1, 500, 1999];
 
-/** A token in 128 ms, a second, 4 s: powers of two, so that a sum of tokens is never rounded, and the model's is the engine's. */
+/**
+ * A token in 128 ms, a second, 4 s: powers of two, so that a sum of tokens is never rounded, and
+ * the model's is the engine's.
+ */
 const RATES = ["1000/128", "125/128", "125/512"];
 
 const STATES = ["ready", "delayed", "buried", "reserved"] as const;
@@ -68,9 +71,14 @@ export interface SimulationOptions {
   readonly plant?: Plant;
   /** Whether clients send commands that beanstalkd does not have; they do if it is left out. */
   readonly extensions?: boolean;
-  /** Whether jobs have options and tubes settings, where there is no log; they do if it is left out. */
+  /**
+   * Whether jobs have options and tubes settings, where there is no log; they do if it is left out.
+   */
   readonly policies?: boolean;
-  /** Whether there is a log, and jobs have options and tubes settings all the same; every other run with a log is so where nothing is said of extensions. */
+  /**
+   * Whether there is a log, and jobs have options and tubes settings all the same; every other run
+   * with a log is so where nothing is said of extensions.
+   */
   readonly durable?: boolean;
   /** Whether jobs are moved; they are where nothing is said of extensions. */
   readonly jobMoves?: boolean;
@@ -197,7 +205,7 @@ class Simulation {
     return `${this.#shards} shards, ${this.#acceptors} acceptors, ${log}, process ${this.#restarts + 1}`;
   }
 
-  // --- processes --------------------------------------------------------------------------------------------------
+  // --- processes ---------------------------------------------------------------------------------
 
   async begin(): Promise<void> {
     await this.#startProcess("kill");
@@ -326,7 +334,10 @@ class Simulation {
     if (this.#forgetful > 0) for (const core of server.acceptors) this.#forget(core, this.#forgetful);
   }
 
-  /** Whether the process can't go on: the power is gone, or the log has failed, which its main thread finds out soon. */
+  /**
+   * Whether the process can't go on: the power is gone, or the log has failed, which its main
+   * thread finds out soon.
+   */
   get #isDoomed(): boolean {
     return this.#server.halted || this.#server.logEnd === "failed";
   }
@@ -374,7 +385,7 @@ class Simulation {
     return { commands, sent, schedulerSteps, restarts, shape: this.shape };
   }
 
-  // --- watching ---------------------------------------------------------------------------------------------------
+  // --- watching ----------------------------------------------------------------------------------
 
   #sink(): ConstructorParameters<typeof EngineWitness>[4] {
     const jobOf = (id: number) => this.#model.jobs.get(id)!;
@@ -430,7 +441,8 @@ class Simulation {
   }
 
   #anonymous(matches: (each: Command) => boolean, reply: string | undefined, isFinal: boolean): void {
-    // Once it is answered on the shard that counts, the other shards that were asked have nothing to tell.
+    // Once it is answered on the shard that counts, the other shards that were asked have nothing
+    // to tell.
     this.#clients.some((client) => client.onAnonymous(matches, reply, isFinal));
   }
 
@@ -496,7 +508,7 @@ class Simulation {
     core.places.shardOfJob = (id) => (this.#random.chance(probability) ? UNKNOWN_SHARD : find(id));
   }
 
-  // --- steps ------------------------------------------------------------------------------------------------------
+  // --- steps -------------------------------------------------------------------------------------
 
   async step(step: number): Promise<void> {
     const random = this.#random;
@@ -537,7 +549,10 @@ class Simulation {
     await this.#endProcess(this.#random.pick(["power", "power", "power", "kill", "stop"]));
   }
 
-  /** A client that waits for a batch says more just before a delayed job becomes ready, in the turn of its shard even. */
+  /**
+   * A client that waits for a batch says more just before a delayed job becomes ready, in the turn
+   * of its shard even.
+   */
   #abortInTime(): void {
     const client = this.#random.pick(
       this.#clients.filter((each) => each.canSend && each.pendingCount === 0 && !each.socket.isPaused),
@@ -717,7 +732,10 @@ class Simulation {
     else client.socket.fail();
   }
 
-  /** Whoever sees the end of a connection may count on its effects: its jobs, waits and tubes are back, it is not counted. */
+  /**
+   * Whoever sees the end of a connection may count on its effects: its jobs, waits and tubes are
+   * back, it is not counted.
+   */
   #checkEnd(client: SimClient): void {
     const traces = this.#model.traces(this.#model.session(client.session));
     assert.deepEqual(
@@ -741,7 +759,7 @@ class Simulation {
     socket.takeReceived();
   }
 
-  // --- commands ---------------------------------------------------------------------------------------------------
+  // --- commands ----------------------------------------------------------------------------------
 
   #send(): void {
     const random = this.#random;
@@ -807,7 +825,10 @@ class Simulation {
     return job?.id ?? random.pick([0, 1, 7, 999_999, 2 ** 33]);
   }
 
-  /** A command that beanstalkd does not have. A run without them draws nothing for them, so that they don't change it. */
+  /**
+   * A command that beanstalkd does not have. A run without them draws nothing for them, so that
+   * they don't change it.
+   */
   #drawExtension(client: SimClient): Command | undefined {
     const random = this.#random;
     const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);
@@ -1047,7 +1068,10 @@ class Simulation {
     }
   }
 
-  /** Whether no client has such a command in flight: engines don't report whose kick-job, pause-tube or clear-tube it is. */
+  /**
+   * Whether no client has such a command in flight: engines don't report whose kick-job, pause-tube
+   * or clear-tube it is.
+   */
   #isFree(matches: (each: Command) => boolean): boolean {
     return !this.#clients.some((client) => client.mayBeAsked(matches));
   }
@@ -1110,7 +1134,7 @@ class Simulation {
     return command.fixed(`ignore ${tube}`, `WATCHING ${client.watched.length}\r\n`);
   }
 
-  // --- rest -------------------------------------------------------------------------------------------------------
+  // --- rest --------------------------------------------------------------------------------------
 
   #checkRest(): void {
     this.#checkSettings();
@@ -1120,7 +1144,10 @@ class Simulation {
     for (const client of this.#clients) client.checkRest(this.#shards);
   }
 
-  /** Everybody reads, time passes, everybody leaves: what is left must be exactly the jobs that the model has. */
+  /**
+   * Everybody reads, time passes, everybody leaves: what is left must be exactly the jobs that the
+   * model has.
+   */
   async finish(): Promise<void> {
     this.#random.beginStep(-1);
     if (this.#isDoomed) await this.#endProcess("power");

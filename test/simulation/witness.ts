@@ -40,7 +40,9 @@ export interface CommandSink {
   aborted(session: number): void;
   /** A wait or a reserve ended on its shard without a job. */
   refused(session: number, reply: "TIMED_OUT" | "DEADLINE_SOON"): void;
-  /** `settled` is false for "not found" on a shard where the job can't be although it is elsewhere. */
+  /**
+   * `settled` is false for "not found" on a shard where the job can't be although it is elsewhere.
+   */
   byId(session: number, shard: number, name: ByIdCommand, id: number, done: boolean, settled: boolean): void;
   kicked(session: number, tube: string, bound: number, count: number): void;
   kickJob(shard: number, id: number, done: boolean, settled: boolean): void;
@@ -171,7 +173,7 @@ export class EngineWitness {
     this.#watchMovesOfJobs();
   }
 
-  // --- wrapping ---------------------------------------------------------------------------------------------------
+  // --- wrapping ----------------------------------------------------------------------------------
 
   /** Has `follow` see each outermost call of an engine's method, with its outcome and effects. */
   #watch<Name extends keyof Engine>(
@@ -257,7 +259,7 @@ export class EngineWitness {
     return this.#model.session(session.index);
   }
 
-  // --- calls ------------------------------------------------------------------------------------------------------
+  // --- calls -------------------------------------------------------------------------------------
 
   /** Sessions on their way to another acceptor have no index by which they could be found. */
   #watchMoves(): void {
@@ -566,7 +568,10 @@ export class EngineWitness {
     assert.notEqual(STATE_NAMES[state], "moving", `job ${id} is not on its way when a ${name} looks at it`);
   }
 
-  /** Whether what is left here of a job says that a session does not hold it: it did not when the job left, nor does it now. */
+  /**
+   * Whether what is left here of a job says that a session does not hold it: it did not when the
+   * job left, nor does it now.
+   */
   #hasLeft(name: ByIdCommand, session: Session, id: number): boolean {
     if (name !== "release" && name !== "bury" && name !== "touch") return false;
     const isLeft = this.#model.copiesOn(this.#shard).some((copy) => copy.id === id);
@@ -596,7 +601,7 @@ export class EngineWitness {
     return expected === "done";
   }
 
-  // --- states -----------------------------------------------------------------------------------------------------
+  // --- states ------------------------------------------------------------------------------------
 
   /** Checks the engine's invariants, and that it holds what the model holds. */
   check(): void {

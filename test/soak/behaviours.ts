@@ -118,7 +118,10 @@ async function waitAndVanish(client: SoakClient, random: SeededRandom, load: Cli
   if (random.chance(0.5)) client.reset();
 }
 
-/** Leaves in the midst of something. What was sent in full may or may not happen; what was not, must not. */
+/**
+ * Leaves in the midst of something. What was sent in full may or may not happen; what was not, must
+ * not.
+ */
 async function vanish(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   const options = putOptions(random);
   await client.use(options.tube);

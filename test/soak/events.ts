@@ -87,7 +87,10 @@ async function fillDisk(soak: EventHost): Promise<string> {
     : "no put was refused";
 }
 
-/** SIGKILL while the disk is full. The next server starts, or says why not; with room again, it starts and has all. */
+/**
+ * SIGKILL while the disk is full. The next server starts, or says why not; with room again, it
+ * starts and has all.
+ */
 async function killOnFullDisk(soak: EventHost): Promise<string> {
   const { disk, load, host } = soak;
   load.allowed.diskFull = true;

@@ -6,7 +6,10 @@ import type { BodySpec } from "./soak-body.ts";
 export interface Rest {
   readonly kind: "ready" | "delayed" | "buried";
   readonly pri: number;
-  /** When the command that led here was sent, ms; a kick that was answered before that cannot have changed it. */
+  /**
+   * When the command that led here was sent, ms; a kick that was answered before that cannot have
+   * changed it.
+   */
   readonly sinceMs: number;
   /** Delayed jobs: the earliest and the latest moment of the delay's end, ms of our clock. */
   earliestMs: number;
@@ -17,9 +20,10 @@ export interface Rest {
 }
 
 /**
- * A client has the job. It was given at some moment up to `seenMs`, and not taken back before `endMs`: the client's own
- * command, the end of its connection, the TTR or the server's end, whichever can have come first. Both are on the safe
- * side, so two holds that overlap are a fault of the server's and never of the order in which replies were read.
+ * A client has the job. It was given at some moment up to `seenMs`, and not taken back before
+ * `endMs`: the client's own command, the end of its connection, the TTR or the server's end,
+ * whichever can have come first. Both are on the safe side, so two holds that overlap are a fault
+ * of the server's and never of the order in which replies were read.
  */
 export interface Hold {
   readonly client: string;

@@ -51,7 +51,10 @@ export interface FoundJob {
 const EARLY_MS = 2;
 /** How long a timer may be overdue on a busy machine before a job counts as stuck. */
 const LATE_MS = 3000;
-/** What a segment of the log needs for a job besides tube and body: frame and fixed fields; and for each further piece. */
+/**
+ * What a segment of the log needs for a job besides tube and body: frame and fixed fields; and for
+ * each further piece.
+ */
 const RECORD_BYTES = 24 + 72;
 const PIECE_BYTES = 24 + 16;
 const PIECE_BODY_BYTES = 128 * 1024 - 16;
@@ -59,7 +62,9 @@ const HISTORY_MAX = 40;
 
 export class JobLedger {
   readonly jobs: Map<number, JobEntry> = new Map();
-  /** Acknowledged deletes of times before the last settlement: those jobs have no history any more. */
+  /**
+   * Acknowledged deletes of times before the last settlement: those jobs have no history any more.
+   */
   readonly #goneIds = new Set<number>();
   readonly #openPuts = new Map<number, OpenPut>();
   readonly #tubeKicks = new Map<string, Kicks>();
@@ -90,7 +95,7 @@ export class JobLedger {
     return this.#highestId;
   }
 
-  // --- put --------------------------------------------------------------------------------------------------------
+  // --- put ---------------------------------------------------------------------------------------
 
   /** A key that no other body has. */
   newBody(tube: string, bytes: number, ttrSeconds: number): BodySpec {
@@ -144,11 +149,11 @@ export class JobLedger {
     return job;
   }
 
-  // --- reserve and peek -------------------------------------------------------------------------------------------
+  // --- reserve and peek --------------------------------------------------------------------------
 
   /**
-   * RESERVED was read. `endMs` is when the client gave up its connection's write side, if it has; `byId`: by reserve-job,
-   * which also takes buried and delayed jobs.
+   * RESERVED was read. `endMs` is when the client gave up its connection's write side, if it has;
+   * `byId`: by reserve-job, which also takes buried and delayed jobs.
    */
   reserved(
     client: string,
@@ -161,7 +166,8 @@ export class JobLedger {
     const job = this.#seen(id, body, sentMs, nowMs);
     const ttrEndMs = this.#certainUntil(job, sentMs);
     const hold: Hold = { client, seenMs: nowMs, endMs: Math.min(ttrEndMs, options.endMs ?? ttrEndMs) };
-    // A reply that is read late may be of a reservation that was over before the job came to where it is now.
+    // A reply that is read late may be of a reservation that was over before the job came to where
+    // it is now.
     const mayPrecede = (rest: Rest): boolean => hold.endMs <= rest.sinceMs;
     if (options.byId) {
       job.rests = job.rests.map((rest) =>
@@ -217,7 +223,7 @@ export class JobLedger {
     return this.#newJob(id, put);
   }
 
-  // --- what a holder does -------------------------------------------------------------------------------------------
+  // --- what a holder does ------------------------------------------------------------------------
 
   /** `rest.kind` is where the change leads. */
   changeSent(
@@ -299,7 +305,7 @@ export class JobLedger {
     job.holds.push(hold);
   }
 
-  // --- delete and kick --------------------------------------------------------------------------------------------
+  // --- delete and kick ---------------------------------------------------------------------------
 
   deleteSent(client: string, job: JobEntry, hold: Hold | undefined, sentMs: number): OpenDelete {
     job.deletesOpen++;
@@ -354,9 +360,12 @@ export class JobLedger {
     return job.kicks.mayHaveChanged(rest) || this.#kicksOf(job.body.tube).mayHaveChanged(rest);
   }
 
-  // --- connections, clock, server ---------------------------------------------------------------------------------
+  // --- connections, clock, server ----------------------------------------------------------------
 
-  /** The client ended its connection, or its write side, just now: the server may take its jobs back. */
+  /**
+   * The client ended its connection, or its write side, just now: the server may take its jobs
+   * back.
+   */
   clientLeft(holds: Iterable<Hold>, nowMs: number): void {
     for (const hold of holds) hold.endMs = Math.min(hold.endMs, nowMs);
   }
@@ -367,7 +376,10 @@ export class JobLedger {
     this.#wallOffsetMaxMs = Math.max(this.#wallOffsetMaxMs, wallOffsetMs);
   }
 
-  /** The server ends from `nowMs` on, at once or in order: reserved jobs may be released at any moment. */
+  /**
+   * The server ends from `nowMs` on, at once or in order: reserved jobs may be released at any
+   * moment.
+   */
   serverEnds(nowMs: number): void {
     this.#serverEnds = true;
     for (const job of this.jobs.values()) {
@@ -375,7 +387,10 @@ export class JobLedger {
     }
   }
 
-  /** A server starts over the same log, its wall clock ahead of ours by `wallOffsetMs`: delays end by the wall clock. */
+  /**
+   * A server starts over the same log, its wall clock ahead of ours by `wallOffsetMs`: delays end
+   * by the wall clock.
+   */
   serverStarts(wallOffsetMs: number): void {
     this.#serverEnds = false;
     const delaysFrom = (rest: Rest): void => {
@@ -389,14 +404,19 @@ export class JobLedger {
     this.#wallOffsetMaxMs = wallOffsetMs;
   }
 
-  // --- settlement -------------------------------------------------------------------------------------------------
+  // --- settlement --------------------------------------------------------------------------------
 
-  /** Ids to ask the server for when no client is left: all that live, and those deleted since the last settlement. */
+  /**
+   * Ids to ask the server for when no client is left: all that live, and those deleted since the
+   * last settlement.
+   */
   idsToSettle(): number[] {
     return [...this.jobs.keys()];
   }
 
-  /** The server has this job, asked from `sentMs` to `nowMs`, while no other client was connected. */
+  /**
+   * The server has this job, asked from `sentMs` to `nowMs`, while no other client was connected.
+   */
   settleFound(id: number, seen: FoundJob, sentMs: number, nowMs: number): void {
     this.checked++;
     const job = this.#seen(id, seen.body, sentMs, nowMs);
@@ -412,7 +432,8 @@ export class JobLedger {
     }
     job.rests = fitting.map((rest) => ({ ...rest, sinceMs: sentMs }));
     if (seen.state === "ready") {
-      // No record says that a delay is over: if the wall clock goes back, the next server finds the job delayed again.
+      // No record says that a delay is over: if the wall clock goes back, the next server finds the
+      // job delayed again.
       job.rests = job.rests.filter((rest) => rest.kind === "delayed");
       job.mayRest({ ...fitting[0]!, kind: "ready", sinceMs: sentMs });
     }
@@ -436,7 +457,9 @@ export class JobLedger {
     this.#goneIds.add(id);
   }
 
-  /** All ids below `newestId` were checked: unseen puts did not happen, and must not from now on. */
+  /**
+   * All ids below `newestId` were checked: unseen puts did not happen, and must not from now on.
+   */
   settled(newestId: number, nowMs: number): void {
     this.settledUpTo = newestId;
     this.#openPuts.clear();
@@ -459,7 +482,7 @@ export class JobLedger {
     return counts;
   }
 
-  // --- the rest ---------------------------------------------------------------------------------------------------
+  // --- the rest ----------------------------------------------------------------------------------
 
   #rest(pri: number, delaySeconds: number, sentMs: number): Rest {
     const earliestMs = sentMs + delaySeconds * 1000;

@@ -1,4 +1,5 @@
-// npm run soak: the real server under mixed load, kills, stalls, full disks and clock steps, with a ledger of everything.
+// npm run soak: the real server under mixed load, kills, stalls, full disks and clock steps, with a
+// ledger of everything.
 
 import { InvalidArgumentError } from "commander";
 import { campaignCommand, seedOption } from "../support/campaign-command.ts";

@@ -4,7 +4,10 @@ import { type AddressInfo, createConnection, createServer, type NetConnectOpts, 
 import { WireClient } from "../support/server/wire-client.ts";
 import type { Intermediary } from "./server-host.ts";
 
-/** Both directions of one connection, altered. `tell` sends a command on a connection of its own and waits for the answer. */
+/**
+ * Both directions of one connection, altered. `tell` sends a command on a connection of its own and
+ * waits for the answer.
+ */
 interface Fault {
   request?(bytes: string, upstream: Socket): string;
   reply?(

@@ -20,8 +20,8 @@ const DESCRIPTORS_SPARE = 4;
 /** One segment may be between its unlink and its close. */
 const UNLINKED_OPEN_MAX = 1;
 /**
- * Left alone, V8 lets the young generation of a busy thread grow by and by to tens of MiB. That is no leak and ends, but
- * a leak would hide behind it for minutes.
+ * Left alone, V8 lets the young generation of a busy thread grow by and by to tens of MiB. That is
+ * no leak and ends, but a leak would hide behind it for minutes.
  */
 const YOUNG_OPTION = "--max-semi-space-size=4";
 /** Young processes still compile and fill their pools. */
@@ -39,7 +39,10 @@ const POLL_MS = 20;
 
 export interface Sample {
   readonly rssBytes: number;
-  /** Open descriptors, without those of the log's segments: their number follows the size of the log. */
+  /**
+   * Open descriptors, without those of the log's segments: their number follows the size of the
+   * log.
+   */
   readonly descriptors: number;
   /** Segments that are unlinked and still open. */
   readonly unlinkedOpen: number;
@@ -150,7 +153,10 @@ export class ServerHost {
     });
   }
 
-  /** Memory, descriptors and log must be what the live jobs need, at a moment when no client is connected. */
+  /**
+   * Memory, descriptors and log must be what the live jobs need, at a moment when no client is
+   * connected.
+   */
   async checkResources(): Promise<Sample> {
     await this.#checkDescriptors();
     const sample = this.sample();

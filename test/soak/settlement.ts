@@ -28,8 +28,8 @@ export class Settlement {
   }
 
   /**
-   * Asks for every job that the ledger knows and every id that it does not, then compares gauges and tubes. With
-   * `everything`, all ids that were ever given are asked for. Throws a Violation.
+   * Asks for every job that the ledger knows and every id that it does not, then compares gauges
+   * and tubes. With `everything`, all ids that were ever given are asked for. Throws a Violation.
    */
   async run(everything = false): Promise<void> {
     await this.#untilAlone();
@@ -119,7 +119,10 @@ export class Settlement {
     if (state === "ready" && pri < 1024) this.#urgent++;
   }
 
-  /** A delay may end between the jobs and the gauges, so the two states that this concerns are compared together. */
+  /**
+   * A delay may end between the jobs and the gauges, so the two states that this concerns are
+   * compared together.
+   */
   async #compareGauges(): Promise<void> {
     const stats = await this.#ask("stats");
     const gauge = (name: string): number => Number(field(stats, `current-jobs-${name}`));

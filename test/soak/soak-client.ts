@@ -9,7 +9,10 @@ import type { OpenPut } from "./job-ledger.ts";
 import { type BodySpec, makeBody } from "./soak-body.ts";
 import { Violation } from "./violation.ts";
 
-/** A reply takes no longer, whatever happens to the server short of its end; a busy machine included. */
+/**
+ * A reply takes no longer, whatever happens to the server short of its end; a busy machine
+ * included.
+ */
 const REPLY_MS = 30_000;
 
 const NAMES = COMMANDS.map(commandName);
@@ -52,7 +55,7 @@ export class SoakClient {
     return [...this.#held.values()];
   }
 
-  // --- commands that the ledger need not know ---------------------------------------------------------------------
+  // --- commands that the ledger need not know ----------------------------------------------------
 
   /** Sends a line and reads its reply, which must match `expected`. */
   async ask(line: string, expected: RegExp): Promise<Reply> {
@@ -77,7 +80,7 @@ export class SoakClient {
     this.#used = tube;
   }
 
-  // --- put --------------------------------------------------------------------------------------------------------
+  // --- put ---------------------------------------------------------------------------------------
 
   /** Sends a put without waiting for its answer. The tube is the one in use. */
   sendPut(options: PutOptions): OpenPut {
@@ -114,7 +117,7 @@ export class SoakClient {
     return inserted;
   }
 
-  // --- reserve ----------------------------------------------------------------------------------------------------
+  // --- reserve -----------------------------------------------------------------------------------
 
   async reserve(timeoutSeconds: number): Promise<HeldJob | undefined> {
     const sentMs = performance.now();
@@ -150,7 +153,7 @@ export class SoakClient {
     return held;
   }
 
-  // --- what a holder does -----------------------------------------------------------------------------------------
+  // --- what a holder does ------------------------------------------------------------------------
 
   async release(held: HeldJob, pri: number, delaySeconds: number): Promise<void> {
     await this.#change(
@@ -214,7 +217,7 @@ export class SoakClient {
     else ledger.deleteRefused(open, performance.now());
   }
 
-  // --- everybody --------------------------------------------------------------------------------------------------
+  // --- everybody ---------------------------------------------------------------------------------
 
   async kick(tube: string, bound: number): Promise<void> {
     await this.use(tube);
@@ -254,7 +257,7 @@ export class SoakClient {
     return { reply, sentMs };
   }
 
-  // --- leaving ----------------------------------------------------------------------------------------------------
+  // --- leaving -----------------------------------------------------------------------------------
 
   #leave(): void {
     const nowMs = performance.now();

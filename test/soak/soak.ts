@@ -123,7 +123,7 @@ export class Soak implements EventHost {
     this.#say(name, what);
   }
 
-  // --- for events -------------------------------------------------------------------------------------------------
+  // --- for events --------------------------------------------------------------------------------
 
   serverGoes(): void {
     this.load.serverGoes = true;
@@ -158,7 +158,7 @@ export class Soak implements EventHost {
     return this.random.between(-sizeMs, sizeMs);
   }
 
-  // --- inside -----------------------------------------------------------------------------------------------------
+  // --- inside ------------------------------------------------------------------------------------
 
   #reopen(): void {
     this.load.open(this.host.address);
@@ -174,7 +174,10 @@ export class Soak implements EventHost {
     return `${jobs}, log ${mib(this.disk.logBytes())}, RSS ${mib(sample.rssBytes)}, ${sample.descriptors} fds`;
   }
 
-  /** An orderly restart, every job drained, another restart, all ids ever given asked for: nothing may be left or come back. */
+  /**
+   * An orderly restart, every job drained, another restart, all ids ever given asked for: nothing
+   * may be left or come back.
+   */
   async #takeInventory(): Promise<void> {
     await this.load.close();
     for (const drain of [true, false]) {

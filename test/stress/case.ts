@@ -22,7 +22,10 @@ export interface ActorRun {
   readonly random: SeededRandom;
   /** How many actors there are. */
   readonly actors: number;
-  /** Counts a result. One that is not in the case's table ends the run, which has failed; `detail` is printed then. */
+  /**
+   * Counts a result. One that is not in the case's table ends the run, which has failed; `detail`
+   * is printed then.
+   */
   see(result: string, detail?: string): void;
   /** Counts an iteration; false once the time is over or the run has failed. */
   next(): boolean;
@@ -30,7 +33,10 @@ export interface ActorRun {
   readonly failed: boolean;
   /** Waits until all actors are here. Every actor must come, whatever it has seen. */
   barrier(): void;
-  /** Waits for a moment for the others to be at iteration `number` too, so that they meet more often. */
+  /**
+   * Waits for a moment for the others to be at iteration `number` too, so that they meet more
+   * often.
+   */
   meet(number: number): void;
 }
 

@@ -28,7 +28,10 @@ export const CATALOGUE: readonly Entry[] = [
   ),
 ];
 
-/** A busy machine may not get around to everything in the time that a case is given: then it gets so many times as much. */
+/**
+ * A busy machine may not get around to everything in the time that a case is given: then it gets so
+ * many times as much.
+ */
 const LONGER = [6, 60] as const;
 
 /** Plays a case until everything required has happened, or something that must not. */
@@ -42,13 +45,16 @@ export async function play(entry: Entry, options: CaseOptions): Promise<CaseRepo
 }
 
 /**
- * How long a planted bug may take to be found, in iterations of an actor, and in seconds. An actor that finds nothing to do
- * makes millions while the others are held up.
+ * How long a planted bug may take to be found, in iterations of an actor, and in seconds. An actor
+ * that finds nothing to do makes millions while the others are held up.
  */
 const CANARY_ITERATIONS = 100_000_000;
 const CANARY_SECONDS = 30;
 
-/** Plays a planted bug; resolves with the result that gave it away, or undefined. A thread that dies of it is not enough. */
+/**
+ * Plays a planted bug; resolves with the result that gave it away, or undefined. A thread that dies
+ * of it is not enough.
+ */
 export async function findPlanted(entry: Entry, planted: string, seed: number): Promise<string | undefined> {
   const options = { seed, planted, seconds: CANARY_SECONDS, iterationsMax: CANARY_ITERATIONS };
   return (await entry.run(options)).forbidden[0];

@@ -1,4 +1,5 @@
-// npm run stress: real threads on the shared memory of src/ring, with random pauses at every atomic operation.
+// npm run stress: real threads on the shared memory of src/ring, with random pauses at every atomic
+// operation.
 
 import { InvalidArgumentError } from "commander";
 import { campaignCommand, seedOption } from "../support/campaign-command.ts";

@@ -35,7 +35,10 @@ export const plain: typeof Atomics = Object.defineProperties(
   Object.getOwnPropertyDescriptors(Atomics),
 ) as typeof Atomics;
 
-/** The thread's last Atomics.wait: what it said, and a moment (monotonic ms of `clock`) at which it had not begun. */
+/**
+ * The thread's last Atomics.wait: what it said, and a moment (monotonic ms of `clock`) at which it
+ * had not begun.
+ */
 export const lastWait: { result: "ok" | "not-equal" | "timed-out"; beganAtMs: number } = {
   result: "ok",
   beganAtMs: 0,
@@ -46,7 +49,10 @@ export interface PauseCount {
   made: number;
 }
 
-/** Replaces the thread's atomic operations. To be called once; the same seed draws the same pauses in the same order. */
+/**
+ * Replaces the thread's atomic operations. To be called once; the same seed draws the same pauses
+ * in the same order.
+ */
 export function injectPauses(seed: number, clock: () => number, onFirst: () => void = () => {}): PauseCount {
   const count: PauseCount = { made: 0 };
   const own = new Int32Array(new SharedArrayBuffer(4));

@@ -29,7 +29,10 @@ export class RungAt {
     plain.add(this.#words, (ringer * STEP_BYTES) / 4 + 1, 1);
   }
 
-  /** When the ringer's last ring was over (monotonic ms), or Infinity while a publication is under way. */
+  /**
+   * When the ringer's last ring was over (monotonic ms), or Infinity while a publication is under
+   * way.
+   */
   at(ringer: number): number {
     const over = plain.load(this.#words, (ringer * STEP_BYTES) / 4 + 1);
     const atMs = this.#times[(ringer * STEP_BYTES) / 8 + 1]!;

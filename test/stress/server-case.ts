@@ -15,7 +15,10 @@ import { PAUSES_NOTE, RING_NOTE } from "./server-preload.ts";
 
 const EAGER_MOVES = new URL("../support/machine/eager-moves.ts", import.meta.url).href;
 const PRELOAD = new URL("./server-preload.ts", import.meta.url).href;
-/** For a server that hangs: one with pauses at every atomic operation takes a while, more so on a busy machine. */
+/**
+ * For a server that hangs: one with pauses at every atomic operation takes a while, more so on a
+ * busy machine.
+ */
 const START_MS = 180_000;
 const STOP_MS = 180_000;
 /** What the server said last, shown with a failure. */

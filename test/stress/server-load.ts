@@ -227,7 +227,10 @@ export class ServerLoad {
     }
   }
 
-  /** Has a connection that holds a job ended, and looks for the job by another one when it has seen the end. */
+  /**
+   * Has a connection that holds a job ended, and looks for the job by another one when it has seen
+   * the end.
+   */
   async #leave(tube: string): Promise<void> {
     const heir = await this.#connect();
     await heir.ask(`watch ${tube}`);

@@ -12,7 +12,10 @@ import { DATA_OFFSET, RING_BYTES_MIN } from "../../src/ring/ring-layout.ts";
 import { injectPauses } from "./pauses.ts";
 
 const STDERR = 2;
-/** The smallest ring that a server makes by itself: nothing else is DATA_OFFSET more than a power of two from here on. */
+/**
+ * The smallest ring that a server makes by itself: nothing else is DATA_OFFSET more than a power of
+ * two from here on.
+ */
 const SERVER_RING_BYTES_MIN = 32 * 1024;
 
 /** Two shards with a job for the same waiter are rare, so the planted bug leaves them time, ms. */
@@ -24,7 +27,10 @@ export const PAUSES_NOTE = "stress: pauses in ";
 /** Threads that never sleep in order have no later moment to say this. */
 const note = (text: string): void => void writeSync(STDERR, `${text}\n`);
 
-/** Whether shared memory of this size is a ring that can be smaller. No connection could move through a smaller one. */
+/**
+ * Whether shared memory of this size is a ring that can be smaller. No connection could move
+ * through a smaller one.
+ */
 export function isRing(bytes: unknown): boolean {
   const capacity = Number(bytes) - DATA_OFFSET;
   if (capacity === MOVE_RING_BYTES) return false;

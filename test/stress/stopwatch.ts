@@ -10,6 +10,9 @@ export const SLEEP_MS = 120;
 /** The threads' clocks differ by some microseconds. */
 const CLOCKS_DIFFER_MS = 1;
 
-/** Whether the thread's last sleep, one of SLEEP_MS, went on although a ring was over at `rungAtMs` (monotonic ms). */
+/**
+ * Whether the thread's last sleep, one of SLEEP_MS, went on although a ring was over at `rungAtMs`
+ * (monotonic ms).
+ */
 export const sleptThrough = (rungAtMs: number): boolean =>
   lastWait.result === "timed-out" && rungAtMs < lastWait.beganAtMs + SLEEP_MS - CLOCKS_DIFFER_MS;

@@ -41,7 +41,8 @@ function ringsMade({ topology, hasLog, placement, threads }: ServerCase): number
   return rings;
 }
 
-// A server is not under stress while some of its rings are large, so a case counts those that were made small.
+// A server is not under stress while some of its rings are large, so a case counts those that were
+// made small.
 describe("stress covers every ring of a server", () => {
   for (const each of SERVER_CASES) it(each.name, () => assert.equal(smallRings(each), ringsMade(each)));
 });

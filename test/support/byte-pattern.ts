@@ -1,6 +1,8 @@
 // Pattern language for bytes in transcripts: escapes, repetition and masks.
 
-/** Expected bytes: an exact text, or a text with masks. Texts are latin1: one character, one byte. */
+/**
+ * Expected bytes: an exact text, or a text with masks. Texts are latin1: one character, one byte.
+ */
 export interface BytePattern {
   /** How it is written in the transcript. */
   readonly source: string;

@@ -7,7 +7,10 @@ export const LINK = /\[[^[\]]*\]\(([^)\s]+)\)/g;
 /** The address under which the repository shows its files, and the prefix of links to them. */
 const REPOSITORY = /^https:\/\/github\.com\/runnerbean\/runnerbean\/(?:blob|tree)\/main\//;
 
-/** Returns the path in the repository of a link in `from`, without its anchor; undefined for other sites. */
+/**
+ * Returns the path in the repository of a link in `from`, without its anchor; undefined for other
+ * sites.
+ */
 export function localPath(from: string, target: string): string | undefined {
   const [file] = target.split("#");
   if (REPOSITORY.test(file!)) return file!.replace(REPOSITORY, "");

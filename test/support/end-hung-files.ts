@@ -32,8 +32,8 @@ interface Child {
 }
 
 /**
- * Looks after the children of this process whose command line names one of `files`: one that takes longer than its limit is told to
- * end, then killed. Returns what ends the looking.
+ * Looks after the children of this process whose command line names one of `files`: one that takes
+ * longer than its limit is told to end, then killed. Returns what ends the looking.
  */
 export function endHungFiles(
   files: readonly string[],
@@ -85,7 +85,8 @@ function childProcesses(): number[] {
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
     .filter((pid) => {
-      // Its name is in parentheses and may have any characters; behind it come its state and its parent.
+      // Its name is in parentheses and may have any characters; behind it come its state and its
+      // parent.
       const stat = read(`/proc/${pid}/stat`);
       return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) === process.pid;
     });

@@ -7,7 +7,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 const LIMIT_MS = 60_000;
 const LOOK_MS = 5;
 
-/** Waits until `found` returns something other than undefined and false, and returns that. Fails after `limitMs`. */
+/**
+ * Waits until `found` returns something other than undefined and false, and returns that. Fails
+ * after `limitMs`.
+ */
 export async function eventually<T>(
   what: string | (() => string),
   found: () => T | false | undefined | Promise<T | false | undefined>,

@@ -3,7 +3,10 @@
 
 import assert from "node:assert/strict";
 
-/** The first line of what was found. Fails where the innermost cause is a mistake of code: a method that is gone, a name that is none. */
+/**
+ * The first line of what was found. Fails where the innermost cause is a mistake of code: a method
+ * that is gone, a name that is none.
+ */
 export function findOf(error: unknown): string {
   let innermost = error;
   while (innermost instanceof Error && innermost.cause !== undefined) innermost = innermost.cause;

@@ -13,8 +13,8 @@ export class SeededRandom {
   }
 
   /**
-   * From here on the numbers of step `step` of this seed, whatever was drawn before, so that a step that is left out
-   * changes no other's draws; -1 for what comes after the last.
+   * From here on the numbers of step `step` of this seed, whatever was drawn before, so that a step
+   * that is left out changes no other's draws; -1 for what comes after the last.
    */
   beginStep(step: number): void {
     this.#state = (Math.imul(this.#seed, 0x9e3779b1) ^ Math.imul(step + 2, 0x85ebca6b)) >>> 0;

@@ -1,9 +1,9 @@
 // Delta debugging: the shortest list found that still fails.
 
 /**
- * Zeller's ddmin, by complements: drops ever smaller parts as long as `fails` says so of the rest. Nothing can be left out of
- * the result by itself. `units` must fail, and is not tried again; an empty list is not tried either. What `fails` throws
- * ends the search.
+ * Zeller's ddmin, by complements: drops ever smaller parts as long as `fails` says so of the rest.
+ * Nothing can be left out of the result by itself. `units` must fail, and is not tried again; an
+ * empty list is not tried either. What `fails` throws ends the search.
  */
 export async function shorten<Unit>(
   units: readonly Unit[],

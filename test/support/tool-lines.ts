@@ -2,7 +2,10 @@
 
 import type { Command, Option } from "commander";
 
-/** "runnerbean binlog verify DIR --json", up to the end of the code, the line, or what a shell makes of the rest. */
+/**
+ * "runnerbean binlog verify DIR --json", up to the end of the code, the line, or what a shell makes
+ * of the rest.
+ */
 const TOOL = /(^ {4}(?:sudo )?|`)?\brunnerbean ([a-z][a-z-]*)([^\n`"|#;>)]*)/gm;
 
 /** Calls `onWrong` with where and what; returns how many there are. */

@@ -2,7 +2,10 @@
 
 import { InvalidArgumentError } from "commander";
 
-/** Throws InvalidArgumentError, with the bounds, for anything but decimal digits from `least` to `most`. */
+/**
+ * Throws InvalidArgumentError, with the bounds, for anything but decimal digits from `least` to
+ * `most`.
+ */
 export function wholeNumber(least: number, most: number): (text: string) => number {
   return (text) => {
     const value = Number(text);

@@ -13,7 +13,10 @@ const PAGE = "src/protocol/README.md";
 /** Its lines are examples of bad citations. */
 const SELF = "test/tree/citations.test.ts";
 
-/** Between a word and what belongs to it: blanks, or the end of a line and the beginning of the comment's next one. */
+/**
+ * Between a word and what belongs to it: blanks, or the end of a line and the beginning of the
+ * comment's next one.
+ */
 const GAP = String.raw`(?:[ ,]*\n[ \t]*(?:\*|\/\/|#)?[ ]*|,?[ ])`;
 /** "protocol/README.md 3.1", "… 8.1, 8.2 and 13.2", "… 14 row 3", "… 14 rows 19 and 20". */
 const CITATION = new RegExp(

@@ -10,8 +10,8 @@ import { HandDrivenServer } from "../support/in-process/hand-driven-server.ts";
 const SRC = new URL("../../src/", import.meta.url).href;
 
 /**
- * The most that each path may pass. The goal is 40 files and 150 functions. Lower these numbers when
- * a path gets shorter.
+ * The most that each path may pass. The goal is 40 files and 150 functions. Lower these numbers
+ * when a path gets shorter.
  */
 const PATHS = {
   put: { files: 65, functions: 230 },

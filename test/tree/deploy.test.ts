@@ -56,7 +56,8 @@ describe("deploy: systemd", () => {
     if (!canRun(t, NEEDS.ours)) return;
     const folder = temporaryFolder(t, "notify");
     const told = join(folder, "told");
-    // The first word decides how long it takes: notifications that overtake each other would be seen.
+    // The first word decides how long it takes: notifications that overtake each other would be
+    // seen.
     writeFileSync(
       join(folder, "systemd-notify"),
       `#!/bin/sh\ncase "$*" in *RELOADING*) sleep 0.3 ;; esac\necho "$@" >> ${told}\n`,

@@ -42,7 +42,8 @@ const tool = (match: RegExp, test: string, ...words: string[]): Row => ({
 });
 
 export const ROWS: readonly Row[] = [
-  // Words choose files of tests (documents.test.ts looks for each), and those are what this test is among.
+  // Words choose files of tests (documents.test.ts looks for each), and those are what this test is
+  // among.
   {
     match: /^(?:[A-Z_]+=\S+ )*npm test(?: -- [\w ./-]+)?$/,
     by: "test/tree/documents.test.ts",

@@ -77,8 +77,8 @@ const rowsOf = (page: string): string[][] =>
   );
 
 /**
- * Checks rows "wish | asked for in | answer | shown by": a linked file contains each word in code and
- * each test in quotes.
+ * Checks rows "wish | asked for in | answer | shown by": a linked file contains each word in code
+ * and each test in quotes.
  */
 function wishMistakes(page: string): string[] {
   return rowsOf(page).flatMap(([wish = "", , answer = "", tests = ""]) => {
@@ -159,7 +159,10 @@ describe("the check of the documents (canary)", () => {
 });
 
 describe("the README's figures", () => {
-  /** Rows of the table between the markers, each as cells by the column's heading, and the line that names the machine. */
+  /**
+   * Rows of the table between the markers, each as cells by the column's heading, and the line that
+   * names the machine.
+   */
   function figures(path: string): { rows: Map<string, Map<string, string>>; machine: string } {
     const page = readFileSync(join(ROOT, path), "utf8");
     const text = /<!-- bench:begin -->\n([\s\S]*?)\n<!-- bench:end -->/.exec(page)?.[1] ?? "";

@@ -1,5 +1,5 @@
-// Checks that src/memory.md has a row for every container that lives in the rooms which serve clients, and that its bounds are those of
-// the sources.
+// Checks that src/memory.md has a row for every container that lives in the rooms which serve
+// clients, and that its bounds are those of the sources.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -27,7 +27,10 @@ const UNITS: Readonly<Record<string, number>> = { KiB: 1024, MiB: 1 << 20, GiB: 
 /** A number of a bound with its words, and behind them its constant. */
 const NUMBER = /([0-9][0-9,]*)( (?:KiB|MiB|GiB|minutes))?([^0-9(;]*\(`(?:([a-z/.-]+) )?(\w+)`\))?/g;
 
-/** The value of a number in a file: a product, perhaps of other constants of the file or of what it imports. */
+/**
+ * The value of a number in a file: a product, perhaps of other constants of the file or of what it
+ * imports.
+ */
 function constantOf(path: string, name: string): number {
   const text = readFileSync(join(SRC, path), "utf8");
   const constant = `(?:export )?const ${name}(?:: number)? = ([^;]+);`;

@@ -17,9 +17,14 @@ import { launch, type ServerProcess, startServer } from "../support/server/serve
 import { WireClient } from "../support/server/wire-client.ts";
 
 const ROWS = 26;
-/** More than a timer of a second is early or late on a busy machine; the clock's steps in row 7 end it at once or never. */
+/**
+ * More than a timer of a second is early or late on a busy machine; the clock's steps in row 7 end
+ * it at once or never.
+ */
 const LATE_MS = 900;
-/** Share of a processor that a server with nothing to do may take: one that spins takes all of it. */
+/**
+ * Share of a processor that a server with nothing to do may take: one that spins takes all of it.
+ */
 const IDLE_SHARE_MAX = 0.4;
 
 /** Fails if the server takes more of a processor than one with nothing to do. */
@@ -90,7 +95,10 @@ describe("behaviour that is not copied", { concurrency: 4 }, () => {
     }
   });
 
-  /** Sends the pieces in turn, those that begin with "!" as one urgent byte each, and prints what comes until the end. */
+  /**
+   * Sends the pieces in turn, those that begin with "!" as one urgent byte each, and prints what
+   * comes until the end.
+   */
   const URGENT_SENDER = `
   use strict; use warnings; use IO::Socket::INET; use Socket qw(MSG_OOB SHUT_WR IPPROTO_TCP TCP_NODELAY);
   my $socket = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => shift) or die "connect: $!";
@@ -175,8 +183,9 @@ describe("behaviour that is not copied", { concurrency: 4 }, () => {
   });
 
   /**
-   * Fills a small disk with jobs, releases job 1 with a delay and buries 2 and 3, has `use` do something, and kills the
-   * server. Returns the numbers of reserved, delayed and buried jobs after a restart; undefined if no disk can be made.
+   * Fills a small disk with jobs, releases job 1 with a delay and buries 2 and 3, has `use` do
+   * something, and kills the server. Returns the numbers of reserved, delayed and buried jobs after
+   * a restart; undefined if no disk can be made.
    */
   async function afterFullDisk(
     t: TestContext,

@@ -8,8 +8,9 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 
 /**
- * For each room the rooms that it may import from, besides itself. A room is a folder: what stands in "binlog/" itself is
- * another room than "binlog/live/". Each is below those that it may import from, so there is no way around in a circle.
+ * For each room the rooms that it may import from, besides itself. A room is a folder: what stands
+ * in "binlog/" itself is another room than "binlog/live/". Each is below those that it may import
+ * from, so there is no way around in a circle.
  */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],

@@ -12,7 +12,10 @@ export interface Frame {
   readonly uptime: number;
   /** ISO 8601. */
   readonly at: string;
-  /** The first listener of the beanstalkd protocol, such as "127.0.0.1:11300"; null before it is open. */
+  /**
+   * The first listener of the beanstalkd protocol, such as "127.0.0.1:11300"; null before it is
+   * open.
+   */
   readonly listener: string | null;
   /** Whether the server is in a group. */
   readonly isInGroup: boolean;

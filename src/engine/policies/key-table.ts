@@ -281,7 +281,9 @@ export class KeyTable {
     page.id[row & PAGE_MASK] = id;
   }
 
-  /** Ends the job's hold on a key, which is remembered until its time; then it has to be removed. */
+  /**
+   * Ends the job's hold on a key, which is remembered until its time; then it has to be removed.
+   */
   letGo(row: number): void {
     assert(this.slotOf(row) !== NO_HOLDER, "a key is let go by its holder");
     this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK] = NO_HOLDER;

@@ -1,7 +1,7 @@
 // The server's own decisions on jobs: limits of a tube, the end of a reservation, death, expiry.
 //
-// The engine asks this class only about jobs with extras and tubes with a policy. It changes extras,
-// keys and queues, and has the changes logged; the engine then serves waiting clients.
+// The engine asks this class only about jobs with extras and tubes with a policy. It changes
+// extras, keys and queues, and has the changes logged; the engine then serves waiting clients.
 
 import { assert } from "../../base/assert.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";

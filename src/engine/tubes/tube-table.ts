@@ -19,9 +19,9 @@ export interface Tubes {
 
 export class TubeTable implements Tubes {
   /**
-   * Indexes, not tubes: when V8 makes a Map's table anew, the former one, with all that it had, keeps the
-   * next one alive and is kept alive by the one before. Tubes that come and go would fill the old
-   * generation so.
+   * Indexes, not tubes: when V8 makes a Map's table anew, the former one, with all that it had,
+   * keeps the next one alive and is kept alive by the one before. Tubes that come and go would fill
+   * the old generation so.
    */
   readonly #indexOf = new Map<string, number>();
   readonly #byIndex: (Tube | undefined)[] = [];

@@ -83,8 +83,9 @@ export class ReadyOrder {
   }
 
   /**
-   * Forgets all entries if there are far more than the session watches tubes: it puts them in order anew
-   * when it needs them. Tubes that it watches and ignores by turns would fill memory otherwise.
+   * Forgets all entries if there are far more than the session watches tubes: it puts them in order
+   * anew when it needs them. Tubes that it watches and ignores by turns would fill memory
+   * otherwise.
    */
   trim(watched: number): void {
     if (this.#size <= 2 * watched + CAPACITY_MIN) return;

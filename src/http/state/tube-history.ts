@@ -1,6 +1,6 @@
 // History of tubes over the last 50 minutes, in steps of 10 s. It covers as many tubes as have
-// series in metrics: the busiest first, then the oldest. A busy tube takes the place of one at which
-// nothing has happened for as long as it is recorded.
+// series in metrics: the busiest first, then the oldest. A busy tube takes the place of one at
+// which nothing has happened for as long as it is recorded.
 
 import { TubeField } from "../../message/control.ts";
 import type { TubeEntry } from "./tube-cache.ts";

@@ -6,12 +6,13 @@ import { execFile } from "node:child_process";
 let last: Promise<unknown> = Promise.resolve();
 
 /**
- * Reports a state, with a line for `systemctl status`. "ready" also ends "reloading". Without a unit
- * or without systemd-notify, it does nothing.
+ * Reports a state, with a line for `systemctl status`. "ready" also ends "reloading". Without a
+ * unit or without systemd-notify, it does nothing.
  */
 export function notifySystemd(state: "ready" | "reloading" | "stopping", status?: string): void {
   if (process.env["NOTIFY_SOCKET"] === undefined) return;
-  // systemd compares this time with that of its own signal. Its --reloading is younger than Debian 12.
+  // systemd compares this time with that of its own signal. Its --reloading is younger than Debian
+  // 12.
   const now = process.hrtime.bigint() / 1000n;
   const words = state === "reloading" ? ["RELOADING=1", `MONOTONIC_USEC=${now}`] : [`--${state}`];
   const args = [`--pid=${process.pid}`, ...(status === undefined ? [] : [`--status=${status}`]), ...words];

@@ -14,7 +14,9 @@ import type { TransferSender } from "../transfer/transfer-sender.ts";
 
 /** What the acceptors have done when a read barrier ends: see read-barrier.ts. */
 export const BarrierRounds = {
-  /** They have read their sockets: the shard has the Close of every connection whose end they found. */
+  /**
+   * They have read their sockets: the shard has the Close of every connection whose end they found.
+   */
   Read: 1,
   /** They have taken the Closed, too: no gauge of theirs counts those connections. */
   Uncounted: 2,

@@ -103,7 +103,10 @@ export class JobWriter {
     this.update(id, { state: RecordState.buried, burySequence, buries: 1 });
   }
 
-  /** The job goes to another tube and gets a time to live, so that its record becomes longer or shorter. */
+  /**
+   * The job goes to another tube and gets a time to live, so that its record becomes longer or
+   * shorter.
+   */
   move(id: number, tube: string, expiresAtMs: number): void {
     const job = this.#fields.get(id)!;
     job.tube = tube;
@@ -148,7 +151,10 @@ export async function openSample(disk: VirtualDisk): Promise<{ opened: OpenedBin
   return { opened, writer: new JobWriter(opened.storage) };
 }
 
-/** A log of some records of all kinds in one segment. `how` it ended: closed, killed while idle, or killed right after a sync. */
+/**
+ * A log of some records of all kinds in one segment. `how` it ended: closed, killed while idle, or
+ * killed right after a sync.
+ */
 export async function smallLog(
   how: "closed" | "idle" | "busy",
 ): Promise<{ disk: VirtualDisk; jobs: Map<number, string> }> {

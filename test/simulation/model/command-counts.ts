@@ -19,8 +19,8 @@ export class CommandCounts {
   }
 
   /**
-   * Holds the rows of `stats` against what clients know: what was answered was counted, and no more was counted than was
-   * sent. What a client that left had under way may have been executed or not.
+   * Holds the rows of `stats` against what clients know: what was answered was counted, and no more
+   * was counted than was sent. What a client that left had under way may have been executed or not.
    */
   check(rows: ReadonlyMap<string, string>): void {
     for (const [key, value] of rows) {

@@ -55,7 +55,10 @@ export class DurabilityLedger {
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   readonly #bodies = new Map<number, string>();
   readonly #digests = new Map<number, string>();
-  /** Places of burials, by id, tube and count of burials: a buried job that changes is buried anew behind the others. */
+  /**
+   * Places of burials, by id, tube and count of burials: a buried job that changes is buried anew
+   * behind the others.
+   */
   readonly #burials = new Map<string, number[]>();
   /** For jobs found buried at the last start: the number of that burial. */
   readonly #burialsFound = new Map<number, number>();
@@ -80,7 +83,7 @@ export class DurabilityLedger {
     this.#synced = synced;
   }
 
-  // --- what happens -----------------------------------------------------------------------------------------------
+  // --- what happens ------------------------------------------------------------------------------
 
   /** A shard's record log has made the records up to `n` for a job. */
   noteMade(shard: number, id: number, n: number): void {
@@ -111,7 +114,10 @@ export class DurabilityLedger {
     for (const change of this.lastCall) this.#owed[shard]!.set(change.n, change);
   }
 
-  /** A job's id was given out, and a consumer may see it from now on: no other job may have had it, whatever has ended since. */
+  /**
+   * A job's id was given out, and a consumer may see it from now on: no other job may have had it,
+   * whatever has ended since.
+   */
   checkNew(id: number): void {
     assert.ok(!this.#givenIds.has(id), `job id ${id} was given to another job before`);
     this.#givenIds.add(id);
@@ -160,7 +166,9 @@ export class DurabilityLedger {
     }
   }
 
-  /** A shard's record log has made a record of what is set for a pattern. Settings have ids below 0. */
+  /**
+   * A shard's record log has made a record of what is set for a pattern. Settings have ids below 0.
+   */
   noteSetting(
     shard: number,
     n: number,
@@ -177,11 +185,11 @@ export class DurabilityLedger {
     });
   }
 
-  // --- after the end ----------------------------------------------------------------------------------------------
+  // --- after the end -----------------------------------------------------------------------------
 
   /**
-   * The process has ended and the log was read: throws if what it holds is not what was promised. `burials` has the place of
-   * each buried job in the order of its tube.
+   * The process has ended and the log was read: throws if what it holds is not what was promised.
+   * `burials` has the place of each buried job in the order of its tube.
    */
   settle(
     found: ReadonlyMap<number, string>,
@@ -213,8 +221,9 @@ export class DurabilityLedger {
   }
 
   /**
-   * The jobs of a tube are buried in the order of their last burials in the log. Of several that are told in the same words it
-   * may be any that is not before what is there for certain: all changes up to the one that was promised last.
+   * The jobs of a tube are buried in the order of their last burials in the log. Of several that
+   * are told in the same words it may be any that is not before what is there for certain: all
+   * changes up to the one that was promised last.
    */
   #settleBurials(
     order: ReadonlyMap<number, number>,
@@ -244,7 +253,10 @@ export class DurabilityLedger {
     return this.#syncEvery !== "never" && flushedAtMs + this.#syncEvery <= this.#lastFlushMs;
   }
 
-  /** Jobs and keys as they were found by the last `settle`; buried jobs in the order of their burial. */
+  /**
+   * Jobs and keys as they were found by the last `settle`; buried jobs in the order of their
+   * burial.
+   */
   get found(): Kept[] {
     const burial = ({ id }: Kept): number => this.#burialsFound.get(id) ?? 0;
     return this.#kept
@@ -264,7 +276,10 @@ export class DurabilityLedger {
     return patterns.map(([pattern, id]) => [pattern, this.#values.get(this.#log.jobs.get(id)!)!]);
   }
 
-  /** Throws if the state in which a process ended in order is not what the log says: something has changed without a record. */
+  /**
+   * Throws if the state in which a process ended in order is not what the log says: something has
+   * changed without a record.
+   */
   checkStopped(before: readonly Kept[], wallMs: number): void {
     const texts = new Map(before.map((each) => [each.id, JSON.stringify(this.#digested(each))]));
     const found = new Map([...this.#log.jobs.entries()].filter(([id]) => id > 0));
@@ -310,8 +325,9 @@ function checkOrder(taken: readonly OwedChange[]): void {
 }
 
 /**
- * Without what a restart may change. A reservation of a plain job that its client's end has ended leaves no record, so its count comes
- * back as it was before; nor does the end of a delay, or of a remembered key, which a start sees by its time.
+ * Without what a restart may change. A reservation of a plain job that its client's end has ended
+ * leaves no record, so its count comes back as it was before; nor does the end of a delay, or of a
+ * remembered key, which a start sees by its time.
  */
 function toBeKept(kept: Kept, wallMs: number): Kept {
   if (kept.state === "remembered") return kept;
@@ -338,7 +354,10 @@ const KEPT_STATES = {
   [RecordState.buried]: "buried",
 } as const;
 
-/** The jobs of a recovered batch as texts that compare with the ledger's, with what buried ones are sorted by. */
+/**
+ * The jobs of a recovered batch as texts that compare with the ledger's, with what buried ones are
+ * sorted by.
+ */
 export function* keptTexts(
   batch: RecoveredBatch,
 ): Generator<[id: number, text: string, burySequence: number]> {

@@ -7,7 +7,10 @@ import { NO_POLICY } from "./model-policies.ts";
 
 const LATER_MS = 5000;
 
-/** Two sessions hold a job each and wait for another one, which their tube keeps back: session 3 has waited longer. */
+/**
+ * Two sessions hold a job each and wait for another one, which their tube keeps back: session 3 has
+ * waited longer.
+ */
 function twoHolders(): Model {
   const model = new Model(1);
   const tube = model.tube("default");
@@ -32,7 +35,8 @@ const run = (seen: readonly Effect[]): void => {
 
 it("Model.runDue takes the order that later effects reveal", () => {
   const first: Effect = { kind: "reserved", session: 3, job: 3 };
-  // Whoever comes first, it is session 3 that gets job 3: its own job has made room for it, or the other's.
+  // Whoever comes first, it is session 3 that gets job 3: its own job has made room for it, or the
+  // other's.
   run([first, { kind: "reserved", session: 1, job: 4 }]);
   run([first, { kind: "deadlineSoon", session: 1 }]);
 });

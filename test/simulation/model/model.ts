@@ -40,7 +40,10 @@ export interface ModelJob {
   readonly body: string;
   /** What it has by its options, and by what is set for its tube. */
   readonly policy: JobPolicy;
-  /** For a job on its way to another shard: its state before, its holder then, its shipment, and the reason. */
+  /**
+   * For a job on its way to another shard: its state before, its holder then, its shipment, and the
+   * reason.
+   */
   stateBefore: Exclude<State, "moving">;
   holderBefore: ModelSession | undefined;
   shipment: number;
@@ -139,7 +142,9 @@ export type PutVerdict = { kind: "stored" | "full" } | { kind: "duplicate"; of: 
 
 export type ByIdResult = "done" | "not found";
 
-/** A change that a log must keep: of what a restart brings back of a job, or undefined for its end. */
+/**
+ * A change that a log must keep: of what a restart brings back of a job, or undefined for its end.
+ */
 export interface ModelChange {
   readonly id: number;
   readonly job: Kept | undefined;
@@ -168,7 +173,9 @@ export class Model {
   readonly jobs: Map<number, ModelJob> = new Map();
   readonly tubes: Map<string, ModelTube> = new Map();
   readonly sessions: Map<number, ModelSession> = new Map();
-  /** By the numbers that they had: a shard may not have executed yet what came in before the move. */
+  /**
+   * By the numbers that they had: a shard may not have executed yet what came in before the move.
+   */
   readonly moved: Map<number, ModelSession> = new Map();
   /** Longest wait first. */
   waits: Wait[] = [];
@@ -203,7 +210,7 @@ export class Model {
     this.tube("default");
   }
 
-  // --- what a log must keep ---------------------------------------------------------------------------------------
+  // --- what a log must keep ----------------------------------------------------------------------
 
   #keep(job: ModelJob): void {
     this.changes.push({ id: job.id, job: this.#kept(job) });
@@ -244,7 +251,10 @@ export class Model {
     return { id, tube, state: "remembered", key, untilMs: untilMs + this.wallOffsetMs };
   }
 
-  /** Whether the log is told of each end of a reservation: something is set for the tube, or the job has options. */
+  /**
+   * Whether the log is told of each end of a reservation: something is set for the tube, or the job
+   * has options.
+   */
   #hasPolicy({ policy, tube }: ModelJob): boolean {
     const { key, group, weight, expiresAtMs, attemptsBase, reason, leaves } = policy;
     const isPlain = key === "" && group === "" && weight === 1 && expiresAtMs === 0 && attemptsBase === 0;
@@ -270,9 +280,13 @@ export class Model {
     this.keys.push({ tube, key, id, isHeld: false, untilMs: this.#sinceStart(untilMs) });
   }
 
-  /** All jobs are back: groups begin anew, and weigh what the youngest job says that was put into them. */
+  /**
+   * All jobs are back: groups begin anew, and weigh what the youngest job says that was put into
+   * them.
+   */
   endRestore(): void {
-    // The time of a key that a job was given out with may be over, without a record, and another job have it.
+    // The time of a key that a job was given out with may be over, without a record, and another
+    // job have it.
     const isPassed = (key: ModelKey): boolean =>
       this.keys.some(({ tube, key: name, isHeld }) => isHeld && tube === key.tube && name === key.key);
     this.keys = this.keys.filter((key) => key.isHeld || !isPassed(key));
@@ -372,7 +386,7 @@ export class Model {
     };
   }
 
-  // --- tubes and sessions -----------------------------------------------------------------------------------------
+  // --- tubes and sessions ------------------------------------------------------------------------
 
   tube(name: string): ModelTube {
     const known = this.tubes.get(name);
@@ -505,7 +519,9 @@ export class Model {
     session.halfClosedOn.delete(shard);
   }
 
-  /** What of a connection is left that others can see, in words; nothing once its end is visible. */
+  /**
+   * What of a connection is left that others can see, in words; nothing once its end is visible.
+   */
   traces(session: ModelSession): string[] {
     const tubes = [...this.tubes.values()];
     return [
@@ -527,7 +543,7 @@ export class Model {
     this.#effect({ kind: "timedOut", session: session.index });
   }
 
-  // --- time -------------------------------------------------------------------------------------------------------
+  // --- time --------------------------------------------------------------------------------------
 
   /** Jobs that the session holds on a shard, soonest deadline first. */
   held(session: ModelSession, shard?: number): ModelJob[] {
@@ -545,7 +561,10 @@ export class Model {
     this.#inSomeOrder(() => this.#dueSessions(shard, nowMs));
   }
 
-  /** Does what is due until nothing is; `due` are those that may come next, as they are due at the same moment. */
+  /**
+   * Does what is due until nothing is; `due` are those that may come next, as they are due at the
+   * same moment.
+   */
   #inSomeOrder(due: () => readonly (() => void)[]): void {
     if (this.#tryOrders(due)) return;
     // No order fits, and any tells so.
@@ -648,7 +667,7 @@ export class Model {
     }
   }
 
-  // --- waits ------------------------------------------------------------------------------------------------------
+  // --- waits -------------------------------------------------------------------------------------
 
   waitOf(session: ModelSession, shard: number): Wait | undefined {
     return this.waits.find((wait) => wait.session === session && wait.shard === shard);
@@ -707,7 +726,7 @@ export class Model {
     return won;
   }
 
-  // --- jobs -------------------------------------------------------------------------------------------------------
+  // --- jobs --------------------------------------------------------------------------------------
 
   bestReady(tubes: Iterable<ModelTube>, nowMs: number): ModelJob | undefined {
     const open = new Set([...tubes].filter((tube) => this.#isOpen(tube, nowMs)));
@@ -800,7 +819,7 @@ export class Model {
     return verdict;
   }
 
-  // --- policies ---------------------------------------------------------------------------------------------------
+  // --- policies ----------------------------------------------------------------------------------
 
   #judge({ key }: JobPolicy, bodyBytes: number, tube: ModelTube): PutVerdict {
     const known =
@@ -861,7 +880,10 @@ export class Model {
     this.keys = this.keys.filter((key) => !isOver(key));
   }
 
-  /** Jobs whose time is over, the first first. Their tube may have a token since, and gives what is behind them. */
+  /**
+   * Jobs whose time is over, the first first. Their tube may have a token since, and gives what is
+   * behind them.
+   */
   #dueToExpire(shard: number, nowMs: number): (() => void)[] {
     const due = soonest(this.jobs.values(), nowMs, ({ tube, state, policy: { expiresAtMs } }) =>
       tube.shard === shard && (state === "ready" || state === "delayed") && expiresAtMs > 0
@@ -964,7 +986,10 @@ export class Model {
     job.buriedSince = this.event;
   }
 
-  /** Jobs that were buried in one event of several that were due at the same moment: no order is promised, and this is what it was. */
+  /**
+   * Jobs that were buried in one event of several that were due at the same moment: no order is
+   * promised, and this is what it was.
+   */
   orderBurials(tube: ModelTube, ids: readonly number[]): void {
     const jobs = this.buried(tube).filter(({ buriedSince }) => buriedSince === this.event);
     const places = jobs.map(({ buriedAt }) => buriedAt);
@@ -989,13 +1014,19 @@ export class Model {
     this.keys = this.keys.filter((key) => !isMeant(key) || key.untilMs > nowMs);
   }
 
-  /** A job is about to go: so does its record, unless its key is remembered, which then takes the record's place. */
+  /**
+   * A job is about to go: so does its record, unless its key is remembered, which then takes the
+   * record's place.
+   */
   #keepEnd(job: ModelJob): void {
     const key = this.keyOf(job);
     this.changes.push({ id: job.id, job: key === undefined ? undefined : this.#keptKey(key) });
   }
 
-  /** A reservation ended by a release, its time or its holder's end; `isLogged`, even if the job has no policy. */
+  /**
+   * A reservation ended by a release, its time or its holder's end; `isLogged`, even if the job has
+   * no policy.
+   */
   #endReservation(job: ModelJob, delayMs: number, isLogged: boolean, nowMs: number): void {
     const { tube, policy } = job;
     const { values } = tube.resolved;
@@ -1135,7 +1166,10 @@ export class Model {
     return true;
   }
 
-  /** Touches some of the jobs that the session holds, those first that it has held longest; true if no more is left. */
+  /**
+   * Touches some of the jobs that the session holds, those first that it has held longest; true if
+   * no more is left.
+   */
   touchSome(session: ModelSession, shard: number, begins: boolean, jobsMax: number, nowMs: number): boolean {
     // Before what is due: a touch begins with the jobs that are there when it comes.
     if (begins) session.touchedUpTo.set(shard, -1);
@@ -1251,7 +1285,10 @@ export class Model {
     return "done";
   }
 
-  /** "full": its tube is, and nothing has changed; an errand: it has to go to a tube of another shard for that. */
+  /**
+   * "full": its tube is, and nothing has changed; an errand: it has to go to a tube of another
+   * shard for that.
+   */
   update(
     session: ModelSession,
     shard: number,
@@ -1375,7 +1412,10 @@ export class Model {
     this.#serve(job.tube, nowMs);
   }
 
-  /** Deletes chosen jobs by id, reserved or not; returns how many. Each may free a limit for another one. */
+  /**
+   * Deletes chosen jobs by id, reserved or not; returns how many. Each may free a limit for another
+   * one.
+   */
   clear(choice: JobChoice, nowMs: number): number {
     const jobs = [...this.jobs.values()].sort((a, b) => a.id - b.id);
     const isWhole = choice.contains === undefined && choice.group === undefined && choice.limit === undefined;
@@ -1393,7 +1433,7 @@ export class Model {
     return cleared;
   }
 
-  // --- jobs that move ---------------------------------------------------------------------------------------------
+  // --- jobs that move ----------------------------------------------------------------------------
 
   /** A move-jobs has come to a job that is here, for a tube that is here. */
   move(job: ModelJob, target: string, asReady: boolean, nowMs: number): "moved" | "stays" | "full" {
@@ -1493,7 +1533,10 @@ export class Model {
     return this.copies.filter(({ tube }) => tube.shard === shard);
   }
 
-  /** It lives in another tube from now on; a dead one lives again, unless it stays dead. `left` is called once it is not in the one before. */
+  /**
+   * It lives in another tube from now on; a dead one lives again, unless it stays dead. `left` is
+   * called once it is not in the one before.
+   */
   #enter(
     job: ModelJob,
     there: ModelTube,

@@ -14,7 +14,10 @@ function plantedInBatches(name: string, plant: (server: InProcessServer) => void
   return { name, options: { ...options, extensions: true } };
 }
 
-/** Changes the entries of each list of candidates on its way to a connection: `change` gets each at its offset. */
+/**
+ * Changes the entries of each list of candidates on its way to a connection: `change` gets each at
+ * its offset.
+ */
 function changeCandidates(
   { acceptors }: InProcessServer,
   change: (list: DataView, at: number) => void,

@@ -15,7 +15,10 @@ const LATE = "announces only when it sleeps";
 const SILENT = "notifies without clearing the word";
 const LEAVES_IT = "believes in an earlier wait that has ended";
 
-/** The sleep of src/acceptor/acceptor-thread.ts, with news of shards in place of rings, and timers in place of sockets. */
+/**
+ * The sleep of src/acceptor/acceptor-thread.ts, with news of shards in place of rings, and timers
+ * in place of sockets.
+ */
 class Acceptor {
   readonly #owner: DoorbellOwner;
   readonly #synced: LogWords;
@@ -109,7 +112,10 @@ class Acceptor {
     this.#forgetSocket = () => clearTimeout(timer);
   }
 
-  /** A promise that is kept by now may still be in line behind this timer, but not behind a turn of the loop. */
+  /**
+   * A promise that is kept by now may still be in line behind this timer, but not behind a turn of
+   * the loop.
+   */
   #tooLong(): void {
     const began = this.#since;
     setImmediate(() =>

@@ -1,4 +1,5 @@
-// The claim word: exactly one of shards and acceptor ends a wait, and a late one does no harm to the next.
+// The claim word: exactly one of shards and acceptor ends a wait, and a late one does no harm to
+// the next.
 
 import { ClaimWords } from "../../../src/ring/claim-word.ts";
 import type { Shared } from "../case.ts";

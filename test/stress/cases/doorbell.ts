@@ -17,7 +17,9 @@ const RINGS_FIRST = "rings before it publishes";
 const NOT_RUNG = 1;
 const RUNG = 2;
 
-/** `steps`: the owner's number of rounds done, and the publisher's (round * 4 + NOT_RUNG or RUNG). */
+/**
+ * `steps`: the owner's number of rounds done, and the publisher's (round * 4 + NOT_RUNG or RUNG).
+ */
 const OWNER_DONE = 0;
 const RINGER_DONE = 16;
 

@@ -1,4 +1,5 @@
-// A ring of the smallest legal size, lap after lap: messages of all sizes, full, empty, padding, positions over 2^32.
+// A ring of the smallest legal size, lap after lap: messages of all sizes, full, empty, padding,
+// positions over 2^32.
 
 import {
   createRing,

@@ -62,7 +62,10 @@ export function lineOf(command: Command, texts: Partial<Arguments>): string {
   return [name, ...words, ...options].join(" ");
 }
 
-/** For each of `commands`, by its name, what `odd` says of it, or else `usual`. Throws where `odd` names no command. */
+/**
+ * For each of `commands`, by its name, what `odd` says of it, or else `usual`. Throws where `odd`
+ * names no command.
+ */
 export function eachCommand<Value>(
   commands: readonly Command[],
   usual: Value,

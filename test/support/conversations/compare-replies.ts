@@ -2,7 +2,10 @@
 
 import { fieldsOf } from "./lockstep-side.ts";
 
-/** Fields of the process or machine, quoted differently by version (protocol/README.md 13.2), or changed by the harness's own questions. */
+/**
+ * Fields of the process or machine, quoted differently by version (protocol/README.md 13.2), or
+ * changed by the harness's own questions.
+ */
 const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
   "pid",
   "version",
@@ -19,7 +22,10 @@ const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
 /** The same in milliseconds; and a job's holder is another connection each time. */
 const OF_CONNECTION: ReadonlySet<string> = new Set(["time-left-ms", "holder"]);
 
-/** Seconds, most of them whole, that the two servers tell at moments some milliseconds apart: one more or less is the same. */
+/**
+ * Seconds, most of them whole, that the two servers tell at moments some milliseconds apart: one
+ * more or less is the same.
+ */
 const SECONDS: ReadonlySet<string> = new Set([
   "age",
   "time-left",
@@ -28,7 +34,10 @@ const SECONDS: ReadonlySet<string> = new Set([
   "expires-in",
 ]);
 
-/** Whether the value of this key of `stats`, `stats-job` or `stats-tube` says nothing about the commands that went before. */
+/**
+ * Whether the value of this key of `stats`, `stats-job` or `stats-tube` says nothing about the
+ * commands that went before.
+ */
 export function isOfProcessOrClock(key: string): boolean {
   return STATS_OF_PROCESS.has(key) || SECONDS.has(key);
 }
@@ -47,7 +56,10 @@ export function differenceOf(commandName: string, left: string, right: string): 
   return "the replies differ";
 }
 
-/** 1.12 moves the last tube into the place of one that goes; ours keeps the order of creation (protocol/README.md 13.1). */
+/**
+ * 1.12 moves the last tube into the place of one that goes; ours keeps the order of creation
+ * (protocol/README.md 13.1).
+ */
 function differenceOfLists(left: string, right: string): string | undefined {
   const sorted = (reply: string): string => reply.split("\n").sort().join("\n");
   return sorted(left) === sorted(right) ? undefined : "not the same tubes";

@@ -1,7 +1,8 @@
 // Draws the next step of a random conversation of several clients, for the differential test.
 //
-// Every number comes from the seed, so a conversation is the same again for the same seed as long as both servers give the same
-// replies. What is not drawn, and why (protocol/README.md 13 and 14: behaviour that is different on purpose; the rows are those of 14):
+// Every number comes from the seed, so a conversation is the same again for the same seed as long
+// as both servers give the same replies. What is not drawn, and why (protocol/README.md 13 and 14:
+// behaviour that is different on purpose; the rows are those of 14):
 // - lines of 225 + 224 k bytes and stray CRs (rows 1 and 2);
 // - kick with a sign or beyond u32 (row 3);
 // - a look at a job whose body is under way (row 4): a split put is completed within its step;
@@ -85,7 +86,10 @@ const COMMAND_WEIGHTS: Readonly<Record<string, number>> = {
   ...REFUSED_WEIGHTS,
 };
 
-/** Not in bursts: they would start a second timer at the same moment, or change what a wait would mean. */
+/**
+ * Not in bursts: they would start a second timer at the same moment, or change what a wait would
+ * mean.
+ */
 const SINGLE_ONLY: ReadonlySet<string> = new Set(["reserve", "pause-tube", "touch"]);
 
 const INVALID_LINES = [
@@ -169,7 +173,8 @@ export class ConversationGenerator {
 
   /** A waiting client can only hang up; mostly another one acts instead. */
   #nextForWaiting(client: number): ConversationStep {
-    // What lies behind a reserve when its client closes may or may not be carried out (protocol/README.md 12).
+    // What lies behind a reserve when its client closes may or may not be carried out
+    // (protocol/README.md 12).
     const leave: "half-close" | "close" = this.#view.hasMoreBehind(client)
       ? "half-close"
       : this.#random.pick(["half-close", "close"]);

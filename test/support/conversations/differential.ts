@@ -9,7 +9,10 @@ import { type Address, LockstepSide } from "./lockstep-side.ts";
 export interface DifferentialOptions {
   readonly seed: number;
   readonly steps: number;
-  /** How our server is to run; "beanstalkd-1.12" puts a second beanstalkd in its place, to prove the harness. */
+  /**
+   * How our server is to run; "beanstalkd-1.12" puts a second beanstalkd in its place, to prove the
+   * harness.
+   */
   readonly tested: Topology | "beanstalkd-1.12";
   /** How long to wait for a reply before it counts as missing. */
   readonly settleMs?: number;
@@ -22,7 +25,10 @@ export interface DifferentialOptions {
 const CLIENTS = 5;
 const ATTEMPTS = 4;
 
-/** Runs the conversation; once more, some times, where the machine was too slow to tell whether the servers differ. */
+/**
+ * Runs the conversation; once more, some times, where the machine was too slow to tell whether the
+ * servers differ.
+ */
 export async function runDifferential(options: DifferentialOptions): Promise<LockstepResult> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -39,7 +39,10 @@ export class EventCalendar {
     return this.#events.some((event) => event.fromMs < nowMs && event.stillMatters());
   }
 
-  /** The next event, if it is so near that nothing that takes `stepMs` may be sent before it is over. */
+  /**
+   * The next event, if it is so near that nothing that takes `stepMs` may be sent before it is
+   * over.
+   */
   takeImminent(
     nowMs: number,
     stepMs: number,

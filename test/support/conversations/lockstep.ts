@@ -28,7 +28,10 @@ export interface LockstepOptions {
   readonly drain: () => void;
 }
 
-/** The servers differ, but something happened by itself while a step was under way: the machine was too slow to tell. */
+/**
+ * The servers differ, but something happened by itself while a step was under way: the machine was
+ * too slow to tell.
+ */
 export class InconclusiveError extends Error {}
 
 export interface LockstepResult {
@@ -40,7 +43,10 @@ export interface LockstepResult {
 const LOG_LENGTH = 30;
 /** What ends a connection takes several questions, until both servers have noticed. */
 const ENDING_MS = 250;
-/** Steps per second at most, so that the seconds of delays and TTRs are filled with steps but not with thousands. */
+/**
+ * Steps per second at most, so that the seconds of delays and TTRs are filled with steps but not
+ * with thousands.
+ */
 const PACE_MS = 8;
 const SMALL_TTR = 10;
 const GAUGES = ["urgent", "ready", "reserved", "delayed", "buried"].map((state) => `current-jobs-${state}`);
@@ -221,7 +227,9 @@ export class Lockstep implements ConversationView {
     await this.#sameGauges();
   }
 
-  /** A closed connection is noticed some time later; its jobs are then everywhere where they belong. */
+  /**
+   * A closed connection is noticed some time later; its jobs are then everywhere where they belong.
+   */
   async #sameConnections(): Promise<void> {
     const expected = `${this.#clients.length + 1}`;
     for (const side of [this.#reference, this.#tested]) {
@@ -255,7 +263,10 @@ export class Lockstep implements ConversationView {
     }
   }
 
-  /** Jobs whose TTR would end together with something else are deleted: which of two came first must not matter. */
+  /**
+   * Jobs whose TTR would end together with something else are deleted: which of two came first must
+   * not matter.
+   */
   async #cleanUp(): Promise<void> {
     for (const [client, state] of this.#clients.entries()) {
       for (let jobId = state.cleanup.pop(); jobId !== undefined; jobId = state.cleanup.pop()) {
@@ -287,7 +298,10 @@ export class Lockstep implements ConversationView {
     }
   }
 
-  /** 1.12 may have missed the end of a TTR until the owner sends a byte (protocol/README.md 14 row 8): so the owner sends a line. */
+  /**
+   * 1.12 may have missed the end of a TTR until the owner sends a byte (protocol/README.md 14 row
+   * 8): so the owner sends a line.
+   */
   async #afterTtr(owner: number): Promise<void> {
     if (this.isWaiting(owner)) return;
     await this.#settle();

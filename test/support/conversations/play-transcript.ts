@@ -31,10 +31,12 @@ export async function playTranscript(
 }
 
 /**
- * Starts all servers, then plays all transcripts at once, since starting takes the processor and playing mostly waits.
+ * Starts all servers, then plays all transcripts at once, since starting takes the processor and
+ * playing mostly waits.
  *
- * A run that fails while its steps took much longer than they should says nothing, since a transcript's seconds are real ones:
- * it is played again, some times. A run that fails while the machine kept up has failed.
+ * A run that fails while its steps took much longer than they should says nothing, since a
+ * transcript's seconds are real ones: it is played again, some times. A run that fails while the
+ * machine kept up has failed.
  */
 export async function playTogether(
   plays: readonly Play[],

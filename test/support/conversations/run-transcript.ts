@@ -104,7 +104,10 @@ class TranscriptRun {
     await this.#countOkBytes(client, line, terminator);
   }
 
-  /** Checks that an OK reply carries as many bytes as its first line says, also where the transcript masks the number. */
+  /**
+   * Checks that an OK reply carries as many bytes as its first line says, also where the transcript
+   * masks the number.
+   */
   async #countOkBytes(client: string, line: string, terminator: "\r\n" | "\n"): Promise<void> {
     const inbox = await this.#inbox(client);
     const ok = terminator === "\r\n" ? /^OK (\d+)$/.exec(line) : null;
@@ -157,7 +160,10 @@ class TranscriptRun {
     if (!inbox.ended || inbox.text !== "") this.#fail(client, "<EOF>", inbox.text);
   }
 
-  /** Asks for statistics and looks at the named fields only; repeated until they are right where the transcript says `?~`. */
+  /**
+   * Asks for statistics and looks at the named fields only; repeated until they are right where the
+   * transcript says `?~`.
+   */
   async #expectFields(
     client: string,
     command: string,

@@ -14,7 +14,10 @@ const PROMPT_MS = 20;
 export class SocketDriver implements TranscriptDriver {
   readonly #process: ServerProcess;
   readonly #clients = new Map<string, WireClient>();
-  /** How much longer than expected all steps took: on a busy machine a transcript's seconds do not fit any more. */
+  /**
+   * How much longer than expected all steps took: on a busy machine a transcript's seconds do not
+   * fit any more.
+   */
   lateMs = 0;
 
   constructor(process: ServerProcess) {

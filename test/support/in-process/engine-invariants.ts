@@ -24,9 +24,9 @@ const STATES = [
 ] as const;
 
 /**
- * Throws AssertionError at the first broken invariant. `sessions` are the indexes of all sessions that may exist, and
- * those that are detached;
- * `stillWaiting` tells whether the wait over several shards of a session has not ended elsewhere.
+ * Throws AssertionError at the first broken invariant. `sessions` are the indexes of all sessions
+ * that may exist, and those that are detached; `stillWaiting` tells whether the wait over several
+ * shards of a session has not ended elsewhere.
  */
 export function checkInvariants(
   engine: Engine,
@@ -36,12 +36,18 @@ export function checkInvariants(
   new InvariantCheck(engine, sessions, stillWaiting).run();
 }
 
-/** Throws AssertionError if the arena has more, or less, than the jobs and keys of the engine: nothing may be under way. */
+/**
+ * Throws AssertionError if the arena has more, or less, than the jobs and keys of the engine:
+ * nothing may be under way.
+ */
 export function checkArenaAtRest(engine: Engine): void {
   assert.equal(engine.bodies.usedBytes, arenaBytesOf(engine), "bytes of the arena that jobs and keys have");
 }
 
-/** What the bodies and attributes of all jobs and all keys take in the arena, from their lengths alone. */
+/**
+ * What the bodies and attributes of all jobs and all keys take in the arena, from their lengths
+ * alone.
+ */
 function arenaBytesOf(engine: Engine): number {
   const { jobs, policies } = engine;
   let bytes = 0;
@@ -90,7 +96,7 @@ class InvariantCheck {
     this.#memory();
   }
 
-  // --- memory -----------------------------------------------------------------------------------------------------
+  // --- memory ------------------------------------------------------------------------------------
 
   /** What clients make the engine keep is counted as it is. */
   #memory(): void {
@@ -128,9 +134,11 @@ class InvariantCheck {
       assert.ok(!retiredLimiters.has(tube.name), `${tube.name} has its bucket itself`);
   }
 
-  // --- extras and keys --------------------------------------------------------------------------------------------
+  // --- extras and keys ---------------------------------------------------------------------------
 
-  /** Extras agree with their jobs, keys with theirs, the bytes of a tube with the sum of its bodies. */
+  /**
+   * Extras agree with their jobs, keys with theirs, the bytes of a tube with the sum of its bodies.
+   */
   #extras(): void {
     const { table: keys } = this.#engine.policies.keys;
     const expiring = new Map<Tube, number>();
@@ -222,7 +230,7 @@ class InvariantCheck {
     return this.#page(slot).state[rowOf(slot)]!;
   }
 
-  // --- jobs -------------------------------------------------------------------------------------------------------
+  // --- jobs --------------------------------------------------------------------------------------
 
   #jobs(): void {
     const engine = this.#engine;
@@ -307,7 +315,7 @@ class InvariantCheck {
     return heap.top === NO_SLOT ? NEVER : this.#page(heap.top).deadlineAtMs[rowOf(heap.top)]!;
   }
 
-  // --- tubes ------------------------------------------------------------------------------------------------------
+  // --- tubes -------------------------------------------------------------------------------------
 
   #tube(tube: Tube): void {
     const { name } = tube;
@@ -355,7 +363,7 @@ class InvariantCheck {
     return count;
   }
 
-  // --- sessions ---------------------------------------------------------------------------------------------------
+  // --- sessions ----------------------------------------------------------------------------------
 
   #session(session: Session): void {
     const name = `session ${session.index}`;
@@ -381,14 +389,18 @@ class InvariantCheck {
     const waits = session.waiting !== Waiting.No;
     if (!waits) assert.equal(session.timeoutAtMs, NEVER, `${name}: a timeout only while it waits`);
     const full = waits ? Math.min(session.timeoutAtMs, soonestMs - DEADLINE_MARGIN_MS, expiryMs) : expiryMs;
-    // The acceptor of a wait over several shards is told once that it is due; after that only reservations end.
+    // The acceptor of a wait over several shards is told once that it is due; after that only
+    // reservations end.
     const told = session.waiting === Waiting.Shared && session.timer.atMs === expiryMs;
     if (!told) assert.equal(session.timer.atMs, full, `${name}: its timer`);
     if (session.halfClosed)
       assert.notEqual(session.waiting, Waiting.Alone, `${name}: half-closed, never waits`);
   }
 
-  /** Waiters' lists: each waiting session once in each of its tubes, or among the wide ones, in the order of waits. */
+  /**
+   * Waiters' lists: each waiting session once in each of its tubes, or among the wide ones, in the
+   * order of waits.
+   */
   #waiters(): void {
     const linked = new Set<Watch>();
     for (const tube of this.#engine.tubes.values()) {

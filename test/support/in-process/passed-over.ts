@@ -24,7 +24,10 @@ export interface Reserved {
 }
 
 export interface Verdict {
-  /** Pairs of a reserve and a job that was surely ready all the while: so many could have been wrong. */
+  /**
+   * Pairs of a reserve and a job that was surely ready all the while: so many could have been
+   * wrong.
+   */
   readonly compared: number;
   readonly passedOver: readonly string[];
 }

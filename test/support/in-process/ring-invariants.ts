@@ -1,4 +1,5 @@
-// Checks that every ring between threads holds whole messages between its two positions, and no more than its capacity.
+// Checks that every ring between threads holds whole messages between its two positions, and no
+// more than its capacity.
 
 import assert from "node:assert/strict";
 import type { Topology } from "../../../src/message/topology.ts";

@@ -7,7 +7,10 @@ const MIB = 1024 * 1024;
 /** What a server with nothing to do has not given back by then, it keeps. */
 const LIMIT_MS = 5000;
 
-/** Fails if the server keeps so much more memory than before; what a busy machine frees late is waited for. */
+/**
+ * Fails if the server keeps so much more memory than before; what a busy machine frees late is
+ * waited for.
+ */
 export async function expectGrowth(
   server: ServerProcess,
   beforeBytes: number,

@@ -35,7 +35,10 @@ async function readLines(client: WireClient, lines: number, onText?: (text: stri
   }
 }
 
-/** Pipelines `count` commands whose replies have `linesEach` lines. Returns all replies if they are wanted. */
+/**
+ * Pipelines `count` commands whose replies have `linesEach` lines. Returns all replies if they are
+ * wanted.
+ */
 async function pipeline(
   client: WireClient,
   count: number,
@@ -61,7 +64,10 @@ async function connected(): Promise<WireClient> {
   return client;
 }
 
-/** One connection that sends far more than its share, all at once: bodies as large as may be, and small commands. */
+/**
+ * One connection that sends far more than its share, all at once: bodies as large as may be, and
+ * small commands.
+ */
 async function greedy(): Promise<void> {
   const client = await connected();
   const body = "x".repeat(BODY_BYTES_MAX);
@@ -79,7 +85,9 @@ async function greedy(): Promise<void> {
   client.close();
 }
 
-/** A tube with very many jobs: put delayed, kicked, reserved and left, buried and kicked, deleted. */
+/**
+ * A tube with very many jobs: put delayed, kicked, reserved and left, buried and kicked, deleted.
+ */
 async function huge(): Promise<void> {
   const client = await connected();
   let replies = "";
@@ -119,7 +127,10 @@ async function huge(): Promise<void> {
   client.close();
 }
 
-/** Puts, reserves, releases, touches, buries, kicks, looks and deletes by several connections in several tubes. */
+/**
+ * Puts, reserves, releases, touches, buries, kicks, looks and deletes by several connections in
+ * several tubes.
+ */
 async function mixed(): Promise<void> {
   const body = "x".repeat(500);
   const client = async (number: number): Promise<void> => {

@@ -21,8 +21,8 @@ const LOOKS = 20;
 const LOOK_PAUSE_MS = 25;
 
 /**
- * What `measure` says, but no more than `limitBytes` if it comes down to that soon. What is found to be garbage is freed by
- * other threads of the runtime, and they may have to wait for a core.
+ * What `measure` says, but no more than `limitBytes` if it comes down to that soon. What is found
+ * to be garbage is freed by other threads of the runtime, and they may have to wait for a core.
  */
 export function settledBytes(limitBytes: number, measure: () => number): number {
   let bytes = measure();

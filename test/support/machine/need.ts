@@ -34,7 +34,10 @@ export const NEEDS = {
   prlimit: { path: "/usr/bin/prlimit", remedy: "apt-get install util-linux" },
 } as const satisfies Record<string, Need>;
 
-/** Sentence that says what is missing, or undefined when all is there. Throws under CI, where nothing is skipped. */
+/**
+ * Sentence that says what is missing, or undefined when all is there. Throws under CI, where
+ * nothing is skipped.
+ */
 export function missing(...needs: readonly Need[]): string | undefined {
   const absent = needs.filter((need) => !existsSync(need.path));
   if (absent.length === 0) return undefined;
@@ -46,8 +49,8 @@ export function missing(...needs: readonly Need[]): string | undefined {
 }
 
 /**
- * Returns the commands that bring what is missing according to `reasons`, which are sentences of `missing` among others: what apt-get
- * installs in one line.
+ * Returns the commands that bring what is missing according to `reasons`, which are sentences of
+ * `missing` among others: what apt-get installs in one line.
  */
 export function remediesOf(reasons: readonly string[]): readonly string[] {
   const packages = new Set<string>();

@@ -6,7 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 
-/** Its folder; undefined, and the test is skipped, where mounting is not allowed. `size` is one of mount's, such as 4m. */
+/**
+ * Its folder; undefined, and the test is skipped, where mounting is not allowed. `size` is one of
+ * mount's, such as 4m.
+ */
 export function smallDisk(t: TestContext, size: string): string | undefined {
   const folder = mkdtempSync(join(tmpdir(), "runnerbean-disk-"));
   t.after(() => {

@@ -3,5 +3,8 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Stripped and compiled TypeScript, written when a process ends in order: reading the sources anew takes some times as long. */
+/**
+ * Stripped and compiled TypeScript, written when a process ends in order: reading the sources anew
+ * takes some times as long.
+ */
 export const COMPILE_CACHE = join(tmpdir(), "runnerbean-test-compile-cache");

@@ -14,7 +14,10 @@ interface Entry {
   pri: number;
   /** A change was sent and its answer not seen: either state may be found. */
   unsure: boolean;
-  /** Changes sent: a released job may be changed by the next client before the answer to the release is seen. */
+  /**
+   * Changes sent: a released job may be changed by the next client before the answer to the release
+   * is seen.
+   */
   changes: number;
 }
 
@@ -72,7 +75,8 @@ export class KillLedger {
     const { line } = await client.ask("reserve-with-timeout 0");
     const id = Number(/^RESERVED (\d+) /.exec(line)?.[1]);
     const entry = this.jobs.get(id);
-    // A job whose put was answered to another client that has not got round to noting it: leave it alone.
+    // A job whose put was answered to another client that has not got round to noting it: leave it
+    // alone.
     if (entry === undefined) return;
     const pri = random.between(0, 1999);
     const [command, fate]: [string, Entry["fate"]] = [

@@ -10,7 +10,10 @@ import { freePort } from "../machine/free-port.ts";
 import { missing } from "../machine/need.ts";
 import { temporaryFolder } from "../machine/temporary-folder.ts";
 
-/** Programs to test with, newest first: what NATS_SERVERS says (paths, with colons between), or where `.ci/nats-server.sh` puts them. */
+/**
+ * Programs to test with, newest first: what NATS_SERVERS says (paths, with colons between), or
+ * where `.ci/nats-server.sh` puts them.
+ */
 export const NATS_SERVERS: readonly string[] = (
   process.env["NATS_SERVERS"] ??
   ["/tmp/runnerbean-nats/sid/usr/sbin/nats-server", "/tmp/runnerbean-nats/trixie/usr/sbin/nats-server"].join(

@@ -18,12 +18,18 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { build, type OutputFile, type Plugin } from "esbuild";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
-/** Below the checkout, since what is not bundled is looked for in its node_modules; git knows nothing of it. */
+/**
+ * Below the checkout, since what is not bundled is looked for in its node_modules; git knows
+ * nothing of it.
+ */
 const BUNDLES = join(ROOT, ".tmp", "server");
 /** Longer than any run of the tests. */
 const KEPT_MS = 24 * 3_600_000;
 
-/** What a process or a thread starts with. Each is bundled by itself, into the folder that it is in, where the others look for it. */
+/**
+ * What a process or a thread starts with. Each is bundled by itself, into the folder that it is in,
+ * where the others look for it.
+ */
 const ENTRIES = [
   "src/server/main.ts",
   ...globSync("src/*/thread.ts", { cwd: ROOT }),
@@ -38,7 +44,10 @@ const START_THREADS = ["src/host/threads.ts", "src/binlog/recovery/scan-log.ts",
 const REQUIRE =
   'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);';
 
-/** All others look for what is beside the sources: the dashboard's files, the folder of compiled code. */
+/**
+ * All others look for what is beside the sources: the dashboard's files, the folder of compiled
+ * code.
+ */
 const ownUrls: Plugin = {
   name: "own URLs",
   setup: ({ onLoad }) => {
@@ -51,7 +60,10 @@ const ownUrls: Plugin = {
   },
 };
 
-/** Bundles the sources as they are now; returns the file to start, whose name is the same for the same sources. */
+/**
+ * Bundles the sources as they are now; returns the file to start, whose name is the same for the
+ * same sources.
+ */
 export async function bundleServer(): Promise<string> {
   const files = (await Promise.all(ENTRIES.map(bundled))).flat();
   const hash = createHash("sha256");

@@ -177,7 +177,10 @@ export class ServerGroup {
     throw new Error("none of the servers takes clients");
   }
 
-  /** Resolves with a client whose put was acknowledged: the primary serves, and the shared log answers. */
+  /**
+   * Resolves with a client whose put was acknowledged: the primary serves, and the shared log
+   * answers.
+   */
   serving(): Promise<WireClient> {
     return until("a server of the group serves", async () => {
       let first: WireClient | undefined;

@@ -1,4 +1,5 @@
-// Starts and stops one server process, ours or Debian's beanstalkd, for a test that talks to it over a socket.
+// Starts and stops one server process, ours or Debian's beanstalkd, for a test that talks to it
+// over a socket.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
@@ -12,10 +13,15 @@ import { COMPILE_CACHE } from "./compile-cache.ts";
 export type ServerKind = "ours" | "beanstalkd-1.12";
 
 export const OUR_MAIN = fileURLToPath(new URL("../../../src/server/main.ts", import.meta.url));
-/** The same in a few files, whose start takes half the processor time: `npm test` makes it (server-bundle.ts). */
+/**
+ * The same in a few files, whose start takes half the processor time: `npm test` makes it
+ * (server-bundle.ts).
+ */
 const SERVER_BUNDLE = resolve(process.env["SERVER_BUNDLE"] ?? OUR_MAIN);
 export const { BEANSTALKD = "/usr/bin/beanstalkd" } = process.env;
-/** Flags given to every server of ours, so that any test can be run with, say, another transport. */
+/**
+ * Flags given to every server of ours, so that any test can be run with, say, another transport.
+ */
 const { OUR_FLAGS = "" } = process.env;
 
 export interface ServerOptions {
@@ -34,14 +40,22 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** For a server that hangs. One that works takes half a minute on a machine with ten busy threads a core. */
+/**
+ * For a server that hangs. One that works takes half a minute on a machine with ten busy threads a
+ * core.
+ */
 const START_MS = 120_000;
 const STOP_MS = 8_000;
 const BIND_ATTEMPTS = 5;
 const POLL_MS = 5;
-/** Starting is work for the processor: more at once would only disturb the timing of tests that run. */
+/**
+ * Starting is work for the processor: more at once would only disturb the timing of tests that run.
+ */
 const STARTS_AT_ONCE = 2;
-/** As bin/runnerbean sets it; a server without it executes itself once more, which takes a tenth of its start. */
+/**
+ * As bin/runnerbean sets it; a server without it executes itself once more, which takes a tenth of
+ * its start.
+ */
 const MALLOC_MMAP_THRESHOLD_ = "262144";
 
 /** What makes starts quick, and the environment of the test. */
@@ -51,7 +65,10 @@ export const TEST_ENV: NodeJS.ProcessEnv = {
   ...process.env,
 };
 
-/** The file to start in that environment: what is loaded into a server to change parts of it finds them in its sources alone. */
+/**
+ * The file to start in that environment: what is loaded into a server to change parts of it finds
+ * them in its sources alone.
+ */
 export function ourMain(env: NodeJS.ProcessEnv): string {
   const { NODE_OPTIONS = "" } = env;
   return NODE_OPTIONS.includes("--import") ? OUR_MAIN : SERVER_BUNDLE;
@@ -121,7 +138,10 @@ export class ServerProcess {
     return this.unixPath === undefined ? { port: this.port, host: "127.0.0.1" } : { path: this.unixPath };
   }
 
-  /** The end of a start that has to be refused; fails as soon as it serves, where `exited` would wait for ever. */
+  /**
+   * The end of a start that has to be refused; fails as soon as it serves, where `exited` would
+   * wait for ever.
+   */
   async refused(): Promise<Exit> {
     const serves = new Promise<never>((_, reject) => {
       const look = (): void => {
@@ -156,7 +176,9 @@ export class ServerProcess {
     return (Number(fields[11]) + Number(fields[12])) / 100;
   }
 
-  /** Ends the process: SIGTERM, and SIGKILL for one that hangs. Never fails for one that is gone. */
+  /**
+   * Ends the process: SIGTERM, and SIGKILL for one that hangs. Never fails for one that is gone.
+   */
   async stop(limitMs = STOP_MS): Promise<Exit> {
     if (this.#exit !== undefined) return this.#exit;
     this.child.kill("SIGTERM");
@@ -176,7 +198,9 @@ export class ServerProcess {
   }
 }
 
-/** Starts a server and waits until its socket listens. A port that was taken meanwhile is replaced. */
+/**
+ * Starts a server and waits until its socket listens. A port that was taken meanwhile is replaced.
+ */
 export async function startServer(options: ServerOptions): Promise<ServerProcess> {
   for (let attempt = 1; ; attempt++) {
     const server = await startTurns.take(() => launchAndWait(options));
@@ -223,7 +247,10 @@ async function becomesReady(server: ServerProcess, limitMs: number): Promise<boo
   return false;
 }
 
-/** Ours says so when all acceptors listen; before that one may already, while others are still to come. */
+/**
+ * Ours says so when all acceptors listen; before that one may already, while others are still to
+ * come.
+ */
 function saysReady(server: ServerProcess): boolean {
   return server.kind !== "ours" || /serves on/.test(server.stdout + server.stderr);
 }

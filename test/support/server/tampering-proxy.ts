@@ -11,7 +11,9 @@ export interface TamperingProxy {
   close(): void;
 }
 
-/** Replaces `pattern` by `replacement` in what the server sends, once, after `skip` other matches. */
+/**
+ * Replaces `pattern` by `replacement` in what the server sends, once, after `skip` other matches.
+ */
 export async function startTamperingProxy(
   target: Address,
   pattern: RegExp,

@@ -1,4 +1,5 @@
-// A raw client: sends bytes as told, reads exact replies, and closes in every way a socket can be closed.
+// A raw client: sends bytes as told, reads exact replies, and closes in every way a socket can be
+// closed.
 
 import { createConnection, type NetConnectOpts, type Socket } from "node:net";
 
@@ -102,7 +103,10 @@ export class WireClient {
     return this.#take(count);
   }
 
-  /** What has arrived, or arrives within `limitMs`; empty when nothing does; null at the end of the stream. */
+  /**
+   * What has arrived, or arrives within `limitMs`; empty when nothing does; null at the end of the
+   * stream.
+   */
   async readSome(limitMs: number): Promise<Buffer | null> {
     if (this.#bufferedBytes() === 0 && !this.#ended) await this.#wait(limitMs);
     const all = this.#gather();
@@ -150,7 +154,10 @@ export class WireClient {
     this.socket.destroy();
   }
 
-  /** Closes with RST. After a half-close Node 26 would spin for ever on that, so then it only closes. */
+  /**
+   * Closes with RST. After a half-close Node 26 would spin for ever on that, so then it only
+   * closes.
+   */
   reset(): void {
     if (this.socket.writableEnded) this.socket.destroy();
     else this.socket.resetAndDestroy();

@@ -94,7 +94,10 @@ class FakeLog implements ColocatedRole {
 }
 
 describe("AcceptorLoop with a log in its thread", () => {
-  /** A crowd whose commands come in `passes` passes, one after the other; the passes in which the log was at work. */
+  /**
+   * A crowd whose commands come in `passes` passes, one after the other; the passes in which the
+   * log was at work.
+   */
   function passesOf(messages: number, passes: number, tookMs: number): number[] {
     const { clock, loop } = stage();
     const resident = Object.assign(new FakeResident(), { taken: messages });
@@ -152,7 +155,8 @@ describe("AcceptorLoop with a log in its thread", () => {
 });
 
 describe("AcceptorLoop", () => {
-  // Bytes that were taken let a connection tell its shard so: found by `npm test -- kill`, as a server that stood still.
+  // Bytes that were taken let a connection tell its shard so: found by `npm test -- kill`, as a
+  // server that stood still.
   it("doesn't sleep on work that its sockets started", () => {
     const { clock, core, loop, ring } = stage();
     const resident = new FakeResident();

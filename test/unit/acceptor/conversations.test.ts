@@ -10,8 +10,9 @@ import { NotingHost, signalOf } from "../../support/in-process/noting-host.ts";
 
 const posts = (shard: number, { op }: { op: number }): string => `post ${op} to ${shard}`;
 
-// Found by the simulation: a shard had told that a wait was due when the client's half-close ended it; the signal then
-// met the next command, which took it for its own, and the answer to that command met the one after it.
+// Found by the simulation: a shard had told that a wait was due when the client's half-close ended
+// it; the signal then met the next command, which took it for its own, and the answer to that
+// command met the one after it.
 it("MoveUse ignores the late WaitDue of a reserve that has ended", () => {
   const host = new NotingHost(posts);
   const [from, to] = [new TubeRef("a", 7), new TubeRef("b", 7)];

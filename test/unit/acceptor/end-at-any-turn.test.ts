@@ -176,7 +176,10 @@ describe("a client whose connection ends at any turn", () => {
       });
 });
 
-/** It is told so and nothing else, unless a reply is half sent, which stays so; it reads up to its end. */
+/**
+ * It is told so and nothing else, unless a reply is half sent, which stays so; it reads up to its
+ * end.
+ */
 function expectRevoked({ server, client, reads }: ReturnType<typeof sceneOf>, before: string): void {
   for (let turn = 0; !client.ended; turn++) {
     assert.ok(turn < END_TURNS_MAX, "the end comes");

@@ -9,7 +9,10 @@ const SHARDS = 4;
 const TURNS_MAX = 14;
 const MOVES = ["b", "c", "d", "e"].map((tube) => `update-job 1 tube=${tube}\r\n`).join("");
 
-/** A server with one job, and a client that says what moves it about and looks at it, then half-closes `turns` turns later. */
+/**
+ * A server with one job, and a client that says what moves it about and looks at it, then
+ * half-closes `turns` turns later.
+ */
 function halfCloseAfter(turns: number): { server: HandDrivenServer; client: HandDrivenClient } {
   const server = new HandDrivenServer(SHARDS);
   const putter = server.connect(true);

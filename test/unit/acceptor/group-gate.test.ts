@@ -35,7 +35,8 @@ describe("a reply in a group", () => {
     const { core, shared, publish } = groupOf(LogWord.Written, true);
     assert.equal(publish({ written: 1 }), false, "no connection is woken in vain");
     assert.ok(core.log.isWritten(0, 1) && !core.log.isDurable(0, 1));
-    // The answer of the shared log may come before the log's thread has told that it has written the record.
+    // The answer of the shared log may come before the log's thread has told that it has written
+    // the record.
     shared.publish(0, 2);
     assert.ok(core.log.isDurable(0, 2) && core.log.isWritten(0, 2));
     assert.ok(!core.log.isDurable(0, 3) && !core.log.isWritten(0, 3));

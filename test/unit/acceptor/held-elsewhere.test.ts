@@ -8,7 +8,10 @@ import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts
 const SHARDS = 4;
 const TURNS_MAX = 10;
 
-/** The replies to a client that reserves job 1 and sends `line`, so many turns after a move of the job began. */
+/**
+ * The replies to a client that reserves job 1 and sends `line`, so many turns after a move of the
+ * job began.
+ */
 function answersTo(line: string, turns: number): string {
   const server = new HandDrivenServer(SHARDS);
   const mover = server.connect(true);

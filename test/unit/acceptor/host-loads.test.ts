@@ -6,7 +6,10 @@ import { HostLoads } from "../../../src/acceptor/host-loads.ts";
 import { ShardAffinity } from "../../../src/acceptor/state/shard-affinity.ts";
 import { acceptorRole, Counter, countersOf, createTopology } from "../../../src/message/topology.ts";
 
-/** Two threads with an acceptor and a shard each; `pass` lets time go by, of which each slept so much. */
+/**
+ * Two threads with an acceptor and a shard each; `pass` lets time go by, of which each slept so
+ * much.
+ */
 function twoHosts() {
   const topology = createTopology({
     ...{ shards: 2, acceptors: 2, placement: "together" },

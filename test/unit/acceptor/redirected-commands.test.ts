@@ -27,7 +27,9 @@ interface Scene {
   ask(client: HandDrivenClient, text: string): string;
 }
 
-/** Job 1 is in JOBS, and a client that watches WORK waits for a job; `behind` is sent behind that. */
+/**
+ * Job 1 is in JOBS, and a client that watches WORK waits for a job; `behind` is sent behind that.
+ */
 function scene(behind: string): Scene {
   const server = new HandDrivenServer(SHARDS);
   const other = server.connect(true);

@@ -60,7 +60,10 @@ function put(engine: Engine, session: Session, id: number, delaySeconds: number,
   engine.put(session, job, EMPTY_BODY, nowMs);
 }
 
-/** A session that uses and watches the tubes 0 to `count - 1`, with a job in each: id `i + 1` in the tube `count - 1 - i`. */
+/**
+ * A session that uses and watches the tubes 0 to `count - 1`, with a job in each: id `i + 1` in the
+ * tube `count - 1 - i`.
+ */
 function tubesWithJobs(engine: Engine, count: number): Session {
   const session = engine.session(0);
   for (let tube = 0; tube < count; tube++) {
@@ -167,7 +170,8 @@ it("a put doesn't look at waiters for other tubes, however many", () => {
   let lookedAt = 0;
   for (let index = 1; index <= 2000; index++) {
     const session = engine.session(index);
-    // Nine tubes and more are too many for a list in each. The last session shares a tube with a busy one.
+    // Nine tubes and more are too many for a list in each. The last session shares a tube with a
+    // busy one.
     for (let tube = 0; tube < 9; tube++) engine.watch(session, `t${index === 2000 ? 99 : tube}`);
     for (let tube = 0; tube < 9; tube++) engine.watch(session, `u${index}-${tube}`);
     const { has } = session.watches;
@@ -211,7 +215,8 @@ it("a tube without jobs takes less than 400 bytes, and one with a job or a watch
     return (memoryInUse() - before) / MANY;
   };
   const used = bytesOf((name, index) => engine.use(users[index]!, name));
-  // The table's row and the index of ids, 93 bytes, are among those of a job; the watch itself is among the other's.
+  // The table's row and the index of ids, 93 bytes, are among those of a job; the watch itself is
+  // among the other's.
   const withJob = bytesOf((name, index) => {
     engine.use(producer, name);
     put(engine, producer, index + 1, 0, 0);

@@ -50,7 +50,7 @@ class GatesRun implements ClientEffects {
     for (const session of this.#sessions) for (const tube of TUBES) this.#engine.watch(session, tube);
   }
 
-  // --- effects ------------------------------------------------------------------------------------------------------
+  // --- effects -----------------------------------------------------------------------------------
 
   reserved(_session: Session, slot: number): void {
     this.#gave(slot);
@@ -104,7 +104,7 @@ class GatesRun implements ClientEffects {
     return ids;
   }
 
-  // --- steps --------------------------------------------------------------------------------------------------------
+  // --- steps -------------------------------------------------------------------------------------
 
   step(): void {
     const kinds = { put: 8, reserve: 7, end: 7, set: 0.5, time: 3, pause: 0.3, kick: 1, close: 0.3 };

@@ -22,7 +22,10 @@ const NO_CHANGE: JobChange = {
   tube: undefined,
 };
 
-/** An engine, and two clients: one that changes jobs, and uses and watches nothing; one that waits for those of `b`. */
+/**
+ * An engine, and two clients: one that changes jobs, and uses and watches nothing; one that waits
+ * for those of `b`.
+ */
 class Bench {
   /** Ids of the jobs that were given to the one that waits. */
   readonly given: number[] = [];

@@ -20,7 +20,10 @@ function newEngine(): Engine {
   });
 }
 
-/** What was seen of the ready jobs: since when each is ready, and how often it was reserved and kicked by then. */
+/**
+ * What was seen of the ready jobs: since when each is ready, and how often it was reserved and
+ * kicked by then.
+ */
 class Notes {
   readonly #engine: Engine;
   #ready = new Map<number, { tube: string; sinceMs: number; counts: string }>();

@@ -183,7 +183,7 @@ class RandomRun {
     checkArenaAtRest(this.#engine);
   }
 
-  // --- the model ---------------------------------------------------------------------------------------------
+  // --- the model ---------------------------------------------------------------------------------
 
   #due(): void {
     for (;;) {
@@ -260,7 +260,7 @@ class RandomRun {
     return this.#jobs.some((job) => job.hasKey && has(job)) || this.#windows.some(has);
   }
 
-  // --- commands ----------------------------------------------------------------------------------------------
+  // --- commands ----------------------------------------------------------------------------------
 
   #put(): void {
     const random = this.#random;
@@ -447,7 +447,10 @@ class RandomRun {
     this.#engine.setTubes(pattern, values, this.#nowMs);
   }
 
-  /** Another process reads the log. What it does not know are reservations: jobs of the dead process are ready. */
+  /**
+   * Another process reads the log. What it does not know are reservations: jobs of the dead process
+   * are ready.
+   */
   #restart(): void {
     // After a kill the log hasn't heard of the end of reservations.
     if (this.#random.chance(0.5)) this.#close();
@@ -516,7 +519,7 @@ class RandomRun {
     return keyRow >= 0 && this.#engine.policies.keys.table.slotOf(keyRow) === slot;
   }
 
-  // --- comparison --------------------------------------------------------------------------------------------
+  // --- comparison --------------------------------------------------------------------------------
 
   #compare(): void {
     const engine = this.#engine;

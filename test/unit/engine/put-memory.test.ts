@@ -12,7 +12,10 @@ import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 
 const PUTS = 200;
 
-/** Runs `run` while the allocation number `failing`, from 1 on, throws. Returns whether there were so many. */
+/**
+ * Runs `run` while the allocation number `failing`, from 1 on, throws. Returns whether there were
+ * so many.
+ */
 function withoutMemory(failing: number, run: () => void): boolean {
   const arrays = { ArrayBuffer, Int32Array, Uint32Array, Float64Array, Uint16Array, Uint8Array };
   let allocations = 0;

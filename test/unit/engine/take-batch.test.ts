@@ -13,7 +13,10 @@ import { unheardEffects } from "../../support/in-process/effects.ts";
 
 const JOBS = 3;
 
-/** Jobs 1 to 3 of tube `a`, listed for a client; what `meanwhile` does; and which of them the client gets then. */
+/**
+ * Jobs 1 to 3 of tube `a`, listed for a client; what `meanwhile` does; and which of them the client
+ * gets then.
+ */
 function taken(meanwhile: (engine: Engine) => void, groups: readonly string[] = []): number[] {
   const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
   const client = engine.session(0);

@@ -4,7 +4,10 @@ import { describe, it } from "node:test";
 
 const MODULE = new URL("../../../src/loop/keep-tick-maps.ts", import.meta.url).href;
 
-/** CPU time of ticks behind a full collection that found none under way, as in a thread that has just started. */
+/**
+ * CPU time of ticks behind a full collection that found none under way, as in a thread that has
+ * just started.
+ */
 const PROGRAM = `
 const { keepTickMaps } = await import("${MODULE}");
 if (process.argv[1] === "keep") keepTickMaps();

@@ -79,7 +79,10 @@ describe("waitingOf", () => {
 });
 
 describe("IdleSpin", () => {
-  /** Looks until the spin ends, with a clock that goes on by a sixteenth of a ms at each reading; returns how many times it looked. */
+  /**
+   * Looks until the spin ends, with a clock that goes on by a sixteenth of a ms at each reading;
+   * returns how many times it looked.
+   */
   function spins(longestMs: number, dueAtMs = Number.POSITIVE_INFINITY): number {
     let nowMs = 0;
     const spin = new IdleSpin(longestMs, () => (nowMs += 0.0625));

@@ -7,7 +7,10 @@ import { clockOffsetMs } from "../../../src/ring/monotonic-clock.ts";
 const THREAD_STARTED_AT_MS = 1_000_000;
 const LOOK_MS = 0.001;
 
-/** A machine's clock that stands still but for looks at it, and for the hold-up before the look of that number. */
+/**
+ * A machine's clock that stands still but for looks at it, and for the hold-up before the look of
+ * that number.
+ */
 function clocks(heldUpMs: (look: number) => number): Parameters<typeof clockOffsetMs> {
   let nowMs = THREAD_STARTED_AT_MS + 500;
   let looks = 0;

@@ -50,7 +50,10 @@ function assertIs(message: ReturnType<typeof readOne>, number: number, length: n
     if (message.bytes[at] !== byteAt(number, at)) assert.fail(`byte ${at} of message ${number}`);
 }
 
-/** A ring as a list of messages, each with the bytes that it keeps from others: by exact positions that never wrap. */
+/**
+ * A ring as a list of messages, each with the bytes that it keeps from others: by exact positions
+ * that never wrap.
+ */
 class ModelRing {
   readonly #capacity: number;
   /** Positions behind the last byte that was claimed, and behind the last that was released. */
@@ -67,7 +70,10 @@ class ModelRing {
     return this.#end - this.#released;
   }
 
-  /** Claims a message if there is room between its place, which does not go around the end, and what is not released. */
+  /**
+   * Claims a message if there is room between its place, which does not go around the end, and what
+   * is not released.
+   */
   claim(length: number): boolean {
     const bytes = Math.ceil(length / 8) * 8;
     const leftInLap = this.#capacity - (this.#end % this.#capacity);

@@ -8,7 +8,8 @@ import { RingWriter } from "../../../src/ring/ring-writer.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";
 
 describe("a delayed turn of a shard", () => {
-  // Found by the soak: a release that was sent while its shard stood still in a turn was given again 440 ms too early.
+  // Found by the soak: a release that was sent while its shard stood still in a turn was given
+  // again 440 ms too early.
   it("counts the delay of a release, and a ttr, from their reading and not from its start", () => {
     const topology = createTopology({ shards: 1, acceptors: 1, jobBytesMax: 65535, ringBytes: 1 << 16 });
     const clock = { nowMs: 1000 };

@@ -6,7 +6,10 @@ import type { Transport } from "../../../../src/acceptor/replies/transport.ts";
 import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { checkProperty } from "../../../support/seeded-property.ts";
 
-/** A transport that takes everything at once, or keeps the buffers as the kernel would when the client does not read. */
+/**
+ * A transport that takes everything at once, or keeps the buffers as the kernel would when the
+ * client does not read.
+ */
 function transport(
   keeps: boolean,
 ): Transport & { kept: { buffer: Uint8Array; length: number }[]; sends: number } {

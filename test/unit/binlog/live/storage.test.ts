@@ -207,7 +207,10 @@ test("Storage makes everything durable when it closes, under any policy, and clo
   }
 });
 
-/** The syncs of a start with segments of 1 MiB, and the room that there is then; the disk may have so many bytes. */
+/**
+ * The syncs of a start with segments of 1 MiB, and the room that there is then; the disk may have
+ * so many bytes.
+ */
 function start(spaceBytes: number): { syncs: number; roomBytes: number } {
   const disk = new VirtualDisk();
   disk.capacityBytes = spaceBytes;

@@ -75,7 +75,9 @@ it("JobIndex keeps one job of every 4,096 in a few hundred bytes, and 64 in less
   assert.ok(bytesOfSurvivors(64) < 64 * 300, `${bytesOfSurvivors(64)} bytes for 64`);
 });
 
-/** Bytes for each page of 4,096 ids of which all had a job, and the first `survivors` still have. */
+/**
+ * Bytes for each page of 4,096 ids of which all had a job, and the first `survivors` still have.
+ */
 function bytesOfSurvivors(survivors: number): number {
   const pages = 200;
   const index = new JobIndex();

@@ -327,7 +327,10 @@ describe("JobGroups", () => {
     assert.ok(most <= 150, `${most} groups`);
   });
 
-  /** Heavy groups hold time back while others come and go; then they leave, and time passes all turns at once. */
+  /**
+   * Heavy groups hold time back while others come and go; then they leave, and time passes all
+   * turns at once.
+   */
   function manyPassed(count: number): Bench {
     const bench = new Bench();
     const anchors = Array.from({ length: 50 }, (_, i) => bench.put(`anchor-${i}`, 1000, 9));

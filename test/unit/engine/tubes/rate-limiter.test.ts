@@ -36,7 +36,10 @@ function put(engine: Engine, tube: string, id: number, nowMs: number): void {
   engine.put(engine.session(0), { id, pri: 0, bodyBytes: 0, ...times }, EMPTY_BODY, nowMs, tube);
 }
 
-/** How many of `jobs` clients that wait have one after a second in which the engine runs whenever it wants to. */
+/**
+ * How many of `jobs` clients that wait have one after a second in which the engine runs whenever it
+ * wants to.
+ */
 function givenInSecond(values: Partial<SettingValues>, jobs: number): { given: number; turns: number } {
   const effects = new Given();
   const engine = new Engine({ effects, ownsDefaultTube: true });

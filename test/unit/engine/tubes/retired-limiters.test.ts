@@ -29,7 +29,10 @@ function engineWith(rate: string): Engine {
   return engine;
 }
 
-/** A job goes through a tube of its own: put, reserved if the rate allows it, and deleted. Returns whether it was reserved. */
+/**
+ * A job goes through a tube of its own: put, reserved if the rate allows it, and deleted. Returns
+ * whether it was reserved.
+ */
 function pass(engine: Engine, id: number, tube: string, nowMs: number): boolean {
   const session = engine.session(0);
   const times = { delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, atMs: nowMs };

@@ -33,7 +33,10 @@ function newEngine(): Engine {
   return new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
 }
 
-/** An engine whose jobs come, change and go at random. Job ids have gaps: other shards have the ids between. */
+/**
+ * An engine whose jobs come, change and go at random. Job ids have gaps: other shards have the ids
+ * between.
+ */
 class Traffic {
   readonly engine = newEngine();
   readonly random: SeededRandom;
@@ -165,7 +168,10 @@ function checkList(random: SeededRandom): void {
   assert.deepEqual([...stayed.difference(new Set(found))], [], "what stayed all the time is found");
 }
 
-/** Clears a tube in steps with traffic between them: nothing else goes, and nothing that stayed and fits is left. */
+/**
+ * Clears a tube in steps with traffic between them: nothing else goes, and nothing that stayed and
+ * fits is left.
+ */
 function checkClear(random: SeededRandom): void {
   const traffic = new Traffic(random);
   const { engine } = traffic;

@@ -127,7 +127,10 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   "the server stops": ({ service }) => service.reservations.stop(),
 };
 
-/** A server whose shards are turned by hand, with the real application in front of it on a real socket. */
+/**
+ * A server whose shards are turned by hand, with the real application in front of it on a real
+ * socket.
+ */
 class Scene {
   readonly server = new HandDrivenServer(SHARDS, undefined, { http: true, ringBytes: 1 << 17 });
   readonly core: AcceptorCore = this.server.http!;
@@ -250,7 +253,9 @@ class Scene {
     );
   }
 
-  /** Waits, questions, rooms: nothing is taken. Returns how many connections to the shards are open. */
+  /**
+   * Waits, questions, rooms: nothing is taken. Returns how many connections to the shards are open.
+   */
   expectNothingTaken(): number {
     const { reservations, puts } = this.service;
     assert.equal(this.meter.underWay, 0, "no request is under way");

@@ -88,7 +88,10 @@ describe("series of tubes", () => {
         alive.set(name, { sequence: known?.sequence ?? ++sequence, puts: (known?.puts ?? 0) + more });
       }
     };
-    /** A scrape within five minutes of the one before, so that no series ends; `between` is done after the totals were asked. */
+    /**
+     * A scrape within five minutes of the one before, so that no series ends; `between` is done
+     * after the totals were asked.
+     */
     const scrape = (step: number, between: () => void): number => {
       const before = all;
       between();

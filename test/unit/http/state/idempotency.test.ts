@@ -71,7 +71,8 @@ describe("IdempotencyKeys", () => {
       keys.end(`${key}`, answer, 1);
     }
     const { user } = process.cpuUsage(begin);
-    // Less than a second, also on a busy machine; twenty where each sweep begins at the first key ever.
+    // Less than a second, also on a busy machine; twenty where each sweep begins at the first key
+    // ever.
     assert.ok(user < 5_000_000, `${user / 1000} ms`);
   });
 });

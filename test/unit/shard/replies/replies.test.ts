@@ -119,7 +119,10 @@ class Scene {
     return messages[0]!;
   }
 
-  /** The whole long reply to a client that reads at once; and the clients whose replies were reported complete. */
+  /**
+   * The whole long reply to a client that reads at once; and the clients whose replies were
+   * reported complete.
+   */
   receiveLong(session: ShardSession): { messages: Message[]; complete: ShardSession | undefined } {
     const messages: Message[] = [];
     let complete: ShardSession | undefined;

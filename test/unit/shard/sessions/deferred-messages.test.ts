@@ -4,7 +4,10 @@ import fc from "fast-check";
 import { DeferredMessages } from "../../../../src/shard/sessions/deferred-messages.ts";
 import { checkProperty } from "../../../support/seeded-property.ts";
 
-/** A message as a ring holds it, at an offset that is a multiple of 8: its length, then bytes of `value`. */
+/**
+ * A message as a ring holds it, at an offset that is a multiple of 8: its length, then bytes of
+ * `value`.
+ */
 function message(offset: number, words: number, value: number): DeferredMessages["bytes"] {
   const bytes = new Uint8Array(offset + words * 8).fill(value, offset);
   new Int32Array(bytes.buffer)[offset >> 2] = words * 8;

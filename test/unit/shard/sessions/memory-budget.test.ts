@@ -65,7 +65,8 @@ const sum = (shards: readonly Shard[]): number => shards.reduce((total, each) =>
 /** Puts and deletes at random, ever more and ever less; returns how many puts were refused. */
 function putAndDelete(shards: readonly Shard[], limitBytes: number): number {
   const random = new SeededRandom(7);
-  // A put refused because other shards hold pages in advance: two lots of a page, and the body's rounding.
+  // A put refused because other shards hold pages in advance: two lots of a page, and the body's
+  // rounding.
   const early = 0.98 * limitBytes - shards.length * 3 * 4096;
   let refused = 0;
   for (let step = 0; step < 4000; step++) {

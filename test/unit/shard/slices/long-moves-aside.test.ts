@@ -157,7 +157,10 @@ function tubeOn(shard: number): string {
   }
 }
 
-/** How often a shard looks whether a job is on its way while a client puts and deletes, and `count` others wait for one that is. */
+/**
+ * How often a shard looks whether a job is on its way while a client puts and deletes, and `count`
+ * others wait for one that is.
+ */
 function looksBeside(count: number, command: (jobs: string) => string): number {
   const server = new HandDrivenServer(SHARDS);
   const client = server.connect(true);

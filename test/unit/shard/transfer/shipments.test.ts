@@ -27,7 +27,10 @@ const [HERE, THERE] = [tubeOn(0), tubeOn(1)];
 
 interface Scene {
   readonly server: InProcessServer;
-  /** Sends, lets everything come to rest, and returns the replies; nothing may be left in an arena without a job. */
+  /**
+   * Sends, lets everything come to rest, and returns the replies; nothing may be left in an arena
+   * without a job.
+   */
   readonly ask: (text: string) => string;
 }
 

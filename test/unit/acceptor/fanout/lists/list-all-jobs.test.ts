@@ -100,8 +100,8 @@ class Scene {
 }
 
 /**
- * Walks over all jobs, page by page of one of these limits, while others come and go; checks that what stays comes once. Returns how
- * many pages there were.
+ * Walks over all jobs, page by page of one of these limits, while others come and go; checks that
+ * what stays comes once. Returns how many pages there were.
  */
 function checkWalk(random: SeededRandom, limits: readonly number[]): number {
   const scene = new Scene(random);
