@@ -640,7 +640,6 @@ class Simulation {
     this.#closed.delete(client.session);
     if (closed !== undefined) this.#closed.set(now, closed);
     client.session = now;
-    client.session = now;
     if (acceptor !== undefined) client.acceptor = acceptor;
     this.#say(`client ${client.name} is ${acceptor === undefined ? "on the way" : `session ${now}`}`);
   }

@@ -1413,11 +1413,13 @@ export class Model {
   }
 
   /**
-   * Deletes chosen jobs by id, reserved or not; returns how many. Each may free a limit for another
-   * one.
+   * Deletes chosen jobs by id, reserved or not, whose ids are above the first given and at most the
+   * second; returns how many. Each may free a limit for another one.
    */
-  clear(choice: JobChoice, nowMs: number): number {
-    const jobs = [...this.jobs.values()].sort((a, b) => a.id - b.id);
+  clear(choice: JobChoice, nowMs: number, [afterId, lastId]: readonly [number, number]): number {
+    const jobs = [...this.jobs.values()]
+      .filter(({ id }) => id > afterId && id <= lastId)
+      .sort((a, b) => a.id - b.id);
     const isWhole = choice.contains === undefined && choice.group === undefined && choice.limit === undefined;
     // Whole queues go first.
     const queued = isWhole ? jobs.filter((job) => job.state !== "reserved") : [];
