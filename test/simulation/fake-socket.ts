@@ -386,8 +386,12 @@ export class FakeSocket implements Transport, Departure {
     return this.#finSeen;
   }
 
-  /** The socket is gone, and so is everything that the shards had of it. */
+  /**
+   * The socket is gone, and so is everything that the shards had of it. The acceptor that a moving
+   * connection has left knows it no more, but it is still counted.
+   */
   get isForgotten(): boolean {
+    if (this.#isAway) return false;
     const { isDead, closesLeft } = this.#connection!.shutdown;
     return isDead && closesLeft === 0;
   }

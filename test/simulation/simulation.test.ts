@@ -133,7 +133,6 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "an acceptor does not look for room before it sleeps": 3,
   "a shard counts on the log to ring for replies whose records were written before": 38,
   "a job that its holder hands on, and that is refused, is nobody's": 92,
-  "SET is said before tubes have it": 181,
   "a shipment overtakes the records of its shard": 59,
   "MOVED is said before the record of the other shard is durable": 8,
 };
