@@ -38,6 +38,16 @@ const FOUND: readonly { seed: number; what: string; only?: string; extensions?: 
     what: "a kill before a new segment's name was durable, then a power cut: the start was refused (log-recovery.ts)",
   },
   {
+    seed: 1205,
+    extensions: true,
+    what: "a tube that goes with its last job while another is put is looked for in vain (witness.ts)",
+  },
+  {
+    seed: 1745,
+    extensions: true,
+    what: "a job expires between the model's totals and those of stats (simulation.ts)",
+  },
+  {
     seed: 676998537,
     extensions: true,
     what: "a job that a clear-tube gives to somebody and ends in the same step is looked for in vain (model.ts)",

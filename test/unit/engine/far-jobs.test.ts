@@ -20,6 +20,7 @@ import {
 } from "../../../src/protocol/job-attribute.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
+import { setTubes } from "../../support/in-process/set-tubes.ts";
 
 const GONE: JobChange = { pri: undefined, ttrSeconds: undefined, delayMs: undefined, tube: "elsewhere" };
 const SHIPMENT = 7;
@@ -39,7 +40,7 @@ class Bench {
       ownsDefaultTube: true,
       ownsTube: (name) => ownsAll || name !== "elsewhere",
     });
-    this.engine.setTubes("a", settings, 0);
+    setTubes(this.engine, "a", settings, 0);
   }
 
   #id(slot: number): number {
@@ -230,7 +231,7 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     bench.die(1);
     const change = { ...GONE, ttlMs: 500, tube: undefined };
     assert.equal(bench.engine.update(bench.engine.session(0), 1, change, 0), Outcome.Done);
-    bench.engine.setTubes("a", { deadLetter: "b" }, 0);
+    setTubes(bench.engine, "a", { deadLetter: "b" }, 0);
     bench.wait("b");
     assert.equal(bench.engine.leavesFor(1, 501), "");
     assert.deepEqual(bench.given, []);
@@ -260,7 +261,7 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
       bench.put(id);
       bench.die(id);
     }
-    bench.engine.setTubes("a", { maxAttempts: 1 }, 0);
+    setTubes(bench.engine, "a", { maxAttempts: 1 }, 0);
     assert.deepEqual(bench.leaving(), [
       [1, ""],
       [2, ""],
