@@ -142,8 +142,9 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a job on its way to another shard is not listed": 231,
   "an acceptor does not look for room before it sleeps": 3,
   "a shard counts on the log to ring for replies whose records were written before": 38,
-  "a job that its holder hands on, and that is refused, is nobody's": 92,
-  "a shipment overtakes the records of its shard": 59,
+  "a job that its holder hands on, and that is refused, is nobody's": 13,
+  "a job that its holder hands on to another shard is no release": 8,
+  "a shipment overtakes the records of its shard": 79,
   "MOVED is said before the record of the other shard is durable": 8,
 };
 
