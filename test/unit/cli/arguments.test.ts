@@ -34,9 +34,9 @@ function refusal(args: readonly string[]): string | undefined {
 const U32 = "from 0 to 4294967295";
 
 for (const [line, allowed] of [
-  ["put a|b c", "'a|b' is invalid for argument 'tube'. Allowed is a tube: 1 to 200 of"],
+  ["put a|b c", "'a|b' is invalid for argument 'tube'. Allowed: a tube name: 1 to 200 characters of"],
   [`put ${"a".repeat(201)} c`, "argument 'tube'"],
-  ["put a b --pri x", `--pri <n>' argument 'x' is invalid. Allowed is a whole number ${U32}`],
+  ["put a b --pri x", `--pri <n>' argument 'x' is invalid. Allowed: a whole number ${U32}`],
   ["put a b --pri 4294967296", U32],
   ["put a b --pri 0x10", U32],
   ["put a b --pri 1.5", U32],
