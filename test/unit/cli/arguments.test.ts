@@ -60,7 +60,7 @@ for (const [line, allowed] of [
   ["jobs a --older 1e400", "with up to three decimals"],
   ["top --every 1e400", "It is more than 2147483"],
   ["top --every 2147484", "It is more than 2147483"],
-  ["top --every NaN", "no number above 0"],
+  ["top --every NaN", "a number above 0"],
   ["stats --timeout 0", "from 1 to 86400"],
   ["stats --timeout 86401", "from 1 to 86400"],
   ["peek a|b", "argument 'job'"],

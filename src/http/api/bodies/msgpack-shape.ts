@@ -76,7 +76,7 @@ const isExtension = (head: number): boolean =>
   (head >= 0xc7 && head <= 0xc9) || (head >= 0xd4 && head <= 0xd8);
 
 function checkFinite(value: number): void {
-  if (!Number.isFinite(value)) refuse(`${value} is a number that can't be stored exactly.`);
+  if (!Number.isFinite(value)) refuse(`${value} is not a finite number.`);
 }
 
 function checkHighWord(word: number): void {
