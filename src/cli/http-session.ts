@@ -84,7 +84,8 @@ function send({ address, token, ca, limitMs }: Target, method: string, path: str
       const { code = "" } = error as NodeJS.ErrnoException;
       // OpenSSL's own message is long.
       const why = code === "EPROTO" ? "it speaks no TLS that this can" : error.message || code;
-      reject(new CommandFailed(`no answer from ${address}: ${why}`, ExitCode.NoConnection));
+      const hint = code === "ECONNREFUSED" ? "; a server answers here only with --http" : "";
+      reject(new CommandFailed(`no answer from ${address}: ${why}${hint}`, ExitCode.NoConnection));
     };
     const options = { method, headers, timeout: limitMs, ...(ca === undefined ? {} : { ca }) };
     const sent = request(new URL(path, address), options, (response) => {
