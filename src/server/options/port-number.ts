@@ -1,7 +1,7 @@
 // Ports, as options name them.
 
-import { readFileSync } from "node:fs";
 import { SettingError } from "../../config/setting.ts";
+import { readOperatorFile } from "./operator-file.ts";
 
 const PORT_MAX = 65_535;
 
@@ -17,7 +17,7 @@ export function portNumber(text: string): number {
   }
   let services = "";
   try {
-    services = readFileSync("/etc/services", "utf8");
+    services = readOperatorFile("/etc/services", "utf8");
   } catch {
     // Without the file, all names are unknown.
   }
