@@ -90,10 +90,12 @@ function send({ address, token, ca, limitMs }: Target, method: string, path: str
     const options = { method, headers, timeout: limitMs, ...(ca === undefined ? {} : { ca }) };
     const sent = request(new URL(path, address), options, (response) => {
       let text = "";
+      let bytes = 0;
       response.setEncoding("utf8").on("error", fail);
       response.on("data", (chunk: string) => {
         text += chunk;
-        if (text.length > BODY_BYTES_MAX) response.destroy(new Error("the answer is too long"));
+        bytes += Buffer.byteLength(chunk);
+        if (bytes > BODY_BYTES_MAX) response.destroy(new Error("the answer is too long"));
       });
       response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
     });

@@ -192,7 +192,9 @@ class App {
       go: (change) => this.#go(change),
       goSoon: (change) => {
         clearTimeout(this.#typedTimer);
-        this.#typed = change;
+        // The user may go on to the next field before the first one counts.
+        const before = this.#typed;
+        this.#typed = () => ({ ...before?.(), ...change() });
         this.#typedTimer = window.setTimeout(() => this.#go({}), TYPED_MS);
       },
       charts: (charts) => this.#drawCharts(charts),
