@@ -57,6 +57,8 @@ class App {
       this.#render();
     });
     document.addEventListener("keydown", (event) => this.#key(event));
+    // A button acts on what the user typed before, even within the pause.
+    document.addEventListener("pointerdown", () => this.#typed !== undefined && this.#go({}));
     void this.#enter();
   }
 

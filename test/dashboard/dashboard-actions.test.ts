@@ -272,6 +272,11 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await inDialog("Delete 2 jobs").click();
     await told("2 jobs of filtered are deleted.");
     assert.equal(await statsTube("filtered", "current-jobs-ready"), 4);
+    await page.goto(`${base}/#/tubes/filtered?state=ready`);
+    await page.getByPlaceholder("text in the body").pressSequentially("job 1");
+    await button("Clear…").first().click();
+    await dialog().getByText("Delete 1 job of filtered with “job 1” in the body?").waitFor();
+    await inDialog("Cancel").click();
   });
 
   it("changes only the selected jobs", async () => {
