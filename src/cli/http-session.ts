@@ -84,15 +84,18 @@ function send({ address, token, ca, limitMs }: Target, method: string, path: str
       const { code = "" } = error as NodeJS.ErrnoException;
       // OpenSSL's own message is long.
       const why = code === "EPROTO" ? "it speaks no TLS that this can" : error.message || code;
-      reject(new CommandFailed(`no answer from ${address}: ${why}`, ExitCode.NoConnection));
+      const hint = code === "ECONNREFUSED" ? "; a server answers here only with --http" : "";
+      reject(new CommandFailed(`no answer from ${address}: ${why}${hint}`, ExitCode.NoConnection));
     };
     const options = { method, headers, timeout: limitMs, ...(ca === undefined ? {} : { ca }) };
     const sent = request(new URL(path, address), options, (response) => {
       let text = "";
+      let bytes = 0;
       response.setEncoding("utf8").on("error", fail);
       response.on("data", (chunk: string) => {
         text += chunk;
-        if (text.length > BODY_BYTES_MAX) response.destroy(new Error("the answer is too long"));
+        bytes += Buffer.byteLength(chunk);
+        if (bytes > BODY_BYTES_MAX) response.destroy(new Error("the answer is too long"));
       });
       response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
     });

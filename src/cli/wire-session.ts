@@ -30,7 +30,13 @@ export class WireSession {
   }
 
   static async open({ address, token, ca, limitMs }: Target): Promise<WireSession> {
-    const socket = await dialer(address, ca === undefined ? undefined : { ca }, DIAL_MS)();
+    const dial = dialer(address, ca === undefined ? undefined : { ca }, DIAL_MS);
+    const socket = await dial().catch((error: Error) => {
+      const isRefused = (error.cause as NodeJS.ErrnoException | undefined)?.code === "ECONNREFUSED";
+      if (!isRefused) throw error;
+      const hint = "no server listens there; name another with --url or RUNNERBEAN_URL";
+      throw new CommandFailed(`${error.message}: ${hint}`, ExitCode.NoConnection);
+    });
     const wire = new Wire(socket, () => {}, limitMs);
     try {
       if (token !== undefined) await wire.inTime(wire.request(`auth ${token}`, "AUTHENTICATED"));

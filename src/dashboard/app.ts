@@ -57,6 +57,8 @@ class App {
       this.#render();
     });
     document.addEventListener("keydown", (event) => this.#key(event));
+    // A button acts on what the user typed before, even within the pause.
+    document.addEventListener("pointerdown", () => this.#typed !== undefined && this.#go({}));
     void this.#enter();
   }
 
@@ -192,7 +194,9 @@ class App {
       go: (change) => this.#go(change),
       goSoon: (change) => {
         clearTimeout(this.#typedTimer);
-        this.#typed = change;
+        // The user may go on to the next field before the first one counts.
+        const before = this.#typed;
+        this.#typed = () => ({ ...before?.(), ...change() });
         this.#typedTimer = window.setTimeout(() => this.#go({}), TYPED_MS);
       },
       charts: (charts) => this.#drawCharts(charts),

@@ -38,8 +38,10 @@ export const TubeField = {
   Kicks: 19,
   Timeouts: 20,
   Pauses: 21,
+  /** 1 if its best ready job is dead: then it is a dead-letter tube. */
+  HoldsDead: 22,
 } as const;
-export const TUBE_FIELDS = 22;
+export const TUBE_FIELDS = 23;
 export const TUBE_ROWS_AT = 8;
 
 /** Totals of a shard since its start, and its current state. */

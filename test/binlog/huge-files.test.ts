@@ -74,7 +74,7 @@ test("-s accepts what the format can hold and names that limit", () => {
   const refused = parseOptions(["-s", String(SEGMENT_BYTES_MAX + 1)], "runnerbean");
   assert.ok("exitCode" in refused);
   assert.equal(refused.exitCode, ExitCode.Usage);
-  assert.match(refused.stderr, /invalid size: 4294963201 \(-s takes at most 4294963200\)/);
+  assert.match(refused.stderr, /invalid size: 4294963201 \(-s takes bytes, .*at most 4294963200\)/);
 });
 
 test("a start refuses a larger log file without reading it", async (t) => {

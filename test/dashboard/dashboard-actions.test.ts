@@ -169,7 +169,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await dialog().getByLabel("Tube").fill("-bad");
     await dialog().getByLabel("Body").fill("kept");
     await inDialog("Put").click();
-    await dialog().getByRole("alert").getByText("no name of a tube").waitFor();
+    await dialog().getByRole("alert").getByText("not a valid name of a tube").waitFor();
     assert.equal(await dialog().getByLabel("Body").inputValue(), "kept");
     await page.keyboard.press("Escape");
   });
@@ -253,6 +253,30 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await inDialog("Move 3 jobs").click();
     await told("3 jobs of from-here are moved.");
     assert.equal(await statsTube("moved-there", "current-jobs-ready"), 3);
+  });
+
+  it("applies filters that the user types one after the other, and clears only what matches", async () => {
+    await fill("filtered", 3);
+    for (const pri of [7, 8, 9]) await client.put("x", { pri });
+    await page.goto(`${base}/#/tubes/filtered?state=ready`);
+    const field = (label: string | RegExp): Locator => page.locator("main").getByLabel(label);
+    // Faster than the pause after which a filter counts.
+    await field("pri from").pressSequentially("7");
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("8");
+    await page.getByText("All ready jobs with a priority from 7 and a priority up to 8").waitFor();
+    await button("Clear…").first().click();
+    await dialog()
+      .getByText("Delete 2 jobs of filtered with a priority from 7 and a priority up to 8?")
+      .waitFor();
+    await inDialog("Delete 2 jobs").click();
+    await told("2 jobs of filtered are deleted.");
+    assert.equal(await statsTube("filtered", "current-jobs-ready"), 4);
+    await page.goto(`${base}/#/tubes/filtered?state=ready`);
+    await page.getByPlaceholder("text in the body").pressSequentially("job 1");
+    await button("Clear…").first().click();
+    await dialog().getByText("Delete 1 job of filtered with “job 1” in the body?").waitFor();
+    await inDialog("Cancel").click();
   });
 
   it("changes only the selected jobs", async () => {

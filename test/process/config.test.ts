@@ -67,8 +67,10 @@ describe("config", () => {
     const open = '[http]\nlisten = "0.0.0.0:1"\n';
     for (const [text, fault] of [
       [open, /c\.toml: --http 0\.0\.0\.0:1 is reachable from other machines/],
-      ["port = 99999\n", /invalid port: 99999 \(0 to 65535\)/],
-      ['port = "no-such"\n', /unknown port or service: no-such/],
+      ["port = 99999\n", /c\.toml:1: port: invalid port: 99999 \(0 to 65535\)/],
+      ['port = "no-such"\n', /c\.toml:1: port: unknown port or service: no-such/],
+      ['[[listener]]\naddress = "a:99999"\n', /c\.toml:2: address: invalid port: 99999/],
+      ["salvage = true\n", /--salvage is for -b/],
       ['token-file = "/nonexistent"\n', /cannot read the token file \/nonexistent/],
       ['[http]\nlisten = "127.0.0.1:1"\ntls = { cert = "/x" }\n', /both --http-tls-cert and --http-tls-key/],
       ['[[listener]]\naddress = "a:1"\nauth = "token"\n', /a:1: auth = "token" needs a token-file/],

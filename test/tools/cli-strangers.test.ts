@@ -131,6 +131,12 @@ describe("cli against foreign servers", { concurrency: 2 }, () => {
     }
   }
 
+  it("rejects an answer of more bytes than it keeps", async () => {
+    const body = JSON.stringify({ detail: "ä".repeat(33 << 20) });
+    const other = await http((response) => response.writeHead(200).end(body));
+    assert.match(await saysNo(["health"], other, [NO_CONNECTION]), /the answer is too long/);
+  });
+
   for (const [what, answer, command, why] of [
     [
       "a report without numbers",

@@ -189,7 +189,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       for (const [args, allowed] of [
         [
           ["put", "bad name", "x"],
-          /'bad name' is invalid for argument 'tube'. Allowed: a tube name: 1 to 200 characters of/,
+          /'bad name' is invalid for argument 'tube'. Allowed: a tube name: 1 to 200 characters of.*\nSee runnerbean put --help$/m,
         ],
         [["put", "\u001b[31m", "x"], /'\\u001b\[31m' is invalid/],
         [["proxy", "--listen", "127.0.0.1:65536"], /is not a valid address/],
@@ -289,6 +289,18 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       assert.equal(await say(...wait, "--state", "buried"), "updated 1\n");
       for (const args of [[], ["--pri", "1", "--limit", "0"]])
         assert.equal((await run(["update", "cli-aside", "--yes", ...args])).code, 5, `${args}`);
+    });
+
+    it("says what to do where no server listens", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      for (const [args, advice] of [
+        [["stats"], /connect ECONNREFUSED 127\.0\.0\.1:1: no server listens there; name another with --url/],
+        [["health", "--url", "http://127.0.0.1:1"], /ECONNREFUSED 127\.0\.0\.1:1; .* only with --http$/m],
+      ] as [string[], RegExp][]) {
+        const { code, stderr } = await runTool(args, { env: { RUNNERBEAN_URL: "127.0.0.1:1" } });
+        assert.equal(code, 3, stderr);
+        assert.match(stderr, advice);
+      }
     });
 
     it("prints its results as JSON, too, and takes no argument for a command", async (t) => {

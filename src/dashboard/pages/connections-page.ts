@@ -68,7 +68,7 @@ function list({ items, matched, total }: ConnectionsView, desk: PageContext): Pa
         <thead>
           <tr>
             <th scope="col">from</th><th scope="col">age</th><th scope="col" class="optional">idle</th><th scope="col" class="left">does</th>
-            <th scope="col" class="left optional">uses</th><th scope="col" class="left optional">watches</th>
+            <th scope="col" class="left">uses</th><th scope="col" class="left">watches</th>
             <th scope="col" class="left">holds</th><th scope="col" class="optional">unread, unsent</th>
             ${mayClose ? html`<th scope="col"><span class="hidden">Close it</span></th>` : nothing}
           </tr>
@@ -92,7 +92,7 @@ function closedList({ items }: ConnectionsView): Part {
       <thead>
         <tr>
           <th scope="col">from</th><th scope="col">ended</th><th scope="col" class="left">why</th>
-          <th scope="col" class="optional">lasted</th><th scope="col" class="left optional">used</th><th scope="col" class="left optional">watched</th>
+          <th scope="col" class="optional">lasted</th><th scope="col" class="left">used</th><th scope="col" class="left">watched</th>
         </tr>
       </thead>
       <tbody>${repeat(
@@ -103,8 +103,8 @@ function closedList({ items }: ConnectionsView): Part {
           <td data-label="ended">${ago(closedFor)} ago</td>
           <td class="left rest-line">${REASONS[reason ?? ""] ?? reason}</td>
           <td class="optional">${duration(age)}</td>
-          <td class="left optional">${uses}</td>
-          <td class="left optional">${watches.join(", ")}${watchCount > watches.length ? html` <span class="quiet">and ${exact(watchCount - watches.length)} more</span>` : nothing}</td>
+          <td class="left" data-label="used">${uses}</td>
+          <td class="left rest-line" data-label="watched">${watches.join(", ")}${watchCount > watches.length ? html` <span class="quiet">and ${exact(watchCount - watches.length)} more</span>` : nothing}</td>
         </tr>`,
       )}</tbody>
     </table>
@@ -119,8 +119,8 @@ function row(each: ConnectionRow, mayClose: boolean, desk: PageContext): Part {
     <td data-label="age">${ago(age)}</td>
     <td class="optional">${duration(idle)}</td>
     <td class="left">${whatItDoes(each)}</td>
-    <td class="left optional"><a href=${tubeLink(uses)}>${uses}</a></td>
-    <td class="left optional" title=${watches.join(", ")}>
+    <td class="left" data-label="uses"><a href=${tubeLink(uses)}>${uses}</a></td>
+    <td class="left rest-line" data-label="watches" title=${watches.join(", ")}>
       ${watches.slice(0, SHOWN_TUBES).map((tube, index) => html`${index === 0 ? "" : ", "}<a href=${tubeLink(tube)}>${tube}</a>`)}
       ${watchCount > SHOWN_TUBES ? html`<span class="quiet">and ${exact(watchCount - SHOWN_TUBES)} more</span>` : nothing}
     </td>

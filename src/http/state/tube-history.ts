@@ -26,6 +26,8 @@ interface Kept {
   readonly sequence: number;
   /** Ring of points, each with all series. */
   readonly values: Float32Array;
+  /** Points for which it keeps its place without activity. */
+  readonly quietMin: number;
   /** Numbers of the first point and of the one after the last. */
   from: number;
   to: number;
@@ -35,14 +37,22 @@ interface Kept {
 const activity = (entry: TubeEntry): number =>
   entry.rate(TubeField.Puts) + entry.rate(TubeField.Reserves) + entry.rate(TubeField.Deletes);
 
-/** Points for which a tube is recorded at least, so that places don't change all the time. */
+/** Order in which tubes get a place: the busiest first, then the oldest. */
+const rank = (entry: TubeEntry): number => activity(entry) || -entry.get(TubeField.Sequence);
+
+/**
+ * Points for which a tube keeps its place without activity. One that was busy at first may only
+ * pause: with more tubes than places, of which each is used every few minutes, all would take
+ * places from each other, and none would have a history.
+ */
 const QUIET_POINTS_MIN = 6;
+const PAUSE_POINTS_MIN = 60;
 const ACTIVE_SERIES = (["puts", "reserves", "deletes"] as const).map((name) =>
   TUBE_SERIES_NAMES.indexOf(name),
 );
 
-function isQuiet({ values, from, to }: Kept): boolean {
-  if (to - from < QUIET_POINTS_MIN) return false;
+function isQuiet({ values, quietMin, from, to }: Kept): boolean {
+  if (to - from < quietMin) return false;
   const value = (point: number, series: number): number =>
     values[(point % POINTS) * TUBE_SERIES_NAMES.length + series]!;
   return ACTIVE_SERIES.every((series) => value(to - 1, series) === value(from, series));
@@ -66,9 +76,9 @@ export class TubeHistory {
     const point = this.#points++;
     this.#atMs[point % POINTS] = wallMs;
     const others = [...tubes.values()].filter(({ name }) => !this.#kept.has(name));
-    const room = this.#tubesMax - this.#kept.size;
-    if (room < others.length) this.#makeRoom(others.filter((entry) => activity(entry) > 0).length - room);
-    if (others.length > 0) this.#begin(others, this.#tubesMax - this.#kept.size, point);
+    if (this.#room < others.length)
+      this.#makeRoom(others.filter((entry) => activity(entry) > 0).length - this.#room);
+    if (this.#room > 0) this.#begin(others, this.#room, point);
     for (const [name, kept] of this.#kept) {
       const entry = tubes.get(name)!;
       const at = (point % POINTS) * TUBE_SERIES_NAMES.length;
@@ -90,12 +100,20 @@ export class TubeHistory {
     }
   }
 
-  #begin(tubes: TubeEntry[], room: number, point: number): void {
-    const sequence = (entry: TubeEntry): number => entry.get(TubeField.Sequence);
-    tubes.sort((a, b) => activity(b) - activity(a) || sequence(a) - sequence(b));
-    for (const entry of tubes.slice(0, room)) {
+  get #room(): number {
+    return this.#tubesMax - this.#kept.size;
+  }
+
+  #begin(tubes: readonly TubeEntry[], room: number, point: number): void {
+    // A sort of the entries themselves would take seconds with very many tubes.
+    const least = Float64Array.from(tubes, rank).sort().at(-room) ?? Number.NEGATIVE_INFINITY;
+    const above = tubes.filter((entry) => rank(entry) > least);
+    const equal = tubes.filter((entry) => rank(entry) === least);
+    for (const entry of [...above, ...equal].slice(0, room)) {
       const values = new Float32Array(POINTS * TUBE_SERIES_NAMES.length);
-      this.#kept.set(entry.name, { sequence: sequence(entry), values, from: point, to: point });
+      const sequence = entry.get(TubeField.Sequence);
+      const quietMin = activity(entry) > 0 ? PAUSE_POINTS_MIN : QUIET_POINTS_MIN;
+      this.#kept.set(entry.name, { sequence, values, quietMin, from: point, to: point });
     }
   }
 

@@ -8,6 +8,7 @@ import { getSystemErrorMessage, getSystemErrorName } from "node:util";
 import { hostAndPort, type ListenerOptions } from "../options/listener-settings.ts";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
 import type { Options } from "../options/options.ts";
+import { portNumber } from "../options/port-number.ts";
 
 export type Listen =
   | { kind: "tcp"; host: string; port: number }
@@ -25,7 +26,6 @@ interface UnixListen {
 const UNIX_PREFIX = "unix:";
 const UNIX_PATH_BYTES_MAX = 107;
 const FIRST_INHERITED_FD = 3;
-const PORT_MAX = 65535;
 
 const listenError = (message: string): OperatorError => new OperatorError(message, ExitCode.Listen);
 
@@ -80,29 +80,6 @@ function inheritedSockets(environment: NodeJS.ProcessEnv): number {
   delete environment["LISTEN_FDS"];
   delete environment["LISTEN_FDNAMES"];
   return pid === String(process.pid) ? Number(count) || 0 : 0;
-}
-
-/**
- * Returns a port number for a number or the name of a TCP service; 0 for "", which picks a free
- * port.
- */
-export function portNumber(text: string): number {
-  if (text === "") return 0;
-  if (/^[0-9]+$/.test(text)) {
-    if (Number(text) <= PORT_MAX) return Number(text);
-    throw listenError(`invalid port: ${text} (0 to ${PORT_MAX})`);
-  }
-  let services = "";
-  try {
-    services = readFileSync("/etc/services", "utf8");
-  } catch {
-    // Without the file, all names are unknown.
-  }
-  for (const line of services.split("\n")) {
-    const [names, port] = [line.replace(/#.*/, "").split(/\s+/), /\s(\d+)\/tcp\b/.exec(line)?.[1]];
-    if (port !== undefined && names.includes(text)) return Number(port);
-  }
-  throw listenError(`unknown port or service: ${text}`);
 }
 
 /** Makes sure that a socket can be bound at `path`. Removes a socket that no server answers on. */

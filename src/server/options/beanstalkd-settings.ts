@@ -3,6 +3,7 @@
 import { SEGMENT_BYTES_MAX } from "../../binlog/format/segment-format.ts";
 import { type Setting, SettingError } from "../../config/setting.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../../protocol/limits.ts";
+import { portNumber } from "./port-number.ts";
 
 export interface BeanstalkdSettings {
   listen: string;
@@ -34,11 +35,12 @@ export function beanstalkdDefaults(): BeanstalkdSettings {
   };
 }
 
-function size(name: string, text: string, max: number): number {
-  if (!/^[ \t]*\+?[0-9]+$/.test(text)) throw new SettingError(`invalid size: ${text}`);
-  const value = Number(text);
-  if (value > max) throw new SettingError(`invalid size: ${text} (${name} takes at most ${max})`);
-  return value;
+/** Takes digits only, as beanstalkd does. Throws SettingError. */
+function digits(flag: string, unit: string, text: string, max: number): number {
+  const value = /^[ \t]*\+?[0-9]+$/.test(text) ? Number(text) : Number.NaN;
+  if (value <= max) return value;
+  const bound = max === Number.POSITIVE_INFINITY ? "" : `, at most ${max}`;
+  throw new SettingError(`invalid size: ${text} (${flag} takes ${unit}, in digits${bound})`);
 }
 
 export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
@@ -60,7 +62,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     plainFlag: true,
     text: `with -b: fsync at most this many milliseconds after a change; 0: before each reply (default ${FSYNC_MS_DEFAULT})`,
     apply(options, ms) {
-      options.fsyncMs = size("-f", ms, 2 ** 31);
+      options.fsyncMs = digits("-f", "milliseconds", ms, 2 ** 31);
     },
     show: ({ fsyncMs }) => (fsyncMs === Number.POSITIVE_INFINITY ? undefined : fsyncMs),
   },
@@ -91,6 +93,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     kind: "port",
     text: "TCP port or service name (default 11300; 0 picks a free port)",
     apply(options, port) {
+      portNumber(port);
       options.port = port;
     },
     show: ({ port }) => (/^\d+$/.test(port) ? Number(port) : port),
@@ -102,7 +105,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     plainFlag: true,
     text: `with -b: size of one log file (default ${BINLOG_BYTES_DEFAULT}, at most ${SEGMENT_BYTES_MAX})`,
     apply(options, bytes) {
-      options.binlogBytes = size("-s", bytes, SEGMENT_BYTES_MAX);
+      options.binlogBytes = digits("-s", "bytes", bytes, SEGMENT_BYTES_MAX);
     },
     show: ({ binlogBytes }) => binlogBytes,
   },
@@ -124,7 +127,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     plainFlag: true,
     text: `maximum size of a job body (default ${JOB_BYTES_MAX_DEFAULT}, at most ${JOB_BYTES_MAX_LIMIT})`,
     apply(options, bytes) {
-      options.jobBytesMax = size("-z", bytes, Number.POSITIVE_INFINITY);
+      options.jobBytesMax = digits("-z", "bytes", bytes, Number.POSITIVE_INFINITY);
       if (options.jobBytesMax <= JOB_BYTES_MAX_LIMIT) return;
       options.jobBytesMax = JOB_BYTES_MAX_LIMIT;
       options.notices.push(`maximum job size was set to ${JOB_BYTES_MAX_LIMIT}`);

@@ -3,6 +3,7 @@
 import type { ListenerPolicy } from "../../acceptor/admission/listener-policy.ts";
 import { AddressList } from "../../access/address-list.ts";
 import { type FileTable, type ReadTable, type Setting, SettingError } from "../../config/setting.ts";
+import { portNumber } from "./port-number.ts";
 
 export interface ListenerOptions {
   /** "host:port", "[::1]:port" or "unix:PATH". */
@@ -32,6 +33,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
     apply(listener, address) {
       if (!UNIX.test(address) && !TCP.test(address))
         throw new SettingError(`${address} is not a valid address: host:port, [::1]:port or unix:PATH`);
+      portNumber(hostAndPort(address)?.port ?? "");
       listener.address = address;
     },
     show: ({ address }) => address,

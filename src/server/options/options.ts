@@ -118,6 +118,8 @@ function compose(line: CommandLine, environment: Environment): Options {
   options.notices.push(...line.notices);
   checkThreads(options);
   checkHttp(options);
+  if (options.salvage && options.binlog === undefined)
+    throw usageError("--salvage is for -b: give the directory of the log too");
   return options;
 }
 

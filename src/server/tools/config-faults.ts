@@ -2,7 +2,6 @@
 
 import { checkGroupOptions } from "../group/group-role.ts";
 import { readAccessRules, readTls } from "../listeners/access-rules.ts";
-import { portNumber } from "../listeners/listen-address.ts";
 import { OperatorError } from "../options/operator-error.ts";
 import { checkFile, FLAGS_HINT, faultsText, parseOptions } from "../options/options.ts";
 import { PROGRAM } from "../options/version.ts";
@@ -19,7 +18,6 @@ export function configFaults(path: string, flags: readonly string[]): string {
   if ("exitCode" in options) return `${path}: ${withoutHint(options.stderr)}`;
   const looks = [
     () => checkGroupOptions(options),
-    () => portNumber(options.port),
     () => readTls("http", options.httpTls),
     () => readAccessRules(options, options.listen !== "none"),
   ];

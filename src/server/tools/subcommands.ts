@@ -19,10 +19,20 @@ export async function runSubcommand(args: readonly string[]): Promise<boolean> {
     process.stderr.write(`${PROGRAM}: cannot write the output: ${error.message}\n`);
     process.exit(1);
   });
+  for (const command of program.commands) hintAtHelp(command, PROGRAM);
   // These tools have exit codes of their own.
   if (word !== "binlog" && word !== "replica") for (const command of program.commands) exitAsServer(command);
   await program.parseAsync(args as string[], { from: "user" });
   return true;
+}
+
+/** Ends every message about wrong arguments with a hint. */
+function hintAtHelp(command: Command, parent: string): void {
+  // Monitoring reads one line of `check`.
+  if (command.name() === "check" && parent === PROGRAM) return;
+  const name = `${parent} ${command.name()}`;
+  command.showHelpAfterError(`See ${name} --help`);
+  for (const child of command.commands) hintAtHelp(child, name);
 }
 
 function exitAsServer(command: Command): void {

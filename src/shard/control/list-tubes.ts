@@ -82,4 +82,7 @@ function writeRow(engine: Engine, tube: Tube, at: number): void {
   rows[at + TubeField.Kicks] = tube.kicks;
   rows[at + TubeField.Timeouts] = tube.timeouts;
   rows[at + TubeField.Pauses] = tube.pauses;
+  // Only the shards of the tubes where jobs die know the settings that name this one.
+  const holdsDead = tube.jobsIn(JobState.Ready) > 0 && engine.originOf(tube.ready.best) !== "";
+  rows[at + TubeField.HoldsDead] = holdsDead ? 1 : 0;
 }

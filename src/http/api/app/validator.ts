@@ -97,22 +97,25 @@ function inWords(
     return `${at} is not known here${known.length === 0 ? "" : `; known are ${known.join(", ")}`}.`;
   }
   const given = valueAt(value, path);
-  const not =
-    typeof given === "object" || given === undefined
-      ? ""
-      : `, not ${JSON.stringify(given).slice(0, GIVEN_SHOWN)}`;
+  const isShown = typeof given !== "object" && given !== undefined && !MAY_BE_SECRET.test(instancePath);
+  const shown = isShown ? JSON.stringify(given) : "";
+  const not = shown === "" || shown.length > GIVEN_SHOWN ? "" : `, not ${shown}`;
   return `${at} ${PLAINER[message] ?? message.replace("must be >=", "must be at least").replace("must be <=", "must be at most")}${not}.`;
 }
 
 const PLAINER: Readonly<Record<string, string>> = {
   "must be integer": "must be a whole number",
+  "must be number": "must be a number",
+  "must be boolean": "must be true or false",
   "must be object": "must be an object",
   "must be array": "must be a list",
   "must be string": "must be text",
 };
 
-/** Characters of a wrong value that an error repeats. */
+/** Longest value that an error repeats. */
 const GIVEN_SHOWN = 40;
+/** Values that no error repeats: a token, and a body that might be one. */
+const MAY_BE_SECRET = /^(?:\/token)?$/;
 
 const unescapePointer = (key: string): string => key.replaceAll("~1", "/").replaceAll("~0", "~");
 

@@ -125,10 +125,15 @@ interface TubeRule {
 const isWatched = (entry: TubeEntry): boolean => entry.get(TubeField.Watchers) > 0;
 const isPaused = (entry: TubeEntry, atMs: number): boolean => entry.get(TubeField.PauseUntilMs) > atMs;
 
+/** Returns the ready jobs that no worker will take. */
+function unwatched(entry: TubeEntry, atMs: number): number {
+  return isWatched(entry) || isPaused(entry, atMs) ? 0 : entry.get(TubeField.Ready);
+}
+
 const TUBE_RULES: readonly TubeRule[] = [
   {
     level: "bad",
-    amount: (entry, atMs) => (isWatched(entry) || isPaused(entry, atMs) ? 0 : entry.get(TubeField.Ready)),
+    amount: (entry, atMs) => (entry.get(TubeField.HoldsDead) > 0 ? 0 : unwatched(entry, atMs)),
     text: (ready) => `${EXACT.format(ready)} ready, and nobody watches`,
     others: "have ready jobs, and nobody watches",
     todo: "Start its workers.",
@@ -145,6 +150,16 @@ const TUBE_RULES: readonly TubeRule[] = [
     state: "ready",
     sort: "pause",
     weight: 1e7,
+  },
+  {
+    level: "warn",
+    amount: (entry, atMs) => (entry.get(TubeField.HoldsDead) > 0 ? unwatched(entry, atMs) : 0),
+    text: (ready) => `${EXACT.format(ready)} ready in a dead-letter tube`,
+    others: "are dead-letter tubes with jobs",
+    todo: "Look at them. When the cause is mended, runnerbean move TUBE '*' returns them.",
+    state: "ready",
+    sort: "ready",
+    weight: 1e6,
   },
   {
     level: "warn",

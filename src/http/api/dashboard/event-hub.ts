@@ -122,7 +122,7 @@ export class EventHub {
 
   #send(topic: Topic, text: string): void {
     for (const { sink, stands } of topic.streams) if (!stands()) sink.end();
-    if (text.length > VIEW_BYTES_MAX) return;
+    if (Buffer.byteLength(text) > VIEW_BYTES_MAX) return;
     topic.last = `event: view\nid: ${++this.#number}\ndata: ${text}\n\n`;
     for (const { sink, stands } of topic.streams)
       if (!sink.writableNeedDrain && stands()) sink.write(topic.last);

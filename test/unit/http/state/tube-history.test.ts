@@ -48,6 +48,36 @@ it("A busy tube takes the place of one at which nothing happens, and of no other
   assert.ok(history.of("late", ["puts"], 0)!["puts"]!.length >= 9);
 });
 
+it("a tube that is used again and again keeps its place, however many others are", () => {
+  const history = new TubeHistory(2);
+  const tubes = new Map(Array.from({ length: 20 }, (_, at) => tube(`${at}`, at + 1, 0)));
+  const firsts = new Set<string>();
+  for (let n = 1; n <= 200; n++) {
+    for (const [at, [name, entry]] of [...tubes].entries()) {
+      const row = Float64Array.from(entry.row);
+      // Each gets a job every 200 s, a tenth of them at a time.
+      if ((n + at) % 20 === 0) row[TubeField.Puts]! += 1;
+      entry.renew(row, n * 10_000);
+      if (n > 20 && history.of(name, ["puts"], 0) !== undefined) firsts.add(name);
+    }
+    history.note(tubes, n * 10_000);
+  }
+  assert.ok(firsts.size <= 4, `${firsts.size} tubes took places from each other`);
+  for (const name of [...tubes.keys()].filter((each) => history.of(each, ["puts"], 0) !== undefined))
+    assert.ok(history.of(name, ["puts"], 0)!["puts"]!.length > 150);
+});
+
+it("costs little with very many tubes, with room or without", () => {
+  const history = new TubeHistory(500);
+  const tubes = new Map(Array.from({ length: 200_000 }, (_, at) => tube(`${at}`, (at * 7919) % 200_000, 0)));
+  history.note(tubes, 0);
+  assert.ok(history.of("0", ["puts"], 0) !== undefined, "it is the oldest");
+  const began = process.cpuUsage();
+  for (let n = 1; n <= 5; n++) history.note(tubes, n * 10_000);
+  const { user } = process.cpuUsage(began);
+  assert.ok(user < 1_000_000, `${user} µs`);
+});
+
 it("a new tube of the same name starts a new history", () => {
   const history = new TubeHistory(2);
   history.note(new Map([tube("a", 1, 7)]), 10_000);

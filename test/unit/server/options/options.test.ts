@@ -74,7 +74,14 @@ describe("options", () => {
   });
 
   it("of beanstalkd accept only digits after their flags, as beanstalkd does", () => {
-    assert.match(refusalOf(["-z", "10k"]), /^runnerbean: invalid size: 10k\nrunnerbean --help .*\n$/);
+    assert.match(
+      refusalOf(["-z", "10k"]),
+      /^runnerbean: invalid size: 10k \(-z takes bytes, in digits\)\nrunnerbean --help .*\n$/,
+    );
+    assert.match(
+      refusalOf(["-f", "-1"]),
+      /invalid size: -1 \(-f takes milliseconds, in digits, at most \d+\)\n/,
+    );
     assert.match(
       refusalOf(["tube5"]),
       /^runnerbean: unknown argument: tube5: is tubes meant\?\n.* --help .*\n$/,
@@ -82,6 +89,16 @@ describe("options", () => {
     assert.match(refusalOf(["--shard", "2"]), /^runnerbean: unknown flag: --shard: is --shards meant\?\n/);
     assert.doesNotMatch(refusalOf(["nothing"]), /meant|reserve-with-timeout/);
     assert.equal(optionsOf([], { RUNNERBEAN_MAX_JOB_SIZE: "10K" }).jobBytesMax, 10240);
+  });
+
+  it("refuse a port that is none, and --salvage without a log", () => {
+    assert.match(
+      refusalOf(["-p", "abc"]),
+      /^runnerbean: unknown port or service: abc \(0 to 65535, .*\n.* --help/,
+    );
+    assert.match(refusalOf(["-p", "99999"]), /^runnerbean: invalid port: 99999 \(0 to 65535\)\n.* --help/);
+    assert.match(refusalOf(["--salvage"]), /^runnerbean: --salvage is for -b: .*\n.* --help/);
+    assert.equal(optionsOf(["--salvage", "-b", "x"]).salvage, true);
   });
 
   it("that are wrong in a file are all reported, each with line and nearest key", (t) => {

@@ -29,8 +29,16 @@ it("A fault is told of the alternative that is meant, with the value and what is
   assert.equal(faultOf({ jobs: [{}, { bdy: 1 }] }), '"/jobs/1/bdy" is not known here; known are pri, body.');
   assert.equal(faultOf({ jobs: [] }), '"/jobs" must not have fewer than 1 items.');
   assert.equal(faultOf([]), "The request must be an object.");
-  assert.equal(faultOf("x"), 'The request must be an object, not "x".');
-  assert.ok(faultOf({ pri: "x".repeat(1000) }).length < 100, "a long value is cut");
+  assert.equal(faultOf({ pri: "x".repeat(1000) }), '"/pri" must be a whole number.');
+});
+
+it("A fault repeats nothing that may be a secret", () => {
+  const login = validator(Type.Object({ token: Type.String({ maxLength: 5 }) }), false);
+  for (const given of [{ token: "secret" }, { token: 123456 }, "secret", ["secret"]]) {
+    const result = login(given);
+    assert.ok("error" in result);
+    assert.doesNotMatch(result.error.message, /secret|123456/);
+  }
 });
 
 it("A valid request is what was given", () => {

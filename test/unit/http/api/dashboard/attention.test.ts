@@ -99,6 +99,15 @@ it("A paused tube is no tube without workers, nor one whose workers hang", () =>
   assert.equal(said({ tubes })[0], "over: 3 ready, and nobody watches");
 });
 
+it("Jobs of a dead-letter tube are returned, and no workers started for them", () => {
+  const dead = tube("mails-dead", { Ready: 1130, HoldsDead: 1 });
+  const [found, ...others] = attentionOf({ ...WELL, tubes: [dead] });
+  assert.deepEqual(others, []);
+  assert.deepEqual([found!.level, found!.text], ["warn", "1,130 ready in a dead-letter tube"]);
+  assert.match(found!.todo, /Look at them.* move TUBE '\*' returns them\.$/);
+  assert.deepEqual(said({ tubes: [tube("mails-dead", { Ready: 1, HoldsDead: 1, Watchers: 1 })] }), []);
+});
+
 it("of many tubes with the same problem two are named, so others stay visible", () => {
   const tubes = Array.from({ length: 5 }, (_, n) => tube(`t${n}`, { Ready: n + 1, Buried: n < 3 ? 1 : 0 }));
   assert.deepEqual(said({ tubes }), [

@@ -8,6 +8,7 @@ import {
   type Sink,
   STREAMS_MAX,
   STREAMS_PER_CLIENT_MAX,
+  VIEW_BYTES_MAX,
 } from "../../../../../src/http/api/dashboard/event-hub.ts";
 import type { Service } from "../../../../../src/http/queue/service.ts";
 
@@ -26,12 +27,13 @@ class Reader implements Sink {
   }
 }
 
-/** A hub whose view is a number that rises. */
+/** A hub whose view is a number that rises, and a text. */
 class CountingHub extends EventHub {
   made = 0;
+  text = "";
 
   override view(): Promise<object> {
-    return Promise.resolve({ n: ++this.made });
+    return Promise.resolve({ n: ++this.made, text: this.text });
   }
 }
 
@@ -73,6 +75,20 @@ describe("EventHub", () => {
     await second();
     assert.equal(stops.frames.length, before + 1);
     assert.equal(stops.frames.at(-1), reads.frames.at(-1));
+  });
+
+  it("sends no view above the limit, which is in bytes", async (t) => {
+    const { hub, second } = hubOf(t);
+    const reader = new Reader();
+    hub.open("a", "log", {}, reader);
+    await second();
+    const before = reader.frames.length;
+    hub.text = "ä".repeat(VIEW_BYTES_MAX / 2);
+    await second();
+    assert.equal(reader.frames.length, before);
+    hub.text = "ä".repeat(VIEW_BYTES_MAX / 2 - 50);
+    await second();
+    assert.equal(reader.frames.length, before + 1);
   });
 
   it("closes streams whose token is gone", async (t) => {
