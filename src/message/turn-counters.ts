@@ -1,5 +1,5 @@
-// Counters of how a thread spends its turns, for finding bottlenecks. Counted once per turn or sleep, never per
-// command.
+// Counters of how a thread spends its turns, for finding bottlenecks. Counted once per turn or
+// sleep, never per command.
 
 import type { RingReader } from "../ring/ring-reader.ts";
 import { acceptorRole, binlogRole, Counter, countersOf, shardRole, type Topology } from "./topology.ts";

@@ -169,7 +169,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await dialog().getByLabel("Tube").fill("-bad");
     await dialog().getByLabel("Body").fill("kept");
     await inDialog("Put").click();
-    await dialog().getByRole("alert").getByText("not a valid name of a tube").waitFor();
+    await dialog().getByRole("alert").getByText("not a valid tube name").waitFor();
     assert.equal(await dialog().getByLabel("Body").inputValue(), "kept");
     await page.keyboard.press("Escape");
   });

@@ -1,5 +1,5 @@
-// Decides when to sync: with every batch (-f 0), early enough that at most MS milliseconds can be lost (-f
-// MS), or never (-F).
+// Decides when to sync: with every batch (-f 0), early enough that at most MS milliseconds can be
+// lost (-f MS), or never (-F).
 
 /**
  * Maximum milliseconds between syncs; 0 for each batch; "never" for only where the log itself needs

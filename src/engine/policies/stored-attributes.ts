@@ -1,5 +1,5 @@
-// The arena's part of a job besides its body: the attributes that it was put with, and the
-// tube in which a dead job died. Also writes both, and all other extras, for the log.
+// The arena's part of a job besides its body: the attributes that it was put with, and the tube in
+// which a dead job died. Also writes both, and all other extras, for the log.
 
 import { latin1 } from "../../base/bytes.ts";
 import * as attribute from "../../protocol/job-attribute.ts";
