@@ -1,8 +1,8 @@
 // Two contenders of the bench: the HTTP load goes to the measured server, or to another one.
 //
 //   npm run bench:native -- --scenario put-reserve-delete --turns 7 --no-ours \
-//     --theirs "itself=node bench/http/whose-load.ts itself" --theirs "another=node
-//     bench/http/whose-load.ts another"
+//     --theirs "itself=node bench/http/whose-load.ts itself" \
+//     --theirs "another=node bench/http/whose-load.ts another"
 //
 // Both run beside a second server of the same kind. In both servers 10,000 tubes change each
 // second; scrapes, lists, totals and browsing are for one of them. So the cores are shared by the

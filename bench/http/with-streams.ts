@@ -1,8 +1,8 @@
 // A server whose dashboard is open, as a contender of the bench: streams of the overview and of the
 // tubes, which are read.
 //
-//   npm run bench:native -- --scenario put-reserve-delete --turns 5 --theirs "http=bin/runnerbean
-//   --http 127.0.0.1:0" \
+//   npm run bench:native -- --scenario put-reserve-delete --turns 5 \
+//     --theirs "http=bin/runnerbean --http 127.0.0.1:0" \
 //     --theirs "streams=node bench/http/with-streams.ts"
 
 import { serveBeside } from "./serve-beside.ts";

@@ -14,7 +14,7 @@ export type Action =
   /** The same with a key that is remembered for an hour, whatever becomes of the job. */
   | "put-remembered"
   | "reserve"
-  /** reserve-with-timeout 0: TIMED_OUT ends the connection's part. */
+  /** reserve-with-timeout 0: TIMED_OUT closes the connection's part. */
   | "reserve-now"
   | "delete"
   | "bury"

@@ -33,6 +33,6 @@ function parseNetwork(text: string): [Address, number] {
     const address = ipaddr.process(text);
     return [address, address.kind() === "ipv4" ? 32 : 128];
   } catch {
-    throw new TypeError(`${text} is no address or network, as 192.0.2.7 or 10.0.0.0/8`);
+    throw new TypeError(`${text} is not an address or network, such as 192.0.2.7 or 10.0.0.0/8`);
   }
 }

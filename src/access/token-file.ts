@@ -70,7 +70,8 @@ export function parseTokenFile(text: string): TokenFile {
 }
 
 function parseLine([name = "", roleList = "", proof = "", ...rest]: readonly string[]): Token {
-  if (!TOKEN_NAME.test(name)) throw new LineFault(`${name} is no name: letters, digits, and . _ @ : / -`);
+  if (!TOKEN_NAME.test(name))
+    throw new LineFault(`${name} is not a valid name: letters, digits, and . _ @ : / -`);
   const roles = roleList.split(",");
   let permissions = 0;
   for (const role of roles) {

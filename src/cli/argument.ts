@@ -14,14 +14,14 @@ const ID_MAX = 18_446_744_073_709_551_615n;
 const STATES = ["ready", "delayed", "buried", "reserved"];
 
 const refuse = (allowed: string): never => {
-  throw new InvalidArgumentError(`Allowed is ${allowed}.`);
+  throw new InvalidArgumentError(`Allowed: ${allowed}.`);
 };
 
 export function tube(text: string): string {
   try {
     return tubeName(text);
   } catch {
-    return refuse("a tube: 1 to 200 of A-Z a-z 0-9 - + / ; . $ _ ( ), the first of them no -");
+    return refuse("a tube name: 1 to 200 characters of A-Z a-z 0-9 - + / ; . $ _ ( ), not beginning with -");
   }
 }
 
@@ -53,7 +53,7 @@ export const duration: Check = (text) =>
 export const states: Check = (text) =>
   text.split(",").every((each) => STATES.includes(each))
     ? text
-    : refuse(`${STATES.join(", ")}, with commas between them`);
+    : refuse(`${STATES.join(", ")}, separated by commas`);
 
 /**
  * Checks text to find in a body, or a group. Its escaped form must fit into an option of the
@@ -64,7 +64,7 @@ export function soughtText(text: string): string {
     optionsText({ text }, true);
     return text;
   } catch {
-    return refuse("1 to 200 bytes; one that can't stand in a line counts as three");
+    return refuse("1 to 200 bytes; a byte that must be escaped counts as three");
   }
 }
 

@@ -62,7 +62,7 @@ function authenticated(upstream: Socket, limitMs: number): Promise<void> {
       answer += chunk.toString("latin1");
       if (answer === AUTHENTICATED) finish();
       else if (!AUTHENTICATED.startsWith(answer) || answer.length > ANSWER_BYTES_MAX)
-        finish(new Error(`the server does not take the token: ${answer.trim().slice(0, ANSWER_BYTES_MAX)}`));
+        finish(new Error(`the server rejects the token: ${answer.trim().slice(0, ANSWER_BYTES_MAX)}`));
     };
     const onClose = (): void => finish(new Error("the server ended the connection"));
     const timer = setTimeout(() => finish(new Error("the server does not answer")), limitMs);

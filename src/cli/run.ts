@@ -45,10 +45,10 @@ export function newCommand(
       "--url <url>",
       "the server: beanstalk://, tls://, unix: (RUNNERBEAN_URL), http:// (RUNNERBEAN_HTTP_URL)",
     )
-    .option("--token <token>", "who you are; @FILE for what a file holds (RUNNERBEAN_TOKEN)")
+    .option("--token <token>", "access token, or @FILE to read it from a file (RUNNERBEAN_TOKEN)")
     .option("--ca <file>", "with tls:// and https://: the authority of the server's certificate, PEM")
-    .option("--timeout <seconds>", "give up when nothing comes for so long", timeout, `${TIMEOUT_SECONDS}`)
-    .option("--json", "one object a line");
+    .option("--timeout <seconds>", "give up after this long without an answer", timeout, `${TIMEOUT_SECONDS}`)
+    .option("--json", "print one JSON object per line");
 }
 
 /** Runs `action` with a connection. */

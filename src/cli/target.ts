@@ -37,7 +37,7 @@ const bad = (message: string): CommandFailed => new CommandFailed(message, ExitC
 
 const noAddress = (url: string): CommandFailed =>
   bad(
-    `${url} is no address: beanstalk://host:port, tls://host:port, unix:PATH, http://host:port or https://host:port`,
+    `${url} is not a valid address: beanstalk://host:port, tls://host:port, unix:PATH, http://host:port or https://host:port`,
   );
 
 /** Returns the target. `kind` is the default if no address is given. Throws CommandFailed. */

@@ -24,7 +24,7 @@ export const text = (): Codec<string> => ({
 export const json = <T>(): Codec<T> => ({
   encode: (value) => {
     const written = JSON.stringify(value);
-    if (written === undefined) throw new TypeError("this has no form in JSON");
+    if (written === undefined) throw new TypeError("this value cannot be written as JSON");
     return encoder.encode(written);
   },
   decode: (bytes) => JSON.parse(decoder.decode(bytes)) as T,

@@ -6,7 +6,7 @@ const VALUE = /^[!-~\x80-\xff]{1,200}$/;
 
 export function tubeName(name: string): string {
   if (typeof name === "string" && TUBE.test(name)) return name;
-  throw new TypeError(`${JSON.stringify(name)} is no name of a tube`);
+  throw new TypeError(`${JSON.stringify(name)} is not a valid tube name`);
 }
 
 /** Returns a valid tube name, `prefix*` or `*`. */
@@ -59,5 +59,5 @@ export function optionsText(options: object, isFilter = false): string {
 
 function optionName(key: string): string {
   if (/^[a-z][A-Za-z]{0,30}$/.test(key)) return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  throw new TypeError(`${JSON.stringify(key)} is no name of an option`);
+  throw new TypeError(`${JSON.stringify(key)} is not a known option`);
 }

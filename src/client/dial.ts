@@ -22,7 +22,9 @@ export function dialer(
   const host = v6 ?? name;
   const port = Number(digits);
   if (host === undefined || port < 1 || port > 65_535)
-    throw new TypeError(`${address} is no address: host:port, [::1]:port, unix:PATH or tls:host:port`);
+    throw new TypeError(
+      `${address} is not a valid address: host:port, [::1]:port, unix:PATH or tls:host:port`,
+    );
   // SNI allows names but no IP addresses.
   const secure =
     scheme === "tls:" || tls !== undefined

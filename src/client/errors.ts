@@ -86,5 +86,5 @@ const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
 export function errorOf(command: string, reply: string): QueueError {
   const said = `${command}: ${reply.slice(0, 100)}`;
   const Class = BY_WORD[reply.split(" ", 1)[0]!];
-  return Class === undefined ? new ProtocolError(`${said} is no reply to it`) : new Class(said, reply);
+  return Class === undefined ? new ProtocolError(`${said} is not a reply to it`) : new Class(said, reply);
 }

@@ -41,7 +41,7 @@ const LINE_BYTES = 64;
 export async function put(link: Link, tube: string, body: Uint8Array, options: PutOptions): Promise<Put> {
   const { pri = 1024, delay = 0, ttr = 60, ...more } = options;
   if (!(body instanceof Uint8Array))
-    throw new TypeError("a body must be bytes, or have a codec that makes them");
+    throw new TypeError("a body must be bytes, or a codec must turn it into bytes");
   const name = tubeName(tube);
   const extras = optionsText(more);
   const first = whole(pri, "pri");

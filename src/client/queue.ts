@@ -41,7 +41,7 @@ export class Queue<Out, In = Out> {
 
   /** @internal Use `connect`. */
   constructor(address: string, codec: Codec<Out, In>, options: ConnectOptions) {
-    if (!/^[!-~]*$/.test(options.token ?? "")) throw new TypeError("a token has no blanks");
+    if (!/^[!-~]*$/.test(options.token ?? "")) throw new TypeError("a token must not contain spaces");
     const dial = dialer(address, options.tls, options.connectMs);
     this.#codec = codec;
     this.#newLink = () => new Link(dial, options);

@@ -61,7 +61,7 @@ export class ReplyReader {
     const words = line.split(" ");
     const lengthAt = LENGTH_AT[words[0]!];
     if (!/^[A-Z_]+$/.test(words[0]!))
-      throw new ProtocolError(`${JSON.stringify(line.slice(0, 60))} is no reply`);
+      throw new ProtocolError(`${JSON.stringify(line.slice(0, 60))} is not a valid reply`);
     const start = lineEnd + 2;
     if (lengthAt === undefined) {
       this.#reply(line, words, undefined);
@@ -71,7 +71,7 @@ export class ReplyReader {
     this.#needed = end + 2 - at;
     if (bytes.length < end + 2) return -1;
     if (bytes.toString("latin1", end, end + 2) !== "\r\n")
-      throw new ProtocolError("a body is longer than said");
+      throw new ProtocolError("a body is longer than announced");
     this.#reply(line, words, new Uint8Array(bytes.subarray(start, end)));
     return end + 2;
   }
@@ -93,6 +93,6 @@ export class ReplyReader {
 
 function numberOf(word: string | undefined, most: number): number {
   if (word === undefined || !/^\d{1,16}$/.test(word) || Number(word) > most)
-    throw new ProtocolError(`${word} is no number up to ${most}`);
+    throw new ProtocolError(`${word} is not a number up to ${most}`);
   return Number(word);
 }

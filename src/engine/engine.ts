@@ -214,12 +214,10 @@ export class Engine extends Transfers {
 
   // --- settings ----------------------------------------------------------------------------------
 
-  /** Replaces all settings of a tube pattern from now on; no values remove the pattern. */
-  setTubes(pattern: string, values: Partial<SettingValues>, nowMs: number): void {
-    this.beginSetting(pattern, values).step(Number.POSITIVE_INFINITY, nowMs);
-  }
-
-  /** Does the same for new tubes at once; the result's steps apply it to existing tubes. */
+  /**
+   * Replaces all settings of a tube or pattern for new tubes at once; no values remove the pattern.
+   * The result's steps apply it to existing tubes.
+   */
   beginSetting(pattern: string, values: Partial<SettingValues>): TubeSetting {
     this.settings.set(pattern, values);
     return new TubeSetting(this, pattern);

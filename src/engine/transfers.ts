@@ -115,8 +115,8 @@ export class Transfers extends JobChanges {
       return Outcome.TubeFull;
     }
     const staysDead = arrival.travel === Travel.Death || arrival.travel === Travel.Handed;
-    if ((arrival.delayMs ?? 0) > 0) there.delayed.makeRoom();
-    const slot = this.#insert(there, job, body, attributes, staysDead);
+    const isDelayed = job.state === JobState.Delayed || (arrival.delayMs ?? 0) > 0;
+    const slot = this.#insert(there, job, body, attributes, staysDead, isDelayed);
     if (slot === NO_SLOT) {
       this.dropIfUnused(there);
       return Outcome.NoRoom;
@@ -134,18 +134,19 @@ export class Transfers extends JobChanges {
     return Outcome.Done;
   }
 
-  /** Returns NO_SLOT if memory runs out; the job is then not created. */
+  /** Returns NO_SLOT if memory runs out; the job is then not created, and its body is kept. */
   #insert(
     there: Tube,
     job: RestoredJob,
     body: number,
     attributes: JobAttributes | undefined,
     staysDead: boolean,
+    isDelayed: boolean,
   ): number {
     let slot: number = NO_SLOT;
     try {
       there.ready.makeRoom();
-      if (job.state === JobState.Delayed) there.delayed.makeRoom();
+      if (isDelayed) there.delayed.makeRoom();
       slot = this.insertKnown(there, job, body);
       this.store.arrive(slot, there, attributes, staysDead);
     } catch (error) {

@@ -2,12 +2,15 @@
 // batches. In the log it is a record (BATCH) before its frames. It goes to the shared log as the
 // same bytes.
 //
-//   0 u8 kind of record, 20 32 f64 tag: random, a safe integer 1 u8 version, 1 40 f64 sequence of
-//   this record; its frames continue it 2 u8 1 DATA, 2 LEAD, 3 YIELD 48 f64 highest id lent 3 u8
-//   zero 56 u32 number of its frames 4 u32 number of the binlog segment 60 u32 bytes of those
-//   frames 8 u32 epoch 64 u32 node that wrote it 12 u32 oldest segment that counts 68 u32 earlier
-//   batches not known to be acknowledged 16 f64 n: 1, 2, 3 … over all epochs 72 u32 message of the
-//   shared log, see `message` 24 f64 tag of batch n-1 76 u32 CRC-32 of the header and the frames
+//   0   u8   kind of record, 20             32  f64  tag: random, a safe integer
+//   1   u8   version, 1                     40  f64  sequence, which its frames continue
+//   2   u8   1 DATA, 2 LEAD, 3 YIELD        48  f64  highest id lent
+//   3   u8   zero                           56  u32  number of its frames
+//   4   u32  number of the binlog segment   60  u32  bytes of those frames
+//   8   u32  epoch                          64  u32  node that wrote it
+//   12  u32  oldest segment that counts     68  u32  earlier batches not known to be acknowledged
+//   16  f64  n: 1, 2, 3 … over all epochs   72  u32  message of the shared log, see `message`
+//   24  f64  tag of batch n-1               76  u32  CRC-32 of the header and the frames
 //                                           80  frames, sealed with their writer's salt
 //
 // Two batches may claim the same place. The place belongs to the first one in the shared log that

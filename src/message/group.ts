@@ -1,9 +1,10 @@
 // Messages between the group thread and the log thread: orders and news while the node follows,
 // then batches in a ring.
 //
-//   offset 0 int32 length of the message (set by the ring) offset 4 uint32 bytes of the batch
-//   offset 8 float64 for each shard, the number of its last record in this batch or an earlier one
-//   then the batch (batch.ts)
+//   offset  0  int32    length of the message (set by the ring)
+//   offset  4  uint32   bytes of the batch
+//   offset  8  float64  for each shard, the number of its last record up to this batch
+//   then       the batch (batch.ts)
 
 import type { ChainPlace } from "./batch.ts";
 

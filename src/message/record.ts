@@ -1,14 +1,26 @@
 // The records that a shard passes to the binlog: everything that has to survive, in a fixed
 // little-endian layout.
 //
-//   PUT and UPDATE DELETE PIECE (rest of a big body) 0 u8 kind 0 u8 kind 0 u8 kind 1 u8 state 1 7
-//   zero 1 3 zero 2 u8 tube name bytes 8 f64 id 4 u32 offset in the body 3 u8 attribute bytes / 4
-//   16 8 f64 id 4 u32 pri 16 bytes of the body 8 f64 id 16 u32 delaySeconds 20 u32 ttrSeconds 24
-//   f64 createdAtMs (wall clock) 32 f64 deadlineAtMs (wall clock; delayed jobs: when due; otherwise
-//   0) 40 u32 reserves 44 u32 timeouts 48 u32 releases 52 u32 buries 56 u32 kicks 60 u32 bodyBytes
-//   (of the whole body, even if this record holds only its beginning) 64 f64 burySequence (buried
-//   jobs: position in the order of burials; otherwise 0) 72 tube name, then attributes
-//   (protocol/job-attribute.ts), then the body or its beginning (PUT only)
+//   PUT and UPDATE                              DELETE                    PIECE (rest of a body)
+//   0  u8   kind                                0  u8   kind              0  u8   kind
+//   1  u8   state                               1  7 zero                 1  3 zero
+//   2  u8   tube name bytes                     8  f64  id                4  u32  offset in body
+//   3  u8   attribute bytes / 4                 16                        8  f64  id
+//   4  u32  pri                                                           16 bytes of the body
+//   8  f64  id
+//   16 u32  delaySeconds
+//   20 u32  ttrSeconds
+//   24 f64  createdAtMs    (wall clock)
+//   32 f64  deadlineAtMs   (wall clock; delayed jobs: when due; otherwise 0)
+//   40 u32  reserves
+//   44 u32  timeouts
+//   48 u32  releases
+//   52 u32  buries
+//   56 u32  kicks
+//   60 u32  bodyBytes      (of the whole body, even if this record holds only its beginning)
+//   64 f64  burySequence   (buried jobs: position in the order of burials; otherwise 0)
+//   72 tube name, then attributes (protocol/job-attribute.ts), then the body or its beginning (PUT
+//      only)
 //
 //   SETTING
 //   0  u8   kind

@@ -6,12 +6,16 @@
 // single job of any size. The sender assigns its number.
 //
 //   Ship      offset  0  uint8    Travel
-//             offset 1 uint8 flags: ShipFlag offset 2 uint16 length of the tube's name offset 4
-//             uint32 jobs offset 8 float64 delayMs, if the flags include Delay offset 16 the tube's
-//             name, then the jobs; of a job in pieces only its PARCEL_HEADER_BYTES:
-//                          uint32 length of the record, without the body if it goes in pieces
-//                          uint32 number of the log file with its full record a PUT record
-//                          (record.ts) with its body, without the tube's name, in monotonic times
+//             offset  1  uint8    flags: ShipFlag
+//             offset  2  uint16   length of the tube's name
+//             offset  4  uint32   jobs
+//             offset  8  float64  delayMs, if the flags include Delay
+//             offset 16  the tube's name, then the jobs; of a job in pieces only its
+//                        PARCEL_HEADER_BYTES:
+//                          uint32   length of the record, without the body if it goes in pieces
+//                          uint32   number of the log file with its full record
+//                          a PUT record (record.ts) with its body, without the tube's name, in
+//                          monotonic times
 //   Piece     the next bytes of the record of the only job
 //   Credit    confirms a piece
 //   Landed    offset  0  uint32   how many of the first jobs were taken

@@ -1,4 +1,4 @@
-// How a thread spends its turns, for finding bottlenecks. Counted once per turn or sleep, never per
+// Counters of how a thread spends its turns, for finding bottlenecks. Counted once per turn or sleep, never per
 // command.
 
 import type { RingReader } from "../ring/ring-reader.ts";

@@ -267,9 +267,7 @@ export class CommandParser {
     return isValid && this.request.count > 0;
   }
 
-  /**
-   * Reads all ids up to the end.
-   */
+  /** Reads all ids up to the end. */
   #ids(bytes: Uint8Array, end: number): boolean {
     const number = this.#number;
     const start = number.at;

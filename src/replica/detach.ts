@@ -34,7 +34,7 @@ async function tryDetach(log: Pick<SharedLog, "ends" | "read" | "append">): Prom
   for await (const { bytes } of log.read(Math.max(1, first), last))
     for (const { header } of batchesOf(bytes) ?? [])
       if (tail === undefined || follows(tail, header)) tail = checkedFirst(tail, header);
-  if (tail === undefined) throw new Error("the group has not begun: there is nothing to detach from");
+  if (tail === undefined) throw new Error("the group has not been started: there is nothing to detach from");
   const memory = Memory.ofSize(BATCH_HEADER_BYTES);
   encodeBatchHeader(memory, 0, {
     ...tail,

@@ -20,7 +20,7 @@ export const RING_BYTES_MIN = 4096;
 /** Returns a new ring of `capacity` data bytes, a power of two. */
 export function createRing(capacity: number): SharedArrayBuffer {
   if (capacity < RING_BYTES_MIN || (capacity & (capacity - 1)) !== 0) {
-    throw new RangeError(`ring capacity ${capacity} is no power of two of at least ${RING_BYTES_MIN}`);
+    throw new RangeError(`ring capacity ${capacity} is not a power of two of at least ${RING_BYTES_MIN}`);
   }
   return new SharedArrayBuffer(DATA_OFFSET + capacity);
 }

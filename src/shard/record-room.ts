@@ -1,4 +1,4 @@
-// How a shard waits, in the middle of a command, for room in its ring to the log.
+// Waits, in the middle of a command, for room in a shard's ring to the log.
 //
 // A record is never dropped, and a command is never half executed. The thread therefore sleeps
 // where it stands, deep inside the engine. This is the one wait that is not a point of its loop.

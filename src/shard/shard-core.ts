@@ -25,6 +25,7 @@ import {
 import { ResponseKind } from "../message/response.ts";
 import { LandedView, Shipping } from "../message/shipment.ts";
 import { commandCounter } from "../message/topology.ts";
+import { Op } from "../protocol/commands.ts";
 import type { Request } from "../protocol/request.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY } from "../ring/ring-reader.ts";
@@ -422,7 +423,11 @@ function owesReading(session: ShardSession): boolean {
   return session.unreadBytes >= ReplyCredit.UnreadBytesMax;
 }
 
-/** Whether a message is never deferred. An orderly Close is. */
-export function overtakes(op: number, flags: number): boolean {
+/**
+ * Whether a message is never deferred. An orderly Close may be. A part of a set-tube of all shards
+ * may not: if its client left meanwhile, this shard would drop it, while others have it.
+ */
+function overtakes(op: number, flags: number): boolean {
+  if (op === Op.SetTube) return (flags & RequestFlag.AckOnly) !== 0;
   return OVERTAKES[op] === 1 && (flags & RequestFlag.Orderly) === 0;
 }

@@ -126,15 +126,14 @@ export class ShardRuntime {
     const { recovery } = this.#options;
     const records = this.#records;
     if (recovery === undefined || records === undefined) {
-      this.#setTubes(this.#options.tubes);
+      this.#core.tubeSetter.restore(this.#options.tubes, monotonicMs());
       onReady();
       return;
     }
     const restore = this.#createRestore();
     recovery.on("message", (message) => {
       if (message !== "end" && "settings" in message) {
-        this.#setTubes(message.settings);
-        this.#setTubes(this.#options.tubes);
+        this.#core.tubeSetter.restore([...message.settings, ...this.#options.tubes], monotonicMs());
         return;
       }
       if (message !== "end") {
@@ -149,10 +148,6 @@ export class ShardRuntime {
       recovery.close();
       onReady();
     });
-  }
-
-  #setTubes(settings: readonly (readonly [string, string])[]): void {
-    for (const [pattern, text] of settings) this.#core.tubeSetter.restore(pattern, text, monotonicMs());
   }
 
   #createRestore(): Restore {

@@ -154,7 +154,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await button("Update…").click();
     await dialog().getByText("Update 1 job of changed?").waitFor();
     await inDialog("Update 1 job").click();
-    await dialog().getByText("Say at least one of them.").waitFor();
+    await dialog().getByText("Give at least one of them.").waitFor();
     await dialog().getByLabel("Priority").fill("5");
     await dialog().getByLabel("Time to run").fill("77");
     await inDialog("Update 1 job").click();
@@ -169,7 +169,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await dialog().getByLabel("Tube").fill("-bad");
     await dialog().getByLabel("Body").fill("kept");
     await inDialog("Put").click();
-    await dialog().getByRole("alert").getByText("no name of a tube").waitFor();
+    await dialog().getByRole("alert").getByText("not a valid name of a tube").waitFor();
     assert.equal(await dialog().getByLabel("Body").inputValue(), "kept");
     await page.keyboard.press("Escape");
   });

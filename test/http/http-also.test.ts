@@ -87,7 +87,7 @@ serve = ["api"]
       ],
       [
         '[http]\nlisten = "127.0.0.1:0"\n[[http.also]]\nlisten = "127.0.0.1:0"\nserve = ["helth"]\n',
-        /:5: serve: helth is none of health, metrics, api, dashboard/,
+        /:5: serve: helth is not one of health, metrics, api, dashboard/,
       ],
       [
         '[http]\nlisten = "127.0.0.1:0"\n[[http.also]]\nlisten = "127.0.0.1:0"\nsecure = true\n',

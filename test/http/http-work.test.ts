@@ -139,7 +139,7 @@ describe("work over HTTP", () => {
         assert.equal((await asked({ jobs: [{ body: "x" }] })).status, 200, type);
       }
       assert.equal((await server.ask("/v1/tubes/types")).json.totals.puts, 4);
-      // A number that is none of JSON's.
+      // A number that is not one of JSON's.
       const wide = await server.ask("/v1/tubes/types/jobs", {
         body: Buffer.from("81a46a736f6ed44200", "hex"),
         headers: { "content-type": MSGPACK },
@@ -262,11 +262,11 @@ describe("work over HTTP", () => {
         ['{"body":"\\ud800"}', json, /half of a surrogate pair/],
         ['{"bodyBase64":"A"}', json, /no base64/],
         ['{"bodyBase64":"AAA=="}', json, /no base64/],
-        [map("json", [0xcf, 0, 0x20, 0, 0, 0, 0, 0, 1]), msgpack, /at most 2\^53 - 1/],
-        [map("json", [0xcb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 0]), msgpack, /NaN is no number/],
+        [map("json", [0xcf, 0, 0x20, 0, 0, 0, 0, 0, 1]), msgpack, /between -2\^53 and 2\^53 - 1/],
+        [map("json", [0xcb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 0]), msgpack, /NaN is not a finite number/],
         [map("json", [0xc4, 1, 7]), msgpack, /field "" of a json has bytes/],
         [map("json", [0x81, 0xa1, 0x61, 0xc4, 1, 7]), msgpack, /field "a" of a json has bytes/],
-        [map("body", [0xa1, 0xff]), msgpack, /not UTF-8/],
+        [map("body", [0xa1, 0xff]), msgpack, /not valid UTF-8/],
       ] as const) {
         const answer = await server.ask("/v1/tubes/changed/jobs", { body, headers });
         assert.deepEqual([answer.status, answer.json.code], [400, "bad-request"], `${body}`);

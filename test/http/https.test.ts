@@ -235,7 +235,7 @@ describe("https at the start", { concurrency: 3 }, () => {
     ],
     [["--http-tls-cert", "c.pem", "--http-tls-key", "k.pem"], /is for --http/],
     [["--http", "0", "--http-tls-min", "1.1"], /1\.1 is neither 1\.2 nor 1\.3/],
-    [["--http", "0", "--http-max-requests", "0"], /http\.max-requests 0 \(from 1 on\)/],
+    [["--http", "0", "--http-max-requests", "0"], /http\.max-requests 0 \(at least 1\)/],
   ] as const) {
     it(`explains what is wrong with ${flags.join(" ")}`, async () => {
       const server = await launch({ kind: "ours", flags: [...flags] });

@@ -94,7 +94,7 @@ tls = { cert = "${files.cert}", key = "${files.key}" }
     await client.expectEnd();
     await eventually(
       () => bad.said(),
-      () => (/the server does not take the token: UNAUTHORIZED/.test(bad.said()) ? true : undefined),
+      () => (/the server rejects the token: UNAUTHORIZED/.test(bad.said()) ? true : undefined),
     );
     assert.ok(!bad.said().includes("rb1_wrong"));
     bad.process.kill();

@@ -136,7 +136,10 @@ ${tls(`, min = "1.3"`)}
     const unnamed = await clientOf(2, server);
     unnamed.send("use mail-1\r\n");
     assert.equal(await unnamed.readSome(10_000), null);
-    await untilItSays(guarded.server, /no token is called as the certificate of 127\.0\.0\.1: localhost/);
+    await untilItSays(
+      guarded.server,
+      /there is no token named as the certificate of 127\.0\.0\.1: localhost/,
+    );
   });
 
   it("refuses versions below the minimum, and plain text", async () => {
@@ -268,7 +271,7 @@ describe("tls at the start", () => {
     ["a certificate without its key", 'tls = { cert = "/nonexistent" }', /tls needs both cert and key/],
     ["certificates of clients without an authority", 'auth = "certificate"', /needs tls\.client-ca/],
     ["tokens without a file of them", 'auth = "token"', /needs a token-file/],
-    ["a network that is none", 'allow = ["10.0.0.0/40"]', /is no address or network/],
+    ["a network that is none", 'allow = ["10.0.0.0/40"]', /is not an address or network/],
     ["an unknown key", 'tls = { crt = "x" }', /unknown key tls.crt: is tls.cert meant/],
   ] as const) {
     it(`refuses ${name}, with exit code 5`, async (t) => {

@@ -190,6 +190,8 @@ export class InProcessServer {
   readonly binlog: BinlogCore | undefined;
   /** How far the clock moves between two steps, ms at most. */
   tickMs: number;
+  /** See the option. */
+  dueInTurn: number;
   halted = false;
   /** Steps taken so far. */
   stepsTaken = 0;
@@ -220,7 +222,6 @@ export class InProcessServer {
   readonly #threads: Thread[];
   readonly #firstJobId: number;
   readonly #slowLog: number;
-  readonly #dueInTurn: number;
   readonly #longHoldUps: number;
   #logThread: Thread | undefined;
   /** The thread whose step this is, and those that were held up in their last. */
@@ -260,7 +261,7 @@ export class InProcessServer {
       this.log,
     );
     this.#slowLog = options.slowLog ?? 0;
-    this.#dueInTurn = options.dueInTurn ?? 0;
+    this.dueInTurn = options.dueInTurn ?? 0;
     this.#longHoldUps = options.longHoldUps ?? 0;
     this.#firstJobId = options.firstJobId ?? 1;
     new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(this.#firstJobId);
@@ -477,8 +478,7 @@ export class InProcessServer {
           return files.find(id);
         }),
     );
-    for (const [pattern, text] of opened.settings)
-      for (const { tubeSetter } of this.shards) tubeSetter.restore(pattern, text, this.nowMs);
+    for (const { tubeSetter } of this.shards) tubeSetter.restore(opened.settings, this.nowMs);
     for (const batch of this.binlog!.recovered(opened)) {
       onBatch(batch);
       for (const [shard, restore] of restores.entries()) restore.load(batch.bytes, batch.jobs[shard]!);
@@ -818,11 +818,11 @@ export class InProcessServer {
    * due now.
    */
   #clockInTurn(shard: number): number {
-    if (this.#dueInTurn === 0) return this.nowMs;
+    if (this.dueInTurn === 0) return this.nowMs;
     // Nothing is due while the shards are being made.
     const dueMs = this.shards?.[shard]?.engine.nextDueAtMs ?? Number.POSITIVE_INFINITY;
     const isSoon = dueMs > this.nowMs && dueMs <= this.nowMs + TURN_MS;
-    if (isSoon && this.#random.chance(this.#dueInTurn)) this.nowMs = dueMs;
+    if (isSoon && this.#random.chance(this.dueInTurn)) this.nowMs = dueMs;
     return this.nowMs;
   }
 

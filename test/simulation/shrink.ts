@@ -63,7 +63,7 @@ export function formatSteps(steps: readonly number[]): string {
   return ranges.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(",");
 }
 
-/** The opposite of `formatSteps`; undefined if the text is none of its kind. */
+/** The opposite of `formatSteps`; undefined if the text is not one of its kind. */
 export function parseSteps(text: string): Set<number> | undefined {
   const steps = new Set<number>();
   for (const range of text.split(",")) {

@@ -1153,6 +1153,8 @@ class Simulation {
     this.#say("the end");
     this.#calmDown();
     this.#server.tickMs = 0;
+    // Totals are compared with the model's behind the reply: no time may pass meanwhile.
+    this.#server.dueInTurn = 0;
     for (const client of this.#clients) if (!client.gone) client.socket.readAll();
     this.#server.settle();
     this.#check();

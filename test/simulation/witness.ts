@@ -422,8 +422,12 @@ export class EngineWitness {
       const put = { id, pri, delaySeconds, ttrSeconds, body: text, policy: policyOf(attributes) };
       const client = this.#session(session);
       const isNamed = tubeName !== undefined && tubeName !== "";
-      const tube = isNamed ? model.tube(tubeName) : model.usedTube(client, shard);
-      const verdict = this.#follow(seen, () => model.put(put, tube, nowMs, delayMillis));
+      const verdict = this.#follow(seen, () => {
+        // Before the tube is looked for: it may go with its last job, which expires.
+        model.runDue(shard, nowMs);
+        const tube = isNamed ? model.tube(tubeName) : model.usedTube(client, shard);
+        return model.put(put, tube, nowMs, delayMillis);
+      });
       assert.equal(outcome, PUT_OUTCOMES[verdict.kind], "outcome of a put");
       if (verdict.kind === "stored") this.#sink.put(session.index, id);
       else if (verdict.kind === "duplicate") {

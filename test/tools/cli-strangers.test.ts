@@ -142,12 +142,12 @@ describe("cli against foreign servers", { concurrency: 2 }, () => {
       "a report without numbers",
       "OK 0\r\n\r\n",
       ["check", "--tube", "a", "--ready-warn", "1"],
-      /tells no current-jobs-ready/,
+      /reports no current-jobs-ready/,
     ],
     ["a put without an id", "INSERTED\r\n", ["put", "default", "x"], /has no number/],
     ["a kick without a count", "KICKED x\r\n", ["kick", "default"], /has no number/],
     ["stats that are not found", "NOT_FOUND\r\n", ["stats"], /NOT_FOUND/],
-    ["HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", ["stats"], /is no reply/],
+    ["HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", ["stats"], /is not a valid reply/],
   ] as const) {
     it(`rejects ${what}`, async () => {
       const other = await wire((line) => (line === "x" ? "" : answer));
@@ -163,7 +163,7 @@ describe("cli against foreign servers", { concurrency: 2 }, () => {
       return "CLEARED many\r\n";
     };
     const other = await wire(answers);
-    assert.match(await saysNo(["jobs", "a"], other, [NO_CONNECTION]), /is no job of list-jobs/);
+    assert.match(await saysNo(["jobs", "a"], other, [NO_CONNECTION]), /is not a job/);
     assert.match(await saysNo(["clear", "a", "--yes"], other, [NO_CONNECTION]), /has no number/);
   });
 });

@@ -189,12 +189,12 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       for (const [args, allowed] of [
         [
           ["put", "bad name", "x"],
-          /'bad name' is invalid for argument 'tube'. Allowed is a tube: 1 to 200 of.*\nSee runnerbean put --help$/m,
+          /'bad name' is invalid for argument 'tube'. Allowed: a tube name: 1 to 200 characters of.*\nSee runnerbean put --help$/m,
         ],
         [["put", "\u001b[31m", "x"], /'\\u001b\[31m' is invalid/],
-        [["proxy", "--listen", "127.0.0.1:65536"], /is no address/],
-        [["stats", "--url", "127.0.0.1:65536"], /is no address/],
-        [["health", "--url", "http://"], /is no address/],
+        [["proxy", "--listen", "127.0.0.1:65536"], /is not a valid address/],
+        [["stats", "--url", "127.0.0.1:65536"], /is not a valid address/],
+        [["health", "--url", "http://"], /is not a valid address/],
         [["stats", "--token", "a\r\ndelete 1"], /a token is one line/],
         [["health", "--token", "", "--url", "http://127.0.0.1:1"], /a token is one line/],
       ] as [string[], RegExp][]) {

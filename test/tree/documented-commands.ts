@@ -1,4 +1,4 @@
-// How each command that a page shows is tested: in a small form, by an existing test, or the reason
+// The test of each command that a page shows: in a small form, by an existing test, or the reason
 // why not.
 
 /** One kind of commands. The first row that matches a command counts. */

@@ -197,7 +197,7 @@ export class AdmissionControl {
         else
           this.#refuse(
             "certificate",
-            `no token is called as the certificate of ${address}: ${names.join(", ")}`,
+            `there is no token named as the certificate of ${address}: ${names.join(", ")}`,
           );
         return identity !== undefined;
       },

@@ -16,7 +16,7 @@ export interface FilteredConnection {
   refuse(reply: Uint8Array): boolean;
   /** Drops the body that follows and answers with `reply`. */
   refuseBody(bodyBytes: number, reply: Uint8Array): void;
-  /** Answers a line and ends the connection. Returns false if the line has to wait. */
+  /** Answers a line and closes the connection. Returns false if the line has to wait. */
   refuseAndEnd(reply: Uint8Array): boolean;
   /** Suspends the current line for the filter. The connection does not end before `goOn`. */
   holdOn(): void;

@@ -130,7 +130,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     this.#settle();
   }
 
-  /** Pauses or resumes reading, and ends the connection when everything is done. */
+  /** Pauses or resumes reading, and closes the connection when everything is done. */
   #settle(): void {
     const { pipeline, reader } = this;
     if (pipeline.isEnding) return;

@@ -122,13 +122,18 @@ export class Pipeline implements PendingReply {
     if (!this.write(shard, request)) return false;
     if (first) meter.begin(unreadBytes);
     else meter.told(request.readBytes);
-    lane.sent(shard);
-    const { sampler, pendingReplies } = this.#acceptor;
+    this.noteSent(shard);
+    const { sampler } = this.#acceptor;
     if (first && sampler.isDue) this.sample = sampler.begin(request.op);
-    this.affinity.note(shard);
-    pendingReplies.expect(this);
-    this.#client.touched.add(shard);
     return true;
+  }
+
+  /** Notes that a command is with its shard, which will answer it. */
+  noteSent(shard: number): void {
+    this.lane.sent(shard);
+    this.affinity.note(shard);
+    this.#acceptor.pendingReplies.expect(this);
+    this.#client.touched.add(shard);
   }
 
   /** Writes a message. False if the ring is full; the connection resumes when there is room. */

@@ -134,8 +134,7 @@ export class PutUpload {
     const last = pipeline.message(RequestOp.PutEnd);
     if (!endsWell) last.flags = RequestFlag.BadBody;
     if (!pipeline.write(shard, last)) return false;
-    pipeline.lane.sent(shard);
-    this.#acceptor.pendingReplies.expect(pipeline);
+    pipeline.noteSent(shard);
     return true;
   }
 

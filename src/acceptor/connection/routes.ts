@@ -234,7 +234,7 @@ function report({ acceptor, client, pipeline, conversations }: CommandParts, { o
     pipeline.conversation = conversation;
     tubeListings.ask(conversation);
   } else {
-    assert(op === Op.ListTubesWatched, "every report is made by somebody");
+    assert(op === Op.ListTubesWatched, "every report has a branch here");
     pipeline.conversation = new ListWatched(conversations, client.watched, listReplies);
   }
   return true;

@@ -16,7 +16,7 @@ export class DurabilityWaits {
 
   /** The number of bytes of the output that may leave before the first record is in the log. */
   get position(): number {
-    assert(this.#places.length > 0, "only output that is held has a place to hold it at");
+    assert(this.#places.length > 0, "only held output has a position");
     return this.#places[0]!;
   }
 

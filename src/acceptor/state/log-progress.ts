@@ -1,5 +1,5 @@
-// How far the log is, for replies and messages that wait for it: the log of this server and, in a
-// group, the shared log.
+// The progress of the log, for replies and messages that wait for it: the log of this server and,
+// in a group, the shared log.
 
 import type { Topology } from "../../message/topology.ts";
 import { LogWord, LogWords } from "../../ring/log-words.ts";
@@ -9,7 +9,7 @@ export class LogProgress {
   readonly #logged: LogWords | undefined;
   /** How far the log is written. */
   readonly #written: LogWords | undefined;
-  /** In a group: how far the shared log is. */
+  /** In a group: how far the shared log is acknowledged. */
   readonly #replicated: LogWords | undefined;
   /** The progress of both logs when the held replies were last checked. */
   readonly #loggedThen: Int32Array;

@@ -1,4 +1,4 @@
-// When to sync: with every batch (-f 0), early enough that at most MS milliseconds can be lost (-f
+// Decides when to sync: with every batch (-f 0), early enough that at most MS milliseconds can be lost (-f
 // MS), or never (-F).
 
 /**

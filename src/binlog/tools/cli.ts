@@ -63,9 +63,7 @@ const SALVAGE_TEXT = "also use what is whole behind damage";
 
 /** Returns the command to mount under `runnerbean`. */
 export function binlogCommand(): Command {
-  const binlog = new Command("binlog").description(
-    "look into a log, check it, copy it, go back to beanstalkd",
-  );
+  const binlog = new Command("binlog").description("inspect, check, copy and convert a log");
   addInspect(binlog);
   addVerify(binlog);
   addDump(binlog);
@@ -78,7 +76,9 @@ export function binlogCommand(): Command {
 function addInspect(binlog: Command): void {
   binlog
     .command("inspect <dir>")
-    .description("segments, live and dead bytes, jobs by tube and state; exits with 1 if the log is damaged")
+    .description(
+      "show segments, live and dead bytes, and jobs by tube and state; exits with 1 if the log is damaged",
+    )
     .option("--json", "for programs")
     .action((path: string, { json }: { json?: boolean }) =>
       run(async () => {
@@ -93,7 +93,7 @@ function addInspect(binlog: Command): void {
 function addVerify(binlog: Command): void {
   binlog
     .command("verify <dir>")
-    .description("read every byte; exits with 0 if all is whole, with 1 if not")
+    .description("read every byte; exits with 0 if the log is intact, with 1 if not")
     .action((path: string) =>
       run(async () => {
         const report = await verify({ path });
@@ -111,7 +111,7 @@ function addVerify(binlog: Command): void {
 function addDump(binlog: Command): void {
   binlog
     .command("dump <dir> [file]")
-    .description("write all jobs as lines of JSON to a new file or to stdout")
+    .description("write all jobs as JSON lines to a new file or to stdout")
     .option("--salvage", SALVAGE_TEXT)
     .action((path: string, file: string | undefined, { salvage }: { salvage?: boolean }) =>
       run(async () => {
@@ -126,7 +126,7 @@ function addDump(binlog: Command): void {
 function addRestore(binlog: Command): void {
   binlog
     .command("restore <file> <dir>")
-    .description("make a log from a dump (- is stdin) in a directory that has none")
+    .description("create a log from a dump (- is stdin) in a directory that has none")
     .action((file: string, path: string) =>
       run(async () => {
         const jobs =
@@ -151,7 +151,7 @@ function addCompact(binlog: Command): void {
 function addExport(binlog: Command): void {
   binlog
     .command("export <dir> <out>")
-    .description("write the jobs as a log that another server reads")
+    .description("write the jobs as a log that another server can read")
     .requiredOption("--beanstalkd", "for beanstalkd 1.12 and newer")
     .option("--salvage", SALVAGE_TEXT)
     .action((path: string, out: string, { salvage }: { salvage?: boolean }) =>

@@ -28,10 +28,10 @@ function remove(): Command {
 function kick(): Command {
   return newCommand(
     "kick <what> [count]",
-    "make buried jobs of a tube ready, or delayed ones if none is buried; or a job by its id",
+    "make buried jobs of a tube ready, or delayed ones if there are none; or one job by its id",
     { what: tubeOrId, count: whole(0, U32_MAX) },
   )
-    .option("--tube", "the first argument is a tube, although it looks like an id")
+    .option("--tube", "the first argument is a tube name, even if it looks like an id")
     .action((what: string, count: string | undefined, options: CommonOptions & { tube?: true }) =>
       withWire(options, async (session) => {
         if (/^\d+$/.test(what) && options.tube !== true) {
@@ -48,7 +48,7 @@ function kick(): Command {
 }
 
 function pause(): Command {
-  return newCommand("pause <tube> <seconds>", "let nobody reserve from a tube for a while", {
+  return newCommand("pause <tube> <seconds>", "stop reservations from a tube for a while", {
     tube,
     seconds,
   }).action((name: string, time: string, options: CommonOptions) => pauseFor(name, time, options));

@@ -19,11 +19,12 @@ type Values = Partial<Record<Metric, number>>;
 type CheckOptions = TargetOptions & { readonly tube: string } & Readonly<Record<string, string>>;
 
 export function checkCommand(): Command {
-  const command = newCommand("check", "a line for Nagios, with exit code 0, 1, 2 or 3");
+  const command = newCommand("check", "print a status line for Nagios and exit with 0, 1, 2 or 3");
   command.requiredOption("--tube <name>", "the tube", tube);
   for (const metric of METRICS) {
-    const what = metric === "oldest" ? "seconds that a job is ready (over HTTP only)" : `${metric} jobs`;
-    const unit = metric === "waiting" ? "clients that wait; fewer are bad" : what;
+    const what =
+      metric === "oldest" ? "age of the oldest ready job in seconds (over HTTP only)" : `${metric} jobs`;
+    const unit = metric === "waiting" ? "waiting clients; fewer than this raise the alarm" : what;
     for (const level of ["warn", "crit"])
       command.addOption(new Option(`--${metric}-${level} <n>`, unit).argParser(threshold));
   }
@@ -36,7 +37,7 @@ export function checkCommand(): Command {
 
 function threshold(text: string): string {
   if (/^\d+(?:\.\d+)?$/.test(text)) return text;
-  throw new InvalidArgumentError("Allowed is a number.");
+  throw new InvalidArgumentError("Allowed: a number.");
 }
 
 /** Monitoring tools read one line of stdout, whatever happens. */
@@ -69,7 +70,9 @@ async function check(options: CheckOptions): Promise<void> {
 /** A tube that doesn't exist has no jobs. */
 async function overWire(target: Target, options: CheckOptions): Promise<Values> {
   if ((limitOf(options, "oldest", "warn") ?? limitOf(options, "oldest", "crit")) !== undefined)
-    throw new Error("how long jobs have been ready is known over HTTP only: --url http://127.0.0.1:11380");
+    throw new Error(
+      "how long jobs have been ready is only available over HTTP: --url http://127.0.0.1:11380",
+    );
   const session = await WireSession.open(target);
   try {
     const report = await session.report(`stats-tube ${options.tube}`);
@@ -90,7 +93,7 @@ async function overWire(target: Target, options: CheckOptions): Promise<Values> 
 function countOf(report: Report, key: string): number {
   const count = Number(report[key]);
   if (Number.isFinite(count)) return count;
-  throw new Error(`stats-tube tells no ${key}: what answers there is no beanstalkd`);
+  throw new Error(`stats-tube reports no ${key}: what answers there is not a beanstalkd`);
 }
 
 interface TubeView {

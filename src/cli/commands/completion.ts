@@ -13,7 +13,7 @@ type Shell = (typeof SHELLS)[number];
 /** `tree` builds all commands, and is called only when the command runs. */
 export function completionCommand(tree: () => Command): Command {
   return new Command("completion")
-    .description("a script that completes commands, options and tubes")
+    .description("print a script that completes commands, options and tubes")
     .addArgument(new Argument("<shell>").choices(SHELLS))
     .addHelpText("after", '\nIn ~/.bashrc: eval "$(runnerbean completion bash)"')
     .addHelpText("after", 'In ~/.zshrc, behind compinit: eval "$(runnerbean completion zsh)"')

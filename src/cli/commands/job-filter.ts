@@ -22,11 +22,15 @@ export interface FilterOptions extends CommonOptions {
 
 export function withFilter(command: Command, limit?: string): Command {
   return command
-    .option("--state <states>", "only ready, delayed, buried, reserved; with commas between them", states)
-    .option("--older <seconds>", "only jobs that were put so long ago", duration)
-    .option("--text <text>", "only jobs whose bodies have this text somewhere", soughtText)
+    .option(
+      "--state <states>",
+      "only jobs in these states: ready, delayed, buried, reserved; separated by commas",
+      states,
+    )
+    .option("--older <seconds>", "only jobs that were put at least this long ago", duration)
+    .option("--text <text>", "only jobs whose bodies contain this text", soughtText)
     .option("--group <key>", "only jobs of this group", soughtText)
-    .option("--limit <n>", "so many at most, the oldest first", whole(1, U32_MAX), limit);
+    .option("--limit <n>", "at most this many, the oldest first", whole(1, U32_MAX), limit);
 }
 
 /** Returns the filter as protocol options, without the limit. */
@@ -74,6 +78,6 @@ function jobOf(text: string): Row {
   try {
     return JSON.parse(text) as Row;
   } catch {
-    throw new ProtocolError(`${JSON.stringify(text.slice(0, 60))} is no job of list-jobs`);
+    throw new ProtocolError(`${JSON.stringify(text.slice(0, 60))} is not a job as list-jobs shows it`);
   }
 }

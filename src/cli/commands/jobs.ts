@@ -13,7 +13,9 @@ const COLUMNS = ["state", "pri", "age", "time-left", "reserves", "timeouts", "by
 
 export function jobsCommand(): Command {
   return withFilter(
-    newCommand("jobs <tube>", "jobs of a tube, or of all ('*'), the oldest first", { tube: tubeOrAll }),
+    newCommand("jobs <tube>", "list the jobs of a tube, or of all tubes ('*'), the oldest first", {
+      tube: tubeOrAll,
+    }),
     "100",
   ).action((tube: string, options: FilterOptions) =>
     withWire(options, async (session) => {

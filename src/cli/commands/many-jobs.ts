@@ -31,11 +31,13 @@ export function manyJobsCommands(): Command[] {
 }
 
 const withQuestion = (command: Command): Command =>
-  withFilter(command).option("--dry-run", "only count them").option("--yes", "do not ask");
+  withFilter(command)
+    .option("--dry-run", "only count the jobs, change nothing")
+    .option("--yes", "do not ask for confirmation");
 
 function clear(): Command {
   return withQuestion(
-    newCommand("clear <tube>", "delete the jobs of a tube that nobody has reserved", { tube: tubeName }),
+    newCommand("clear <tube>", "delete the jobs of a tube that are not reserved", { tube: tubeName }),
   ).action((tube: string, options: ManyOptions) =>
     withWire(options, async (session) => {
       await session.needs("clear-tube");
@@ -50,11 +52,11 @@ function clear(): Command {
 function move(): Command {
   const command = newCommand(
     "move <tube> <to>",
-    "move jobs to another tube, as they are; with '*' as the other, dead ones back to where they died",
+    "move jobs to another tube, keeping their states; with '*' as the target, dead jobs go back to where they came from",
     { tube: tubeName, to: tubeOrAll },
   );
   return withQuestion(command)
-    .option("--as-ready", "they become ready, whatever they were")
+    .option("--as-ready", "make the jobs ready, whatever their state was")
     .action((tube: string, to: string, options: MoveOptions) =>
       withWire(options, async (session) => {
         await session.needs("move-jobs");
@@ -70,18 +72,18 @@ function move(): Command {
 
 function update(): Command {
   return withQuestion(
-    newCommand("update <tube>", "change priority or times of jobs that nobody has reserved", {
+    newCommand("update <tube>", "change the priority or times of jobs that are not reserved", {
       tube: tubeOrAll,
     }),
   )
-    .option("--pri <n>", "the smallest is handed out first", whole(0, U32_MAX))
+    .option("--pri <n>", "priority: the smallest number is reserved first", whole(0, U32_MAX))
     .option(
       "--delay <seconds>",
-      "ready so long from now on; 0: at once, buried ones, too, if --state names them",
+      "make them ready after this delay; 0: at once, including buried ones if --state names them",
       duration,
     )
-    .option("--ttr <seconds>", "time to run, from the next reservation on", seconds)
-    .option("--ttl <seconds>", "time to live, from now on; 0: for ever", duration)
+    .option("--ttr <seconds>", "time to run, starting with the next reservation", seconds)
+    .option("--ttl <seconds>", "time to live from now on; 0: no limit", duration)
     .action((tube: string, options: UpdateOptions, self: Command) => {
       const change = changeOf(options);
       if (change === "") self.error("error: say what is to change: --pri, --delay, --ttr or --ttl");

@@ -29,22 +29,25 @@ const viewsOf = (name: string): Shape => ({ [name]: isListOf(isObject) });
 export function httpCommands(): Command[] {
   return [
     health(),
-    shown("server", "version, options, state, memory", "/v1/server", { name: isRunnerbean, version: isText }),
-    shown("threads", "turns, messages, sleeps of each thread", "/v1/threads", viewsOf("threads"), {
+    shown("server", "show version, options, state and memory of the server", "/v1/server", {
+      name: isRunnerbean,
+      version: isText,
+    }),
+    shown("threads", "show turns, messages and sleeps of each thread", "/v1/threads", viewsOf("threads"), {
       of: "threads",
       columns: [],
     }),
-    shown("latency", "how long jobs wait and are held, as quantiles", "/v1/latency", viewsOf("shards")),
+    shown("latency", "show quantiles of how long jobs wait and are held", "/v1/latency", viewsOf("shards")),
     connections(),
     close(),
-    shown("leases", "who holds what over HTTP", "/v1/leases", viewsOf("items"), {
+    shown("leases", "list the reservations made over HTTP", "/v1/leases", viewsOf("items"), {
       of: "items",
       columns: LEASE_COLUMNS,
     }),
     release(),
-    drain("drain", "take no new jobs from now on", "PUT", true),
+    drain("drain", "stop accepting new jobs", "PUT", true),
     reload(),
-    drain("undrain", "take new jobs again", "DELETE", false),
+    drain("undrain", "accept new jobs again", "DELETE", false),
   ];
 }
 
@@ -54,7 +57,7 @@ export function httpCommands(): Command[] {
 export function binlogStatusCommand(): Command {
   return shown(
     "status",
-    "the log of a server that runs: size, amplification, how the disk behaves",
+    "show the log of a running server: size, amplification, disk latency",
     "/v1/binlog",
     { bytes: isNumber },
   );
@@ -69,9 +72,9 @@ function overHttp(
 }
 
 function health(): Command {
-  return overHttp("health", "whether the server is ready; exit code 0, 1 or 3")
+  return overHttp("health", "check whether the server is ready; exits with 0, 1 or 3")
     .addOption(new Option("--for <what>", "ready for that").choices(["put", "work"]))
-    .option("--live", "whether it lives, instead")
+    .option("--live", "check whether it is alive instead")
     .action((options: CommonOptions & { for?: string; live?: true }) =>
       withHttp(options, async (target) => {
         const query = options.for === undefined ? "" : `?${new URLSearchParams({ for: options.for })}`;
@@ -114,15 +117,17 @@ interface ConnectionOptions extends CommonOptions {
 }
 
 function connections(): Command {
-  return overHttp("connections", "open connections of beanstalkd's protocol, and what each holds")
+  return overHttp("connections", "list the open connections of the beanstalkd protocol and what each holds")
     .addOption(
       new Option(
         "--state <state>",
         "only those that are waiting, or holding jobs; or the last that were closed",
       ).choices(["open", "waiting", "holding", "closed"]),
     )
-    .option("--tube <name>", "only those that use or watch it", tube)
-    .addOption(new Option("--sort <by>", "the largest first").choices(["age", "idle", "held", "bytes"]))
+    .option("--tube <name>", "only connections that use or watch this tube", tube)
+    .addOption(
+      new Option("--sort <by>", "sort by this, largest first").choices(["age", "idle", "held", "bytes"]),
+    )
     .option("--limit <n>", "so many at most", whole(1, LIMIT_MAX), "100")
     .action((options: ConnectionOptions) =>
       withHttp(options, async (target) => {
@@ -144,7 +149,7 @@ function connections(): Command {
 function close(): Command {
   return overHttp(
     "close <connection>",
-    "end a connection, by its id in connections, once what it has under way is answered",
+    "close a connection, by its id in connections, once its commands under way are answered",
   ).action((id: string, options: CommonOptions) =>
     act(options, "DELETE", `/v1/connections/${encodeURIComponent(id)}`, "closed", {
       id: (closed) => closed === id,
@@ -153,7 +158,7 @@ function close(): Command {
 }
 
 function release(): Command {
-  return overHttp("release <id>", "end somebody's reservation of a job, as its time to run would", {
+  return overHttp("release <id>", "end the reservation of a job, as if its time to run had expired", {
     id: jobId,
   }).action((id: string, options: CommonOptions) =>
     act(options, "POST", `/v1/jobs/${encodeURIComponent(id)}/release`, "released", {
@@ -163,19 +168,17 @@ function release(): Command {
 }
 
 function reload(): Command {
-  return overHttp(
-    "reload",
-    "read configuration, tokens and certificates again: all of it, or nothing",
-  ).action((options: CommonOptions) =>
-    withHttp(options, async (target) => {
-      const shape = { changed: isListOf(isText), needsRestart: isListOf(isText) };
-      const done = await resultOf(target, "/v1/server/reload", shape, "POST");
-      const { changed, needsRestart } = done as Readonly<Record<"changed" | "needsRestart", string[]>>;
-      const rest = needsRestart.length === 0 ? "" : `; needs a restart: ${needsRestart.join(", ")}`;
-      print(
-        options.json === true ? JSON.stringify(done) : `changed: ${changed.join(", ") || "nothing"}${rest}`,
-      );
-    }),
+  return overHttp("reload", "reload configuration, tokens and certificates: all of it, or nothing").action(
+    (options: CommonOptions) =>
+      withHttp(options, async (target) => {
+        const shape = { changed: isListOf(isText), needsRestart: isListOf(isText) };
+        const done = await resultOf(target, "/v1/server/reload", shape, "POST");
+        const { changed, needsRestart } = done as Readonly<Record<"changed" | "needsRestart", string[]>>;
+        const rest = needsRestart.length === 0 ? "" : `; needs a restart: ${needsRestart.join(", ")}`;
+        print(
+          options.json === true ? JSON.stringify(done) : `changed: ${changed.join(", ") || "nothing"}${rest}`,
+        );
+      }),
   );
 }
 

@@ -18,11 +18,11 @@ interface ProxyOptions extends TargetOptions {
 }
 
 export function proxyCommand(): Command {
-  return newCommand("proxy", "listen for clients that know neither TLS nor tokens, and add both")
+  return newCommand("proxy", "listen for clients that support neither TLS nor tokens, and add both")
     .option("--listen <address>", "host:port or unix:PATH", "127.0.0.1:11300")
     .option("--to <url>", "the server, as tls://queue.example.org:11400 (the same as --url)")
     .option("--token-file <file>", "a file that holds the secret (the same as --token @FILE)")
-    .option("--max-connections <n>", "as many at once", whole(1, U32_MAX), "10000")
+    .option("--max-connections <n>", "maximum number of connections", whole(1, U32_MAX), "10000")
     .action((options: ProxyOptions) =>
       withTarget(
         {
@@ -68,6 +68,6 @@ function whereOf(text: string): { path: string } | { host: string; port: number 
   if (text.startsWith("unix:")) return { path: text.slice(5) };
   const [, v6, host, port] = /^(?:\[([\da-fA-F:.]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(text) ?? [];
   if (port === undefined || Number(port) > PORT_MAX)
-    throw new CommandFailed(`${text} is no address: host:port or unix:PATH`, ExitCode.BadArguments);
+    throw new CommandFailed(`${text} is not a valid address: host:port or unix:PATH`, ExitCode.BadArguments);
   return { host: v6 ?? host!, port: Number(port) };
 }

@@ -19,13 +19,13 @@ interface PutOptions extends CommonOptions {
 }
 
 export function putCommand(): Command {
-  return newCommand("put <tube> [body]", "store a job; without a body, or with -, it is read from stdin", {
+  return newCommand("put <tube> [body]", "store a job; the body is read from stdin if it is missing or -", {
     tube,
   })
-    .option("--pri <n>", "the smallest is handed out first", whole(0, U32_MAX), "1024")
+    .option("--pri <n>", "priority: the smallest number is reserved first", whole(0, U32_MAX), "1024")
     .option("--delay <seconds>", "not before then", seconds, "0")
     .option("--ttr <seconds>", "time to run", seconds, "60")
-    .option("--lines", "one job for each line of stdin, many under way at once")
+    .option("--lines", "store one job for each line of stdin")
     .action((tube: string, body: string | undefined, options: PutOptions, self: Command) => {
       const isFromStdin = body === undefined || body === "-";
       if (options.lines === true && !isFromStdin)

@@ -30,11 +30,14 @@ interface Reserved {
 export function reserveCommand(): Command {
   return newCommand(
     "reserve <tubes...>",
-    "the next job of these tubes; behind -- a command that gets its body on stdin: exit 0 deletes it, 75 releases it, else it is buried",
+    "reserve the next job of these tubes; a command after -- gets the body on stdin: exit status 0 deletes the job, 75 releases it, any other buries it",
   )
-    .option("--wait <seconds>", "for a job to come (for ever, if it is left out)", whole(0, WAIT_MAX))
-    .option("--max <n>", "as many jobs, one after the other; 0 for no end", whole(0, U32_MAX), "1")
-    .option("--delete", "without a command: delete each job when it is printed; else they go back")
+    .option("--wait <seconds>", "how long to wait for a job (default: forever)", whole(0, WAIT_MAX))
+    .option("--max <n>", "number of jobs to take, one after the other; 0: no limit", whole(0, U32_MAX), "1")
+    .option(
+      "--delete",
+      "without a command: delete each job once it is printed; otherwise it goes back to the queue",
+    )
     .action((words: string[], options: ReserveOptions, self: Command) => {
       const [tubes, command] = split(words, self);
       return withWire(options, async (session) => {

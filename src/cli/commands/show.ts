@@ -13,7 +13,7 @@ export function showCommands(): Command[] {
 }
 
 function stats(): Command {
-  return newCommand("stats", "counters and gauges of the server").action((options: CommonOptions) =>
+  return newCommand("stats", "show the counters and gauges of the server").action((options: CommonOptions) =>
     withWire(options, async (session) => printOne(await session.stats(), options)),
   );
 }
@@ -48,13 +48,13 @@ export function sorted(rows: readonly Row[], column: string): Row[] {
 }
 
 export function sortOption(columns: readonly string[], otherwise: string): Option {
-  return new Option("--sort <column>", "by this column").choices(columns).default(otherwise);
+  return new Option("--sort <column>", "column to sort by").choices(columns).default(otherwise);
 }
 
 function tubes(): Command {
-  return newCommand("tubes [glob]", "all tubes, or those whose names match")
+  return newCommand("tubes [glob]", "list all tubes, or those whose names match")
     .addOption(sortOption(TUBE_COLUMNS, "tube"))
-    .option("--names", "only their names")
+    .option("--names", "print the names only")
     .action((glob: string | undefined, options: CommonOptions & { sort: string; names?: true }) =>
       withWire(options, async (session) => {
         const names = (await session.tubeNames()).filter(
@@ -69,7 +69,7 @@ function tubes(): Command {
 }
 
 function tube(): Command {
-  return newCommand("tube <name>", "counters and gauges of a tube", { name: tubeName }).action(
+  return newCommand("tube <name>", "show the counters and gauges of a tube", { name: tubeName }).action(
     (name: string, options: CommonOptions) =>
       withWire(options, async (session) => {
         const report = await session.report(`stats-tube ${name}`);
@@ -86,12 +86,12 @@ interface PeekOptions extends CommonOptions {
 }
 
 function peek(): Command {
-  return newCommand("peek <job>", "a job by its id, or the next one of a tube; it stays as it is", {
+  return newCommand("peek <job>", "show a job by its id, or the next one of a tube, without reserving it", {
     job: tubeOrId,
   })
-    .option("--delayed", "of a tube: the delayed job that is ready soonest")
+    .option("--delayed", "of a tube: the delayed job with the shortest delay left")
     .option("--buried", "of a tube: the job that was buried first")
-    .option("--stats", "its state instead of its body")
+    .option("--stats", "show its state instead of its body")
     .action((job: string, options: PeekOptions) =>
       withWire(options, async (session) => {
         const found = await find(session, job, options);

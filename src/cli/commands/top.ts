@@ -28,12 +28,12 @@ const ROWS_DEFAULT = 40;
 export function topCommand(): Command {
   return newCommand(
     "top",
-    "the busiest tubes, again and again; s sorts by another column, / filters, q ends it",
+    "show the busiest tubes and keep refreshing; s changes the sort column, / filters, q quits",
   )
-    .option("-n <times>", "so often, then end", positive, Number.POSITIVE_INFINITY)
+    .option("-n <times>", "number of refreshes (default: no limit)", positive, Number.POSITIVE_INFINITY)
     .addOption(sortOption(TOP_COLUMNS, "ready"))
-    .option("--match <glob>", "only tubes whose names match, or have this in them", "")
-    .option("--every <seconds>", "how often", interval, 1)
+    .option("--match <glob>", "only tubes whose names match the pattern, or contain the text", "")
+    .option("--every <seconds>", "interval", interval, 1)
     .action((options: TopOptions) =>
       withWire(options, async (session) => {
         const keys = new TopKeys(TOP_COLUMNS, options.sort, options.match);
@@ -54,7 +54,7 @@ export function topCommand(): Command {
 
 function positive(text: string): number {
   if (Number(text) > 0) return Number(text);
-  throw new InvalidArgumentError("It is no number above 0.");
+  throw new InvalidArgumentError("It must be a number above 0.");
 }
 
 /** A longer interval overflows the timer, which would fire at once. */

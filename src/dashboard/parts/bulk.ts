@@ -263,7 +263,7 @@ class BulkAsking {
         return value === "" ? [] : [[name, Number(value)]];
       }),
     );
-    if (Object.keys(set).length === 0) throw new Error("Say at least one of them.");
+    if (Object.keys(set).length === 0) throw new Error("Give at least one of them.");
     return { set };
   }
 

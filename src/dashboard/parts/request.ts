@@ -24,7 +24,7 @@ export async function send(
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
   } catch {
-    throw new Error("The server does not answer; nobody knows whether it was done.");
+    throw new Error("The server did not answer; the request may or may not have been carried out.");
   }
   const answer: unknown = response.status === 204 ? undefined : await response.json();
   if (!response.ok) throw new Error((answer as { detail: string }).detail);

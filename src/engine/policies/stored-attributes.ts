@@ -1,4 +1,4 @@
-// What jobs keep in the arena besides their bodies: the attributes that they were put with, and the
+// The arena's part of a job besides its body: the attributes that it was put with, and the
 // tube in which a dead job died. Also writes both, and all other extras, for the log.
 
 import { latin1 } from "../../base/bytes.ts";

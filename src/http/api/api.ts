@@ -73,7 +73,7 @@ export function tubeOf(params: { tube: string }, query: { tube?: string | undefi
   if (!isTubeName(bytes, 0, bytes.length))
     throw new Problem(
       "bad-tube-name",
-      `"${name}" is no name of a tube: 1 to 200 of the characters A-Z a-z 0-9 - + / ; . $ _ ( ), and no - at the beginning.`,
+      `"${name}" is not a valid tube name: 1 to 200 of the characters A-Z a-z 0-9 - + / ; . $ _ ( ), and no - at the beginning.`,
     );
   return name;
 }

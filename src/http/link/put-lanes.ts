@@ -140,7 +140,7 @@ export class PutLanes {
       let sent = 0;
       for await (const piece of pieces) {
         sent += piece.length;
-        if (sent > length) throw new RangeError("more bytes came than the request said");
+        if (sent > length) throw new RangeError("more bytes came than the request announced");
         await lane.feed(piece);
       }
       if (sent < length) throw new RangeError("the body ended too early");

@@ -161,7 +161,7 @@ export function checkGroupOptions({ replicate, binlog, user, port, salvage, list
     refuse(
       "and --salvage do not go together: a log in a group must have all. Move the directory away, and the server follows the group anew",
     );
-  if (listen.startsWith("unix:")) refuse("needs a TCP port: others look whether it is open");
+  if (listen.startsWith("unix:")) refuse("needs a TCP port: health checks test whether it is open");
   if (process.env["LISTEN_FDS"] !== undefined)
     refuse("and sockets of systemd do not go together: the port may only be open where clients are served");
   if (user !== undefined && Number(port) > 0 && Number(port) < 1024)

@@ -48,7 +48,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     key: "binlog",
     flags: "-b, --binlog <dir>",
     kind: "text",
-    text: "keep a log in this directory: what was acknowledged survives",
+    text: "keep a write-ahead log in this directory: acknowledged changes survive a restart",
     example: "/var/lib/runnerbean",
     apply(options, dir) {
       options.binlog = dir === "" ? "/" : dir;
@@ -60,7 +60,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     flags: "-f, --fsync <ms>",
     kind: "milliseconds",
     plainFlag: true,
-    text: `with -b: fsync at most this long after a change; 0 before its reply (default ${FSYNC_MS_DEFAULT})`,
+    text: `with -b: fsync at most this many milliseconds after a change; 0: before each reply (default ${FSYNC_MS_DEFAULT})`,
     apply(options, ms) {
       options.fsyncMs = digits("-f", "milliseconds", ms, 2 ** 31);
     },
@@ -70,7 +70,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     key: "never-fsync",
     flags: "-F, --never-fsync",
     kind: "switch",
-    text: "with -b: leave it to the system when the log reaches the disk",
+    text: "with -b: never fsync; the kernel decides when the log reaches the disk",
     set(options, on) {
       if (on) options.fsyncMs = Number.POSITIVE_INFINITY;
       else if (options.fsyncMs === Number.POSITIVE_INFINITY) options.fsyncMs = FSYNC_MS_DEFAULT;
@@ -81,7 +81,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     key: "listen",
     flags: "-l, --listen <addr>",
     kind: "text",
-    text: "address or name to listen on, or unix:PATH, or none where a file has listeners (default 127.0.0.1; 0.0.0.0 for all)",
+    text: "address or name to listen on, unix:PATH, or none if --config defines listeners (default 127.0.0.1; 0.0.0.0 for all)",
     apply(options, address) {
       options.listen = address;
     },
@@ -91,7 +91,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     key: "port",
     flags: "-p, --port <port>",
     kind: "port",
-    text: "TCP port or service name (default 11300; 0 for a free one)",
+    text: "TCP port or service name (default 11300; 0 picks a free port)",
     apply(options, port) {
       portNumber(port);
       options.port = port;
@@ -113,7 +113,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     key: "user",
     flags: "-u, --user <user>",
     kind: "text",
-    text: "become this user, with its groups, after binding",
+    text: "switch to this user and its groups after binding",
     example: "runnerbean",
     apply(options, user) {
       options.user = user;
@@ -125,7 +125,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     flags: "-z, --max-job-size <bytes>",
     kind: "size",
     plainFlag: true,
-    text: `largest job body (default ${JOB_BYTES_MAX_DEFAULT}, at most ${JOB_BYTES_MAX_LIMIT})`,
+    text: `maximum size of a job body (default ${JOB_BYTES_MAX_DEFAULT}, at most ${JOB_BYTES_MAX_LIMIT})`,
     apply(options, bytes) {
       options.jobBytesMax = digits("-z", "bytes", bytes, Number.POSITIVE_INFINITY);
       if (options.jobBytesMax <= JOB_BYTES_MAX_LIMIT) return;

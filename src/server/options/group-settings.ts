@@ -26,7 +26,7 @@ export const GROUP_SETTINGS: readonly Setting<GroupSettings>[] = [
     key: "replicate",
     flags: "--replicate <url>",
     kind: "text",
-    text: "with -b: be one of a group of servers, as in nats://a:4222,b:4222,c:4222/GROUP (see runnerbean replica --help)",
+    text: "with -b: join a group of servers, such as nats://a:4222,b:4222,c:4222/GROUP (see runnerbean replica --help)",
     example: "nats://a:4222,b:4222,c:4222/queue",
     apply(options, url) {
       try {
@@ -42,7 +42,7 @@ export const GROUP_SETTINGS: readonly Setting<GroupSettings>[] = [
     key: "replicate-as",
     flags: "--replicate-as <addr>",
     kind: "text",
-    text: "host:port at which other servers of the group see this one (default: the host's name and -p)",
+    text: "host:port at which the other servers of the group reach this one (default: the host name and -p)",
     example: "queue1.example:11300",
     apply(options, address) {
       if (!/^.+:\d+$/.test(address))
@@ -55,7 +55,7 @@ export const GROUP_SETTINGS: readonly Setting<GroupSettings>[] = [
     key: "replicate-wait",
     flags: "--replicate-wait <what>",
     kind: "text",
-    text: "what a reply waits for: log (default); standby: also until one has it on its disk; nothing",
+    text: "what a reply waits for: log: the shared log has it (default); standby: a standby has it on disk, too; nothing",
     apply(options, what) {
       if (what !== "log" && what !== "standby" && what !== "nothing")
         throw new SettingError(`invalid value: --replicate-wait ${what} (log, standby or nothing)`);
@@ -68,7 +68,7 @@ export const GROUP_SETTINGS: readonly Setting<GroupSettings>[] = [
     flags: "--replicate-lease <seconds>",
     kind: "decimal",
     plainFlag: true,
-    text: "how long to serve without an answer of the shared log, 2 to 60 (default 3); the same in the whole group",
+    text: "how long to serve without an answer from the shared log, 2 to 60 (default 3); must be the same in the whole group",
     apply(options, seconds) {
       const value = /^\d+(\.\d+)?$/.test(seconds) ? Number(seconds) : 0;
       if (value < 2 || value > 60)

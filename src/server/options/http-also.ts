@@ -27,7 +27,7 @@ export const HTTP_ALSO_SETTINGS: readonly Setting<Also>[] = [
     set(also, names) {
       also.serves = names.map((name) => {
         const known = SERVED.find((each) => each === name);
-        if (known === undefined) throw new SettingError(`${name} is none of ${SERVED.join(", ")}`);
+        if (known === undefined) throw new SettingError(`${name} is not one of ${SERVED.join(", ")}`);
         return known;
       });
       if (names.length === 0) throw new SettingError(`name some of ${SERVED.join(", ")}`);

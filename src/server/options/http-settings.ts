@@ -39,7 +39,7 @@ export const HTTP_GUARD_SETTINGS: readonly Setting<Guarded>[] = [
     kind: "text",
     reloads: true,
     restartPart,
-    text: "with --http: speak HTTPS with this certificate and those that lead to its authority, PEM",
+    text: "with --http: serve HTTPS with this certificate chain, PEM",
     example: "/etc/runnerbean/cert.pem",
     apply(options, cert) {
       options.httpTls = { ...options.httpTls, cert };
@@ -51,7 +51,7 @@ export const HTTP_GUARD_SETTINGS: readonly Setting<Guarded>[] = [
     flags: "--http-tls-key <file>",
     kind: "text",
     reloads: true,
-    text: "its key, PEM",
+    text: "the certificate's private key, PEM",
     example: "/etc/runnerbean/key.pem",
     apply(options, key) {
       options.httpTls = { ...options.httpTls, key };
@@ -64,7 +64,7 @@ export const HTTP_GUARD_SETTINGS: readonly Setting<Guarded>[] = [
     kind: "text",
     reloads: true,
     restartPart,
-    text: "clients of HTTPS need a certificate that one of these has signed, PEM",
+    text: "require HTTPS clients to have a certificate signed by one of these authorities, PEM",
     example: "/etc/runnerbean/clients.pem",
     apply(options, clientCa) {
       options.httpTls = { ...options.httpTls, clientCa };
@@ -76,7 +76,7 @@ export const HTTP_GUARD_SETTINGS: readonly Setting<Guarded>[] = [
     flags: "--http-tls-min <version>",
     kind: "text",
     reloads: true,
-    text: "least version of TLS for HTTPS: 1.2 (default) or 1.3",
+    text: "minimum TLS version for HTTPS: 1.2 (default) or 1.3",
     example: "1.2",
     apply(options, version) {
       if (version !== "1.2" && version !== "1.3") throw new SettingError(`${version} is neither 1.2 nor 1.3`);
@@ -89,12 +89,12 @@ export const HTTP_GUARD_SETTINGS: readonly Setting<Guarded>[] = [
     flags: "--http-max-requests <n>",
     kind: "number",
     reloads: true,
-    text: "requests a second of each token, or address where there are no tokens; more are answered 429 (default: no limit)",
+    text: "requests per second for each token, or for each address without tokens; further ones get a 429 (default: no limit)",
     example: 1000,
     apply(options, text) {
       const requests = Number(text);
       if (!/^[0-9]+$/.test(text) || requests < 1)
-        throw new SettingError(`invalid number: http.max-requests ${text} (from 1 on)`);
+        throw new SettingError(`invalid number: http.max-requests ${text} (at least 1)`);
       options.httpRequestsMax = requests;
     },
     show: ({ httpRequestsMax }) =>

@@ -19,7 +19,7 @@ const PROBES_MAX = 127;
 
 function positive(text: string): number {
   const value = Number(text);
-  if (!/^\d+$/.test(text) || value < 1) throw new SettingError(`${text} is no number from 1 on`);
+  if (!/^\d+$/.test(text) || value < 1) throw new SettingError(`${text} is not a whole number of at least 1`);
   return value;
 }
 
@@ -34,12 +34,14 @@ function parseKeepAlive(text: string): KeepAlive {
   const ms = (part: string): number => {
     const value = parseDurationMs(part, "s") ?? 0;
     if (value < 1000 || value > KEEP_ALIVE_MS_MAX)
-      throw new SettingError(`${part} is no time of 1s to 32767s`);
+      throw new SettingError(`${part} is not a time from 1s to 32767s`);
     return value;
   };
   const probes = count === undefined ? undefined : positive(count);
   if (rest.length > 0 || (probes ?? 1) > PROBES_MAX)
-    throw new SettingError(`${text} is not like 60s,10s,3: idle time, time between probes, how many`);
+    throw new SettingError(
+      `${text} is not of the form 60s,10s,3: idle time, time between probes, number of probes`,
+    );
   return { delayMs: ms(delay), intervalMs: interval === undefined ? undefined : ms(interval), count: probes };
 }
 
@@ -59,7 +61,7 @@ export const LIMIT_SETTINGS: readonly Setting<Limited>[] = [
     kind: "size",
     reloads: true,
     example: "8G",
-    text: "for jobs and their bodies; puts beyond it are answered OUT_OF_MEMORY (default: no limit)",
+    text: "memory limit for jobs and their bodies; puts beyond it get OUT_OF_MEMORY (default: no limit)",
     apply(options, bytes) {
       if (Number(bytes) < MEMORY_BYTES_MIN) throw new SettingError(`less than 1M is too little: ${bytes}`);
       options.memoryBytesMax = Number(bytes);
@@ -73,7 +75,7 @@ export const LIMIT_SETTINGS: readonly Setting<Limited>[] = [
     plainFlag: true,
     reloads: true,
     example: 10_000,
-    text: "further ones are closed at once (default: as many as there are file descriptors)",
+    text: "limit for open connections; further ones are closed at once (default: as many as file descriptors allow)",
     apply(options, text) {
       options.limits = { ...options.limits, connections: positive(text) };
     },
@@ -86,7 +88,7 @@ export const LIMIT_SETTINGS: readonly Setting<Limited>[] = [
     plainFlag: true,
     reloads: true,
     example: 1000,
-    text: "the same for each address of a client (default: no limit)",
+    text: "the same limit for each client address (default: no limit)",
     apply(options, text) {
       options.limits = { ...options.limits, perAddress: positive(text) };
     },
@@ -98,9 +100,9 @@ export const LIMIT_SETTINGS: readonly Setting<Limited>[] = [
     kind: "seconds",
     reloads: true,
     example: "10m",
-    text: "close connections that did nothing for so long; one that waits or holds a job is never idle (default: never)",
+    text: "close connections that have been idle for this long; one that waits for or holds a job is never idle (default: never)",
     apply(options, ms) {
-      if (Number(ms) < 1000) throw new SettingError("less than a second is too short");
+      if (Number(ms) < 1000) throw new SettingError("it must be at least one second");
       options.limits = { ...options.limits, idleMs: Number(ms) };
     },
     show({ limits }) {
@@ -113,7 +115,7 @@ export const LIMIT_SETTINGS: readonly Setting<Limited>[] = [
     flags: "--tcp-keepalive <times>",
     kind: "text",
     reloads: true,
-    text: "idle time before the first probe, time between probes, how many may be lost: 60s,10s,3 (default 60s, and the system's)",
+    text: "idle time before the first probe, time between probes, number of lost probes: 60s,10s,3 (default 60s, and the system's values)",
     apply(options, text) {
       options.limits = { ...options.limits, keepAlive: parseKeepAlive(text) };
     },

@@ -32,7 +32,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
     example: "0.0.0.0:11400",
     apply(listener, address) {
       if (!UNIX.test(address) && !TCP.test(address))
-        throw new SettingError(`${address} is no address: host:port, [::1]:port or unix:PATH`);
+        throw new SettingError(`${address} is not a valid address: host:port, [::1]:port or unix:PATH`);
       portNumber(hostAndPort(address)?.port ?? "");
       listener.address = address;
     },
@@ -51,7 +51,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
   {
     key: "tls.key",
     kind: "text",
-    text: "its key, PEM",
+    text: "the certificate's private key, PEM",
     example: "/etc/runnerbean/key.pem",
     apply(listener, file) {
       listener.key = file;
@@ -86,7 +86,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
     example: "none",
     apply(listener, text) {
       const auth = AUTHS.find((each) => each === text);
-      if (auth === undefined) throw new SettingError(`${text} is none of ${AUTHS.join(", ")}`);
+      if (auth === undefined) throw new SettingError(`${text} is not one of ${AUTHS.join(", ")}`);
       listener.auth = auth;
     },
     show: ({ auth }) => auth,
@@ -112,7 +112,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
     kind: "text",
     text: 'permissions of a unix socket, as "0660"',
     apply(listener, text) {
-      if (!/^0?[0-7]{3}$/.test(text)) throw new SettingError(`${text} is no mode, as "0660"`);
+      if (!/^0?[0-7]{3}$/.test(text)) throw new SettingError(`${text} is not a file mode such as "0660"`);
       listener.mode = Number.parseInt(text, 8);
     },
     show: ({ mode }) => (mode === undefined ? undefined : `0${mode.toString(8)}`),

@@ -150,7 +150,7 @@ function checkHttp(options: Options): void {
     throw usageError("HTTPS needs both --http-tls-cert and --http-tls-key");
   if (clientCa !== undefined && cert === undefined)
     throw usageError("--http-tls-client-ca needs --http-tls-cert and --http-tls-key");
-  if (cert !== undefined && http === undefined) throw usageError("--http-tls-cert is for --http");
+  if (cert !== undefined && http === undefined) throw usageError("--http-tls-cert needs --http");
   checkHttpAlso(options);
   if (http === undefined || httpInsecure || tokenFile !== undefined || isLoopback(http)) return;
   throw new OperatorError(
@@ -162,7 +162,7 @@ function checkHttp(options: Options): void {
 
 function checkHttpAlso({ http, httpAlso, httpInsecure, httpTls, tokenFile }: Options): void {
   if (httpAlso.length > 0 && http === undefined)
-    throw usageError("[[http.also]] is for addresses besides the first: give http.listen, or --http");
+    throw usageError("[[http.also]] adds addresses to the first one: set http.listen or --http, too");
   if (httpTls.cert === undefined && httpAlso.some(({ tls }) => tls))
     throw usageError(
       "[[http.also]] with secure = true takes the certificate of [http]: give tls.cert and tls.key there",
@@ -255,7 +255,7 @@ function addSettings(add: AddOption, line: CommandLine): void {
   }
   add(
     "--config <file>",
-    "read settings from this file in TOML; flags and variables count before it",
+    "read settings from this TOML file; flags and environment variables take precedence",
     (path) => {
       line.config = path;
     },

@@ -110,7 +110,7 @@ const OF_PROTOCOL: readonly Setting<Settings>[] = [
     key: "protocol",
     flags: "--protocol <name>",
     kind: "text",
-    text: "extended: beanstalkd's commands and ours (default); strict: no others than beanstalkd's",
+    text: "extended: beanstalkd's commands and the extensions (default); strict: beanstalkd's commands only",
     apply(options, name) {
       if (name !== "extended" && name !== "strict")
         throw new SettingError(`invalid protocol: ${name} (extended or strict)`);
@@ -122,7 +122,7 @@ const OF_PROTOCOL: readonly Setting<Settings>[] = [
     key: "tubes",
     flags: "--tubes <file>",
     kind: "text",
-    text: 'what is set for tubes at each start: a line each, as set-tube takes it, "emails-* max-attempts=5"',
+    text: 'tube settings to apply at each start, one line per tube in the form set-tube takes: "emails-* max-attempts=5"',
     example: "/etc/runnerbean/tubes",
     apply(options, file) {
       options.tubes = readTubes(file);
@@ -134,7 +134,7 @@ const OF_PROTOCOL: readonly Setting<Settings>[] = [
     key: "salvage",
     flags: "--salvage",
     kind: "switch",
-    text: "with -b: start with what is whole of a damaged log; bad files are set aside",
+    text: "with -b: start from a damaged log with what can be read; damaged files are set aside",
     set(options, on) {
       options.salvage = on;
     },
@@ -148,7 +148,7 @@ const OF_DIAGNOSTICS: readonly Setting<Settings>[] = [
     flags: "--log-level <level>",
     kind: "text",
     reloads: true,
-    text: `least level of diagnostics: ${LOG_LEVELS.join(", ")} (default info)`,
+    text: `minimum level of log messages: ${LOG_LEVELS.join(", ")} (default info)`,
     apply(options, text) {
       const level = LOG_LEVELS.find((each) => each === text);
       if (level === undefined)
@@ -162,7 +162,7 @@ const OF_DIAGNOSTICS: readonly Setting<Settings>[] = [
     flags: "--token-file <file>",
     kind: "text",
     reloads: true,
-    text: "who may do what, where a listener wants to know: see runnerbean token",
+    text: "tokens and what each may do, for listeners that require one: see runnerbean token",
     example: "/etc/runnerbean/tokens",
     apply(options, file) {
       options.tokenFile = file;
@@ -173,7 +173,7 @@ const OF_DIAGNOSTICS: readonly Setting<Settings>[] = [
     key: "verbose",
     flags: "-V, --verbose",
     kind: "counter",
-    text: "print connections; -VV also commands and replies",
+    text: "log connections; -VV also logs commands and replies",
     set(options, times) {
       options.verbose = times;
     },
@@ -186,7 +186,7 @@ const OF_HTTP: readonly Setting<Settings>[] = [
     key: "http.listen",
     flags: "--http [addr]",
     kind: "port",
-    text: `speak HTTP, too: jobs, tubes, metrics, health (default ${HTTP_DEFAULT}; HOST:PORT, PORT or unix:PATH)`,
+    text: `also serve HTTP: jobs, tubes, metrics, health, dashboard (default ${HTTP_DEFAULT}; HOST:PORT, PORT or unix:PATH)`,
     example: HTTP_DEFAULT,
     apply(options, address) {
       options.http = parseHttpAddress(address === "" ? HTTP_DEFAULT : address);
@@ -197,7 +197,7 @@ const OF_HTTP: readonly Setting<Settings>[] = [
     key: "http.hosts",
     flags: "--http-hosts <names>",
     kind: "list",
-    text: "with --http: names by which it may be asked, besides its address",
+    text: "with --http: host names to accept besides the address",
     example: ["queue.example.org"],
     set(options, names) {
       options.httpHosts = names.map((name) => name.toLowerCase());
@@ -208,7 +208,7 @@ const OF_HTTP: readonly Setting<Settings>[] = [
     key: "http.insecure",
     flags: "--http-insecure",
     kind: "switch",
-    text: "with --http: serve anybody who can reach its address, without tokens",
+    text: "with --http: serve anybody who can reach the address, without a token",
     set(options, on) {
       options.httpInsecure = on;
     },

@@ -52,7 +52,7 @@ export const THREAD_SETTINGS: readonly Setting<ThreadSettings>[] = [
     flags: "--shards <n>",
     kind: "number",
     plainFlag: true,
-    text: `shards (engines), 1 to ${SHARDS_MAX} (default for this machine: ${THREADS.shards})`,
+    text: `number of shards (queue engines), 1 to ${SHARDS_MAX} (default for this machine: ${THREADS.shards})`,
     apply(options, n) {
       options.shards = count("--shards", n, SHARDS_MAX);
     },
@@ -63,7 +63,7 @@ export const THREAD_SETTINGS: readonly Setting<ThreadSettings>[] = [
     flags: "--acceptors <n>",
     kind: "number",
     plainFlag: true,
-    text: `acceptors (sockets), 1 to ${ACCEPTORS_MAX} (default for this machine: ${THREADS.acceptors})`,
+    text: `number of acceptors (they serve connections), 1 to ${ACCEPTORS_MAX} (default for this machine: ${THREADS.acceptors})`,
     apply(options, n) {
       options.acceptors = count("--acceptors", n, ACCEPTORS_MAX);
     },
@@ -73,7 +73,7 @@ export const THREAD_SETTINGS: readonly Setting<ThreadSettings>[] = [
     key: "placement",
     flags: "--placement <how>",
     kind: "text",
-    text: "together: shards live in the threads of acceptors; apart: each has its own; auto: by the cores that may be used (default)",
+    text: "together: shards run in the acceptors' threads; apart: each shard has its own thread; auto: chosen by the number of usable cores (default)",
     apply(options, how) {
       options.placement = placement(how);
     },
@@ -83,7 +83,7 @@ export const THREAD_SETTINGS: readonly Setting<ThreadSettings>[] = [
     key: "log-placement",
     flags: "--log-placement <how>",
     kind: "text",
-    text: "together: the log lives in the thread that serves, if that is one; apart: it has its own; auto: together with -f 0 (default)",
+    text: "together: the log runs in the serving thread, if there is only one; apart: it has its own thread; auto: together with -f 0 (default)",
     apply(options, how) {
       options.logPlacement = placement(how);
     },
@@ -94,7 +94,7 @@ export const THREAD_SETTINGS: readonly Setting<ThreadSettings>[] = [
     flags: "--threads <n>",
     kind: "number",
     plainFlag: true,
-    text: "with --placement together: threads that serve, 1 to the number of acceptors (default: one less than cores)",
+    text: "with --placement together: number of serving threads, 1 to the number of acceptors (default: cores minus one)",
     example: 1,
     apply(options, n) {
       options.threads = count("--threads", n, ACCEPTORS_MAX);
@@ -105,7 +105,7 @@ export const THREAD_SETTINGS: readonly Setting<ThreadSettings>[] = [
     key: "no-migration",
     flags: "--no-migration",
     kind: "switch",
-    text: "connections stay in the thread that they came to; without, with --placement together and io_uring, they follow their tubes",
+    text: "keep each connection in the thread that accepted it; by default, with --placement together and io_uring, connections follow their tubes",
     set(options, on) {
       options.migration = !on;
     },

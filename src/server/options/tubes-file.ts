@@ -34,7 +34,7 @@ export function readTubes(file: string): [pattern: string, text: string][] {
 function faultOf(pattern: string, options: readonly string[]): string | undefined {
   const name = asciiBytes(pattern);
   if (!isTubePattern(name, 0, name.length))
-    return `${pattern} is no name of a tube, no beginning of one with *, and not *`;
+    return `${pattern} is not a valid tube name, no beginning of one with *, and not *`;
   if (options.length === 0) return `nothing is set for ${pattern}; write for example max-attempts=5`;
   for (const option of options) {
     const bytes = asciiBytes(` ${option}`);

@@ -10,12 +10,12 @@ import { PROGRAM } from "../options/version.ts";
 import { configFaults } from "./config-faults.ts";
 
 export function configCommand(): Command {
-  const config = new Command("config").description("check, print or begin a configuration file");
+  const config = new Command("config").description("check, print or create a configuration file");
   config
     .command("check <file> [options...]")
     .description(
-      "say every fault with its line, then what does not go together and files that can't be used; exit code 0 without any, else 5. " +
-        "With -- and flags: as the server would be given them",
+      "report every error with its line, conflicting settings and unusable files; exits with 0 if there are none, " +
+        "otherwise with 5. With -- and flags: together with these flags of the server",
     )
     .action((path: string, flags: string[]) => {
       const faults = configFaults(path, flags);
@@ -25,7 +25,7 @@ export function configCommand(): Command {
   config
     .command("print")
     .description(
-      "what counts with these options of the server, and where each comes from; begin with -- for flags",
+      "print the effective settings for these options of the server and where each comes from; put -- before flags",
     )
     .argument("[options...]", "as the server would be given them, with --config FILE among them")
     .allowUnknownOption()
@@ -40,7 +40,7 @@ export function configCommand(): Command {
     });
   config
     .command("example")
-    .description("a file with every key, explained")
+    .description("print a file with every key, explained")
     .action(() => void process.stdout.write(exampleSettings(SETTINGS, defaultSettings())));
   return config;
 }

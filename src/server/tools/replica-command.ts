@@ -242,12 +242,12 @@ export function replicaCommand(): Command {
         "room for the stream; puts are refused at nine tenths",
         MAX_BYTES_DEFAULT,
       );
-  ofStream(command.command("init <url>").description(`make the stream of a group: ${url}`)).action(
+  ofStream(command.command("init <url>").description(`create the stream of a group: ${url}`)).action(
     action(init),
   );
   command
     .command("check <url>")
-    .description("look whether the log servers are what a group needs")
+    .description("check whether the log servers meet the needs of a group")
     .option("--monitor <address...>", "HTTP port of each log server, as http://a:8222")
     .action(action(check));
   command
@@ -257,11 +257,11 @@ export function replicaCommand(): Command {
     .action(action(status));
   command
     .command("yield <url>")
-    .description("have the server that has the lead give it up to another one")
+    .description("make the leading server hand over to another one")
     .action(action(giveUp));
   command
     .command("detach <url>")
-    .description("forbid all servers of the group to take the lead, so that one can be used without it")
+    .description("forbid all servers of the group to lead, so that one can be used on its own")
     .action(
       action(async (text: string) => {
         await withLog(text, async (log) => say(await detach(log)));
@@ -270,7 +270,7 @@ export function replicaCommand(): Command {
   ofStream(
     command
       .command("reseed <url>")
-      .description("begin the group anew with the jobs of one directory; stop all servers of the group first")
+      .description("restart the group with the jobs of one directory; stop all servers of the group first")
       .requiredOption("-b, --binlog <dir>", "the directory that is furthest")
       .option("--yes", "yes, remove the stream"),
   ).action(action(reseed));

@@ -22,23 +22,23 @@ const PASSWORD_LENGTH_MIN = 12;
 const ROLE_NAMES = Object.keys(ROLES).join(", ");
 
 export function tokenCommand(): Command {
-  const token = new Command("token").description("who may do what: the lines of the token file");
+  const token = new Command("token").description("manage the token file: who may do what");
   const withFile = (command: Command): Command =>
     command.addOption(
       new Option("--token-file <file>", "the file").env("RUNNERBEAN_TOKEN_FILE").makeOptionMandatory(),
     );
   withFile(token.command("add"))
     .argument("<name>", "who it is for", word(TOKEN_NAME, "a name of letters, digits, and . _ @ : / -"))
-    .description("add a token and print its secret, this once")
-    .requiredOption("--role <roles>", `with commas between them: ${ROLE_NAMES}`, roles)
+    .description("add a token and print its secret, which is shown only once")
+    .requiredOption("--role <roles>", `separated by commas: ${ROLE_NAMES}`, roles)
     .option("--tubes <globs>", "only these tubes, as mail-*,sms", word(/^\S+$/, "as mail-*,sms"))
     .option("--expires <day>", "the last day on which it counts", word(/^\d{4}-\d\d-\d\d$/, "as 2027-01-31"))
     .option("--password", "read a secret that you have chosen from stdin")
     .option("--certificate", "no secret: a client certificate with this name")
     .action((name: string, options: AddOptions) => run(() => add(name, options)));
   withFile(token.command("list"))
-    .description("names, roles, tubes and last days")
-    .option("--json", "one object a line")
+    .description("list names, roles, tubes and expiry dates")
+    .option("--json", "print one JSON object per line")
     .action(({ tokenFile, json }: AddOptions & { json?: true }) => run(() => list(tokenFile, json === true)));
   withFile(token.command("remove <name>"))
     .description("remove a token")
@@ -54,12 +54,12 @@ const word =
   (pattern: RegExp, allowed: string) =>
   (text: string): string => {
     if (pattern.test(text) && !/\s/.test(text)) return text;
-    throw new InvalidArgumentError(`Allowed is ${allowed}.`);
+    throw new InvalidArgumentError(`Allowed: ${allowed}.`);
   };
 
 function roles(text: string): string {
   if (text.split(",").every((role) => Object.hasOwn(ROLES, role))) return text;
-  throw new InvalidArgumentError(`Allowed is ${ROLE_NAMES}, with commas between them.`);
+  throw new InvalidArgumentError(`Allowed: ${ROLE_NAMES}, separated by commas.`);
 }
 
 async function add(name: string, options: AddOptions): Promise<void> {
@@ -134,7 +134,7 @@ function list(path: string, json: boolean): void {
 function remove(name: string, path: string): void {
   const lines = readTokenText(path).split("\n");
   const rest = lines.filter((line) => line.trim().split(/\s+/)[0] !== name);
-  if (rest.length === lines.length) throw new OperatorError(`no token is called ${name}`, 1);
+  if (rest.length === lines.length) throw new OperatorError(`there is no token named ${name}`, 1);
   writeTokenText(path, rest.join("\n"));
   console.error(`${name} is gone from ${path}; a running server forgets it with kill -HUP`);
 }

@@ -1,4 +1,4 @@
-// `kick`: makes buried jobs of the tube in use ready, or delayed ones if none is buried.
+// `kick`: makes buried jobs of the tube in use ready, or delayed ones if there are none.
 
 import { KickMany } from "../slices/kick-many.ts";
 import type { ShardCommand } from "./command.ts";

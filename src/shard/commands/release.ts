@@ -1,4 +1,4 @@
-// `release`: gives a reserved job back.
+// `release`: puts a reserved job back in its tube.
 
 import { Outcome } from "../../engine/engine.ts";
 import { Reply } from "../../protocol/reply.ts";

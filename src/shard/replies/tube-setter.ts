@@ -6,7 +6,7 @@
 
 import { asciiBytes, latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
-import type { TubeSetting } from "../../engine/tubes/tube-setting.ts";
+import { TubeSetting } from "../../engine/tubes/tube-setting.ts";
 import {
   isWide,
   PATTERNS_MAX,
@@ -175,17 +175,23 @@ export class TubeSetter {
   }
 
   /**
-   * Applies the settings of a pattern from the log or a file. Settings that concern only another
-   * shard are ignored.
+   * Applies settings from the log and files; later ones win. The tubes get all of them at once: a
+   * bucket is only full if its rate does not come before its burst.
    */
-  restore(pattern: string, text: string, nowMs: number): void {
+  restore(settings: Iterable<readonly [pattern: string, text: string]>, nowMs: number): void {
+    for (const [pattern, text] of settings) this.#restoreOne(pattern, text);
+    new TubeSetting(this.#engine, "*").step(Number.POSITIVE_INFINITY, nowMs);
+  }
+
+  /** Ignores settings that concern only another shard. */
+  #restoreOne(pattern: string, text: string): void {
     if (!isWide(pattern) && !this.owns(pattern)) return;
     const values: Partial<SettingValues> = { ...this.#engine.settings.get(pattern) };
     const options = new Span();
     const bytes = asciiBytes(` ${text}`);
     if (parser.parse(bytes, 0, bytes.length, SETTING_ROWS, options) !== OptionsSyntax.Ok) return;
     this.#apply(pattern, options, 0, values);
-    this.#engine.setTubes(pattern, values, nowMs);
+    this.#engine.settings.set(pattern, values);
   }
 }
 

@@ -286,9 +286,12 @@ export class Model {
    */
   endRestore(): void {
     // The time of a key that a job was given out with may be over, without a record, and another
-    // job have it.
+    // job have it or have had it since.
     const isPassed = (key: ModelKey): boolean =>
-      this.keys.some(({ tube, key: name, isHeld }) => isHeld && tube === key.tube && name === key.key);
+      this.keys.some(
+        ({ tube, key: name, isHeld, untilMs }) =>
+          tube === key.tube && name === key.key && (isHeld || untilMs > key.untilMs),
+      );
     this.keys = this.keys.filter((key) => key.isHeld || !isPassed(key));
     for (const job of [...this.jobs.values()].sort((a, b) => a.id - b.id))
       this.#joinGroup(job, !job.policy.hasMoved);

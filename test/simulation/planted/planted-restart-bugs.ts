@@ -81,9 +81,11 @@ export const PLANTED_RESTART_BUGS: readonly PlantedBug[] = [
   plantedInRestart("what is set for a pattern is forgotten by all shards but the first", ({ shards }) => {
     for (const { tubeSetter } of shards.slice(1)) {
       const restore = tubeSetter.restore.bind(tubeSetter);
-      tubeSetter.restore = (pattern, ...rest) => {
-        if (!isWide(pattern)) restore(pattern, ...rest);
-      };
+      tubeSetter.restore = (settings, nowMs) =>
+        restore(
+          [...settings].filter(([pattern]) => !isWide(pattern)),
+          nowMs,
+        );
     }
   }),
   plantedInEngine("buried jobs come back in another order", (engine) => {

@@ -17,6 +17,6 @@ ShardAffinity.prototype.note = function (shard: number): void {
 
 const { consider } = ConnectionMigrator.prototype;
 ConnectionMigrator.prototype.consider = function (connection, shard): void {
-  Object.assign(connection, { history: { moves: 0, mayMoveAtMs: 0 } });
+  connection.client.history = { moves: 0, mayMoveAtMs: 0 };
   consider.call(this, connection, shard);
 };

@@ -27,9 +27,9 @@ describe("JobsMove is set", () => {
 
   it("by restored settings, from the log or --tubes", () => {
     const server = new HandDrivenServer(4);
-    for (const { tubeSetter } of server.shards) tubeSetter.restore("default", "dead-letter=default", 0);
+    for (const { tubeSetter } of server.shards) tubeSetter.restore([["default", "dead-letter=default"]], 0);
     assert.equal(known(server), false);
-    for (const { tubeSetter } of server.shards) tubeSetter.restore("default", "dead-letter=a", 0);
+    for (const { tubeSetter } of server.shards) tubeSetter.restore([["default", "dead-letter=a"]], 0);
     assert.equal(known(server), true);
   });
 

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
 import { RecentMap } from "../../../src/base/recent-map.ts";
+import { memoryInUse, settledBytes } from "../../support/machine/memory-in-use.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
 
 const MAX = 8;
@@ -49,4 +50,19 @@ it("costs the same per entry, however many have been forgotten", () => {
   assert.deepEqual([map.size, map.has(200_000), map.has(199_999)], [100_000, true, false]);
   // 0.3 s on a busy machine; an iterator made anew for each entry takes 10 s.
   assert.ok(user < 3_000_000, `${user / 1000} ms`);
+});
+
+it("takes no memory for entries that are gone, whether or not it reaches its bound", () => {
+  for (const kept of [0, 1]) {
+    const map = new RecentMap<number, true>(100_000);
+    for (let key = -kept; key < 0; key++) map.set(key, true);
+    if (kept > 0) assert.equal(map.oldest, -1, "looked for once, and there ever since");
+    const before = memoryInUse();
+    for (let key = 0; key < 200_000; key++) {
+      map.set(key, true);
+      map.delete(key);
+    }
+    const bytes = settledBytes(1_000_000, () => memoryInUse() - before);
+    assert.ok(bytes < 1_000_000, `${bytes} bytes with ${map.size} entries`);
+  }
 });

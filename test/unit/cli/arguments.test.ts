@@ -34,9 +34,9 @@ function refusal(args: readonly string[]): string | undefined {
 const U32 = "from 0 to 4294967295";
 
 for (const [line, allowed] of [
-  ["put a|b c", "'a|b' is invalid for argument 'tube'. Allowed is a tube: 1 to 200 of"],
+  ["put a|b c", "'a|b' is invalid for argument 'tube'. Allowed: a tube name: 1 to 200 characters of"],
   [`put ${"a".repeat(201)} c`, "argument 'tube'"],
-  ["put a b --pri x", `--pri <n>' argument 'x' is invalid. Allowed is a whole number ${U32}`],
+  ["put a b --pri x", `--pri <n>' argument 'x' is invalid. Allowed: a whole number ${U32}`],
   ["put a b --pri 4294967296", U32],
   ["put a b --pri 0x10", U32],
   ["put a b --pri 1.5", U32],
@@ -60,7 +60,7 @@ for (const [line, allowed] of [
   ["jobs a --older 1e400", "with up to three decimals"],
   ["top --every 1e400", "It is more than 2147483"],
   ["top --every 2147484", "It is more than 2147483"],
-  ["top --every NaN", "no number above 0"],
+  ["top --every NaN", "a number above 0"],
   ["stats --timeout 0", "from 1 to 86400"],
   ["stats --timeout 86401", "from 1 to 86400"],
   ["peek a|b", "argument 'job'"],

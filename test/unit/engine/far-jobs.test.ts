@@ -5,9 +5,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Memory } from "../../../src/base/memory.ts";
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
-import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { BodyArena, EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
-import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
 import { Travel } from "../../../src/engine/transfer/job-travel.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
@@ -16,10 +16,12 @@ import {
   ATTRIBUTE_BYTES_MAX,
   Attribute,
   AttributeWriter,
+  DeathReason,
   findAttribute,
 } from "../../../src/protocol/job-attribute.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
-import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
+import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engine-invariants.ts";
+import { setTubes } from "../../support/in-process/set-tubes.ts";
 
 const GONE: JobChange = { pri: undefined, ttrSeconds: undefined, delayMs: undefined, tube: "elsewhere" };
 const SHIPMENT = 7;
@@ -39,7 +41,7 @@ class Bench {
       ownsDefaultTube: true,
       ownsTube: (name) => ownsAll || name !== "elsewhere",
     });
-    this.engine.setTubes("a", settings, 0);
+    setTubes(this.engine, "a", settings, 0);
   }
 
   #id(slot: number): number {
@@ -230,7 +232,7 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     bench.die(1);
     const change = { ...GONE, ttlMs: 500, tube: undefined };
     assert.equal(bench.engine.update(bench.engine.session(0), 1, change, 0), Outcome.Done);
-    bench.engine.setTubes("a", { deadLetter: "b" }, 0);
+    setTubes(bench.engine, "a", { deadLetter: "b" }, 0);
     bench.wait("b");
     assert.equal(bench.engine.leavesFor(1, 501), "");
     assert.deepEqual(bench.given, []);
@@ -260,7 +262,7 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
       bench.put(id);
       bench.die(id);
     }
-    bench.engine.setTubes("a", { maxAttempts: 1 }, 0);
+    setTubes(bench.engine, "a", { maxAttempts: 1 }, 0);
     assert.deepEqual(bench.leaving(), [
       [1, ""],
       [2, ""],
@@ -320,4 +322,76 @@ it("the next record keeps a time to live that ended before the start", () => {
   assert.ok(findAttribute(logged, 0, logged.length, Attribute.ExpiresAt) >= 0);
   assert.equal(bench.engine.kickJob(1, 2), Outcome.Done);
   assert.equal(bench.engine.jobs.live, 0, "it has expired");
+});
+
+describe("a job that arrives while memory runs out", () => {
+  /** An arena in which the allocation of this number fails. */
+  class ShortArena extends BodyArena {
+    left = Number.POSITIVE_INFINITY;
+
+    override allocate(bytes: number): number {
+      if (this.left-- === 0) throw new RangeError("no memory");
+      return super.allocate(bytes);
+    }
+  }
+
+  const TUBE = "there";
+  const JOB = {
+    ...{ id: 1, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 100, atMs: 0, file: 0, tube: TUBE },
+    ...{ state: JobState.Ready, deadlineAtMs: 0, reserves: 1, timeouts: 0, releases: 1, buries: 0, kicks: 0 },
+  };
+
+  function arriving(delayMs?: number): { engine: Engine; arena: ShortArena; arrive: () => Outcome } {
+    const arena = new ShortArena();
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true, arena });
+    const body = arena.allocate(JOB.bodyBytes);
+    const attributes = new JobAttributes();
+    attributes.setKey(Buffer.from("k"), 0, 1, false);
+    attributes.fixed.text(Attribute.Group, Buffer.from("g"), 0, 1);
+    attributes.origin = Buffer.from("origin");
+    attributes.reason = DeathReason.Attempts;
+    attributes.expiresAtMs = 5000;
+    const arrival = { travel: Travel.Handed, asReady: false, delayMs };
+    return {
+      engine,
+      arena,
+      arrive: () => {
+        const outcome = engine.arrive(JOB, body, attributes, arrival, 0);
+        // As the receiver does.
+        if (outcome !== Outcome.Done) arena.free(body);
+        return outcome;
+      },
+    };
+  }
+
+  function checkNothing({ engine }: { engine: Engine }): void {
+    assert.equal(engine.find(JOB.id), NO_SLOT);
+    assert.deepEqual([engine.jobs.live, engine.jobs.groups, [...engine.tubes.keys()]], [0, 0, ["default"]]);
+    checkArenaAtRest(engine);
+    checkInvariants(engine, []);
+  }
+
+  it("is not created, and its body is freed once, whatever there is no memory for", () => {
+    const outcomes = [0, 1, 2].map((left) => {
+      const scene = arriving();
+      scene.arena.left = left;
+      const outcome = scene.arrive();
+      if (outcome === Outcome.NoRoom) checkNothing(scene);
+      return outcome;
+    });
+    // Attributes and the name of the tube in which it died.
+    assert.deepEqual(outcomes, [Outcome.NoRoom, Outcome.NoRoom, Outcome.Done]);
+  });
+
+  it("is not created if there is none for one more delayed job", () => {
+    const scene = arriving(1000);
+    const session = scene.engine.session(0);
+    scene.engine.watch(session, TUBE);
+    scene.engine.tubes.get(TUBE)!.delayed.makeRoom = () => {
+      throw new RangeError("no memory");
+    };
+    assert.equal(scene.arrive(), Outcome.NoRoom);
+    scene.engine.ignore(session, TUBE);
+    checkNothing(scene);
+  });
 });

@@ -13,6 +13,7 @@ import type { ClientEffects } from "../../../src/engine/waiting/effects.ts";
 import { type Session, Waiting } from "../../../src/engine/waiting/session.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
 import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engine-invariants.ts";
+import { setTubes } from "../../support/in-process/set-tubes.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
@@ -189,7 +190,7 @@ class GatesRun implements ClientEffects {
     limits.maxReserved += this.#reserved(tube).length;
     limits.groupMaxReserved += this.#reserved(tube).length;
     this.#limits.set(tube, limits);
-    this.#engine.setTubes(tube, values, this.#nowMs);
+    setTubes(this.#engine, tube, values, this.#nowMs);
     this.check();
     if (this.#reserved(tube).length === 0) this.#limits.set(tube, { ...NO_LIMITS, ...values });
   }

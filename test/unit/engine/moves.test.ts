@@ -11,6 +11,7 @@ import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
 import type { Session } from "../../../src/engine/waiting/session.ts";
 import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
+import { setTubes } from "../../support/in-process/set-tubes.ts";
 
 const EXPIRES_AT_MS = 1000;
 const LATER_MS = 2000;
@@ -73,7 +74,7 @@ class Bench {
 
   /** Its only attempt is over: it is buried in its tube. */
   die(id: number, tube: string): void {
-    this.engine.setTubes(tube, { maxAttempts: 1 }, 0);
+    setTubes(this.engine, tube, { maxAttempts: 1 }, 0);
     this.hold(id);
     assert.equal(this.engine.release(this.client, id, 0, 0, 0), Outcome.Done);
   }
@@ -103,7 +104,7 @@ describe("a job that has expired while it was held or buried", () => {
 
   it("disappears with both tubes when its holder sends it to another, and leaves no rate timer", () => {
     const bench = new Bench();
-    bench.engine.setTubes("b", { rate: "1/1000" }, 0);
+    setTubes(bench.engine, "b", { rate: "1/1000" }, 0);
     bench.put(1, "b", 0);
     bench.hold(1);
     assert.equal(bench.engine.delete(bench.client, 1, 0), Outcome.Done);
@@ -116,7 +117,7 @@ describe("a job that has expired while it was held or buried", () => {
 
   it("disappears when it is kicked, and leaves no rate timer", () => {
     const bench = new Bench();
-    bench.engine.setTubes("a", { rate: "1/1000" }, 0);
+    setTubes(bench.engine, "a", { rate: "1/1000" }, 0);
     bench.put(1, "a", EXPIRES_AT_MS);
     bench.bury(1);
     assert.equal(bench.engine.kickJob(1, LATER_MS), Outcome.Done);

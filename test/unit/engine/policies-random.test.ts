@@ -19,6 +19,7 @@ import {
   KeyState,
 } from "../../../src/protocol/job-attribute.ts";
 import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engine-invariants.ts";
+import { setTubes } from "../../support/in-process/set-tubes.ts";
 import { findOf } from "../../support/planted-find.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -444,7 +445,7 @@ class RandomRun {
     if (random.chance(0.3)) values.maxJobs = 4;
     if (random.chance(0.3)) values.maxBytes = 100;
     this.#settings.set(pattern, values);
-    this.#engine.setTubes(pattern, values, this.#nowMs);
+    setTubes(this.#engine, pattern, values, this.#nowMs);
   }
 
   /**
@@ -462,7 +463,7 @@ class RandomRun {
     this.#log = new NotedLog();
     this.#engine = this.#newEngine();
     for (const [pattern, values] of this.#settings.entries())
-      this.#engine.setTubes(pattern, values, this.#nowMs);
+      setTubes(this.#engine, pattern, values, this.#nowMs);
     for (const [id, { fixed, tube }] of log.keys) {
       this.#engine.policies.keys.restoreRemembered(Buffer.from(tube), id, attributesOf(fixed));
       this.#log.keys.set(id, { fixed, tube });

@@ -10,6 +10,7 @@ import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
+import { setTubes } from "../../support/in-process/set-tubes.ts";
 
 const JOBS = 3;
 
@@ -58,16 +59,16 @@ describe("a part of a batch", () => {
 
   it("respects a rate or concurrency limit reached meanwhile", () => {
     assert.deepEqual(
-      taken((engine) => engine.setTubes("a", { maxReserved: 2 }, 0)),
+      taken((engine) => setTubes(engine, "a", { maxReserved: 2 }, 0)),
       [1, 2],
     );
     const closed = (engine: Engine): void => {
-      engine.setTubes("a", { maxReserved: 1 }, 0);
+      setTubes(engine, "a", { maxReserved: 1 }, 0);
       engine.reserveJob(engine.session(1), 2, 0);
     };
     assert.deepEqual(taken(closed), []);
     assert.deepEqual(
-      taken((engine) => engine.setTubes("a", { rate: "1/60" }, 0)),
+      taken((engine) => setTubes(engine, "a", { rate: "1/60" }, 0)),
       [1],
     );
   });

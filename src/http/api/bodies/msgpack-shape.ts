@@ -63,7 +63,7 @@ function countAt(bytes: Buffer, at: number, head: number): number | undefined {
 }
 
 function checkPlain(bytes: Buffer, at: number, head: number): void {
-  if (isExtension(head)) refuse("MessagePack extensions are not read here.");
+  if (isExtension(head)) refuse("MessagePack extension types are not supported.");
   if (at + sizeAt(bytes, at) > bytes.length) return;
   if (isText(head)) textAt(bytes, at);
   else if (head === Head.Float32) checkFinite(bytes.readFloatBE(at + 1));
@@ -76,20 +76,20 @@ const isExtension = (head: number): boolean =>
   (head >= 0xc7 && head <= 0xc9) || (head >= 0xd4 && head <= 0xd8);
 
 function checkFinite(value: number): void {
-  if (!Number.isFinite(value)) refuse(`${value} is no number that can be kept.`);
+  if (!Number.isFinite(value)) refuse(`${value} is not a finite number.`);
 }
 
 function checkHighWord(word: number): void {
   if (word >= UNSAFE_HIGH_WORD || word < -UNSAFE_HIGH_WORD)
-    refuse("An integer of a MessagePack request is at most 2^53 - 1, and at least -2^53; send it as text.");
+    refuse("An integer in a MessagePack request must be between -2^53 and 2^53 - 1; send it as text.");
 }
 
 function checkKey(bytes: Buffer, at: number, keys: Set<string>): void {
-  if (!isText(bytes[at]!)) refuse("The keys of a MessagePack map are text here.");
+  if (!isText(bytes[at]!)) refuse("Keys of a MessagePack map must be strings.");
   if (at + sizeAt(bytes, at) > bytes.length) return;
   const key = textAt(bytes, at);
   if (FORBIDDEN.has(key)) refuse(`A field can't be ${key}.`);
-  if (keys.has(key)) refuse(`The field ${key} is there twice.`);
+  if (keys.has(key)) refuse(`The field ${key} appears twice.`);
   keys.add(key);
 }
 
@@ -101,6 +101,6 @@ function textAt(bytes: Buffer, at: number): string {
   const headBytes = head < 0xc0 ? 1 : 1 + 2 ** (head - 0xd9);
   const [start, end] = [at + headBytes, at + sizeAt(bytes, at)];
   if (!isUtf8(bytes.subarray(start, end)))
-    refuse("A text of the MessagePack is not UTF-8; send it as bytes.");
+    refuse("A MessagePack string is not valid UTF-8; send it as bytes.");
   return latin1(bytes, start, end);
 }

@@ -52,7 +52,7 @@ export function attentionOf(signs: Signs): Attention[] {
 
 /** Advice for each health status. */
 const REMEDIES: Readonly<Record<string, string>> = {
-  draining: "When that is over: take new jobs again, on the page of the server.",
+  draining: "When that is over: accept new jobs again, on the page of the server.",
   "disk-full": "Make room on its disk; all else works.",
   "memory-full": "Start more workers, or raise max-memory; all else works.",
   "shared-log-full": "Start more workers, or give its stream more room.",

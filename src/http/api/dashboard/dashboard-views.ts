@@ -174,7 +174,7 @@ function signsOf(service: Service, tubes: readonly TubeEntry[], atMs: number): S
 
 async function tubes(service: Service, given: Readonly<Record<string, string>>): Promise<TubesView> {
   if (!Value.Check(TubesQuery, given))
-    throw new RangeError("match, sort, order and from are what can be asked");
+    throw new RangeError("known parameters are match, sort, order and from");
   const frame = frameOf(service);
   if (!readinessOf(service).ok) return { frame, items: [], total: 0, matched: 0, from: 0 };
   const { match = "", sort = "oldest", order } = given;

@@ -64,7 +64,7 @@ export async function connectionsView(
   given: Readonly<Record<string, string>>,
 ): Promise<ConnectionsView> {
   if (!Value.Check(ConnectionsQuery, given))
-    throw new RangeError("state, tube and sort are what can be asked");
+    throw new RangeError("known parameters are state, tube and sort");
   const frame = frameOf(service);
   if (!readinessOf(service).ok) return { frame, items: [], total: 0, matched: 0 };
   const { items, ...counts } = await listConnections(service, given);

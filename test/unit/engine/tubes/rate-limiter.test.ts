@@ -8,6 +8,7 @@ import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { RateLimiter } from "../../../../src/engine/tubes/rate-limiter.ts";
 import { NOTHING_SET, type SettingValues } from "../../../../src/engine/tubes/tube-settings.ts";
 import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
+import { setTubes } from "../../../support/in-process/set-tubes.ts";
 
 const SECOND_MS = 1000;
 
@@ -43,7 +44,7 @@ function put(engine: Engine, tube: string, id: number, nowMs: number): void {
 function givenInSecond(values: Partial<SettingValues>, jobs: number): { given: number; turns: number } {
   const effects = new Given();
   const engine = new Engine({ effects, ownsDefaultTube: true });
-  engine.setTubes("t", values, 0);
+  setTubes(engine, "t", values, 0);
   for (let client = 1; client <= jobs; client++) {
     engine.watch(engine.session(client), "t");
     engine.reserve(engine.session(client), Number.POSITIVE_INFINITY, 0);
@@ -66,7 +67,7 @@ describe("RateLimiter", () => {
   it("isn't full again when its tube returns", () => {
     const effects = new Given();
     const engine = new Engine({ effects, ownsDefaultTube: true });
-    engine.setTubes("t", { rate: "1/10" }, 0);
+    setTubes(engine, "t", { rate: "1/10" }, 0);
     const worker = engine.session(1);
     const take = (id: number, nowMs: number): number => {
       put(engine, "t", id, nowMs);
@@ -82,7 +83,7 @@ describe("RateLimiter", () => {
     assert.ok(take(3, 9999) < 0);
     assert.ok(take(4, 10_000) >= 0);
     // With another rate it is another bucket.
-    engine.setTubes("t", { rate: "1/100" }, 10_001);
+    setTubes(engine, "t", { rate: "1/100" }, 10_001);
     assert.ok(take(5, 10_001) >= 0);
     assert.ok(take(6, 10_002) < 0);
   });

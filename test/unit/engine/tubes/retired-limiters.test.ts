@@ -10,6 +10,7 @@ import { GATES_MAX, RetiredLimiters } from "../../../../src/engine/tubes/retired
 import { NOTHING_SET, type TubePolicy } from "../../../../src/engine/tubes/tube-settings.ts";
 import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
 import { checkInvariants } from "../../../support/in-process/engine-invariants.ts";
+import { setTubes } from "../../../support/in-process/set-tubes.ts";
 
 const SECOND_MS = 1000;
 const EFFECTS: ClientEffects = {
@@ -25,7 +26,7 @@ const EFFECTS: ClientEffects = {
 /** An engine whose tubes `g-…` give a job in so many seconds. */
 function engineWith(rate: string): Engine {
   const engine = new Engine({ effects: EFFECTS, ownsDefaultTube: true });
-  engine.setTubes("g-*", { rate }, 0);
+  setTubes(engine, "g-*", { rate }, 0);
   return engine;
 }
 

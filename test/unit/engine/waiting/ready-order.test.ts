@@ -11,6 +11,7 @@ import { NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import type { SettingValues } from "../../../../src/engine/tubes/tube-settings.ts";
 import { Attribute } from "../../../../src/protocol/job-attribute.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
+import { setTubes } from "../../../support/in-process/set-tubes.ts";
 import { printSeed, seed } from "../../../support/seeded-property.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
@@ -114,7 +115,7 @@ class Draw {
     if (kind === 13) {
       const values = random.pick(LIMITS);
       const pattern = random.chance(0.5) ? "t*" : tube;
-      return (engine) => engine.setTubes(pattern, values, nowMs);
+      return (engine) => setTubes(engine, pattern, values, nowMs);
     }
     if (kind === 14) return (engine) => engine.reserveJob(engine.session(index), id, nowMs);
     if (kind === 15)

@@ -10,6 +10,7 @@ import { rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import { Attribute } from "../../../../src/protocol/job-attribute.ts";
 import { nextJobs } from "../../../../src/shard/control/next-jobs.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
+import { setTubes } from "../../../support/in-process/set-tubes.ts";
 
 const JOBS = 9;
 
@@ -20,7 +21,7 @@ function readyIds(group: string, limit: number): number[] {
     ownsDefaultTube: true,
   });
   const session = engine.session(0);
-  engine.setTubes("a", { groupMaxReserved: 2 }, 0);
+  setTubes(engine, "a", { groupMaxReserved: 2 }, 0);
   for (let id = 1; id <= JOBS; id++) {
     const attributes = new JobAttributes();
     attributes.fixed.text(Attribute.Group, asciiBytes(group), 0, group.length);

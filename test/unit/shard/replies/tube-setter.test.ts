@@ -34,9 +34,21 @@ describe("TubeSetter", () => {
     assert.equal(settingsText(engine.settings.get("mails")!), text);
     tubes.change("mails", options("ttl= expire=delete max-jobs="), 0, 0);
     const { engine: other, setter: again } = setter();
-    again.restore("mails", settingsText(engine.settings.get("mails")!), 0);
+    again.restore([["mails", settingsText(engine.settings.get("mails")!)]], 0);
     assert.deepEqual(other.settings.get("mails"), engine.settings.get("mails"));
     assert.equal(engine.settings.get("mails")!.expireBuries, false);
+  });
+
+  it("restores a full bucket, whichever of its rate and its burst comes first", () => {
+    const settings = [
+      ["*", "rate=1/60"],
+      ["default", "burst=3"],
+    ] as const;
+    for (const order of [settings, settings.toReversed()]) {
+      const { engine, setter: tubes } = setter();
+      tubes.restore(order, 1000);
+      assert.equal(engine.tubes.get("default")!.gate!.tokens(1000), 3);
+    }
   });
 
   it("applies the change with the highest number, in any order of arrival", () => {

@@ -173,4 +173,24 @@ describe("set-tube of more tubes than one turn allows", () => {
     assert.ok(scene.tubes().every(({ policy }) => policy?.maxJobs === 7));
     assert.match(scene.ask("stats", scene.server.connect()), /\ncurrent-connections: 1\n/);
   });
+
+  it("reaches all shards or none if its client leaves at any moment behind a costly command", () => {
+    const seen = new Set<number>();
+    for (let seed = 0; seed < 100; seed++) {
+      const random = new SeededRandom(seed);
+      const server = new InProcessServer({ shards: 3, acceptors: 1, random, commandWork: 4000 });
+      const [client, other] = [server.connect(), server.connect()];
+      // The tubes are on several shards. The end of the wait has no reply, but sets the connection
+      // aside there, and the setting comes behind it.
+      client.write(Buffer.from("watch a\r\nwatch b\r\nwatch c\r\nreserve\r\nset-tube * max-jobs=7\r\n"));
+      server.settle();
+      other.write(Buffer.from("put-in-tube a 0 0 60 1\r\nx\r\n"));
+      for (let steps = random.between(0, 30); steps > 0; steps--) server.step();
+      client.reset();
+      server.settle();
+      const had = server.shards.filter(({ engine }) => engine.settings.get("*") !== undefined).length;
+      seen.add(had);
+    }
+    assert.deepEqual([...seen].sort(), [0, 3], "how many shards have the setting");
+  });
 });

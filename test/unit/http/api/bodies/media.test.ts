@@ -36,8 +36,8 @@ describe("parseMsgpack", () => {
   });
 
   it("refuses extensions: a time, and an unknown one", () => {
-    refuses(Buffer.from([0xd6, 0xff, 0, 0, 0, 1]), /extensions are not read|broken/);
-    refuses(Buffer.from([0xd4, 0x40, 0]), /extensions are not read|broken/);
+    refuses(Buffer.from([0xd6, 0xff, 0, 0, 0, 1]), /extension types are not supported|broken/);
+    refuses(Buffer.from([0xd4, 0x40, 0]), /extension types are not supported|broken/);
   });
 
   it("refuses extensions before decoding them: a large integer, records, pointers", () => {
@@ -51,8 +51,8 @@ describe("parseMsgpack", () => {
       Buffer.from([0xd8, 0x42, ...Buffer.alloc(16, 1)]),
       Buffer.concat([Buffer.from([0xd4, 0x72, 0x40, 0x91]), text("a"), Buffer.from([1])]),
     ]) {
-      refuses(value, /extensions are not read/);
-      refuses(Buffer.concat([Buffer.from([0x81]), text("json"), value]), /extensions are not read/);
+      refuses(value, /extension types are not supported/);
+      refuses(Buffer.concat([Buffer.from([0x81]), text("json"), value]), /extension types are not supported/);
     }
   });
 
@@ -68,8 +68,8 @@ describe("parseMsgpack", () => {
       return bytes;
     };
     for (const value of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])
-      refuses(double(value), /no number that can be kept/);
-    refuses(Buffer.from([0xca, 0x7f, 0x80, 0, 0]), /no number that can be kept/);
+      refuses(double(value), /not a finite number/);
+    refuses(Buffer.from([0xca, 0x7f, 0x80, 0, 0]), /not a finite number/);
     assert.equal(parseMsgpack(double(1e300)), 1e300);
     const safe = BigInt(Number.MAX_SAFE_INTEGER);
     assert.equal(parseMsgpack(integer(0xcf, safe)), Number.MAX_SAFE_INTEGER);
@@ -80,16 +80,16 @@ describe("parseMsgpack", () => {
       [0xd3, safe + 1n],
       [0xd3, -(2n ** 63n)],
     ] as const)
-      refuses(integer(head, value), /at most 2\^53 - 1/);
+      refuses(integer(head, value), /between -2\^53 and 2\^53 - 1/);
   });
 
   it("refuses keys that aren't text or repeat, and invalid UTF-8", () => {
-    refuses(Buffer.from([0x81, 0x01, 0x02]), /keys .* are text/);
-    refuses(Buffer.from([0x81, 0xc0, 0x02]), /keys .* are text/);
-    refuses(Buffer.from([0x82, 0xa1, 0x61, 0x01, 0xa1, 0x61, 0x02]), /The field a is there twice/);
+    refuses(Buffer.from([0x81, 0x01, 0x02]), /Keys .* must be strings/);
+    refuses(Buffer.from([0x81, 0xc0, 0x02]), /Keys .* must be strings/);
+    refuses(Buffer.from([0x82, 0xa1, 0x61, 0x01, 0xa1, 0x61, 0x02]), /The field a appears twice/);
     refuses(mapWith("__proto__"), /can't be __proto__/);
-    refuses(Buffer.from([0xa2, 0xff, 0xfe]), /not UTF-8/);
-    refuses(Buffer.from([0x91, 0xd9, 2, 0xc3, 0x28]), /not UTF-8/);
+    refuses(Buffer.from([0xa2, 0xff, 0xfe]), /not valid UTF-8/);
+    refuses(Buffer.from([0x91, 0xd9, 2, 0xc3, 0x28]), /not valid UTF-8/);
     // The same key in another map, and as a value.
     const twice = [{ a: { a: "a" } }, { a: ["a", "a"] }];
     assert.deepEqual(parseMsgpack(packMsgpack(twice)), twice);
