@@ -103,7 +103,7 @@ function closedList({ items }: ConnectionsView): Part {
           <td data-label="ended">${ago(closedFor)} ago</td>
           <td class="left rest-line">${REASONS[reason ?? ""] ?? reason}</td>
           <td class="optional">${duration(age)}</td>
-          <td class="left" data-label="used">${uses}</td>
+          <td class="left rest-line" data-label="used">${uses}</td>
           <td class="left rest-line" data-label="watched">${watches.join(", ")}${watchCount > watches.length ? html` <span class="quiet">and ${exact(watchCount - watches.length)} more</span>` : nothing}</td>
         </tr>`,
       )}</tbody>
@@ -119,7 +119,7 @@ function row(each: ConnectionRow, mayClose: boolean, desk: PageContext): Part {
     <td data-label="age">${ago(age)}</td>
     <td class="optional">${duration(idle)}</td>
     <td class="left">${whatItDoes(each)}</td>
-    <td class="left" data-label="uses"><a href=${tubeLink(uses)}>${uses}</a></td>
+    <td class="left rest-line" data-label="uses"><a href=${tubeLink(uses)}>${uses}</a></td>
     <td class="left rest-line" data-label="watches" title=${watches.join(", ")}>
       ${watches.slice(0, SHOWN_TUBES).map((tube, index) => html`${index === 0 ? "" : ", "}<a href=${tubeLink(tube)}>${tube}</a>`)}
       ${watchCount > SHOWN_TUBES ? html`<span class="quiet">and ${exact(watchCount - SHOWN_TUBES)} more</span>` : nothing}
