@@ -20,7 +20,7 @@ export interface ChartLine {
   /** Name of the series in the response. */
   readonly series: string;
   readonly label: string;
-  /** A colour of style.css. */
+  /** A colour of styles/frame.css. */
   readonly colour: string;
   readonly isRate: boolean;
   readonly dash?: readonly number[];

@@ -74,6 +74,9 @@ const PACKAGED: readonly Packaged[] = [
   { from: "uplot", name: "uplot.js", path: "uplot/dist/uPlot.iife.min.js", end: "export default uPlot;" },
 ];
 
+/** Later ones count before earlier ones. */
+const STYLES = ["frame", "contents", "controls", "narrow"];
+
 /** Returns the assets by path below `assets/`; `index.html` is the page itself. */
 export function loadAssets(): ReadonlyMap<string, () => Asset> {
   const assets = new Map<string, () => Asset>();
@@ -83,7 +86,10 @@ export function loadAssets(): ReadonlyMap<string, () => Asset> {
   };
   const page = own("index.html");
   add("index.html", "text/html; charset=utf-8", () => page);
-  const style = `${packaged("uplot/dist/uPlot.min.css")}\n${own("style.css")}`;
+  const style = [
+    packaged("uplot/dist/uPlot.min.css"),
+    ...STYLES.map((name) => own(`styles/${name}.css`)),
+  ].join("\n");
   add("style.css", "text/css; charset=utf-8", () => style);
   for (const path of MODULES) {
     const source = own(`${path}.${IS_CHECKOUT ? "ts" : "js"}`);
