@@ -168,8 +168,9 @@ export class Storage implements CompactionHost {
     } catch (error) {
       lending.upTo = before;
       // Puts wait for the lend; the next turn retries it.
-      if (isShortage(error)) this.#shortage.begin(this.#nowMs, systemCode(error));
-      else this.#fail("write to", error);
+      if (!isShortage(error)) this.#fail("write to", error);
+      else if (this.#tail.isEnding) this.#shortage.wait(this.#nowMs, systemCode(error));
+      else this.#shortage.begin(this.#nowMs, systemCode(error));
     }
   }
 
