@@ -2,6 +2,7 @@
 // files.
 
 import { CR, LF } from "../../base/ascii.ts";
+import { assert } from "../../base/assert.ts";
 import { emptyRecordFields, type RecordFields, RecordState } from "../../message/record.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
@@ -134,6 +135,7 @@ class LogReader {
     while (at < end) {
       const next = this.#readRecord(content, at);
       if (next < 0) return;
+      assert(next > at, "a record of beanstalkd has bytes");
       at = next;
     }
   }

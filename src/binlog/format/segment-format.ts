@@ -2,6 +2,7 @@
 // See ../README.md.
 
 import { crc32 } from "node:zlib";
+import { assert } from "../../base/assert.ts";
 import type { Memory } from "../../base/memory.ts";
 import { BATCH_RECORD_KIND } from "../../message/batch.ts";
 import { MAX_RECORD_BYTES, RECORD_TAIL_BYTES_MAX } from "../../message/record.ts";
@@ -187,6 +188,7 @@ export interface OwnRecord {
 
 /** Writes an END, MARK or DROP of OWN_RECORD_BYTES at `at`. */
 export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): void {
+  assert(own.kind >= OwnKind.end && own.kind <= OwnKind.drop, "END, MARK and DROP have one layout");
   bytes[at] = own.kind;
   bytes[at + 1] = own.hasNext ? 1 : 0;
   bytes[at + 2] = 0;

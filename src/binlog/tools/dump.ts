@@ -2,6 +2,7 @@
 // describes the format.
 
 import { crc32 } from "node:zlib";
+import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import {
   emptyRecordFields,
@@ -225,6 +226,8 @@ export function restoreJob(storage: Storage, job: JobLine, body: Buffer): void {
   const tube = Buffer.from(job.tube, "latin1");
   const attributes = attributesOf(job);
   const record = Memory.ofSize(putRecordBytes(tube.length, body.length, attributes.length));
-  record.bytes.set(body, encodePutHead(record, 0, { ...job, state }, tube, body.length, attributes));
+  const bodyAt = encodePutHead(record, 0, { ...job, state }, tube, body.length, attributes);
+  assert(bodyAt + body.length === record.bytes.length, "a restored job fills its memory");
+  record.bytes.set(body, bodyAt);
   appendWholeJob(storage, record, 0);
 }
