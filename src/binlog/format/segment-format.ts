@@ -48,6 +48,9 @@ export const SEGMENT_BYTES_MAX = 2 ** 32 - 4096;
 export const MAX_STORED_BYTES: number = MAX_RECORD_BYTES + RECORD_TAIL_BYTES_MAX;
 export const MAX_FRAMED_BYTES: number = FRAME_BYTES + MAX_STORED_BYTES;
 
+/** No server gives as many ids: a foreign file that has one from here on is damaged. */
+export const FOREIGN_ID_LIMIT: number = 2 ** 48;
+
 /**
  * Kinds of records that only the storage writes; the shards' kinds are 1 to 5 (message/record.ts).
  */
