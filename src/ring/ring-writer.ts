@@ -1,6 +1,6 @@
 // The writing end of a ring: claims room, fills it, and publishes messages in batches.
 
-import { assert } from "../base/assert.ts";
+import { assert, CHECKED } from "../base/assert.ts";
 import { DATA_OFFSET, HEAD_WORD, messageBytesMax, TAIL_WORD, WANTED_WORD } from "./ring-layout.ts";
 
 /** Result of `claim` when there is no room now. */
@@ -53,8 +53,7 @@ export class RingWriter {
    * Returns its offset, or FULL.
    */
   claim(length: number): number {
-    assert(length > 0, "a message has a length");
-    assert(length <= this.messageBytesMax, "a message fits in a quarter of its ring");
+    assert(length > 0 && length <= this.messageBytesMax, "a message fits in a quarter of its ring");
     if (!this.hasRoom(length)) return FULL;
     const size = (length + 7) & ~7;
     let offset = this.#tail & (this.#capacity - 1);
@@ -64,7 +63,7 @@ export class RingWriter {
       this.#tail = (this.#tail + toEnd) | 0;
       offset = 0;
     }
-    assert(offset + size <= this.#capacity, "a message never wraps around the end");
+    if (CHECKED) assert(offset + size <= this.#capacity, "a message never wraps around the end");
     this.int32[offset >> 2] = size;
     this.#tail = (this.#tail + size) | 0;
     return offset;

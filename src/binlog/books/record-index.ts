@@ -123,8 +123,8 @@ export class RecordIndex extends RecordBooks {
     missingBodyBytes: number,
     flag = 0,
   ): void {
-    assert(segment > 0, "a full record lies in a segment");
-    assert(framedBytes < REMEMBERED, "a length leaves room for its flag");
+    if (CHECKED) assert(segment > 0, "a full record lies in a segment");
+    if (CHECKED) assert(framedBytes < REMEMBERED, "a length leaves room for its flag");
     const page = this.#pageOrNew(id);
     const row = rowOf(id);
     const before = page.words[row + FULL_SEGMENT]!;
@@ -198,7 +198,7 @@ export class RecordIndex extends RecordBooks {
     const page = this.#page(id);
     const row = rowOf(id);
     if (page === undefined || page.words[row + FULL_SEGMENT] === 0) return false;
-    assert(segment > 0, "an update lies in a segment");
+    if (CHECKED) assert(segment > 0, "an update lies in a segment");
     page.words[row + UPDATE_SEGMENT] = segment;
     page.words[row + UPDATE_OFFSET] = offset;
     return true;

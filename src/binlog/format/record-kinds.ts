@@ -1,7 +1,7 @@
 // The kinds of a shard's records, as the log treats them: every question whose answer depends on
 // the kind. Their layouts are in message/record.ts, the storage's own kinds in segment-format.ts.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Memory } from "../../base/memory.ts";
 import { BATCH_HEADER_BYTES } from "../../message/batch.ts";
@@ -103,7 +103,7 @@ export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: nu
     case RecordKind.put: {
       if (bytes[at + 1] === RecordState.remembered) return EXTRA_REMEMBERED;
       const inlineBytes = recordBytes - recordHeadBytes(view, at);
-      assert(inlineBytes >= 0, "a PUT holds its head");
+      if (CHECKED) assert(inlineBytes >= 0, "a PUT holds its head");
       return view.getUint32(at + RECORD_BODY_BYTES_AT, true) - inlineBytes;
     }
     case RecordKind.piece:

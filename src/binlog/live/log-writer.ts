@@ -12,6 +12,7 @@ import { isFull, isSetting, recordExtra, recordIsKnown, settingOf } from "../for
 import {
   encodeOwn,
   FRAME_BYTES,
+  frameIsWhole,
   HEADER_BYTES,
   OWN_RECORD_BYTES,
   OwnKind,
@@ -122,7 +123,8 @@ export class LogWriter {
     const at = this.#add(bytes, start, length);
     const { current } = this.#segments;
     this.#book(current.number, current.usedBytes - framedBytes, at, length);
-    assert(current.liveBytes <= current.usedBytes - HEADER_BYTES, "live bytes are among the used ones");
+    if (CHECKED)
+      assert(current.liveBytes <= current.usedBytes - HEADER_BYTES, "live bytes are among the used ones");
   }
 
   /** Appends an END, MARK or DROP. */
@@ -147,7 +149,11 @@ export class LogWriter {
     const segment = this.#segments.current;
     segment.usedBytes += FRAME_BYTES + length;
     assert(segment.usedBytes <= segment.fileBytes, "a record ends inside its segment");
-    return batch.add(bytes, start, length, segment.salt, ++this.sequence, this.syncedSequence);
+    if (CHECKED) assert(batch.fits(length), "a record ends inside its batch");
+    const at = batch.add(bytes, start, length, segment.salt, ++this.sequence, this.syncedSequence);
+    if (CHECKED)
+      assert(frameIsWhole(batch.memory, at - FRAME_BYTES, segment.salt), "a sealed frame is whole");
+    return at;
   }
 
   #begin(): void {
