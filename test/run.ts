@@ -109,7 +109,11 @@ const files = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root 
 const computes = (file: string): boolean => file.startsWith("test/unit/") || isOneOf(COMPUTING, file);
 
 /** What the files and their children start with. */
-const ENV: NodeJS.ProcessEnv = { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env };
+const ENV: NodeJS.ProcessEnv = {
+  NODE_COMPILE_CACHE: COMPILE_CACHE,
+  RUNNERBEAN_CHECKED: "1",
+  ...process.env,
+};
 if (!files.every(computes)) ENV["SERVER_BUNDLE"] ??= await bundleServer();
 
 interface Skip {

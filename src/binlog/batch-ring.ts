@@ -1,6 +1,8 @@
 // Sends batches to the group's thread. Batches that find no room are kept, and the log takes no
 // more until they are sent.
 
+import { assert } from "../base/assert.ts";
+import { BATCH_BYTES_MAX, BATCH_HEADER_BYTES } from "../message/batch.ts";
 import { binlogGroup, ControlWord, groupBell, type Topology } from "../message/topology.ts";
 import { BatchWord } from "../ring/batch-word.ts";
 import { Doorbell } from "../ring/doorbell.ts";
@@ -17,6 +19,7 @@ export class BatchRing implements BatchSink {
 
   /** The first batch follows batch `n`. */
   constructor(topology: Topology, n: number) {
+    assert(n > 0, "a batch that others follow has a number");
     this.#ring = new RingWriter(binlogGroup(topology).ring);
     this.#bell = new Doorbell(new Int32Array(topology.doorbells), groupBell(topology));
     const words = new Int32Array(topology.control);
@@ -44,6 +47,10 @@ export class BatchRing implements BatchSink {
   }
 
   take(bytes: Uint8Array, numbers: Float64Array): void {
+    assert(
+      bytes.length >= BATCH_HEADER_BYTES && bytes.length <= BATCH_BYTES_MAX,
+      "a batch has a batch's size",
+    );
     this.#taken++;
     if (this.#kept.length === 0 && this.#send(bytes, numbers)) return;
     this.#kept.push({ bytes: bytes.slice(), numbers: numbers.slice() });

@@ -5,6 +5,7 @@
 // The loop around it (binlog-loop.ts) publishes, rings and decides when to sleep. A simulation runs
 // the same loop with its own disk and time.
 
+import { assert } from "../base/assert.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
 import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/append.ts";
 import { RECORD_ID_AT } from "../message/record.ts";
@@ -41,7 +42,9 @@ export class BinlogCore {
 
   /** `topology` must have a binlog. */
   constructor(topology: Topology) {
-    const binlog = topology.binlog!;
+    const { binlog } = topology;
+    assert(binlog !== undefined, "the topology has a log");
+    assert(binlog.rings.length === topology.shards, "each shard has a ring to the log");
     this.#topology = topology;
     this.rings = binlog.rings.map((ring) => new RingReader(ring));
     this.#written = new LogWords(binlog.progress, LogWord.Written);
@@ -65,6 +68,7 @@ export class BinlogCore {
   /** The last id taken since the start; 0 for none. */
   get #lastId(): number {
     const { next } = this.#ids;
+    assert(next >= this.#firstId, "ids only go up");
     return next === this.#firstId ? 0 : next - 1;
   }
 
@@ -115,7 +119,9 @@ export class BinlogCore {
         const offset = ring.next();
         if (offset === EMPTY) break;
         const number = appendedNumber(ring, offset);
-        storage.append(shard, number, ring.bytes, offset + APPEND_HEADER_BYTES, appendedBytes(ring, offset));
+        const bytes = appendedBytes(ring, offset);
+        assert(APPEND_HEADER_BYTES + bytes <= ring.int32[offset >> 2]!, "a record ends inside its message");
+        storage.append(shard, number, ring.bytes, offset + APPEND_HEADER_BYTES, bytes);
         taken++;
       }
       if (ring.release()) onWriterWaits(shard);
@@ -141,6 +147,7 @@ export class BinlogCore {
         written = true;
       }
       const syncedUpTo = storage.syncedUpTo(shard);
+      assert(syncedUpTo <= writtenUpTo, "a record that is durable was written");
       if (syncedUpTo === this.#publishedSynced[shard]) continue;
       this.#publishedSynced[shard] = syncedUpTo;
       this.#synced.publish(shard, syncedUpTo);
@@ -165,6 +172,7 @@ export class BinlogCore {
     if (storage.full && !wasFull) this.#control.set(ControlWord.BinlogFull);
     else if (wasFull && !storage.full) this.#control.clear(ControlWord.BinlogFull);
     const { counters } = this;
+    assert(storage.oldestSegment <= storage.currentSegment, "the current segment is not before the oldest");
     counters[Counter.BinlogOldest] = storage.oldestSegment;
     counters[Counter.BinlogCurrent] = storage.currentSegment;
     counters[Counter.BinlogWritten] = storage.recordsWritten;
@@ -189,6 +197,7 @@ export class BinlogCore {
     // In a group, the group's thread lends the ids.
     if (this.#topology.binlog!.group !== undefined) return false;
     if (idsLent === this.#publishedLent) return false;
+    assert(idsLent > this.#publishedLent, "lent ids only go up");
     this.#publishedLent = idsLent;
     this.#lent.publish(idsLent);
     return true;

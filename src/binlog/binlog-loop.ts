@@ -1,6 +1,7 @@
 // The loop of the log: takes the shards' records, writes and syncs them, and publishes the
 // progress. The thread sleeps between turns.
 
+import { assert } from "../base/assert.ts";
 import { Point, type Surroundings } from "../loop/point.ts";
 import type { Role } from "../loop/role.ts";
 import { ControlWord } from "../message/topology.ts";
@@ -57,6 +58,7 @@ export class BinlogLoop implements Role {
   worksOn = false;
 
   constructor(options: BinlogLoopOptions) {
+    assert(options.shards.length === options.core.rings.length, "each shard has a bell");
     this.#options = options;
   }
 
@@ -82,6 +84,7 @@ export class BinlogLoop implements Role {
    */
   close(): BinlogError | undefined {
     const { storage, control, surroundings } = this.#options;
+    assert(this.#action === Action.End, "a log is closed when its loop has ended");
     control.set(ControlWord.BinlogEnded);
     if (storage.failure === undefined) storage.close(surroundings.nowMs());
     return storage.failure;
@@ -108,6 +111,8 @@ export class BinlogLoop implements Role {
    */
   #act(): Point | undefined {
     const { core, storage, surroundings } = this.#options;
+    const { failure } = storage;
+    assert(failure === undefined || this.#action === Action.End, "a log that failed publishes nothing");
     switch (this.#action) {
       case Action.Take:
         this.#take();

@@ -4,6 +4,7 @@
 import { randomInt } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import type { MessagePort } from "node:worker_threads";
+import { assert } from "../base/assert.ts";
 import { REAL_THREAD } from "../loop/point.ts";
 import { ControlWord, hostOfShard, portBell, type Topology } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
@@ -107,7 +108,8 @@ export class BinlogRuntime {
 
   /** Closes the log; call once, after the loop has ended. No reply is sent from then on. */
   close(): void {
-    const { storage, lock, role } = this.#opened!;
+    assert(this.#opened !== undefined, "a log that is closed was opened");
+    const { storage, lock, role } = this.#opened;
     const failure = role.close();
     if (failure !== undefined) {
       // All threads stop first; then the main thread ends the process.
@@ -120,6 +122,7 @@ export class BinlogRuntime {
 
   async #open(): Promise<BinlogLoop> {
     const { directory, topology, segmentBytes, syncEvery, salvage } = this.#data;
+    assert(this.#opened === undefined, "a log is opened once");
     const lock = DirectoryLock.take(directory);
     const stopping = () => this.#core.stopping;
     const options: OpenOptions = {
@@ -168,6 +171,7 @@ export class BinlogRuntime {
     const { group, topology } = this.#data;
     if (group === undefined) return undefined;
     const { place, node, rewriteBelow } = await new Following(options, group).untilLead();
+    assert(this.#batches === undefined, "a node takes the lead once");
     this.#batches = new BatchRing(topology, place.n);
     const randomTag = (): number => 1 + randomInt(2 ** 48 - 2);
     return { place, node, rewriteBelow, randomTag, sink: this.#batches };
@@ -176,6 +180,7 @@ export class BinlogRuntime {
   /** Sends each batch to the shards that have jobs in it, a few batches ahead of their loading. */
   async #feedShards(batches: Iterable<RecoveredBatch>, stopping: () => boolean): Promise<void> {
     const feeds = this.#data.recovery.map((port) => new ShardFeed(port));
+    assert(feeds.length === this.#data.topology.shards, "each shard is fed");
     for (const { bytes, jobs } of batches) {
       StartInterrupted.check(stopping);
       for (const [shard, offsets] of jobs.entries())

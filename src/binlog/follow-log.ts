@@ -1,6 +1,7 @@
 // The log of a standby: copies another node's segments, with their numbers and sequences, so that
 // it can take the lead as it is. Pure code; see "A node that follows" in README.md.
 
+import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
 import { Memory } from "../base/memory.ts";
 import {
@@ -120,6 +121,7 @@ export class FollowLog {
     const { n, tag, epoch, node, unacknowledged, message, oldest } = header;
     this.known.push({ n, tag, epoch, node, unacknowledged, message });
     const sequence = header.sequence + header.frames;
+    assert(endsAt - beginsAt >= FRAME_BYTES + BATCH_HEADER_BYTES, "a batch in the log has its header");
     this.#places.set(n, { segment, beginsAt, endsAt, sequence, sealed, oldest });
     this.#oldest = Math.max(this.#oldest, oldest);
   }
@@ -159,12 +161,14 @@ export class FollowLog {
 
   /** Writes a valid batch: the successor of the last one, or the first. */
   apply({ header, bytes }: Batch): void {
+    assert(this.known.length === 0 || header.n === this.place.n + 1, "a batch follows the last one");
     const segment = this.#segmentFor(header.segment, header.sequence);
     const framed = this.#frame(segment, header.sequence, bytes);
     this.#makeRoom(segment, framed.bytes);
     this.#disk.write(segment.handle, this.#buffer.bytes, 0, framed.bytes, segment.usedBytes);
     const at = segment.usedBytes;
     segment.usedBytes += framed.bytes;
+    assert(segment.usedBytes + SPARE_BYTES <= segment.fileBytes, "zeros follow the last record");
     this.#sequence = framed.sequence;
     this.#unsynced = true;
     this.#idsLent = Math.max(framed.idsLent, header.idsLent);
@@ -236,7 +240,10 @@ export class FollowLog {
   }
 
   #leave(segment: OpenSegment): void {
+    assert(segment === this.#current, "the segment that is left is the current one");
+    assert(this.#next?.number === segment.number + 1, "there is a segment to go on with");
     this.sync();
+    assert(!this.#unsynced, "a segment of a standby that is left is durable");
     this.#disk.truncate(segment.handle, segment.usedBytes);
     this.#disk.close(segment.handle);
     this.#current = this.#next;
@@ -257,7 +264,8 @@ export class FollowLog {
 
   sync(): void {
     if (!this.#unsynced) return;
-    this.#disk.sync(this.#current!.handle);
+    assert(this.#current !== undefined, "what is not durable lies in a segment");
+    this.#disk.sync(this.#current.handle);
     this.#unsynced = false;
     this.#syncedSequence = this.#sequence;
   }
@@ -290,6 +298,7 @@ export class FollowLog {
       oldest: this.#oldest,
       maxId: this.#idsLent,
     });
+    assert(tag > 0, "a LEAD has a tag");
     const sequence = this.#sequence + 1;
     sealFrame(memory, BATCH_HEADER_BYTES, OWN_RECORD_BYTES, 0, sequence + 1, sequence - 1);
     encodeBatchHeader(memory, 0, {
@@ -346,6 +355,7 @@ export class FollowLog {
     if (place === undefined) throw new Error(`batch ${n} is not in the log`);
     this.close();
     while (this.known.at(-1)!.n > n) this.#places.delete(this.known.pop()!.n);
+    assert(this.place.n === n, "a cut leaves the batch that it follows");
     beginCut(this.#disk, place, this.#zeros);
     this.#sequence = this.#syncedSequence = place.sequence;
     this.#oldest = place.oldest;

@@ -1,5 +1,6 @@
 // Segments of a standby's log: created ahead of their use, and cut behind a batch.
 
+import { assert } from "../base/assert.ts";
 import { type Disk, type Handle, readFully } from "./disk/disk.ts";
 import { readWhole, replaceWhole, writeWhole } from "./disk/whole-file.ts";
 import {
@@ -54,6 +55,7 @@ export function createSegment(
   const salt = randomSalt() >>> 0;
   const handle = disk.open(segmentName(number), "create");
   const bytes = zeros.slice();
+  assert(bytes.length >= HEADER_BYTES + SPARE_BYTES, "a new segment has room behind its header");
   bytes.set(encodeHeader({ number, createdAtMs: wallMs(), maxId: 0, oldest, salt }));
   disk.truncate(handle, 0);
   disk.write(handle, bytes, 0, bytes.length, 0);
@@ -63,6 +65,7 @@ export function createSegment(
 }
 
 export function reopen(disk: Disk, number: number, usedBytes: number): OpenSegment {
+  assert(usedBytes >= HEADER_BYTES, "a segment that is opened again has its header");
   const name = segmentName(number);
   const handle = disk.open(name, "write");
   const bytes = new Uint8Array(HEADER_BYTES);

@@ -3,6 +3,7 @@
 
 import { randomInt } from "node:crypto";
 import type { MessagePort } from "node:worker_threads";
+import { assert } from "../base/assert.ts";
 import { batchesOf, type ChainPlace } from "../message/batch.ts";
 import type { GroupNews, GroupOrder } from "../message/group.ts";
 import { asBinlogError, BinlogError } from "./disk/binlog-error.ts";
@@ -100,11 +101,12 @@ export class Following {
   }
 
   get #opened(): FollowLog {
-    if (this.#log === undefined) throw new Error("an order to a log that is not open");
+    assert(this.#log !== undefined, "orders go to an open log");
     return this.#log;
   }
 
   async #follow(groupId: string): Promise<void> {
+    assert(this.#log === undefined, "a node begins to follow once");
     const { disk } = this.#options;
     let file = readGroupFile(disk);
     if (file !== undefined && file.groupId !== groupId) throw otherGroup(disk.path);
@@ -151,6 +153,7 @@ export class Following {
 
   #lead(place: ChainPlace): void {
     const log = this.#opened;
+    assert(place.n === log.place.n && place.tag === log.place.tag, "a node leads from its last batch");
     const { rewriteBelow } = log;
     log.close();
     this.#done({ place, node: this.#file!.node, rewriteBelow });

@@ -1,6 +1,7 @@
 // Sends the jobs of a recovered log to one shard.
 
 import type { MessagePort } from "node:worker_threads";
+import { assert } from "../base/assert.ts";
 
 /** Number of batches that a shard may have waiting while the next segment is read. */
 const BATCHES_AHEAD = 2;
@@ -15,11 +16,13 @@ export class ShardFeed {
     this.#port = port;
     port.on("message", () => {
       this.#ahead--;
+      assert(this.#ahead >= 0, "a shard loads no more than it is sent");
       this.#onLoaded?.();
     });
   }
 
   async send(batch: { bytes: Uint8Array; offsets: Uint32Array }): Promise<void> {
+    assert(batch.offsets.length > 0, "a batch has jobs");
     this.#ahead++;
     this.#port.postMessage(batch);
     await this.#until(BATCHES_AHEAD);
@@ -29,6 +32,7 @@ export class ShardFeed {
     this.#ahead++;
     this.#port.postMessage("end");
     await this.#until(0);
+    assert(this.#ahead === 0, "a shard has loaded everything at the end");
     this.#port.close();
   }
 

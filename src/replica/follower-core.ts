@@ -2,6 +2,7 @@
 // when no other node has it. Pure code: time and messages come in as arguments, effects go out
 // through its host. README.md has the rules.
 
+import { assert } from "../base/assert.ts";
 import {
   type Batch,
   type BatchHeader,
@@ -187,6 +188,7 @@ export class FollowerCore {
     this.#heard(header, nowMs);
     if (!this.#apply(batch)) return;
     if (header.kind !== BatchKind.lead || header.tag !== this.#triedTag) return;
+    assert(this.#triedTag > 0, "a LEAD that counts was tried");
     this.#ended = true;
     this.#host.lead(placeOf(header), sequence);
   }
@@ -209,6 +211,7 @@ export class FollowerCore {
     const isKnown = own.last > 0 ? this.#compare(batch.header) : !this.#isStranger(n, tag);
     if (isKnown === "has") return true;
     if (isKnown === false) return false;
+    assert(own.last === 0 || n === own.last + 1, "a batch that is applied is the next one");
     own.add(batch.header);
     this.#host.apply(batch);
     // From here on, only the latest batches matter.
@@ -265,6 +268,7 @@ export class FollowerCore {
     const isAtEnd = last === 0 || this.wanted === last + 1;
     if (!this.#caughtUp && isAtEnd) this.#atEnd(last, nowMs);
     const apartMs = nowMs - this.#answeredAtMs;
+    assert(apartMs >= 0, "time never goes back");
     this.#answeredAtMs = nowMs;
     if (apartMs <= ANSWERS_APART_MS_MAX && this.#caughtUp && isAtEnd) this.#silenceMs += apartMs;
   }
@@ -315,6 +319,7 @@ export class FollowerCore {
     if (place !== undefined && this.#own.last > place.n) {
       if (this.mayAppendTail(place)) {
         if (nowMs - this.#tailSentAtMs < TRY_MS) return;
+        assert(place.n >= this.#own.first, "a tail begins in the local log");
         this.#tailSentAtMs = nowMs;
         this.#host.appendTail(place.n, last, this.#own.lastSureBehind(place.n) > 0);
         return;
@@ -356,7 +361,7 @@ export class FollowerCore {
   /** Starts reading at this message, because the local log has everything before it. */
   beginAt({ sequence, bytes }: LogMessage): void {
     const header = isOfBatches(bytes) ? batchesOf(bytes)?.[0]?.header : undefined;
-    if (header === undefined || !this.#own.isSure(header.n, header.tag)) return;
+    if (this.wanted !== 0 || header === undefined || !this.#own.isSure(header.n, header.tag)) return;
     this.wanted = this.beganAt = sequence;
     this.#beganIn = header.segment;
   }
@@ -387,6 +392,7 @@ export class FollowerCore {
     if (nowMs - this.#triedAtMs < TRY_MS) return;
     if (nowMs - this.#answeredAtMs > ANSWERS_APART_MS_MAX) return;
     if (!this.#mayTry || !this.#isSure()) return;
+    assert(this.place.n === 0 || this.#own.last === this.place.n, "a node that leads has all batches");
     this.#triedAtMs = nowMs;
     this.#triedTag = newTag(this.#options.random);
     this.#silenceMs = 0;

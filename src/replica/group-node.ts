@@ -1,6 +1,7 @@
 // A node of a group in the event loop of its thread: connects its role to the shared log, the log's
 // thread and the main thread. The cores make all decisions.
 
+import { assert } from "../base/assert.ts";
 import type { ChainPlace } from "../message/batch.ts";
 import { GROUP_ROLES, GroupFigure, type GroupNews } from "../message/group.ts";
 import type { Topology } from "../message/topology.ts";
@@ -123,6 +124,7 @@ export class GroupNode {
   }
 
   #follow(follows: GroupNews & { news: "follows" }): void {
+    assert(this.#standby === undefined, "a node follows once");
     const state = this.#state;
     const { node, known } = follows;
     this.#node = node;
@@ -154,7 +156,8 @@ export class GroupNode {
   }
 
   #lead(place: ChainPlace, sequence: number): void {
-    const { core: follower, leadSentAtMs } = this.#standby!;
+    assert(this.#standby !== undefined && this.#primary === undefined, "a standby takes the lead once");
+    const { core: follower, leadSentAtMs } = this.#standby;
     const start = { place, sequence, sentAtMs: leadSentAtMs, follower };
     this.#primary = new PrimaryNode(this.#state, this.#topology, start, () => this.#publishFigures());
     this.#primary.lead(start);
@@ -196,6 +199,7 @@ export class GroupNode {
 
   /** Notes that the node serves clients from here on. */
   serves(): void {
+    assert(this.#state.role === "opening", "a node that serves has the lead");
     this.#state.role = "primary";
   }
 

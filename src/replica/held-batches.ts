@@ -1,6 +1,8 @@
 // With `--replicate-wait standby`: batches that the shared log has acknowledged and that no standby
 // is known to have on disk.
 
+import { assert, CHECKED } from "../base/assert.ts";
+
 /** Batches up to `n` are acknowledged, and with them each shard's records up to these numbers. */
 export interface Acknowledged {
   n: number;
@@ -24,6 +26,12 @@ export class HeldBatches {
   hold(batch: Acknowledged): void {
     const held = this.#held;
     const last = held.at(-1);
+    assert(last === undefined || batch.n > last.n, "batches are held in order");
+    if (CHECKED && last !== undefined)
+      assert(
+        batch.numbers.every((number, shard) => number >= last.numbers[shard]!),
+        "records are acknowledged in order",
+      );
     // A batch without changes releases no reply.
     if (last !== undefined && isSame(last, batch)) return;
     if (held.length < HELD_MAX) held.push(batch);
@@ -36,6 +44,7 @@ export class HeldBatches {
   release(n: number): Acknowledged | undefined {
     const kept = this.#held.findIndex((batch) => batch.n > n);
     const released = this.#held.splice(0, kept === -1 ? this.#held.length : kept);
+    assert(this.#held[0] === undefined || this.#held[0].n > n, "what is released is not held");
     return released.at(-1);
   }
 }

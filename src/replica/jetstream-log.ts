@@ -281,7 +281,15 @@ export class JetStreamLog {
     this.#connection.subscribe(`runnerbean.${this.#group}.tail`, {
       callback: (error, message) => {
         const sequence = Number(message?.headers?.get("Nats-Sequence"));
-        if (error === null && sequence > 0) listener({ sequence, bytes: message.data });
+        if (error !== null || !(sequence > 0)) return;
+        try {
+          listener({ sequence, bytes: message.data });
+        } catch (thrown) {
+          // The connection would only print it, and read no more.
+          setImmediate(() => {
+            throw thrown;
+          });
+        }
       },
     });
   }

@@ -1,6 +1,7 @@
 // A node's knowledge of the batches in its local log: which of them the shared log must have, and
 // where to start reading it.
 
+import { assert } from "../base/assert.ts";
 import type { KnownBatch } from "../message/group.ts";
 
 /** Number of batches to remember after the node has read the whole shared log. */
@@ -25,6 +26,7 @@ export class OwnBatches {
   }
 
   add({ n, tag, epoch, node, unacknowledged, message }: KnownBatch): void {
+    assert(this.last === 0 || n === this.last + 1, "the local log has no gaps");
     this.#batches.set(n, { n, tag, epoch, node, unacknowledged, message });
     this.first ||= n;
     this.last = n;
@@ -41,6 +43,7 @@ export class OwnBatches {
   }
 
   cut(n: number): void {
+    assert(n >= this.first && n <= this.last, "a cut leaves a batch that is there");
     for (let each = this.last; each > n; each--) this.#batches.delete(each);
     this.last = n;
   }
@@ -62,7 +65,9 @@ export class OwnBatches {
 
   /** Returns the last batch that the newest one knew to be acknowledged. */
   #knownAcknowledged(): number {
-    const { n, unacknowledged } = this.#batches.get(this.last)!;
+    const newest = this.#batches.get(this.last);
+    assert(newest !== undefined, "the newest batch is known");
+    const { n, unacknowledged } = newest;
     return n - 1 - unacknowledged;
   }
 

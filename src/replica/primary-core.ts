@@ -2,6 +2,7 @@
 // Pure code: time and answers come in as arguments, effects go out through its host. README.md has
 // the rules.
 
+import { assert } from "../base/assert.ts";
 import {
   BATCH_BYTES_MAX,
   type BatchHeader,
@@ -142,6 +143,7 @@ export class PrimaryCore {
   /** Takes the next batch of the log. */
   offer(batch: OfferedBatch, nowMs: number): void {
     if (this.#ended) return;
+    assert(batch.n === this.acknowledgedN + this.pendingBatches + 1, "batches are offered without gaps");
     this.#waiting.push(batch);
     this.#pump(nowMs);
   }
@@ -159,6 +161,7 @@ export class PrimaryCore {
 
   /** Joins batches of one segment into a message. */
   #send(nowMs: number): void {
+    assert(!this.#inDoubt, "nothing is sent in doubt");
     const { segment } = this.#waiting[0]!;
     let count = 0;
     let bytes = 0;
@@ -175,6 +178,8 @@ export class PrimaryCore {
       message.set(batch.bytes, at);
       at += batch.bytes.length;
     }
+    assert(count > 0 && at === bytes, "the batches of a message fill it");
+    assert(this.#predicted >= this.#sequence, "a message goes behind those that are acknowledged");
     const expectedLast = this.#predicted++;
     const ticket = ++this.#tickets;
     this.#underWay.push({ ticket, expectedLast, batches, bytes, sentAtMs: nowMs, appended: false });
@@ -196,6 +201,7 @@ export class PrimaryCore {
     while (this.#underWay[0]?.appended) {
       const done = this.#underWay.shift()!;
       this.#underWayBytes -= done.bytes;
+      assert(this.#underWayBytes >= 0, "the bytes under way add up");
       this.#sequence = done.expectedLast + 1;
       for (const batch of done.batches) this.#acknowledge(batch, this.#sequence, done.sentAtMs);
     }
@@ -207,6 +213,7 @@ export class PrimaryCore {
    * on prove that no other node leads.
    */
   distrust(nowMs: number): void {
+    assert(nowMs >= this.#countsFromMs, "the time of a leader never goes back");
     this.#countsFromMs = nowMs;
     this.serveUntilMs = Math.min(this.serveUntilMs, nowMs);
     this.doubt(nowMs);
@@ -218,6 +225,7 @@ export class PrimaryCore {
   }
 
   #acknowledge(batch: OfferedBatch, sequence: number, sentAtMs: number): void {
+    assert(batch.n === this.#acknowledged.n + 1, "batches are acknowledged in order");
     this.#acknowledged = { epoch: this.#epoch, n: batch.n, tag: batch.tag };
     if (!this.#firstSequences.has(batch.segment)) this.#firstSequences.set(batch.segment, sequence);
     if (sentAtMs >= this.#countsFromMs)
@@ -234,12 +242,14 @@ export class PrimaryCore {
    * valid ones.
    */
   #planPurge(oldest: number): void {
+    assert(oldest >= this.#oldest, "the oldest segment that counts only goes up");
     this.#oldest = oldest;
     const below = this.#firstSequences.get(oldest);
     if (below === undefined || below <= this.#purged) return;
     this.#purged = below;
     for (const segment of this.#firstSequences.keys())
       if (segment < oldest) this.#firstSequences.delete(segment);
+    assert((this.#purges.at(-1)?.below ?? 0) < below, "each purge takes more than the one before");
     this.#purges.push({ below, atBytes: this.#acknowledgedBytes + this.#keepBytes });
   }
 
@@ -266,6 +276,7 @@ export class PrimaryCore {
    */
   doubt(nowMs: number): void {
     if (this.#ended) return;
+    assert(this.#since <= this.#tickets + 1, "no answer counts before its message is sent");
     this.#since = this.#tickets + 1;
     if (!this.#inDoubt) this.doubts++;
     this.#inDoubt = true;
@@ -275,6 +286,7 @@ export class PrimaryCore {
   #look(nowMs: number): void {
     if (this.#looking) return;
     this.#looking = true;
+    assert(this.#inDoubt, "only a node in doubt looks");
     this.#lookAtMs = nowMs;
     this.#host.look(this.#sequence);
   }
@@ -299,6 +311,7 @@ export class PrimaryCore {
    */
   looked(messages: readonly LogMessage[], last: number, nowMs: number): void {
     if (this.#ended) return;
+    assert(this.#looking && this.#inDoubt, "a look that is answered was asked for");
     this.#looking = false;
     if (last < this.#sequence && ++this.#staleLooks <= STALE_LOOKS_MAX) {
       this.lookFailed(nowMs);

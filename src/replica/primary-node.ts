@@ -1,6 +1,7 @@
 // A node of a group that leads: sends the batches of its log to the shared log, and publishes which
 // of them are acknowledged and until when it may serve.
 
+import { assert } from "../base/assert.ts";
 import { batchesOf, type ChainPlace, isOfBatches } from "../message/batch.ts";
 import { GroupFigure } from "../message/group.ts";
 import { binlogGroup, groupBell, type Topology } from "../message/topology.ts";
@@ -53,6 +54,8 @@ export class PrimaryNode {
     this.#ring = new RingReader(binlogGroup(topology).ring);
     this.#doorbell = new DoorbellOwner(new Int32Array(topology.doorbells), groupBell(topology));
     this.#onTick = onTick;
+    assert(state.role === "standby", "only a standby takes the lead");
+    assert(start.sentAtMs > 0 && start.sentAtMs <= monotonicMs(), "a LEAD was sent before it counts");
     state.role = "opening";
     state.place = place;
     state.words.publishBatch(place.n, sequence);
@@ -133,7 +136,8 @@ export class PrimaryNode {
       this.#checkClock();
       this.core.appended(ticket, sequence, monotonicMs());
     } catch (error) {
-      if (error instanceof LogError && error.kind === "full") await this.#waitForRoom();
+      if (!(error instanceof LogError)) throw error;
+      if (error.kind === "full") await this.#waitForRoom();
       this.core.failed(ticket, monotonicMs());
     }
     this.#drainRing();
@@ -230,11 +234,14 @@ export class PrimaryNode {
     const ring = this.#ring;
     const shards = this.#shards;
     const length = ring.uint32[(offset >> 2) + 1]!;
+    assert(8 + 8 * shards + length <= ring.int32[offset >> 2]!, "a batch ends inside its message");
     const numbersAt = (offset >> 3) + 1;
     const numbers = ring.float64.slice(numbersAt, numbersAt + shards);
     const bytesAt = offset + 8 + 8 * shards;
     const bytes = ring.bytes.slice(bytesAt, bytesAt + length);
-    const { n, tag, segment, oldest, idsLent } = batchesOf(bytes)![0]!.header;
+    const batches = batchesOf(bytes);
+    assert(batches?.length === 1, "a message of the log has one whole batch");
+    const { n, tag, segment, oldest, idsLent } = batches[0]!.header;
     this.core.offer({ n, tag, segment, oldest, idsLent, bytes, numbers }, nowMs);
   }
 

@@ -1,6 +1,7 @@
 // Shared memory in which the group's thread publishes to all others: the progress of the shared
 // log, the end of the lease, and the lent ids.
 
+import { assert } from "../base/assert.ts";
 import { binlogBell, binlogGroup, ControlWord, httpBell, type Topology } from "../message/topology.ts";
 import { BatchWord } from "../ring/batch-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
@@ -39,6 +40,7 @@ export class SharedWords {
 
   /** Publishes that each shard's records up to these numbers are acknowledged. */
   publishAcknowledged(numbers: Float64Array, idsLent: number): void {
+    assert(numbers.length === this.#topology.shards, "each shard has its number");
     for (let shard = 0; shard < this.#topology.shards; shard++)
       this.#progress.publish(shard, numbers[shard]!);
     if (idsLent !== this.#idsLent) this.#lent.publish(idsLent);

@@ -1,6 +1,7 @@
 // A node of a group that follows: reads the shared log, applies its batches, and tries to lead when
 // the leader is gone.
 
+import { assert } from "../base/assert.ts";
 import { batchesOf, type ChainPlace } from "../message/batch.ts";
 import type { GroupNews } from "../message/group.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
@@ -45,6 +46,7 @@ export class StandbyNode {
     this.#state = state;
     this.#options = options;
     const { node, known, hasOwnJobs, isComplete } = options.follows;
+    assert(state.role === "starting", "a node begins to follow once");
     state.role = "standby";
     state.place = known.at(-1) ?? state.place;
     this.core = new FollowerCore({
@@ -101,8 +103,8 @@ export class StandbyNode {
     this.#leaderChecks++;
     this.#watch
       .look(this.core)
-      .then(() => this.#tryLead())
       .catch((error: Error) => this.#state.say("warn", `looking for the primary: ${error.message}`))
+      .then(() => this.#tryLead())
       .finally(() => {
         this.#leaderChecks--;
       });
@@ -132,6 +134,7 @@ export class StandbyNode {
   }
 
   async #readTo(last: number): Promise<void> {
+    assert(!this.#reading, "a node reads once at a time");
     this.#reading = true;
     const follower = this.core;
     try {
@@ -161,6 +164,7 @@ export class StandbyNode {
   /** The log has applied batches of the shared log. */
   applied({ bytes, isComplete }: GroupNews & { news: "applied" }): void {
     this.#applyingBytes -= bytes;
+    assert(this.#applyingBytes >= 0, "no more is applied than was ordered");
     this.core.isComplete = isComplete;
     this.#onApplied();
   }
@@ -184,7 +188,9 @@ export class StandbyNode {
 
   /** Appends a LEAD. The node leads when it reads its own LEAD first. */
   async sendLead({ bytes, expectedLast }: GroupNews & { news: "lead-batch" }): Promise<void> {
-    const { header } = batchesOf(bytes)![0]!;
+    const batches = batchesOf(bytes);
+    assert(batches?.length === 1, "a LEAD is one whole batch");
+    const { header } = batches[0]!;
     const follower = this.core;
     const isNext = header.n === follower.place.n + 1;
     // Another message came first, so readers would ignore this LEAD.
@@ -195,7 +201,8 @@ export class StandbyNode {
       await this.#state.log.append(bytes, expectedLast);
       if (this.#state.role === "standby") await this.#lookAtLog();
     } catch (error) {
-      if (error instanceof LogError && error.kind === "refused") follower.refused();
+      if (!(error instanceof LogError)) throw error;
+      if (error.kind === "refused") follower.refused();
     }
   }
 }

@@ -5,6 +5,8 @@
 // that changes the number to 0 has ended the wait. All other threads, and those with the number of
 // an earlier wait, lose.
 
+import { assert } from "../base/assert.ts";
+
 const NOT_WAITING = 0;
 
 export class ClaimWords {
@@ -21,16 +23,19 @@ export class ClaimWords {
 
   /** Opens the wait `number` of a slot; any thread may claim it. */
   open(slot: number, number: number): void {
+    assert(slot < this.#words.length && number !== NOT_WAITING, "a wait has a slot and a number");
     Atomics.store(this.#words, slot, number);
   }
 
   /** Ends the wait `number`; returns false if it has already ended. */
   claim(slot: number, number: number): boolean {
+    assert(slot < this.#words.length && number !== NOT_WAITING, "a claim names a slot and a wait");
     return Atomics.compareExchange(this.#words, slot, number, NOT_WAITING) === number;
   }
 
   /** Returns whether the wait `number` is still open. */
   isOpen(slot: number, number: number): boolean {
+    assert(slot < this.#words.length && number !== NOT_WAITING, "an open wait has a slot and a number");
     return Atomics.load(this.#words, slot) === number;
   }
 }

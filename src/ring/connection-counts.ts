@@ -4,6 +4,8 @@
 // in each row, and the smallest of the four words is its count. Other addresses may share a word,
 // but hardly all four.
 
+import { assert } from "../base/assert.ts";
+
 /** Layout of the shared memory: the total, then ROWS rows of COLUMNS words. */
 const ROWS = 4;
 const COLUMNS_BITS = 14;
@@ -17,6 +19,7 @@ export class ConnectionCounts {
   readonly #seed: number;
 
   constructor(buffer: SharedArrayBuffer, seed: number) {
+    assert(buffer.byteLength === CONNECTION_COUNTS_BYTES, "the counts fill their memory");
     this.#words = new Int32Array(buffer);
     this.#seed = seed;
   }
@@ -29,7 +32,8 @@ export class ConnectionCounts {
   }
 
   leave(): void {
-    Atomics.sub(this.#words, 0, 1);
+    const before = Atomics.sub(this.#words, 0, 1);
+    assert(before > 0, "a connection that leaves was counted");
   }
 
   /** Does the same for an address. */
@@ -43,7 +47,10 @@ export class ConnectionCounts {
   }
 
   leaveFrom(address: string): void {
-    for (let row = 0; row < ROWS; row++) Atomics.sub(this.#words, this.#wordOf(address, row), 1);
+    for (let row = 0; row < ROWS; row++) {
+      const before = Atomics.sub(this.#words, this.#wordOf(address, row), 1);
+      assert(before > 0, "an address that leaves was counted in each row");
+    }
   }
 
   #wordOf(address: string, row: number): number {

@@ -1,5 +1,7 @@
 // Flags that all threads share and that change rarely.
 
+import { assert } from "../base/assert.ts";
+
 export class ControlWords {
   readonly words: Int32Array;
 
@@ -12,10 +14,12 @@ export class ControlWords {
   }
 
   set(word: number): void {
+    assert(word < this.words.length, "a flag to set lies in its memory");
     Atomics.store(this.words, word, 1);
   }
 
   clear(word: number): void {
+    assert(word < this.words.length, "a flag to clear lies in its memory");
     Atomics.store(this.words, word, 0);
   }
 }

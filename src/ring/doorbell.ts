@@ -9,6 +9,8 @@
 // have such a ring themselves wake it through that ring. `Atomics.notify` would go through the
 // sleeper's event loop, which costs both sides time.
 
+import { assert } from "../base/assert.ts";
+
 const AWAKE = 0;
 const ASLEEP = 1;
 /** Offset of the ring descriptor after the word; 0 means none. */
@@ -34,10 +36,12 @@ export class Doorbell {
   constructor(words: Int32Array, index: number) {
     this.#words = words;
     this.#word = index * DOORBELL_WORDS;
+    assert(this.#word + DESCRIPTOR < words.length, "a doorbell lies in its memory");
   }
 
   /** Wakes the owner of a word that was rung. */
   static notify(words: Int32Array, word: number): void {
+    assert(word % DOORBELL_WORDS === 0, "a bell is rung at the beginning of its line");
     // Wakes all waiters: an earlier `sleepAsync` of the same owner may still precede a `sleep` in
     // the queue.
     Atomics.notify(words, word);
@@ -66,10 +70,12 @@ export class DoorbellOwner {
   constructor(words: Int32Array, index: number) {
     this.#words = words;
     this.#word = index * DOORBELL_WORDS;
+    assert(this.#word + DESCRIPTOR < words.length, "an owner's doorbell lies in its memory");
   }
 
   /** Announces that the owner can also be woken through a ring of the kernel. */
   sleepsInRing(descriptor: number): void {
+    assert(descriptor > 0, "a ring of the kernel has a descriptor above 0");
     Atomics.store(this.#words, this.#word + DESCRIPTOR, descriptor);
   }
 
@@ -94,6 +100,7 @@ export class DoorbellOwner {
    * that found it has already rung.
    */
   sleep(timeoutMs: number): void {
+    assert(timeoutMs >= 0, "a sleep has no time below zero");
     const descriptor = Atomics.exchange(this.#words, this.#word + DESCRIPTOR, 0);
     Atomics.wait(this.#words, this.#word, ASLEEP, timeoutMs);
     Atomics.store(this.#words, this.#word, AWAKE);
@@ -102,6 +109,7 @@ export class DoorbellOwner {
 
   /** Blocks the thread for `ms` while its word says awake, so that no thread rings. */
   rest(ms: number): void {
+    assert(ms >= 0, "a rest ends");
     Atomics.wait(this.#words, this.#word, AWAKE, ms);
   }
 

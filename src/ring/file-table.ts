@@ -3,6 +3,8 @@
 // An entry is one int32: 8 bits of the id above the table's size, and 24 bits of the file number.
 // Only the log's thread writes entries; shards read them for stats-job.
 
+import { assert } from "../base/assert.ts";
+
 const ENTRIES = 2 ** 20;
 const FILE_BITS = 24;
 
@@ -12,10 +14,12 @@ export class FileTable {
   readonly #entries: Int32Array;
 
   constructor(buffer: SharedArrayBuffer) {
+    assert(buffer.byteLength === FileTable.BYTES, "a file table fills its memory");
     this.#entries = new Int32Array(buffer);
   }
 
   set(id: number, file: number): void {
+    assert(file > 0, "the full record of a job lies in a file");
     Atomics.store(this.#entries, id % ENTRIES, (tagOf(id) << FILE_BITS) | (file % 2 ** FILE_BITS));
   }
 

@@ -6,6 +6,8 @@
 // was written. A shard that lacks the job checks whether the entry still names it; if so, the job
 // doesn't exist. No match means "ask all shards", as for jobs older than the last million.
 
+import { assert } from "../base/assert.ts";
+
 const ENTRIES_BITS = 20;
 const ENTRIES = 2 ** ENTRIES_BITS;
 const TAG_RANGE = 2 ** 24;
@@ -19,10 +21,12 @@ export class JobDirectory {
   readonly #entries: Int32Array;
 
   constructor(buffer: SharedArrayBuffer) {
+    assert(buffer.byteLength === JobDirectory.BYTES, "a job directory fills its memory");
     this.#entries = new Int32Array(buffer);
   }
 
   set(id: number, shard: number): void {
+    assert(shard >= 0 && shard < 0xff, "a shard fits into 8 bits with 1 added");
     const tag = Math.floor(id / ENTRIES) % TAG_RANGE;
     Atomics.store(this.#entries, id % ENTRIES, (tag << 8) | (shard + 1));
   }

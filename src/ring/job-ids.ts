@@ -17,6 +17,7 @@ export class JobIds {
 
   /** Uses `words[at]` and `words[at + 1]`. */
   constructor(words: Int32Array, at: number) {
+    assert(at >= 0 && at + 1 < words.length, "the two words of the ids lie in their memory");
     this.#words = words;
     this.#low = at;
     this.#hint = at + 1;
@@ -31,6 +32,7 @@ export class JobIds {
 
   take(): number {
     const id = this.#complete(Atomics.add(this.#words, this.#low, 1) >>> 0);
+    assert(id >= 0 && id <= Number.MAX_SAFE_INTEGER, "a number that is taken is a safe integer");
     if (id % HINT_UNIT === 0) Atomics.store(this.#words, this.#hint, id / HINT_UNIT);
     return id;
   }

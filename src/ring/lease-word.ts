@@ -1,17 +1,21 @@
 // The end of a group server's lease: one int32 of monotonic ms, which wraps. The group's thread
 // writes it; shards read it once a turn.
 
+import { assert } from "../base/assert.ts";
+
 export class LeaseWord {
   readonly #words: Int32Array;
   readonly #at: number;
 
   /** Uses `words[at]`. */
   constructor(words: Int32Array, at: number) {
+    assert(at >= 0 && at < words.length, "a lease word lies in its memory");
     this.#words = words;
     this.#at = at;
   }
 
   publish(untilMs: number): void {
+    assert(Number.isFinite(untilMs), "a lease ends");
     Atomics.store(this.#words, this.#at, Math.floor(untilMs) | 0);
   }
 
@@ -36,6 +40,7 @@ export class Lease {
 
   /** Stores the two ends in `words[at]` and `words[wallAt]`. */
   constructor(words: Int32Array, at: number, wallAt: number, wallMs: () => number = Date.now) {
+    assert(at !== wallAt, "the ends of a lease have a word each");
     this.#until = new LeaseWord(words, at);
     this.#untilWall = new LeaseWord(words, wallAt);
     this.#wallMs = wallMs;

@@ -3,6 +3,8 @@
 // Shards claim and return several pages at a time, so the sum never exceeds the limit and a put
 // pays nothing.
 
+import { assert } from "../base/assert.ts";
+
 /** The unit of accounting. */
 export const MEMORY_PAGE_BYTES = 4096;
 /** Maximum of a word: 8 TiB. */
@@ -24,6 +26,7 @@ export class MemoryWords {
    * memory is full.
    */
   constructor(words: Int32Array, used: number, limit: number, full: number) {
+    assert(used !== limit && limit !== full && full !== used, "the words of the memory are different");
     this.#words = words;
     this.#used = used;
     this.#limit = limit;
@@ -41,6 +44,7 @@ export class MemoryWords {
    * exceed it.
    */
   set limitBytes(bytes: number) {
+    assert(bytes >= MEMORY_PAGE_BYTES, "a limit is at least one page");
     const pages =
       bytes === Number.POSITIVE_INFINITY ? 0 : Math.min(PAGES_MAX, Math.floor(bytes / MEMORY_PAGE_BYTES));
     Atomics.store(this.#words, this.#limit, pages);
@@ -71,6 +75,7 @@ export class MemoryWords {
   /** Claims pages if the limit allows it. */
   claim(pages: number): boolean {
     const limit = Atomics.load(this.#words, this.#limit);
+    assert(pages >= 0, "a claim counts pages up");
     let used = this.usedPages;
     while (limit === 0 || used + pages <= limit) {
       const found = Atomics.compareExchange(this.#words, this.#used, used, used + pages);
@@ -83,11 +88,13 @@ export class MemoryWords {
   /** Counts pages that are already in use. */
   take(pages: number): void {
     const used = Atomics.add(this.#words, this.#used, pages) + pages;
+    assert(used >= pages, "pages taken add up to a count above zero");
     const limit = Atomics.load(this.#words, this.#limit);
     if (limit > 0 && used > limit) this.noteFull();
   }
 
   give(pages: number): void {
-    Atomics.sub(this.#words, this.#used, pages);
+    const before = Atomics.sub(this.#words, this.#used, pages);
+    assert(pages >= 0 && before >= pages, "pages given back were taken");
   }
 }

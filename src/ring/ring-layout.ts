@@ -10,6 +10,8 @@
 // never wraps around the end. Its first int32 is its length in bytes, a multiple of 8. A negative
 // length is padding of that many bytes, which the reader skips.
 
+import { assert } from "../base/assert.ts";
+
 export const TAIL_WORD = 0;
 export const HEAD_WORD = 16;
 export const WANTED_WORD = 17;
@@ -30,5 +32,6 @@ export function createRing(capacity: number): SharedArrayBuffer {
  * fit.
  */
 export function messageBytesMax(capacity: number): number {
+  assert(capacity >= RING_BYTES_MIN, "a ring has its minimum capacity");
   return capacity >> 2;
 }

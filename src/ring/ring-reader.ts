@@ -1,5 +1,6 @@
 // The reading end of a ring: takes messages in order, and releases them in batches.
 
+import { assert } from "../base/assert.ts";
 import { DATA_OFFSET, HEAD_WORD, TAIL_WORD, WANTED_WORD } from "./ring-layout.ts";
 
 /** Result of `next` when no message is published. */
@@ -20,12 +21,14 @@ export class RingReader {
 
   constructor(ring: SharedArrayBuffer) {
     this.#capacity = ring.byteLength - DATA_OFFSET;
+    assert((this.#capacity & (this.#capacity - 1)) === 0, "the reader's capacity is a power of two");
     this.#words = new Int32Array(ring, 0, DATA_OFFSET / 4);
     this.bytes = new Uint8Array(ring, DATA_OFFSET);
     this.int32 = new Int32Array(ring, DATA_OFFSET);
     this.uint32 = new Uint32Array(ring, DATA_OFFSET);
     this.float64 = new Float64Array(ring, DATA_OFFSET);
     this.#head = Atomics.load(this.#words, HEAD_WORD);
+    assert(this.#head % 8 === 0, "a reader begins at a multiple of 8");
     this.#released = this.#head;
     this.#tail = this.#head;
   }
@@ -40,9 +43,11 @@ export class RingReader {
       const offset = this.#head & (this.#capacity - 1);
       const length = this.int32[offset >> 2]!;
       if (length > 0) {
+        assert(length <= ((this.#tail - this.#head) | 0), "a message ends within what is published");
         this.#head = (this.#head + length) | 0;
         return offset;
       }
+      assert(length < 0, "padding has a length");
       this.#head = (this.#head - length) | 0;
     }
   }
@@ -54,7 +59,9 @@ export class RingReader {
 
   /** The share of the ring that is published and not yet taken, 0 to 1. */
   get fill(): number {
-    return ((Atomics.load(this.#words, TAIL_WORD) - this.#head) | 0) / this.#capacity;
+    const bytes = (Atomics.load(this.#words, TAIL_WORD) - this.#head) | 0;
+    assert(bytes >= 0 && bytes <= this.#capacity, "what is published fits into the ring");
+    return bytes / this.#capacity;
   }
 
   /**
@@ -63,6 +70,7 @@ export class RingReader {
    */
   release(): boolean {
     if (this.#head === this.#released) return false;
+    assert(((this.#head - this.#released) | 0) > 0, "a reader's position only grows");
     this.#released = this.#head;
     Atomics.store(this.#words, HEAD_WORD, this.#head);
     if (Atomics.load(this.#words, WANTED_WORD) === 0) return false;

@@ -1,6 +1,6 @@
 // The writing end of a ring: claims room, fills it, and publishes messages in batches.
 
-import { assert } from "../base/assert.ts";
+import { assert, CHECKED } from "../base/assert.ts";
 import { DATA_OFFSET, HEAD_WORD, messageBytesMax, TAIL_WORD, WANTED_WORD } from "./ring-layout.ts";
 
 /** Result of `claim` when there is no room now. */
@@ -25,6 +25,7 @@ export class RingWriter {
 
   constructor(ring: SharedArrayBuffer) {
     this.#capacity = ring.byteLength - DATA_OFFSET;
+    assert((this.#capacity & (this.#capacity - 1)) === 0, "the writer's capacity is a power of two");
     this.#words = new Int32Array(ring, 0, DATA_OFFSET / 4);
     this.bytes = new Uint8Array(ring, DATA_OFFSET);
     this.int32 = new Int32Array(ring, DATA_OFFSET);
@@ -34,6 +35,7 @@ export class RingWriter {
     this.#tail = Atomics.load(this.#words, TAIL_WORD);
     this.#published = this.#tail;
     this.#head = Atomics.load(this.#words, HEAD_WORD);
+    assert(this.#tail % 8 === 0, "a writer begins at a multiple of 8");
   }
 
   /** Returns whether `claim` would find room for a message of `length` bytes. */
@@ -42,6 +44,7 @@ export class RingWriter {
     const needed = this.#needed(size);
     if (needed <= this.#capacity - ((this.#tail - this.#head) | 0)) return true;
     this.#head = Atomics.load(this.#words, HEAD_WORD);
+    assert(((this.#tail - this.#head) | 0) >= 0, "a reader never passes its writer");
     return needed <= this.#capacity - ((this.#tail - this.#head) | 0);
   }
 
@@ -50,7 +53,7 @@ export class RingWriter {
    * Returns its offset, or FULL.
    */
   claim(length: number): number {
-    assert(length <= this.messageBytesMax, "a message fits in a quarter of its ring");
+    assert(length > 0 && length <= this.messageBytesMax, "a message fits in a quarter of its ring");
     if (!this.hasRoom(length)) return FULL;
     const size = (length + 7) & ~7;
     let offset = this.#tail & (this.#capacity - 1);
@@ -60,6 +63,7 @@ export class RingWriter {
       this.#tail = (this.#tail + toEnd) | 0;
       offset = 0;
     }
+    if (CHECKED) assert(offset + size <= this.#capacity, "a message never wraps around the end");
     this.int32[offset >> 2] = size;
     this.#tail = (this.#tail + size) | 0;
     return offset;
@@ -73,6 +77,7 @@ export class RingWriter {
   /** Publishes the claimed messages; returns whether there were any. */
   publish(): boolean {
     if (this.#tail === this.#published) return false;
+    assert(((this.#tail - this.#published) | 0) > 0, "a writer's position only grows");
     this.#published = this.#tail;
     Atomics.store(this.#words, TAIL_WORD, this.#tail);
     return true;
@@ -89,7 +94,9 @@ export class RingWriter {
   /** The number of bytes that the reader has not released. */
   get used(): number {
     this.#head = Atomics.load(this.#words, HEAD_WORD);
-    return (this.#tail - this.#head) | 0;
+    const bytes = (this.#tail - this.#head) | 0;
+    assert(bytes >= 0 && bytes <= this.#capacity, "messages in use fit into their ring");
+    return bytes;
   }
 
   #needed(size: number): number {

@@ -352,6 +352,22 @@ test("a takeover refuses damage in the middle of beanstalkd's log; --salvage tak
   assert.match(notices.join("\n"), /damaged at offset 100/);
 });
 
+test("a takeover refuses ids that no server gives, and nothing of them stays", async () => {
+  for (const id of [-1n, 2n ** 48n, 2n ** 62n]) {
+    const disk = new VirtualDisk();
+    const bytes = beanstalkdFile(["one", "two", "three"]);
+    bytes.writeBigInt64LE(id, bytes.indexOf("one\r\n") + 5 + 4 + "default".length);
+    disk.put("binlog.1", bytes);
+    await assert.rejects(openBinlog(virtualOptions(disk)), {
+      code: "BINLOG_CORRUPT",
+      message: /damaged at offset 100: a record with the id/,
+    });
+    const opened = await openBinlog({ ...virtualOptions(disk), salvage: true });
+    assert.deepEqual([...recoveredTexts(opened, 1).keys()], [1], `${id}`);
+    opened.storage.close(0);
+  }
+});
+
 test("row 18: a takeover refuses other versions than 5 and 7 and leaves the log in place", async (t) => {
   const path = temporaryFolder(t);
   const file = Buffer.from(beanstalkdFile(["one"]));

@@ -5,8 +5,10 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { FRAME_BYTES, SPARE_BYTES } from "../../src/binlog/format/segment-format.ts";
 import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import { putRecordBytes } from "../../src/message/record.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { jobsOfLog } from "./model.ts";
 import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
@@ -82,6 +84,40 @@ test("a log that closes while it waits tries once more, and reports a failure", 
     disk.fault = () => {};
     assert.equal((await afterCrash(disk)).size, stays ? 0 : 1);
   }
+});
+
+test("a lend that ends a segment which can't be left waits for room: nothing follows an END", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog(virtualOptions(disk));
+  const writer = new JobWriter(storage);
+  let id = 0;
+  // Into a segment that was made ahead, of which only the beginning has room.
+  while (storage.currentSegment < 2) writer.put(++id, "x".repeat(300));
+  storage.flush(0);
+  disk.capacityBytes = disk.usedBytes();
+  const current = storage.table.get(2)!;
+  const roomBytes = (): number => current.fileBytes - current.usedBytes - SPARE_BYTES;
+  while (roomBytes() > 1000) writer.put(++id, "x".repeat(300));
+  const headBytes = FRAME_BYTES + putRecordBytes("default".length, 0);
+  writer.put(++id, "x".repeat(roomBytes() - headBytes));
+  assert.equal(roomBytes(), 0);
+  assert.equal(storage.full, false);
+  disk.fault = (call) => {
+    if (call === "truncate") throw Object.assign(new Error("ENOSPC: injected"), { code: "ENOSPC" });
+  };
+  storage.lendIds(id);
+  assert.ok(storage.waiting);
+  disk.fault = () => {};
+  disk.capacityBytes = Number.POSITIVE_INFINITY;
+  storage.flush(500);
+  storage.work(500);
+  assert.ok(storage.waiting, "not before its time");
+  writer.settle(1000);
+  assert.equal(storage.waiting, false);
+  writer.put(++id, "behind it");
+  writer.settle(1001);
+  storage.close(1002);
+  assert.deepEqual(await afterCrash(disk), writer.jobs);
 });
 
 test("a sync that fails without room is a failure: its pages are gone", async () => {

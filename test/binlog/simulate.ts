@@ -1,6 +1,7 @@
 // Command `npm run simulate:binlog`: the log on an in-memory disk that loses, tears, corrupts and
 // fails, over many seeds.
 
+import "../support/checked.ts";
 import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";
 import { simulate } from "./simulation.ts";
 

@@ -6,6 +6,7 @@ import { chmodSync, chownSync, readdirSync, readFileSync, statSync, writeFileSyn
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { crc32 } from "node:zlib";
 import { DirectoryLock } from "../../src/binlog/disk/directory-lock.ts";
 import { segmentName } from "../../src/binlog/format/segment-format.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
@@ -97,7 +98,9 @@ test("dump and restore bring every job over, and the next id", async (t) => {
   await assert.rejects(restoreFromFile({ path: other }, file), { code: "BINLOG_INPUT" });
   // A dump that is damaged or cut anywhere leaves nothing behind.
   const text = readFileSync(file);
-  for (const bad of [text.subarray(0, text.length - 40), text.subarray(100), Buffer.from("{}\n")]) {
+  const head = `{"runnerbeanDump":1,"nextId":9e15}\n`;
+  const farId = Buffer.from(`${head}{"jobs":0,"crc32":${crc32(head)}}\n`);
+  for (const bad of [text.subarray(0, text.length - 40), text.subarray(100), Buffer.from("{}\n"), farId]) {
     const empty = temporaryFolder(t);
     writeFileSync(file, bad);
     await assert.rejects(restoreFromFile({ path: empty }, file), { code: "BINLOG_INPUT" });

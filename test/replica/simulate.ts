@@ -1,6 +1,7 @@
 // `npm run simulate:replica -- --seeds 1000`: lives of a group from many seeds; `--bug`, `--check`
 // and `--trace` look closer.
 
+import "../support/checked.ts";
 import { Option } from "commander";
 import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";
 import { wholeNumber } from "../support/whole-number.ts";

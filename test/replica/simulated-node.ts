@@ -345,16 +345,19 @@ export class SimulatedNode {
   #leadSequence = 0;
   #leadN = 0;
   #acknowledgedMessage = 0;
+  /** The last batch of its log as a primary. */
+  #offeredN = 0;
 
   get acknowledgedBatch(): number {
     return this.#group.bug === "a segment goes before the ack"
-      ? Number.POSITIVE_INFINITY
+      ? this.#offeredN
       : (this.#primary?.acknowledgedN ?? 0);
   }
 
   #offer(message: Uint8Array, numbers: Float64Array): void {
     const { header, bytes } = batchesOf(message.slice())![0]!;
     const { n, tag, segment, oldest, idsLent } = header;
+    this.#offeredN = n;
     const batch: OfferedBatch = { n, tag, segment, oldest, idsLent, bytes, numbers: numbers.slice() };
     if (this.#group.bug === "the log is purged before the ack") {
       const below = this.#follower!.firstSequences.get(oldest);

@@ -4,6 +4,7 @@
 // A thread (seed-runner.ts) runs the seeds with limits of time and memory, so that even an endless
 // loop or a memory leak ends in a failure that names its seed.
 
+import "../support/checked.ts";
 import { InvalidArgumentError } from "commander";
 import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";
 import { drawnSeed } from "../support/seeded-random.ts";

@@ -1,6 +1,7 @@
 // Exports the jobs of a log as files of version 7, which beanstalkd 1.12 and newer read, for moving
 // back.
 
+import { assert } from "../../base/assert.ts";
 import { RecordState } from "../../message/record.ts";
 import { countAttributes } from "../../protocol/job-attribute.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
@@ -56,7 +57,8 @@ export function exportForBeanstalkd(
     if (count > 0) dropped.jobsWithAttributes++;
     largest = Math.max(largest, body.length);
     const record = new Uint8Array(beanstalkdRecordBytes(tube.length, body.length));
-    encodeBeanstalkdRecord(record, fields, tube, body);
+    const length = encodeBeanstalkdRecord(record, fields, tube, body);
+    assert(length === record.length, "a record of beanstalkd has the length that was reserved");
     if (fields.state === RecordState.buried) buried.push({ order: fields.burySequence, record });
     else writer.add(record);
   }
@@ -82,12 +84,14 @@ class FileWriter {
   add(record: Uint8Array): void {
     if (this.#handle !== undefined && this.#at + record.length > FILE_BYTES) this.#finish();
     if (this.#handle === undefined) this.#begin();
-    this.#disk.write(this.#handle!, record, 0, record.length, this.#at);
+    assert(this.#handle !== undefined && this.#at >= 4, "a record follows the version of its file");
+    this.#disk.write(this.#handle, record, 0, record.length, this.#at);
     this.#at += record.length;
     this.records++;
   }
 
   #begin(): void {
+    assert(this.#handle === undefined, "one file of beanstalkd at a time is written");
     this.#handle = this.#disk.open(beanstalkdFileName(++this.files), "create");
     const version = Uint8Array.of(7, 0, 0, 0);
     this.#disk.write(this.#handle, version, 0, 4, 0);
@@ -95,8 +99,9 @@ class FileWriter {
   }
 
   #finish(): void {
-    this.#disk.sync(this.#handle!);
-    this.#disk.close(this.#handle!);
+    assert(this.#handle !== undefined, "a file that ends is open");
+    this.#disk.sync(this.#handle);
+    this.#disk.close(this.#handle);
     this.#handle = undefined;
   }
 

@@ -2,9 +2,11 @@
 // files.
 
 import { CR, LF } from "../../base/ascii.ts";
+import { assert } from "../../base/assert.ts";
 import { emptyRecordFields, type RecordFields, RecordState } from "../../message/record.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
+import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
 import { StartInterrupted } from "../recovery/start-interrupted.ts";
 import {
   BEANSTALKD_NAME_BYTES_MAX,
@@ -134,6 +136,7 @@ class LogReader {
     while (at < end) {
       const next = this.#readRecord(content, at);
       if (next < 0) return;
+      assert(next > at, "a record of beanstalkd has bytes");
       at = next;
     }
   }
@@ -151,6 +154,8 @@ class LogReader {
     const state = decodeStruct(view, structAt, version, this.#fields);
     if (this.#fields.id === 0)
       return this.#stopUnlessLast(content, at, next, "a record without id, with others behind it");
+    if (!isPossibleId(this.#fields.id))
+      return this.#stopUnlessLast(content, at, next, `a record with the id ${this.#fields.id}`);
     // Every record has a creation time; a short one without it would look like a delete.
     if (this.#fields.createdAtMs === 0)
       return this.#stopUnlessLast(content, at, next, "a record without time of creation");
@@ -235,6 +240,8 @@ class LogReader {
   }
 }
 
+const isPossibleId = (id: number): boolean => id > 0 && id < FOREIGN_ID_LIMIT;
+
 /** Returns the first offset from `from` on that looks like a record; -1 if none does. */
 function findRecord(
   bytes: Uint8Array,
@@ -256,7 +263,7 @@ function findRecord(
     )
       continue;
     const state = decodeStruct(view, structAt, version, fields);
-    const possible = fields.id > 0 && fields.id < 2 ** 48 && state <= BeanstalkdState.delayed;
+    const possible = isPossibleId(fields.id) && state <= BeanstalkdState.delayed;
     if (!possible || fields.createdAtMs < 1e9 || fields.createdAtMs > 1e14) continue;
     const next = bodyAt + view.getInt32(structAt + 32, true);
     if (

@@ -8,6 +8,7 @@
 
 import { crc32 } from "node:zlib";
 import { unpack } from "msgpackr/unpack";
+import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import { encodePutHead, putRecordBytes } from "../../message/record.ts";
@@ -55,6 +56,7 @@ export async function takeOverBeanstalkd(options: OpenOptions): Promise<void> {
 }
 
 function fingerprint(disk: Disk, files: readonly number[]): string {
+  assert(files.length > 0, "a takeover has files");
   const last = files.at(-1)!;
   const bytes = readBeanstalkdFile(disk, last);
   let crc = 0;

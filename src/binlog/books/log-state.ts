@@ -1,5 +1,6 @@
 // The initial state of a log in use: its books, and the position of the next record.
 
+import { assert } from "../../base/assert.ts";
 import { RecordIndex } from "./record-index.ts";
 import { type Segment, SegmentTable } from "./segment-table.ts";
 
@@ -23,6 +24,8 @@ export interface LogState {
  * durable.
  */
 export function emptyLog(first = 1, lastSequence = 0, maxId = 0, oldest = first): LogState {
+  assert(oldest >= 1 && oldest <= first, "the first segment of a log counts");
+  assert(lastSequence >= 0 && maxId >= 0, "sequences and ids go up from 0");
   const table = new SegmentTable();
   const index = new RecordIndex(table);
   index.maxId = maxId;

@@ -1,7 +1,9 @@
 // The location of each live job in the log (its full record, latest update and body pieces), and of
 // tube settings. No object per job.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import { type PieceLocation, RecordBooks } from "../format/record-kinds.ts";
+import { HEADER_BYTES } from "../format/segment-format.ts";
 import type { SegmentTable } from "./segment-table.ts";
 
 /**
@@ -73,6 +75,11 @@ export class RecordIndex extends RecordBooks {
 
   #page(id: number): Page | undefined {
     const number = Math.floor(id / PAGE_JOBS);
+    if (CHECKED)
+      assert(
+        this.#lastPage === undefined || this.#pages.get(this.#lastPage.number) === this.#lastPage,
+        "the current page is kept",
+      );
     if (this.#lastPage?.number === number) return this.#lastPage;
     const page = this.#pages.get(number);
     if (page !== undefined) this.#turnTo(page);
@@ -93,6 +100,7 @@ export class RecordIndex extends RecordBooks {
     const page = this.#page(id);
     if (page !== undefined) return page;
     const fresh = new Page(Math.floor(id / PAGE_JOBS));
+    if (CHECKED) assert(!this.#pages.has(fresh.number), "a page is made once");
     this.#pages.set(fresh.number, fresh);
     this.#turnTo(fresh);
     return fresh;
@@ -115,11 +123,14 @@ export class RecordIndex extends RecordBooks {
     missingBodyBytes: number,
     flag = 0,
   ): void {
+    if (CHECKED) assert(segment > 0, "a full record lies in a segment");
+    if (CHECKED) assert(framedBytes < REMEMBERED, "a length leaves room for its flag");
     const page = this.#pageOrNew(id);
     const row = rowOf(id);
     const before = page.words[row + FULL_SEGMENT]!;
     if (before === 0) {
       page.live++;
+      assert(page.live <= PAGE_JOBS, "a page holds no more jobs than it has rows");
       if (id > this.maxId) this.maxId = id;
     } else this.#discount(before, page.words[row + FULL_BYTES]!);
     if (flag === 0) this.jobs++;
@@ -140,6 +151,7 @@ export class RecordIndex extends RecordBooks {
     this.#segments.addLive(segment, -bytesOf(bytes));
     if (isRemembered(bytes)) this.remembered--;
     else this.jobs--;
+    assert(this.jobs >= 0 && this.remembered >= 0, "jobs and remembered keys are never negative");
   }
 
   #dropPieces(id: number): void {
@@ -155,6 +167,7 @@ export class RecordIndex extends RecordBooks {
     if (before !== undefined) this.#segments.addLive(before.segment, -before.framedBytes);
     this.settings.delete(pattern);
     if (text === "") return;
+    assert(offset >= HEADER_BYTES, "a SETTING lies behind the header");
     this.settings.set(pattern, { text, segment, offset, framedBytes });
     this.#segments.addLive(segment, framedBytes);
   }
@@ -172,6 +185,7 @@ export class RecordIndex extends RecordBooks {
 
   /** Books a piece, new or copied to another place. */
   override setPiece(id: number, piece: PieceLocation): void {
+    assert(piece.bodyBytes > 0, "a piece has a part of the body");
     const job = this.#bigJob(id);
     const before = job.pieces.get(piece.bodyOffset);
     if (before !== undefined) this.#segments.addLive(before.segment, -before.framedBytes);
@@ -184,6 +198,7 @@ export class RecordIndex extends RecordBooks {
     const page = this.#page(id);
     const row = rowOf(id);
     if (page === undefined || page.words[row + FULL_SEGMENT] === 0) return false;
+    if (CHECKED) assert(segment > 0, "an update lies in a segment");
     page.words[row + UPDATE_SEGMENT] = segment;
     page.words[row + UPDATE_OFFSET] = offset;
     return true;
@@ -200,6 +215,7 @@ export class RecordIndex extends RecordBooks {
     page.words[row + UPDATE_SEGMENT] = 0;
     // This page is current now; the next switch to another page drops it if it is empty.
     page.live--;
+    assert(page.live >= 0, "the jobs of a page add up");
     return true;
   }
 
@@ -242,6 +258,11 @@ export class RecordIndex extends RecordBooks {
       for (const piece of job.pieces.values()) have += piece.bodyBytes;
       if (have !== job.missingBytes) ids.push(id);
     }
+    if (CHECKED)
+      assert(
+        this.#pages.values().reduce((sum, { live }) => sum + live, 0) === this.jobs + this.remembered,
+        "the pages have all jobs",
+      );
     return ids;
   }
 }

@@ -1,5 +1,6 @@
 // The existing segments, oldest first: their sizes, live bytes and open files.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { Handle } from "../disk/disk.ts";
 
 export interface Segment {
@@ -41,24 +42,32 @@ export class SegmentTable {
 
   add(segment: Segment): void {
     const last = this.#segments.at(-1);
-    if (last !== undefined && segment.number !== last.number + 1) throw new Error("segments out of order");
+    assert(last === undefined || segment.number === last.number + 1, "segments have no gaps");
+    assert(segment.usedBytes <= segment.fileBytes, "the records of a segment end inside its file");
     this.#segments.push(segment);
   }
 
   removeOldest(): Segment {
     const segment = this.#segments.shift();
-    if (segment === undefined) throw new Error("no segment to remove");
+    assert(segment?.liveBytes === 0, "nothing in a segment that goes is live");
     if (segment.sealed) {
       this.sealedBytes -= segment.fileBytes;
       this.sealedCount--;
+      assert(this.sealedBytes >= 0 && this.sealedCount >= 0, "sealed segments add up");
     }
+    if (CHECKED)
+      assert(
+        this.#segments.reduce((sum, { liveBytes }) => sum + liveBytes, 0) === this.liveBytes,
+        "live bytes add up",
+      );
     return segment;
   }
 
   addLive(number: number, bytes: number): void {
     const segment = this.get(number);
-    if (segment === undefined) throw new Error("live bytes in a segment that is gone");
+    assert(segment !== undefined, "live bytes lie in a segment of the log");
     segment.liveBytes += bytes;
+    assert(segment.liveBytes >= 0, "the live bytes of a segment are never negative");
     this.liveBytes += bytes;
   }
 
@@ -81,6 +90,8 @@ export class SegmentTable {
 
   /** Marks the segment as complete. */
   seal(segment: Segment): void {
+    assert(!segment.sealed, "a segment is sealed once");
+    assert(this.#segments[this.sealedCount] === segment, "segments are sealed in order");
     segment.sealed = true;
     this.sealedBytes += segment.fileBytes;
     this.sealedCount++;

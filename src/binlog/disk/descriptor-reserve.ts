@@ -1,6 +1,7 @@
 // A reserve of descriptors, with which the log can open files while connections use up all others.
 
 import * as fs from "node:fs";
+import { assert } from "../../base/assert.ts";
 import { isDescriptorShortage } from "./binlog-error.ts";
 import type { Handle } from "./disk.ts";
 
@@ -48,6 +49,7 @@ export class DescriptorReserve {
     this.#refill();
     if (this.count < this.#size) this.#unclosed.push(handle);
     else fs.closeSync(handle);
+    assert(this.count <= this.#size, "the reserve is no larger than was asked for");
   }
 
   #refill(): void {

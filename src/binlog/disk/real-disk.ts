@@ -2,6 +2,7 @@
 
 import * as fs from "node:fs";
 import { join } from "node:path";
+import { assert } from "../../base/assert.ts";
 import { DescriptorReserve } from "./descriptor-reserve.ts";
 import type { Disk, Handle } from "./disk.ts";
 import { type FileOwner, ownerOfFiles } from "./file-owner.ts";
@@ -32,6 +33,7 @@ export class RealDisk implements Disk {
    */
   constructor(path: string, spareDescriptors = 0, callBytesMax = CALL_BYTES_MAX) {
     this.path = path;
+    assert(callBytesMax > 0, "a call moves bytes");
     this.#callBytesMax = callBytesMax;
     this.#reserve = new DescriptorReserve(spareDescriptors);
     if (spareDescriptors > 0) this.#folder = fs.openSync(path, "r");
@@ -72,6 +74,7 @@ export class RealDisk implements Disk {
   }
 
   write(handle: Handle, from: Uint8Array, start: number, length: number, position: number): void {
+    assert(start + length <= from.length, "what is written lies in its memory");
     let done = 0;
     while (done < length) {
       const bytes = Math.min(length - done, this.#callBytesMax);

@@ -1,6 +1,7 @@
 // The kinds of a shard's records, as the log treats them: every question whose answer depends on
 // the kind. Their layouts are in message/record.ts, the storage's own kinds in segment-format.ts.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Memory } from "../../base/memory.ts";
 import { BATCH_HEADER_BYTES } from "../../message/batch.ts";
@@ -85,6 +86,7 @@ export function settingOf(
 ): { pattern: string; text: string } {
   const patternAt = at + SETTING_HEADER_BYTES;
   const textAt = patternAt + patternBytesOf(view, at);
+  assert(textAt <= at + recordBytes, "the pattern of a SETTING ends inside its record");
   return { pattern: latin1(bytes, patternAt, textAt), text: latin1(bytes, textAt, at + recordBytes) };
 }
 
@@ -101,6 +103,7 @@ export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: nu
     case RecordKind.put: {
       if (bytes[at + 1] === RecordState.remembered) return EXTRA_REMEMBERED;
       const inlineBytes = recordBytes - recordHeadBytes(view, at);
+      if (CHECKED) assert(inlineBytes >= 0, "a PUT holds its head");
       return view.getUint32(at + RECORD_BODY_BYTES_AT, true) - inlineBytes;
     }
     case RecordKind.piece:
@@ -148,6 +151,7 @@ export abstract class RecordBooks {
         break;
       default: {
         const bodyBytes = framedBytes - FRAME_BYTES - PIECE_HEADER_BYTES;
+        assert(kind === RecordKind.piece && bodyBytes > 0, "what else is booked is a PIECE with bytes");
         this.setPiece(id, { bodyOffset: extra, bodyBytes, segment, offset, framedBytes });
       }
     }

@@ -2,6 +2,7 @@
 // See ../README.md.
 
 import { crc32 } from "node:zlib";
+import { assert } from "../../base/assert.ts";
 import type { Memory } from "../../base/memory.ts";
 import { BATCH_RECORD_KIND } from "../../message/batch.ts";
 import { MAX_RECORD_BYTES, RECORD_TAIL_BYTES_MAX } from "../../message/record.ts";
@@ -46,6 +47,9 @@ export const SEGMENT_BYTES_MAX = 2 ** 32 - 4096;
  */
 export const MAX_STORED_BYTES: number = MAX_RECORD_BYTES + RECORD_TAIL_BYTES_MAX;
 export const MAX_FRAMED_BYTES: number = FRAME_BYTES + MAX_STORED_BYTES;
+
+/** No server gives as many ids: a foreign file that has one from here on is damaged. */
+export const FOREIGN_ID_LIMIT: number = 2 ** 48;
 
 /**
  * Kinds of records that only the storage writes; the shards' kinds are 1 to 5 (message/record.ts).
@@ -187,6 +191,7 @@ export interface OwnRecord {
 
 /** Writes an END, MARK or DROP of OWN_RECORD_BYTES at `at`. */
 export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): void {
+  assert(own.kind >= OwnKind.end && own.kind <= OwnKind.drop, "END, MARK and DROP have one layout");
   bytes[at] = own.kind;
   bytes[at + 1] = own.hasNext ? 1 : 0;
   bytes[at + 2] = 0;

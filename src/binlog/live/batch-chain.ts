@@ -1,5 +1,6 @@
 // Gives each batch of a group's log its place in the chain, and passes it on to the shared log.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import {
   BATCH_BYTES_MAX,
   BATCH_HEADER_BYTES,
@@ -10,7 +11,7 @@ import {
   sealBatch,
 } from "../../message/batch.ts";
 import type { Segment } from "../books/segment-table.ts";
-import { FRAME_BYTES, sealFrame } from "../format/segment-format.ts";
+import { FRAME_BYTES, frameIsWhole, sealFrame } from "../format/segment-format.ts";
 import type { RecordBatch } from "./record-batch.ts";
 
 /** Takes batches as they are written. */
@@ -65,6 +66,7 @@ export class BatchChain {
 
   /** Returns whether the shared log has batch `n`. */
   isAcknowledged(n: number): boolean {
+    assert(n <= this.#place.n, "only a written batch is waited for");
     return this.#options.sink.acknowledged >= n;
   }
 
@@ -78,6 +80,8 @@ export class BatchChain {
 
   /** Reserves room for the BATCH record, which has number `sequence`. */
   begin(batch: RecordBatch, sequence: number): void {
+    assert(batch.usedBytes === 0, "a batch begins with its own record");
+    assert(sequence > this.#sequence, "the sequence of batches rises");
     this.#sequence = sequence;
     batch.add(this.#empty, 0, BATCH_HEADER_BYTES, 0, sequence, sequence);
   }
@@ -85,6 +89,8 @@ export class BatchChain {
   /** Completes a batch that has all its records: assigns its place. */
   seal({ memory, usedBytes, records }: RecordBatch, segment: Segment, syncedSequence: number): void {
     const { epoch, n, tag: previousTag } = this.#place;
+    assert(records > 0, "a batch that is sealed was begun");
+    assert(this.#options.sink.acknowledged <= n, "no batch is acknowledged before it is written");
     const header: BatchHeader = {
       kind: this.kind,
       epoch,
@@ -104,6 +110,7 @@ export class BatchChain {
     encodeBatchHeader(memory, FRAME_BYTES, header);
     sealBatch(memory, FRAME_BYTES);
     sealFrame(memory, 0, BATCH_HEADER_BYTES, segment.salt, this.#sequence, syncedSequence);
+    if (CHECKED) assert(frameIsWhole(memory, 0, segment.salt), "the frame of a BATCH is whole");
     this.#sealed = header;
   }
 
@@ -114,7 +121,10 @@ export class BatchChain {
    * instead.
    */
   handOn({ memory, usedBytes }: RecordBatch, numbers: Float64Array): void {
-    const { epoch, n, tag } = this.#sealed!;
+    assert(this.#sealed !== undefined, "a batch is sealed before it is handed on");
+    const { epoch, n, tag } = this.#sealed;
+    assert(n === this.#place.n + 1, "batches have consecutive numbers");
+    assert(tag > 0, "a batch has a tag");
     this.#place = { epoch, n, tag };
     this.kind = BatchKind.data;
     this.#options.sink.take(memory.bytes.subarray(FRAME_BYTES, usedBytes), numbers);

@@ -1,6 +1,7 @@
 // Reclaims disk space: copies the live records out of the oldest segment, in slices, then drops the
 // segment.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import {
@@ -79,6 +80,7 @@ export class Compaction {
     const { table } = this.#host;
     let usedBytes = table.sealedBytes;
     for (const segment of table.all.slice(table.sealedCount)) usedBytes += segment.usedBytes - HEADER_BYTES;
+    assert(usedBytes >= table.liveBytes, "dead bytes are never negative");
     return usedBytes - table.liveBytes;
   }
 
@@ -88,7 +90,9 @@ export class Compaction {
    * be dropped once they are durable.
    */
   step(budgetBytes: number, late: () => boolean): boolean {
-    const oldest = this.#host.table.oldest!;
+    const { oldest } = this.#host.table;
+    assert(oldest?.sealed === true, "only a sealed segment is compacted");
+    assert(budgetBytes > 0, "a step of compaction has bytes");
     if (this.#segment !== oldest.number) {
       this.#segment = oldest.number;
       this.#position = HEADER_BYTES;
@@ -103,6 +107,8 @@ export class Compaction {
 
   #chunkful(segment: Segment): void {
     const { reader } = this.#host;
+    assert(this.#position >= HEADER_BYTES, "compaction begins behind the header");
+    assert(this.#position <= segment.usedBytes, "compaction ends with the last record");
     const length = Math.min(CHUNK_BYTES, segment.usedBytes - this.#position);
     const got = length > FRAME_BYTES ? reader.read(segment, this.#chunk.bytes, length, this.#position) : 0;
     let at = 0;
@@ -129,9 +135,13 @@ export class Compaction {
     const updateSegment = isFull(this.#chunk.bytes[record]!) ? index.updateSegmentOf(id) : 0;
     if (updateSegment === 0) this.#host.migrate(this.#chunk.bytes, record, recordBytes);
     else {
-      const update = reader.readUpdate(table.get(updateSegment)!, index.updateOffsetOf(id));
+      const updated = table.get(updateSegment);
+      assert(updated !== undefined, "the latest update of a live job is in the log");
+      const update = reader.readUpdate(updated, index.updateOffsetOf(id));
       this.#migrateUpdated(record, recordBytes, update);
     }
+    if (CHECKED)
+      assert(!index.isLive(this.#chunk, record, segment.number, offset), "a copy replaces its record");
   }
 
   /** Copies a job's full record in the state of its latest update. */
@@ -146,6 +156,7 @@ export class Compaction {
     const headBytes = recordHeadBytes(chunk.view, record);
     const bodyAt = mergeHead(merged, chunk, record, update, FRAME_BYTES);
     copyBytes(merged.bytes, bodyAt, chunk.bytes, record + headBytes, recordBytes - headBytes);
+    assert(bodyAt + recordBytes - headBytes <= MAX_STORED_BYTES, "a merged record fits into a frame");
     this.#host.migrate(merged.bytes, 0, bodyAt + recordBytes - headBytes);
   }
 }

@@ -1,6 +1,8 @@
 // Lends job ids in durable ranges: only lent ids become visible, and after a crash the next id
 // comes after all of them.
 
+import { assert } from "../../base/assert.ts";
+
 /** Number of ids per lend. The log lends more when half of the last range is used. */
 export const LENT_IDS = 65_536;
 
@@ -15,6 +17,7 @@ export class IdLending {
   #durableUpTo = 0;
 
   constructor(idsAtATime = LENT_IDS) {
+    assert(idsAtATime > 0, "a lend has ids");
     this.#idsAtATime = idsAtATime;
   }
 
@@ -33,10 +36,12 @@ export class IdLending {
    * calls `lent`.
    */
   extend(highestId: number): void {
+    assert(highestId > 0 && highestId + this.#idsAtATime > this.upTo, "a lend only adds ids");
     this.upTo = highestId + this.#idsAtATime;
   }
 
   lent(sequence: number): void {
+    assert(sequence > this.#sequence, "each lend has a record of its own");
     this.#sequence = sequence;
   }
 

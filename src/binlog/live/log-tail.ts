@@ -2,6 +2,7 @@
 // synced according to the policy. Other modules handle dead records at the other end and the lack
 // of room.
 
+import { assert } from "../../base/assert.ts";
 import type { LogState } from "../books/log-state.ts";
 import { FRAME_BYTES, OWN_RECORD_BYTES, OwnKind } from "../format/segment-format.ts";
 import { BatchChain, type ChainOptions } from "./batch-chain.ts";
@@ -50,6 +51,7 @@ export class LogTail {
     this.#log = log;
     this.#wallMs = options.wallMs;
     this.oldest = log.oldest;
+    assert(this.oldest >= 1, "the oldest segment has a number");
     this.#flushedSequence = lastSequence;
     this.policy = new SyncPolicy(options.syncEvery);
     this.lending = new IdLending(options.lentIds);
@@ -112,6 +114,7 @@ export class LogTail {
 
   /** Appends a copy of a record, in the next segment if necessary. */
   place(bytes: Uint8Array, start: number, length: number): void {
+    assert(!this.#ending, "no record follows an END");
     const framedBytes = FRAME_BYTES + length;
     const neededBytes = this.records.bytesFor(framedBytes);
     if (!this.segments.fits(neededBytes)) this.#makeFit(neededBytes);
@@ -135,12 +138,14 @@ export class LogTail {
       break;
     }
     this.leave();
+    assert(segments.fitsTightly(framedBytes), "a record fits into the next segment");
   }
 
   /** Makes room by one step. */
   fill(): FillResult {
     // The header of a new segment is durable at once. A segment being dropped counts until its DROP
     // is durable, and with it the copies before the DROP.
+    assert(this.dropping < this.oldest, "a segment that is dropped no longer counts");
     const oldest = this.dropping === 0 ? this.oldest : this.dropping;
     return this.segments.fill(this.#wallMs(), this.#log.index.maxId, oldest);
   }
@@ -172,6 +177,7 @@ export class LogTail {
     this.#ending = true;
     this.write();
     this.#sync();
+    assert(this.syncedSequence === this.sequence, "a segment that is left is durable");
     this.segments.leave();
     this.#ending = false;
     // The next segment must exist before the first record goes into this one; a missing file is
@@ -187,6 +193,7 @@ export class LogTail {
 
   /** Appends an END, MARK or DROP; there must be room. */
   appendOwn(kind: number): void {
+    assert(!this.#ending, "no record of the log follows an END");
     const hasNext = this.segments.next !== undefined;
     const maxId = Math.max(this.#log.index.maxId, this.lending.upTo);
     this.records.placeOwn({ kind, hasNext, oldest: this.oldest, maxId });
@@ -205,6 +212,7 @@ export class LogTail {
   /** Returns the duration in ms. */
   #sync(marked = false): number {
     const tookMs = this.records.sync(marked);
+    assert(this.syncedSequence <= this.sequence, "only records of the log are durable");
     this.lending.synced(this.syncedSequence);
     return tookMs;
   }
@@ -214,6 +222,7 @@ export class LogTail {
     this.write();
     this.#flushedSequence = this.sequence;
     const tookMs = this.#sync(marked);
+    assert(this.syncedSequence === this.sequence, "a sync leaves nothing behind");
     this.policy.synced(nowMs, tookMs, marked);
   }
 
@@ -243,6 +252,7 @@ export class LogTail {
    * may keep serving.
    */
   #beat(nowMs: number): void {
+    assert(this.sequence >= this.#beatSequence, "the sequence only grows");
     if (this.sequence === this.#beatSequence) {
       if (nowMs < this.#beatAtMs) return;
       this.makeOwnFit();

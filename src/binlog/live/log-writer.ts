@@ -2,6 +2,7 @@
 // and tracks the progress of each shard's records. Callers choose the current segment, and when to
 // write and sync.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import { RECORD_ID_AT } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
@@ -11,6 +12,8 @@ import { isFull, isSetting, recordExtra, recordIsKnown, settingOf } from "../for
 import {
   encodeOwn,
   FRAME_BYTES,
+  frameIsWhole,
+  HEADER_BYTES,
   OWN_RECORD_BYTES,
   OwnKind,
   type OwnRecord,
@@ -72,6 +75,7 @@ export class LogWriter {
     this.#chain = chain;
     this.#batchHeadBytes = chain === undefined ? 0 : chain.frameBytes;
     this.#batch = new RecordBatch(chain?.batchBytesMax ?? BATCH_BYTES);
+    assert(shards > 0, "a log has a shard");
     this.#appended = new Float64Array(shards);
     this.#written = new Float64Array(shards);
     this.#synced = new Float64Array(shards);
@@ -106,17 +110,21 @@ export class LogWriter {
 
   /** Notes that record `n` of the shard has been placed. */
   appended(shard: number, n: number): void {
+    assert(n === this.#appended[shard]! + 1, "a shard's records have consecutive numbers");
     this.#appended[shard] = n;
   }
 
   /** Copies a record to the end of the current segment; there must be room. */
   place(bytes: Uint8Array, start: number, length: number): void {
     // Recovery would take an unknown record for damage, so the log must not contain one.
-    if (!recordIsKnown(bytes, start, length)) throw new Error("not a record that the log can hold");
+    assert(recordIsKnown(bytes, start, length), "a record is one that the log can hold");
     const framedBytes = FRAME_BYTES + length;
     if (framedBytes > this.largestBytes) this.largestBytes = framedBytes;
     const at = this.#add(bytes, start, length);
-    this.#book(this.#segments.current.number, this.#segments.current.usedBytes - framedBytes, at, length);
+    const { current } = this.#segments;
+    this.#book(current.number, current.usedBytes - framedBytes, at, length);
+    if (CHECKED)
+      assert(current.liveBytes <= current.usedBytes - HEADER_BYTES, "live bytes are among the used ones");
   }
 
   /** Appends an END, MARK or DROP. */
@@ -140,13 +148,19 @@ export class LogWriter {
     if (batch.usedBytes === 0) this.#begin();
     const segment = this.#segments.current;
     segment.usedBytes += FRAME_BYTES + length;
-    return batch.add(bytes, start, length, segment.salt, ++this.sequence, this.syncedSequence);
+    assert(segment.usedBytes <= segment.fileBytes, "a record ends inside its segment");
+    if (CHECKED) assert(batch.fits(length), "a record ends inside its batch");
+    const at = batch.add(bytes, start, length, segment.salt, ++this.sequence, this.syncedSequence);
+    if (CHECKED)
+      assert(frameIsWhole(batch.memory, at - FRAME_BYTES, segment.salt), "a sealed frame is whole");
+    return at;
   }
 
   #begin(): void {
     this.#batchSinceMs = this.#clockMs();
     if (this.#writtenBytes === 0) this.#unsyncedSinceMs = this.#batchSinceMs;
     if (this.#chain === undefined) return;
+    assert(this.sequence === this.#writtenSequence, "a batch follows what is written");
     this.#chain.begin(this.#batch, ++this.sequence);
     this.#segments.current.usedBytes += this.#batchHeadBytes;
   }
@@ -156,6 +170,7 @@ export class LogWriter {
    * alive.
    */
   beginEmpty(): void {
+    assert(this.#chain !== undefined, "only a group needs an empty batch");
     if (this.#batch.usedBytes === 0) this.#begin();
   }
 
@@ -169,6 +184,7 @@ export class LogWriter {
       return;
     }
     const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
+    assert(id > 0, "the record of a job has an id");
     const extra = recordExtra(memory, record, length);
     this.#index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
     if (isFull(kind)) this.#onFull?.(id, segment);
@@ -180,13 +196,20 @@ export class LogWriter {
     const { memory, usedBytes, records } = batch;
     if (usedBytes === 0) return;
     const segment = this.#segments.current;
+    assert(usedBytes <= segment.usedBytes - HEADER_BYTES, "a batch lies behind its segment's header");
     if (this.#chain !== undefined) this.#chain.seal(batch, segment, this.syncedSequence);
     this.#disk.write(this.#segments.handle, memory.bytes, 0, usedBytes, segment.usedBytes - usedBytes);
     // A record counts as appended once it is placed, so all records that count are in this batch or
     // an earlier one.
     this.#chain?.handOn(batch, this.#appended);
+    assert(this.sequence - this.#writtenSequence === records, "each record of a batch has a sequence");
     batch.clear();
     this.#written.set(this.#appended);
+    if (CHECKED)
+      assert(
+        this.#written.every((n, shard) => n >= this.#synced[shard]!),
+        "what is durable was written",
+      );
     this.#writtenSequence = this.sequence;
     this.#writtenBytes += usedBytes;
     this.timings.recordWrite(usedBytes, records);
@@ -195,6 +218,7 @@ export class LogWriter {
   /** Syncs everything written with one call. Returns the duration in ms. */
   sync(marked = false): number {
     if (this.#writtenBytes === 0) return 0;
+    assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
     const beganMs = this.#clockMs();
     try {
       this.#disk.sync(this.#segments.handle);

@@ -1,8 +1,9 @@
 // The write buffer: consecutive frames, written with a single call.
 
+import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
-import { FRAME_BYTES, sealFrame } from "../format/segment-format.ts";
+import { FRAME_BYTES, MAX_FRAMED_BYTES, sealFrame } from "../format/segment-format.ts";
 
 export class RecordBatch {
   readonly memory: Memory;
@@ -10,6 +11,7 @@ export class RecordBatch {
   records = 0;
 
   constructor(capacityBytes: number) {
+    assert(capacityBytes >= MAX_FRAMED_BYTES, "the longest record fits into a batch");
     this.memory = Memory.ofSize(capacityBytes);
   }
 

@@ -1,6 +1,7 @@
 // The state of the log's room: whether there is any, what to refuse without it, and when to look
 // again. Reports each change once.
 
+import { assert } from "../../base/assert.ts";
 import type { StorageNotice } from "./storage-options.ts";
 
 /** Delay before the next attempt. */
@@ -36,6 +37,7 @@ export class RoomShortage {
 
   /** Notes that the log has all the room it wants. */
   end(): void {
+    assert(!this.waiting, "a log that waits has no room");
     this.retryAtMs = Number.POSITIVE_INFINITY;
     if (!this.full) return;
     this.full = false;
@@ -45,6 +47,7 @@ export class RoomShortage {
 
   /** Notes that a write found no room. */
   wait(nowMs: number, code: string): void {
+    assert(code !== "", "a wait has a reason");
     this.resumeAtMs = nowMs + RETRY_ROOM_MS;
     this.begin(nowMs, code);
     if (this.waiting) return;
@@ -55,6 +58,7 @@ export class RoomShortage {
 
   /** Notes that everything that waited is written. */
   goOn(): void {
+    assert(this.waiting && this.full, "a log that goes on has waited");
     this.waiting = false;
     const message = `Changes of jobs are written to ${this.#path} again`;
     this.#notice({ level: "info", code: "BINLOG_GOES_ON", message });

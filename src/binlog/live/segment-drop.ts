@@ -2,6 +2,7 @@
 // with a DROP. The file goes only when that DROP is durable and, in a group, when the shared log
 // has it.
 
+import { assert } from "../../base/assert.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
 import type { Disk } from "../disk/disk.ts";
 import { OWN_RECORD_BYTES, OwnKind, segmentName } from "../format/segment-format.ts";
@@ -48,11 +49,14 @@ export class SegmentDrop {
   /** Appends the DROP of the oldest segment, in which nothing is live any more. */
   begin(): void {
     const tail = this.#tail;
+    const { oldest } = this.#table;
+    assert(!this.isUnderWay, "one segment at a time is dropped");
+    assert(oldest?.sealed === true && oldest.liveBytes === 0, "nothing in a dropped segment is live");
     tail.makeOwnFit();
     tail.records.makeRoom(OWN_RECORD_BYTES);
     // Nothing may fail from here on: only a DROP in the log drops a segment.
     this.#batch = 0;
-    tail.dropping = this.#table.oldest!.number;
+    tail.dropping = oldest.number;
     tail.oldest = tail.dropping + 1;
     tail.appendOwn(OwnKind.drop);
     this.#sequence = tail.sequence;
@@ -64,6 +68,7 @@ export class SegmentDrop {
    */
   finish(nowMs: number): boolean {
     const tail = this.#tail;
+    assert(this.isUnderWay, "a drop that ends was begun");
     if (tail.syncedSequence < this.#sequence) tail.syncAll(nowMs, false);
     if (!this.#isAcknowledged()) return false;
     this.#remove();
@@ -88,6 +93,8 @@ export class SegmentDrop {
 
   #remove(): void {
     const { number } = this.#table.oldest!;
+    assert(number === this.#tail.dropping, "the oldest segment is the one that is dropped");
+    assert(this.#tail.syncedSequence >= this.#sequence, "a DROP is durable before its segment goes");
     this.#reader.forget(number);
     // A quota may refuse even this. The table drops the segment only afterwards, so each step can
     // be retried.

@@ -1,11 +1,12 @@
 // Reads records back for compaction while the log is in use, with few open files.
 
+import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import { UPDATE_BYTES_MAX } from "../../message/record.ts";
 import type { Segment } from "../books/segment-table.ts";
 import { BinlogError, isDescriptorShortage } from "../disk/binlog-error.ts";
 import { type Disk, type Handle, readFully } from "../disk/disk.ts";
-import { FRAME_BYTES, frameIsWhole, segmentName } from "../format/segment-format.ts";
+import { FRAME_BYTES, frameIsWhole, HEADER_BYTES, segmentName } from "../format/segment-format.ts";
 
 const OPEN_FILES = 16;
 
@@ -26,6 +27,7 @@ export class SegmentReader {
     if (this.#open.size >= OPEN_FILES) this.#forgetFirst();
     const handle = this.#openFile(segmentName(segment.number));
     this.#open.set(segment.number, handle);
+    assert(this.#open.size <= OPEN_FILES, "few files are open");
     return handle;
   }
 
@@ -42,6 +44,7 @@ export class SegmentReader {
   }
 
   #forgetFirst(): void {
+    assert(this.#open.size > 0, "there is a file to close");
     this.forget(this.#open.keys().next().value!);
   }
 
@@ -57,6 +60,8 @@ export class SegmentReader {
   }
 
   read(segment: Segment, into: Uint8Array, length: number, position: number): number {
+    assert(length <= into.length, "what is read fits into its memory");
+    assert(position >= HEADER_BYTES, "records lie behind the header");
     return readFully(this.#disk, this.#handleOf(segment), into, 0, length, position);
   }
 

@@ -7,10 +7,24 @@
 // along as records are written. Room grows in whole extents, because each costs a sync that a batch
 // of records waits for. A full disk shows when room is made, never when a record is written.
 
+import { assert } from "../../base/assert.ts";
 import type { Segment, SegmentTable } from "../books/segment-table.ts";
-import { BinlogError, isDescriptorShortage, isShortage, reasonOf, systemCode } from "../disk/binlog-error.ts";
+import {
+  BinlogError,
+  isDescriptorShortage,
+  isShortage,
+  isSystemError,
+  reasonOf,
+  systemCode,
+} from "../disk/binlog-error.ts";
 import type { Disk, Handle } from "../disk/disk.ts";
-import { encodeHeader, HEADER_BYTES, SPARE_BYTES, segmentName } from "../format/segment-format.ts";
+import {
+  encodeHeader,
+  HEADER_BYTES,
+  SEGMENT_BYTES_MAX,
+  SPARE_BYTES,
+  segmentName,
+} from "../format/segment-format.ts";
 
 const PAGE_BYTES = 4096;
 const EXTENT_BYTES_MAX = 512 * 1024;
@@ -55,12 +69,14 @@ export class SegmentWriter {
     this.softLimitBytes = this.segmentBytes - slackBytes;
     // Reduced by the rounding, so that both files together never exceed two segments.
     this.#wantedRoomBytes = this.segmentBytes + Math.max(0, slackBytes - 2 * PAGE_BYTES);
+    assert(this.segmentBytes <= SEGMENT_BYTES_MAX, "offsets in a segment have 32 bits");
+    assert(this.#first >= 1, "segments are counted from 1");
     const extent = Math.ceil(this.segmentBytes / 16 / PAGE_BYTES) * PAGE_BYTES;
     this.#zeros = new Uint8Array(Math.min(EXTENT_BYTES_MAX, extent));
   }
 
   get current(): Segment {
-    if (this.#current === undefined) throw new Error("the binlog has no current segment");
+    assert(this.#current !== undefined, "the log has a current segment");
     return this.#current;
   }
 
@@ -69,7 +85,9 @@ export class SegmentWriter {
   }
 
   get handle(): Handle {
-    return this.current.handle!;
+    const { handle } = this.current;
+    assert(handle !== undefined, "the current segment is open");
+    return handle;
   }
 
   /** Maximum bytes of room that one step of `fill` makes. */
@@ -82,11 +100,14 @@ export class SegmentWriter {
     const current = this.#current;
     if (current === undefined) return 0;
     const next = this.#next === undefined ? 0 : this.#next.fileBytes - HEADER_BYTES;
+    assert(current.usedBytes <= current.fileBytes && next >= 0, "the room in a segment is never negative");
     return current.fileBytes - current.usedBytes + next;
   }
 
   /** Takes over segments that recovery found empty, and creates the missing ones. */
   begin(empty: Segment[], createdAtMs: number, maxId: number, oldest: number): void {
+    assert(this.#current === undefined, "a log begins once");
+    assert(empty.length <= 2, "at most two segments are empty at a start");
     const [first, second] = empty;
     this.#current = first;
     this.#next = second;
@@ -170,6 +191,8 @@ export class SegmentWriter {
     length = Math.min(this.#zeros.length, this.segmentBytes - segment.fileBytes),
   ): void {
     const { fileBytes } = segment;
+    assert(length > 0, "an extent has bytes");
+    assert(fileBytes + length <= this.segmentBytes, "a segment never grows beyond its size");
     for (let done = 0; done < length; done += this.#zeros.length) {
       const some = Math.min(this.#zeros.length, length - done);
       this.#disk.write(segment.handle!, this.#zeros, 0, some, fileBytes + done);
@@ -191,6 +214,8 @@ export class SegmentWriter {
   #create(createdAtMs: number, maxId: number, oldest: number): void {
     const last = this.#table.all.at(-1);
     const number = last === undefined ? this.#first : last.number + 1;
+    assert(this.#next === undefined, "one segment at a time is made ahead");
+    assert(oldest <= number, "a new segment counts");
     const salt = this.#randomSalt() >>> 0;
     const name = segmentName(number);
     const handle = this.#disk.open(name, "create");
@@ -214,7 +239,9 @@ export class SegmentWriter {
   /** Leaves the current segment, which must be written and synced, for the next one. */
   leave(): void {
     const sealed = this.current;
-    if (this.#next === undefined) throw new Error("no next segment");
+    assert(this.#next !== undefined, "there is a segment to go on with");
+    assert(sealed.usedBytes > HEADER_BYTES, "a segment that is left has its END");
+    assert(this.#next.number === sealed.number + 1, "segments are numbered without gaps");
     this.#disk.truncate(sealed.handle!, sealed.usedBytes);
     this.#disk.close(sealed.handle!);
     sealed.handle = undefined;
@@ -227,12 +254,13 @@ export class SegmentWriter {
   /** Releases the zero-filled space. The current segment must have its END. */
   trim(): void {
     const current = this.current;
+    assert(current.usedBytes <= current.fileBytes, "a trim only shortens a segment");
     this.#disk.truncate(current.handle!, current.usedBytes);
     if (this.#next !== undefined) this.#disk.truncate(this.#next.handle!, PAGE_BYTES);
   }
 
-  beginError(error: unknown): BinlogError {
-    if (error instanceof BinlogError) return error;
+  beginError(error: unknown): unknown {
+    if (!isSystemError(error)) return error;
     if (!["ENOSPC", "EDQUOT"].includes(systemCode(error))) return this.ioError("begin a segment of", error);
     return new BinlogError(
       "BINLOG_NO_SPACE",

@@ -1,5 +1,6 @@
 // HDR histograms of the disk: sync times, batch sizes, and how long batches wait to become durable.
 
+import { assert } from "../../base/assert.ts";
 import { createHistogram, type Histogram } from "../../message/histogram.ts";
 import {
   BATCH_BOUNDS_RECORDS,
@@ -33,6 +34,7 @@ export class StorageTimings {
   }
 
   recordWrite(bytes: number, records: number): void {
+    assert(records > 0 && bytes > 0, "a write has records");
     countFigure(this.figures, LogFigures.Batch, BATCH_BOUNDS_RECORDS, records);
     this.figures[LogFigures.WrittenBytes]! += bytes;
     this.batchBytes.recordValue(bytes);

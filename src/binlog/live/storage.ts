@@ -3,10 +3,17 @@
 // ../README.md.
 
 import { pack } from "msgpackr/pack";
+import { assert } from "../../base/assert.ts";
 import { BatchKind } from "../../message/batch.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
-import { BinlogError, isDescriptorShortage, isShortage, systemCode } from "../disk/binlog-error.ts";
+import {
+  BinlogError,
+  isDescriptorShortage,
+  isShortage,
+  isSystemError,
+  systemCode,
+} from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
 import { FRAME_BYTES, HEADER_BYTES, OwnKind } from "../format/segment-format.ts";
 import { Compaction, type CompactionHost } from "./compaction.ts";
@@ -168,21 +175,23 @@ export class Storage implements CompactionHost {
     } catch (error) {
       lending.upTo = before;
       // Puts wait for the lend; the next turn retries it.
-      if (isShortage(error)) this.#shortage.begin(this.#nowMs, systemCode(error));
-      else this.#fail("write to", error);
+      if (!isShortage(error)) this.#fail("write to", error);
+      else if (this.#tail.isEnding) this.#shortage.wait(this.#nowMs, systemCode(error));
+      else this.#shortage.begin(this.#nowMs, systemCode(error));
     }
   }
 
   /** Copies record `n` of a shard; it is neither written nor durable before a flush. */
   append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
     if (this.#failure !== undefined) return;
-    if (this.waiting) throw new Error("the log waits for room");
+    assert(!this.waiting, "nothing is appended while the log waits for room");
     try {
       this.#take(bytes, start, length);
       this.#tail.records.appended(shard, n);
     } catch (error) {
       if (!isShortage(error)) this.#fail("write to", error);
       else {
+        assert(this.#pending === undefined, "one record at most has no place yet");
         this.#pending = { shard, n, bytes: bytes.slice(start, start + length) };
         this.#shortage.wait(this.#nowMs, systemCode(error));
       }
@@ -200,6 +209,7 @@ export class Storage implements CompactionHost {
   }
 
   #take(bytes: Uint8Array, start: number, length: number): void {
+    assert(!this.#closed, "a closed log takes no record");
     if (this.#tail.segments.shortage !== "") this.#tight.squeeze(FRAME_BYTES + length, this.#nowMs);
     this.#tail.place(bytes, start, length);
     this.#recordsWritten++;
@@ -322,6 +332,7 @@ export class Storage implements CompactionHost {
     const slice = Math.min(SLICE_BYTES_MAX, Math.max(SLICE_BYTES_MIN, this.#workBytes));
     this.#workBytes = Math.max(0, this.#workBytes - slice);
     const stopAtMs = this.#options.clockMs() + SLICE_MS;
+    assert(slice > 0 && this.#workBytes >= 0, "a slice of work has bytes");
     if (this.#compaction.step(slice, () => this.#options.clockMs() >= stopAtMs)) this.#drop.begin();
   }
 
@@ -331,6 +342,7 @@ export class Storage implements CompactionHost {
    */
   dropBelow(segment: number, nowMs: number): void {
     if (this.#failure !== undefined) return;
+    assert(segment <= this.currentSegment, "a log never drops its current segment");
     try {
       this.#tail.oldest = segment;
       this.#tail.appendOwn(OwnKind.drop);
@@ -364,6 +376,8 @@ export class Storage implements CompactionHost {
     else if (isShortage(error)) this.#failure = this.#tail.segments.noRoomError(error);
     else this.#failure = this.#tail.segments.ioError(what, error);
     this.#shortage.full = true;
+    // A broken invariant is no fault of the disk.
+    if (error !== this.#failure && !isSystemError(error)) throw error;
     const { code, message, nextStep } = this.#failure;
     this.#options.notice({ level: "error", code, message: `${message}. ${nextStep}` });
   }
@@ -388,6 +402,7 @@ export class Storage implements CompactionHost {
 
   /** Tries once more to write what waits for room; the log continues or has failed. */
   endWait(nowMs: number): void {
+    assert(this.waiting, "a wait that ends was begun");
     this.#nowMs = nowMs;
     try {
       this.#resume();

@@ -1,6 +1,8 @@
 // Decides when to sync: with every batch (-f 0), early enough that at most MS milliseconds can be
 // lost (-f MS), or never (-F).
 
+import { assert } from "../../base/assert.ts";
+
 /**
  * Maximum milliseconds between syncs; 0 for each batch; "never" for only where the log itself needs
  * it.
@@ -21,6 +23,7 @@ export class SyncPolicy {
   #lastSyncTookMs = 0;
 
   constructor(every: SyncEvery) {
+    assert(every === "never" || every >= 0, "syncs are some time apart");
     this.#every = every;
   }
 

@@ -2,6 +2,7 @@
 // segment. Before a record would take some of that reserve, the log compacts at once. The shards
 // wait meanwhile; without the reserve, the log could never free space again.
 
+import { assert } from "../../base/assert.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
 import { isDescriptorShortage } from "../disk/binlog-error.ts";
 import { SPARE_BYTES } from "../format/segment-format.ts";
@@ -35,6 +36,7 @@ export class TightRoom {
   /** Returns whether that many bytes can be copied without new room. */
   isEnoughFor(bytes: number): boolean {
     const { segments } = this.#tail;
+    assert(bytes >= 0, "live bytes to copy are never negative");
     return segments.shortage === "" || segments.roomBytes >= bytes + this.#marginBytes();
   }
 
@@ -84,6 +86,7 @@ export class TightRoom {
     }
     if (this.#drop.isUnderWay) return true;
     if (!this.#compactNow(nowMs)) return false;
+    assert(this.#table.oldest?.liveBytes === 0, "compaction leaves nothing live");
     this.#drop.begin();
     return true;
   }

@@ -1,5 +1,6 @@
 // Appends a whole job to a log, in several records if it is too big for one; also appends settings.
 
+import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import {
@@ -23,12 +24,14 @@ export function wholeJobBytes(view: DataView, at: number): number {
 /** Appends the PUT at `at`, which its whole body follows. */
 export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: number): void {
   const total = wholeJobBytes(view, at);
+  assert(at + total <= bytes.length, "a whole job lies in its memory");
   const first = Math.min(total, MAX_RECORD_BYTES);
   storage.appendOwned(bytes, at, first);
   const bodyAt = at + total - bodyBytesOf(view, at);
   const id = view.getFloat64(at + RECORD_ID_AT, true);
   for (let done = first; done < total; done += MAX_PIECE_BYTES) {
     const length = Math.min(MAX_PIECE_BYTES, total - done);
+    assert(at + done >= bodyAt, "a piece begins in the body");
     const partAt = encodePieceHead(piece.view, 0, id, at + done - bodyAt);
     copyBytes(piece.bytes, partAt, bytes, at + done, length);
     storage.appendOwned(piece.bytes, 0, partAt + length);
@@ -37,5 +40,7 @@ export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: nu
 
 /** Appends the settings of a tube pattern. */
 export function appendSetting(storage: Storage, pattern: string, text: string): void {
-  storage.appendOwned(piece.bytes, 0, encodeSetting(piece, 0, asciiBytes(pattern), asciiBytes(text)));
+  const length = encodeSetting(piece, 0, asciiBytes(pattern), asciiBytes(text));
+  assert(length <= MAX_RECORD_BYTES, "a SETTING is no longer than a record");
+  storage.appendOwned(piece.bytes, 0, length);
 }

@@ -1,6 +1,7 @@
 // Turns a verdict into the books of a log in use, and completes on disk what a crash left
 // unfinished.
 
+import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import type { LogState } from "../books/log-state.ts";
 import { RecordIndex } from "../books/record-index.ts";
@@ -91,6 +92,7 @@ function bookSegment(index: RecordIndex, scan: SegmentScan): void {
  * removes what does not count. Each step may be interrupted; the next start repeats it.
  */
 export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): LogState {
+  assert(verdict.problems.length === 0, "only a log without damage is repaired");
   for (const { number } of verdict.stale) disk.unlink(segmentName(number));
   const surplus = verdict.empty.slice(2);
   for (const scan of surplus.reverse()) disk.unlink(segmentName(scan.number));
@@ -100,7 +102,8 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
   disk.syncFolder();
   let lastSequence = verdict.lastSequence;
   for (const scan of verdict.kept) {
-    const segment = books.table.get(scan.number)!;
+    const segment = books.table.get(scan.number);
+    assert(segment !== undefined, "a segment that counts is in the books");
     if (scan === verdict.tail) {
       endTail(disk, scan, segment, ++lastSequence, verdict, books.index.maxId);
     } else {
@@ -119,6 +122,7 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
     return segment;
   });
   const { table, index } = books;
+  assert(empty.length <= 2 && lastSequence >= verdict.lastSequence, "a repair only adds an END");
   const { oldest } = verdict;
   return { table, index, lastSequence, oldest, first: Math.max(1, oldest), empty };
 }
@@ -132,8 +136,9 @@ function versionOf({ header }: SegmentScan): number {
  * durable, because the log may rely on it. Returns its length.
  */
 function renewSegment(disk: Disk, { number, header }: SegmentScan): number {
+  assert(!("problem" in header), "a segment that is made again had a header");
   const bytes = new Uint8Array(RENEWED_BYTES);
-  bytes.set(encodeHeader(header as SegmentHeader));
+  bytes.set(encodeHeader(header));
   replaceWhole(disk, segmentName(number), ".new", bytes);
   return bytes.length;
 }
@@ -161,6 +166,7 @@ function endTail(
   const frame = Memory.ofSize(FRAME_BYTES + OWN_RECORD_BYTES);
   const { bytes } = frame;
   const hasNext = verdict.empty.length > 0;
+  assert(sequence === verdict.lastSequence + 1, "the END of a tail has the next sequence");
   encodeOwn(frame, FRAME_BYTES, { kind: OwnKind.end, hasNext, oldest: verdict.oldest, maxId });
   sealFrame(frame, 0, OWN_RECORD_BYTES, segment.salt, sequence, sequence - 1);
   const handle = disk.open(segmentName(scan.number), "write");
@@ -168,6 +174,7 @@ function endTail(
   disk.sync(handle);
   disk.write(handle, bytes, 0, bytes.length, scan.at);
   disk.sync(handle);
+  assert(scan.at === segment.usedBytes, "END follows the last whole record");
   segment.usedBytes = scan.at + bytes.length;
   disk.truncate(handle, segment.usedBytes);
   disk.sync(handle);
@@ -195,7 +202,9 @@ export class UpdateFinder {
   }
 
   memory(segment: number): Memory {
-    return this.#updates.get(segment)!.memory;
+    const updates = this.#updates.get(segment);
+    assert(updates !== undefined, "a segment with the latest update of a job was read");
+    return updates.memory;
   }
 
   /**
@@ -210,6 +219,7 @@ export class UpdateFinder {
       if (offsets[middle]! < offset) low = middle + 1;
       else high = middle;
     }
+    assert(offsets[low] === offset, "an update lies where the books say");
     return positions[low]!;
   }
 }
@@ -230,5 +240,6 @@ function updatesOf({ columns }: SegmentScan): SegmentUpdates {
     result.positions[n++] = position;
     position += framedBytes[i]! - FRAME_BYTES;
   }
+  assert(position === updates.length, "the updates of a segment fill their memory");
   return result;
 }

@@ -1,6 +1,7 @@
 // Judges the scans of all segments together: is the log complete, is its tail torn, or is something
 // damaged? ../README.md ("Torn tail or damage?") explains each rule. Changes nothing.
 
+import { assert } from "../../base/assert.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import { HEADER_BYTES, segmentName } from "../format/segment-format.ts";
 import { judgeClaim, type SegmentScan } from "./segment-scan.ts";
@@ -151,6 +152,7 @@ class SegmentJudge {
     }
     const last = counting.at(-1);
     if (last?.promisesNext === true) addMissing(this.#verdict, last.number + 1, this.#path);
+    assert(this.#verdict.cutBytes >= 0, "a tail never loses less than nothing");
     this.#verdict.lastSequence = Math.max(0, this.#expected - 1);
   }
 
@@ -186,6 +188,7 @@ class SegmentJudge {
     else if (scan.end === "bad" && this.#synced >= next) {
       this.#addDamage(scan, scan.at, `${scan.reason}, and record ${this.#synced} was durable already`);
     } else {
+      assert(scan.at >= HEADER_BYTES, "a tail ends behind its header");
       verdict.tail = scan;
       verdict.cutBytes = scan.end === "bad" ? scan.lastNonZero + 1 - scan.at : 0;
     }

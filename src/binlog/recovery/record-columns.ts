@@ -1,5 +1,6 @@
 // The records of a segment as columns: plain memory that can cross threads.
 
+import { assert } from "../../base/assert.ts";
 import { UPDATE_BYTES } from "../../message/record.ts";
 
 /** The data that the books need of a segment's records, in order. */
@@ -41,6 +42,7 @@ export class ColumnWriter {
   add(kind: number, id: number, offset: number, framedBytes: number, extra: number): void {
     const i = this.count++;
     if (i === this.kinds.length) this.#grow();
+    assert(i < this.kinds.length, "a column has room for each record");
     this.kinds[i] = kind;
     this.ids[i] = id;
     this.offsets[i] = offset;
@@ -56,6 +58,7 @@ export class ColumnWriter {
       larger.set(this.updates);
       this.updates = larger;
     }
+    assert(this.#updateBytes <= this.updates.length, "there is room for each update");
     this.updates.set(bytes.subarray(at, at + recordBytes), start);
   }
 

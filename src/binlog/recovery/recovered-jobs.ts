@@ -1,6 +1,7 @@
 // Hands the jobs of a recovered log to the shards: whole segments as shared memory, with lists of
 // where jobs begin.
 
+import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import {
@@ -56,11 +57,14 @@ export function* recoveredJobs(
   shardOf: ShardOf,
 ): Generator<RecoveredBatch> {
   const updates = new UpdateFinder(source.scans);
+  let found = 0;
   for (const scan of source.scans) {
     const rows = liveRows(source.index, scan);
+    found += rows.length;
     if (rows.length === 0) continue;
     const bytes = readSegment(source.disk, scan);
     const { same, rebuilt } = applyUpdates(source.index, scan, rows, bytes, updates);
+    assert(same.length + rebuilt.length === rows.length, "each live job is rebuilt or stays as it is");
     const isBig = (row: number): boolean => source.index.big.has(scan.columns.ids[row]!);
     const big = source.index.big.size === 0 ? [] : same.filter(isBig);
     const small = big.length === 0 ? same : same.filter((row) => !isBig(row));
@@ -72,6 +76,8 @@ export function* recoveredJobs(
     }
     yield* rebuiltJobs(source, rebuilt, shards, shardOf);
   }
+  const { jobs, remembered } = source.index;
+  assert(found === jobs + remembered, "every live job is handed over once");
 }
 
 /** A job whose head has changed its length, as one record without the pieces of its body. */
@@ -117,6 +123,7 @@ function gathered(
     lists.add(shardOf(bytes, at + RECORD_FIXED_BYTES, bytes[at + 2]!), at);
     at += record.length;
   }
+  assert(at === usedBytes, "rebuilt jobs fill their memory");
   return { bytes, jobs: lists.done() };
 }
 
@@ -161,12 +168,14 @@ function applyUpdates(
     }
     const before = recordHeadBytes(memory.view, put);
     const after = mergeHead(head, memory, put, update, position);
+    assert(after <= head.bytes.length, "a merged head fits into its memory");
     if (after === before) {
       copyBytes(bytes, put, head.bytes, 0, after);
       continue;
     }
     kept--;
     const inlineBytes = columns.framedBytes[row]! - FRAME_BYTES - before;
+    assert(inlineBytes >= 0, "a full record holds its head");
     const record = new Uint8Array(after + inlineBytes);
     copyBytes(record, 0, head.bytes, 0, after);
     copyBytes(record, after, bytes, put + before, inlineBytes);
@@ -187,6 +196,7 @@ function offsetsByShard(
   const lists = new OffsetLists(shards);
   for (const row of rows) {
     const record = columns.offsets[row]! + FRAME_BYTES;
+    assert(record + RECORD_FIXED_BYTES <= bytes.length, "a job lies in its segment");
     lists.add(shardOf(bytes, record + RECORD_FIXED_BYTES, tubeBytesOf(view, record)), record);
   }
   return lists.done();
@@ -206,6 +216,7 @@ export function* wholeJobs(batches: Iterable<RecoveredBatch>): Generator<WholeJo
   const fields = emptyRecordFields();
   for (const { bytes, jobs } of batches) {
     const view = new DataView(bytes.buffer);
+    assert(jobs.length === 1, "whole jobs are those of one shard");
     for (const at of jobs[0]!) {
       decodeFields(view, at, fields);
       const tubeAt = at + RECORD_FIXED_BYTES;
@@ -240,7 +251,8 @@ function wholeJob(
   shards: number,
   shardOf: ShardOf,
 ): RecoveredBatch {
-  const big = source.index.big.get(id)!;
+  const big = source.index.big.get(id);
+  assert(big !== undefined && big.missingBytes > 0, "a big job lacks bytes in its full record");
   const bytes = new Uint8Array(new SharedArrayBuffer(record.length + big.missingBytes));
   bytes.set(record);
   const tubeBytes = bytes[2]!;
@@ -271,7 +283,8 @@ class OffsetLists {
   }
 
   add(shard: number, offset: number): void {
-    let list = this.#lists[shard]!;
+    let list = this.#lists[shard];
+    assert(list !== undefined, "a job belongs to a shard");
     const n = this.#counts[shard]!++;
     if (n === list.length) {
       const larger = new Uint32Array(2 * n);

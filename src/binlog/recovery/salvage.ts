@@ -1,6 +1,7 @@
 // Salvages a damaged log: rewrites its undamaged records into new segments, and sets the damaged
 // files aside.
 
+import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import { emptyLog } from "../books/log-state.ts";
 import type { Disk } from "../disk/disk.ts";
@@ -26,6 +27,7 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   const first = Math.max(verdict.oldest, ...segmentNumbers(disk)) + 1;
   let lastSequence = verdict.lastSequence;
   for (const scan of verdict.kept) lastSequence = Math.max(lastSequence, scan.highestSequence);
+  assert(lastSequence >= verdict.lastSequence, "a rewrite goes on with the sequence");
   const log = emptyLog(first, lastSequence + 1, books.index.maxId, verdict.oldest);
   const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options), syncEvery: "never" });
   for (const [pattern, text] of settingsOf(books)) appendSetting(storage, pattern, text);
@@ -48,6 +50,7 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
     );
     throw storage.failure;
   }
+  assert(storage.index.jobs === books.index.jobs, "a rewrite keeps every job");
   return storage.index.jobs;
 }
 

@@ -1,5 +1,6 @@
 // Scans one segment from front to back: its records, where they end, and what the end means.
 
+import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import { type BatchHeader, decodeBatchHeader } from "../../message/batch.ts";
 import { RECORD_ID_AT } from "../../message/record.ts";
@@ -207,6 +208,8 @@ class SegmentScanner {
       if (scan.end === "bad") this.#judgeEnd();
       if (scan.end === "bad" || scan.end === "short") this.#searchBeyond(scan.at, header.salt);
     }
+    assert(scan.at <= scan.fileBytes, "the records that were found end inside their file");
+    assert(this.#columns.count <= scan.records, "only records that were found are booked");
     scan.columns = this.#columns.done();
   }
 
@@ -278,6 +281,7 @@ class SegmentScanner {
       if (isFull(kind) && id > scan.maxId) scan.maxId = id;
       if (isUpdate(kind)) this.#columns.addUpdate(bytes, record, recordBytes);
       scan.hasAttributes ||= isBeyondVersion1(view, record);
+      assert(at + FRAME_BYTES + recordBytes <= bytes.length, "a record that is booked lies in its file");
       const extra = recordExtra(this.#memory, record, recordBytes);
       this.#columns.add(kind, id, at, FRAME_BYTES + recordBytes, extra);
       return;
@@ -308,6 +312,7 @@ class SegmentScanner {
     const scan = this.#scan;
     const { bytes, view } = this.#memory;
     const rest = bytes.length - scan.at;
+    assert(rest >= 0 && scan.at >= HEADER_BYTES, "an end that is judged lies behind the header");
     if (rest < SPARE_BYTES) {
       scan.end = "short";
       scan.reason = `the file ends ${rest} bytes behind its last whole record, and was longer`;

@@ -2,6 +2,7 @@
 // describes the format.
 
 import { crc32 } from "node:zlib";
+import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import {
   emptyRecordFields,
@@ -12,6 +13,7 @@ import {
 } from "../../message/record.ts";
 import { ATTRIBUTE_BYTES_MAX, attributesAreWhole } from "../../protocol/job-attribute.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
+import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
 import type { Storage } from "../live/storage.ts";
 import { appendWholeJob } from "../live/whole-job.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
@@ -149,7 +151,10 @@ class DumpReader {
       const version = Number(value["runnerbeanDump"]);
       if (!(version >= DUMP_VERSION_MIN && version <= DUMP_VERSION))
         throw badLine(1, "it is not a dump of a known version");
-      return Number(value["nextId"]);
+      const nextId = Number(value["nextId"]);
+      if (!Number.isSafeInteger(nextId) || nextId < 1 || nextId > FOREIGN_ID_LIMIT)
+        throw badLine(1, "its next id is not a job id");
+      return nextId;
     }
     if (value["setting"] !== undefined) return checkedSetting(value, this.#lines);
     if (typeof value["jobs"] === "number") {
@@ -202,7 +207,8 @@ function checkJob(job: JobLine, number: number): void {
   for (const key of [...numbers, "bodyBytes" as const]) {
     if (typeof job[key] !== "number" || !(job[key] >= 0)) throw badLine(number, `${key} is not a number`);
   }
-  if (!Number.isSafeInteger(job.id) || job.id === 0) throw badLine(number, "id is not a job id");
+  if (!Number.isSafeInteger(job.id) || job.id === 0 || job.id >= FOREIGN_ID_LIMIT)
+    throw badLine(number, "id is not a job id");
   if (typeof job.body !== "string" || typeof job.tube !== "string")
     throw badLine(number, "tube or body is missing");
   if (job.tube.length === 0 || job.tube.length > 200)
@@ -225,6 +231,8 @@ export function restoreJob(storage: Storage, job: JobLine, body: Buffer): void {
   const tube = Buffer.from(job.tube, "latin1");
   const attributes = attributesOf(job);
   const record = Memory.ofSize(putRecordBytes(tube.length, body.length, attributes.length));
-  record.bytes.set(body, encodePutHead(record, 0, { ...job, state }, tube, body.length, attributes));
+  const bodyAt = encodePutHead(record, 0, { ...job, state }, tube, body.length, attributes);
+  assert(bodyAt + body.length === record.bytes.length, "a restored job fills its memory");
+  record.bytes.set(body, bodyAt);
   appendWholeJob(storage, record, 0);
 }

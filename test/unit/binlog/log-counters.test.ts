@@ -25,6 +25,7 @@ async function scene(syncEvery: number | "never") {
     binlog: { repliesWaitFor: LogWord.Synced, segmentBytes: SAMPLE_SEGMENT_BYTES },
   });
   const core = new BinlogCore(topology);
+  core.beginIds(1);
   const told = (counter: number): number => core.counters[counter]!;
   /** A turn as BinlogLoop takes it. */
   const turn = (): void => {

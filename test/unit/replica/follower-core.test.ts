@@ -160,6 +160,17 @@ test("a restarted node reads on from the last message that its own log names", (
   assert.equal(core.beganAt, 42);
 });
 
+test("a place to begin that is found while another look already reads changes nothing", () => {
+  const batches = own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0, message: batch.n + 39 }));
+  const { core, did } = follower(batches);
+  core.beginAt({ ...data(2), sequence: 42 });
+  core.read({ ...data(2), sequence: 42 }, 0);
+  core.beginAt({ ...data(2), sequence: 42 });
+  assert.equal(core.next, 43);
+  core.read({ ...data(3), sequence: 43 }, 0);
+  assert.deepEqual(did, []);
+});
+
 test("a message that differs from the own log is no place to begin", () => {
   const { core } = follower(own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0, message: 42 })));
   core.beginAt({ ...data(2, { tag: 999 }), sequence: 42 });
