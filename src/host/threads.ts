@@ -13,8 +13,8 @@ import type { GroupThreadData, NodeOrder } from "../replica/thread.ts";
 import type { AcceptorHostData, HostThreadData, LogHostData, ShardHostData } from "./thread.ts";
 
 /**
- * The README mentions what is experimental in Node (node:ffi, if requested), so Node need not warn
- * at every start.
+ * docs/differences.md mentions what is experimental in Node (node:ffi, if requested), so Node need
+ * not warn at every start.
  */
 let execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
 

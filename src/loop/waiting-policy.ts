@@ -2,9 +2,9 @@
 // don't poll at all.
 //
 // A sleeping thread takes 20 to 50 us to wake, a spinning one less than 1 us. But a spin occupies a
-// core that a busy machine needs, so spins are short and have to pay. src/README.md, "Waking and
-// polling", has the measurements. All decisions are made here: the loops ask, and a simulation
-// answers at random.
+// core that a busy machine needs, so spins are short and have to pay. docs/architecture/loops.md,
+// "Sleeping and waking", has the measurements. All decisions are made here: the loops ask, and a
+// simulation answers at random.
 
 /** Longest spin of a shard, in ms. */
 const SPIN_MS = 0.1;

@@ -13,7 +13,7 @@ import { memoryInUse, settledBytes } from "../support/machine/memory-in-use.ts";
 const KIB = 1024;
 /** A client's commands of a case. */
 const SENT_BYTES_MAX = 10_000;
-/** What a client may pin besides one reply: see "Back-pressure" in src/README.md. */
+/** What a client may pin besides one reply: see docs/architecture/connections.md. */
 const PINNED_BYTES_MAX = 64 * KIB;
 /** What all of them may leave behind: the buffers that are kept, and code that was compiled. */
 const LEFT_BYTES_MAX = 8 * 1024 * KIB;

@@ -11,8 +11,13 @@ export function refused(reply: string, { words, memory, topology }: Service): Pr
   if (reply === "TUBE_FULL")
     return new Problem("tube-full", "It has as many jobs, or bytes of them, as its settings allow.");
   if (reply !== "OUT_OF_MEMORY") return new Problem("internal", `The put was refused: ${reply}.`);
+  if (words.isSet(ControlWord.SharedLogFull))
+    return new Problem("shared-log-full", "The shared log of the group is nearly full; give it more room.");
   if (words.isSet(ControlWord.BinlogFull))
-    return new Problem("disk-full", "The disk of the log is full; free some room there.");
+    return new Problem(
+      "disk-full",
+      "The log can't grow: its disk is full, or file descriptors have run out. Free some of either.",
+    );
   return new Problem(
     "out-of-memory",
     memory.isFull
