@@ -55,22 +55,34 @@ const COMPUTING = [
 /** They take longest, and so begin first; those that are run once more with them. */
 const LONGEST = [
   "transcripts-server",
-  "dashboard",
+  "simulation/simulation",
   "cli",
+  "dashboard",
+  "http-hostile",
   "dashboard-actions",
   "pinned-memory",
-  "kill",
-  "connection-end",
-  "soak/canary",
   "stress/stress",
+  "cli-strangers",
+  "engine-random",
+  "connection-end",
   "fuzz/fuzz",
-  "process-start",
-  "stream-writes",
-  "process-output",
+  "documented",
   "large-bodies",
+  "kill",
+  "process-start",
+  "process-output",
+  "generators",
+  "stream-writes",
+  "soak/canary",
   "dashboard-roles",
   "dashboard-group",
-  "simulation/simulation",
+  "client-package",
+  "replica/simulation",
+  "transcripts-in-process",
+  "binlog/damage",
+  "end-at-any-turn",
+  "given-back-at-any-step",
+  "key-table",
 ];
 
 /**
@@ -81,7 +93,7 @@ const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
 
 const CORES = Math.max(2, availableParallelism());
 /** Files at a time: more than cores, for there are always some that wait. */
-const AT_ONCE = 2 + CORES;
+const AT_ONCE = 3 * CORES;
 
 /** Longer than any test takes. */
 const { TEST_SECONDS = `${400 * busyness()}` } = process.env;

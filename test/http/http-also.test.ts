@@ -80,7 +80,7 @@ serve = ["api"]
         '[http]\nlisten = "127.0.0.1:0"\n[[http.also]]\nlisten = "0.0.0.0:0"\nserve = ["metrics"]\n',
         /metrics-public = true/,
       ],
-      ['[[http.also]]\nlisten = "127.0.0.1:0"\n', /give http\.listen/],
+      ['[[http.also]]\nlisten = "127.0.0.1:0"\n', /set http\.listen/],
       [
         '[http]\nlisten = "127.0.0.1:0"\n[[http.also]]\nserve = ["health"]\n',
         /:3: \[\[http\.also\]\] needs listen/,

@@ -200,7 +200,14 @@ describe("HTTP and hostile clients", () => {
     const sent = async (): Promise<string> => {
       const socket = connect(server.port, "127.0.0.1");
       socket.on("error", () => {});
-      const answer = once(socket, "data");
+      // A server that has answered closes, and the answer may be lost with what was sent after it.
+      let text = "";
+      socket.on("data", (bytes) => {
+        text += bytes;
+      });
+      const closed = new Promise<void>((resolve) => {
+        socket.once("close", () => resolve());
+      });
       const type = "Content-Type: application/json\r\nTransfer-Encoding: chunked";
       socket.write(
         `POST /v1/tubes/bytes/jobs HTTP/1.1\r\nHost: localhost\r\n${type}\r\n\r\n9\r\n{"body":"\r\n`,
@@ -208,9 +215,10 @@ describe("HTTP and hostile clients", () => {
       // Each would be 200 bytes of the heap.
       const pieces = Buffer.from("1\r\nx\r\n".repeat(BYTE_PIECES / 100));
       for (let part = 0; part < 100; part++)
-        if (!socket.write(pieces)) await Promise.race([once(socket, "drain"), once(socket, "close")]);
+        if (!socket.write(pieces))
+          await Promise.race([new Promise((resolve) => socket.once("drain", resolve)), closed]);
       socket.write('2\r\n"}\r\n0\r\n\r\n');
-      const text = `${await answer}`;
+      await Promise.race([eventually("it answers", () => text !== ""), closed]);
       socket.destroy();
       return text;
     };
@@ -218,7 +226,7 @@ describe("HTTP and hostile clients", () => {
     // take longer than the server waits for one.
     const text = await eventually("there is room and time for it", async () => {
       const answered = await sent();
-      return !/^HTTP\/1\.1 (503 .*retry-after: 1|408 )/s.test(answered) && answered;
+      return answered !== "" && !/^HTTP\/1\.1 (503 .*retry-after: 1|408 )/s.test(answered) && answered;
     });
     assert.match(text, /^HTTP\/1\.1 413 .*job-too-big/s);
     await serves();

@@ -233,7 +233,7 @@ describe("https at the start", { concurrency: 3 }, () => {
       ["--http", "0", "--http-tls-cert", "/none/c.pem", "--http-tls-key", "/none/k.pem"],
       /http: cannot read \/none\//,
     ],
-    [["--http-tls-cert", "c.pem", "--http-tls-key", "k.pem"], /is for --http/],
+    [["--http-tls-cert", "c.pem", "--http-tls-key", "k.pem"], /needs --http/],
     [["--http", "0", "--http-tls-min", "1.1"], /1\.1 is neither 1\.2 nor 1\.3/],
     [["--http", "0", "--http-max-requests", "0"], /http\.max-requests 0 \(at least 1\)/],
   ] as const) {

@@ -59,6 +59,12 @@ const run: ActorRun = {
 
 control.barrier();
 parentPort!.postMessage("started");
-await played.play(data.actor, data.shared, run);
+try {
+  await played.play(data.actor, data.shared, run);
+} catch (error) {
+  // An assertion of the sources is a check like those of the case.
+  if (!(error instanceof Error) || !error.message.startsWith("broken invariant")) throw error;
+  run.see(error.message);
+}
 const report: ActorReport = { counts, details, iterations, pauses: pauses.made };
 parentPort!.postMessage(report);
