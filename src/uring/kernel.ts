@@ -167,3 +167,8 @@ export function epollLook(epoll: number, events: bigint, count: number): number 
 export function eventLoopDescriptor(): number {
   return libc.uv_backend_fd(getCurrentEventLoop());
 }
+
+/** Returns the two int32 halves of an address, as the kernel's structures hold them. */
+export function halves(address: bigint): { low: number; high: number } {
+  return { low: Number(BigInt.asIntN(32, address)), high: Number(BigInt.asIntN(32, address >> 32n)) };
+}

@@ -2,8 +2,7 @@
 // receive or the source of a send.
 
 import { assert } from "../base/assert.ts";
-import { type Mapping, map } from "./kernel.ts";
-import { halves } from "./uring.ts";
+import { halves, type Mapping, map } from "./kernel.ts";
 
 /** A msghdr, PARTS_MAX iovecs and TRAILER_BYTES, padded to a power of two. */
 const SLOT_BYTES = 256;

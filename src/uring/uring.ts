@@ -7,6 +7,7 @@
 // `enter` (DEFER_TASKRUN), so completions appear only during a call.
 
 import { enter, KernelError, type Mapping, map, register, setup } from "./kernel.ts";
+import { BUFFER_GROUP, ReceiveBuffers } from "./receive-buffers.ts";
 
 /** The operation of a submission (enum io_uring_op). */
 const UringOp = {
@@ -45,7 +46,6 @@ const FEATURE_NO_IOWAIT = 1 << 17;
 const SQ_CQ_OVERFLOW = 1 << 1;
 
 const REGISTER_IOWQ_MAX_WORKERS = 19;
-const REGISTER_PBUF_RING = 22;
 const BUFFER_SELECT = 1 << 5;
 const RECV_POLL_FIRST = 1 << 0;
 const CQE_SKIP_SUCCESS = 1 << 6;
@@ -62,16 +62,12 @@ const EINTR = 4;
 const EAGAIN = 11;
 const EBUSY = 16;
 const ETIME = 62;
+const ENOBUFS = 105;
 
 /** Entries of the submission ring. A turn with more of them submits in between. */
 const ENTRIES = 1024;
-/** Receive buffers of the kernel: a power of two, each reused once its completion is handled. */
-const BUFFERS = 512;
-export const BUFFER_BYTES = 16 * 1024;
-const BUFFER_ENTRY_BYTES = 16;
 /** Kernel threads of each kind for this ring. None ever waits: our operations don't block. */
 const WORKERS_MAX = 1;
-const BUFFER_GROUP = 0;
 
 /** Takes a completion: its submission's two words, the result (bytes or -errno), the flags. */
 export type OnCompletion = (low: number, high: number, result: number, flags: number) => void;
@@ -100,14 +96,7 @@ export class Uring {
   #target: Int32Array;
   readonly #call: typeof enter;
   #head = 0;
-  readonly #buffers: Mapping;
-  readonly #bufferRing: Mapping;
-  readonly #bufferTails: Uint16Array;
-  readonly #bufferEntries: Int32Array;
-  #bufferTail = 0;
-  /** A view of each receive buffer, and the two halves of its address. */
-  readonly #views: Uint8Array[] = [];
-  readonly #addresses = new Int32Array(2 * BUFFERS);
+  readonly #buffers: ReceiveBuffers;
   readonly #waitArgument: Mapping;
   readonly #waitFlags: number;
 
@@ -145,22 +134,7 @@ export class Uring {
     new Int32Array(workers.buffer, 0, 2).fill(WORKERS_MAX);
     register(this.descriptor, REGISTER_IOWQ_MAX_WORKERS, workers, 2);
 
-    this.#buffers = map(BUFFERS * BUFFER_BYTES);
-    this.#bufferRing = map(BUFFERS * BUFFER_ENTRY_BYTES);
-    this.#bufferTails = new Uint16Array(this.#bufferRing.buffer);
-    this.#bufferEntries = new Int32Array(this.#bufferRing.buffer);
-    const registration = map(40);
-    const fields = new BigUint64Array(registration.buffer, 0, 5);
-    fields[0] = this.#bufferRing.pointer;
-    fields[1] = BigInt(BUFFERS) | (BigInt(BUFFER_GROUP) << 32n);
-    register(this.descriptor, REGISTER_PBUF_RING, registration, 1);
-    for (let buffer = 0; buffer < BUFFERS; buffer++) {
-      this.#views.push(new Uint8Array(this.#buffers.buffer, buffer * BUFFER_BYTES, BUFFER_BYTES));
-      const address = halves(this.#buffers.pointer + BigInt(buffer * BUFFER_BYTES));
-      this.#addresses.set([address.low, address.high], 2 * buffer);
-      this.#offerBuffer(buffer);
-    }
-    this.#publishBuffers();
+    this.#buffers = new ReceiveBuffers(this.descriptor);
   }
 
   // --- submissions -------------------------------------------------------------------------------
@@ -387,41 +361,31 @@ export class Uring {
     const tail = Atomics.load(words, this.#cqTail);
     let taken = 0;
     let offered = false;
+    let hasRunOut = false;
     for (; (this.#head | 0) !== tail; taken++) {
       const at = this.#cqes + (this.#head++ & this.#cqMask) * (CQE_BYTES / 4);
       const flags = words[at + 3]!;
-      onCompletion(words[at]!, words[at + 1]!, words[at + 2]!, flags);
-      if ((flags & CQE_BUFFER) === 0) continue;
-      this.#offerBuffer(flags >>> CQE_BUFFER_SHIFT);
+      const result = words[at + 2]!;
+      onCompletion(words[at]!, words[at + 1]!, result, flags);
+      if ((flags & CQE_BUFFER) !== 0) this.#buffers.offer(flags >>> CQE_BUFFER_SHIFT);
+      else if (result === -ENOBUFS) hasRunOut = true;
+      else continue;
       offered = true;
     }
+    if (hasRunOut) this.#buffers.offerMore();
     if (taken > 0) Atomics.store(words, this.#cqHead, this.#head);
-    if (offered) this.#publishBuffers();
+    if (offered) this.#buffers.publish();
     return taken;
   }
 
   /** Returns the buffer with a completion's bytes, or undefined if it has none. */
   bufferOf(flags: number): Uint8Array | undefined {
-    return (flags & CQE_BUFFER) === 0 ? undefined : this.#views[flags >>> CQE_BUFFER_SHIFT];
+    return (flags & CQE_BUFFER) === 0 ? undefined : this.#buffers.views[flags >>> CQE_BUFFER_SHIFT];
   }
 
   /** Returns whether more follows the received bytes: further bytes or the end. */
   hasMore(flags: number): boolean {
     return (flags & CQE_SOCK_NONEMPTY) !== 0;
-  }
-
-  #offerBuffer(buffer: number): void {
-    const entry = (this.#bufferTail++ & (BUFFERS - 1)) * (BUFFER_ENTRY_BYTES / 4);
-    const words = this.#bufferEntries;
-    words[entry] = this.#addresses[2 * buffer]!;
-    words[entry + 1] = this.#addresses[2 * buffer + 1]!;
-    words[entry + 2] = BUFFER_BYTES;
-    // The upper half of the first entry's last word is the ring's tail.
-    this.#bufferTails[(entry << 1) + 6] = buffer;
-  }
-
-  #publishBuffers(): void {
-    Atomics.store(this.#bufferTails, 7, this.#bufferTail & 0xffff);
   }
 }
 
@@ -430,11 +394,6 @@ function waitArgument(): Mapping {
   const argument = map(40);
   new BigUint64Array(argument.buffer, 0, 3)[2] = argument.pointer + 24n;
   return argument;
-}
-
-/** Returns the two int32 halves of an address, as the kernel's structures hold them. */
-export function halves(address: bigint): { low: number; high: number } {
-  return { low: Number(BigInt.asIntN(32, address)), high: Number(BigInt.asIntN(32, address >> 32n)) };
 }
 
 const align = (bytes: number): number => Math.ceil(bytes / 4096) * 4096;

@@ -1,8 +1,7 @@
 // Slots for replies on their way to the kernel, at fixed addresses.
 
 import { copyBytes } from "../../base/bytes.ts";
-import { map } from "../../uring/kernel.ts";
-import { halves } from "../../uring/uring.ts";
+import { halves, map } from "../../uring/kernel.ts";
 
 /** Replies up to this size are copied to a slot, so that their buffer can be reused at once. */
 export const STAGE_BYTES = 4096;

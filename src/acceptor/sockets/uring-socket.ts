@@ -2,9 +2,10 @@
 
 import { constants } from "node:os";
 import { BodyPlace } from "../../engine/jobs/body-arena.ts";
-import { duplicate, peek, pointerTo, shutdown } from "../../uring/kernel.ts";
+import { duplicate, halves, peek, pointerTo, shutdown } from "../../uring/kernel.ts";
 import type { MessageSlots } from "../../uring/message-slots.ts";
-import { BUFFER_BYTES, halves, type Uring } from "../../uring/uring.ts";
+import { BUFFER_BYTES } from "../../uring/receive-buffers.ts";
+import type { Uring } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { Connection } from "../connection/connection.ts";
 import { buffers } from "../input/buffer-pool.ts";

@@ -1,0 +1,65 @@
+// Tests that there are receive buffers for as many sockets as have bytes at once.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { test } from "node:test";
+import { KernelError } from "../../../src/uring/kernel.ts";
+import { Uring } from "../../../src/uring/uring.ts";
+
+/** Three times what is offered at the start. */
+const SOCKETS = 192;
+
+/** The descriptor of a socket that Node doesn't read from. */
+const descriptorOf = (socket: Socket): number =>
+  (socket as Socket & { readonly _handle: { readonly fd: number } })._handle.fd;
+
+test("each of many sockets gets its bytes, though the kernel runs out of buffers on the way", async (t) => {
+  let ring: Uring;
+  try {
+    ring = new Uring();
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error;
+    t.skip(error.message);
+    return;
+  }
+  const accepted: Socket[] = [];
+  const server = createServer({ pauseOnConnect: true }, (socket) => accepted.push(socket)).listen(
+    0,
+    "127.0.0.1",
+  );
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const clients = Array.from({ length: SOCKETS }, () => connect(port, "127.0.0.1"));
+  while (accepted.length < SOCKETS) await once(server, "connection");
+  const received: string[] = [];
+  /** Receives from all; returns how often the kernel had no buffer. */
+  const receiveAll = async (): Promise<number> => {
+    await Promise.all(clients.map((client) => new Promise((resolve) => client.write("hello", resolve))));
+    let refusals = 0;
+    let again: number[] = accepted.keys().toArray();
+    while (again.length > 0) {
+      for (const index of again) ring.receive(descriptorOf(accepted[index]!), true, index, 0);
+      const open = new Set(again);
+      again = [];
+      while (open.size > 0) {
+        ring.submitAndWait(1000);
+        ring.reap((index, _high, result, flags) => {
+          open.delete(index);
+          const bytes = ring.bufferOf(flags);
+          if (bytes === undefined) {
+            refusals++;
+            again.push(index);
+          } else received.push(Buffer.from(bytes.subarray(0, result)).toString());
+        });
+      }
+    }
+    return refusals;
+  };
+  const [first, second] = [await receiveAll(), await receiveAll()];
+  for (const socket of [...clients, ...accepted]) socket.destroy();
+  server.close();
+  assert.ok(first > 0, "the kernel ran out of buffers");
+  assert.equal(second, 0, "it has got more");
+  assert.deepEqual(received, new Array(2 * SOCKETS).fill("hello"));
+});
