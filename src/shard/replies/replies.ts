@@ -1,10 +1,9 @@
 // Writes a shard's replies into the rings to the acceptors, byte for byte as the clients get them.
 
 import { CR, LF, SPACE } from "../../base/ascii.ts";
-import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
-import { type Engine, Outcome } from "../../engine/engine.ts";
+import { Outcome } from "../../engine/engine.ts";
 import { wasLost } from "../../engine/jobs/batch.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
@@ -14,24 +13,19 @@ import {
   CANDIDATE_BYTES,
   CandidatesView,
   REDIRECTED_HEADER_BYTES,
-  ResponseFlag,
   ResponseKind,
 } from "../../message/response.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import { Request } from "../../protocol/request.ts";
 import { JobParts } from "../sessions/job-parts.ts";
-import type { LongBatch, LongReply, ShardSession } from "../sessions/shard-session.ts";
-import type { ReplyPort, StoredPart } from "./reply-port.ts";
+import type { ShardSession } from "../sessions/shard-session.ts";
+import { LongReplies } from "./long-replies.ts";
 
 /** Longest first line of a reply with a body: RESERVED, two numbers, two spaces, CR LF. */
 const BODY_HEAD_BYTES_MAX = 48;
 /** Room for the details of a lease in the same line: nine numbers and the name of the tube. */
 const LEASE_BYTES_MAX = 9 * 17 + 201;
-/** Bytes of a long reply in one message. */
-const PIECE_BYTES_MAX = 32 * 1024;
-/** The same for replies that refer to the arena. */
-const STORED_PIECE_BYTES_MAX = 1024 * 1024;
 
 /** Room for a tube's name and a space in the same line. */
 const TUBE_BYTES_MAX = TUBE_NAME_BYTES_MAX + 1;
@@ -39,44 +33,17 @@ const NO_BYTES = new Uint8Array(0);
 const float64 = new Float64Array(1);
 const float64Bytes = new Uint8Array(float64.buffer);
 
-/** The number of the record that replies depend on. */
-export interface RecordNumbers {
-  /** Number of the last record appended; 0 if there is none. */
-  readonly lastNumber: number;
-}
-
-export class Replies {
-  /** The last record before the current command. The reply waits for later ones. */
-  recordsBefore = 0;
+export class Replies extends LongReplies {
   /** The current command. */
   request: Request = new Request();
   /** Returns whether a job that is not here may be on another shard. */
   mayBeElsewhere: (id: number) => boolean = () => false;
   /** Whether a job is known to be on another shard, that is, to have arrived there. */
   isElsewhere: (id: number) => boolean = () => false;
-  readonly #records: RecordNumbers;
-  readonly #engine: Engine;
-  readonly #ports: readonly ReplyPort[];
-  readonly #long: (LongReply | LongBatch)[] = [];
   /** Scratch space for batches. */
   readonly #parts = new JobParts();
   /** Scratch space for first lines. */
   readonly #head = new Uint8Array(BODY_HEAD_BYTES_MAX + Math.max(LEASE_BYTES_MAX, TUBE_BYTES_MAX));
-
-  /** The acceptor copies bodies of at least this size itself, if it runs in this thread. */
-  readonly #storedBytesMin: number;
-
-  constructor(
-    engine: Engine,
-    ports: readonly ReplyPort[],
-    records: RecordNumbers,
-    storedBytesMin: number = Number.POSITIVE_INFINITY,
-  ) {
-    this.#storedBytesMin = storedBytesMin;
-    this.#records = records;
-    this.#engine = engine;
-    this.#ports = ports;
-  }
 
   /** Sends a fixed reply. */
   fixed(session: ShardSession, reply: Uint8Array): void {
@@ -84,14 +51,14 @@ export class Replies {
   }
 
   bytes(session: ShardSession, source: Uint8Array, at: number, length: number): void {
-    const port = this.#begin(session, 0, length);
+    const port = this.begin(session, 0, length);
     copyBytes(port.target, port.at, source, at, length);
   }
 
   /** Sends `<word><number> CR LF`. */
   // put 7/10
   number(session: ShardSession, word: Uint8Array, number: number): void {
-    const port = this.#begin(session, 0, word.length + decimalDigits(number) + 2);
+    const port = this.begin(session, 0, word.length + decimalDigits(number) + 2);
     copyBytes(port.target, port.at, word, 0, word.length);
     const at = writeDecimal(port.target, port.at + word.length, number);
     port.target[at] = CR;
@@ -107,7 +74,7 @@ export class Replies {
   /** Answers NOT_FOUND to a command by id, or has the acceptor look for the job elsewhere. */
   notFound(session: ShardSession, requestFlags: number): void {
     const { id } = this.request;
-    const isHere = this.#engine.find(id) !== NO_SLOT;
+    const isHere = this.engine.find(id) !== NO_SLOT;
     if (!isHere && ((requestFlags & RequestFlag.Probe) !== 0 || this.mayBeElsewhere(id)))
       this.elsewhere(session, this.request, requestFlags);
     else this.fixed(session, Reply.notFound);
@@ -123,9 +90,9 @@ export class Replies {
   redirected(session: ShardSession, request: Request, details: Uint8Array): void {
     const { op, id, pri, delaySeconds, options } = request;
     session.isRedirected = true;
-    const port = this.#ports[session.acceptor]!;
+    const port = this.ports[session.acceptor]!;
     const bytes = REDIRECTED_HEADER_BYTES + options.length + details.length;
-    port.beginSignal(ResponseKind.Redirected, this.#holds(session), session.connectionSlot, bytes, id, pri);
+    port.beginSignal(ResponseKind.Redirected, this.holds(session), session.connectionSlot, bytes, id, pri);
     const view = new DataView(port.target.buffer, port.target.byteOffset + port.at);
     view.setFloat64(0, session.engineSession.held.soonestMs, true);
     view.setUint32(8, op | (options.length << 8), true);
@@ -152,7 +119,7 @@ export class Replies {
     flags: number,
     details: Uint8Array = NO_BYTES,
   ): void {
-    const page = this.#engine.jobs.pageOf(slot);
+    const page = this.engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
@@ -165,22 +132,22 @@ export class Replies {
     at += details.length;
     head[at++] = CR;
     head[at++] = LF;
-    const port = this.#ports[session.acceptor]!;
-    const isStored = port.isLocal && bodyBytes >= this.#storedBytesMin;
+    const port = this.ports[session.acceptor]!;
+    const isStored = port.isLocal && bodyBytes >= this.storedBytesMin;
     const wholeBytesMax = isStored ? Number.POSITIVE_INFINITY : port.payloadBytesMax;
     if (at + bodyBytes + 2 > Math.min(wholeBytesMax, ReplyCredit.WholeReplyBytesMax)) {
-      this.#beginLong(session, head.slice(0, at), body, bodyBytes, flags);
+      this.beginLong(session, head.slice(0, at), body, bodyBytes, flags);
       return;
     }
     if (isStored) {
       const part = { handle: body, offset: 0, length: bodyBytes, isLast: true, headBytes: at };
-      this.#beginStored(session, flags | this.#durable(), this.#records.lastNumber, part);
+      this.beginStored(session, flags | this.durable(), this.records.lastNumber, part);
       copyBytes(port.target, port.at, head, 0, at);
       return;
     }
-    this.#begin(session, flags, at + bodyBytes + 2);
+    this.begin(session, flags, at + bodyBytes + 2);
     copyBytes(port.target, port.at, head, 0, at);
-    this.#engine.bodies.read(body, 0, port.target, port.at + at, bodyBytes);
+    this.engine.bodies.read(body, 0, port.target, port.at + at, bodyBytes);
     port.target[port.at + at + bodyBytes] = CR;
     port.target[port.at + at + bodyBytes + 1] = LF;
   }
@@ -188,14 +155,14 @@ export class Replies {
   /** Sends OK with an ASCII text. */
   text(session: ShardSession, text: string): void {
     const head = `OK ${text.length}\r\n`;
-    if (head.length + text.length + 2 <= this.#ports[session.acceptor]!.payloadBytesMax)
+    if (head.length + text.length + 2 <= this.ports[session.acceptor]!.payloadBytesMax)
       this.fixed(session, asciiBytes(`${head}${text}\r\n`));
     else this.#longText(session, asciiBytes(head), asciiBytes(text));
   }
 
   /** Sends a long text in pieces. Until it is sent, it is stored as a body in the arena. */
   #longText(session: ShardSession, head: Uint8Array, text: Uint8Array): void {
-    const { bodies } = this.#engine;
+    const { bodies } = this.engine;
     let body: number = EMPTY_BODY;
     try {
       body = bodies.allocate(text.length);
@@ -206,7 +173,7 @@ export class Replies {
       this.fixed(session, Reply.outOfMemory);
       return;
     }
-    this.#beginLong(session, head, body, text.length, 0);
+    this.beginLong(session, head, body, text.length, 0);
     bodies.free(body);
   }
 
@@ -215,20 +182,20 @@ export class Replies {
    * `value` and `word` are what the view of the kind says.
    */
   signal(session: ShardSession, kind: number, value = 0, word = 0): void {
-    const port = this.#ports[session.acceptor]!;
-    port.beginSignal(kind, this.#holds(session), session.connectionSlot, 8, value, word);
+    const port = this.ports[session.acceptor]!;
+    port.beginSignal(kind, this.holds(session), session.connectionSlot, 8, value, word);
     float64[0] = session.engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
   }
 
   /** Names the best job that the session could get here, without taking it. */
   candidate(session: ShardSession): void {
-    const slot = this.#engine.bestReady(session.engineSession);
+    const slot = this.engine.bestReady(session.engineSession);
     if (slot === NO_SLOT) {
       this.signal(session, ResponseKind.Absent);
       return;
     }
-    const page = this.#engine.jobs.pageOf(slot);
+    const page = this.engine.jobs.pageOf(slot);
     this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
   }
 
@@ -239,16 +206,16 @@ export class Replies {
 
   /** Number of the last record so far. */
   get lastRecord(): number {
-    return this.#records.lastNumber % 2 ** 32;
+    return this.records.lastNumber % 2 ** 32;
   }
 
   /** Sends an Ack after changes. The acceptor's reply waits for their record. */
   settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
-    const port = this.#ports[session.acceptor]!;
-    const flags = this.#holds(session) | this.#durable();
+    const port = this.ports[session.acceptor]!;
+    const flags = this.holds(session) | this.durable();
     const { connectionSlot, engineSession } = session;
     const bytes = 8 + payload.length;
-    port.beginAck(flags, connectionSlot, bytes, value, this.#records.lastNumber % 2 ** 32);
+    port.beginAck(flags, connectionSlot, bytes, value, this.records.lastNumber % 2 ** 32);
     float64[0] = engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
     copyBytes(port.target, port.at + 8, payload, 0, payload.length);
@@ -262,15 +229,15 @@ export class Replies {
     parts.begin();
     this.#addLine(ReplyWord.reservedBatch, slots.length);
     for (const slot of slots) this.#addJob(slot, withTubes);
-    const port = this.#ports[session.acceptor]!;
+    const port = this.ports[session.acceptor]!;
     if (parts.bytes <= Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
-      this.#begin(session, 0, parts.bytes);
-      parts.copyTo(this.#engine.bodies, port.target, port.at);
-    } else if (slots.length > 1) this.#beginLongBatch(session, false);
+      this.begin(session, 0, parts.bytes);
+      parts.copyTo(this.engine.bodies, port.target, port.at);
+    } else if (slots.length > 1) this.beginLongBatch(session, parts.keep(this.engine.bodies), false);
     else {
-      const page = this.#engine.jobs.pageOf(slots[0]!);
+      const page = this.engine.jobs.pageOf(slots[0]!);
       const row = rowOf(slots[0]!);
-      this.#beginLong(session, parts.lines.slice(), page.body[row]!, page.bodyBytes[row]!, 0);
+      this.beginLong(session, parts.lines.slice(), page.body[row]!, page.bodyBytes[row]!, 0);
     }
   }
 
@@ -298,13 +265,13 @@ export class Replies {
 
   #sendGathered(session: ShardSession): void {
     const parts = this.#parts;
-    const port = this.#ports[session.acceptor]!;
+    const port = this.ports[session.acceptor]!;
     if (parts.bytes > Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
-      this.#beginLongBatch(session, true);
+      this.beginLongBatch(session, parts.keep(this.engine.bodies), true);
       return;
     }
-    port.beginSignal(ResponseKind.Gathered, this.#holds(session), session.connectionSlot, parts.bytes);
-    parts.copyTo(this.#engine.bodies, port.target, port.at);
+    port.beginSignal(ResponseKind.Gathered, this.holds(session), session.connectionSlot, parts.bytes);
+    parts.copyTo(this.engine.bodies, port.target, port.at);
   }
 
   /**
@@ -312,11 +279,11 @@ export class Replies {
    * takes none of them. `isCut` means that there are more.
    */
   candidates(session: ShardSession, slots: readonly number[], isCut: boolean): void {
-    const port = this.#ports[session.acceptor]!;
+    const port = this.ports[session.acceptor]!;
     const count = Math.min(slots.length, Math.floor((port.payloadBytesMax - 8) / CANDIDATE_BYTES));
     const payload = new DataView(new ArrayBuffer(8 + count * CANDIDATE_BYTES));
     payload.setFloat64(0, session.engineSession.held.soonestMs, true);
-    const { jobs } = this.#engine;
+    const { jobs } = this.engine;
     for (let index = 0; index < count; index++) {
       const slot = slots[index]!;
       const page = jobs.pageOf(slot);
@@ -325,7 +292,7 @@ export class Replies {
       const bodyBytes = page.bodyBytes[row]!;
       CandidatesView.write(payload, at, page.id[row]!, page.pri[row]!, bodyBytes, wasLost(jobs, slot));
     }
-    const flags = this.#holds(session);
+    const flags = this.holds(session);
     const isCutHere = isCut || count < slots.length ? 1 : 0;
     port.beginSignal(ResponseKind.Candidates, flags, session.connectionSlot, payload.byteLength, isCutHere);
     copyBytes(port.target, port.at, new Uint8Array(payload.buffer), 0, payload.byteLength);
@@ -343,7 +310,7 @@ export class Replies {
 
   /** Adds `RESERVED <id> <bytes>[ <tube>] CR LF <body> CR LF` as a part. */
   #addJob(slot: number, withTube: boolean): void {
-    const page = this.#engine.jobs.pageOf(slot);
+    const page = this.engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const head = this.#head;
     const bodyBytes = page.bodyBytes[row]!;
@@ -353,7 +320,7 @@ export class Replies {
     at = writeDecimal(head, at, bodyBytes);
     if (withTube) {
       head[at++] = SPACE;
-      const { name } = this.#engine.tubeOf(slot);
+      const { name } = this.engine.tubeOf(slot);
       for (let index = 0; index < name.length; index++) head[at++] = name.charCodeAt(index);
     }
     head[at++] = CR;
@@ -361,190 +328,4 @@ export class Replies {
     this.#parts.line(head, at);
     this.#parts.body(page.body[row]!, bodyBytes);
   }
-
-  #beginLongBatch(session: ShardSession, isGathered: boolean): void {
-    assert(session.longReply === undefined, "a session reads one reply at a time");
-    const reply: LongBatch = {
-      session,
-      parts: this.#parts.keep(this.#engine.bodies),
-      isGathered,
-      flags: isGathered ? 0 : this.#durable(),
-      recordNumber: this.#records.lastNumber,
-    };
-    session.longReply = reply;
-    this.#long.push(reply);
-  }
-
-  #sendBatchPiece({ session, parts, isGathered, flags, recordNumber }: LongBatch): boolean {
-    const port = this.#ports[session.acceptor]!;
-    const bytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, parts.leftBytes);
-    const isLast = bytes === parts.leftBytes;
-    const pieceFlags = flags | (isLast ? 0 : ResponseFlag.More);
-    if (isGathered)
-      port.beginSignal(
-        ResponseKind.Gathered,
-        pieceFlags | this.#holds(session),
-        session.connectionSlot,
-        bytes,
-      );
-    else this.#beginPiece(session, pieceFlags, bytes, recordNumber);
-    parts.copy(port.target, port.at, bytes);
-    return isLast;
-  }
-
-  #holds(session: ShardSession): number {
-    return session.engineSession.held.size > 0 ? ResponseFlag.HoldsJob : 0;
-  }
-
-  #begin(session: ShardSession, flags: number, length: number): ReplyPort {
-    return this.#beginPiece(session, flags | this.#durable(), length, this.#records.lastNumber);
-  }
-
-  /** Returns ResponseFlag.Durable if the current command has made a record. */
-  #durable(): number {
-    return this.#records.lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
-  }
-
-  #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
-    const port = this.#ports[session.acceptor]!;
-    session.sent(length);
-    port.beginReply(flags | this.#holds(session), session.connectionSlot, length, recordNumber % 2 ** 32);
-    return port;
-  }
-
-  /**
-   * Begins a reply with a body part that the acceptor copies itself. The caller writes the head.
-   */
-  #beginStored(session: ShardSession, flags: number, recordNumber: number, part: StoredPart): ReplyPort {
-    const port = this.#ports[session.acceptor]!;
-    this.#engine.bodies.pin(part.handle);
-    session.sent(part.headBytes + part.length + (part.isLast ? 2 : 0));
-    port.beginStored(flags | this.#holds(session), session.connectionSlot, recordNumber % 2 ** 32, part);
-    return port;
-  }
-
-  // --- replies longer than a message -------------------------------------------------------------
-
-  #beginLong(session: ShardSession, head: Uint8Array, body: number, bodyBytes: number, flags: number): void {
-    assert(session.longReply === undefined, "a session reads one reply at a time");
-    this.#engine.bodies.pin(body);
-    const reply: LongReply = {
-      session,
-      body,
-      bodyBytes,
-      head,
-      // Determined now, because the pieces are sent between other commands.
-      flags: flags | this.#durable(),
-      recordNumber: this.#records.lastNumber,
-      sentBytes: 0,
-    };
-    session.longReply = reply;
-    this.#long.push(reply);
-  }
-
-  /** Whether a long reply could continue now. */
-  get longHasWork(): boolean {
-    return this.#long.some((reply) => mayGoOn(reply) && this.hasRoomForPiece(reply.session));
-  }
-
-  /** Asks for room for the long replies whose clients have read enough. */
-  wantRoomForLong(): void {
-    for (const reply of this.#long) {
-      if (mayGoOn(reply)) this.#ports[reply.session.acceptor]!.ring.wantRoom();
-    }
-  }
-
-  /** Sends pieces round robin. Returns a session whose reply is complete, until there is none. */
-  pumpLong(): ShardSession | undefined {
-    for (let i = 0; i < this.#long.length; i++) {
-      const reply = this.#long[i]!;
-      if (!mayGoOn(reply) || !this.hasRoomForPiece(reply.session)) continue;
-      if (!this.#sendPiece(reply)) continue;
-      this.#long.splice(i, 1);
-      this.#unpin(reply);
-      reply.session.longReply = undefined;
-      return reply.session;
-    }
-    return undefined;
-  }
-
-  /** Gives up the long reply of a session that ends. */
-  abandonLong(session: ShardSession): void {
-    const reply = session.longReply;
-    if (reply === undefined) return;
-    this.#long.splice(this.#long.indexOf(reply), 1);
-    this.#unpin(reply);
-    session.longReply = undefined;
-  }
-
-  #unpin(reply: LongReply | LongBatch): void {
-    if (reply.parts === undefined) this.#engine.bodies.unpin(reply.body);
-    else reply.parts.end();
-  }
-
-  /** Whether a piece of a long reply or list has room: half of the ring is for other replies. */
-  hasRoomForPiece(session: ShardSession): boolean {
-    const port = this.#ports[session.acceptor]!;
-    return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;
-  }
-
-  /** Sends one piece. Returns true if it was the last. */
-  #sendPiece(reply: LongReply | LongBatch): boolean {
-    if (reply.parts !== undefined) return this.#sendBatchPiece(reply);
-    const { isLocal } = this.#ports[reply.session.acceptor]!;
-    return isLocal && reply.bodyBytes >= this.#storedBytesMin
-      ? this.#sendStoredPiece(reply)
-      : this.#sendBodyPiece(reply);
-  }
-
-  #sendBodyPiece(reply: LongReply): boolean {
-    const port = this.#ports[reply.session.acceptor]!;
-    const headBytes = reply.head.length;
-    const totalBytes = headBytes + reply.bodyBytes + 2;
-    const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
-    const last = reply.sentBytes + pieceBytes === totalBytes;
-    const flags = reply.flags | (last ? 0 : ResponseFlag.More);
-    this.#beginPiece(reply.session, flags, pieceBytes, reply.recordNumber);
-    let done = 0;
-    while (done < pieceBytes) {
-      const position = reply.sentBytes + done;
-      const at = port.at + done;
-      const remaining = pieceBytes - done;
-      if (position < headBytes) {
-        const part = Math.min(remaining, headBytes - position);
-        copyBytes(port.target, at, reply.head, position, part);
-        done += part;
-      } else if (position < headBytes + reply.bodyBytes) {
-        const part = Math.min(remaining, headBytes + reply.bodyBytes - position);
-        if (reply.body !== EMPTY_BODY)
-          this.#engine.bodies.read(reply.body, position - headBytes, port.target, at, part);
-        done += part;
-      } else {
-        port.target[at] = position === totalBytes - 1 ? LF : CR;
-        done++;
-      }
-    }
-    reply.sentBytes += pieceBytes;
-    return last;
-  }
-
-  /** The same from the arena: the head goes with the first piece, CR LF with the last. */
-  #sendStoredPiece(reply: LongReply): boolean {
-    const { head, body, bodyBytes } = reply;
-    const headBytes = reply.sentBytes === 0 ? head.length : 0;
-    const offset = reply.sentBytes === 0 ? 0 : reply.sentBytes - head.length;
-    const length = Math.min(STORED_PIECE_BYTES_MAX, bodyBytes - offset);
-    const isLast = offset + length === bodyBytes;
-    const flags = reply.flags | (isLast ? 0 : ResponseFlag.More);
-    const part = { handle: body, offset, length, isLast, headBytes };
-    const port = this.#beginStored(reply.session, flags, reply.recordNumber, part);
-    copyBytes(port.target, port.at, head, 0, headBytes);
-    reply.sentBytes += headBytes + length;
-    return isLast;
-  }
-}
-
-function mayGoOn(reply: LongReply | LongBatch): boolean {
-  if (reply.parts !== undefined && reply.isGathered) return true;
-  return reply.session.unreadBytes < ReplyCredit.LongUnreadBytesMax;
 }

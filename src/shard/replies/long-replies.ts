@@ -1,0 +1,251 @@
+// The replies of a shard that are too long for one message: they go out in pieces between other
+// commands, as their clients read. Also what all replies share: how one begins.
+
+import { CR, LF } from "../../base/ascii.ts";
+import { assert } from "../../base/assert.ts";
+import { copyBytes } from "../../base/bytes.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
+import { ReplyCredit } from "../../message/reply-credit.ts";
+import { ResponseFlag, ResponseKind } from "../../message/response.ts";
+import type { PartsCursor } from "../sessions/job-parts.ts";
+import type { LongBatch, LongReply, ShardSession } from "../sessions/shard-session.ts";
+import type { ReplyPort, StoredPart } from "./reply-port.ts";
+
+/** Bytes of a long reply in one message. */
+const PIECE_BYTES_MAX = 32 * 1024;
+/** The same for replies that refer to the arena. */
+const STORED_PIECE_BYTES_MAX = 1024 * 1024;
+
+/** The number of the record that replies depend on. */
+export interface RecordNumbers {
+  /** Number of the last record appended; 0 if there is none. */
+  readonly lastNumber: number;
+}
+
+export class LongReplies {
+  /** The last record before the current command. The reply waits for later ones. */
+  recordsBefore = 0;
+  protected readonly records: RecordNumbers;
+  protected readonly engine: Engine;
+  protected readonly ports: readonly ReplyPort[];
+  readonly #long: (LongReply | LongBatch)[] = [];
+  /** The acceptor copies bodies of at least this size itself, if it runs in this thread. */
+  protected readonly storedBytesMin: number;
+
+  constructor(
+    engine: Engine,
+    ports: readonly ReplyPort[],
+    records: RecordNumbers,
+    storedBytesMin: number = Number.POSITIVE_INFINITY,
+  ) {
+    this.storedBytesMin = storedBytesMin;
+    this.records = records;
+    this.engine = engine;
+    this.ports = ports;
+  }
+
+  // --- the beginning of a reply ------------------------------------------------------------------
+
+  protected holds(session: ShardSession): number {
+    return session.engineSession.held.size > 0 ? ResponseFlag.HoldsJob : 0;
+  }
+
+  protected begin(session: ShardSession, flags: number, length: number): ReplyPort {
+    return this.beginPiece(session, flags | this.durable(), length, this.records.lastNumber);
+  }
+
+  /** Returns ResponseFlag.Durable if the current command has made a record. */
+  protected durable(): number {
+    return this.records.lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
+  }
+
+  protected beginPiece(
+    session: ShardSession,
+    flags: number,
+    length: number,
+    recordNumber: number,
+  ): ReplyPort {
+    const port = this.ports[session.acceptor]!;
+    session.sent(length);
+    port.beginReply(flags | this.holds(session), session.connectionSlot, length, recordNumber % 2 ** 32);
+    return port;
+  }
+
+  /**
+   * Begins a reply with a body part that the acceptor copies itself. The caller writes the head.
+   */
+  protected beginStored(
+    session: ShardSession,
+    flags: number,
+    recordNumber: number,
+    part: StoredPart,
+  ): ReplyPort {
+    const port = this.ports[session.acceptor]!;
+    this.engine.bodies.pin(part.handle);
+    session.sent(part.headBytes + part.length + (part.isLast ? 2 : 0));
+    port.beginStored(flags | this.holds(session), session.connectionSlot, recordNumber % 2 ** 32, part);
+    return port;
+  }
+
+  // --- long replies ------------------------------------------------------------------------------
+
+  protected beginLongBatch(session: ShardSession, parts: PartsCursor, isGathered: boolean): void {
+    assert(session.longReply === undefined, "a session reads one reply at a time");
+    const reply: LongBatch = {
+      session,
+      parts,
+      isGathered,
+      flags: isGathered ? 0 : this.durable(),
+      recordNumber: this.records.lastNumber,
+    };
+    session.longReply = reply;
+    this.#long.push(reply);
+  }
+
+  #sendBatchPiece({ session, parts, isGathered, flags, recordNumber }: LongBatch): boolean {
+    const port = this.ports[session.acceptor]!;
+    const bytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, parts.leftBytes);
+    const isLast = bytes === parts.leftBytes;
+    const pieceFlags = flags | (isLast ? 0 : ResponseFlag.More);
+    if (isGathered)
+      port.beginSignal(
+        ResponseKind.Gathered,
+        pieceFlags | this.holds(session),
+        session.connectionSlot,
+        bytes,
+      );
+    else this.beginPiece(session, pieceFlags, bytes, recordNumber);
+    parts.copy(port.target, port.at, bytes);
+    return isLast;
+  }
+
+  protected beginLong(
+    session: ShardSession,
+    head: Uint8Array,
+    body: number,
+    bodyBytes: number,
+    flags: number,
+  ): void {
+    assert(session.longReply === undefined, "a session reads one reply at a time");
+    this.engine.bodies.pin(body);
+    const reply: LongReply = {
+      session,
+      body,
+      bodyBytes,
+      head,
+      // Determined now, because the pieces are sent between other commands.
+      flags: flags | this.durable(),
+      recordNumber: this.records.lastNumber,
+      sentBytes: 0,
+    };
+    session.longReply = reply;
+    this.#long.push(reply);
+  }
+
+  /** Whether a long reply could continue now. */
+  get longHasWork(): boolean {
+    return this.#long.some((reply) => mayGoOn(reply) && this.hasRoomForPiece(reply.session));
+  }
+
+  /** Asks for room for the long replies whose clients have read enough. */
+  wantRoomForLong(): void {
+    for (const reply of this.#long) {
+      if (mayGoOn(reply)) this.ports[reply.session.acceptor]!.ring.wantRoom();
+    }
+  }
+
+  /** Sends pieces round robin. Returns a session whose reply is complete, until there is none. */
+  pumpLong(): ShardSession | undefined {
+    for (let i = 0; i < this.#long.length; i++) {
+      const reply = this.#long[i]!;
+      if (!mayGoOn(reply) || !this.hasRoomForPiece(reply.session)) continue;
+      if (!this.#sendPiece(reply)) continue;
+      this.#long.splice(i, 1);
+      this.#unpin(reply);
+      reply.session.longReply = undefined;
+      return reply.session;
+    }
+    return undefined;
+  }
+
+  /** Gives up the long reply of a session that ends. */
+  abandonLong(session: ShardSession): void {
+    const reply = session.longReply;
+    if (reply === undefined) return;
+    this.#long.splice(this.#long.indexOf(reply), 1);
+    this.#unpin(reply);
+    session.longReply = undefined;
+  }
+
+  #unpin(reply: LongReply | LongBatch): void {
+    if (reply.parts === undefined) this.engine.bodies.unpin(reply.body);
+    else reply.parts.end();
+  }
+
+  /** Whether a piece of a long reply or list has room: half of the ring is for other replies. */
+  hasRoomForPiece(session: ShardSession): boolean {
+    const port = this.ports[session.acceptor]!;
+    return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;
+  }
+
+  /** Sends one piece. Returns true if it was the last. */
+  #sendPiece(reply: LongReply | LongBatch): boolean {
+    if (reply.parts !== undefined) return this.#sendBatchPiece(reply);
+    const { isLocal } = this.ports[reply.session.acceptor]!;
+    return isLocal && reply.bodyBytes >= this.storedBytesMin
+      ? this.#sendStoredPiece(reply)
+      : this.#sendBodyPiece(reply);
+  }
+
+  #sendBodyPiece(reply: LongReply): boolean {
+    const port = this.ports[reply.session.acceptor]!;
+    const headBytes = reply.head.length;
+    const totalBytes = headBytes + reply.bodyBytes + 2;
+    const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
+    const last = reply.sentBytes + pieceBytes === totalBytes;
+    const flags = reply.flags | (last ? 0 : ResponseFlag.More);
+    this.beginPiece(reply.session, flags, pieceBytes, reply.recordNumber);
+    let done = 0;
+    while (done < pieceBytes) {
+      const position = reply.sentBytes + done;
+      const at = port.at + done;
+      const remaining = pieceBytes - done;
+      if (position < headBytes) {
+        const part = Math.min(remaining, headBytes - position);
+        copyBytes(port.target, at, reply.head, position, part);
+        done += part;
+      } else if (position < headBytes + reply.bodyBytes) {
+        const part = Math.min(remaining, headBytes + reply.bodyBytes - position);
+        if (reply.body !== EMPTY_BODY)
+          this.engine.bodies.read(reply.body, position - headBytes, port.target, at, part);
+        done += part;
+      } else {
+        port.target[at] = position === totalBytes - 1 ? LF : CR;
+        done++;
+      }
+    }
+    reply.sentBytes += pieceBytes;
+    return last;
+  }
+
+  /** The same from the arena: the head goes with the first piece, CR LF with the last. */
+  #sendStoredPiece(reply: LongReply): boolean {
+    const { head, body, bodyBytes } = reply;
+    const headBytes = reply.sentBytes === 0 ? head.length : 0;
+    const offset = reply.sentBytes === 0 ? 0 : reply.sentBytes - head.length;
+    const length = Math.min(STORED_PIECE_BYTES_MAX, bodyBytes - offset);
+    const isLast = offset + length === bodyBytes;
+    const flags = reply.flags | (isLast ? 0 : ResponseFlag.More);
+    const part = { handle: body, offset, length, isLast, headBytes };
+    const port = this.beginStored(reply.session, flags, reply.recordNumber, part);
+    copyBytes(port.target, port.at, head, 0, headBytes);
+    reply.sentBytes += headBytes + length;
+    return isLast;
+  }
+}
+
+function mayGoOn(reply: LongReply | LongBatch): boolean {
+  if (reply.parts !== undefined && reply.isGathered) return true;
+  return reply.session.unreadBytes < ReplyCredit.LongUnreadBytesMax;
+}
