@@ -23,6 +23,7 @@ export class Batches extends Reservations {
     nowMs: number,
     into: number[],
   ): number {
+    assert(into.length === 0, "a batch begins empty");
     this.runDue(nowMs);
     const batch = new Batch(this.jobs, limits);
     if (this.isOrdered(session)) {
@@ -32,6 +33,7 @@ export class Batches extends Reservations {
         into.push(slot);
       }
     } else this.#takeOneByOne(session, batch, nowMs, into);
+    assert(into.length <= limits.jobsMax, "a batch has no more jobs than its limit");
     if (into.length > 0) return into.length;
     const outcome = this.reserve(session, timeoutMs, nowMs);
     assert(outcome < 0, "what a batch has not found no reserve finds");
@@ -47,6 +49,7 @@ export class Batches extends Reservations {
         continue;
       }
       const slot = tube.ready.top;
+      assert(slot !== NO_SLOT, "a tube that serves has a job");
       if (!batch.takes(slot)) break;
       this.assign(slot, session, nowMs);
       into.push(slot);
@@ -93,6 +96,7 @@ export class Batches extends Reservations {
       into.push(slot);
       if (!batch.takes(slot) || batch.isOver) return false;
     }
+    assert(into.length <= limits.jobsMax, "a batch lists no more jobs than its limit");
     return walk.isUnsure;
   }
 
@@ -122,6 +126,7 @@ export class Batches extends Reservations {
       this.assign(slot, session, nowMs);
       taken++;
     }
+    assert(into.length === listed.length, "each listed job has its answer");
     return taken;
   }
 

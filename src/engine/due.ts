@@ -1,7 +1,7 @@
 // Runs what is due: expiring jobs, delayed jobs, ending pauses, rate limiters and sessions.
 
 import { assert } from "../base/assert.ts";
-import { NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import { Serving } from "./serving.ts";
 import { ResumedTubes } from "./tubes/resumed-tubes.ts";
 import type { Tube } from "./tubes/tube.ts";
@@ -20,6 +20,7 @@ export class Due extends Serving {
 
   /** Begins a turn and renews its allowance of due events. */
   beginTurn(): void {
+    assert(this.dueLeft >= 0, "a turn runs no more than its allowance");
     this.dueLeft = this.turnDueMax;
   }
 
@@ -49,6 +50,7 @@ export class Due extends Serving {
     while (this.queues.nextDelayedAtMs <= nowMs) {
       if (!this.#mayRunDue()) return;
       const slot = this.queues.nextDelayed;
+      assert(slot !== NO_SLOT, "a timer that is due has a delayed job");
       const tube = this.tubeOf(slot);
       this.queues.leave(slot);
       this.queues.becomeReady(slot, tube, nowMs);
@@ -61,6 +63,7 @@ export class Due extends Serving {
       if (!this.#mayRunDue()) return;
       const session = this.sessionTimers.heap.first;
       assert(session !== undefined, "a timer that is due has a session");
+      assert(this.sessions[session.index] === session, "a timer that is due has a session in its place");
       this.#sessionDue(session, nowMs);
     }
   }
@@ -69,6 +72,7 @@ export class Due extends Serving {
   protected runDueAndServe(tube: Tube, nowMs: number): void {
     tube.using++;
     this.runDue(nowMs);
+    assert(tube.using > 0, "a tube that is kept for a while is still there");
     tube.using--;
     this.serve(tube, nowMs);
   }
@@ -85,6 +89,7 @@ export class Due extends Serving {
     while (this.pauseTimers.nextAtMs <= nowMs && this.#mayRunDue()) {
       const tube = this.pauseTimers.first;
       assert(tube !== undefined, "a timer that is due has a tube");
+      assert(tube.paused, "only a pause that has begun ends");
       this.pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
       tube.pauseSeconds = 0;
       this.setOpen(tube, nowMs);
@@ -102,6 +107,7 @@ export class Due extends Serving {
     while (this.rateTimers.nextAtMs <= nowMs && this.#mayRunDue()) {
       const tube = this.rateTimers.first;
       assert(tube !== undefined, "a timer that is due has a tube");
+      assert(tube.gate !== undefined, "a timer of tokens has a rate limiter");
       this.serve(tube, nowMs);
     }
   }
@@ -141,6 +147,8 @@ export class Due extends Serving {
   protected timeOut(slot: number, session: Session, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
+    assert(page.state[row] === JobState.Reserved, "only a reservation times out");
+    assert(page.holder[row] === session.index, "a reservation times out for its holder");
     page.timeouts[row] = page.timeouts[row]! + 1;
     this.jobTimeouts++;
     this.tubeOf(slot).timeouts++;

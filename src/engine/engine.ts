@@ -8,7 +8,7 @@
 // tests. This file has sessions, tubes and settings; the classes that it extends, listed in
 // serving.ts, have the commands on jobs.
 
-import { assert } from "../base/assert.ts";
+import { assert, CHECKED } from "../base/assert.ts";
 import { BodySearch } from "./jobs/body-search.ts";
 import { JobState, NO_SLOT } from "./jobs/job-table.ts";
 import { BYTES_OF } from "./memory-use.ts";
@@ -34,6 +34,8 @@ export class Engine extends Transfers {
   /** Bytes that clients make the shard keep. */
   get memoryBytes(): number {
     const { jobs, tubes } = this;
+    if (CHECKED)
+      assert(jobs.live >= 0 && jobs.groups >= 0 && this.waiters.watches >= 0, "what takes memory is counted");
     return (
       this.bodies.usedBytes +
       jobs.live * BYTES_OF.job +
@@ -79,6 +81,7 @@ export class Engine extends Transfers {
   /** Returns the number of connections that wait for a job of this tube. */
   waitingOn(tube: Tube): number {
     const count = this.waiters.count(tube);
+    assert(count <= tube.watching, "only sessions that watch a tube wait for it");
     this.looks += count + (this.waiters.of(tube)?.wide?.size ?? 0);
     return count;
   }
@@ -108,15 +111,22 @@ export class Engine extends Transfers {
   /** Removes a session whose connection ended; its jobs become ready at once. */
   closeSession(session: Session, nowMs: number): void {
     this.giveBack(session, Number.POSITIVE_INFINITY, nowMs);
+    assert(
+      session.held.size === 0 && session.watches.size === 0,
+      "a closed session holds and watches nothing",
+    );
+    assert(session.waiting === Waiting.No, "a closed session waits for nothing");
     assert(this.sessions[session.index] === session, "a session is closed once");
     this.endOrder(session);
     this.sessionTimers.clear(session);
+    assert(session.timer.position < 0, "a closed session has no timer");
     this.unuse(session);
     this.sessions[session.index] = undefined;
   }
 
   /** Removes an idle session from its index; it continues to use and watch its tubes. */
   detachSession(session: Session): void {
+    assert(this.sessions[session.index] === session, "a session leaves the place that it has");
     assert(
       session.held.size === 0 && session.waiting === Waiting.No,
       "only an idle session changes its place",
@@ -127,6 +137,7 @@ export class Engine extends Transfers {
   /** Gives a detached session another index. */
   adoptSession(session: Session, index: number): void {
     assert((this.sessions[index]?.watches.size ?? 0) === 0, "a place has one session");
+    assert(session.held.size === 0, "the holder of a job keeps its place");
     session.index = index;
     this.sessions[index] = session;
   }
@@ -143,6 +154,10 @@ export class Engine extends Transfers {
     let steps = 0;
     for (; heldInOrder.first !== NO_SLOT && steps < stepsMax; steps++)
       this.takeBack(heldInOrder.first, session, nowMs, false);
+    assert(
+      (heldInOrder.first === NO_SLOT) === (session.held.size === 0),
+      "a session's heap and list have the same jobs",
+    );
     this.sessionTimers.set(session);
     session.unwatching ??= session.watches.values();
     for (; session.watches.size > 0; steps++) {
@@ -167,6 +182,8 @@ export class Engine extends Transfers {
     tube.using++;
     this.unuse(session);
     session.used = tube;
+    assert(tube.using > 0, "the user of a tube is counted");
+    if (CHECKED) assert(this.findTube(name) === tube, "the tube in use is among the tubes");
   }
 
   unuse(session: Session): void {
@@ -183,6 +200,7 @@ export class Engine extends Transfers {
     if (session.watches.has(tube)) return;
     this.waiters.watch(session, tube);
     session.order?.add(tube, session.watches.size);
+    assert(tube.watching > 0, "the watcher of a tube is counted");
   }
 
   ignore(session: Session, name: string): void {
@@ -195,6 +213,7 @@ export class Engine extends Transfers {
 
   #unwatch(watch: Watch): void {
     this.waiters.unwatch(watch);
+    if (CHECKED) assert(!watch.session.watches.has(watch.tube), "a watch that has ended is forgotten");
     this.dropIfUnused(watch.tube);
   }
 
@@ -208,6 +227,8 @@ export class Engine extends Transfers {
     const endsAtMs = seconds > 0 ? nowMs + seconds * 1000 : Number.POSITIVE_INFINITY;
     this.pauseTimers.set(tube.pauseTimer, endsAtMs);
     this.setOpen(tube, nowMs);
+    assert(tube.paused === seconds > 0, "a tube is paused while its timer runs");
+    assert(!tube.paused || !tube.open, "a paused tube gives no job");
     if (seconds === 0) this.serve(tube, nowMs);
     return true;
   }
@@ -228,12 +249,14 @@ export class Engine extends Transfers {
     const { policy } = this.tubes.applySettings(tube, nowMs);
     if (tube.gate === undefined) this.rateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
     tube.groups?.limit(policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
+    assert(tube.gate === undefined || policy !== undefined, "a rate limiter comes from a setting");
     return this.settleGroups(tube, looks, nowMs);
   }
 
   /** Continues with a tube whose groups lack its settings; returns what is left of `looks`. */
   settleGroups(tube: Tube, looks: number, nowMs: number): number {
     const left = tube.groups?.settle(looks) ?? looks;
+    assert(left <= looks, "what is left of the looks is no more than they were");
     this.setOpen(tube, nowMs);
     this.serve(tube, nowMs);
     return left;

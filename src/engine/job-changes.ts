@@ -1,6 +1,6 @@
 // Changes to jobs by `update-job` and `move-jobs`: priority, times, tube.
 
-import { assert } from "../base/assert.ts";
+import { assert, CHECKED } from "../base/assert.ts";
 import { JobCommands } from "./job-commands.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { ChangedFacts, JobChange } from "./jobs/new-job.ts";
@@ -29,7 +29,9 @@ export class JobChanges extends JobCommands {
   #update(session: Session, slot: number, tube: Tube, change: JobChange, nowMs: number): Outcome {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
+    assert(page.state[row] !== JobState.Moving, "a job that changes is not on its way to another shard");
     const isHeld = page.state[row] === JobState.Reserved;
+    assert(!isHeld || page.holder[row] === session.index, "only its holder changes a reserved job");
     const { pri, ttrSeconds, delayMs, ttlMs, tube: target } = change;
     if (ttlMs !== undefined) this.queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
     if (pri !== undefined) this.queues.reprioritise(slot, tube, pri);
@@ -78,6 +80,7 @@ export class JobChanges extends JobCommands {
    * attempt.
    */
   #updateTube(slot: number, tube: Tube, target: string, delayMs: number | undefined, nowMs: number): void {
+    if (CHECKED) assert(this.ownsTube(target), "a job moves within its shard to a tube of its shard");
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] !== JobState.Reserved) {
@@ -95,6 +98,7 @@ export class JobChanges extends JobCommands {
   }
 
   #handOn(slot: number, tube: Tube, target: string, delayMs: number, nowMs: number): void {
+    assert(target !== tube.name, "a job is handed on to another tube");
     this.#excuse(slot, tube, nowMs);
     this.leave(slot);
     const there = this.store.changeTube(slot, tube, target);
@@ -113,6 +117,7 @@ export class JobChanges extends JobCommands {
   #excuse(slot: number, tube: Tube, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
+    assert(page.state[row] === JobState.Reserved, "only a holder returns a job");
     this.handedOn(slot, tube, nowMs);
     page.releases[row] = page.releases[row]! + 1;
     this.policies.excused(slot, tube);
@@ -125,7 +130,8 @@ export class JobChanges extends JobCommands {
   changedFacts(slot: number, { pri, ttrSeconds, ttlMs }: JobChange, nowMs: number): ChangedFacts {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const extras = page.extras!;
+    const { extras } = page;
+    assert(extras !== undefined, "a job that changes its tube has extras");
     const isHeld = page.state[row] === JobState.Reserved;
     const expiresAtMs = ttlMs === 0 ? 0 : nowMs + (ttlMs ?? 0);
     const isExcused = isHeld && limitsAttempts(this.tubeOf(slot));
@@ -154,6 +160,7 @@ export class JobChanges extends JobCommands {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const before = page.state[row];
+    assert(before !== JobState.Free && before !== JobState.Moving, "only a job that is here is delayed");
     page.delaySeconds[row] = Math.floor(delayMs / 1000);
     if (before === JobState.Ready && delayMs === 0) {
       this.records.updated(slot);
@@ -184,6 +191,7 @@ export class JobChanges extends JobCommands {
     const row = rowOf(slot);
     const state = page.state[row];
     assert(state !== JobState.Reserved, "a reserved job is its holder's");
+    assert(state !== JobState.Free && state !== JobState.Moving, "only a job that is here is moved");
     if (target === tube.name) {
       if (!asReady || state === JobState.Ready) return MoveOutcome.Stays;
       this.kickOne(slot, tube, nowMs);

@@ -1,5 +1,6 @@
 // Commands that put, delete, release, bury and kick jobs.
 
+import { assert, CHECKED } from "../base/assert.ts";
 import { Batches } from "./batches.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
@@ -108,6 +109,8 @@ export class JobCommands extends Batches {
   /** Creates a row. Throws RangeError when memory is exhausted, before anything has changed. */
   #insert(tube: Tube, job: JobFacts, body: number): number {
     const { id } = job;
+    assert(id > 0, "a job has an id");
+    if (CHECKED) assert(this.find(id) === NO_SLOT, "an id names one job");
     this.index.makeRoom(id);
     const slot = this.jobs.allocate();
     const page = this.jobs.pageOf(slot);
@@ -147,6 +150,7 @@ export class JobCommands extends Batches {
 
   /** Restores a job from the log without serving clients; buried jobs in the order of burial. */
   restore(job: RestoredJob, body: number, attributes?: JobAttributes): void {
+    assert(job.state !== JobState.Reserved && job.state !== JobState.Moving, "the log has no reserved job");
     const tube = this.tubes.open(job.tube);
     const slot = this.insertKnown(tube, job, body);
     if (attributes !== undefined) this.store.restore(slot, tube, attributes);
@@ -157,6 +161,7 @@ export class JobCommands extends Batches {
 
   /** Completes the restore after all jobs of the log are back. */
   endRestore(): void {
+    assert(this.queues.counts[JobState.Reserved] === 0, "nobody holds a job while the log is read");
     for (const tube of this.queues.readyTubes) tube.ready.sortOrder();
     this.policies.keys.endRestore();
   }
@@ -176,6 +181,7 @@ export class JobCommands extends Batches {
     else this.queues.leave(slot);
     if (page.extras === undefined || !this.policies.keys.end(slot, nowMs)) this.records.deleted(id);
     this.#endDeleted(slot, nowMs);
+    if (CHECKED) assert(this.find(id) === NO_SLOT, "a deleted job is not found");
     return Outcome.Done;
   }
 
@@ -253,6 +259,8 @@ export class JobCommands extends Batches {
   #endHolding(slot: number, session: Session, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
+    if (CHECKED) assert(page.state[row] === JobState.Reserved, "only a reservation is ended");
+    if (CHECKED) assert(page.holder[row] === session.index, "a reservation is ended by its holder");
     this.meter?.reservationEnded(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
     this.queues.leaveHolder(slot, session);
     this.sessionTimers.set(session);
@@ -292,6 +300,10 @@ export class JobCommands extends Batches {
   protected kickOne(slot: number, tube: Tube, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
+    assert(
+      page.state[row] === JobState.Buried || page.state[row] === JobState.Delayed,
+      "only a buried or delayed job is kicked",
+    );
     this.queues.leave(slot);
     tube.kicks++;
     this.jobKicks++;

@@ -1,5 +1,6 @@
 // Commands that reserve jobs, wait for them, and end waits and reservations without a release.
 
+import { assert, CHECKED } from "../base/assert.ts";
 import { Due } from "./due.ts";
 import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import { Outcome } from "./jobs/outcome.ts";
@@ -90,6 +91,7 @@ export class Reservations extends Due {
     const { better, readyTubes } = this.queues;
     const order = (session.order ??= new ReadyOrder(this.jobs, better));
     const tube = order.best(session.watches, readyTubes);
+    assert(tube === undefined || tube.readyAt >= 0, "the first tube in order has a ready job");
     this.looks += order.looks;
     order.looks = 0;
     return tube;
@@ -114,6 +116,7 @@ export class Reservations extends Due {
    * Infinity on all shards but one.
    */
   waitShared(session: Session, timeoutAtMs: number, nowMs: number): void {
+    assert(session.waiting === Waiting.No, "a session begins to wait once");
     this.runDue(nowMs);
     const slot = this.bestReady(session);
     if (slot === NO_SLOT) {
@@ -156,8 +159,13 @@ export class Reservations extends Due {
   }
 
   #startWaiting(session: Session, waiting: Waiting, timeoutAtMs: number): void {
+    assert(
+      waiting === Waiting.Shared || !session.halfClosed,
+      "a client that can't send never waits here alone",
+    );
     this.waiters.begin(session, waiting, timeoutAtMs);
     this.sessionTimers.set(session);
+    assert(session.timer.atMs <= timeoutAtMs, "a wait ends by its timeout");
   }
 
   // --- reservations ------------------------------------------------------------------------------
@@ -191,6 +199,7 @@ export class Reservations extends Due {
 
   /** Moves a reservation to another session, at once or later; its deadline stays. */
   hand(slot: number, from: Session, to: Session): void {
+    assert(from !== to, "a reservation is handed to another session");
     this.queues.hand(slot, from, to);
     this.sessionTimers.set(from);
     this.sessionTimers.set(to);
@@ -215,6 +224,8 @@ export class Reservations extends Due {
     const row = rowOf(slot);
     if (page.state[row] !== JobState.Reserved) return Outcome.NotFound;
     const holder = this.holderOf(page.holder[row]!);
+    if (CHECKED)
+      assert(holder.held.at(page.heapPosition[row]!) === slot, "a reserved job is among those of its holder");
     this.timeOut(slot, holder, nowMs);
     this.sessionTimers.set(holder);
     return Outcome.Done;

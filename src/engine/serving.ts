@@ -4,7 +4,7 @@
 // Serving, Due, Reservations, Batches, JobCommands, JobChanges, Transfers, Engine. Each extends the
 // one before it, and calls only itself and those before it.
 
-import { assert } from "../base/assert.ts";
+import { assert, CHECKED } from "../base/assert.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { JobStore } from "./policies/job-store.ts";
 import { Policies } from "./policies/policies.ts";
@@ -51,6 +51,7 @@ export class Serving extends ShardState {
         continue;
       }
       const slot = tube.ready.top;
+      assert(tube.open && slot !== NO_SLOT, "only an open tube with a job serves a waiter");
       this.assign(slot, session, nowMs);
       this.effects.reserved(session, slot);
       return true;
@@ -81,6 +82,7 @@ export class Serving extends ShardState {
 
   /** Gives the session a job that is not reserved. */
   protected assign(slot: number, session: Session, nowMs: number): void {
+    if (CHECKED) assert(session.waiting === Waiting.No, "the wait of a session ends before it gets a job");
     this.jobReserves++;
     if (this.meter !== undefined) this.#meterWait(this.meter, slot, nowMs);
     this.queues.leave(slot);
@@ -100,6 +102,7 @@ export class Serving extends ShardState {
     if (this.jobs.pageOf(slot).extras !== undefined) this.policies.keys.reserved(slot, nowMs);
     const tube = this.tubeOf(slot);
     if (tube.gate === undefined) return;
+    assert(tube.inWork > 0, "a job that was taken is counted as held");
     tube.gate.took(nowMs);
     this.setOpen(tube, nowMs);
   }
@@ -113,6 +116,7 @@ export class Serving extends ShardState {
    */
   protected takeBack(slot: number, session: Session, nowMs: number, logged: boolean): void {
     const tube = this.tubeOf(slot);
+    assert(session.held.size > 0, "a job is taken back from its holder");
     this.queues.leaveHolder(slot, session);
     if (this.policies.applyTo(slot, tube)) {
       this.endReservation(slot, tube, 0, nowMs);
@@ -148,6 +152,7 @@ export class Serving extends ShardState {
   protected holderOf(index: number): Session {
     const holder = this.sessions[index];
     assert(holder !== undefined, "the holder of a job has a session");
+    assert(holder.index === index, "a session has the place of its index");
     return holder;
   }
 
@@ -159,6 +164,12 @@ export class Serving extends ShardState {
   }
 
   #drop(tube: Tube): void {
+    assert(tube.readyAt < 0 && tube.urgentJobs === 0, "a tube that goes has no ready job");
+    assert(tube.bytes === 0, "a tube without jobs has no bytes");
+    assert(tube.handedJobs === 0, "a tube that goes has no job on its way");
+    if (CHECKED) assert(tube.delayTimer.position < 0, "a tube without delayed jobs has no timer for them");
+    if (CHECKED) assert(tube.expiryTimer.position < 0, "a tube without expiring jobs has no timer for them");
+    if (CHECKED) assert(this.waiters.longest(tube) === undefined, "nobody waits for a tube that goes");
     if (tube.groups !== undefined) this.queues.untidy.delete(tube);
     if (tube.paused) this.pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
     if (tube.gate !== undefined) this.rateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);

@@ -5,6 +5,7 @@
 // record, because the other shard has written one. If that shard does not take it, it returns to
 // its previous state. The shard transports the jobs.
 
+import { assert, CHECKED } from "../base/assert.ts";
 import { DeathReason } from "../protocol/job-attribute.ts";
 import { JobChanges } from "./job-changes.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
@@ -26,12 +27,18 @@ export class Transfers extends JobChanges {
 
   /** Starts the transfer of a job in any state but Moving, with this shipment. */
   depart(slot: number, shipment: number): void {
+    assert(shipment >= 0 && shipment < 2 ** 31, "the number of a shipment fits into its column");
+    assert(this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Moving, "a job departs once");
     this.leave(slot);
     this.queues.becomeMoving(slot, this.tubeOf(slot), shipment);
   }
 
   /** Returns the state that a moving job had before. */
   stateBefore(slot: number): JobState {
+    assert(
+      this.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving,
+      "only a job on its way has a state before",
+    );
     return this.jobs.pageOf(slot).previous[rowOf(slot)] as JobState;
   }
 
@@ -64,6 +71,7 @@ export class Transfers extends JobChanges {
   /** Removes a moving job that another shard now has. */
   #endTransfer(slot: number, nowMs: number): void {
     const tube = this.tubeOf(slot);
+    assert(tube.movingJobs > 0, "a job on its way is counted");
     tube.counts.movedOut++;
     if (this.stateBefore(slot) === JobState.Reserved) this.handedOn(slot, tube, nowMs);
     this.store.end(slot, tube);
@@ -76,6 +84,7 @@ export class Transfers extends JobChanges {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = this.tubeOf(slot);
+    assert(tube.movingJobs > 0, "a job that stays was counted as on its way");
     const before = this.stateBefore(slot);
     const holder = before === JobState.Reserved ? this.sessions[page.holder[row]!] : undefined;
     if (holder !== undefined) {
@@ -105,6 +114,8 @@ export class Transfers extends JobChanges {
     arrival: Arrival,
     nowMs: number,
   ): Outcome {
+    assert(job.state !== JobState.Reserved && job.state !== JobState.Moving, "no job arrives in work");
+    if (CHECKED) assert(this.ownsTube(job.tube), "a job arrives at the shard of its tube");
     this.runDue(nowMs);
     const stale = this.find(job.id);
     // The job left from here and is back before this shard learned of its arrival.
@@ -182,6 +193,7 @@ export class Transfers extends JobChanges {
     if (slot === NO_SLOT) return "";
     const tube = this.tubeOf(slot);
     const target = this.policies.endLeaving(slot, tube, nowMs);
+    assert(target !== tube.name, "a job leaves for another tube");
     if (target === "") return "";
     if (!this.ownsTube(target)) return target;
     const there = this.policies.bringToDeadLetter(slot, tube, target, nowMs);

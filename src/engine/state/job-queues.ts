@@ -3,7 +3,7 @@
 // The engine decides when a job moves, and serves waiting clients. A job that has left its queue
 // keeps its state until it enters the next one; meanwhile only the engine sees it.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { URGENT_PRI_LIMIT } from "../../protocol/limits.ts";
 import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { EarliestTime } from "../queues/earliest-time.ts";
@@ -57,7 +57,8 @@ export class JobQueues {
   tidy(groupsMax: number): void {
     let left = groupsMax;
     for (const tube of this.untidy) {
-      left -= tube.groups!.forgetPassed(left);
+      assert(tube.groups !== undefined, "an untidy tube has groups");
+      left -= tube.groups.forgetPassed(left);
       if (left <= 0) return;
       this.untidy.delete(tube);
     }
@@ -91,12 +92,14 @@ export class JobQueues {
     if (this.better.followers > 0 && ready.top === slot) this.better.note(tube);
     if (page.extras !== undefined) this.#beginExpiry(slot, tube);
     if (tube.readyAt < 0) {
+      assert(ready.size === 1, "a tube joins those with a ready job by its first one");
       tube.readyAt = this.readyTubes.length;
       this.readyTubes.push(tube);
     }
   }
 
   becomeDelayed(slot: number, tube: Tube, deadlineAtMs: number): void {
+    assert(deadlineAtMs < Number.POSITIVE_INFINITY, "a delay has an end");
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
     page.deadlineAtMs[row] = deadlineAtMs;
@@ -114,6 +117,7 @@ export class JobQueues {
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Buried);
     tube.buriedJobs++;
+    assert(tube.buriedJobs <= this.counts[JobState.Buried]!, "a tube's buried jobs are among all");
     tube.buried.append(slot);
   }
 
@@ -124,6 +128,10 @@ export class JobQueues {
   becomeMoving(slot: number, tube: Tube, shipment: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
+    assert(
+      page.state[row] !== JobState.Moving && page.state[row] !== JobState.Free,
+      "a job that is here departs",
+    );
     page.previous[row] = page.state[row]!;
     page.next[row] = shipment;
     this.#leaveState(page, row, tube);
@@ -138,6 +146,8 @@ export class JobQueues {
   becomeHeldAgain(slot: number, tube: Tube, session: Session): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
+    assert(page.holder[row] === session.index, "a job goes back to its holder");
+    assert(page.state[row] === JobState.Moving, "only a job that was on its way goes back");
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Reserved);
     tube.reservedJobs++;
@@ -153,6 +163,11 @@ export class JobQueues {
   becomeReserved(slot: number, session: Session, nowMs: number): boolean {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
+    if (CHECKED)
+      assert(
+        page.state[row] !== JobState.Reserved && page.state[row] !== JobState.Moving,
+        "a job has one holder",
+      );
     const tube = this.#tubes.at(page.tube[row]!);
     tube.reserves++;
     this.#leaveState(page, row, tube);
@@ -170,6 +185,7 @@ export class JobQueues {
   renew(slot: number, session: Session, nowMs: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
+    assert(page.holder[row] === session.index, "a reservation is renewed for its holder");
     session.held.remove(slot);
     page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
     session.held.push(slot);
@@ -187,6 +203,7 @@ export class JobQueues {
     tube.urgentJobs += change;
     this.urgentJobs += change;
     tube.ready.changePri(slot, pri);
+    assert(tube.urgentJobs >= 0 && this.urgentJobs >= tube.urgentJobs, "urgent jobs are counted");
     this.improved(tube);
   }
 
@@ -201,6 +218,10 @@ export class JobQueues {
    * Moves a reservation unchanged from one session to another; the caller sets the timers of both.
    */
   hand(slot: number, from: Session, to: Session): void {
+    assert(
+      this.#jobs.pageOf(slot).holder[rowOf(slot)] === from.index,
+      "a reservation is handed on by its holder",
+    );
     this.leaveHolder(slot, from);
     this.#jobs.pageOf(slot).holder[rowOf(slot)] = to.index;
     to.held.push(slot);
@@ -236,6 +257,7 @@ export class JobQueues {
       this.#setDelayTimer(tube);
     } else {
       assert(state === JobState.Buried, "a reserved job is its holder's");
+      assert(tube.buriedJobs > 0, "a buried job is counted");
       tube.buried.remove(slot);
       return;
     }
@@ -244,6 +266,11 @@ export class JobQueues {
 
   #beginExpiry(slot: number, tube: Tube): void {
     if (this.#jobs.pageOf(slot).extras!.expiresAtMs[rowOf(slot)] === 0) return;
+    if (CHECKED)
+      assert(
+        this.#jobs.pageOf(slot).extras!.expiryPosition[rowOf(slot)]! < 0,
+        "a job is once among those that expire",
+      );
     tube.expiry.push(slot);
     this.#expiryTimers.set(tube.expiryTimer, tube.expiry.soonestMs);
   }
@@ -271,15 +298,23 @@ export class JobQueues {
    * session's timer.
    */
   leaveHolder(slot: number, session: Session): void {
+    if (CHECKED)
+      assert(this.#jobs.pageOf(slot).holder[rowOf(slot)] === session.index, "a job leaves its holder");
     if (session.nextToTouch === slot) session.nextToTouch = session.heldInOrder.behind(slot);
     session.held.remove(slot);
     session.heldInOrder.remove(slot);
+    if (CHECKED)
+      assert(
+        (session.held.size === 0) === (session.heldInOrder.first === NO_SLOT),
+        "a session's heap and list have the same jobs",
+      );
   }
 
   // A held job that moves still counts as held for its group and its tube until it has arrived.
 
   #startMoving(page: JobPage, row: number, tube: Tube): void {
     tube.movingJobs++;
+    assert(tube.movingJobs <= this.counts[JobState.Moving]!, "a tube's jobs on their way are among all");
     if (page.previous[row] !== JobState.Reserved) return;
     tube.handedJobs++;
     tube.groups?.holdOn(page.extras?.groupRow[row] ?? NO_GROUP);
@@ -287,12 +322,19 @@ export class JobQueues {
 
   #stopMoving(page: JobPage, row: number, tube: Tube): void {
     tube.movingJobs--;
+    assert(tube.movingJobs >= 0, "a job that was on its way was counted");
     if (page.previous[row] !== JobState.Reserved) return;
     tube.handedJobs--;
+    assert(
+      tube.handedJobs >= 0 && tube.handedJobs <= tube.movingJobs,
+      "a job on its way from its holder was counted",
+    );
     tube.groups?.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
   }
 
   #leaveReadyTubes(tube: Tube): void {
+    if (CHECKED)
+      assert(this.readyTubes[tube.readyAt] === tube, "a tube is where it says among those with a ready job");
     const last = this.readyTubes.pop();
     assert(last !== undefined, "a tube with a ready job is among those that have one");
     if (last !== tube) {
@@ -328,10 +370,13 @@ export class JobQueues {
   #countUrgent(tube: Tube, change: number): void {
     tube.urgentJobs += change;
     this.urgentJobs += change;
+    assert(tube.urgentJobs >= 0, "an urgent job was counted");
   }
 
   #startHolding(page: JobPage, row: number, tube: Tube): void {
     tube.reservedJobs++;
+    if (CHECKED)
+      assert(tube.reservedJobs <= this.counts[JobState.Reserved]!, "a tube's reserved jobs are among all");
     if (tube.groups === undefined) return;
     tube.groups.hold(page.extras?.groupRow[row] ?? NO_GROUP);
     if (tube.groups.hasPassed) this.untidy.add(tube);
@@ -339,10 +384,12 @@ export class JobQueues {
 
   #stopHolding(page: JobPage, row: number, tube: Tube): void {
     tube.reservedJobs--;
+    assert(tube.reservedJobs >= 0, "a reserved job was counted");
     if (tube.groups !== undefined) tube.groups.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
   }
 
   #leaveRare(page: JobPage, row: number, tube: Tube, before: number): void {
+    assert(this.counts[before]! >= 0, "a job was counted in its state");
     if (before === JobState.Buried) tube.buriedJobs--;
     else if (before === JobState.Moving) {
       this.#stopMoving(page, row, tube);
