@@ -1,6 +1,7 @@
 // The rules of a batch: how many of the next best jobs go together.
 
-import { type JobTable, rowOf } from "./job-table.ts";
+import { assert } from "../../base/assert.ts";
+import { type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 
 /** A job as listed for a batch over several shards. */
 export interface ListedJob {
@@ -41,11 +42,13 @@ export class Batch {
 
   /** Returns whether the job goes with those before it. If not, the batch ends before it. */
   takes(slot: number): boolean {
+    assert(slot !== NO_SLOT, "a batch takes jobs");
     if (this.isOver || this.#count === this.#limits.jobsMax) return false;
     const isLost = wasLost(this.#jobs, slot);
     this.#bytes += this.#jobs.pageOf(slot).bodyBytes[rowOf(slot)]!;
     if (this.#count > 0 && (isLost || this.#bytes > this.#limits.bytesMax)) return false;
     this.#count++;
+    assert(this.#count <= this.#limits.jobsMax, "a batch has no more jobs than its limit");
     this.isOver = isLost || this.#bytes > this.#limits.bytesMax;
     return true;
   }

@@ -6,7 +6,7 @@
 // arrive, so a declared size alone costs nothing. A slab or block is one ArrayBuffer; when empty,
 // it is detached, which returns its memory at once.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 
 const SLAB_BYTES = 1 << 20;
@@ -23,6 +23,8 @@ const BLOCK_BYTES = 1 << 20;
  * Number of blocks of freed bodies to keep for reuse: a fresh block costs a page fault per 4 KiB.
  */
 const SPARE_BLOCKS_MAX = 8;
+/** A slab with more freed cells does not check whether one is freed again. */
+const FREED_CHECKED_MAX = 1024;
 const BIG_FLAG = 0x80000000;
 /** Number of slab numbers below BIG_FLAG. */
 const SLABS_MAX = 0x7fff;
@@ -83,16 +85,22 @@ class Slab {
   }
 
   take(): number {
+    assert(this.live < this.cells, "a slab with room has a free cell");
     this.live++;
     return this.#freedCount > 0 ? this.#freed[--this.#freedCount]! : this.#untouched++;
   }
 
   give(cell: number): void {
+    assert(cell < this.#untouched, "a cell was taken before it is freed");
+    if (CHECKED && this.#freedCount < FREED_CHECKED_MAX)
+      assert(!this.#freed.subarray(0, this.#freedCount).includes(cell), "a cell is freed once");
     this.live--;
     this.#freed[this.#freedCount++] = cell;
+    assert(this.live + this.#freedCount === this.#untouched, "each cell is live, freed or untouched");
   }
 
   discard(): void {
+    assert(this.live === 0, "only an empty slab is discarded");
     (this.bytes.buffer as ArrayBuffer).transfer(0);
   }
 }
@@ -163,11 +171,13 @@ export class BodyArena {
     const roomy = this.#roomy[sizeClass]!;
     const number = roomy.length > 0 ? roomy[roomy.length - 1]! : this.#addSlab(sizeClass);
     const slab = this.#slabs[number]!;
+    assert(slab.cellBytes >= bytes, "a cell holds its body");
     const cell = slab.take();
     this.usedBytes += slab.cellBytes;
     if (slab.spare) {
       slab.spare = false;
       this.#spareBytes -= slab.bytes.length;
+      assert(this.#spareBytes >= 0, "a spare slab was counted");
     }
     if (slab.full) {
       roomy.pop();
@@ -187,6 +197,7 @@ export class BodyArena {
       return;
     }
     const slab = this.#slabs[handle >>> 16]!;
+    assert(offset + length <= slab.cellBytes, "a body is written within its cell");
     copyBytes(slab.bytes, (handle & 0xffff) * slab.cellBytes + offset, source, start, length);
   }
 
@@ -198,12 +209,14 @@ export class BodyArena {
     place.arena = this;
     place.handle = handle;
     if (handle >= BIG_FLAG) {
+      assert(offset <= this.#big(handle).bytes, "a big body is located as far as it was written");
       place.bytes = this.#big(handle).blocks[Math.floor(offset / BLOCK_BYTES)]!;
       place.at = offset % BLOCK_BYTES;
       place.length = Math.min(wanted, BLOCK_BYTES - place.at);
       return;
     }
     const slab = this.#slabs[handle >>> 16]!;
+    assert(offset + wanted <= slab.cellBytes, "a body is located within its cell");
     place.bytes = slab.bytes;
     place.at = (handle & 0xffff) * slab.cellBytes + offset;
     place.length = wanted;
@@ -223,7 +236,10 @@ export class BodyArena {
   }
 
   filled(handle: number, length: number): void {
-    if (handle >= BIG_FLAG) this.#big(handle).bytes += length;
+    if (handle < BIG_FLAG) return;
+    const big = this.#big(handle);
+    big.bytes += length;
+    assert(big.bytes <= big.blocks.length * BLOCK_BYTES, "a big body is filled as far as it has room");
   }
 
   /** Copies `length` bytes at `offset` of a body into `target` at `at`. */
@@ -231,10 +247,12 @@ export class BodyArena {
     if (length === 0) return;
     if (handle < BIG_FLAG) {
       const slab = this.#slabs[handle >>> 16]!;
+      assert(offset + length <= slab.cellBytes, "a body is read within its cell");
       copyBytes(target, at, slab.bytes, (handle & 0xffff) * slab.cellBytes + offset, length);
       return;
     }
     const big = this.#big(handle);
+    assert(offset + length <= big.bytes, "a big body is read as far as it was written");
     let done = 0;
     while (done < length) {
       const block = big.blocks[Math.floor((offset + done) / BLOCK_BYTES)]!;
@@ -268,6 +286,7 @@ export class BodyArena {
     if (this.#pins.size > 0) {
       const pin = this.#pins.get(handle);
       if (pin !== undefined) {
+        assert(!pin.freed, "a pinned body is freed once");
         pin.freed = true;
         return;
       }
@@ -283,12 +302,15 @@ export class BodyArena {
     const roomy = this.#roomy[slab.sizeClass]!;
     slab.give(handle & 0xffff);
     this.usedBytes -= slab.cellBytes;
+    assert(this.usedBytes >= 0, "bytes of bodies in use are counted");
     if (slab.roomyAt < 0) {
       slab.roomyAt = roomy.length;
       roomy.push(number);
     }
     // The last slab of a class stays, so that a queue that fills and empties does not allocate.
     if (slab.live > 0 || roomy.length === 1) return;
+    assert(!slab.spare, "a slab in use is no spare one");
+    assert(roomy[slab.roomyAt] === number, "a slab with room is where it says");
     if (slab.cells <= SPARE_CELLS_MAX && this.#spareBytes + slab.bytes.length <= SPARE_BYTES_MAX) {
       slab.spare = true;
       this.#spareBytes += slab.bytes.length;
@@ -300,6 +322,7 @@ export class BodyArena {
       this.#slabs[last]!.roomyAt = slab.roomyAt;
     }
     this.reservedBytes -= slab.bytes.length;
+    assert(this.reservedBytes >= 0, "bytes taken from the system are counted");
     slab.discard();
     this.#slabs[number] = undefined;
     this.#freeSlabNumbers.push(number);
@@ -315,6 +338,7 @@ export class BodyArena {
     const slab = new Slab(sizeClass);
     const number = this.#freeSlabNumbers.pop() ?? this.#slabs.length;
     if (number >= SLABS_MAX) throw new RangeError("a shard holds 32 GiB of bodies");
+    assert(this.#slabs[number] === undefined, "a slab's number is free");
     this.#slabs[number] = slab;
     this.reservedBytes += slab.bytes.length;
     slab.roomyAt = this.#roomy[sizeClass]!.length;
@@ -324,6 +348,7 @@ export class BodyArena {
 
   #allocateBig(): number {
     const number = this.#freeBigs.pop() ?? this.#bigs.length;
+    assert(this.#bigs[number] === undefined, "a big body's number is free");
     this.#bigs[number] = new BigBody();
     return BIG_FLAG + number;
   }
@@ -351,6 +376,7 @@ export class BodyArena {
   #lastBlock(big: BigBody): Uint8Array {
     const { blocks } = big;
     if (blocks.length * BLOCK_BYTES > big.bytes) return blocks[blocks.length - 1]!;
+    assert(blocks.length * BLOCK_BYTES === big.bytes, "a big body has the blocks of its bytes");
     this.#reserve(BLOCK_BYTES);
     const block = this.#spareBlocks.pop() ?? new Uint8Array(BLOCK_BYTES);
     blocks.push(block);
@@ -367,6 +393,7 @@ export class BodyArena {
       if (this.#spareBlocks.length < SPARE_BLOCKS_MAX) this.#spareBlocks.push(block);
       else (block.buffer as ArrayBuffer).transfer(0);
     }
+    assert(this.usedBytes >= 0 && this.reservedBytes >= 0, "the blocks of a big body were counted");
     this.#bigs[handle - BIG_FLAG] = undefined;
     this.#freeBigs.push(handle - BIG_FLAG);
   }

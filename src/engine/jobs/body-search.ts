@@ -39,6 +39,7 @@ export class BodySearch {
    * does not occur.
    */
   search(body: number, bodyBytes: number, text: Uint8Array, from: number, bytesMax: number): number {
+    assert(from >= 0 && from <= bodyBytes, "a search begins within the body");
     const end = Math.min(bodyBytes, from + Math.max(1, bytesMax));
     for (let at = from; at < end; at += PART_BYTES) {
       const length = Math.min(PART_BYTES, end - at);
@@ -52,6 +53,7 @@ export class BodySearch {
     const partBytes = Math.min(length + text.length - 1, bodyBytes - at);
     if (partBytes < text.length) return false;
     const part = (this.#part ??= new Uint8Array(PART_BYTES + SEARCHED_BYTES_MAX));
+    assert(partBytes <= part.length, "there is room for the part that is searched");
     this.#bodies.read(body, at, part, 0, partBytes);
     if (text !== this.#text) this.#learn(text);
     return isWithin(part, partBytes, text, this.#borders);

@@ -1,6 +1,7 @@
 // Properties that few jobs have: attributes, a TTL, a unique key, a death. The first such job of a
 // page creates a block of columns for the whole page; other pages pay nothing.
 
+import { assert } from "../../base/assert.ts";
 import { EMPTY_BODY } from "./body-arena.ts";
 
 const ROW_BYTES = 8 + 4 * 6 + 2 + 1 + 1;
@@ -66,6 +67,9 @@ export class JobExtras {
 
   /** Clears the row, whose cells and key the caller has already released. */
   clear(row: number): void {
+    assert(this.expiryPosition[row] === -1, "a job that goes is not among those that expire");
+    assert(this.keyRow[row] === -1, "a job that goes has no key");
+    assert(this.groupRow[row] === 0, "a job that goes has left its group");
     this.expiresAtMs[row] = 0;
     this.attributes[row] = EMPTY_BODY;
     this.origin[row] = EMPTY_BODY;

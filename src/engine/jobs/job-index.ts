@@ -57,6 +57,7 @@ class IndexPage {
   }
 
   insert(at: number, offset: number, slot: number): void {
+    assert(at <= this.used && (at & 1) === 0, "a pair goes between pairs");
     const { pairs } = this;
     for (let i = this.used - 1; i >= at; i--) pairs[i + 2] = pairs[i]!;
     pairs[at] = offset;
@@ -67,6 +68,7 @@ class IndexPage {
 
   /** Ends the job whose pair is at `at`. */
   remove(at: number): void {
+    assert(at < this.used && this.pairs[at + 1] !== NO_SLOT, "the job of a pair ends once");
     this.pairs[at + 1] = NO_SLOT;
     this.live--;
     if (this.used > (this.live * 2 + ENDED_PAIRS) * 2) this.#sweep();
@@ -82,6 +84,7 @@ class IndexPage {
       kept += 2;
     }
     this.used = kept;
+    assert(kept === this.live * 2, "a page keeps the pairs of its jobs");
     if (pairs.length > ENDED_PAIRS * 4 && pairs.length > kept * 4) this.pairs = pairs.slice(0, kept);
   }
 
@@ -90,6 +93,7 @@ class IndexPage {
     const first = this.number * ENTRIES;
     const last = Math.min(ENTRIES - 1, lastId - first);
     const from = Math.max(0, place.id + 1 - first);
+    assert(from <= last, "a walk goes on in a page that it has not passed");
     return this.dense === undefined
       ? this.#nextSparse(place, from, last)
       : this.#nextDense(this.dense, place, from, last);
@@ -105,6 +109,7 @@ class IndexPage {
       return slots[offset]!;
     }
     place.looksLeft -= end - from + 1;
+    assert(place.looksLeft >= 0, "a walk keeps to its budget");
     place.id = first + end;
     return NO_SLOT;
   }
@@ -131,6 +136,7 @@ class IndexPage {
 
   /** Makes the page dense, with an empty array. */
   thicken(slots: Int32Array): void {
+    assert(this.dense === undefined, "only a sparse page becomes dense");
     for (let at = 0; at < this.used; at += 2) slots[this.pairs[at]!] = this.pairs[at + 1]!;
     this.pairs = [];
     this.used = 0;
@@ -147,6 +153,7 @@ class IndexPage {
       pairs.push(offset, slots[offset]!);
       slots[offset] = NO_SLOT;
     }
+    assert(pairs.length === this.live * 2, "a page has the pairs of its jobs");
     this.pairs = pairs;
     this.used = pairs.length;
     this.dense = undefined;
@@ -204,6 +211,7 @@ export class JobIndex {
   }
 
   set(id: number, slot: number): void {
+    assert(slot >= 0, "an id is that of a slot");
     const page = this.makeRoom(id);
     const offset = id - page.number * ENTRIES;
     if (page.dense !== undefined) {
@@ -227,6 +235,7 @@ export class JobIndex {
     const offset = id - number * ENTRIES;
     if (page.dense !== undefined) {
       if (page.dense[offset] === NO_SLOT) return;
+      assert(page.live > 0, "a page counts its jobs");
       page.dense[offset] = NO_SLOT;
       if (--page.live < DENSE_MIN) this.#spare = page.thin();
       return;
@@ -263,6 +272,7 @@ export class JobIndex {
   }
 
   #open(number: number): IndexPage {
+    assert(!this.#pages.has(number), "a page is opened once");
     const page = new IndexPage(number);
     this.#pages.set(number, page);
     this.#numbers.add(number);
@@ -276,6 +286,7 @@ export class JobIndex {
   }
 
   #drop(page: IndexPage): void {
+    assert(page.live === 0, "a page with jobs stays");
     this.#pages.delete(page.number);
     this.#numbers.noteLoss();
     if (page === this.#lastPage) this.#lastPage = undefined;

@@ -5,7 +5,7 @@
 // (`pageOf`, `rowOf`). A page is one ArrayBuffer, because detaching it returns its memory at once,
 // without garbage collection.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { JobExtras } from "./job-extras.ts";
 
 export const PAGE_BITS = 13;
@@ -45,6 +45,11 @@ class SpareExtras {
 
   /** Takes back a block whose rows are all clear. */
   give(block: JobExtras): void {
+    if (CHECKED)
+      assert(
+        block.flags.every((flags) => flags === 0),
+        "the rows of a spare block are clear",
+      );
     if (this.#block === undefined) this.#block = block;
     else block.discard();
   }
@@ -155,12 +160,14 @@ export class JobPage {
 
   /** Releases the extras of a page without jobs. */
   giveExtras(): void {
+    assert(this.live === 0, "only a page without jobs gives its extras away");
     if (this.extras !== undefined) this.#spareExtras.give(this.extras);
     this.extras = undefined;
   }
 
   /** Returns the memory of a page without jobs; the page must not be used again. */
   discard(): void {
+    assert(this.live === 0, "a page with jobs stays");
     this.#buffer.transfer(0);
   }
 }
@@ -208,10 +215,13 @@ export class JobTable {
     let page = this.pages[this.#firstRoomy];
     if (page === undefined || page.freeRow === NO_SLOT) page = this.#findRoom();
     const row = page.freeRow;
+    assert(row !== NO_SLOT, "a page with room has a free row");
+    if (CHECKED) assert(page.state[row] === JobState.Free, "a free row has no job");
     page.freeRow = page.next[row]!;
     if (page.live++ === 0) this.#emptyPages--;
     if (page.extras !== undefined) this.#spareExtras.rows++;
     this.live++;
+    assert(this.#emptyPages >= 0, "empty pages are counted");
     return (this.#firstRoomy << PAGE_BITS) | row;
   }
 
@@ -236,6 +246,7 @@ export class JobTable {
     const page = this.pageOf(slot);
     const row = rowOf(slot);
     assert(page.state[row] === JobState.Free, "a job is freed once, when it has left its state");
+    assert(page.live > 0 && this.live >= page.live, "each job of a page is counted");
     page.next[row] = page.freeRow;
     page.freeRow = row;
     this.live--;

@@ -1,6 +1,8 @@
 // The keys of a map in ascending order, for upward walks. Keys mostly arrive in order, and many are
 // removed.
 
+import { assert } from "../../base/assert.ts";
+
 /** Slack: the array may hold this many removed keys, plus as many as there are keys. */
 const GONE_MAX = 16;
 
@@ -28,6 +30,7 @@ export class SortedNumbers {
 
   /** Notes that the map has lost a key. */
   noteLoss(): void {
+    assert(this.#numbers.length >= this.#keys.size, "each key is among the numbers");
     if (this.#numbers.length > 2 * this.#keys.size + GONE_MAX) this.#tidy();
   }
 

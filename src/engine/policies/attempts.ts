@@ -1,6 +1,7 @@
 // Attempts of jobs and the backoff after each lost one. An attempt is a reservation that counts:
 // kicks and blameless returns raise the job's `attemptsBase`.
 
+import { assert } from "../../base/assert.ts";
 import { type JobPage, type JobTable, rowOf } from "../jobs/job-table.ts";
 import type { Tube } from "../tubes/tube.ts";
 import type { TubePolicy } from "../tubes/tube-settings.ts";
@@ -38,8 +39,10 @@ export function resetAttempts(page: JobPage, row: number, { policy }: Tube): voi
  * Deterministic, so a replay computes the same.
  */
 export function backoffMs(policy: TubePolicy, id: number, attempts: number): number {
+  assert(policy.backoffMs > 0, "a tube with a backoff has its length");
   const exponent = Math.min(60, Math.max(0, attempts - 1));
   const wholeMs = Math.min(policy.backoffMaxMs, policy.backoffMs * 2 ** exponent, MAX_DELAY_MS);
+  assert(wholeMs < Number.POSITIVE_INFINITY, "a backoff has an end");
   return Math.max(1, Math.round(wholeMs * (1 - spread(id, attempts) / 4)));
 }
 

@@ -5,6 +5,7 @@
 // transferred. The log contains the mark: after a restart only marked jobs continue, and not jobs
 // that were buried before a dead-letter tube was set.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import { ExtraFlag } from "../jobs/job-extras.ts";
@@ -37,9 +38,11 @@ export class DeadJobs {
 
   /** Marks a job as dead: it loses its TTL and its key, and remembers where it died. */
   mark(slot: number, tube: Tube, reason: DeathReason): void {
+    assert(reason !== DeathReason.None, "a death has a reason");
     const extras = this.#shard.jobs.pageOf(slot).makeExtras();
     const row = rowOf(slot);
     this.#keys.drop(slot);
+    assert(extras.expiryPosition[row] === -1, "a job that dies is in no queue");
     extras.expiresAtMs[row] = 0;
     extras.flags[row] = (extras.flags[row]! & ~ExtraFlag.Reason) | reason;
     if (extras.origin[row] === EMPTY_BODY) this.#attributes.setOrigin(extras, row, tube.nameBytes);
@@ -48,6 +51,7 @@ export class DeadJobs {
 
   /** Revives a dead job, with all its attempts. */
   forgetDeath(slot: number): void {
+    assert(this.isDead(slot), "only a dead job revives");
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     this.#unmark(page, row);
@@ -56,6 +60,7 @@ export class DeadJobs {
 
   /** Revives a dead job in this tube: it may die again, and regains its key if that is free. */
   revive(slot: number, tube: Tube): void {
+    assert(this.isDead(slot), "only a dead job revives");
     this.#unmark(this.#shard.jobs.pageOf(slot), rowOf(slot));
     this.#keys.take(slot, tube);
   }
@@ -73,6 +78,7 @@ export class DeadJobs {
   markLeaving(slot: number): void {
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
+    if (CHECKED) assert(this.isDead(slot), "only a dead job has to leave");
     page.extras!.flags[row]! |= ExtraFlag.Leaving;
     this.#leaving.push(page.id[row]!);
     this.someLeave = true;

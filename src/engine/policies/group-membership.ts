@@ -1,5 +1,6 @@
 // The groups of jobs: which group a job names, and its joining and leaving it.
 
+import { assert } from "../../base/assert.ts";
 import { Attribute, findAttribute } from "../../protocol/job-attribute.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
@@ -35,6 +36,7 @@ export class GroupMembership {
     const row = rowOf(slot);
     const extras = page.extras!;
     if (extras.attributes[row] === EMPTY_BODY) return;
+    assert(extras.groupRow[row] === NO_GROUP, "a job joins one group");
     const bytes = this.#attributes.fixedOf(extras, row);
     const key = textAttribute(bytes, bytes.length, Attribute.Group);
     if (key === "") return;
@@ -43,6 +45,7 @@ export class GroupMembership {
     const inWorkMax = tube.policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY;
     const groups = tube.groupsMade(inWorkMax, this.#onGroupChanged);
     const number = groups.join(key, isPut ? weight : 0, by);
+    assert(number !== NO_GROUP, "a group with a key has a number of its own");
     extras.groupRow[row] = number;
     groups.makeRoom(number);
   }
@@ -52,7 +55,9 @@ export class GroupMembership {
     const number = extras.groupRow[row]!;
     if (number === NO_GROUP) return;
     extras.groupRow[row] = NO_GROUP;
-    this.#shard.tubeOf(slot).groups!.leave(number);
+    const { groups } = this.#shard.tubeOf(slot);
+    assert(groups !== undefined, "the tube of a job with a group has groups");
+    groups.leave(number);
   }
 }
 

@@ -3,6 +3,7 @@
 //
 // All these jobs are in no queue. The caller puts them into one, or has taken them out of it.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { ExtraFlag } from "../jobs/job-extras.ts";
@@ -12,6 +13,7 @@ import type { ShardState } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
 import type { DeadJobs } from "./dead-jobs.ts";
 import { type GroupMembership, hasGroup } from "./group-membership.ts";
+import { NO_ROW } from "./key-table.ts";
 import type { StoredAttributes } from "./stored-attributes.ts";
 import type { UniqueKeys } from "./unique-keys.ts";
 
@@ -46,6 +48,8 @@ export class JobStore {
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     const extras = page.makeExtras();
+    if (CHECKED)
+      assert(extras.flags[row] === 0 && extras.keyRow[row] === NO_ROW, "a new job has no extras yet");
     if (attributes !== undefined) this.#attributes.keep(extras, row, attributes);
     if (extras.expiresAtMs[row] === 0 && ttlMs > 0) extras.expiresAtMs[row] = atMs + ttlMs;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
@@ -87,12 +91,15 @@ export class JobStore {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     const target = tubes.open(name);
+    assert(page.tube[row] === tube.index, "a job leaves the tube that it is in");
     queues.becomeFree(slot, tube);
     const extras = page.makeExtras();
     const groupBefore = extras.groupRow[row]!;
+    assert(extras.expiryPosition[row] === -1, "a job that changes its tube is in no queue");
     extras.groupRow[row] = NO_GROUP;
     page.tube[row] = target.index;
     tube.bytes -= page.bodyBytes[row]!;
+    assert(tube.bytes >= 0, "the bytes of a tube's bodies are counted");
     target.bytes += page.bodyBytes[row]!;
     extras.flags[row]! |= ExtraFlag.Moved;
     this.#keys.drop(slot);
@@ -117,7 +124,10 @@ export class JobStore {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     const id = page.id[row]!;
+    if (CHECKED) assert(index.get(id) === slot, "a job is found by its id");
+    if (CHECKED) assert(page.tube[row] === tube.index, "a job is removed from its tube");
     tube.bytes -= page.bodyBytes[row]!;
+    assert(tube.bytes >= 0, "the bytes of a removed body were counted");
     queues.becomeFree(slot, tube);
     if (page.extras !== undefined) this.#forget(slot);
     index.delete(id);

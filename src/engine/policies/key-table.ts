@@ -6,11 +6,12 @@
 // keys with equal hashes stay distinct. The hash has a seed that clients don't know; otherwise they
 // could construct colliding keys.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import type { BodyArena } from "../jobs/body-arena.ts";
 import type { EarliestTime } from "../queues/earliest-time.ts";
 import { IndexedHeap } from "../queues/indexed-heap.ts";
+import { hashOf } from "./key-hash.ts";
 
 export const NO_ROW = -1;
 /** No job holds the key, or no longer. */
@@ -163,14 +164,17 @@ export class KeyTable {
   }
 
   slotOf(row: number): number {
+    assert(row >= 0 && row < this.#rows, "a key's row is in use");
     return this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK]!;
   }
 
   idOf(row: number): number {
+    assert(row >= 0 && row < this.#rows, "a key with an id has a row in use");
     return this.#pages[row >>> PAGE_BITS]!.id[row & PAGE_MASK]!;
   }
 
   untilOf(row: number): number {
+    assert(row >= 0 && row < this.#rows, "a key with a time has a row in use");
     return this.#pages[row >>> PAGE_BITS]!.untilMs[row & PAGE_MASK]!;
   }
 
@@ -199,11 +203,13 @@ export class KeyTable {
     asked[1] = end - start;
     copyBytes(asked, keyAt, bytes, start, end - start);
     this.#askedBytes = keyAt + end - start;
+    assert(end >= start && this.#askedBytes <= CELL_BYTES_MAX, "a key fits into a cell");
     this.#askedHash = hashOf(asked, keyAt, this.#askedBytes, this.#seed0 ^ this.#askedTubeHash, this.#seed1);
   }
 
   /** `tube` never changes, so its identity is enough to recognise it. */
   #askTube(tube: Uint8Array): void {
+    assert(tube.length <= 0xff, "the length of a tube's name fits into a byte");
     this.#asked[0] = tube.length;
     copyBytes(this.#asked, CELL_HEAD_BYTES, tube, 0, tube.length);
     this.#askedTube = tube;
@@ -237,6 +243,7 @@ export class KeyTable {
     page.cell[at] = cell;
     page.slot[at] = slot;
     this.size++;
+    assert(this.size <= this.#rows, "each key has a row");
     this.#counts[hash >>> 24]!++;
     place(this.#parts[hash >>> 24]!, hash, this.#entryOf(row, hash));
     if (slot === NO_HOLDER) {
@@ -253,6 +260,7 @@ export class KeyTable {
       return this.#rows++;
     }
     this.#freeRow = this.slotOf(row);
+    assert(this.#freeRow !== row, "a row is free once");
     return row;
   }
 
@@ -285,6 +293,7 @@ export class KeyTable {
    * Ends the job's hold on a key, which is remembered until its time; then it has to be removed.
    */
   letGo(row: number): void {
+    assert(this.untilOf(row) > 0, "a key without holder is remembered until a time");
     assert(this.slotOf(row) !== NO_HOLDER, "a key is let go by its holder");
     this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK] = NO_HOLDER;
     this.#windows.push(row);
@@ -300,6 +309,7 @@ export class KeyTable {
     const scratch = this.#scratch;
     this.#arena.read(cell, 0, scratch, 0, CELL_HEAD_BYTES);
     const length = CELL_HEAD_BYTES + scratch[0]! + scratch[1]!;
+    assert(length <= CELL_BYTES_MAX, "a cell has the lengths of its tube and its key");
     this.#arena.read(cell, 0, scratch, 0, length);
     return scratch.subarray(0, length);
   }
@@ -311,6 +321,7 @@ export class KeyTable {
   }
 
   remove(row: number): void {
+    assert(row >= 0 && row < this.#rows && this.size > 0, "a key is removed once");
     const page = this.#pages[row >>> PAGE_BITS]!;
     const at = row & PAGE_MASK;
     if (page.heapPosition[at]! >= 0) {
@@ -323,6 +334,7 @@ export class KeyTable {
     page.slot[at] = this.#freeRow;
     this.#freeRow = row;
     this.#counts[hash >>> 24]!--;
+    if (CHECKED) assert(this.#counts[hash >>> 24]! <= this.size, "the keys of a part are counted");
     this.size--;
     if (this.size === 0) this.#empty();
   }
@@ -332,6 +344,12 @@ export class KeyTable {
    * don't allocate.
    */
   #empty(): void {
+    assert(this.#windows.size === 0, "a table without keys remembers none");
+    if (CHECKED)
+      assert(
+        this.#counts.every((count) => count === 0),
+        "a table without keys has empty parts",
+      );
     this.#freeRow = NO_ROW;
     this.#rows = 0;
     if (this.#pages.length === 1) return;
@@ -346,7 +364,10 @@ export class KeyTable {
     const part = this.#parts[hash >>> 24]!;
     const mask = part.length - 1;
     let gap = hash & mask;
-    while (part[gap] !== entry) gap = (gap + 1) & mask;
+    while (part[gap] !== entry) {
+      assert(part[gap] !== 0, "an entry is found from its home on");
+      gap = (gap + 1) & mask;
+    }
     for (let at = (gap + 1) & mask; part[at] !== 0; at = (at + 1) & mask) {
       const home = this.#hashOfEntry(part[at]!, mask) & mask;
       // The entry may move to the gap unless its home is between the gap and its position.
@@ -382,6 +403,7 @@ export class KeyTable {
   }
 
   #entryOf(row: number, hash: number): number {
+    assert((row + 1) >>> this.#rowBits === 0, "a row fits into an entry");
     return ((hash & hashMask(this.#rowBits)) << this.#rowBits) | (row + 1);
   }
 
@@ -411,40 +433,4 @@ function place(part: Int32Array, hash: number, entry: number): void {
   let at = hash & mask;
   while (part[at] !== 0) at = (at + 1) & mask;
   part[at] = entry;
-}
-
-/** Returns HalfSipHash-1-3 of `bytes[start, end)`. */
-function hashOf(bytes: Uint8Array, start: number, end: number, seed0: number, seed1: number): number {
-  let v0 = seed0;
-  let v1 = seed1;
-  let v2 = 0x6c796765 ^ seed0;
-  let v3 = 0x74656462 ^ seed1;
-  // Words of four bytes, then the rest and the length; three rounds without a word follow.
-  let at = start;
-  for (let left = 4; left > 0; ) {
-    let word = 0;
-    if (at + 4 <= end) {
-      word = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
-      at += 4;
-    } else {
-      if (left === 4) {
-        word = (end - start) << 24;
-        for (let shift = 0; at < end; shift += 8) word |= bytes[at++]! << shift;
-      } else if (left === 3) v2 ^= 0xff;
-      left--;
-    }
-    v3 ^= word;
-    v0 = (v0 + v1) | 0;
-    v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
-    v0 = (v0 << 16) | (v0 >>> 16);
-    v2 = (v2 + v3) | 0;
-    v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
-    v0 = (v0 + v3) | 0;
-    v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
-    v2 = (v2 + v1) | 0;
-    v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
-    v2 = (v2 << 16) | (v2 >>> 16);
-    v0 ^= word;
-  }
-  return (v1 ^ v3) >>> 0;
 }

@@ -3,7 +3,7 @@
 // The engine asks this class only about jobs with extras and tubes with a policy. It changes
 // extras, keys and queues, and has the changes logged; the engine then serves waiting clients.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
@@ -61,6 +61,7 @@ export class Policies {
       const row = this.keys.rowFor(tube, attributes);
       if (row !== NO_ROW) {
         this.duplicateOf = this.keys.table.idOf(row);
+        assert(this.duplicateOf > 0, "a key has the id of a job");
         tube.counts.duplicates++;
         return PutVerdict.Duplicate;
       }
@@ -84,6 +85,7 @@ export class Policies {
     const { jobs, queues, records } = this.#shard;
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
+    assert(page.state[row] === JobState.Reserved, "only a reservation ends");
     const expiresAtMs = page.extras?.expiresAtMs[row] ?? 0;
     if (expiresAtMs > 0 && expiresAtMs <= nowMs) {
       this.#expire(slot, tube, nowMs);
@@ -106,7 +108,8 @@ export class Policies {
   /** Handles a job without attempts left; one that died before stays, or it would go in circles. */
   #die(slot: number, tube: Tube, nowMs: number): Tube | undefined {
     const { jobs, queues, records, ownsTube } = this.#shard;
-    const deadLetter = tube.policy!.deadLetter;
+    assert(tube.policy !== undefined, "a job dies by the settings of its tube");
+    const { deadLetter } = tube.policy;
     const hadOrigin = jobs.pageOf(slot).makeExtras().origin[rowOf(slot)] !== EMPTY_BODY;
     this.deaths.mark(slot, tube, DeathReason.Attempts);
     if (deadLetter !== "" && !hadOrigin) {
@@ -148,6 +151,7 @@ export class Policies {
 
   /** Moves a buried dead job to its dead-letter tube, which this shard owns. */
   bringToDeadLetter(slot: number, tube: Tube, target: string, nowMs: number): Tube {
+    assert(this.deaths.isDead(slot), "only a dead job is brought to the dead-letter tube");
     this.#shard.queues.leave(slot);
     return this.#enterDeadLetter(slot, tube, target, nowMs);
   }
@@ -175,6 +179,10 @@ export class Policies {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     const state = page.state[row];
+    assert(
+      state !== JobState.Reserved && state !== JobState.Moving,
+      "a job that is held or on its way stays in its tube",
+    );
     const deadlineAtMs = page.deadlineAtMs[row]!;
     const wasDead = this.deaths.isDead(slot);
     if (wasDead) this.deaths.forgetDeath(slot);
@@ -204,6 +212,11 @@ export class Policies {
   #expire(slot: number, tube: Tube, nowMs: number): void {
     const { queues, records, jobs } = this.#shard;
     tube.counts.expired++;
+    if (CHECKED)
+      assert(
+        jobs.pageOf(slot).extras!.expiryPosition[rowOf(slot)] === -1,
+        "a job that expires is in no queue",
+      );
     if (tube.policy?.expireBuries === true) {
       this.deaths.mark(slot, tube, DeathReason.Expired);
       queues.becomeBuried(slot, tube, nowMs);

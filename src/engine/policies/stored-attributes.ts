@@ -1,6 +1,7 @@
 // The arena's part of a job besides its body: the attributes that it was put with, and the tube in
 // which a dead job died. Also writes both, and all other extras, for the log.
 
+import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import * as attribute from "../../protocol/job-attribute.ts";
 import { type Attribute, type AttributeWriter, DeathReason } from "../../protocol/job-attribute.ts";
@@ -27,12 +28,17 @@ export class StoredAttributes {
   keep(extras: JobExtras, row: number, attributes: JobAttributes): void {
     const { bodies } = this.#shard;
     const { fixed, origin } = attributes;
+    assert(
+      extras.attributes[row] === EMPTY_BODY && extras.flags[row] === 0,
+      "a job gets its attributes once",
+    );
     if (fixed.length > 0) {
       extras.attributes[row] = bodies.allocate(fixed.length);
       extras.attributeBytes[row] = fixed.length;
       bodies.write(extras.attributes[row]!, 0, fixed.bytes, 0, fixed.length);
     }
     if (origin.length > 0) this.setOrigin(extras, row, origin);
+    assert(origin.length <= 0xff, "the length of an origin fits into its column");
     extras.expiresAtMs[row] = attributes.expiresAtMs;
     extras.attemptsBase[row] = attributes.attemptsBase;
     extras.flags[row] =
@@ -78,6 +84,7 @@ export class StoredAttributes {
   /** Returns the immutable attributes of a job, without times. Valid until the next call. */
   fixedOf(extras: JobExtras, row: number): Uint8Array {
     const length = extras.attributeBytes[row]!;
+    assert(length <= this.#scratch.length, "attributes fit into the scratch space");
     this.#shard.bodies.read(extras.attributes[row]!, 0, this.#scratch, 0, length);
     return this.#scratch.subarray(0, length);
   }

@@ -5,6 +5,7 @@
 // restart restores the exact holders. Older servers didn't log the state. Their records are read by
 // the rule of those servers: a living job holds its key, unless a reservation has ended the key.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { AttributeWriter } from "../../protocol/job-attribute.ts";
 import * as attribute from "../../protocol/job-attribute.ts";
 import { DeathReason, KeyState } from "../../protocol/job-attribute.ts";
@@ -67,7 +68,8 @@ export class UniqueKeys {
   begin(slot: number, { uniqueUntilMs }: JobAttributes): void {
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
-    page.extras!.keyRow[row] = this.table.addAsked(slot, page.id[row]!, uniqueUntilMs);
+    assert(page.extras !== undefined && page.extras.keyRow[row] === NO_ROW, "a new job has no key yet");
+    page.extras.keyRow[row] = this.table.addAsked(slot, page.id[row]!, uniqueUntilMs);
   }
 
   /**
@@ -84,6 +86,11 @@ export class UniqueKeys {
     }
     this.#shard.records.remembered(slot);
     if (this.table.slotOf(keyRow) !== NO_HOLDER) this.table.letGo(keyRow);
+    if (CHECKED)
+      assert(
+        this.table.idOf(keyRow) === this.#shard.jobs.pageOf(slot).id[rowOf(slot)],
+        "a job has its own key",
+      );
     extras!.keyRow[rowOf(slot)] = NO_ROW;
     return true;
   }
@@ -93,6 +100,11 @@ export class UniqueKeys {
     const { extras } = this.#shard.jobs.pageOf(slot);
     const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
     if (keyRow === NO_ROW) return;
+    if (CHECKED)
+      assert(
+        this.table.idOf(keyRow) === this.#shard.jobs.pageOf(slot).id[rowOf(slot)],
+        "a job drops its own key",
+      );
     this.table.remove(keyRow);
     extras!.keyRow[rowOf(slot)] = NO_ROW;
   }
@@ -107,6 +119,7 @@ export class UniqueKeys {
     const keyRow = extras.keyRow[row]!;
     if ((extras.flags[row]! & ExtraFlag.UntilReserve) === 0 || keyRow === NO_ROW) return;
     if (this.table.slotOf(keyRow) === NO_HOLDER) return;
+    assert(this.table.slotOf(keyRow) === slot, "a job that is reserved holds its own key");
     if (this.table.untilOf(keyRow) <= nowMs) this.drop(slot);
     else this.table.letGo(keyRow);
     this.#shard.records.updated(slot);
@@ -137,6 +150,7 @@ export class UniqueKeys {
     key.tube = tube.nameBytes;
     key.bytes = this.#scratch;
     key.start = attribute.findAttribute(key.bytes, 0, length, attribute.Attribute.UniqueKey);
+    assert(key.start > 0, "a job that was put with a key knows it");
     key.end = key.start + key.bytes[key.start - 1]!;
     return key;
   }
@@ -154,6 +168,7 @@ export class UniqueKeys {
     }
     if (this.table.nextAtMs > nowMs) return false;
     const row = this.table.next;
+    assert(row !== NO_ROW, "a time that is due has a key");
     const id = this.table.idOf(row);
     this.table.remove(row);
     const slot = this.#shard.find(id);
@@ -238,6 +253,7 @@ export class UniqueKeys {
   }
 
   #disown(id: number): void {
+    assert(id > 0, "a key that is lost has the id of a job");
     this.#orphans.push(id);
     this.table.overdue = true;
   }

@@ -4,7 +4,8 @@
 // The jobs are linked in the order in which they became ready, as in any tube; each group has a
 // heap of its own.
 
-import { type JobTable, rowOf } from "../jobs/job-table.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
+import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { JobGroups, NO_GROUP } from "./job-groups.ts";
 import { PriHeap, ReadyHeap } from "./slot-heap.ts";
 
@@ -20,6 +21,7 @@ export class GroupedReady extends ReadyHeap {
     this.first = plain.first;
     this.last = plain.last;
     this.groups = new JobGroups(jobs, PriHeap.insteadOf(plain), inWork);
+    assert(this.size === plain.size, "the groups take over all ready jobs");
   }
 
   override get size(): number {
@@ -47,11 +49,14 @@ export class GroupedReady extends ReadyHeap {
   override push(slot: number): void {
     this.groups.push(this.groupOf(slot), slot);
     this.append(slot);
+    assert(this.size > 0, "a job of a group is counted as ready");
   }
 
   override remove(slot: number): void {
     this.groups.remove(this.groupOf(slot), slot);
     this.unlink(slot);
+    if (CHECKED)
+      assert((this.first === NO_SLOT) === (this.size === 0), "the list and the groups have the same jobs");
   }
 
   override changePri(slot: number, pri: number): void {

@@ -1,6 +1,6 @@
 // A binary heap of small integers that tracks their positions, so that any of them can be removed.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 
 const CAPACITY_MIN = 16;
 
@@ -20,6 +20,7 @@ export abstract class IndexedHeap {
 
   /** Returns the member at a position, 0 to `size - 1`, in no particular order. */
   at(position: number): number {
+    assert(position >= 0 && position < this.#size, "a position is within the heap");
     return this.#members[position]!;
   }
 
@@ -32,6 +33,7 @@ export abstract class IndexedHeap {
   }
 
   push(member: number): void {
+    if (CHECKED) assert(this.positionOf(member) < 0, "a member is in a heap once");
     this.makeRoom();
     this.#siftUp(this.#size++, member);
   }
@@ -46,6 +48,11 @@ export abstract class IndexedHeap {
       else this.#siftDown(position, last);
     }
     this.place(member, -1);
+    if (CHECKED)
+      assert(
+        position === this.#size || this.positionOf(last) < this.#size,
+        "a member that moves stays in the heap",
+      );
     if (this.#members.length > CAPACITY_MIN && this.#size < this.#members.length >> 2)
       this.#resize(this.#members.length >> 1);
   }
@@ -87,6 +94,7 @@ export abstract class IndexedHeap {
   }
 
   #resize(capacity: number): void {
+    assert(capacity >= this.#size, "a heap keeps its members");
     const members = new Int32Array(capacity);
     members.set(this.#members.subarray(0, this.#size));
     this.#members = members;

@@ -10,7 +10,7 @@
 // without jobs is remembered until the time has passed its turn. If it were forgotten at once, a
 // group that returns with a job now and then would always be first.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { IndexedHeap } from "./indexed-heap.ts";
 import { PriHeap } from "./slot-heap.ts";
@@ -56,6 +56,7 @@ class GroupHeap extends IndexedHeap {
   less(a: number, b: number): boolean {
     const left = this.#groups[a]!;
     const right = this.#groups[b]!;
+    if (CHECKED) assert(left.ready.size > 0 && right.ready.size > 0, "a group in line has a ready job");
     const leftPage = this.#jobs.pageOf(left.ready.top);
     const rightPage = this.#jobs.pageOf(right.ready.top);
     const leftPri = leftPage.pri[rowOf(left.ready.top)]!;
@@ -134,6 +135,7 @@ export class JobGroups {
    * jobs are held.
    */
   constructor(jobs: JobTable, plain: PriHeap, inWork: number) {
+    assert(inWork >= 0, "jobs in work are counted");
     this.#jobs = jobs;
     this.#heap = new GroupHeap(jobs, this.#groups);
     this.#blocked = new GroupHeap(jobs, this.#groups);
@@ -182,6 +184,7 @@ export class JobGroups {
    * enough groups are remembered.
    */
   isFull(key: string, groupsMax: number): boolean {
+    assert(this.#idle.size <= this.#byKey.size, "only known groups are idle");
     if (this.#byKey.has(key)) return false;
     for (let left = FORGOTTEN_AT_ONCE; left > 0 && this.#idle.size > 0; left--) {
       if (this.#byKey.size < groupsMax) break;
@@ -199,6 +202,7 @@ export class JobGroups {
     let number = this.#known(key);
     if (number === undefined) {
       number = this.#freeNumbers.pop() ?? this.#groups.length;
+      assert(this.#groups[number] === undefined, "a group's number is free");
       const group = newGroup(key, new PriHeap(this.#jobs));
       group.turn = this.#virtualTime;
       this.#groups[number] = group;
@@ -208,6 +212,7 @@ export class JobGroups {
     const group = this.#group(number);
     group.jobs++;
     if (group.idlePosition >= 0) this.#idle.remove(number);
+    assert(group.idlePosition < 0, "a group with a job is not idle");
     if (weight === 0 || by < group.weighedBy) return number;
     group.weighedBy = by;
     if (weight !== group.weight) this.#change(number, () => (group.weight = weight));
@@ -233,6 +238,10 @@ export class JobGroups {
     assert(group.jobs > 0, "a group has the jobs that are in it");
     group.jobs--;
     if (group.jobs > 0 || number === NO_GROUP) return;
+    assert(
+      group.ready.size === 0 && group.inWork === 0,
+      "a group without jobs has none that is ready or in work",
+    );
     if (group.turn <= this.#virtualTime) this.#forget(number);
     else this.#idle.push(number);
   }
@@ -260,6 +269,7 @@ export class JobGroups {
   /** Removes a ready job. */
   remove(number: number, slot: number): void {
     this.#ready--;
+    assert(this.#ready >= 0, "a ready job was counted");
     this.#change(number, ({ ready }) => ready.remove(slot));
   }
 
@@ -275,6 +285,7 @@ export class JobGroups {
   hold(number: number): void {
     const { position, isBlocked, weight } = this.#group(number);
     const all = this.#weights + (position < 0 || isBlocked ? weight : 0);
+    assert(all > 0, "the group of a job has weight");
     this.#change(number, (group) => {
       group.inWork++;
       group.turn = Math.max(group.turn, this.#virtualTime) + 1 / group.weight;
@@ -363,11 +374,13 @@ export class JobGroups {
     }
     this.#heap.remove(number);
     this.#weights -= group.weight;
+    assert(this.#weights >= 0, "the weights of groups in line are counted");
   }
 
   #enter(number: number): void {
     const group = this.#group(number);
     if (group.ready.size === 0) return;
+    assert(group.position < 0, "a group is in line once");
     group.isBlocked = this.#isAtLimit(number, group);
     if (group.isBlocked) {
       this.#blocked.push(number);
@@ -378,8 +391,11 @@ export class JobGroups {
   }
 
   #forget(number: number): void {
+    assert(number !== NO_GROUP, "the group of jobs without one stays");
+    assert(this.#group(number).jobs === 0, "a group with jobs is remembered");
     this.#byKey.delete(this.#group(number).key);
     this.#jobs.groups--;
+    assert(this.#jobs.groups >= 0, "groups are counted");
     this.#groups[number] = undefined;
     this.#freeNumbers.push(number);
   }

@@ -4,7 +4,7 @@
 // It computes pages and rows itself: with `pageOf` and `rowOf`, which the other files use, a push
 // and a pop took a fifth longer.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { type JobPage, type JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../jobs/job-table.ts";
 
 const CAPACITY_MIN = 4;
@@ -63,6 +63,7 @@ abstract class SlotHeap {
    * heap must be empty.
    */
   protected takeOver(other: SlotHeap): void {
+    assert(this.#size === 0, "only an empty heap takes over another");
     this.#top = other.#top;
     this.#slots = other.#slots;
     this.#size = other.#size;
@@ -87,6 +88,7 @@ abstract class SlotHeap {
     }
     if (this.#slots.length > this.#keptCapacity && this.#size < this.#slots.length >> 2)
       this.#resize(this.#slots.length >> 1);
+    if (CHECKED) assert((this.#size === 0) === (this.#top === NO_SLOT), "only an empty heap has no top");
   }
 
   protected abstract less(a: number, b: number): boolean;
@@ -130,6 +132,7 @@ abstract class SlotHeap {
 
   #resize(capacity: number): void {
     const slots = new Int32Array(Math.max(capacity, CAPACITY_MIN));
+    assert(slots.length >= this.#size, "a heap keeps its members");
     slots.set(this.#slots.subarray(0, this.#size));
     this.#slots = slots;
   }
@@ -196,6 +199,7 @@ export class ReadyHeap extends PriHeap {
     this.first = NO_SLOT;
     this.last = NO_SLOT;
     for (const slot of slots) this.append(slot);
+    assert(slots.length === this.size, "each ready job is in the list");
   }
 
   /** A job that is cheap to remove, or NO_SLOT. */
@@ -212,6 +216,12 @@ export class ReadyHeap extends PriHeap {
     const page = this.jobs.pages[slot >>> PAGE_BITS]!;
     const row = slot & PAGE_MASK;
     const { last } = this;
+    assert(slot !== last, "a ready job is appended once");
+    if (CHECKED)
+      assert(
+        last === NO_SLOT || this.jobs.pageOf(last).next[last & PAGE_MASK] === NO_SLOT,
+        "nothing is behind the last ready job",
+      );
     page.previous[row] = last;
     page.next[row] = NO_SLOT;
     this.last = slot;
@@ -234,6 +244,19 @@ export class ReadyHeap extends PriHeap {
     const row = slot & PAGE_MASK;
     const previous = page.previous[row]!;
     const next = page.next[row]!;
+    assert((previous === NO_SLOT) === (this.first === slot), "a ready job leaves the list that it is in");
+    if (CHECKED)
+      assert((next === NO_SLOT) === (this.last === slot), "only the last ready job has none behind it");
+    if (CHECKED)
+      assert(
+        previous === NO_SLOT || this.jobs.pageOf(previous).next[previous & PAGE_MASK] === slot,
+        "the ready job before links back",
+      );
+    if (CHECKED)
+      assert(
+        next === NO_SLOT || this.jobs.pageOf(next).previous[next & PAGE_MASK] === slot,
+        "the ready job behind links back",
+      );
     if (previous === NO_SLOT) this.first = next;
     else this.jobs.pages[previous >>> PAGE_BITS]!.next[previous & PAGE_MASK] = next;
     if (next === NO_SLOT) this.last = previous;

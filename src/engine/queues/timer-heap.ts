@@ -1,6 +1,6 @@
 // A heap of timers, each with an owner: tubes and sessions that have to be checked at some time.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { EarliestTime } from "./earliest-time.ts";
 
 /** A timer of an owner, in at most one heap. */
@@ -37,6 +37,9 @@ export class TimerHeap<Owner> {
   /** Sets, moves or (with Infinity) clears a timer. */
   set(timer: Timer<Owner>, atMs: number): void {
     if (timer.atMs === atMs) return;
+    assert(atMs <= Number.POSITIVE_INFINITY, "a timer has a time");
+    if (CHECKED)
+      assert(timer.position < 0 || this.#timers[timer.position] === timer, "a timer is where it says");
     const before = timer.atMs;
     timer.atMs = atMs;
     if (atMs === Number.POSITIVE_INFINITY) this.#remove(timer);
@@ -45,6 +48,11 @@ export class TimerHeap<Owner> {
     else this.#siftDown(timer.position, timer);
     this.nextAtMs = this.#timers[0]?.atMs ?? Number.POSITIVE_INFINITY;
     this.#earliest?.changed();
+    if (CHECKED)
+      assert(
+        timer.position < 0 === (atMs === Number.POSITIVE_INFINITY),
+        "a timer is in the heap while it is set",
+      );
   }
 
   #remove(timer: Timer<Owner>): void {

@@ -38,7 +38,7 @@ function run(seed: number, steps: number, table: KeyTable): Map<string, Row> {
     assert.equal(table.find(key), known?.row ?? NO_ROW, `${where(step)}: ${name}`);
     if (known === undefined) {
       const held = random.chance(0.6);
-      const added = { slot: held ? random.below(1e6) : NO_HOLDER, id: step, untilMs: random.below(1000) };
+      const added = { slot: held ? random.below(1e6) : NO_HOLDER, id: step, untilMs: random.between(1, 999) };
       const row = table.add(key, added.slot, added.id, added.untilMs);
       model.set(`${tube} ${text.slice(0, 200)}`, { row, ...added });
     } else if (random.chance(0.4)) {

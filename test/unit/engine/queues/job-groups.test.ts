@@ -58,7 +58,10 @@ class Bench {
     if (number !== NO_GROUP) this.ready.groups.leave(number);
     const { state, extras } = this.jobs.pageOf(slot);
     state[rowOf(slot)] = JobState.Free;
-    extras?.clear(rowOf(slot));
+    if (extras !== undefined) {
+      extras.groupRow[rowOf(slot)] = NO_GROUP;
+      extras.clear(rowOf(slot));
+    }
     this.jobs.free(slot);
   }
 }
