@@ -1,6 +1,7 @@
 // Limits the reservations of a tube: how many at the same time, and how many over time (a token
 // bucket).
 
+import { assert } from "../../base/assert.ts";
 import type { TubePolicy } from "./tube-settings.ts";
 
 /** The number of values that `save` writes. */
@@ -88,6 +89,7 @@ export class RateLimiter {
     if (this.#rate === 0) return;
     this.#refill(nowMs);
     this.#tokens = Math.max(-this.#burst, this.#tokens - 1);
+    assert(this.#tokens <= this.#burst, "a bucket that gave a token has no more than its burst");
   }
 
   /**
@@ -101,6 +103,8 @@ export class RateLimiter {
 
   /** Returns when there will be this many tokens, more than now, ms. */
   #hasAtMs(tokens: number): number {
+    assert(this.#rate > 0, "tokens come at a rate");
+    assert(tokens <= this.#burst, "a bucket never has more tokens than its burst");
     // Must not be late: a full bucket would lose tokens meanwhile. Nor early: despite rounding, the
     // tokens must be there at that time.
     const missingMs = (tokens - this.#tokens) / this.#rate;
@@ -117,6 +121,7 @@ export class RateLimiter {
   #refill(nowMs: number): void {
     if (nowMs <= this.#atMs) return;
     this.#tokens = this.#tokensAt(nowMs);
+    assert(this.#tokens <= this.#burst, "a bucket has no more tokens than its burst");
     this.#atMs = nowMs;
   }
 }

@@ -1,5 +1,6 @@
 // Visits the ready jobs of some tubes, best first, without taking any of them out of its queue.
 
+import { assert } from "../../base/assert.ts";
 import { betterJob, type JobTable, NO_SLOT } from "../jobs/job-table.ts";
 import type { Tube } from "./tube.ts";
 
@@ -40,6 +41,7 @@ export class ReadyWalk {
 
   /** Adds up to `jobsMax` jobs of a tube that has some. */
   add(tube: Tube, jobsMax: number): void {
+    assert(tube.ready.top !== NO_SLOT, "a tube that is walked has a job to give");
     if (jobsMax > 0) this.#push({ source: { tube, left: jobsMax }, position: 0, slot: tube.ready.top });
   }
 
@@ -57,6 +59,7 @@ export class ReadyWalk {
       const { source, position, slot } = best;
       if (source.left === 0) continue;
       source.left--;
+      assert(slot !== NO_SLOT, "a walk gives jobs");
       const { ready, groups } = source.tube;
       if (groups !== undefined) this.isUnsure = true;
       else

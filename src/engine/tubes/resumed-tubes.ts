@@ -22,6 +22,7 @@ export class ResumedTubes {
   }
 
   push(tube: Tube): void {
+    assert(tube.ready.top !== NO_SLOT, "a tube that serves has a job");
     let position = this.#tubes.length;
     this.#tubes.push(tube);
     while (position > 0) {

@@ -4,6 +4,7 @@
 // rates this may take years, so the number of buckets is limited; the first to be full is forgotten
 // first.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { EarliestTime } from "../queues/earliest-time.ts";
 import { IndexedHeap } from "../queues/indexed-heap.ts";
 import { GATE_NUMBERS, RateLimiter } from "./rate-limiter.ts";
@@ -79,6 +80,7 @@ export class RetiredLimiters {
   take(name: string, policy: TubePolicy | undefined): RateLimiter | undefined {
     const row = this.#rowOf.get(name);
     if (row === undefined) return undefined;
+    assert(this.#names[row] === name, "a bucket has the name of its tube");
     const gate = new RateLimiter().load(this.#rows!.gates, row * GATE_NUMBERS);
     this.#forget(row);
     return policy !== undefined && gate.isSetTo(policy) ? gate : undefined;
@@ -86,9 +88,11 @@ export class RetiredLimiters {
 
   keep(name: string, gate: RateLimiter): void {
     if (gate.isFull) return;
+    if (CHECKED) assert(!this.#rowOf.has(name), "a tube leaves its bucket once");
     const rows = (this.#rows ??= new GateRows(this.#max));
     if (this.size === this.#max) this.forgetNext();
     const row = this.#freeRows.pop() ?? this.#names.length;
+    assert(row < this.#max, "there is a row for each bucket");
     this.#names[row] = name;
     this.#rowOf.set(name, row);
     gate.save(rows.gates, row * GATE_NUMBERS);
@@ -98,6 +102,7 @@ export class RetiredLimiters {
   }
 
   #forget(row: number): void {
+    assert(this.#names[row] !== "", "a bucket is forgotten once");
     this.#rows!.remove(row);
     this.#rowOf.delete(this.#names[row]!);
     this.#names[row] = "";
@@ -108,6 +113,7 @@ export class RetiredLimiters {
   #update(): void {
     const rows = this.#rows!;
     this.size = this.#rowOf.size;
+    assert(this.size === rows.size, "each bucket has its row");
     this.nextAtMs = rows.size === 0 ? Number.POSITIVE_INFINITY : rows.fullAtMs[rows.top]!;
     this.#earliest?.changed();
   }

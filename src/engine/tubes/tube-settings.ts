@@ -1,6 +1,8 @@
 // Settings of tubes: by name, by prefix, and for all. For each setting, a tube takes the value of
 // its own name, else that of the longest prefix with a value, else that of `*`.
 
+import { assert, CHECKED } from "../../base/assert.ts";
+
 /** The settings; durations in ms. */
 export interface SettingValues {
   maxAttempts: number;
@@ -105,7 +107,9 @@ export class TubeSettings {
     if (isEmpty === isNew) return;
     const change = isNew ? 1 : -1;
     this.#patterns += change;
+    assert(this.#patterns >= 0, "patterns are counted");
     const count = (this.#lengths.get(length) ?? 0) + change;
+    assert(count >= 0, "the patterns of a length are counted");
     if (count === 0) this.#lengths.delete(length);
     else this.#lengths.set(length, count);
     if (count === 0 || (count === 1 && change === 1))
@@ -131,6 +135,7 @@ export class TubeSettings {
     const values: SettingValues = { ...NOTHING_SET };
     for (const pattern of patterns) {
       const found = this.#byPattern.get(pattern)!;
+      if (CHECKED) assert(found !== undefined, "only patterns with settings are combined");
       for (const name of Object.keys(found) as SettingName[]) {
         if (sources.has(name)) continue;
         sources.set(name, pattern);

@@ -1,6 +1,6 @@
 // The tubes of one shard, by name, and by the index that their jobs store.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { JobTable } from "../jobs/job-table.ts";
 import type { EarliestTime } from "../queues/earliest-time.ts";
 import { RateLimiter } from "./rate-limiter.ts";
@@ -66,6 +66,7 @@ export class TubeTable implements Tubes {
     const existing = this.get(name);
     if (existing !== undefined) return existing;
     const index = this.#freeIndexes.pop() ?? this.#byIndex.length;
+    assert(this.#byIndex[index] === undefined, "the index of a new tube is free");
     const sequence = name === "default" ? 0 : this.#nextSequence();
     const tube = new Tube(name, sequence, index, this.#jobs);
     tube.gate = this.retiredLimiters.take(name, this.#settings.policyOf(name));
@@ -95,8 +96,10 @@ export class TubeTable implements Tubes {
 
   remove(tube: Tube): void {
     assert(this.#byIndex[tube.index] === tube, "a tube is removed once");
+    if (CHECKED) assert(this.#indexOf.get(tube.name) === tube.index, "a tube is known by its name");
     this.#indexOf.delete(tube.name);
     this.#jobs.groups -= tube.groups?.size ?? 0;
+    assert(this.#jobs.groups >= 0, "the groups of tubes are counted");
     if (tube.gate !== undefined) this.retiredLimiters.keep(tube.name, tube.gate);
     this.#byIndex[tube.index] = undefined;
     this.#freeIndexes.push(tube.index);

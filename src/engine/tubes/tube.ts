@@ -1,5 +1,6 @@
 // A tube: its jobs by state, its statistics and its pause.
 
+import { assert } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
 import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { ExpiryHeap } from "../queues/expiry-heap.ts";
@@ -97,6 +98,10 @@ export class Tube {
    */
   groupsMade(inWorkMax: number, onChanged: (tube: Tube) => void): JobGroups {
     if (this.groups === undefined) {
+      assert(
+        this.readyAt >= 0 === this.jobsIn(JobState.Ready) > 0,
+        "a tube with a ready job is among those that have one",
+      );
       const grouped = new GroupedReady(this.#jobs, this.ready, this.inWork);
       this.#ready = grouped;
       this.groups = grouped.groups;

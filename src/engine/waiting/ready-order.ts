@@ -7,6 +7,7 @@
 // `BetterTubes`; the session reads the new entries of that log before it chooses. So no entry is
 // ever later than its tube belongs, and the first entry that is still true is the best of all.
 
+import { assert } from "../../base/assert.ts";
 import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { BETTER_TUBES_KEPT, type BetterTubes } from "../tubes/better-tubes.ts";
 import type { Tube } from "../tubes/tube.ts";
@@ -108,6 +109,7 @@ export class ReadyOrder {
     const { noted } = this.#better;
     const tubes = Math.min(watched.size, readyTubes.length);
     const missed = noted - this.#read;
+    assert(this.#read <= noted, "an order has read no more than was noted");
     // A tube may occur twice, and one that is no longer watched stays until it reaches the top.
     const isCrowded = this.#size > 2 * tubes + CAPACITY_MIN;
     if (this.#read < 0 || isCrowded || missed > Math.min(BETTER_TUBES_KEPT, CAPACITY_MIN + tubes / 4)) {
@@ -136,6 +138,7 @@ export class ReadyOrder {
   #append(tube: Tube): void {
     const top = gives(tube) ? tube.ready.top : NO_SLOT;
     if (top === NO_SLOT) return;
+    assert(this.#size < this.#ids.length, "an order has room for the tubes that it is made of");
     const page = this.#jobs.pageOf(top);
     this.#place(this.#size++, tube, page.pri[rowOf(top)]!, page.id[rowOf(top)]!);
   }
@@ -153,6 +156,7 @@ export class ReadyOrder {
 
   #removeFirst(): void {
     const last = --this.#size;
+    assert(last >= 0, "only an entry that is there is removed");
     const tube = this.#tubes[last]!;
     const pri = this.#pris[last]!;
     const id = this.#ids[last]!;

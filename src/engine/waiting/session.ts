@@ -105,10 +105,12 @@ export class Session {
 
   /** Adds a watch to `unlinked`. */
   remember(watch: Watch): void {
+    assert(watch.session === this, "a session remembers watches of its own");
     watch.widePosition = -1 - this.unlinked.length;
     // Most sessions have one, and an array that begins empty gets room for 17.
     if (this.unlinked.length === 0) this.unlinked = [watch];
     else this.unlinked.push(watch);
+    assert(this.unlinked.length <= this.watches.size, "a watch is remembered once");
   }
 
   /** Removes a watch from `unlinked`. */

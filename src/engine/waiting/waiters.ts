@@ -5,7 +5,7 @@
 // (wide) is in a single list of all such sessions, and among the `WideWaiters` of each of its
 // tubes.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { Tube } from "../tubes/tube.ts";
 import type { ClientEffects } from "./effects.ts";
 import { type Session, Waiting, Watch } from "./session.ts";
@@ -39,6 +39,7 @@ export class Waiters {
 
   watch(session: Session, tube: Tube): void {
     assert(session.waiting === Waiting.No, "a session that waits keeps its watches");
+    if (CHECKED) assert(!session.watches.has(tube), "a session watches a tube once");
     const watch = new Watch(session, tube);
     session.watches.set(tube, watch);
     tube.watching++;
@@ -63,6 +64,12 @@ export class Waiters {
     }
     tube.watching--;
     this.watches--;
+    assert(this.watches >= tube.watching, "each watch is counted");
+    if (CHECKED)
+      assert(
+        tube.watching > 0 || this.of(tube)?.first === undefined,
+        "a tube that nobody watches has no waiter",
+      );
     // Another tube may reuse its index.
     if (tube.watching === 0) this.#ofTube[tube.index] = undefined;
   }
@@ -74,6 +81,7 @@ export class Waiters {
     // Linking it twice would turn the lists of waiters into circles, and a walk through them would
     // never end.
     assert(session.waiting === Waiting.No, "a session waits once");
+    if (CHECKED) assert(session.timeoutAtMs === Number.POSITIVE_INFINITY, "only a wait has a timeout");
     session.waiting = waiting;
     if (waiting === Waiting.Alone) this.alone++;
     session.timeoutAtMs = timeoutAtMs;
@@ -88,6 +96,7 @@ export class Waiters {
   end(session: Session): void {
     assert(session.waiting !== Waiting.No, "only a wait that has begun ends");
     if (session.waiting === Waiting.Alone) this.alone--;
+    assert(this.alone >= 0, "waits on this shard alone are counted");
     session.waiting = Waiting.No;
     session.timeoutAtMs = Number.POSITIVE_INFINITY;
     if (session.linkedInTubes)
@@ -100,6 +109,7 @@ export class Waiters {
     const waiters = this.of(tube);
     if (waiters === undefined) return undefined;
     const narrow = waiters.first?.session;
+    assert(narrow === undefined || narrow.waiting !== Waiting.No, "the first waiter of a tube waits");
     if (waiters.wide === undefined) return narrow;
     const wide = this.#longestWide(tube, waiters.wide);
     return wide === undefined || (narrow !== undefined && narrow.waitOrder < wide.waitOrder) ? narrow : wide;
@@ -141,6 +151,7 @@ export class Waiters {
   // --- sessions with many tubes ---------------------------------------------------------------
 
   #beginWide(session: Session): void {
+    assert(this.#wideLast !== session, "a wide waiter is linked once");
     for (let watch = session.unlinked.pop(); watch !== undefined; watch = session.unlinked.pop())
       this.#linkWide(watch);
     session.previousWide = this.#wideLast;
@@ -151,6 +162,14 @@ export class Waiters {
   }
 
   #endWide(session: Session): void {
+    assert(
+      (session.previousWide === undefined) === (this.#wideFirst === session),
+      "a wide waiter leaves the list that it is in",
+    );
+    assert(
+      (session.nextWide === undefined) === (this.#wideLast === session),
+      "only the last wide waiter has none behind it",
+    );
     if (session.previousWide === undefined) this.#wideFirst = session.nextWide;
     else session.previousWide.nextWide = session.nextWide;
     if (session.nextWide === undefined) this.#wideLast = session.previousWide;
@@ -162,6 +181,7 @@ export class Waiters {
   /** Adds a watch to its tube's wide waiters, behind all current waits. */
   #linkWide(watch: Watch): void {
     const { session, tube } = watch;
+    assert(!watch.linkedWide, "a watch is once among the wide waiters");
     const order = session.waiting === Waiting.No ? this.#nextOrder : session.waitOrder;
     const waiters = this.#openOf(tube);
     if (waiters.wide === undefined) waiters.wide = new WideWaiters(watch, order);

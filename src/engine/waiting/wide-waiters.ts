@@ -29,6 +29,7 @@ export class WideWaiters {
 
   /** Returns a member by position, in no particular order; its session need not be waiting. */
   at(position: number): Watch {
+    assert(position < this.#watches.length, "a position is within the heap");
     return this.#watches[position]!;
   }
 
@@ -54,12 +55,14 @@ export class WideWaiters {
   longestWaiting(): Session | undefined {
     for (let watch = this.#watches[0]; watch !== undefined; watch = this.#watches[0]) {
       const { session } = watch;
+      assert(watch.widePosition === 0, "the first of the heap knows its place");
       if (session.waiting === Waiting.No || session.linkedInTubes) {
         this.remove(watch);
         session.remember(watch);
       } else if (watch.widePlace === session.waitOrder) {
         return session;
       } else {
+        assert(watch.widePlace < session.waitOrder, "an entry is never later than its wait");
         watch.widePlace = session.waitOrder;
         this.#siftDown(0, watch);
       }

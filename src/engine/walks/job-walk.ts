@@ -5,6 +5,7 @@
 // after any job, for any time, while jobs come, change and go. As in Redis' SCAN, it finds each job
 // that matches throughout exactly once. Ids are in order of age.
 
+import { assert } from "../../base/assert.ts";
 import type { BodyArena } from "../jobs/body-arena.ts";
 import { type BodySearch, FOUND } from "../jobs/body-search.ts";
 import type { IndexPlace, JobIndex } from "../jobs/job-index.ts";
@@ -112,6 +113,7 @@ export class JobWalk {
     const place = this.#place;
     if (this.#searchedBytes >= 0) {
       const from = this.#searchedBytes;
+      assert(place.id <= this.lastId, "a search goes on within the walk");
       this.#searchedBytes = -1;
       const slot = this.#walked.index.get(place.id);
       if (slot !== NO_SLOT && this.#isMeant(slot, tube) && this.#hasText(slot, from, budget)) return slot;
@@ -120,7 +122,9 @@ export class JobWalk {
       place.looksLeft = budget.looksLeft;
       const slot = this.#walked.index.next(place, this.lastId);
       budget.looksLeft = place.looksLeft;
+      assert(place.looksLeft >= 0, "a walk keeps to its budget");
       if (slot === NO_SLOT) return NO_SLOT;
+      assert(place.id <= this.lastId, "a walk ends with the last id of its beginning");
       if (this.#isMeant(slot, tube) && this.#hasText(slot, 0, budget)) return slot;
     }
     return NO_SLOT;
@@ -161,6 +165,7 @@ export class JobWalk {
     }
     const at = search.search(page.body[rowOf(slot)]!, bodyBytes, text, from, budget.searchBytesLeft);
     if (at === FOUND) return true;
+    assert(at > from && at <= bodyBytes, "a search goes forward");
     budget.searchBytesLeft -= at - from;
     if (at < bodyBytes) this.#searchedBytes = at;
     return false;

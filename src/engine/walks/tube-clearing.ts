@@ -1,5 +1,6 @@
 // Deletes, in steps, the jobs of a tube that existed at the beginning and match a filter.
 
+import { assert } from "../../base/assert.ts";
 import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { type JobWalk, stateBit, turnBudget } from "./job-walk.ts";
@@ -56,6 +57,7 @@ export class TubeClearing {
     if (this.#isWhole) this.#takeFromEnds(jobsMax, nowMs);
     const taken = this.cleared - before;
     if (taken < jobsMax) this.#walkOn(jobsMax - taken, nowMs);
+    assert(this.cleared - before <= jobsMax, "a step deletes no more jobs than it may");
     return this.#isDone;
   }
 
@@ -73,9 +75,11 @@ export class TubeClearing {
     this.#engine.discard(slot, nowMs);
     this.cleared++;
     this.jobsLeft--;
+    assert(this.jobsLeft >= 0, "a clearing deletes no more jobs than its limit");
   }
 
   #takeFromEnds(jobsMax: number, nowMs: number): void {
+    assert(this.jobsLeft === Infinity, "a whole tube is cleared without a limit");
     let left = jobsMax;
     for (const state of QUEUED) {
       if ((this.walk.filter.states & stateBit(state)) === 0) continue;

@@ -1,6 +1,7 @@
 // Moves, in steps, the jobs of a tube that existed at the beginning and match a filter to another
 // tube, on this shard or another. Dead jobs can also each return to the tube in which they died.
 
+import { assert } from "../../base/assert.ts";
 import { type JobTable, NO_SLOT } from "../jobs/job-table.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { type JobWalk, turnBudget } from "./job-walk.ts";
@@ -113,10 +114,12 @@ export class TubeMoving {
     const target = this.#target === "" ? this.#engine.originOf(slot) : this.#target;
     if (target === "") return;
     const outcome = this.#engine.move(slot, target, this.#asReady, nowMs);
+    assert(outcome !== MoveOutcome.Elsewhere || !this.#far.isFull, "a job leaves while the round has room");
     if (outcome === MoveOutcome.Full) this.#full = true;
     if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, target, this.#asReady);
     else if (outcome !== MoveOutcome.Moved) return;
     else this.#movedHere++;
     this.#jobsLeft--;
+    assert(this.#jobsLeft >= 0, "a move takes no more jobs than its limit");
   }
 }
