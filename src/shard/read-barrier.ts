@@ -66,6 +66,7 @@ export class ReadBarrier {
   begin(session: ShardSession, rounds: BarrierRounds): boolean {
     const others = this.#othersThan(session);
     if (others === 0) return false;
+    assert(session.barrier === 0, "a session waits for one barrier");
     const number = ++this.#lastNumber;
     this.#waiting.set(number, { session, remaining: others, rounds });
     session.barrier = number;
@@ -80,6 +81,7 @@ export class ReadBarrier {
   acknowledged(number: number): ShardSession | undefined {
     const waiting = this.#waiting.get(number);
     assert(waiting !== undefined, "acceptors acknowledge barriers that were begun");
+    assert(waiting.remaining > 0, "each acceptor acknowledges a round once");
     if (--waiting.remaining > 0) return undefined;
     const { session } = waiting;
     const isMoot = session.ended || session.barrier !== number;
@@ -105,6 +107,10 @@ export class ReadBarrier {
   }
 
   #mayBringJob({ engineSession }: ShardSession): boolean {
+    assert(
+      this.#engine.jobsReserved >= engineSession.held.size,
+      "jobs that a session holds are among the reserved ones",
+    );
     if (this.#engine.jobsReserved === engineSession.held.size) return false;
     if (engineSession.watches.size > TUBES_MAX) return true;
     for (const tube of engineSession.watches.keys()) if (this.#engine.hasReserved(tube)) return true;

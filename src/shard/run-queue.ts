@@ -13,6 +13,7 @@
 // messages. The commands that a connection may have in flight bound their memory
 // (acceptor/state/lane.ts).
 
+import { assert } from "../base/assert.ts";
 import { Timer, TimerHeap } from "../engine/queues/timer-heap.ts";
 import type { ShardSession } from "./sessions/shard-session.ts";
 
@@ -35,16 +36,20 @@ export class RunQueue {
 
   /** Sets aside a connection whose command cost `work`. */
   setAside(session: ShardSession, work: number): void {
+    assert(!session.ended, "a client that is gone takes no turn");
     const turn = (session.turn ??= new Timer<ShardSession>(session));
     session.isAside = true;
     session.workTag = Math.max(session.workTag, this.#servedTo) + Math.max(1, work);
     this.#line.set(turn, session.workTag);
+    assert(turn.position >= 0, "a session aside has a place in line");
   }
 
   /** Removes and returns the connection whose turn it is. It keeps its tag. */
   next(): ShardSession | undefined {
     const session = this.#line.first;
     if (session === undefined) return undefined;
+    assert(session.isAside, "a session in line is aside");
+    assert(session.workTag >= this.#servedTo, "turns go to ever greater tags");
     this.#servedTo = session.workTag;
     this.leave(session);
     return session;
@@ -53,7 +58,8 @@ export class RunQueue {
   /** Removes a connection that has ended or moves to another acceptor. */
   leave(session: ShardSession): void {
     if (!session.isAside) return;
+    assert(session.turn !== undefined, "a session aside has a turn");
     session.isAside = false;
-    this.#line.set(session.turn!, Number.POSITIVE_INFINITY);
+    this.#line.set(session.turn, Number.POSITIVE_INFINITY);
   }
 }

@@ -4,7 +4,7 @@
 import { assert } from "../base/assert.ts";
 import { ReserveOutcome } from "../engine/engine.ts";
 import { JobState } from "../engine/jobs/job-table.ts";
-import type { Session } from "../engine/waiting/session.ts";
+import { type Session, Waiting } from "../engine/waiting/session.ts";
 import { RequestOp, readRequest, requestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
 import { Counter } from "../message/topology.ts";
@@ -32,6 +32,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
   protected abstract run(session: ShardSession, request: Request): void;
 
   reserve(session: ShardSession, timeoutMs: number): void {
+    assert(session.engineSession.waiting === Waiting.No, "a session that reserves does not wait yet");
     if (session.batch !== undefined) {
       reserveMany(this, session, session.batch, timeoutMs);
       return;
@@ -47,6 +48,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
    * hands the job to the lease session at once and gets the details of the lease.
    */
   giveJob(session: ShardSession, slot: number, flags: number): void {
+    assert(slot >= 0, "a job that is given is here");
     const { batch } = session;
     if (batch !== undefined) {
       session.endBatch();
@@ -63,6 +65,14 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
   }
 
   detach(session: ShardSession, number: number): void {
+    assert(
+      session.longMove === undefined && session.longReply === undefined,
+      "a connection moves with no answer under way",
+    );
+    assert(
+      session.barrier === 0 && session.incoming === undefined,
+      "a connection moves with no command under way",
+    );
     this.aside.leave(session);
     this.#runUnanswered(session);
     this.engine.detachSession(session.engineSession);
@@ -115,6 +125,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
       return;
     }
     const index = session.connectionSlot * this.portCount + session.acceptor;
+    assert(this.sessions[index] === session, "a session ends in its own slot");
     this.engine.closeSession(session.engineSession, this.nowMs);
     this.sessions[index] = undefined;
     this.replies.signal(session, ResponseKind.Closed);
@@ -138,6 +149,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
 
   updateGauges(): void {
     const { counters, engine } = this;
+    assert(engine.urgentJobs <= engine.jobCounts[JobState.Ready]!, "urgent jobs are among the ready ones");
     counters[Counter.JobsUrgent] = engine.urgentJobs;
     counters[Counter.JobsReady] = engine.jobCounts[JobState.Ready]!;
     counters[Counter.JobsReserved] = engine.jobCounts[JobState.Reserved]! + engine.jobsMoving;
@@ -158,6 +170,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
   #sessionOf(client: Session): ShardSession {
     const session = this.sessions[client.index];
     assert(session !== undefined, "a session that the engine knows is known here");
+    assert(session.engineSession === client, "a session is in the place of its client");
     return session;
   }
 

@@ -163,6 +163,7 @@ export class ShardCore extends ShardClients {
     const session = this.moves.step(this.#mayAnswer, nowMs);
     this.moves.spentMs = 0;
     if (session === undefined) return;
+    assert(session.longMove === undefined, "a command that is done is under way no more");
     if (session.ended) this.end(session);
     else this.resume(session);
   }
@@ -228,6 +229,7 @@ export class ShardCore extends ShardClients {
   // --- requests ----------------------------------------------------------------------------------
 
   #session(acceptor: number, connectionSlot: number): ShardSession {
+    assert(acceptor < this.portCount, "a session's port is one of the shard's");
     const index = connectionSlot * this.portCount + acceptor;
     return (this.sessions[index] ??= new ShardSession(this.engine.session(index), acceptor, connectionSlot));
   }
@@ -289,6 +291,7 @@ export class ShardCore extends ShardClients {
   /** Runs deferred messages of sessions whose command has ended, until they wait again. */
   #runResumed(): void {
     for (let session = this.#resuming.pop(); session !== undefined; session = this.#resuming.pop()) {
+      assert(session.resuming, "a session that is resumed was queued");
       session.resuming = false;
       const port = this.ports[session.acceptor]!;
       const { deferred } = session;
@@ -393,6 +396,7 @@ export class ShardCore extends ShardClients {
       return;
     }
     const kept = request.clone();
+    assert(session.afterBarrier === undefined, "one command waits for a barrier");
     session.afterBarrier = () => {
       this.replies.request = kept;
       command(this, session, kept);

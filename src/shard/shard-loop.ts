@@ -1,6 +1,7 @@
 // The loop of a shard: one turn after another, each with its publications. Its thread sleeps
 // between turns (loop/).
 
+import { assert } from "../base/assert.ts";
 import { Point, type Surroundings } from "../loop/point.ts";
 import type { ResidentShard } from "../loop/role.ts";
 import { ControlWord } from "../message/topology.ts";
@@ -127,6 +128,7 @@ export class ShardLoop implements ResidentShard {
   /** Advances to the next acceptor. Returns false after the last. */
   #nextAcceptor(): boolean {
     const isLast = ++this.#acceptor === this.#options.acceptors.length;
+    assert(this.#acceptor <= this.#options.acceptors.length, "a turn visits each acceptor once");
     this.#action = isLast ? Action.PublishRecords : Action.Release;
     return !isLast;
   }

@@ -191,6 +191,7 @@ export abstract class ShardParts implements ClientEffects {
   #place(session: ShardSession, acceptor: number, connectionSlot: number): void {
     const index = connectionSlot * this.portCount + acceptor;
     assert(this.sessions[index] === undefined, "a slot has one session");
+    assert(session.deferred === undefined, "a connection moves with no message behind");
     session.acceptor = acceptor;
     session.connectionSlot = connectionSlot;
     this.engine.adoptSession(session.engineSession, index);

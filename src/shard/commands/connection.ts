@@ -1,9 +1,11 @@
 // Messages about a connection that are not client commands.
 
+import { assert } from "../../base/assert.ts";
 import { MoveView } from "../../message/request.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const attach: ShardCommand = ({ engine }, { engineSession }) => {
+  assert(engineSession.watches.size === 0, "a new connection watches no tube yet");
   engine.use(engineSession, "default");
   engine.watch(engineSession, "default");
 };

@@ -1,6 +1,7 @@
 // `reserve-batch` on this shard alone, and this shard's part of one over several shards: see
 // acceptor/fanout/batch/pick-batch.ts.
 
+import { assert } from "../../base/assert.ts";
 import { ReserveOutcome } from "../../engine/engine.ts";
 import type { BatchLimits, ListedJob } from "../../engine/jobs/batch.ts";
 import { JobState, NO_SLOT } from "../../engine/jobs/job-table.ts";
@@ -16,6 +17,7 @@ import type { CommandShard, ShardCommand } from "./command.ts";
 export const reserveBatch: ShardCommand = (shard, session, request) => {
   const { flags } = request;
   const number = BatchView.number(request);
+  assert(session.batch === undefined, "a session has one batch at a time");
   const withTubes = (flags & RequestFlag.Tubes) !== 0;
   session.batch = { limits: limitsOf(request), withTubes, number };
   const timeoutMs = (flags & RequestFlag.NoWait) !== 0 ? 0 : request.timeoutMs;
@@ -90,6 +92,7 @@ function limitsOf(request: Request): BatchLimits {
 }
 
 function listedOf({ bytes, start, end }: Span): ListedJob[] {
+  assert((end - start) % LISTED_BYTES === 0, "a list of jobs has whole entries");
   const view = new DataView(bytes.buffer, bytes.byteOffset + start, end - start);
   return Array.from({ length: (end - start) / LISTED_BYTES }, (_, index) => ({
     id: ListedView.id(view, index),

@@ -1,6 +1,7 @@
 // Lists jobs of a shard page by page, in order of their ids or in the order in which they would be
 // reserved.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
@@ -67,6 +68,7 @@ abstract class Browse implements ControlWork {
       this.bytesLeft -= facts.body?.length ?? 0;
     }
     const examined = looks - budget.looksLeft;
+    assert(examined >= 0 && this.#left >= 0, "a list has no more jobs than were asked for");
     const isFull = this.#left === 0;
     const hasEnded = isPast || this.#tube === null || this.#walk.hasEnded || (isFull && !this.goesOn);
     const isLast = hasEnded || isFull || this.rests(examined);

@@ -1,6 +1,7 @@
 // Walks over jobs with known ids, in order, and finds those that match a filter. JobWalk does the
 // same for all ids.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { BodySearch, FOUND } from "../../engine/jobs/body-search.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
@@ -79,6 +80,7 @@ export class IdWalk implements Walk {
     this.#searchedBytes = 0;
     const to = this.#search.search(page.body[rowOf(slot)]!, bodyBytes, text, from, budget.searchBytesLeft);
     if (to === FOUND) return true;
+    assert(to >= from && to <= bodyBytes, "a search goes forward");
     budget.searchBytesLeft -= to - from;
     if (to < bodyBytes) this.#searchedBytes = to;
     return false;

@@ -1,5 +1,6 @@
 // The facts about a job, with the beginning of its body.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Holder, JobFacts } from "../../message/control.ts";
@@ -26,6 +27,7 @@ export function jobFacts(
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const state = page.state[row]!;
+  assert(state !== JobState.Free, "facts are about a job that is there");
   const atMs = page.deadlineAtMs[row]!;
   const isTimed = state === JobState.Reserved || state === JobState.Delayed;
   const seconds = (ms: number): number => Math.max(0, ms / 1000);
@@ -52,10 +54,12 @@ export function jobFacts(
 }
 
 function holderOf(session: number, ports: number): Holder {
+  assert(session >= 0, "the holder of a job has a session");
   return { port: session % ports, slot: Math.floor(session / ports) };
 }
 
 function bodyStart(engine: Engine, body: number, length: number): Uint8Array {
+  assert(length >= 0, "the beginning of a body has a length");
   const start = new Uint8Array(length);
   if (length > 0) engine.bodies.read(body, 0, start, 0, length);
   return start;

@@ -1,6 +1,7 @@
 // The tubes of a shard with their counts, or one of them: rows of fixed layout, some in each turn
 // (message/control.ts).
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
@@ -54,6 +55,7 @@ export class ListTubes implements ControlWork {
       bytes[at++] = name.length;
       for (let i = 0; i < name.length; i++) bytes[at++] = name.charCodeAt(i);
     }
+    assert(at <= PART_BYTES_MAX, "the rows of a part fit into the buffer");
     answerer.bytes(bytes, at, this.#remaining === 0);
     return this.#remaining === 0;
   }

@@ -1,6 +1,7 @@
 // The ids of a tube's jobs in some states, in ascending order, if that is faster than a walk over
 // all jobs of the shard.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
@@ -38,5 +39,6 @@ export function queuedIds(
   if (has(JobState.Buried)) noteList(tube.buried.first);
   if (has(JobState.Delayed))
     for (let place = 0; place < tube.delayed.size; place++) note(tube.delayed.at(place));
+  assert(length <= count, "a tube has no more jobs than it counts");
   return ids.subarray(0, length).sort();
 }

@@ -1,5 +1,6 @@
 // The jobs that connections hold on this shard, and whether they wait here.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import { type Session, Waiting } from "../../engine/waiting/session.ts";
@@ -33,5 +34,6 @@ function heldJobs({ jobs }: Engine, session: Session, nowMs: number): HeldJob[] 
     held.push({ id: page.id[row]!, timeLeft: Math.max(0, page.deadlineAtMs[row]! - nowMs) / 1000 });
     slot = page.next[row]!;
   }
+  assert(held.length <= session.held.size, "a session's list has no more jobs than it holds");
   return held;
 }

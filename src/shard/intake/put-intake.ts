@@ -75,6 +75,7 @@ export class PutIntake {
    * Starts a put whose body arrives in pieces. Its id stays invisible until the body is complete.
    */
   open(session: ShardSession, request: Request): void {
+    assert(session.incoming === undefined, "a session sends one body at a time");
     const { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs } = request;
     let body: number = EMPTY_BODY;
     let failed = false;
@@ -108,6 +109,7 @@ export class PutIntake {
     try {
       this.#arena.write(incoming.body, incoming.receivedBytes, piece.bytes, piece.start, piece.length);
       incoming.receivedBytes += piece.length;
+      assert(incoming.receivedBytes <= incoming.job.bodyBytes, "a body has no more bytes than its put said");
       if (this.#arena.mayStay) return;
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
@@ -130,6 +132,7 @@ export class PutIntake {
       );
       return;
     }
+    assert(incoming.receivedBytes === job.bodyBytes, "a put ends behind the last byte of its body");
     session.incoming = undefined;
     this.#store(session, job, body, tube, options, nowMs);
   }

@@ -1,5 +1,6 @@
 // Converts a job's row to the fields of a record.
 
+import { assert } from "../../base/assert.ts";
 import { type JobPage, JobState } from "../../engine/jobs/job-table.ts";
 import { type RecordFields, RecordState } from "../../message/record.ts";
 
@@ -15,6 +16,7 @@ export function fillRecordFields(
   wallOffsetMs: number,
 ): void {
   fields.id = page.id[row]!;
+  assert(fields.id > 0, "a record has the id of a job");
   fields.state =
     state === JobState.Delayed
       ? RecordState.delayed

@@ -1,11 +1,11 @@
 // The shard's side of the log: turns changes of jobs into records and appends them to the ring to
 // the binlog.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { type JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { RecordSink } from "../../engine/waiting/effects.ts";
 import { APPEND_HEADER_BYTES, writeAppendHeader } from "../../message/append.ts";
 import {
@@ -97,6 +97,7 @@ export class RecordLog implements RecordSink {
    * the first record.
    */
   attach(engine: Engine, burySequence: number): void {
+    assert(this.#attached === undefined, "a log gets its engine once");
     this.#attached = engine;
     this.#burySequence = burySequence;
     this.#lentLow = this.#options.lent.low;
@@ -120,6 +121,7 @@ export class RecordLog implements RecordSink {
    * rung.
    */
   publish(): boolean {
+    assert(this.lastNumber >= this.shownNumber, "records are shown in their order");
     this.shownNumber = this.lastNumber;
     this.#wallOffsetMs = Number.NaN;
     return this.ring.publish();
@@ -152,6 +154,7 @@ export class RecordLog implements RecordSink {
     const body = page.body[row]!;
     const headBytes = RECORD_FIXED_BYTES + tube.length + attributes.length;
     const inlineBytes = Math.min(bodyBytes, this.#recordBytesMax - headBytes);
+    assert(inlineBytes >= 0, "a record's head fits into a message");
     page.file[row] = this.#options.currentFile();
     const at = this.#claim(headBytes + inlineBytes);
     const bodyAt = encodePutHead(this.#memory, at, this.#fill(slot), tube, bodyBytes, attributes);
@@ -164,6 +167,7 @@ export class RecordLog implements RecordSink {
         return false;
       }
       const pieceBytes = Math.min(bodyBytes - done, this.#recordBytesMax - PIECE_HEADER_BYTES);
+      assert(pieceBytes > 0, "a piece of a body has bytes");
       const pieceAt = this.#claim(PIECE_HEADER_BYTES + pieceBytes);
       const partAt = encodePieceHead(this.#memory.view, pieceAt, page.id[row]!, done);
       engine.bodies.read(body, done, this.ring.bytes, partAt, pieceBytes);
@@ -235,6 +239,7 @@ export class RecordLog implements RecordSink {
   }
 
   #delete(id: number): void {
+    assert(id > 0, "a record of a delete names a job");
     encodeDelete(this.#memory.view, this.#claim(DELETE_BYTES), id);
   }
 
@@ -243,6 +248,7 @@ export class RecordLog implements RecordSink {
    * record.
    */
   #claim(recordBytes: number): number {
+    assert(recordBytes <= this.#recordBytesMax, "a record fits into a message");
     let offset = this.ring.claim(APPEND_HEADER_BYTES + recordBytes);
     while (offset === FULL) {
       this.#options.waitForRoom(this);
@@ -254,6 +260,7 @@ export class RecordLog implements RecordSink {
   #fill(slot: number): RecordFields {
     const page = this.#engine().jobs.pageOf(slot);
     const row = rowOf(slot);
+    if (CHECKED) assert(page.state[row] !== JobState.Free, "a record is of a job that is there");
     const fields = this.#fields;
     fillRecordFields(fields, page, row, page.state[row] as JobState, this.#offsetMs());
     if (fields.state === RecordState.buried) fields.burySequence = ++this.#burySequence;

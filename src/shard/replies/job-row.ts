@@ -1,5 +1,6 @@
 // A job as a row of a list: JSON, which is also valid YAML.
 
+import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
@@ -19,6 +20,7 @@ export function jobRow(
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const state = page.state[row]!;
+  assert(state !== JobState.Free, "only a job that is there is listed");
   const timed = state === JobState.Reserved || state === JobState.Delayed;
   const shown = showBytes === 0 ? "" : `,"body":"${bodyText(engine, slot, showBytes)}"`;
   return (

@@ -2,10 +2,11 @@
 // compatibility requires.
 
 import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
+import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
-import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { PolicyCounts, Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
 import { Attribute, DeathReason, findAttribute } from "../../protocol/job-attribute.ts";
@@ -43,6 +44,7 @@ export function statsJobText(
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const state = page.state[row]!;
+  assert(state !== JobState.Free, "only a job that is there is described");
   const timed = state === JobState.Reserved || state === JobState.Delayed;
   const name = engine.tubeOf(slot).name;
   return `---
@@ -197,6 +199,7 @@ function settingRows(policy: TubePolicy | undefined): string {
 /** Returns the YAML of inspect-tube, without the framing of its reply. */
 export function inspectTubeText(engine: Engine, tube: Tube, nowMs: number): string {
   const next = tube.jobsIn(JobState.Ready) === 0 ? undefined : tube.ready.best;
+  assert(next !== NO_SLOT, "a tube with ready jobs has a best one");
   const createdAtMs = next === undefined ? nowMs : engine.jobs.pageOf(next).createdAtMs[rowOf(next)]!;
   return `---
 bytes: ${tube.bytes}

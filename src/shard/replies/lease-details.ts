@@ -1,13 +1,15 @@
 // The facts about a leased job that follow RESERVED: ` <reserves> <pri> <ttr> <ms left> <age ms>
 // <timeouts> <releases> <buries> <kicks> <tube>`. Only the HTTP thread sees them.
 
+import { assert } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { rowOf } from "../../engine/jobs/job-table.ts";
+import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 
 export function leaseDetails(engine: Engine, slot: number, nowMs: number): Uint8Array {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
+  assert(page.state[row] === JobState.Reserved, "a lease is of a reserved job");
   const leftMs = Math.round(page.deadlineAtMs[row]! - nowMs);
   const ageMs = Math.max(0, Math.round(nowMs - page.createdAtMs[row]!));
   const counts = `${page.timeouts[row]} ${page.releases[row]} ${page.buries[row]} ${page.kicks[row]}`;

@@ -82,6 +82,7 @@ export class LongReplies {
     part: StoredPart,
   ): ReplyPort {
     const port = this.ports[session.acceptor]!;
+    assert(port.isLocal, "only an acceptor in this thread reads the arena");
     this.engine.bodies.pin(part.handle);
     session.sent(part.headBytes + part.length + (part.isLast ? 2 : 0));
     port.beginStored(flags | this.holds(session), session.connectionSlot, recordNumber % 2 ** 32, part);
@@ -107,6 +108,7 @@ export class LongReplies {
     const port = this.ports[session.acceptor]!;
     const bytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, parts.leftBytes);
     const isLast = bytes === parts.leftBytes;
+    assert(bytes > 0, "a piece of a batch has bytes");
     const pieceFlags = flags | (isLast ? 0 : ResponseFlag.More);
     if (isGathered)
       port.beginSignal(
@@ -161,6 +163,7 @@ export class LongReplies {
       const reply = this.#long[i]!;
       if (!mayGoOn(reply) || !this.hasRoomForPiece(reply.session)) continue;
       if (!this.#sendPiece(reply)) continue;
+      assert(reply.session.longReply === reply, "a long reply is that of its session");
       this.#long.splice(i, 1);
       this.#unpin(reply);
       reply.session.longReply = undefined;
@@ -173,7 +176,9 @@ export class LongReplies {
   abandonLong(session: ShardSession): void {
     const reply = session.longReply;
     if (reply === undefined) return;
-    this.#long.splice(this.#long.indexOf(reply), 1);
+    const at = this.#long.indexOf(reply);
+    assert(at >= 0, "a long reply is known until its end");
+    this.#long.splice(at, 1);
     this.#unpin(reply);
     session.longReply = undefined;
   }
@@ -203,6 +208,7 @@ export class LongReplies {
     const headBytes = reply.head.length;
     const totalBytes = headBytes + reply.bodyBytes + 2;
     const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
+    assert(pieceBytes > 0, "a piece of a reply has bytes");
     const last = reply.sentBytes + pieceBytes === totalBytes;
     const flags = reply.flags | (last ? 0 : ResponseFlag.More);
     this.beginPiece(reply.session, flags, pieceBytes, reply.recordNumber);
@@ -226,6 +232,10 @@ export class LongReplies {
       }
     }
     reply.sentBytes += pieceBytes;
+    assert(
+      done === pieceBytes && reply.sentBytes <= totalBytes,
+      "a piece is written whole and within its reply",
+    );
     return last;
   }
 
@@ -235,6 +245,7 @@ export class LongReplies {
     const headBytes = reply.sentBytes === 0 ? head.length : 0;
     const offset = reply.sentBytes === 0 ? 0 : reply.sentBytes - head.length;
     const length = Math.min(STORED_PIECE_BYTES_MAX, bodyBytes - offset);
+    assert(offset >= 0 && length >= 0, "a piece begins within its body");
     const isLast = offset + length === bodyBytes;
     const flags = reply.flags | (isLast ? 0 : ResponseFlag.More);
     const part = { handle: body, offset, length, isLast, headBytes };

@@ -1,6 +1,7 @@
 // Writes a shard's replies into the rings to the acceptors, byte for byte as the clients get them.
 
 import { CR, LF, SPACE } from "../../base/ascii.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
 import { Outcome } from "../../engine/engine.ts";
@@ -58,6 +59,7 @@ export class Replies extends LongReplies {
   /** Sends `<word><number> CR LF`. */
   // put 7/10
   number(session: ShardSession, word: Uint8Array, number: number): void {
+    if (CHECKED) assert(Number.isInteger(number) && number >= 0, "a reply counts something");
     const port = this.begin(session, 0, word.length + decimalDigits(number) + 2);
     copyBytes(port.target, port.at, word, 0, word.length);
     const at = writeDecimal(port.target, port.at + word.length, number);
@@ -89,6 +91,7 @@ export class Replies extends LongReplies {
   /** Has the acceptor look for a command's job on other shards. Later commands wait for GoOn. */
   redirected(session: ShardSession, request: Request, details: Uint8Array): void {
     const { op, id, pri, delaySeconds, options } = request;
+    assert(!session.isRedirected, "a command is redirected once");
     session.isRedirected = true;
     const port = this.ports[session.acceptor]!;
     const bytes = REDIRECTED_HEADER_BYTES + options.length + details.length;
@@ -133,6 +136,7 @@ export class Replies extends LongReplies {
     head[at++] = CR;
     head[at++] = LF;
     const port = this.ports[session.acceptor]!;
+    assert(at <= head.length, "a first line fits into its scratch space");
     const isStored = port.isLocal && bodyBytes >= this.storedBytesMin;
     const wholeBytesMax = isStored ? Number.POSITIVE_INFINITY : port.payloadBytesMax;
     if (at + bodyBytes + 2 > Math.min(wholeBytesMax, ReplyCredit.WholeReplyBytesMax)) {
@@ -225,6 +229,7 @@ export class Replies extends LongReplies {
 
   /** Sends RESERVED_BATCH with the jobs in `slots`, and their tubes' names if `withTubes`. */
   batch(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
+    assert(slots.length > 0, "a batch has a job");
     const parts = this.#parts;
     parts.begin();
     this.#addLine(ReplyWord.reservedBatch, slots.length);
@@ -303,6 +308,7 @@ export class Replies extends LongReplies {
     const head = this.#head;
     copyBytes(head, 0, word, 0, word.length);
     const at = writeDecimal(head, word.length, number);
+    assert(at + 2 <= head.length, "a line with a number fits into its scratch space");
     head[at] = CR;
     head[at + 1] = LF;
     this.#parts.line(head, at + 2);
@@ -325,6 +331,7 @@ export class Replies extends LongReplies {
     }
     head[at++] = CR;
     head[at++] = LF;
+    assert(at <= head.length, "a job's line fits into its scratch space");
     this.#parts.line(head, at);
     this.#parts.body(page.body[row]!, bodyBytes);
   }

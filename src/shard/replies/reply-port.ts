@@ -4,6 +4,7 @@
 // command. Only unrequested messages (a job for a waiting client, a timeout) can overflow: at most
 // one reply per waiting connection.
 
+import { assert } from "../../base/assert.ts";
 import {
   AnswerView,
   CarryView,
@@ -135,6 +136,8 @@ export class ReplyPort {
    * Begins a reply with part of a body. The caller writes the preceding bytes at `at` of `target`.
    */
   beginStored(flags: number, slot: number, recordNumber: number, part: StoredPart): void {
+    assert(this.isLocal, "only an acceptor in this thread gets parts of bodies");
+    assert(part.offset >= 0 && part.length >= 0, "a part of a body has a place and a length");
     this.beginReply(flags, slot, STORED_HEADER_BYTES + part.headBytes, recordNumber, part);
     this.#storedBytes += part.length;
     writeUint32(this.target, this.at, part.length);
@@ -156,6 +159,7 @@ export class ReplyPort {
     header.word = word;
     header.recordNumber = 0;
     this.#begin(payloadBytes);
+    assert(payloadBytes <= this.payloadBytesMax, "a message fits into the ring");
   }
 
   /**

@@ -4,6 +4,7 @@
 // A tube that exists throughout is listed once. A tube that is created or removed meanwhile may be
 // listed or not.
 
+import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
@@ -95,6 +96,7 @@ export class TubeLists {
       port.beginSignal(ResponseKind.Tubes, 0, session.connectionSlot, at);
       copyBytes(port.target, port.at, this.#bytes, 0, at);
     }
+    assert(at <= room && (at > 0 || list.next === undefined), "a message of a list has a tube and fits");
     if (list.next !== undefined) return false;
     this.#replies.signal(session, ResponseKind.Ack);
     return true;

@@ -4,6 +4,7 @@
 // in a different order at each shard. So every change has a number, the same on all shards, and for
 // each setting the highest number wins. The shard that the pattern hashes to logs it.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes, latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { TubeSetting } from "../../engine/tubes/tube-setting.ts";
@@ -137,7 +138,9 @@ export class TubeSetter {
     for (let at = start; at + 2 <= end && bytes[at] !== 0; at += 2 + bytes[at + 1]!) {
       const tag = bytes[at]!;
       const kind = KINDS[tag]!;
+      if (CHECKED) assert(kind !== undefined, "a setting that was parsed is known");
       if (!this.#isNewer(pattern, tag, change)) continue;
+      assert(change >= 0, "a change has a number");
       const length = bytes[at + 1]!;
       if (length === 0) delete values[kind.name];
       else Object.assign(values, { [kind.name]: kind.read(bytes, at + 2, at + 2 + length) });

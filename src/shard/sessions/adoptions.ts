@@ -45,6 +45,7 @@ export class Adoptions {
     const { slot } = this.#waiting[port]!;
     this.#waiting[port] = undefined;
     this.#waitingCount--;
+    assert(this.#waitingCount >= 0, "Adopts that wait are counted");
     this.#place(session, port, slot);
   }
 

@@ -3,6 +3,7 @@
 // One object with views per message would take 900 bytes for a command of 8. Here a message takes
 // as much as in the ring.
 
+import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { requestOp } from "../../message/request.ts";
 import type { MessageSource } from "../../ring/message-source.ts";
@@ -24,23 +25,28 @@ export class DeferredMessages implements MessageSource {
 
   /** The op of the first message. There must be one. */
   get firstOp(): number {
+    assert(this.#start < this.#end, "there is a first message");
     return requestOp(this, this.#start);
   }
 
   /** Appends a copy of the message at `offset` of `source`. */
   push(source: MessageSource, offset: number): void {
     const length = source.int32[offset >> 2]!;
+    assert(length > 0 && (length & 7) === 0, "a message has a length in whole words");
     if (this.#end + length > this.bytes.length) this.#makeRoom(length);
     copyBytes(this.bytes, this.#end, source.bytes, offset, length);
     this.#end += length;
+    assert(this.#end <= this.bytes.length, "a message fits into the buffer");
   }
 
   /**
    * Removes the first message and returns its offset. Its bytes stay valid until the next `push`.
    */
   shift(): number {
+    assert(this.#start < this.#end, "a message that is taken was deferred");
     const offset = this.#start;
     this.#start += this.int32[offset >> 2]!;
+    assert(this.#start <= this.#end, "a message ends before the next begins");
     return offset;
   }
 

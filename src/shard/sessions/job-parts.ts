@@ -2,6 +2,7 @@
 // the arena.
 
 import { CR, LF } from "../../base/ascii.ts";
+import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { type BodyArena, EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 
@@ -58,6 +59,7 @@ export class JobParts {
 
   /** Copies everything to `target[at]`. */
   copyTo(bodies: BodyArena, target: Uint8Array, at: number): void {
+    assert(at + this.bytes <= target.length, "the parts fit into their target");
     new PartsCursor(bodies, this.#lines.subarray(0, this.#lineBytes), this.#parts, this.bytes).copy(
       target,
       at,
@@ -107,6 +109,7 @@ export class PartsCursor {
 
   /** Copies the next `length` bytes to `target[at]`. The caller ensures that they exist. */
   copy(target: Uint8Array, at: number, length: number): void {
+    assert(length <= this.leftBytes, "no more is read than is left");
     this.leftBytes -= length;
     for (let done = 0; done < length; ) done += this.#copySome(target, at + done, length - done);
   }
@@ -116,12 +119,14 @@ export class PartsCursor {
     const parts = this.#parts;
     if (this.#part === parts.length) return this.#copyLines(target, at, length, this.#lines.length);
     const linesEnd = parts[this.#part]!;
+    assert(linesEnd >= this.#linesAt, "the lines of a part follow those of the part before");
     const lineBytes = linesEnd - this.#linesAt;
     if (this.#readBytes < lineBytes) return this.#copyLines(target, at, length, linesEnd);
     const bodyBytes = parts[this.#part + 2]!;
     const offset = this.#readBytes - lineBytes;
     if (offset < bodyBytes) {
       const some = Math.min(length, bodyBytes - offset);
+      assert(some > 0, "each step reads a part of the lines");
       const handle = parts[this.#part + 1]!;
       if (handle !== EMPTY_BODY) this.#bodies.read(handle, offset, target, at, some);
       this.#readBytes += some;

@@ -3,6 +3,7 @@
 // A shard claims pages slightly ahead and gives back excess ones, so that a put usually costs only
 // a comparison.
 
+import { assert } from "../../base/assert.ts";
 import type { MemoryLimit } from "../../engine/jobs/body-arena.ts";
 import { PUT_BYTES } from "../../engine/memory-use.ts";
 import { MEMORY_PAGE_BYTES, type MemoryWords } from "../../ring/memory-words.ts";
@@ -37,6 +38,7 @@ export class MemoryBudget implements MemoryLimit {
 
   /** Called after a turn: counts memory taken without a claim, and gives excess pages back. */
   settle(): void {
+    assert(this.#heldPages >= 0, "pages that were claimed are counted");
     const needed = Math.ceil(this.#counted.memoryBytes / MEMORY_PAGE_BYTES);
     const spare = this.#heldPages - needed;
     if (spare < 0) {

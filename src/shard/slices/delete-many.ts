@@ -1,5 +1,6 @@
 // A delete-batch: deletes one job after another, each as `delete` does.
 
+import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import { type Engine, Outcome } from "../../engine/engine.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
@@ -68,6 +69,7 @@ export class DeleteMany implements SlicedCommand {
   }
 
   #delete(id: number, nowMs: number): void {
+    assert(this.#done < this.jobs, "no more jobs are deleted than were named");
     // The job has arrived elsewhere, and the confirmation is still on its way.
     const hasLeft = this.#engine.isMoving(id);
     if (!hasLeft && this.#engine.delete(this.#session.engineSession, id, nowMs) === Outcome.Done) {
@@ -82,6 +84,7 @@ export class DeleteMany implements SlicedCommand {
   }
 
   finish(): void {
+    assert(this.#done === this.jobs, "each job that was named has its result");
     if (this.#forAcceptor) this.#replies.settled(this.#session, 0, this.#results);
     else if (this.#hasRedirects) this.#handOn();
     else {

@@ -1,5 +1,6 @@
 // A list of jobs of one tube or of all, gathered over as many turns as it takes.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
@@ -98,6 +99,8 @@ export class JobListing implements SlicedCommand {
       if (!isFull) this.#doneId = walk.doneId;
       if (slot === NO_SLOT) break;
     }
+    assert(this.#rows.length <= limit, "a list has no more rows than its limit");
+    assert(looksLeft >= budget.looksLeft, "a step uses its budget up");
     this.#looksLeft -= looksLeft - budget.looksLeft;
     this.#searchBytesLeft -= searchBytesLeft - budget.searchBytesLeft;
     return (

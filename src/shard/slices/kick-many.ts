@@ -1,5 +1,6 @@
 // A kick of any number of jobs of the tube in use.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState } from "../../engine/jobs/job-table.ts";
 import { ReplyWord } from "../../protocol/reply.ts";
@@ -46,6 +47,7 @@ export class KickMany implements SlicedCommand {
     }
     const bound = Math.min(this.#remaining, jobsMax);
     const kicked = this.#engine.kick(client, bound, nowMs, this.#buried);
+    assert(kicked >= 0 && kicked <= bound, "a kick takes no more jobs than its bound");
     this.#kicked += kicked;
     this.#remaining = kicked < bound ? 0 : this.#remaining - kicked;
     return this.#remaining === 0;

@@ -1,5 +1,6 @@
 // The end of a connection: gives back its jobs and ends its watches.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
@@ -20,6 +21,7 @@ export class SessionCleanup implements SlicedCommand {
   }
 
   step(jobsMax: number, nowMs: number): boolean {
+    assert(this.#session.ended, "only a client that is gone gives back all its jobs");
     return this.#engine.giveBack(this.#session.engineSession, jobsMax, nowMs);
   }
 

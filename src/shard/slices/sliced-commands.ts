@@ -3,7 +3,7 @@
 // disk there may be any number of them, for any time. No turn examines them until the engine
 // reports on their job.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { Replies } from "../replies/replies.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
@@ -65,6 +65,8 @@ export class SlicedCommands {
 
   /** Returns whether `jobs` of one client still fit into this turn, and if so deducts them. */
   takesTurn(jobs: number): boolean {
+    assert(jobs >= 0, "a command has a number of jobs");
+    assert(this.#turnLeft >= 0, "a turn processes no more than its allowance");
     if (jobs > this.#jobsMax || jobs > this.#turnLeft) return false;
     this.#turnLeft -= jobs;
     return true;
@@ -99,6 +101,7 @@ export class SlicedCommands {
 
   #standAside(underWay: UnderWay, job: number): void {
     const others = this.#aside.get(job);
+    if (CHECKED) assert(others?.has(underWay) !== true, "a command is set aside once");
     if (others === undefined) this.#aside.set(job, new Set([underWay]));
     else others.add(underWay);
     if (underWay.move.mayEndUnheard === true) this.#unheard.set(underWay, job);
@@ -139,7 +142,8 @@ export class SlicedCommands {
   }
 
   #comeBack(underWay: UnderWay, job: number): void {
-    const others = this.#aside.get(job)!;
+    const others = this.#aside.get(job);
+    assert(others !== undefined, "a command that was set aside waits for its job");
     others.delete(underWay);
     if (others.size === 0) this.#aside.delete(job);
     this.#line.push(underWay);
@@ -168,6 +172,7 @@ export class SlicedCommands {
   }
 
   #step({ session, move, recordsBefore }: UnderWay, nowMs: number): boolean {
+    assert(session.longMove === move, "the command under way is its session's");
     this.#replies.recordsBefore = recordsBefore;
     const beganMs = this.#clock();
     const isDone = this.#slice(move, nowMs, beganMs);

@@ -1,7 +1,9 @@
 // Dead jobs on their way to dead-letter tubes on other shards, one round of shipments after
 // another.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
+import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { Travel } from "../../engine/transfer/job-travel.ts";
 import { SHIPMENT_JOBS_MAX } from "../../message/shipment.ts";
 import { FarMove } from "./far-moves.ts";
@@ -42,6 +44,9 @@ export class DeadLetters {
   #take(nowMs: number): void {
     const id = this.#ids[this.#at++]!;
     const target = this.#engine.leavesFor(id, nowMs);
-    if (target !== "") this.#round.send(this.#engine.find(id), target, true);
+    if (target === "") return;
+    const slot = this.#engine.find(id);
+    assert(slot !== NO_SLOT, "a dead job that leaves is still here");
+    this.#round.send(slot, target, true);
   }
 }

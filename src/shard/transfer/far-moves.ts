@@ -1,6 +1,7 @@
 // Many jobs that go to tubes on other shards, such as those of one move-jobs: one round of
 // shipments after another.
 
+import { assert } from "../../base/assert.ts";
 import { Outcome } from "../../engine/jobs/outcome.ts";
 import type { Travel } from "../../engine/transfer/job-travel.ts";
 import type { FarMoves } from "../../engine/walks/tube-moving.ts";
@@ -42,6 +43,7 @@ export class FarMove implements FarMoves, Sender {
   #isSent = false;
 
   send(slot: number, target: string, asReady: boolean): void {
+    assert(!this.#isSent, "a round that is under way takes no more jobs");
     const open = this.#open.get(target);
     let shipment = open;
     if (shipment === undefined || !this.#departures.hasRoom(shipment, slot)) {
@@ -65,6 +67,7 @@ export class FarMove implements FarMoves, Sender {
   }
 
   #sendOne(shipment: Shipment): void {
+    assert(!this.#sent.has(shipment), "a shipment is sent once");
     this.#sent.add(shipment);
     this.#departures.send(shipment);
   }
@@ -76,11 +79,15 @@ export class FarMove implements FarMoves, Sender {
   }
 
   landed(shipment: Shipment, taken: number, refusal: Outcome): void {
-    this.#sent.delete(shipment);
+    const wasSent = this.#sent.delete(shipment);
+    assert(wasSent, "a shipment of the round lands once");
+    assert(taken <= shipment.ids.length, "no more jobs arrive than were sent");
     this.underWay -= shipment.ids.length;
+    assert(this.underWay >= 0, "jobs under way are counted");
     this.moved += taken;
     if (this.refusal === Outcome.Done) this.refusal = refusal;
     if (this.underWay > 0) return;
+    assert(this.#sent.size === 0 && this.#open.size === 0, "a round without jobs under way has no shipment");
     this.#bytes = 0;
     this.#isSent = false;
   }

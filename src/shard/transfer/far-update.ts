@@ -1,7 +1,8 @@
 // An update-job that moves its job to a tube on another shard.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { JobChange } from "../../engine/jobs/new-job.ts";
 import { Outcome } from "../../engine/jobs/outcome.ts";
 import { Travel } from "../../engine/transfer/job-travel.ts";
@@ -29,6 +30,7 @@ export class FarUpdate implements SlicedCommand, Sender {
     this.#answer = answer;
     this.#id = id;
     const slot = engine.find(id);
+    assert(slot !== NO_SLOT, "a job that is changed is here");
     const isHeld = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
     const shipment = departures.begin(tube, isHeld ? Travel.Handed : Travel.Update, this);
     // Moving a reserved job releases it.
@@ -47,10 +49,12 @@ export class FarUpdate implements SlicedCommand, Sender {
   }
 
   landed(_: Shipment, taken: number, refusal: Outcome): void {
+    assert(this.#outcome === undefined, "the job of an update lands once");
     this.#outcome = taken === 1 ? Outcome.Done : refusal;
   }
 
   finish(): void {
-    this.#answer(this.#outcome!);
+    assert(this.#outcome !== undefined, "an update ends when its job has landed");
+    this.#answer(this.#outcome);
   }
 }

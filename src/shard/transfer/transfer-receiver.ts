@@ -1,5 +1,6 @@
 // Receives jobs from other shards: stores them in the engine and sends the outcome back.
 
+import { assert } from "../../base/assert.ts";
 import { copyBytes, latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -82,6 +83,7 @@ export class TransferReceiver {
       const head = Memory.ofSize(ParcelView.recordBytes(view, at));
       const file = ParcelView.file(view, at);
       const incoming = { manifest, file, head, headBytes: 0, body: EMPTY_BODY, bodyBytes: 0 };
+      assert(!this.#incoming.has(keyOf(from, number)), "a job in pieces begins once");
       this.#incoming.set(keyOf(from, number), incoming);
       return;
     }
@@ -94,6 +96,7 @@ export class TransferReceiver {
       outcome = this.#takeWhole(manifest, ParcelView.file(view, at), bytes, at + PARCEL_HEADER_BYTES, nowMs);
       if (outcome !== Outcome.Done) break;
       at += PARCEL_HEADER_BYTES + length;
+      assert(at <= bytes.length, "the jobs of a shipment lie within it");
     }
     this.#landed(from, number, taken, outcome, recordsBefore);
   }
@@ -171,6 +174,7 @@ export class TransferReceiver {
     const headPart = Math.min(end - start, head.bytes.length - incoming.headBytes);
     copyBytes(head.bytes, incoming.headBytes, bytes, start, headPart);
     incoming.headBytes += headPart;
+    assert(incoming.headBytes <= head.bytes.length, "a job's head has no more bytes than it said");
     if (incoming.headBytes < head.bytes.length) return true;
     try {
       if (headPart > 0) incoming.body = bodies.allocate(bodyBytesOf(head.view, 0));
@@ -180,6 +184,7 @@ export class TransferReceiver {
       return false;
     }
     incoming.bodyBytes += end - start - headPart;
+    assert(incoming.bodyBytes <= bodyBytesOf(head.view, 0), "a job's body has no more bytes than it said");
     return true;
   }
 
@@ -191,6 +196,7 @@ export class TransferReceiver {
 
   #landed(from: number, number: number, taken: number, refusal: Outcome, recordsBefore: number): void {
     const { port } = this.#options;
+    assert(taken >= 0, "jobs that were taken are counted");
     this.#say(Shipping.Landed, from, number, LANDED_BYTES, this.#lastRecord !== recordsBefore);
     const view = new DataView(port.target.buffer, port.target.byteOffset);
     LandedView.write(view, port.at, taken, refusal);

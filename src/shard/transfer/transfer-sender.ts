@@ -9,7 +9,7 @@ import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { ChangedFacts } from "../../engine/jobs/new-job.ts";
 import type { Outcome } from "../../engine/jobs/outcome.ts";
 import type { Travel } from "../../engine/transfer/job-travel.ts";
@@ -129,11 +129,13 @@ export class TransferSender {
     const { engine } = this.#options;
     shipment.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
     shipment.bytes += this.#bytesOf(slot);
+    assert(shipment.ids.length === 1 || shipment.bytes <= this.#bytesMax, "a shipment has room for its jobs");
     engine.depart(slot, shipment.number);
   }
 
   /** Queues a complete shipment. */
   send(shipment: Shipment): void {
+    assert(shipment.ids.length > 0, "a shipment has a job");
     this.#waiting.push(shipment);
   }
 
@@ -162,6 +164,7 @@ export class TransferSender {
   }
 
   #begin(shipment: Shipment): void {
+    assert(!this.#underWay.has(shipment.number), "shipments in flight have numbers of their own");
     this.#underWay.set(shipment.number, shipment);
     const end = shipment.bytes <= this.#bytesMax ? this.#write(shipment) : this.#writeHead(shipment);
     this.#carry(shipment, Shipping.Ship, this.#scratch.bytes, end);
@@ -192,6 +195,7 @@ export class TransferSender {
     let at = this.#writeHeader(shipment, 0);
     for (const id of shipment.ids) {
       const slot = engine.find(id);
+      assert(slot !== NO_SLOT, "a job under way is still here");
       const page = engine.jobs.pageOf(slot);
       const bodyBytes = page.bodyBytes[rowOf(slot)]!;
       const bodyAt = this.#writeRecord(slot, shipment.facts, this.#scratch, at + PARCEL_HEADER_BYTES);
@@ -200,12 +204,14 @@ export class TransferSender {
       ParcelView.write(view, at, end - at - PARCEL_HEADER_BYTES, this.#fileOf(slot));
       at = end;
     }
+    assert(at <= shipment.bytes, "the records of a shipment are no larger than reckoned");
     return at;
   }
 
   /** Writes only the head of a job that goes in pieces. Returns the end position. */
   #writeHead(shipment: Shipment): number {
     const slot = this.#options.engine.find(shipment.ids[0]!);
+    assert(slot !== NO_SLOT, "a job that goes in pieces is still here");
     const head = Memory.ofSize(RECORD_FIXED_BYTES + ATTRIBUTE_BYTES_MAX);
     shipment.head = head.bytes.subarray(0, this.#writeRecord(slot, shipment.facts, head, 0));
     const { view } = this.#scratch;
@@ -246,6 +252,7 @@ export class TransferSender {
   #sendPieces(shipment: Shipment): void {
     const { engine } = this.#options;
     const slot = engine.find(shipment.ids[0]!);
+    assert(slot !== NO_SLOT, "a job whose pieces are sent is still here");
     const page = engine.jobs.pageOf(slot);
     const bodyBytes = page.bodyBytes[rowOf(slot)]!;
     const { head } = shipment;
@@ -256,8 +263,10 @@ export class TransferSender {
       copyBytes(bytes, 0, head, from, headPart);
       const bodyFrom = from + headPart - head.length;
       const bodyPart = bodyFrom < 0 ? 0 : Math.min(this.#bytesMax - headPart, bodyBytes - bodyFrom);
+      assert(headPart + bodyPart > 0, "a piece of a job has bytes");
       engine.bodies.read(page.body[rowOf(slot)]!, Math.max(0, bodyFrom), bytes, headPart, bodyPart);
       shipment.sentBytes += headPart + bodyPart;
+      assert(shipment.sentBytes <= head.length + bodyBytes, "no more of a job is sent than it has");
       shipment.piecesAhead++;
       this.#carry(shipment, Shipping.Piece, bytes, headPart + bodyPart);
     }
@@ -269,6 +278,7 @@ export class TransferSender {
   credit(number: number): void {
     const shipment = this.#underWay.get(number);
     if (shipment === undefined) return;
+    assert(shipment.piecesAhead > 0, "a credit is for a piece that was sent");
     shipment.piecesAhead--;
     this.#sendPieces(shipment);
   }
@@ -280,6 +290,7 @@ export class TransferSender {
   landed(number: number, taken: number, refusal: Outcome, nowMs: number): void {
     const shipment = this.#underWay.get(number);
     assert(shipment !== undefined, "a shipment lands once");
+    assert(taken <= shipment.ids.length, "no more jobs land than were sent");
     this.#underWay.delete(number);
     const { engine } = this.#options;
     for (const [index, id] of shipment.ids.entries()) {
