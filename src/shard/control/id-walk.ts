@@ -48,6 +48,7 @@ export class IdWalk implements Walk {
       const slot = this.#engine.find(this.#ids[this.#at]!);
       // Between two turns, a job may have gone or changed its state or tube.
       const isMeant = slot !== NO_SLOT && this.#isMeant(slot, tube);
+      if (!isMeant) this.#searchedBytes = 0;
       const isFound = isMeant && this.#hasText(slot, budget);
       if (this.#searchedBytes > 0) return NO_SLOT;
       this.#at++;

@@ -122,6 +122,20 @@ describe("jobs of a tube by id", () => {
     );
   });
 
+  it("end if a job goes whose body is half searched", () => {
+    const engine = newEngine();
+    for (const [index, text] of ["hay".repeat(40_000), "a needle"].entries()) {
+      const body = engine.bodies.allocate(text.length);
+      engine.bodies.write(body, 0, Buffer.from(text), 0, text.length);
+      const job = { id: index + 1, pri: 0, delaySeconds: 9 + index, delayMillis: 0, ttrSeconds: 1 };
+      engine.put(engine.session(0), { ...job, bodyBytes: text.length, atMs: 0 }, body, 0, "mail");
+    }
+    const parts = partsOf(beginNext(engine, { where: { text: Buffer.from("needle") } }), (part) => {
+      if (part === 1) assert.equal(engine.delete(engine.session(0), 1, 0), Outcome.Done);
+    });
+    assert.deepEqual(idsOf(parts), [2]);
+  });
+
   it("continue where a page ended", () => {
     const { engine, few } = mixed();
     const ids: number[] = [];
