@@ -181,7 +181,6 @@ export class JobCommands extends Batches {
     else this.queues.leave(slot);
     if (page.extras === undefined || !this.policies.keys.end(slot, nowMs)) this.records.deleted(id);
     this.#endDeleted(slot, nowMs);
-    if (CHECKED) assert(this.find(id) === NO_SLOT, "a deleted job is not found");
     return Outcome.Done;
   }
 
@@ -260,7 +259,6 @@ export class JobCommands extends Batches {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (CHECKED) assert(page.state[row] === JobState.Reserved, "only a reservation is ended");
-    if (CHECKED) assert(page.holder[row] === session.index, "a reservation is ended by its holder");
     this.meter?.reservationEnded(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
     this.queues.leaveHolder(slot, session);
     this.sessionTimers.set(session);

@@ -23,7 +23,7 @@ const BLOCK_BYTES = 1 << 20;
  * Number of blocks of freed bodies to keep for reuse: a fresh block costs a page fault per 4 KiB.
  */
 const SPARE_BLOCKS_MAX = 8;
-/** A slab with more freed cells does not check whether one is freed again. */
+/** The number of freed cells among which a slab looks for one that is freed again. */
 const FREED_CHECKED_MAX = 1024;
 const BIG_FLAG = 0x80000000;
 /** Number of slab numbers below BIG_FLAG. */
@@ -85,18 +85,22 @@ class Slab {
   }
 
   take(): number {
-    assert(this.live < this.cells, "a slab with room has a free cell");
+    if (CHECKED) assert(this.live < this.cells, "a slab with room has a free cell");
     this.live++;
     return this.#freedCount > 0 ? this.#freed[--this.#freedCount]! : this.#untouched++;
   }
 
   give(cell: number): void {
-    assert(cell < this.#untouched, "a cell was taken before it is freed");
-    if (CHECKED && this.#freedCount < FREED_CHECKED_MAX)
-      assert(!this.#freed.subarray(0, this.#freedCount).includes(cell), "a cell is freed once");
+    if (CHECKED) this.#check(cell);
     this.live--;
     this.#freed[this.#freedCount++] = cell;
+  }
+
+  #check(cell: number): void {
+    assert(cell < this.#untouched, "a cell was taken before it is freed");
     assert(this.live + this.#freedCount === this.#untouched, "each cell is live, freed or untouched");
+    const freed = this.#freed.subarray(0, Math.min(this.#freedCount, FREED_CHECKED_MAX));
+    assert(!freed.includes(cell), "a cell is freed once");
   }
 
   discard(): void {

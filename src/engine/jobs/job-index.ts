@@ -1,7 +1,7 @@
 // An index from job ids to slots. Ids are dense, so a paged table beats a hash map and never stalls
 // to grow.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { NO_SLOT } from "./job-table.ts";
 import { SortedNumbers } from "./sorted-numbers.ts";
 
@@ -57,7 +57,7 @@ class IndexPage {
   }
 
   insert(at: number, offset: number, slot: number): void {
-    assert(at <= this.used && (at & 1) === 0, "a pair goes between pairs");
+    if (CHECKED) assert(at <= this.used && (at & 1) === 0, "a pair goes between pairs");
     const { pairs } = this;
     for (let i = this.used - 1; i >= at; i--) pairs[i + 2] = pairs[i]!;
     pairs[at] = offset;
@@ -68,7 +68,7 @@ class IndexPage {
 
   /** Ends the job whose pair is at `at`. */
   remove(at: number): void {
-    assert(at < this.used && this.pairs[at + 1] !== NO_SLOT, "the job of a pair ends once");
+    if (CHECKED) assert(at < this.used && this.pairs[at + 1] !== NO_SLOT, "the job of a pair ends once");
     this.pairs[at + 1] = NO_SLOT;
     this.live--;
     if (this.used > (this.live * 2 + ENDED_PAIRS) * 2) this.#sweep();
@@ -211,7 +211,7 @@ export class JobIndex {
   }
 
   set(id: number, slot: number): void {
-    assert(slot >= 0, "an id is that of a slot");
+    if (CHECKED) assert(slot >= 0, "an id is that of a slot");
     const page = this.makeRoom(id);
     const offset = id - page.number * ENTRIES;
     if (page.dense !== undefined) {
@@ -235,7 +235,7 @@ export class JobIndex {
     const offset = id - number * ENTRIES;
     if (page.dense !== undefined) {
       if (page.dense[offset] === NO_SLOT) return;
-      assert(page.live > 0, "a page counts its jobs");
+      if (CHECKED) assert(page.live > 0, "a page counts its jobs");
       page.dense[offset] = NO_SLOT;
       if (--page.live < DENSE_MIN) this.#spare = page.thin();
       return;

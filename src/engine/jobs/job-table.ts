@@ -215,13 +215,11 @@ export class JobTable {
     let page = this.pages[this.#firstRoomy];
     if (page === undefined || page.freeRow === NO_SLOT) page = this.#findRoom();
     const row = page.freeRow;
-    assert(row !== NO_SLOT, "a page with room has a free row");
     if (CHECKED) assert(page.state[row] === JobState.Free, "a free row has no job");
     page.freeRow = page.next[row]!;
     if (page.live++ === 0) this.#emptyPages--;
     if (page.extras !== undefined) this.#spareExtras.rows++;
     this.live++;
-    assert(this.#emptyPages >= 0, "empty pages are counted");
     return (this.#firstRoomy << PAGE_BITS) | row;
   }
 
@@ -246,7 +244,7 @@ export class JobTable {
     const page = this.pageOf(slot);
     const row = rowOf(slot);
     assert(page.state[row] === JobState.Free, "a job is freed once, when it has left its state");
-    assert(page.live > 0 && this.live >= page.live, "each job of a page is counted");
+    if (CHECKED) assert(page.live > 0 && this.live >= page.live, "each job of a page is counted");
     page.next[row] = page.freeRow;
     page.freeRow = row;
     this.live--;
@@ -256,6 +254,7 @@ export class JobTable {
   }
 
   #emptied(page: JobPage, number: number): void {
+    assert(this.#emptyPages >= 0, "empty pages are counted");
     page.giveExtras();
     if (++this.#emptyPages <= 1) return;
     this.#emptyPages--;

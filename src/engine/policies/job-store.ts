@@ -124,8 +124,8 @@ export class JobStore {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     const id = page.id[row]!;
-    if (CHECKED) assert(index.get(id) === slot, "a job is found by its id");
-    if (CHECKED) assert(page.tube[row] === tube.index, "a job is removed from its tube");
+    if (CHECKED)
+      assert(index.get(id) === slot && page.tube[row] === tube.index, "a job is found by its id in its tube");
     tube.bytes -= page.bodyBytes[row]!;
     assert(tube.bytes >= 0, "the bytes of a removed body were counted");
     queues.becomeFree(slot, tube);

@@ -164,17 +164,17 @@ export class KeyTable {
   }
 
   slotOf(row: number): number {
-    assert(row >= 0 && row < this.#rows, "a key's row is in use");
+    if (CHECKED) assert(row >= 0 && row < this.#rows, "a key's row is in use");
     return this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK]!;
   }
 
   idOf(row: number): number {
-    assert(row >= 0 && row < this.#rows, "a key with an id has a row in use");
+    if (CHECKED) assert(row >= 0 && row < this.#rows, "a key with an id has a row in use");
     return this.#pages[row >>> PAGE_BITS]!.id[row & PAGE_MASK]!;
   }
 
   untilOf(row: number): number {
-    assert(row >= 0 && row < this.#rows, "a key with a time has a row in use");
+    if (CHECKED) assert(row >= 0 && row < this.#rows, "a key with a time has a row in use");
     return this.#pages[row >>> PAGE_BITS]!.untilMs[row & PAGE_MASK]!;
   }
 
@@ -403,7 +403,7 @@ export class KeyTable {
   }
 
   #entryOf(row: number, hash: number): number {
-    assert((row + 1) >>> this.#rowBits === 0, "a row fits into an entry");
+    if (CHECKED) assert((row + 1) >>> this.#rowBits === 0, "a row fits into an entry");
     return ((hash & hashMask(this.#rowBits)) << this.#rowBits) | (row + 1);
   }
 

@@ -44,12 +44,7 @@ export class JobList {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
     const last = this.#last;
-    assert(slot !== last, "a job is appended once");
-    if (CHECKED)
-      assert(
-        last === NO_SLOT || this.#jobs.pageOf(last).next[rowOf(last)] === NO_SLOT,
-        "nothing is behind the last job",
-      );
+    if (CHECKED) this.#checkEnd(slot, last);
     page.previous[row] = last;
     page.next[row] = NO_SLOT;
     if (last === NO_SLOT) this.#first = slot;
@@ -63,20 +58,21 @@ export class JobList {
     const previous = page.previous[row]!;
     const next = page.next[row]!;
     assert((previous === NO_SLOT) === (this.#first === slot), "a job leaves the list that it is in");
-    assert((next === NO_SLOT) === (this.#last === slot), "only the last job has none behind it");
-    if (CHECKED)
-      assert(
-        previous === NO_SLOT || this.#jobs.pageOf(previous).next[rowOf(previous)] === slot,
-        "the job before links back",
-      );
-    if (CHECKED)
-      assert(
-        next === NO_SLOT || this.#jobs.pageOf(next).previous[rowOf(next)] === slot,
-        "the job behind links back",
-      );
+    if (CHECKED) this.#checkLinks(slot, previous, next);
     if (previous === NO_SLOT) this.#first = next;
     else this.#jobs.pageOf(previous).next[rowOf(previous)] = next;
     if (next === NO_SLOT) this.#last = previous;
     else this.#jobs.pageOf(next).previous[rowOf(next)] = previous;
+  }
+  #checkEnd(slot: number, last: number): void {
+    assert(slot !== last, "a job is appended once");
+    assert(last === NO_SLOT || this.behind(last) === NO_SLOT, "nothing is behind the last job");
+  }
+
+  #checkLinks(slot: number, previous: number, next: number): void {
+    assert((next === NO_SLOT) === (this.#last === slot), "only the last job has none behind it");
+    assert(previous === NO_SLOT || this.behind(previous) === slot, "the job before links back");
+    const back = next === NO_SLOT ? slot : this.#jobs.pageOf(next).previous[rowOf(next)];
+    assert(back === slot, "the job behind links back");
   }
 }

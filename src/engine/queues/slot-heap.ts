@@ -88,7 +88,6 @@ abstract class SlotHeap {
     }
     if (this.#slots.length > this.#keptCapacity && this.#size < this.#slots.length >> 2)
       this.#resize(this.#slots.length >> 1);
-    if (CHECKED) assert((this.#size === 0) === (this.#top === NO_SLOT), "only an empty heap has no top");
   }
 
   protected abstract less(a: number, b: number): boolean;
@@ -216,12 +215,7 @@ export class ReadyHeap extends PriHeap {
     const page = this.jobs.pages[slot >>> PAGE_BITS]!;
     const row = slot & PAGE_MASK;
     const { last } = this;
-    assert(slot !== last, "a ready job is appended once");
-    if (CHECKED)
-      assert(
-        last === NO_SLOT || this.jobs.pageOf(last).next[last & PAGE_MASK] === NO_SLOT,
-        "nothing is behind the last ready job",
-      );
+    if (CHECKED) this.#checkEnd(slot, last);
     page.previous[row] = last;
     page.next[row] = NO_SLOT;
     this.last = slot;
@@ -245,22 +239,24 @@ export class ReadyHeap extends PriHeap {
     const previous = page.previous[row]!;
     const next = page.next[row]!;
     assert((previous === NO_SLOT) === (this.first === slot), "a ready job leaves the list that it is in");
-    if (CHECKED)
-      assert((next === NO_SLOT) === (this.last === slot), "only the last ready job has none behind it");
-    if (CHECKED)
-      assert(
-        previous === NO_SLOT || this.jobs.pageOf(previous).next[previous & PAGE_MASK] === slot,
-        "the ready job before links back",
-      );
-    if (CHECKED)
-      assert(
-        next === NO_SLOT || this.jobs.pageOf(next).previous[next & PAGE_MASK] === slot,
-        "the ready job behind links back",
-      );
+    if (CHECKED) this.#checkLinks(slot, previous, next);
     if (previous === NO_SLOT) this.first = next;
     else this.jobs.pages[previous >>> PAGE_BITS]!.next[previous & PAGE_MASK] = next;
     if (next === NO_SLOT) this.last = previous;
     else this.jobs.pages[next >>> PAGE_BITS]!.previous[next & PAGE_MASK] = previous;
+  }
+
+  #checkEnd(slot: number, last: number): void {
+    assert(slot !== last, "a ready job is appended once");
+    const next = last === NO_SLOT ? NO_SLOT : this.jobs.pageOf(last).next[last & PAGE_MASK]!;
+    assert(next === NO_SLOT, "nothing is behind the last ready job");
+  }
+
+  #checkLinks(slot: number, previous: number, next: number): void {
+    const before = previous === NO_SLOT ? slot : this.jobs.pageOf(previous).next[previous & PAGE_MASK]!;
+    const behind = next === NO_SLOT ? slot : this.jobs.pageOf(next).previous[next & PAGE_MASK]!;
+    assert(before === slot && behind === slot, "the jobs before and behind a ready job link back");
+    assert((next === NO_SLOT) === (this.last === slot), "only the last ready job has none behind it");
   }
 }
 

@@ -37,9 +37,6 @@ export class TimerHeap<Owner> {
   /** Sets, moves or (with Infinity) clears a timer. */
   set(timer: Timer<Owner>, atMs: number): void {
     if (timer.atMs === atMs) return;
-    assert(atMs <= Number.POSITIVE_INFINITY, "a timer has a time");
-    if (CHECKED)
-      assert(timer.position < 0 || this.#timers[timer.position] === timer, "a timer is where it says");
     const before = timer.atMs;
     timer.atMs = atMs;
     if (atMs === Number.POSITIVE_INFINITY) this.#remove(timer);
@@ -48,11 +45,15 @@ export class TimerHeap<Owner> {
     else this.#siftDown(timer.position, timer);
     this.nextAtMs = this.#timers[0]?.atMs ?? Number.POSITIVE_INFINITY;
     this.#earliest?.changed();
-    if (CHECKED)
-      assert(
-        timer.position < 0 === (atMs === Number.POSITIVE_INFINITY),
-        "a timer is in the heap while it is set",
-      );
+    if (CHECKED) this.#check(timer);
+  }
+
+  #check(timer: Timer<Owner>): void {
+    const { atMs, position } = timer;
+    assert(atMs <= Number.POSITIVE_INFINITY, "a timer has a time");
+    assert(position < 0 === (atMs === Number.POSITIVE_INFINITY), "a timer is in the heap while it is set");
+    assert(position < 0 || this.#timers[position] === timer, "a timer is where it says");
+    assert((this.#timers[0]?.atMs ?? Number.POSITIVE_INFINITY) <= atMs, "no timer is before the first");
   }
 
   #remove(timer: Timer<Owner>): void {

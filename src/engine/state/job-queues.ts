@@ -92,7 +92,7 @@ export class JobQueues {
     if (this.better.followers > 0 && ready.top === slot) this.better.note(tube);
     if (page.extras !== undefined) this.#beginExpiry(slot, tube);
     if (tube.readyAt < 0) {
-      assert(ready.size === 1, "a tube joins those with a ready job by its first one");
+      if (CHECKED) assert(ready.size === 1, "a tube joins those with a ready job by its first one");
       tube.readyAt = this.readyTubes.length;
       this.readyTubes.push(tube);
     }
@@ -303,11 +303,6 @@ export class JobQueues {
     if (session.nextToTouch === slot) session.nextToTouch = session.heldInOrder.behind(slot);
     session.held.remove(slot);
     session.heldInOrder.remove(slot);
-    if (CHECKED)
-      assert(
-        (session.held.size === 0) === (session.heldInOrder.first === NO_SLOT),
-        "a session's heap and list have the same jobs",
-      );
   }
 
   // A held job that moves still counts as held for its group and its tube until it has arrived.
@@ -370,13 +365,11 @@ export class JobQueues {
   #countUrgent(tube: Tube, change: number): void {
     tube.urgentJobs += change;
     this.urgentJobs += change;
-    assert(tube.urgentJobs >= 0, "an urgent job was counted");
+    if (CHECKED) assert(tube.urgentJobs >= 0, "an urgent job was counted");
   }
 
   #startHolding(page: JobPage, row: number, tube: Tube): void {
     tube.reservedJobs++;
-    if (CHECKED)
-      assert(tube.reservedJobs <= this.counts[JobState.Reserved]!, "a tube's reserved jobs are among all");
     if (tube.groups === undefined) return;
     tube.groups.hold(page.extras?.groupRow[row] ?? NO_GROUP);
     if (tube.groups.hasPassed) this.untidy.add(tube);
