@@ -258,7 +258,6 @@ export class JobCommands extends Batches {
   #endHolding(slot: number, session: Session, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
-    if (CHECKED) assert(page.state[row] === JobState.Reserved, "only a reservation is ended");
     this.meter?.reservationEnded(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
     this.queues.leaveHolder(slot, session);
     this.sessionTimers.set(session);

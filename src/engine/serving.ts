@@ -82,7 +82,6 @@ export class Serving extends ShardState {
 
   /** Gives the session a job that is not reserved. */
   protected assign(slot: number, session: Session, nowMs: number): void {
-    if (CHECKED) assert(session.waiting === Waiting.No, "the wait of a session ends before it gets a job");
     this.jobReserves++;
     if (this.meter !== undefined) this.#meterWait(this.meter, slot, nowMs);
     this.queues.leave(slot);

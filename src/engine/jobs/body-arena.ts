@@ -85,7 +85,6 @@ class Slab {
   }
 
   take(): number {
-    if (CHECKED) assert(this.live < this.cells, "a slab with room has a free cell");
     this.live++;
     return this.#freedCount > 0 ? this.#freed[--this.#freedCount]! : this.#untouched++;
   }

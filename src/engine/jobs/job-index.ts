@@ -57,7 +57,6 @@ class IndexPage {
   }
 
   insert(at: number, offset: number, slot: number): void {
-    if (CHECKED) assert(at <= this.used && (at & 1) === 0, "a pair goes between pairs");
     const { pairs } = this;
     for (let i = this.used - 1; i >= at; i--) pairs[i + 2] = pairs[i]!;
     pairs[at] = offset;
@@ -211,7 +210,6 @@ export class JobIndex {
   }
 
   set(id: number, slot: number): void {
-    if (CHECKED) assert(slot >= 0, "an id is that of a slot");
     const page = this.makeRoom(id);
     const offset = id - page.number * ENTRIES;
     if (page.dense !== undefined) {
@@ -235,7 +233,6 @@ export class JobIndex {
     const offset = id - number * ENTRIES;
     if (page.dense !== undefined) {
       if (page.dense[offset] === NO_SLOT) return;
-      if (CHECKED) assert(page.live > 0, "a page counts its jobs");
       page.dense[offset] = NO_SLOT;
       if (--page.live < DENSE_MIN) this.#spare = page.thin();
       return;

@@ -244,7 +244,6 @@ export class JobTable {
     const page = this.pageOf(slot);
     const row = rowOf(slot);
     assert(page.state[row] === JobState.Free, "a job is freed once, when it has left its state");
-    if (CHECKED) assert(page.live > 0 && this.live >= page.live, "each job of a page is counted");
     page.next[row] = page.freeRow;
     page.freeRow = row;
     this.live--;

@@ -164,7 +164,6 @@ export class KeyTable {
   }
 
   slotOf(row: number): number {
-    if (CHECKED) assert(row >= 0 && row < this.#rows, "a key's row is in use");
     return this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK]!;
   }
 
@@ -174,7 +173,6 @@ export class KeyTable {
   }
 
   untilOf(row: number): number {
-    if (CHECKED) assert(row >= 0 && row < this.#rows, "a key with a time has a row in use");
     return this.#pages[row >>> PAGE_BITS]!.untilMs[row & PAGE_MASK]!;
   }
 
@@ -334,7 +332,6 @@ export class KeyTable {
     page.slot[at] = this.#freeRow;
     this.#freeRow = row;
     this.#counts[hash >>> 24]!--;
-    if (CHECKED) assert(this.#counts[hash >>> 24]! <= this.size, "the keys of a part are counted");
     this.size--;
     if (this.size === 0) this.#empty();
   }
@@ -403,7 +400,6 @@ export class KeyTable {
   }
 
   #entryOf(row: number, hash: number): number {
-    if (CHECKED) assert((row + 1) >>> this.#rowBits === 0, "a row fits into an entry");
     return ((hash & hashMask(this.#rowBits)) << this.#rowBits) | (row + 1);
   }
 

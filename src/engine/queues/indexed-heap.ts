@@ -48,11 +48,6 @@ export abstract class IndexedHeap {
       else this.#siftDown(position, last);
     }
     this.place(member, -1);
-    if (CHECKED)
-      assert(
-        position === this.#size || this.positionOf(last) < this.#size,
-        "a member that moves stays in the heap",
-      );
     if (this.#members.length > CAPACITY_MIN && this.#size < this.#members.length >> 2)
       this.#resize(this.#members.length >> 1);
   }

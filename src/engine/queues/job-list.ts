@@ -44,7 +44,6 @@ export class JobList {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
     const last = this.#last;
-    if (CHECKED) this.#checkEnd(slot, last);
     page.previous[row] = last;
     page.next[row] = NO_SLOT;
     if (last === NO_SLOT) this.#first = slot;
@@ -64,11 +63,6 @@ export class JobList {
     if (next === NO_SLOT) this.#last = previous;
     else this.#jobs.pageOf(next).previous[rowOf(next)] = previous;
   }
-  #checkEnd(slot: number, last: number): void {
-    assert(slot !== last, "a job is appended once");
-    assert(last === NO_SLOT || this.behind(last) === NO_SLOT, "nothing is behind the last job");
-  }
-
   #checkLinks(slot: number, previous: number, next: number): void {
     assert((next === NO_SLOT) === (this.#last === slot), "only the last job has none behind it");
     assert(previous === NO_SLOT || this.behind(previous) === slot, "the job before links back");

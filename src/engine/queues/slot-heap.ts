@@ -215,7 +215,6 @@ export class ReadyHeap extends PriHeap {
     const page = this.jobs.pages[slot >>> PAGE_BITS]!;
     const row = slot & PAGE_MASK;
     const { last } = this;
-    if (CHECKED) this.#checkEnd(slot, last);
     page.previous[row] = last;
     page.next[row] = NO_SLOT;
     this.last = slot;
@@ -244,12 +243,6 @@ export class ReadyHeap extends PriHeap {
     else this.jobs.pages[previous >>> PAGE_BITS]!.next[previous & PAGE_MASK] = next;
     if (next === NO_SLOT) this.last = previous;
     else this.jobs.pages[next >>> PAGE_BITS]!.previous[next & PAGE_MASK] = previous;
-  }
-
-  #checkEnd(slot: number, last: number): void {
-    assert(slot !== last, "a ready job is appended once");
-    const next = last === NO_SLOT ? NO_SLOT : this.jobs.pageOf(last).next[last & PAGE_MASK]!;
-    assert(next === NO_SLOT, "nothing is behind the last ready job");
   }
 
   #checkLinks(slot: number, previous: number, next: number): void {

@@ -1,6 +1,6 @@
 // A heap of timers, each with an owner: tubes and sessions that have to be checked at some time.
 
-import { assert, CHECKED } from "../../base/assert.ts";
+import { assert } from "../../base/assert.ts";
 import type { EarliestTime } from "./earliest-time.ts";
 
 /** A timer of an owner, in at most one heap. */
@@ -45,15 +45,6 @@ export class TimerHeap<Owner> {
     else this.#siftDown(timer.position, timer);
     this.nextAtMs = this.#timers[0]?.atMs ?? Number.POSITIVE_INFINITY;
     this.#earliest?.changed();
-    if (CHECKED) this.#check(timer);
-  }
-
-  #check(timer: Timer<Owner>): void {
-    const { atMs, position } = timer;
-    assert(atMs <= Number.POSITIVE_INFINITY, "a timer has a time");
-    assert(position < 0 === (atMs === Number.POSITIVE_INFINITY), "a timer is in the heap while it is set");
-    assert(position < 0 || this.#timers[position] === timer, "a timer is where it says");
-    assert((this.#timers[0]?.atMs ?? Number.POSITIVE_INFINITY) <= atMs, "no timer is before the first");
   }
 
   #remove(timer: Timer<Owner>): void {
@@ -80,6 +71,7 @@ export class TimerHeap<Owner> {
   }
 
   #siftDown(from: number, timer: Timer<Owner>): void {
+    assert(timer.atMs < Number.POSITIVE_INFINITY, "only a timer that is set is in the heap");
     let position = from;
     for (;;) {
       let child = position * 2 + 1;

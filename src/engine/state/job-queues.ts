@@ -92,7 +92,6 @@ export class JobQueues {
     if (this.better.followers > 0 && ready.top === slot) this.better.note(tube);
     if (page.extras !== undefined) this.#beginExpiry(slot, tube);
     if (tube.readyAt < 0) {
-      if (CHECKED) assert(ready.size === 1, "a tube joins those with a ready job by its first one");
       tube.readyAt = this.readyTubes.length;
       this.readyTubes.push(tube);
     }
@@ -163,11 +162,6 @@ export class JobQueues {
   becomeReserved(slot: number, session: Session, nowMs: number): boolean {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
-    if (CHECKED)
-      assert(
-        page.state[row] !== JobState.Reserved && page.state[row] !== JobState.Moving,
-        "a job has one holder",
-      );
     const tube = this.#tubes.at(page.tube[row]!);
     tube.reserves++;
     this.#leaveState(page, row, tube);
@@ -298,8 +292,6 @@ export class JobQueues {
    * session's timer.
    */
   leaveHolder(slot: number, session: Session): void {
-    if (CHECKED)
-      assert(this.#jobs.pageOf(slot).holder[rowOf(slot)] === session.index, "a job leaves its holder");
     if (session.nextToTouch === slot) session.nextToTouch = session.heldInOrder.behind(slot);
     session.held.remove(slot);
     session.heldInOrder.remove(slot);
@@ -328,8 +320,6 @@ export class JobQueues {
   }
 
   #leaveReadyTubes(tube: Tube): void {
-    if (CHECKED)
-      assert(this.readyTubes[tube.readyAt] === tube, "a tube is where it says among those with a ready job");
     const last = this.readyTubes.pop();
     assert(last !== undefined, "a tube with a ready job is among those that have one");
     if (last !== tube) {
@@ -365,7 +355,6 @@ export class JobQueues {
   #countUrgent(tube: Tube, change: number): void {
     tube.urgentJobs += change;
     this.urgentJobs += change;
-    if (CHECKED) assert(tube.urgentJobs >= 0, "an urgent job was counted");
   }
 
   #startHolding(page: JobPage, row: number, tube: Tube): void {
