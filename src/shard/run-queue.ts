@@ -36,6 +36,7 @@ export class RunQueue {
 
   /** Sets aside a connection whose command cost `work`. */
   setAside(session: ShardSession, work: number): void {
+    assert(work > 0, "a turn costs work");
     assert(!session.ended, "a client that is gone takes no turn");
     const turn = (session.turn ??= new Timer<ShardSession>(session));
     session.isAside = true;

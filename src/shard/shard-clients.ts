@@ -125,6 +125,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
       return;
     }
     const index = session.connectionSlot * this.portCount + session.acceptor;
+    assert(session.engineSession.index === index, "the engine's session has the place of the shard's");
     assert(this.sessions[index] === session, "a session ends in its own slot");
     this.engine.closeSession(session.engineSession, this.nowMs);
     this.sessions[index] = undefined;
@@ -176,6 +177,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
 
   reserved(client: Session, slot: number): void {
     const session = this.#sessionOf(client);
+    assert(!session.ended, "a client that is gone gets no job");
     this.leadWaits.delete(session);
     this.giveJob(session, slot, 0);
     this.resume(session);
@@ -183,6 +185,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
 
   timedOut(client: Session): void {
     const session = this.#sessionOf(client);
+    assert(!session.ended, "the wait of a client that is gone is over");
     session.endBatch();
     this.replies.fixed(session, Reply.timedOut);
     this.resume(session);

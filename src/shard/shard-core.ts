@@ -407,6 +407,7 @@ export class ShardCore extends ShardClients {
   #passBarrier(number: number): void {
     const session = this.barrier.acknowledged(number);
     if (session === undefined) return;
+    assert(!session.ended, "a client that is gone waits for no barrier");
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
     this.engine.looks = this.commandWork;
     if (session.barrierForAcceptor) {

@@ -1,7 +1,7 @@
 // Jobs in order of arrival, linked through the job table, so that each can be removed in constant
 // time.
 
-import { assert, CHECKED } from "../../base/assert.ts";
+import { assert } from "../../base/assert.ts";
 import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 
 /** A list of slots. A job is in at most one such list at a time. */
@@ -57,16 +57,9 @@ export class JobList {
     const previous = page.previous[row]!;
     const next = page.next[row]!;
     assert((previous === NO_SLOT) === (this.#first === slot), "a job leaves the list that it is in");
-    if (CHECKED) this.#checkLinks(slot, previous, next);
     if (previous === NO_SLOT) this.#first = next;
     else this.#jobs.pageOf(previous).next[rowOf(previous)] = next;
     if (next === NO_SLOT) this.#last = previous;
     else this.#jobs.pageOf(next).previous[rowOf(next)] = previous;
-  }
-  #checkLinks(slot: number, previous: number, next: number): void {
-    assert((next === NO_SLOT) === (this.#last === slot), "only the last job has none behind it");
-    assert(previous === NO_SLOT || this.behind(previous) === slot, "the job before links back");
-    const back = next === NO_SLOT ? slot : this.#jobs.pageOf(next).previous[rowOf(next)];
-    assert(back === slot, "the job behind links back");
   }
 }

@@ -41,6 +41,7 @@ export function reserveMany(
     const client = session.engineSession;
     const outcome = engine.reserveBatch(client, limits, isAborted ? 0 : timeoutMs, atMs, slots);
     if (outcome === ReserveOutcome.Waits) return;
+    assert(outcome < 0 || outcome === slots.length, "a batch has the jobs that it counts");
     session.endBatch();
     if (outcome === ReserveOutcome.DeadlineSoon) replies.fixed(session, Reply.deadlineSoon);
     else if (outcome !== ReserveOutcome.TimedOut) replies.batch(session, slots, withTubes);

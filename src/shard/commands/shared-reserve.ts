@@ -1,6 +1,7 @@
 // This shard's part of a reserve over several shards: see
 // acceptor/fanout/reserve/shared-reserve.ts.
 
+import { assert } from "../../base/assert.ts";
 import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { RequestFlag, WaitView } from "../../message/request.ts";
@@ -19,6 +20,7 @@ export const take: ShardCommand = (shard, session, { pri, id }) => {
 };
 
 export const awaitBarrier: ShardCommand = (shard, session) => {
+  assert(!session.barrierForAcceptor, "an acceptor waits for one barrier of a session");
   if (shard.beginBarrier(session)) session.barrierForAcceptor = true;
   else shard.replies.signal(session, ResponseKind.Ack);
 };

@@ -1,6 +1,7 @@
 // A bulk operation on the jobs of a tube: some in each turn, in order of their ids. Jobs that
 // arrive later are not affected.
 
+import { assert } from "../../base/assert.ts";
 import { Outcome } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import { Travel } from "../../engine/transfer/job-travel.ts";
@@ -56,6 +57,10 @@ export class BulkWork implements ControlWork {
     this.#far.sendAll();
     this.#examined += looks - budget.looksLeft;
     const hasEnded = this.#isOver && this.#far.underWay === 0;
+    assert(
+      this.#affectedHere + this.#far.moved <= this.#question.max,
+      "no more jobs change than were allowed",
+    );
     answerer.value(this.#part(hasEnded), hasEnded);
     return hasEnded;
   }

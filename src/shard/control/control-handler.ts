@@ -5,6 +5,7 @@
 // only while the ring to the HTTP thread is at most half full, which leaves room for replies.
 
 import { Packr } from "msgpackr/pack";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import type { Answers, Questions, ShardTotals, Verb } from "../../message/control.ts";
@@ -58,6 +59,8 @@ export class ControlHandler implements ControlAnswerer {
 
   /** Takes a question. Its bytes are valid only during the call. */
   take(number: number, bytes: Uint8Array): void {
+    if (CHECKED)
+      assert(!this.#questions.some((each) => each.number === number), "a question has a number of its own");
     // A copy, because the ring's bytes are gone when the work continues.
     const [verb, details] = packr.unpack(Buffer.from(bytes)) as [Verb, Questions[Verb]];
     this.#questions.push({ number, work: this.#begin(verb, details) });
@@ -99,6 +102,7 @@ export class ControlHandler implements ControlAnswerer {
   }
 
   bytes(bytes: Uint8Array, length: number, isLast: boolean): void {
+    assert(length <= bytes.length, "a part of an answer has the bytes that it says");
     const { port, shard } = this.#options;
     const lastNumber = shard.records?.lastNumber ?? 0;
     const durable = lastNumber === this.#recordsBefore ? 0 : ResponseFlag.Durable;

@@ -1,6 +1,7 @@
 // Measures how long jobs wait and are held on a shard, and the size of their bodies: as HDR
 // histograms for quantiles, and in the fixed buckets of the metrics.
 
+import { assert } from "../../base/assert.ts";
 import type { Meter } from "../../engine/waiting/effects.ts";
 import {
   BODY_BOUNDS_BYTES,
@@ -24,6 +25,7 @@ class Counted implements Distribution {
   }
 
   add(value: number): void {
+    assert(value >= 0, "a time or a size is no less than 0");
     const bounds = this.#bounds;
     let at = 0;
     while (at < bounds.length && value > bounds[at]!) at++;

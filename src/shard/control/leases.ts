@@ -4,6 +4,7 @@
 // A lease carries the job's count of reserves. It is valid only while the count is unchanged: every
 // later reservation increments the count.
 
+import { assert } from "../../base/assert.ts";
 import { Outcome } from "../../engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { LeaseChange } from "../../message/control.ts";
@@ -35,6 +36,7 @@ export function changeLease(shard: ControlShard, leaseSession: number, change: L
   if (!isLeased(shard, leaseSession, id, reserves)) return false;
   const session = engine.session(leaseSession);
   const slot = engine.find(id);
+  assert(slot !== NO_SLOT, "a leased job is here");
   const pri = change.pri ?? engine.jobs.pageOf(slot).pri[rowOf(slot)]!;
   const outcomes = {
     delete: () => engine.delete(session, id, nowMs),

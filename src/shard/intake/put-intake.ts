@@ -57,6 +57,7 @@ export class PutIntake {
 
   /** Stores a job whose body the acceptor has written to the arena. */
   putStored(session: ShardSession, request: Request, nowMs: number): void {
+    assert(session.incoming === undefined, "a session sends one body after another");
     const body = handleOf(request.body);
     if (this.#draining()) {
       this.#arena.free(body);

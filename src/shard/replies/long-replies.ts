@@ -2,7 +2,7 @@
 // commands, as their clients read. Also what all replies share: how one begins.
 
 import { CR, LF } from "../../base/ascii.ts";
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
@@ -67,6 +67,7 @@ export class LongReplies {
     recordNumber: number,
   ): ReplyPort {
     const port = this.ports[session.acceptor]!;
+    if (CHECKED) assert(length > 0, "a reply has bytes");
     session.sent(length);
     port.beginReply(flags | this.holds(session), session.connectionSlot, length, recordNumber % 2 ** 32);
     return port;
@@ -130,6 +131,7 @@ export class LongReplies {
     flags: number,
   ): void {
     assert(session.longReply === undefined, "a session reads one reply at a time");
+    assert(head.length > 0 && bodyBytes >= 0, "a long reply has a first line and a body");
     this.engine.bodies.pin(body);
     const reply: LongReply = {
       session,

@@ -7,7 +7,7 @@ import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
 import { Outcome } from "../../engine/engine.ts";
 import { wasLost } from "../../engine/jobs/batch.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
-import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestFlag } from "../../message/request.ts";
 import {
@@ -200,6 +200,7 @@ export class Replies extends LongReplies {
       return;
     }
     const page = this.engine.jobs.pageOf(slot);
+    assert(page.state[rowOf(slot)] === JobState.Ready, "a candidate is ready");
     this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
   }
 
@@ -215,6 +216,7 @@ export class Replies extends LongReplies {
 
   /** Sends an Ack after changes. The acceptor's reply waits for their record. */
   settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
+    assert(value >= 0, "a count of jobs is no less than 0");
     const port = this.ports[session.acceptor]!;
     const flags = this.holds(session) | this.durable();
     const { connectionSlot, engineSession } = session;
@@ -252,6 +254,7 @@ export class Replies extends LongReplies {
     parts.begin();
     const sizes = new DataView(new ArrayBuffer(slots.length * 4));
     const sizesAt = parts.line(new Uint8Array(sizes.buffer));
+    assert(sizesAt === 0, "the sizes of parts come before them");
     for (const [index, slot] of slots.entries()) {
       const before = parts.bytes;
       if (slot !== NO_SLOT) this.#addJob(slot, withTubes);
@@ -293,6 +296,7 @@ export class Replies extends LongReplies {
       const slot = slots[index]!;
       const page = jobs.pageOf(slot);
       const row = rowOf(slot);
+      assert(page.state[row] === JobState.Ready, "each candidate of a batch is ready");
       const at = 8 + index * CANDIDATE_BYTES;
       const bodyBytes = page.bodyBytes[row]!;
       CandidatesView.write(payload, at, page.id[row]!, page.pri[row]!, bodyBytes, wasLost(jobs, slot));

@@ -4,7 +4,7 @@
 // command. Only unrequested messages (a job for a waiting client, a timeout) can overflow: at most
 // one reply per waiting connection.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import {
   AnswerView,
   CarryView,
@@ -84,6 +84,7 @@ export class ReplyPort {
 
   /** Whether so many body bytes are outside the ring that the acceptor should send some first. */
   get storedIsFull(): boolean {
+    if (CHECKED) assert(this.#storedBytes >= 0, "bytes outside the ring are counted");
     if (this.#storedBytes < STORED_BYTES_MAX) return false;
     if (this.ring.used > 0) return true;
     this.#storedBytes = 0;
@@ -210,6 +211,7 @@ export class ReplyPort {
     durable: boolean,
     recordNumber: number,
   ): void {
+    assert(toShard >= 0 && shipment >= 0, "a message to another shard has an address");
     this.#urgent = true;
     const header = this.#header;
     header.kind = ResponseKind.Carry;

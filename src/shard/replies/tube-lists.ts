@@ -4,7 +4,7 @@
 // A tube that exists throughout is listed once. A tube that is created or removed meanwhile may be
 // listed or not.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
@@ -49,6 +49,8 @@ export class TubeLists {
    * Sends all tubes, in the order in which they were created, then Ack. The first message goes now.
    */
   begin(session: ShardSession): void {
+    if (CHECKED)
+      assert(!this.#lists.some((list) => list.session === session), "a session has one list at a time");
     const tubes = this.#engine.tubes.values();
     const list: TubeList = { session, tubes, next: undefined, remaining: this.#engine.tubes.size };
     this.#goOn(list);

@@ -41,6 +41,7 @@ export class JobParts {
 
   /** Ends a part with a body. */
   body(handle: number, bodyBytes: number): void {
+    assert(bodyBytes >= 0 && this.#lineBytes > 0, "a body follows a line");
     this.#parts.push(this.#lineBytes, handle, bodyBytes);
     this.bytes += bodyBytes + BODY_END_BYTES;
   }

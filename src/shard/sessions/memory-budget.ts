@@ -53,6 +53,7 @@ export class MemoryBudget implements MemoryLimit {
   }
 
   #claim(pages: number): boolean {
+    assert(pages > 0, "only missing pages are claimed");
     const lot = this.#lotPages();
     if (pages < lot && this.#words.claim(lot)) this.#heldPages += lot;
     // Near the limit there may be too little for a whole lot, but enough for the need.

@@ -1,6 +1,7 @@
 // A command by id whose job is being transferred to another shard. It waits for the end of the
 // transfer and is executed then.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Request } from "../../protocol/request.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
@@ -28,6 +29,7 @@ export class AwaitTransfer implements SlicedCommand {
   }
 
   finish(): void {
+    assert(this.awaitedJob === undefined, "a command goes on when the transfer of its job is over");
     this.#execute(this.#request);
   }
 }

@@ -129,6 +129,8 @@ export class JobListing implements SlicedCommand {
     const line = `- ${jobRow(this.#engine, slot, nowMs, showBytes, tube === undefined)}\n`;
     if (this.#rows.length > 0 && this.#textBytes + line.length > partBytesMax) return false;
     this.#textBytes += line.length;
+    const { id } = this.#rows.at(-1) ?? { id: 0 };
+    assert(id < this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!, "a list goes upwards");
     this.#rows.push({ id: this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!, line });
     return true;
   }

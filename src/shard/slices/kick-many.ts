@@ -50,6 +50,7 @@ export class KickMany implements SlicedCommand {
     assert(kicked >= 0 && kicked <= bound, "a kick takes no more jobs than its bound");
     this.#kicked += kicked;
     this.#remaining = kicked < bound ? 0 : this.#remaining - kicked;
+    assert(this.#remaining >= 0, "a kick takes no more jobs than there were");
     return this.#remaining === 0;
   }
 

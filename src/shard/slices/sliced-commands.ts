@@ -94,6 +94,7 @@ export class SlicedCommands {
   }
 
   #enqueue(underWay: UnderWay): void {
+    assert(underWay.session.longMove === underWay.move, "a command that queues is its session's");
     const { awaitedJob } = underWay.move;
     if (awaitedJob === undefined) this.#line.push(underWay);
     else this.#standAside(underWay, awaitedJob);

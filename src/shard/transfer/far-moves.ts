@@ -43,6 +43,7 @@ export class FarMove implements FarMoves, Sender {
   #isSent = false;
 
   send(slot: number, target: string, asReady: boolean): void {
+    assert(slot >= 0, "a job that is sent is here");
     assert(!this.#isSent, "a round that is under way takes no more jobs");
     const open = this.#open.get(target);
     let shipment = open;

@@ -1,5 +1,6 @@
 // A move-jobs of any number of jobs.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { TubeMoving } from "../../engine/walks/tube-moving.ts";
 import { ReplyWord } from "../../protocol/reply.ts";
@@ -41,6 +42,7 @@ export class MoveMany implements SlicedCommand {
   }
 
   finish(): void {
+    assert(this.#far.underWay === 0, "a move ends when all its jobs have landed");
     this.#replies.number(this.#session, ReplyWord.moved, this.#moving.moved);
   }
 }

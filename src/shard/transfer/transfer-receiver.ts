@@ -88,6 +88,7 @@ export class TransferReceiver {
       return;
     }
     const jobs = ShipView.jobs(view);
+    assert(jobs > 0, "a shipment that arrives has a job");
     let taken = 0;
     let outcome: Outcome = Outcome.Done;
     const recordsBefore = this.#lastRecord;
@@ -136,6 +137,7 @@ export class TransferReceiver {
 
   #jobOf(tube: string, bodyBytes: number, file: number): RestoredJob {
     const { state, createdAtMs, ...fields } = this.#fields;
+    assert(state !== RecordState.remembered, "a job that travels is there");
     const known = state === RecordState.delayed ? JobState.Delayed : JobState.Ready;
     return {
       ...fields,

@@ -109,6 +109,7 @@ export class TransferSender {
 
   /** Begins a shipment to a tube on another shard. The caller fills and sends it. */
   begin(tube: string, travel: Travel, sender: Sender): Shipment {
+    assert(tube !== "", "a shipment goes to a tube");
     this.#options.onBegin();
     this.#lastNumber = (this.#lastNumber + 1) % NUMBERS;
     const shipment = new Shipment(this.#lastNumber, tube, travel, sender);

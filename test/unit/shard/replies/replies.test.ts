@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "../../../../src/engine/engine.ts";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
-import { JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../../../src/engine/jobs/job-table.ts";
+import { JobState, JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../../../src/engine/jobs/job-table.ts";
 import type { Session } from "../../../../src/engine/waiting/session.ts";
 import { ReplyCredit } from "../../../../src/message/reply-credit.ts";
 import { RequestFlag } from "../../../../src/message/request.ts";
@@ -74,6 +74,7 @@ class Scene {
     const row = slot & PAGE_MASK;
     const handle = this.bodies.allocate(body.length);
     this.bodies.write(handle, 0, body, 0, body.length);
+    page.state[row] = JobState.Ready;
     page.id[row] = ++this.#jobs;
     page.pri[row] = 5;
     page.body[row] = handle;
