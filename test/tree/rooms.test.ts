@@ -26,7 +26,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "engine/state": ["engine/waiting", "engine/tubes", "engine/queues", "engine/jobs", "protocol", "base"],
   "engine/policies": ["engine/state", "engine/tubes", "engine/queues", "engine/jobs", "protocol", "base"],
   "engine/transfer": [],
-  "engine/walks": ["engine/tubes", "engine/queues", "engine/jobs"],
+  "engine/walks": ["engine/tubes", "engine/queues", "engine/jobs", "base"],
   engine: [
     "engine/walks",
     "engine/transfer",
@@ -165,6 +165,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine/tubes",
     "engine/jobs",
     "protocol",
+    "base",
   ],
   "shard/control": [
     "shard/transfer",
