@@ -177,7 +177,6 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
 
   reserved(client: Session, slot: number): void {
     const session = this.#sessionOf(client);
-    assert(!session.ended, "a client that is gone gets no job");
     this.leadWaits.delete(session);
     this.giveJob(session, slot, 0);
     this.resume(session);
@@ -185,7 +184,6 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
 
   timedOut(client: Session): void {
     const session = this.#sessionOf(client);
-    assert(!session.ended, "the wait of a client that is gone is over");
     session.endBatch();
     this.replies.fixed(session, Reply.timedOut);
     this.resume(session);

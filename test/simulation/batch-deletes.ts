@@ -13,6 +13,7 @@ export class BatchDeletes {
   readonly #asked = new Map<string, number>();
   readonly #known = new Map<number, number>();
   readonly #deleted = new Set<number>();
+  readonly #shards = new Set<number>();
 
   constructor(ids: readonly number[]) {
     this.#ids = ids;
@@ -41,6 +42,7 @@ export class BatchDeletes {
 
   /** A shard was asked; `settled` is false if it found nothing although the job is elsewhere. */
   note(shard: number, id: number, done: boolean, settled: boolean): void {
+    this.#shards.add(shard);
     // Not found because the job moved away: its present shard is asked.
     if (!done && !settled) return;
     this.#asked.set(`${shard}:${id}`, this.#timesAsked(shard, id) + 1);
@@ -55,6 +57,10 @@ export class BatchDeletes {
    */
   get isDone(): boolean {
     return [...this.#named].every(([id, times]) => (this.#known.get(id) ?? 0) >= times);
+  }
+
+  get shardsAsked(): number {
+    return this.#shards.size;
   }
 
   /** What it is answered with. */

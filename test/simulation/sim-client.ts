@@ -445,10 +445,18 @@ export class SimClient {
   /** The delete-batch that a delete is a part of, unless it is a command of its own. */
   #batchThatDeletes(shard: number, id: number): Pending | undefined {
     const expecting = this.#batchWhere(shard, id, (deletes) => deletes.expects(shard, id));
-    // On one shard a delete behind the batch may take effect before its reply is seen.
-    if (expecting !== undefined || this.#model.settings.length === 1) return expecting;
-    // It asks once more for a job that it has not found, as it may have moved, or come, meanwhile.
-    return this.#batchWhere(shard, id, (deletes) => deletes.has(id));
+    if (expecting !== undefined) return expecting;
+    const isDelete = ({ command, asked }: Pending): boolean =>
+      command.kind === "by-id" && command.name === "delete" && command.id === id && !asked.has(shard);
+    // A batch asks once more for a job that it has not found, as it may have moved, or come,
+    // meanwhile. A delete behind it can only be meant if the batch was for one shard alone: only
+    // then does it take effect before the batch is answered.
+    const isDeletePossible = this.#mayReach(isDelete);
+    return this.#batchWhere(
+      shard,
+      id,
+      (deletes) => deletes.has(id) && (!isDeletePossible || deletes.shardsAsked > 1),
+    );
   }
 
   #batchWhere(shard: number, id: number, isMeant: (deletes: BatchDeletes) => boolean): Pending | undefined {
