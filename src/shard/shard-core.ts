@@ -163,7 +163,6 @@ export class ShardCore extends ShardClients {
     const session = this.moves.step(this.#mayAnswer, nowMs);
     this.moves.spentMs = 0;
     if (session === undefined) return;
-    assert(session.longMove === undefined, "a command that is done is under way no more");
     if (session.ended) this.end(session);
     else this.resume(session);
   }

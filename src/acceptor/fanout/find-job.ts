@@ -38,6 +38,7 @@ export class FindJob implements Conversation {
   /** Starts the search, or starts it again. */
   begin(): void {
     const { id } = this.#request;
+    this.#found = UNKNOWN_SHARD;
     this.#entry = this.#places.jobEntry(id);
     const shard = this.#places.shardOfJob(id);
     if (shard === UNKNOWN_SHARD) this.#askAll();
@@ -48,7 +49,6 @@ export class FindJob implements Conversation {
     const { shards } = this.#places;
     this.#isSent = false;
     this.#left = shards;
-    this.#found = UNKNOWN_SHARD;
     for (let shard = 0; shard < shards; shard++) {
       const locate = this.#host.message(RequestOp.Locate);
       locate.id = this.#request.id;
