@@ -51,6 +51,8 @@ export class DurabilityLedger {
   /** Records in the order in which the log took them. */
   #taken: { shard: number; n: number }[] = [];
   #flushed = 0;
+  /** By shard and record, when those were written whose call had not returned by then. */
+  #early: Map<number, number>[] = [];
   #changes = 0;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   readonly #bodies = new Map<number, string>();
@@ -76,6 +78,7 @@ export class DurabilityLedger {
   begin(shards: number, syncEvery: SyncEvery, synced: (shard: number) => number): void {
     this.#made = Array.from({ length: shards }, () => []);
     this.#owed = Array.from({ length: shards }, () => new Map());
+    this.#early = Array.from({ length: shards }, () => new Map());
     this.#taken = [];
     this.#flushed = 0;
     this.#lastFlushMs = Number.NEGATIVE_INFINITY;
@@ -106,7 +109,8 @@ export class DurabilityLedger {
         place,
         atMs: nowMs,
         acknowledged: false,
-        flushedAtMs: Number.POSITIVE_INFINITY,
+        // In the middle of a call a shard may wait for room in its ring to the log.
+        flushedAtMs: this.#early[shard]!.get(n) ?? Number.POSITIVE_INFINITY,
       };
       return { ...change, job: job === undefined ? undefined : this.#text(job, place) };
     });
@@ -141,8 +145,10 @@ export class DurabilityLedger {
   /** The log has written what it took, and synced what its policy told it to at `nowMs`. */
   noteFlushed(nowMs: number): void {
     for (; this.#flushed < this.#taken.length; this.#flushed++) {
-      const change = this.#change(this.#taken[this.#flushed]!);
+      const taken = this.#taken[this.#flushed]!;
+      const change = this.#change(taken);
       if (change !== undefined) change.flushedAtMs = nowMs;
+      else this.#early[taken.shard]!.set(taken.n, nowMs);
     }
     this.#lastFlushMs = nowMs;
   }
