@@ -71,6 +71,7 @@ export class JobCommands extends Batches {
     if (delayMs > 0) this.queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
     if (!this.records.put(slot)) return this.#undoPut(slot, tube);
+    if (attributes !== undefined) this.store.weighGroup(slot, tube);
     tube.totalJobs++;
     this.totalJobs++;
     this.meter?.stored(job.bodyBytes);

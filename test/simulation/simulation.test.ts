@@ -14,16 +14,22 @@ import { PLANTED_MOVE_BUGS } from "./planted/planted-move-bugs.ts";
 import { PLANTED_POLICY_BUGS } from "./planted/planted-policy-bugs.ts";
 import { PLANTED_RESTART_BUGS } from "./planted/planted-restart-bugs.ts";
 import { parseSteps } from "./shrink.ts";
-import { simulate } from "./simulation.ts";
+import { type SimulationOptions, simulate } from "./simulation.ts";
 
 /** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
 const FIRST_SEED = Number(process.env["SEED"] ?? 1);
 const RUNS = 60;
+interface Found extends Pick<SimulationOptions, "seed" | "durable" | "jobMoves"> {
+  readonly what: string;
+  readonly only?: string;
+  readonly extensions?: true;
+}
+const DURABLE = { durable: true, jobMoves: true, extensions: true } as const;
 /**
  * Seeds that found something once: what, and where it was mended; and whether that needs commands
- * of our own.
+ * of our own, and policies with a log.
  */
-const FOUND: readonly { seed: number; what: string; only?: string; extensions?: true }[] = [
+const FOUND: readonly Found[] = [
   {
     seed: 49,
     what: "a kill while a tail was repaired, then a power cut: the start was refused (log-recovery.ts)",
@@ -51,6 +57,16 @@ const FOUND: readonly { seed: number; what: string; only?: string; extensions?: 
     seed: 676998537,
     extensions: true,
     what: "a job that a clear-tube gives to somebody and ends in the same step is looked for in vain (model.ts)",
+  },
+  {
+    seed: 80309,
+    ...DURABLE,
+    what: "jobs that die at the same moment come back in another order than the ledger's (durability-ledger.ts)",
+  },
+  {
+    seed: 80478,
+    ...DURABLE,
+    what: "a put that finds the log full changes the weight of its group (job-commands.ts)",
   },
 ];
 const STEPS = 300;
@@ -190,10 +206,10 @@ describe("simulation", () => {
     }
   });
 
-  for (const { seed, what, only, extensions = false } of FOUND) {
+  for (const { what, only, extensions = false, ...options } of FOUND) {
     it(`no longer finds that ${what}`, async () => {
       await simulate({
-        seed,
+        ...options,
         steps: STEPS,
         extensions,
         ...(only === undefined ? {} : { only: parseSteps(only)! }),

@@ -30,8 +30,8 @@ export class GroupMembership {
     return key !== "" && tube.groups.isFull(key, tube.policy?.maxGroups ?? NOTHING_SET.maxGroups);
   }
 
-  /** Adds a job to its group, if it has one; only puts set the weight (see `JobGroups.join`). */
-  join(slot: number, tube: Tube, isPut: boolean, by = Number.POSITIVE_INFINITY): void {
+  /** Adds a job to its group, if it has one. */
+  join(slot: number, tube: Tube): void {
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     const extras = page.extras!;
@@ -40,14 +40,24 @@ export class GroupMembership {
     const bytes = this.#attributes.fixedOf(extras, row);
     const key = textAttribute(bytes, bytes.length, Attribute.Group);
     if (key === "") return;
-    const weightAt = findAttribute(bytes, 0, bytes.length, Attribute.Weight);
-    const weight = weightAt < 0 ? 1 : bytes[weightAt]! | (bytes[weightAt + 1]! << 8);
     const inWorkMax = tube.policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY;
     const groups = tube.groupsMade(inWorkMax, this.#onGroupChanged);
-    const number = groups.join(key, isPut ? weight : 0, by);
+    const number = groups.join(key);
     assert(number !== NO_GROUP, "a group with a key has a number of its own");
     extras.groupRow[row] = number;
     groups.makeRoom(number);
+  }
+
+  /** Gives the group of a job that was put, if it has one, the job's weight (see `JobGroups`). */
+  weigh(slot: number, tube: Tube, by?: number): void {
+    const extras = this.#shard.jobs.pageOf(slot).extras!;
+    const row = rowOf(slot);
+    const number = extras.groupRow[row]!;
+    if (number === NO_GROUP) return;
+    const bytes = this.#attributes.fixedOf(extras, row);
+    const weightAt = findAttribute(bytes, 0, bytes.length, Attribute.Weight);
+    const weight = weightAt < 0 ? 1 : bytes[weightAt]! | (bytes[weightAt + 1]! << 8);
+    tube.groups!.weigh(number, weight, by);
   }
 
   /** Removes a job that is in no queue from its group. */

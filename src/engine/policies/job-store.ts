@@ -54,9 +54,14 @@ export class JobStore {
     if (extras.expiresAtMs[row] === 0 && ttlMs > 0) extras.expiresAtMs[row] = atMs + ttlMs;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
     if (attributes === undefined) return;
-    if (hasGroup(attributes)) this.#groups.join(slot, tube, true);
+    if (hasGroup(attributes)) this.#groups.join(slot, tube);
     // `Policies.judge` has searched for the key and not found it.
     if (attributes.hasKey) this.#keys.begin(slot, attributes);
+  }
+
+  /** The put of a job is recorded: only now may its group weigh what it says. */
+  weighGroup(slot: number, tube: Tube): void {
+    this.#groups.weigh(slot, tube);
   }
 
   /** Restores the extras of a job from the log. */
@@ -65,7 +70,8 @@ export class JobStore {
     const row = rowOf(slot);
     this.#attributes.keep(page.makeExtras(), row, attributes);
     if (attributes.leaving) this.#deaths.markLeaving(slot);
-    this.#groups.join(slot, tube, !attributes.moved, page.id[row]!);
+    this.#groups.join(slot, tube);
+    if (!attributes.moved) this.#groups.weigh(slot, tube, page.id[row]!);
     this.#keys.restore(slot, tube, attributes);
   }
 
@@ -80,7 +86,7 @@ export class JobStore {
     if (attributes !== undefined) this.#attributes.keep(extras, row, attributes);
     extras.flags[row] = extras.flags[row]! | ExtraFlag.Moved;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
-    this.#groups.join(slot, tube, false);
+    this.#groups.join(slot, tube);
     if (!staysDead && this.#deaths.isDead(slot)) this.#deaths.forgetDeath(slot);
     if (!this.#deaths.isDead(slot)) this.#keys.take(slot, tube);
   }
@@ -104,7 +110,7 @@ export class JobStore {
     extras.flags[row]! |= ExtraFlag.Moved;
     this.#keys.drop(slot);
     if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.#keys.take(slot, target);
-    this.#groups.join(slot, target, false);
+    this.#groups.join(slot, target);
     // A tube may be its own dead-letter tube; its group must not lose its weight in between.
     if (groupBefore !== NO_GROUP) tube.groups!.leave(groupBefore);
     tube.counts.movedOut++;

@@ -194,11 +194,10 @@ export class JobGroups {
   }
 
   /**
-   * Adds a job to the group with this key, creating it if necessary, and returns its number. A
-   * `weight` of 0 keeps the group's weight. Jobs of the log come in any order; among them the one
-   * with the highest id, `by`, determines the weight.
+   * Adds a job to the group with this key, creating it if necessary, and returns its number. The
+   * group's weight stays.
    */
-  join(key: string, weight: number, by = Number.POSITIVE_INFINITY): number {
+  join(key: string): number {
     let number = this.#known(key);
     if (number === undefined) {
       number = this.#freeNumbers.pop() ?? this.#groups.length;
@@ -213,10 +212,18 @@ export class JobGroups {
     group.jobs++;
     if (group.idlePosition >= 0) this.#idle.remove(number);
     assert(group.idlePosition < 0, "a group with a job is not idle");
-    if (weight === 0 || by < group.weighedBy) return number;
+    return number;
+  }
+
+  /**
+   * Sets a group's weight. Jobs of the log come in any order; among them the one with the highest
+   * id, `by`, determines the weight.
+   */
+  weigh(number: number, weight: number, by = Number.POSITIVE_INFINITY): void {
+    const group = this.#group(number);
+    if (by < group.weighedBy) return;
     group.weighedBy = by;
     if (weight !== group.weight) this.#change(number, () => (group.weight = weight));
-    return number;
   }
 
   /**

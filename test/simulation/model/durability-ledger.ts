@@ -96,11 +96,16 @@ export class DurabilityLedger {
   /** The model has followed a call on a shard: the records made must be those that it asks for. */
   follow(shard: number, changes: readonly ModelChange[], nowMs: number): void {
     const made = this.#made[shard]!.splice(0);
-    this.lastCall = changes.map(({ id, job }) => {
+    const recorded = changes.map((change) => {
       // Several jobs may change at the very same moment, in any order.
-      const at = made.findIndex((record) => record.id === id);
-      assert.ok(at >= 0, `a change of job ${id} makes a record`);
+      const at = made.findIndex((record) => record.id === change.id);
+      assert.ok(at >= 0, `a change of job ${change.id} makes a record`);
       const [{ n }] = made.splice(at, 1) as [MadeRecord];
+      return { ...change, n };
+    });
+    // Which order it was, only the records tell: jobs come back as buried in that order.
+    recorded.sort((a, b) => a.n - b.n);
+    this.lastCall = recorded.map(({ id, job, n }) => {
       const place = ++this.#changes;
       const change = {
         shard,

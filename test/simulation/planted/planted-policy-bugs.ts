@@ -200,8 +200,7 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   }),
   plantedInEngine("weights of groups do not count", (engine) => {
     onGroups(engine, (groups) => {
-      const join = groups.join.bind(groups);
-      groups.join = (key) => join(key, 1);
+      groups.weigh = () => {};
     });
   }),
   plantedInEngine("a group at its limit goes on", (engine) => {

@@ -1,11 +1,12 @@
-// Tests of a put that runs out of memory at any point: no job, key or group remains, and the body
-// is still the caller's.
+// Tests of a put that runs out of memory at any point, or finds the log full: no job, key or group
+// remains, nor its weight, and the body is still the caller's.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { asciiBytes } from "../../../src/base/bytes.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
@@ -74,6 +75,34 @@ it("a put that runs out of memory anywhere leaves nothing behind", () => {
     assert.equal(engine.findTube("default")!.groups!.size, id);
   }
   assert.ok(refused > 20, `${refused} puts were refused`);
+});
+
+it("a put that finds the log full leaves its group's weight as it was", () => {
+  let hasRoom = true;
+  const engine = new Engine({
+    effects: unheardEffects(),
+    ownsDefaultTube: true,
+    records: { roomForPut: () => true, put: () => hasRoom, updated() {}, remembered() {}, deleted() {} },
+  });
+  const put = (id: number, weight: number): Outcome => {
+    const attributes = new JobAttributes();
+    attributes.fixed.text(Attribute.Group, asciiBytes("g"), 0, 1);
+    attributes.fixed.uint16(Attribute.Weight, weight);
+    const job = { id, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0 };
+    return engine.put(engine.session(0), job, engine.bodies.allocate(0), 0, "default", attributes);
+  };
+  const weight = (): number | undefined => {
+    const { extras } = engine.jobs.pageOf(engine.find(1));
+    return engine.findTube("default")!.groups!.describe(extras!.groupRow[rowOf(engine.find(1))]!)?.weight;
+  };
+  assert.equal(put(1, 2), Outcome.Done);
+  hasRoom = false;
+  assert.equal(put(2, 3), Outcome.NoRoom);
+  assert.equal(weight(), 2);
+  checkInvariants(engine, [0]);
+  hasRoom = true;
+  assert.equal(put(3, 4), Outcome.Done);
+  assert.equal(weight(), 4);
 });
 
 it("unique jobs that come and go one at a time allocate nothing", () => {

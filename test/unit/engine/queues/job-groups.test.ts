@@ -8,6 +8,13 @@ import { JobGroups, NO_GROUP } from "../../../../src/engine/queues/job-groups.ts
 import { PriHeap, ReadyHeap } from "../../../../src/engine/queues/slot-heap.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
+/** Adds a job that says what its group weighs; returns the group's number. */
+function joined(groups: JobGroups, key: string, weight: number, by?: number): number {
+  const number = groups.join(key);
+  groups.weigh(number, weight, by);
+  return number;
+}
+
 /** Ready and held jobs of one tube, as an engine moves them. */
 class Bench {
   readonly jobs = new JobTable();
@@ -36,7 +43,7 @@ class Bench {
   put(key: string, weight = 1, pri = 0): number {
     const slot = this.#insert(pri);
     this.jobs.pageOf(slot).makeExtras().groupRow[rowOf(slot)] =
-      key === "" ? NO_GROUP : this.ready.groups.join(key, weight);
+      key === "" ? NO_GROUP : joined(this.ready.groups, key, weight);
     this.ready.push(slot);
     return slot;
   }
@@ -366,9 +373,9 @@ describe("JobGroups", () => {
   it("ignores a group whose turn has passed, before and after its slice", () => {
     const bench = manyPassed(1000);
     const { groups } = bench.ready;
-    const number = groups.join("key-999", 0);
+    const number = groups.join("key-999");
     assert.equal(groups.describe(number)?.weight, 1);
-    assert.equal(groups.describe(groups.join("key-998", 3))?.weight, 3);
+    assert.equal(groups.describe(joined(groups, "key-998", 3))?.weight, 3);
   });
 
   it("makes room for a new group after its limit was lowered, a few at a time", () => {
@@ -390,11 +397,11 @@ it("has after a start the weight of its youngest job, whatever the order in the 
     [5, 3, 7],
   ]) {
     const groups = new JobGroups(new JobTable(), new PriHeap(new JobTable()), 0);
-    for (const id of ids) groups.join("g", id * 10, id);
+    for (const id of ids) joined(groups, "g", id * 10, id);
     // A job that was moved there says nothing.
-    const number = groups.join("g", 0, 9);
+    const number = groups.join("g");
     assert.equal(groups.describe(number)!.weight, 70);
-    groups.join("g", 20);
+    joined(groups, "g", 20);
     assert.equal(groups.describe(number)!.weight, 20, "a put says what it weighs from then on");
   }
 });
