@@ -93,7 +93,7 @@ const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
 
 const CORES = Math.max(2, availableParallelism());
 /** Files at a time: more than cores, for there are always some that wait. */
-const AT_ONCE = 3 * CORES;
+const AT_ONCE = 2 + CORES;
 
 /** Longer than any test takes. */
 const { TEST_SECONDS = `${400 * busyness()}` } = process.env;

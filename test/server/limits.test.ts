@@ -34,7 +34,7 @@ for (const shape of SHAPES) {
   describe(`limits ${shape.join(" ")}`, () => {
     let server: ServerProcess;
     before(async () => {
-      const limits = ["--max-connections", "6", "--max-connections-per-address", "4", "--idle-timeout", "2s"];
+      const limits = ["--max-connections", "6", "--max-connections-per-address", "4", "--idle-timeout", "5s"];
       const flags = [...shape, ...limits, "--tcp-keepalive", "50s,10s,3"];
       server = await startServer({ kind: "ours", flags });
     });
@@ -118,7 +118,7 @@ for (const shape of SHAPES) {
       await idle.expectEnd(30_000);
       clearInterval(active);
       assert.equal((await holds.ask("use b")).line, "USING b");
-      assert.ok(!works.hasEnded || longestGapMs > 900, `it was closed after ${longestGapMs} ms`);
+      assert.ok(!works.hasEnded || longestGapMs > 3900, `it was closed after ${longestGapMs} ms`);
       works.close();
       const putter = await connect("127.0.0.6");
       await putter.ask("use limits-nothing");
