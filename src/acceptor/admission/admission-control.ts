@@ -197,7 +197,7 @@ export class AdmissionControl {
         else
           this.#refuse(
             "certificate",
-            `there is no token named as the certificate of ${address}: ${names.join(", ")}`,
+            `no token has a name of the certificate of ${address}: ${names.join(", ")}`,
           );
         return identity !== undefined;
       },

@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { closeSync, openSync } from "node:fs";
 import { test } from "node:test";
-import { enter, KernelError } from "../../../src/uring/kernel.ts";
-import { Uring } from "../../../src/uring/uring.ts";
+import { enter } from "../../../src/uring/kernel.ts";
+import { ringsOrSkip } from "../../support/machine/rings-or-skip.ts";
 
 const EAGAIN = 11;
 const EBUSY = 16;
@@ -18,14 +18,9 @@ for (const errno of [EAGAIN, EBUSY]) {
   test(`submissions that the kernel refuses (errno ${errno}) are repeated in order`, (t) => {
     let refuses = true;
     const call: typeof enter = (...args) => (refuses ? -errno : enter(...args));
-    let ring: Uring;
-    try {
-      ring = new Uring(call);
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error;
-      t.skip(error.message);
-      return;
-    }
+    const rings = ringsOrSkip(t, call);
+    if (rings === undefined) return;
+    const [ring] = rings;
     const descriptor = openSync("/dev/null", "r");
     const wanted = Array.from({ length: SUBMISSIONS }, (_, each) => each);
     for (const each of wanted) ring.pollIn(descriptor, each, 7);
@@ -55,14 +50,9 @@ for (const errno of [EAGAIN, EBUSY]) {
 }
 
 test("a send that reports only failures counts as sent once that is certain, also after an overflow of completions", (t) => {
-  let ring: Uring;
-  try {
-    ring = new Uring();
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error;
-    t.skip(error.message);
-    return;
-  }
+  const rings = ringsOrSkip(t);
+  if (rings === undefined) return;
+  const [ring] = rings;
   // No socket: it fails at once.
   const descriptor = openSync("/dev/null", "r");
   // Each completes at once, since there is nothing to cancel.
@@ -88,15 +78,9 @@ test("a send that reports only failures counts as sent once that is certain, als
 });
 
 test("a ring wakes another; a failed message comes back", (t) => {
-  let rings: Uring[];
-  try {
-    rings = [new Uring(), new Uring()];
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error;
-    t.skip(error.message);
-    return;
-  }
-  const [one, other] = rings as [Uring, Uring];
+  const rings = ringsOrSkip(t);
+  if (rings === undefined) return;
+  const [one, other] = rings;
   const seen: number[][] = [];
   const take = (low: number, high: number, result: number): void =>
     void seen.push([low, high, Math.sign(result)]);
@@ -117,15 +101,9 @@ test("a ring wakes another; a failed message comes back", (t) => {
 test("a ring that can't wake another at once knows that, and wakes it later", (t) => {
   let refuses = true;
   const call: typeof enter = (...args) => (refuses ? -EAGAIN : enter(...args));
-  let rings: Uring[];
-  try {
-    rings = [new Uring(call), new Uring()];
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error;
-    t.skip(error.message);
-    return;
-  }
-  const [one, other] = rings as [Uring, Uring];
+  const rings = ringsOrSkip(t, call);
+  if (rings === undefined) return;
+  const [one, other] = rings;
   assert.equal(one.tell(other.descriptor, 48, 5), false);
   refuses = false;
   one.submit();
