@@ -76,6 +76,8 @@ export class AdmissionControl {
   /** Filters of authenticated connections, by identity. */
   readonly #known = new Map<Identity, Set<AuthFilter>>();
   readonly #idleFilters = new Set<IdleFilter>();
+  /** What the last check found overdue. It is closed when the next one finds it so, too. */
+  #overdue = new Set<AuthFilter | IdleFilter>();
   /** The time of the last log line about each kind of refusal. */
   readonly #warnedAtMs = new Map<string, number>();
   #sweep: NodeJS.Timeout | undefined;
@@ -289,14 +291,22 @@ export class AdmissionControl {
   #lookForSilent(): void {
     const { nowMs, wake } = this.#options;
     const now = nowMs();
+    const overdue = this.#overdue;
+    this.#overdue = new Set();
+    // When this thread was held up, what the client has sent meanwhile is not read yet.
+    const isOverdueAgain = (filter: AuthFilter | IdleFilter): boolean => {
+      if (overdue.has(filter)) return true;
+      this.#overdue.add(filter);
+      return false;
+    };
     for (const [filter, untilMs] of this.#unknown) {
       // The client's password may be queued behind many others.
-      if (now < untilMs || filter.isBeingChecked) continue;
+      if (now < untilMs || filter.isBeingChecked || !isOverdueAgain(filter)) continue;
       this.#unknown.delete(filter);
       filter.endUnlessKnown();
     }
     for (const filter of this.#idleFilters)
-      if (now >= filter.idleSinceMs() + this.#limits.idleMs) this.#close(filter);
+      if (now >= filter.idleSinceMs() + this.#limits.idleMs && isOverdueAgain(filter)) this.#close(filter);
     wake();
   }
 

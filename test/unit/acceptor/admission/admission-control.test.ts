@@ -69,6 +69,29 @@ describe("AdmissionControl", () => {
       assert.deepEqual(leaves.asked, []);
     });
 
+  it("spares a client whose bytes are read late, because the thread was held up", (t) => {
+    t.mock.timers.enable({ apis: ["setInterval"] });
+    let now = 1000;
+    const control = controlWith({ idleMs: 5000 }, () => now);
+    const entry = control.admit(0, "192.0.2.1");
+    assert.ok(typeof entry !== "string" && entry.filter !== undefined);
+    const asked: string[] = [];
+    const noted = (_: object, name: string): unknown => name === "isQuiet" || (() => asked.push(name));
+    const connection = new Proxy({}, { get: noted }) as FilteredConnection & LineHandler;
+    const lines = entry.filter.guard(connection, connection);
+    for (let turn = 0; turn < 10; turn++) {
+      now += 60_000;
+      t.mock.timers.tick(1000);
+      lines.onLine(Buffer.from("use a"), 0, 5, false);
+    }
+    assert.ok(!asked.includes("endWhenIdle"), "it sends, but is read after the timer");
+    for (let second = 0; second < 7; second++) {
+      now += 1000;
+      t.mock.timers.tick(1000);
+    }
+    assert.ok(asked.includes("endWhenIdle"), "it is silent");
+  });
+
   it("gives back each place once: of an address that is refused, and of who leaves twice", () => {
     const control = controlWith({ connections: 3, perAddress: 2 }, () => 1000);
     const enter = (address: string): Entry => {
