@@ -76,8 +76,11 @@ export class AdmissionControl {
   /** Filters of authenticated connections, by identity. */
   readonly #known = new Map<Identity, Set<AuthFilter>>();
   readonly #idleFilters = new Set<IdleFilter>();
-  /** What the last check found overdue. It is closed when the next one finds it so, too. */
-  #overdue = new Set<AuthFilter | IdleFilter>();
+  /**
+   * Filters that the last check found overdue, and since when. They are closed when the next one
+   * finds the same.
+   */
+  #overdue = new Map<AuthFilter | IdleFilter, number>();
   /** The time of the last log line about each kind of refusal. */
   readonly #warnedAtMs = new Map<string, number>();
   #sweep: NodeJS.Timeout | undefined;
@@ -292,21 +295,23 @@ export class AdmissionControl {
     const { nowMs, wake } = this.#options;
     const now = nowMs();
     const overdue = this.#overdue;
-    this.#overdue = new Set();
+    this.#overdue = new Map();
     // When this thread was held up, what the client has sent meanwhile is not read yet.
-    const isOverdueAgain = (filter: AuthFilter | IdleFilter): boolean => {
-      if (overdue.has(filter)) return true;
-      this.#overdue.add(filter);
+    const isOverdueAgain = (filter: AuthFilter | IdleFilter, sinceMs: number): boolean => {
+      if (overdue.get(filter) === sinceMs) return true;
+      this.#overdue.set(filter, sinceMs);
       return false;
     };
     for (const [filter, untilMs] of this.#unknown) {
       // The client's password may be queued behind many others.
-      if (now < untilMs || filter.isBeingChecked || !isOverdueAgain(filter)) continue;
+      if (now < untilMs || filter.isBeingChecked || !isOverdueAgain(filter, untilMs)) continue;
       this.#unknown.delete(filter);
       filter.endUnlessKnown();
     }
-    for (const filter of this.#idleFilters)
-      if (now >= filter.idleSinceMs() + this.#limits.idleMs && isOverdueAgain(filter)) this.#close(filter);
+    for (const filter of this.#idleFilters) {
+      const sinceMs = filter.idleSinceMs();
+      if (now >= sinceMs + this.#limits.idleMs && isOverdueAgain(filter, sinceMs)) this.#close(filter);
+    }
     wake();
   }
 
