@@ -132,7 +132,7 @@ describe("SlicedCommands", () => {
   it("keeps nothing of the jobs that commands have waited for", () => {
     const moves = new SlicedCommands({ recordsBefore: 0 } as Replies, 1000, () => 0);
     const session = {} as ShardSession;
-    /** Another command waits for each job: half of them hear of it, and the others look for themselves. */
+    /** Has a command wait for each job. Half of them hear of it; the others look for themselves. */
     const awaitJobs = (from: number, to: number): void => {
       for (let job = from; job < to; job++) {
         const waiter = new Waiter(job, true);
