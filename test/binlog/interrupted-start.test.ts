@@ -5,10 +5,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exportForBeanstalkd } from "../../src/binlog/beanstalkd/beanstalkd-export.ts";
 import { beanstalkdFileName } from "../../src/binlog/beanstalkd/beanstalkd-log.ts";
+import { END_BYTES } from "../../src/binlog/format/segment-format.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { StartInterrupted } from "../../src/binlog/recovery/start-interrupted.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 import { jobsOfLog } from "./model.ts";
-import { largerLog, virtualOptions } from "./sample/sample-log.ts";
+import { JobWriter, largerLog, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 /**
@@ -52,4 +54,30 @@ test("a takeover that stops between any two files is repeated", async () => {
   assert.ok(disk.names().includes(beanstalkdFileName(1)));
   assert.ok((await interruptEverywhere(disk)) >= 2);
   assert.deepEqual([...(await jobsOf(disk)).keys()].sort(), [...jobs.keys()].sort());
+});
+
+test("an END that a killed server wrote without a sync is durable before new records are", async () => {
+  const { disk: closed } = await largerLog();
+  // A start releases the space behind the last END.
+  await openBinlog(virtualOptions(closed));
+  closed.kill();
+  const endsFull = (each: string): boolean => closed.contentOf(each).at(-1) !== 0;
+  const name = closed.names().sort().findLast(endsFull)!;
+  const whole = closed.contentOf(name).slice();
+  const at = whole.length - END_BYTES;
+  for (let seed = 1; seed <= 20; seed++) {
+    const disk = closed.clone();
+    disk.put(name, whole.slice(0, at));
+    const handle = disk.open(name, "write");
+    disk.write(handle, whole, at, whole.length - at, at);
+    disk.kill();
+    const { storage } = await openBinlog(virtualOptions(disk));
+    const writer = new JobWriter(storage);
+    writer.put(1000, "new");
+    writer.settle(10);
+    disk.crash(new SeededRandom(seed));
+    const jobs = await jobsOf(disk);
+    assert.ok(jobs.has(1000), `seed ${seed}`);
+    for (const [id, job] of writer.jobs) assert.equal(jobs.get(id), job);
+  }
 });

@@ -86,6 +86,30 @@ test("a log that closes while it waits tries once more, and reports a failure", 
   }
 });
 
+test("a log that closes while a record waits for a place writes it, or reports a failure", async () => {
+  for (const stays of [false, true]) {
+    const disk = new VirtualDisk();
+    const { storage } = await openBinlog(virtualOptions(disk));
+    const writer = new JobWriter(storage);
+    for (let id = 1; id <= 20; id++) writer.put(id, "x".repeat(300));
+    writer.settle(0);
+    let short = true;
+    disk.fault = (call) => {
+      if (short && call === "open") throw Object.assign(new Error("EMFILE: injected"), { code: "EMFILE" });
+    };
+    // Appended without a flush in between: the last one finds no place in any segment.
+    for (let updates = 1; !storage.waiting; updates++) {
+      writer.update(1 + (updates % 20), { releases: updates });
+      assert.ok(updates < 10_000, "it never got full");
+    }
+    short = stays;
+    storage.close(1);
+    assert.equal(storage.failure?.code, stays ? "BINLOG_NO_SPACE" : undefined);
+    short = false;
+    if (!stays) assert.deepEqual(await afterCrash(disk), writer.jobs);
+  }
+});
+
 test("a lend that ends a segment which can't be left waits for room: nothing follows an END", async () => {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog(virtualOptions(disk));

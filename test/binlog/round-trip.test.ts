@@ -35,8 +35,8 @@ import {
   AttributeWriter,
   findAttribute,
 } from "../../src/protocol/job-attribute.ts";
-import { jobText, recoveredTexts } from "./model.ts";
-import { virtualOptions } from "./sample/sample-log.ts";
+import { jobsOfLog, jobText, recoveredTexts } from "./model.ts";
+import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 const u32 = fc.integer({ min: 0, max: 0xffff_ffff });
@@ -181,6 +181,17 @@ test("jobs come back from the log as they were", async () => {
     }),
     { numRuns: 60 },
   );
+});
+
+test("megabytes of jobs of one segment come back after all have changed their length", async () => {
+  const options = { ...virtualOptions(new VirtualDisk()), segmentBytes: 16 << 20 };
+  const { storage } = await openBinlog(options);
+  const writer = new JobWriter(storage);
+  for (let id = 1; id <= 250; id++) writer.put(id, `${id} `.repeat(3000));
+  for (let id = 1; id <= 250; id++) writer.move(id, `a-longer-name-${id}`, 9e12);
+  writer.settle(10);
+  storage.close(20);
+  assert.deepEqual(await jobsOfLog(options), writer.jobs);
 });
 
 test("jobs come back from a dump as they were", async () => {

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { createConnection } from "node:net";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { inspect } from "node:util";
@@ -23,6 +24,7 @@ import {
   type Worker,
   work,
 } from "../../src/client/client.ts";
+import { Link } from "../../src/client/link.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
@@ -129,6 +131,27 @@ describe("the client and a failing server", { concurrency: true }, () => {
     const more = queue.put("t", new Uint8Array(32 << 20));
     await assert.rejects(more, (error: Error) => error instanceof ConnectionLost && error.sent);
     assert.equal(await queue.tube("t").kick(1), 3);
+  });
+
+  it("never sends a command that has given up waiting for a connection", async (t) => {
+    const server = await scriptedServer(t, (line) =>
+      line === "extensions" ? "UNKNOWN_COMMAND\r\n" : "USING default\r\n",
+    );
+    const { promise: isUp, resolve: comesUp } = Promise.withResolvers<void>();
+    const { hostname, port } = new URL(`tcp://${server.address}`);
+    const link = new Link(
+      async () => {
+        await isUp;
+        return createConnection(Number(port), hostname);
+      },
+      { offlineMs: 1 },
+    );
+    t.after(() => link.close());
+    await assert.rejects(link.ask("use late", "USING"), /no connection within 1 ms/);
+    comesUp();
+    assert.equal(await link.first, undefined);
+    await link.ask("list-tube-used", "USING");
+    assert.deepEqual(server.lines, ["extensions", "list-tube-used"]);
   });
 
   it("never puts into another tube after a failed use", async (t) => {

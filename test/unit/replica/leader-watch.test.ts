@@ -89,3 +89,18 @@ test("an answer from the previous primary doesn't count for the present one", as
   await bench.look("gone");
   assert.deepEqual(bench.seen, ["silent", "silent"], "the address of the former is no proof");
 });
+
+test("a primary whose batch arrives during a check isn't dead, though its port is closed", async (t) => {
+  const bench = new Bench();
+  let heardAtMs = 0;
+  Object.defineProperty(bench.follower, "heardAtMs", { get: () => heardAtMs });
+  const { address, end } = await listener(t);
+  await bench.look(report(address));
+  await end();
+  const look = bench.watch.look(bench.follower);
+  heardAtMs = 1000;
+  bench.questions.at(-1)!("gone");
+  await look;
+  await bench.look("gone");
+  assert.deepEqual(bench.seen, ["there", "silent", "gone"]);
+});

@@ -6,6 +6,8 @@ import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts
 
 const BODY_BYTES = 60_000;
 const CLIENTS = 60;
+/** More than end in one turn. */
+const WATCHES = 5000;
 /** Size of the ring to the acceptor. */
 const RING_BYTES = 1 << 20;
 
@@ -70,5 +72,27 @@ describe("ShardCore", () => {
       assert.equal(got.length, lineEnd + 2 + BODY_BYTES + 2);
     }
     assert.match(producer.take(), new RegExp(`^KICKED ${CLIENTS}\r\nOK `));
+  });
+
+  it("gives no job to a client that has left, however long the end of its watches takes", () => {
+    const server = new HandDrivenServer(1);
+    const watches = Array.from({ length: WATCHES }, (_, number) => `watch tube-${number}\r\n`).join("");
+    const [gone, waiter, producer] = [server.connect(true), server.connect(true), server.connect(true)];
+    gone.say(`${watches}reserve\r\n`);
+    server.settle();
+    waiter.say("watch tube-7\r\nreserve\r\n");
+    server.settle();
+    waiter.take();
+    server.disconnect(gone);
+    producer.say("put-in-tube tube-7 0 0 60 1\r\nx\r\n");
+    server.settle();
+    assert.equal(waiter.take(), "RESERVED 1 1\r\nx\r\n");
+    producer.take();
+    producer.say("stats-job 1\r\nstats-tube tube-7\r\n");
+    server.settle();
+    const told = producer.take();
+    assert.match(told, /\nreserves: 1\n/, "it was reserved once");
+    assert.match(told, /\ncurrent-waiting: 0\n/);
+    assert.match(told, /\ncurrent-watching: 1\n/);
   });
 });

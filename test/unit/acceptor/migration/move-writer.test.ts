@@ -60,6 +60,23 @@ describe("MoveWriter and Arrivals", () => {
     ]);
   });
 
+  it("keep connections apart, however long the client's address is", () => {
+    for (let length = 1; length <= 40; length++) {
+      const { way, arrivals, landed } = wayBetween();
+      const state = { ...STATE, peer: "x".repeat(length) };
+      way.write({ descriptor: 17, bytes: undefined }, 1, state);
+      way.write({ descriptor: 18, bytes: Uint8Array.of(1, 2, 3) }, 2, state);
+      way.write({ descriptor: 19, bytes: undefined }, 3, PLAIN);
+      way.publish();
+      arrivals.take();
+      assert.deepEqual(landed, [
+        { descriptor: 17, number: 1, bytes: undefined, state },
+        { descriptor: 18, number: 2, bytes: Uint8Array.of(1, 2, 3), state },
+        { descriptor: 19, number: 3, bytes: undefined, state: PLAIN },
+      ]);
+    }
+  });
+
   it("free room, and keep bytes unchanged", () => {
     const { way, arrivals, landed } = wayBetween();
     for (let number = 0; number < 100; number++) {

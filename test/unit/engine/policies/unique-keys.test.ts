@@ -139,6 +139,19 @@ describe("unique keys after a start", () => {
     }
   });
 
+  it("forget every remembered job if another job has the key", () => {
+    const left = { isRemembered: true, uniqueUntilMs: 500 };
+    const start = new Start([
+      { id: 1, ...left },
+      { id: 2, ...left },
+      { id: 3, ...left },
+      { id: 4, ...HELD },
+    ]);
+    start.engine.runDue(10);
+    assert.deepEqual(start.deleted.sort(), [1, 2, 3]);
+    assert.equal(start.found, "held by 4 until 0");
+  });
+
   it("belong to the smaller id if a salvage brought two holders", () => {
     assert.equal(foundOf({ id: 7, ...HELD }, { id: 3, ...HELD }), "held by 3 until 0");
   });

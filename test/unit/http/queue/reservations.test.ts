@@ -84,3 +84,26 @@ it("Tubes of other names in each request do not pile up", async () => {
   reservations.stop();
   server.settle();
 });
+
+it("Connections that end while they are kept make room for others", async () => {
+  const scene = new Scene();
+  const opened: WireConnection[] = [];
+  const open = scene.wire.open.bind(scene.wire);
+  scene.wire.open = () => {
+    opened.push(open());
+    return opened.at(-1)!;
+  };
+  const tubes = Array.from({ length: TUBES }, (_, n) => `t-${n}`);
+  const times = 2 * (KEPT_TUBES_MAX / TUBES);
+  for (let time = 0; time < times; time++) {
+    await scene.reserve(tubes);
+    opened.at(-1)!.finish();
+    scene.server.settle();
+  }
+  assert.equal(opened.length, times);
+  await scene.reserve(tubes);
+  scene.server.settle();
+  assert.equal(scene.server.http!.open, 1, "the last one is kept");
+  scene.reservations.stop();
+  scene.server.settle();
+});

@@ -13,9 +13,12 @@ import type { ShardSession } from "../../../../src/shard/sessions/shard-session.
 import type { SlicedCommand } from "../../../../src/shard/sessions/sliced-command.ts";
 import { SlicedCommands } from "../../../../src/shard/slices/sliced-commands.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
+import { memoryInUse, settledBytes } from "../../../support/machine/memory-in-use.ts";
 
 const MANY = 10_000;
 const TURNS = 100;
+/** Far less than 50,000 empty sets. */
+const KEPT_BYTES_MAX = 2e6;
 const anybody = (): boolean => true;
 
 /** Waits for a job, and counts how often it is asked whether it still does. */
@@ -124,6 +127,29 @@ describe("SlicedCommands", () => {
     // It is not among those that nobody has told of their job any more.
     scene.turns(TURNS);
     assert.equal(scene.done.length, 11);
+  });
+
+  it("keeps nothing of the jobs that commands have waited for", () => {
+    const moves = new SlicedCommands({ recordsBefore: 0 } as Replies, 1000, () => 0);
+    const session = {} as ShardSession;
+    /** Has a command wait for each job. Half of them hear of it; the others look for themselves. */
+    const awaitJobs = (from: number, to: number): void => {
+      for (let job = from; job < to; job++) {
+        const waiter = new Waiter(job, true);
+        moves.join(session, waiter);
+        waiter.waitFor(undefined);
+        if (job % 2 === 0) moves.settled(job);
+        for (let turn = 0; !waiter.isDone; turn++) {
+          moves.step(anybody, 0);
+          assert.ok(turn < TURNS, `job ${job}`);
+        }
+      }
+    };
+    awaitJobs(0, 1000);
+    const before = memoryInUse();
+    awaitJobs(1000, 100_000);
+    const kept = settledBytes(KEPT_BYTES_MAX, () => memoryInUse() - before);
+    assert.ok(kept <= KEPT_BYTES_MAX, `${kept} bytes`);
   });
 
   it("has each slice of a command wait for the records before its first", () => {

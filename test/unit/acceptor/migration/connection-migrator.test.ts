@@ -1,0 +1,78 @@
+// Tests of which connections may move, and of moves that end where they began.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ClientState } from "../../../../src/acceptor/migration/client-state.ts";
+import { ConnectionMigrator, type Movable } from "../../../../src/acceptor/migration/connection-migrator.ts";
+import { TubeRef } from "../../../../src/acceptor/state/tube-ref.ts";
+import { createTopology } from "../../../../src/message/topology.ts";
+import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
+
+const SHARDS = 2;
+
+function scene() {
+  const facts = { hasRoom: true, moved: [] as number[], stayed: [] as number[], vacated: [] as number[] };
+  const migrator = new ConnectionMigrator({
+    topology: createTopology({
+      ...{ shards: SHARDS, acceptors: 2, placement: "together", moves: true },
+      ...{ jobBytesMax: 65535, ringBytes: 4096 },
+    }),
+    core: {
+      links: new HandDrivenServer(SHARDS).acceptor.links,
+      depart() {},
+      slots: { vacate: (slot) => void facts.vacated.push(slot) },
+    },
+    acceptor: 0,
+    loads: { mayTakeOne: () => true },
+    nowMs: () => 1000,
+    commands: 64,
+    ways: [
+      undefined,
+      { hasRoom: () => facts.hasRoom, write: (_, number) => void facts.moved.push(number), publish() {} },
+    ],
+  });
+  const connection = (slot: number, isToEnd = false): Movable => {
+    const client = new ClientState(SHARDS, new TubeRef("default", SHARDS), 0);
+    client.touched.add(0);
+    return {
+      slot,
+      client,
+      isToEnd,
+      departure: {
+        begin: (onReady) => onReady(),
+        cancel() {},
+        complete: () => ({ descriptor: slot, bytes: undefined }),
+      },
+      leave() {},
+      stay: () => void facts.stayed.push(slot),
+    };
+  };
+  return { facts, migrator, connection };
+}
+
+describe("ConnectionMigrator", () => {
+  it("moves later connections, however many moves ended where they began", () => {
+    const { facts, migrator, connection } = scene();
+    facts.hasRoom = false;
+    for (let slot = 1; slot <= 20; slot++) migrator.consider(connection(slot), 1);
+    assert.equal(facts.stayed.length, 20);
+    facts.hasRoom = true;
+    for (let slot = 1; slot <= 20; slot++) migrator.consider(connection(slot, true), 1);
+    assert.equal(facts.stayed.length, 40);
+    migrator.consider(connection(7), 1);
+    assert.equal(facts.moved.length, 1);
+  });
+
+  it("moves few at a time, and the next when the shards have released one's slot", () => {
+    const { facts, migrator, connection } = scene();
+    for (let slot = 1; slot <= 20; slot++) migrator.consider(connection(slot), 1);
+    const most = facts.moved.length;
+    assert.ok(most > 0 && most < 20, `${most} at a time`);
+    assert.deepEqual(facts.vacated, []);
+    migrator.onDetached(1);
+    assert.deepEqual(facts.vacated, [1]);
+    for (let slot = 21; slot <= 40; slot++) migrator.consider(connection(slot), 1);
+    assert.equal(facts.moved.length, most + 1);
+    assert.equal(new Set(facts.moved).size, most + 1, "each move has a number of its own");
+  });
+});
