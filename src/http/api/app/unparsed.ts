@@ -1,13 +1,12 @@
 // Refusals of what doesn't become a request: bytes that Node's parser refuses, requests that come
 // too slowly, and CONNECT.
 
-import { STATUS_CODES } from "node:http";
-import type { Socket } from "node:net";
+import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Api } from "../api.ts";
 import { type LingeringClose, responseUnderWay } from "../limits/lingering-close.ts";
 import { Problem } from "../problem.ts";
 
-type Refuse = (error: NodeJS.ErrnoException, socket: Socket) => void;
+type Refuse = (error: NodeJS.ErrnoException, socket: IncomingMessage["socket"]) => void;
 
 /** Returns a function that refuses a socket's bytes because of a parser's error. */
 export function refuseUnparsed(lingering: LingeringClose, newId: () => string): Refuse {
