@@ -155,6 +155,7 @@ const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   reload: { successful: true, successAt: startedAtMs / 1000 },
   wrongTokens: 0,
   connectionsRefused: 0,
+  connectionsCutOff: 0,
   streams: 0,
 });
 
@@ -296,6 +297,7 @@ export class HttpThread {
         room,
         answerRoom,
         tls: tls === undefined || !each.tls ? undefined : serverOptionsOf(tls),
+        onCutOff: () => this.#state.connectionsCutOff++,
         onError: (message) => this.#tellError(message),
         onChange: (message) => this.#port.postMessage({ news: "log", level: "info", message }),
       }),

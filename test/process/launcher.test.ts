@@ -67,6 +67,11 @@ describe("the launcher", () => {
     assert.equal(stdout, `${process.version} a b\n`);
   });
 
+  it("starts it also where the loader complains of a preloaded library", () => {
+    const { code, stdout } = run([LAUNCHER, "--version"], { ...process.env, LD_PRELOAD: "/nowhere/lib.so" });
+    assert.deepEqual([code, stdout], [0, version]);
+  });
+
   for (const [manager, command] of [
     ["apt-get", "apt-get update && apt-get install -y libatomic1"],
     ["dnf", "dnf install -y libatomic"],

@@ -18,6 +18,7 @@ import {
   ServerProcess,
   startServer,
 } from "../support/server/server-process.ts";
+import { untilWaiting } from "../support/server/until-waiting.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 async function started(t: TestContext, options: ServerOptions): Promise<ServerProcess> {
@@ -37,15 +38,6 @@ async function slowReader(address: net.NetConnectOpts): Promise<net.Socket> {
   const body = "x".repeat(60_000);
   socket.write(`use slow\r\nput 0 0 60 ${body.length}\r\n${body}\r\n${"peek 1\r\n".repeat(400)}`);
   return socket;
-}
-
-/** A stop forgets commands that have not been read: only a reserve that waits is answered. */
-async function untilWaiting(server: ServerProcess, count: number): Promise<void> {
-  const client = await WireClient.connect(server.address);
-  await eventually(`${count} to wait`, async () =>
-    (await client.ask("stats")).body?.toString().includes(`\ncurrent-waiting: ${count}\n`),
-  );
-  client.close();
 }
 
 /**

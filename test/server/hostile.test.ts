@@ -101,6 +101,13 @@ async function slowestCommandMs(server: ServerProcess, until: Promise<unknown>):
   return slowest;
 }
 
+/** Resolves with the share of a core that the server takes for a while. */
+async function shareOfCore(server: ServerProcess, ms: number): Promise<number> {
+  const [before, startedAt] = [server.cpuSeconds(), performance.now()];
+  await sleep(ms);
+  return ((server.cpuSeconds() - before) * 1000) / (performance.now() - startedAt);
+}
+
 function write(client: WireClient, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     client.socket.write(bytes, (error) => (error ? reject(error) : resolve()));
@@ -228,7 +235,6 @@ describe("hostile clients", () => {
     await eventually(
       "the clients to be gone",
       async () => (await statsValue(owner, "current-connections")) === 1,
-      10_000,
     );
     owner.close();
   });
@@ -241,7 +247,7 @@ describe("hostile clients", () => {
     const reader = await WireClient.connect(server.address);
     reader.socket.pause();
     reader.send(Array.from({ length: count }, (_, index) => `peek ${index + 1}\r\n`).join(""));
-    await sleep(200);
+    await eventually("a peek is taken", async () => (await statsValue(owner, "cmd-peek")) > 0);
     for (let id = 1; id <= count; id++) await owner.ask(`delete ${id}`);
     for (let id = 1; id <= count; id++) await owner.put("B".repeat(65_535));
     reader.socket.resume();
@@ -272,21 +278,14 @@ describe("hostile clients", () => {
     await eventually(
       "all to be accepted",
       async () => (await statsValue(owner, "current-connections")) === 5001,
-      20_000,
     );
-    const before = server.cpuSeconds();
-    await sleep(1000);
-    const used = server.cpuSeconds() - before;
-    assert.ok(used < 0.5, `5,000 idle connections took ${used.toFixed(2)} s of processor in a second`);
+    const share = await shareOfCore(server, 1000);
+    assert.ok(share < 0.5, `5,000 idle connections took ${share.toFixed(2)} s of processor in a second`);
     await expectService(server);
     const last = clients.at(-1) as WireClient;
     assert.equal((await last.ask("list-tube-used")).line, "USING default");
     for (const client of clients) client.close();
-    await eventually(
-      "all to be gone",
-      async () => (await statsValue(owner, "current-connections")) === 1,
-      20_000,
-    );
+    await eventually("all to be gone", async () => (await statsValue(owner, "current-connections")) === 1);
     owner.close();
   });
 
@@ -337,14 +336,12 @@ describe("hostile clients", () => {
       const limit = descriptorCount(server) + 20;
       execFileSync("prlimit", ["--pid", `${server.pid}`, `--nofile=${limit}:${limit}`]);
       const clients = await Promise.all(Array.from({ length: 80 }, () => WireClient.connect(server.address)));
-      const before = server.cpuSeconds();
       const loggedBefore = server.stderr.length + server.stdout.length;
-      await sleep(2000);
+      const share = await shareOfCore(server, 2000);
       assert.ok(!server.hasExited, `the server is gone: ${server.stdout}${server.stderr}`);
       assert.equal((await first.ask("list-tube-used")).line, "USING default");
-      const used = server.cpuSeconds() - before;
       const logged = server.stderr.length + server.stdout.length - loggedBefore;
-      assert.ok(used < 1, `${used.toFixed(2)} s of processor in 2 s without descriptors`);
+      assert.ok(share < 0.5, `${share.toFixed(2)} s of processor a second without descriptors`);
       assert.ok(logged < 20_000, `${logged} bytes of log in 2 s without descriptors`);
       // Most hang up; those that are left are served. (A connection that was dropped meanwhile is
       // not held against the server.)

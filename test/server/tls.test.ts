@@ -89,9 +89,14 @@ ${tls(`, min = "1.3"`)}
   // seconds here.
   it("answers at once, one command after the other", async () => {
     const client = await clientOf(0);
-    const startedAt = performance.now();
-    for (let round = 0; round < 50; round++) assert.equal((await client.ask("use a")).line, "USING a");
-    assert.ok(performance.now() - startedAt < 8000);
+    const tookMs: number[] = [];
+    for (let round = 0; round < 50; round++) {
+      const startedAt = performance.now();
+      assert.equal((await client.ask("use a")).line, "USING a");
+      tookMs.push(performance.now() - startedAt);
+    }
+    // Half of them: a machine may hold up some.
+    assert.ok(tookMs.sort((x, y) => x - y)[25]! < 160, `${tookMs}`);
     client.close();
   });
 

@@ -14,6 +14,7 @@ import { canRun, NEEDS } from "../support/machine/need.ts";
 import { smallDisk } from "../support/machine/small-disk.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { launch, type ServerProcess, startServer } from "../support/server/server-process.ts";
+import { untilWaiting } from "../support/server/until-waiting.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 const ROWS = 26;
@@ -248,12 +249,12 @@ describe("behaviour that is not copied", { concurrency: 4 }, () => {
     const server = await startServer({ kind: "ours", flags: ["--shards", "1", "--acceptors", "1"] });
     try {
       const client = await WireClient.connect(server.address);
-      await client.put("x", { ttr: 3 });
+      await client.put("x", { ttr: 8 });
       assert.equal((await client.ask("reserve")).line, "RESERVED 1 1");
       client.send("reserve\r\n");
-      await client.expectNothing(200);
+      await untilWaiting(server, 1);
       server.signal("SIGSTOP");
-      await sleep(3500);
+      await sleep(8500);
       server.signal("SIGCONT");
       assert.equal((await client.readReply()).line, "RESERVED 1 1");
       const stats = (await client.ask("stats-job 1")).body!.toString();

@@ -434,6 +434,7 @@ const KEEPERS: readonly Keeper[] = [
     keepers: [
       "acceptor/",
       "http/http-thread.ts",
+      "http/api/limits/lingering-close.ts",
       "replica/peer-address.ts",
       "server/listeners/listen-address.ts",
       "server/logging/line-sink.ts",

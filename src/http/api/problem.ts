@@ -30,6 +30,7 @@ const PROBLEMS = {
   "idempotency-mismatch": [422, "The key was used for another request"],
   "bad-config": [422, "The configuration has faults"],
   "too-many-requests": [429, "Too many requests"],
+  "headers-too-big": [431, "The headers are too large"],
   internal: [500, "The server failed to answer"],
   starting: [503, "The log is still being replayed"],
   stopping: [503, "The server stops"],

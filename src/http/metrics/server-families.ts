@@ -99,6 +99,11 @@ function* leaseFamilies({ leases, reservations, state }: Service): Iterable<Fami
     "Connections over HTTP that were too many: closed at once, or answered with 503.",
     state.connectionsRefused,
   );
+  yield counter(
+    "http_connections_cut_off",
+    "Connections over HTTP of refused clients that still sent at the limit, or had not left by then.",
+    state.connectionsCutOff,
+  );
   yield counter("http_lease_ended", "Requests over HTTP with a lease that had ended.", leases.ended);
   yield counter(
     "http_abandoned_jobs",

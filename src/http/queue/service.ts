@@ -59,6 +59,8 @@ export interface ServerState {
   wrongTokens: number;
   /** HTTP connections and requests refused by the connection limit. */
   connectionsRefused: number;
+  /** HTTP connections of refused clients that were open at the limit of their lingering close. */
+  connectionsCutOff: number;
   /** Open event streams. */
   streams: number;
 }

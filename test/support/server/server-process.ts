@@ -45,7 +45,7 @@ export interface Exit {
  * core.
  */
 const START_MS = 120_000;
-const STOP_MS = 8_000;
+const STOP_MS = 30_000;
 const BIND_ATTEMPTS = 5;
 const POLL_MS = 5;
 /**

@@ -11,7 +11,7 @@ export interface Reply {
 }
 
 const CRLF = Buffer.from("\r\n");
-const REPLY_MS = 10_000;
+const REPLY_MS = 60_000;
 
 export class WireClient {
   readonly socket: Socket;

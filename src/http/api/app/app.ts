@@ -16,14 +16,16 @@ import { jsonText } from "../bodies/json-text.ts";
 import { encodeAs, MSGPACK_TYPES, parseMsgpack } from "../bodies/media.ts";
 import { noteContent } from "../limits/answered-once.ts";
 import type { ConnectionBudget } from "../limits/connection-budget.ts";
+import { LingeringClose } from "../limits/lingering-close.ts";
 import { isBehindAnother, PipelinedAnswers } from "../limits/pipelined-answers.ts";
 import { RequestBudget } from "../limits/request-budget.ts";
 import type { RequestLimit } from "../limits/request-limit.ts";
 import type { RequestMeter } from "../limits/request-meter.ts";
 import { ResponseBudget } from "../limits/response-budget.ts";
 import { Problem, type ProblemCode } from "../problem.ts";
-import { checkHost, checkSite } from "./guards.ts";
+import { guardOf } from "./guards.ts";
 import { MethodsByPath } from "./methods-by-path.ts";
+import { refuseConnect, refuseUnparsed } from "./unparsed.ts";
 import { validator } from "./validator.ts";
 
 /** Maximum size of a request in JSON or MessagePack, in bytes. */
@@ -58,6 +60,8 @@ export interface AppOptions {
   readonly answerRoom?: ResponseBudget;
   /** Options of node:tls, for HTTPS. */
   readonly tls?: object | undefined;
+  /** Called for each refused client whose connection is still open at the limit of its close. */
+  readonly onCutOff?: () => void;
   /** Receives errors that no client caused. */
   readonly onError: (message: string) => void;
   /** Receives a line for each manual change. */
@@ -66,11 +70,14 @@ export interface AppOptions {
 
 export function createApp(options: AppOptions): Api {
   const { service, hosts, routes, meter, authentication, open, limit, tls, onError, onChange } = options;
+  const { onCutOff = () => {} } = options;
   const { room = new RequestBudget(BODY_BYTES_MAX), answerRoom = new ResponseBudget(ANSWER_BYTES_MAX) } =
     options;
   // Node checks for slow clients every 30 s by default, which would round all timeouts up to that.
   const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 2000 };
   const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
+  const lingering = new LingeringClose(onCutOff);
+  const newId = requestIds(service.facts.instanceId);
   const api = Fastify({
     ...(protocol as { http: typeof http }),
     logger: false,
@@ -82,17 +89,18 @@ export function createApp(options: AppOptions): Api {
     forceCloseConnections: "idle",
     return503OnClosing: true,
     requestIdHeader: false,
-    genReqId: requestIds(service.facts.instanceId),
-    frameworkErrors: refuseUrl,
+    genReqId: newId,
+    frameworkErrors: refuseUrl(lingering),
+    clientErrorHandler: refuseUnparsed(lingering, newId),
   }).withTypeProvider<TypeBoxTypeProvider>() as Api;
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
   // Schemas of responses only serve the OpenAPI document; routes return what is sent.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   decorateRequests(api);
+  refuseConnect(api, lingering, newId);
   const pipelined = new PipelinedAnswers();
-  let knownHost: string | undefined;
+  const guard = guardOf(hosts, tls !== undefined);
   api.addHook("onRequest", (request, reply, done) => {
-    const { headers } = request.raw;
     meter.underWay++;
     // The request ends when its response is sent or its client disconnects. "close" is emitted
     // once, and `once` would add a wrapper.
@@ -105,14 +113,11 @@ export function createApp(options: AppOptions): Api {
     if (isBehindAnother(reply.raw)) pipelined.add(reply.raw, request.raw);
     if (request.url.length > URL_BYTES_MAX)
       throw new Problem("uri-too-long", `More than ${URL_BYTES_MAX} bytes.`);
-    if (headers.host !== knownHost) {
-      checkHost(headers, hosts);
-      knownHost = headers.host;
-    }
-    checkSite(request.method, headers);
+    guard(request.raw);
     done();
   });
   options.connections?.addTo(api);
+  lingering.addTo(api);
   api.addHook("preSerialization", (request, reply, payload, done) => {
     encodeAs(request, reply);
     done(null, payload);
@@ -147,12 +152,15 @@ export function createApp(options: AppOptions): Api {
  * hooks and their limits. Behind an unanswered request, the connection ends at once: Node stops
  * reading where many answers wait, and then doesn't notice that the client has disconnected.
  */
-function refuseUrl(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-  if (isBehindAnother(reply.raw)) request.raw.socket.destroy();
-  sayAlways(request, reply);
-  reply.header("connection", "close");
-  sendProblem(problemOf(error), request, reply);
-}
+const refuseUrl =
+  (lingering: LingeringClose) =>
+  (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
+    if (isBehindAnother(reply.raw)) request.raw.socket.destroy();
+    sayAlways(request, reply);
+    reply.header("connection", "close");
+    lingering.prepare(request, reply);
+    sendProblem(problemOf(error), request, reply);
+  };
 
 /** Declares the fields of all requests, with or without a route. */
 function decorateRequests(api: Api): void {

@@ -1,30 +1,68 @@
-// Guards against requests for foreign host names and requests from other sites.
+// Guards against requests in forms that a proxy may read differently, for foreign host names, and
+// from other sites.
 //
 // If a server has no tokens, any page could make a browser on its machine send requests to it. Two
 // headers expose that: Sec-Fetch-Site (or Origin) names the page's site, and Host carries the
 // foreign name of a DNS rebinding attack.
 
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Problem } from "../problem.ts";
 
 const SAFE_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
 const IPV4 = /^[0-9]{1,3}(?:\.[0-9]{1,3}){3}$/;
 const IPV6 = /^\[[0-9a-fA-F:.]+\]$/;
+const PORT = /:[0-9]*$/;
+/** The absolute form of a target, with its authority. */
+const ABSOLUTE = /^https?:\/\/([^/?#]*)/i;
 
-/** Returns the name of a Host header, without its port. */
-function hostName(host: string): string {
-  return host.startsWith("[") ? host.slice(0, host.indexOf("]") + 1) : host.replace(/:[0-9]*$/, "");
+/** The parts of a request that its form shows in. */
+type Form = Pick<IncomingMessage, "httpVersion" | "url" | "headers" | "rawHeaders">;
+
+/** Returns a function that throws if a request is refused by one of the guards. */
+export function guardOf(
+  hosts: ReadonlySet<string>,
+  isSecure: boolean,
+): (request: Form & Pick<IncomingMessage, "method">) => void {
+  let knownHost: string | undefined;
+  return (request) => {
+    checkForm(request);
+    const host = hostOf(request);
+    if (host !== knownHost) {
+      checkHost(host, hosts);
+      knownHost = host;
+    }
+    checkSite(request.method ?? "", request.headers, isSecure);
+  };
+}
+
+/** Throws if RFC 9112 lets a server refuse the form of the request, which Node's parser takes. */
+export function checkForm({ httpVersion, headers, rawHeaders }: Form): void {
+  const refused = (detail: string): Problem => new Problem("bad-request", detail);
+  if (httpVersion !== "1.1" && httpVersion !== "1.0")
+    throw refused(`HTTP/1.1 and HTTP/1.0 are read here, not HTTP/${httpVersion}.`);
+  const coding = headers["transfer-encoding"];
+  if (coding !== undefined && (coding.toLowerCase() !== "chunked" || httpVersion === "1.0"))
+    throw refused("The only Transfer-Encoding is chunked, in HTTP/1.1.");
+  // Node takes the first of several, another program perhaps the last.
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2)
+    if (rawHeaders[at]!.length === 4 && rawHeaders[at]!.toLowerCase() === "host") hosts++;
+  if (hosts > 1) throw refused("A request has one Host.");
+}
+
+/** Returns the host that the request is for. An absolute target takes precedence over Host. */
+export function hostOf({ url = "", headers }: Pick<Form, "url" | "headers">): string | undefined {
+  return url.startsWith("/") ? headers.host : (ABSOLUTE.exec(url)?.[1] ?? headers.host);
 }
 
 /**
  * Throws if the request is for a foreign host. `hosts` holds the allowed names besides addresses
  * and localhost.
  */
-export function checkHost(headers: IncomingHttpHeaders, hosts: ReadonlySet<string>): void {
-  const { host } = headers;
+export function checkHost(host: string | undefined, hosts: ReadonlySet<string>): void {
   // HTTP/1.0 and unix sockets need no Host header, and every browser sends one.
   if (host === undefined || host === "") return;
-  const name = hostName(host).toLowerCase();
+  const name = host.replace(PORT, "").toLowerCase();
   if (name === "localhost" || IPV4.test(name) || IPV6.test(name) || hosts.has(name)) return;
   throw new Problem(
     "wrong-host",
@@ -33,18 +71,20 @@ export function checkHost(headers: IncomingHttpHeaders, hosts: ReadonlySet<strin
 }
 
 /** Throws if a browser sends a change on behalf of another site. */
-export function checkSite(method: string, headers: IncomingHttpHeaders): void {
+export function checkSite(method: string, headers: IncomingHttpHeaders, isSecure: boolean): void {
   if (SAFE_METHODS.has(method)) return;
   const site = headers["sec-fetch-site"];
   if (site === "same-origin" || site === "none") return;
-  const { origin, host } = headers;
-  if (site === undefined && (origin === undefined || sameHost(origin, host))) return;
+  const { origin } = headers;
+  if (site === undefined && (origin === undefined || isSameOrigin(origin, headers, isSecure))) return;
   throw new Problem("cross-site", "A page of another site may not change anything here.");
 }
 
-function sameHost(origin: string, host: string | undefined): boolean {
+/** A page can't send X-Forwarded-Proto to another site: browsers ask first, and get no leave. */
+function isSameOrigin(origin: string, { host, ...headers }: IncomingHttpHeaders, isSecure: boolean): boolean {
+  const isHttps = isSecure || headers["x-forwarded-proto"] === "https";
   try {
-    return new URL(origin).host === host?.toLowerCase();
+    return new URL(origin).origin === new URL(`${isHttps ? "https" : "http"}://${host}`).origin;
   } catch {
     return false;
   }
