@@ -117,11 +117,11 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     this.lists.abandon(session);
     if (session.longMove !== undefined) return;
     const giveBack = new SessionCleanup(this.engine, session);
-    if (!this.moves.takesTurn(giveBack.jobs)) {
+    if (!this.slicedCommands.takesTurn(giveBack.jobs)) {
       // The cleanup may have to wait for its turn, and a client that is gone must get no job until
       // then.
       this.engine.abandonWait(session.engineSession);
-      this.moves.join(session, giveBack);
+      this.slicedCommands.join(session, giveBack);
       return;
     }
     const index = session.connectionSlot * this.portCount + session.acceptor;

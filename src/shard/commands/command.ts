@@ -28,7 +28,7 @@ export interface CommandShard {
   readonly engine: Engine;
   readonly replies: Replies;
   readonly puts: PutIntake;
-  readonly moves: SlicedCommands;
+  readonly slicedCommands: SlicedCommands;
   /** Jobs on their way to other shards. */
   readonly departures: TransferSender;
   readonly lists: TubeLists;

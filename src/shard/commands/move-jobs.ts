@@ -17,7 +17,7 @@ const ORIGINS = "*";
 
 /** May take several turns. */
 export const moveJobs: ShardCommand = (shard, session, request) => {
-  const { engine, replies, moves, departures, nowMs } = shard;
+  const { engine, replies, slicedCommands, departures, nowMs } = shard;
   engine.runDue(nowMs);
   const { tube, options } = request;
   const name = request.target.text;
@@ -27,5 +27,5 @@ export const moveJobs: ShardCommand = (shard, session, request) => {
   const asReady = optionNumber(options, OptionTag.As) !== undefined;
   const far = new FarMove(departures, Travel.Move);
   const moving = new TubeMoving(engine, tube.text, walk, far, { target, asReady, limit });
-  moves.start(session, new MoveMany(engine, replies, session, moving, far), nowMs);
+  slicedCommands.start(session, new MoveMany(engine, replies, session, moving, far), nowMs);
 };

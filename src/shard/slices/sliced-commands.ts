@@ -109,7 +109,7 @@ export class SlicedCommands {
   }
 
   /**
-   * Queues the commands that wait for a job, because its transfer is over or a shipment has
+   * Queues the commands that wait for a job, because its transfer is over or a transfer has
    * arrived.
    */
   settled(job: number): void {
