@@ -184,8 +184,8 @@ export interface Topology {
   readonly requests: readonly (readonly SharedArrayBuffer[])[];
   readonly responses: readonly (readonly SharedArrayBuffer[])[];
   /**
-   * `migrationRings[from][to]`: for connections that move between acceptors of different threads; empty if
-   * none may.
+   * `migrationRings[from][to]`: for connections that move between acceptors of different threads;
+   * empty if none may.
    */
   readonly migrationRings: readonly (readonly (SharedArrayBuffer | undefined)[])[];
   /** One for each port: see ring/claim-word.ts. */

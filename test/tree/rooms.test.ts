@@ -343,7 +343,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "ring",
     "access",
   ],
-  host: [
+  threads: [
     "http",
     "replica",
     "binlog",
@@ -373,9 +373,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "protocol",
     "base",
   ],
-  "server/group": ["server/options", "host", "replica", "message", "ring"],
+  "server/group": ["server/options", "threads", "replica", "message", "ring"],
   "server/lifecycle": ["server/options", "server/logging", "binlog", "ring", "config"],
-  "server/listeners": ["server/options", "host", "acceptor/sockets", "acceptor/admission", "access"],
+  "server/listeners": ["server/options", "threads", "acceptor/sockets", "acceptor/admission", "access"],
   "server/tools": [
     "server/listeners",
     "server/group",
@@ -393,7 +393,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "server/group",
     "server/options",
     "server/logging",
-    "host",
+    "threads",
     "http",
     "binlog",
     "shard",

@@ -1,8 +1,8 @@
-// Put connections: a few in-memory connections per shard pipeline the puts of many requests. A large body
-// arrives in pieces and would hold up other puts, so it gets a connection of its own.
+// Pool of in-memory connections for puts: a few per shard pipeline the puts of many requests. A
+// large body arrives in pieces and would hold up other puts, so it gets a connection of its own.
 //
-// A pipeline has at most 256 commands or 128 KiB in progress. A single connection would be limited by the
-// wake-up latency of two threads.
+// A pipeline has at most 256 commands or 128 KiB in progress. A single connection would be limited
+// by the wake-up latency of two threads.
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
