@@ -178,7 +178,9 @@ export class Acceptor {
     const ring = (from: number, to: number): SharedArrayBuffer | undefined =>
       topology.migrationRings[from]![to];
     const rings = topology.migrationRings.flatMap((_, from) => ring(from, acceptor) ?? []);
-    core.arrivals = new MigrationReceiver(rings, (moved) => this.#thread.land(moved, core, this.#log));
+    core.migrationReceiver = new MigrationReceiver(rings, (moved) =>
+      this.#thread.land(moved, core, this.#log),
+    );
     core.counters[Counter.TakesMoved] = 1;
     core.migrator = new ConnectionMigrator({
       topology,

@@ -75,7 +75,7 @@ export class ShardCore extends ShardClients {
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
     if (this.deadLetters.hasWork) this.deadLetters.step(this.nowMs);
-    this.departures.step();
+    this.transferSender.step();
     if (this.#resuming.length > 0) this.#runResumed();
     this.memory.settle();
     return taken;
@@ -200,7 +200,7 @@ export class ShardCore extends ShardClients {
       this.#resuming.some(this.#mayAnswer) ||
       this.slicedCommands.hasWork(this.#mayAnswer) ||
       this.deadLetters.hasWork ||
-      this.departures.hasWork ||
+      this.transferSender.hasWork ||
       this.control?.hasWork === true ||
       this.replies.longHasWork ||
       this.lists.hasWork ||
@@ -373,13 +373,15 @@ export class ShardCore extends ShardClients {
     const from = CarriedView.fromShard(message);
     const transfer = CarriedView.transfer(message);
     this.readClock();
-    if (transferMessage === TransferMessage.Begin) this.receiver.begin(from, transfer, body, this.nowMs);
-    else if (transferMessage === TransferMessage.Piece) this.receiver.piece(from, transfer, body, this.nowMs);
-    else if (transferMessage === TransferMessage.Credit) this.departures.credit(transfer);
+    if (transferMessage === TransferMessage.Begin)
+      this.transferReceiver.begin(from, transfer, body, this.nowMs);
+    else if (transferMessage === TransferMessage.Piece)
+      this.transferReceiver.piece(from, transfer, body, this.nowMs);
+    else if (transferMessage === TransferMessage.Credit) this.transferSender.credit(transfer);
     else {
       const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
       const refusal = LandedView.refusal(view, 0) as Outcome;
-      this.departures.landed(transfer, LandedView.taken(view, 0), refusal, this.nowMs);
+      this.transferSender.landed(transfer, LandedView.taken(view, 0), refusal, this.nowMs);
     }
   }
 

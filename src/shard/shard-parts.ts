@@ -94,9 +94,9 @@ export abstract class ShardParts implements ClientEffects {
   readonly aside = new RunQueue();
   protected readonly commandWork: number;
   readonly memory: MemoryBudget;
-  readonly departures: TransferSender;
+  readonly transferSender: TransferSender;
   protected readonly deadLetters: DeadLetters;
-  protected readonly receiver: TransferReceiver;
+  protected readonly transferReceiver: TransferReceiver;
   protected readonly barrier: ReadBarrier;
   readonly records: RecordLog | undefined;
   /** Answers the HTTP thread; undefined without one. */
@@ -166,15 +166,15 @@ export abstract class ShardParts implements ClientEffects {
     const { slicedCommands } = this;
     const onSettled = (id: number): void => slicedCommands.settled(id);
     this.engine.queues.onSettled = onSettled;
-    this.departures = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
-    this.deadLetters = new DeadLetters(this.engine, this.departures);
-    this.receiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
+    this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
+    this.deadLetters = new DeadLetters(this.engine, this.transferSender);
+    this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlHandler({
         shard: this,
         port: this.ports[this.leasePort]!,
         meter,
-        departures: this.departures,
+        transferSender: this.transferSender,
         leaseSession: this.leaseSession,
         waiting: () => this.waiting(),
       });

@@ -347,7 +347,7 @@ export class InProcessServer {
         ways: this.topology.migrationRings[acceptor]!.map((ring) => ring && this.#wayFrom(acceptor, ring)),
       });
       const rings = this.topology.migrationRings.flatMap((ways) => ways[acceptor] ?? []);
-      core.arrivals = new MigrationReceiver(rings, (moved) => {
+      core.migrationReceiver = new MigrationReceiver(rings, (moved) => {
         const changed = this.onTheWay(moved);
         if (changed !== undefined) this.#land(acceptor, changed);
       });

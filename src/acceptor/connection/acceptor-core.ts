@@ -103,7 +103,7 @@ export class AcceptorCore implements AcceptorParts {
   /** Moves connections to other acceptors, if migration is on. */
   migrator: ConnectionMigrator | undefined;
   /** Receives connections from other acceptors, if migration is on. */
-  arrivals: MigrationReceiver | undefined;
+  migrationReceiver: MigrationReceiver | undefined;
   #stopping = false;
   /** Whether a metrics reader may ask for the counters that only metrics use. */
   readonly #hasMetrics: boolean;
@@ -251,7 +251,7 @@ export class AcceptorCore implements AcceptorParts {
   takeAnswers(onWriterWaits: (shard: number) => void): number {
     let taken = 0;
     this.#turnAtMs = 0;
-    this.arrivals?.take();
+    this.migrationReceiver?.take();
     for (let shard = 0; shard < this.shards; shard++) {
       const ring = this.links.responses[shard]!;
       for (let i = 0; i < BATCH_MESSAGES; i++) {
@@ -342,7 +342,7 @@ export class AcceptorCore implements AcceptorParts {
 
   /** Whether a shard has answered or a connection has arrived. */
   get hasAnswers(): boolean {
-    return this.links.hasAnswers || this.arrivals?.hasSome === true;
+    return this.links.hasAnswers || this.migrationReceiver?.hasSome === true;
   }
 
   #receive(ring: RingReader, offset: number, shard: number): void {

@@ -30,7 +30,7 @@ export interface CommandShard {
   readonly puts: PutIntake;
   readonly slicedCommands: SlicedCommands;
   /** Jobs on their way to other shards. */
-  readonly departures: TransferSender;
+  readonly transferSender: TransferSender;
   readonly lists: TubeLists;
   readonly tubeSetter: TubeSetter;
   /** Undefined without a log. */

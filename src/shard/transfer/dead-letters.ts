@@ -16,9 +16,9 @@ export class DeadLetters {
   #ids: readonly number[] = [];
   #at = 0;
 
-  constructor(engine: Engine, departures: TransferSender) {
+  constructor(engine: Engine, transferSender: TransferSender) {
     this.#engine = engine;
-    this.#round = new FarMove(departures, Travel.Death);
+    this.#round = new FarMove(transferSender, Travel.Death);
   }
 
   get hasWork(): boolean {

@@ -17,7 +17,7 @@ export class FarMove implements FarMoves, Sender {
   moved = 0;
   /** Why the first refused job was refused; Done if none was. */
   refusal: Outcome = Outcome.Done;
-  readonly #departures: TransferSender;
+  readonly #transferSender: TransferSender;
   #bytes = 0;
   /** Transfers in flight. */
   readonly #sent = new Set<Transfer>();
@@ -26,8 +26,8 @@ export class FarMove implements FarMoves, Sender {
 
   readonly #travel: Travel;
 
-  constructor(departures: TransferSender, travel: Travel) {
-    this.#departures = departures;
+  constructor(transferSender: TransferSender, travel: Travel) {
+    this.#transferSender = transferSender;
     this.#travel = travel;
   }
 
@@ -47,14 +47,14 @@ export class FarMove implements FarMoves, Sender {
     assert(!this.#isSent, "a round that is under way takes no more jobs");
     const open = this.#open.get(target);
     let transfer = open;
-    if (transfer === undefined || !this.#departures.hasRoom(transfer, slot)) {
+    if (transfer === undefined || !this.#transferSender.hasRoom(transfer, slot)) {
       if (open !== undefined) this.#sendOne(open);
-      transfer = this.#departures.begin(target, this.#travel, this);
+      transfer = this.#transferSender.begin(target, this.#travel, this);
       transfer.asReady = asReady;
       this.#open.set(target, transfer);
     }
     const before = transfer.bytes;
-    this.#departures.add(transfer, slot);
+    this.#transferSender.add(transfer, slot);
     this.#bytes += transfer.bytes - before;
     this.underWay++;
   }
@@ -70,7 +70,7 @@ export class FarMove implements FarMoves, Sender {
   #sendOne(transfer: Transfer): void {
     assert(!this.#sent.has(transfer), "a transfer is sent once");
     this.#sent.add(transfer);
-    this.#departures.send(transfer);
+    this.#transferSender.send(transfer);
   }
 
   /** One of the jobs in flight whose arrival the sender will be told of. */

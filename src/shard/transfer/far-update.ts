@@ -21,7 +21,7 @@ export class FarUpdate implements SlicedCommand, Sender {
 
   /** Sends a job, which the session may change, to `tube` on another shard. */
   constructor(
-    { engine, departures, nowMs }: { engine: Engine; departures: TransferSender; nowMs: number },
+    { engine, transferSender, nowMs }: { engine: Engine; transferSender: TransferSender; nowMs: number },
     id: number,
     tube: string,
     change: JobChange,
@@ -32,12 +32,12 @@ export class FarUpdate implements SlicedCommand, Sender {
     const slot = engine.find(id);
     assert(slot !== NO_SLOT, "a job that is changed is here");
     const isHeld = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
-    const transfer = departures.begin(tube, isHeld ? Travel.Handed : Travel.Update, this);
+    const transfer = transferSender.begin(tube, isHeld ? Travel.Handed : Travel.Update, this);
     // Moving a reserved job releases it.
     transfer.delayMs = change.delayMs ?? (isHeld ? 0 : undefined);
     transfer.facts = engine.changedFacts(slot, change, nowMs);
-    departures.add(transfer, slot);
-    departures.send(transfer);
+    transferSender.add(transfer, slot);
+    transferSender.send(transfer);
   }
 
   get awaitedJob(): number | undefined {

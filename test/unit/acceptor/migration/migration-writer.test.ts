@@ -30,30 +30,34 @@ const PLAIN: ConnectionState = {
   listener: undefined,
 };
 
-function wayBetween(): { way: MigrationWriter; arrivals: MigrationReceiver; landed: MovedConnection[] } {
+function wayBetween(): {
+  way: MigrationWriter;
+  migrationReceiver: MigrationReceiver;
+  landed: MovedConnection[];
+} {
   const { migrationRings } = createTopology({
     ...{ shards: 2, acceptors: 2, placement: "together", migration: true },
     ...{ jobBytesMax: 65535, ringBytes: 4096 },
   });
   const ring = migrationRings[0]![1]!;
   const landed: MovedConnection[] = [];
-  const arrivals = new MigrationReceiver([ring], (moved) => void landed.push(moved));
-  return { way: new MigrationWriter(ring), arrivals, landed };
+  const migrationReceiver = new MigrationReceiver([ring], (moved) => void landed.push(moved));
+  return { way: new MigrationWriter(ring), migrationReceiver, landed };
 }
 
-describe("MigrationWriter and Arrivals", () => {
+describe("MigrationWriter and MigrationReceiver", () => {
   it("transfer connections unchanged, in order, once published", () => {
-    const { way, arrivals, landed } = wayBetween();
+    const { way, migrationReceiver, landed } = wayBetween();
     const bytes = new Uint8Array(MIGRATION_BYTES_MAX).fill(7);
     way.write({ descriptor: 17, bytes }, 5, STATE);
     way.write({ descriptor: 18, bytes: undefined }, 7, PLAIN);
-    arrivals.take();
-    assert.equal(arrivals.hasSome, false);
+    migrationReceiver.take();
+    assert.equal(migrationReceiver.hasSome, false);
     assert.deepEqual(landed, []);
     way.publish();
-    assert.equal(arrivals.hasSome, true);
-    arrivals.take();
-    assert.equal(arrivals.hasSome, false);
+    assert.equal(migrationReceiver.hasSome, true);
+    migrationReceiver.take();
+    assert.equal(migrationReceiver.hasSome, false);
     assert.deepEqual(landed, [
       { descriptor: 17, number: 5, bytes, state: STATE },
       { descriptor: 18, number: 7, bytes: undefined, state: PLAIN },
@@ -61,12 +65,12 @@ describe("MigrationWriter and Arrivals", () => {
   });
 
   it("free room, and keep bytes unchanged", () => {
-    const { way, arrivals, landed } = wayBetween();
+    const { way, migrationReceiver, landed } = wayBetween();
     for (let number = 0; number < 100; number++) {
       assert.equal(way.hasRoom(STATE), true, `connection ${number}`);
       way.write({ descriptor: number, bytes: new Uint8Array(10_000).fill(number) }, number, STATE);
       way.publish();
-      arrivals.take();
+      migrationReceiver.take();
     }
     for (const { descriptor, bytes } of landed)
       assert.deepEqual(bytes, new Uint8Array(10_000).fill(descriptor));
