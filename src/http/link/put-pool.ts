@@ -54,6 +54,7 @@ export class PutPool {
   }
 
   /** Puts a job. Resolves once it is as durable as `-f` demands. */
+  // http put 2/6
   put(put: NewPut, body: PutBody): Promise<PutOutcome> {
     const length = bytesOf(body);
     this.#require(length);
