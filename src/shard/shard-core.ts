@@ -322,7 +322,7 @@ export class ShardCore extends ShardClients {
     return (
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
-      session.longMove !== undefined ||
+      session.slicedCommand !== undefined ||
       session.isRedirected ||
       session.barrier !== 0
     );

@@ -80,6 +80,7 @@ export class TransferReceiver {
       delayMs: (flags & TransferFlag.Delay) === 0 ? undefined : TransferView.delayMs(view),
     };
     if ((flags & TransferFlag.InPieces) !== 0) {
+      assert(TransferView.jobs(view) === 1, "a job in pieces comes alone");
       const head = Memory.ofSize(TransferJobView.recordBytes(view, at));
       const file = TransferJobView.file(view, at);
       const incoming = { manifest, file, head, headBytes: 0, body: EMPTY_BODY, bodyBytes: 0 };
@@ -129,8 +130,10 @@ export class TransferReceiver {
     const { engine, onArrived } = this.#options;
     const { bytes, view } = record;
     decodeFields(view, at, this.#fields);
+    assert(this.#fields.id > 0, "a job that arrives has an id");
     const job = this.#jobOf(manifest.tube, bodyBytesOf(view, at), file);
     const attributesEnd = at + recordHeadBytes(view, at);
+    assert(attributesEnd >= at + RECORD_FIXED_BYTES, "attributes follow the fixed part of a record");
     const attributes =
       attributesEnd === at + RECORD_FIXED_BYTES
         ? undefined

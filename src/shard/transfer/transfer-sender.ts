@@ -105,6 +105,7 @@ export class TransferSender {
   constructor(options: TransferSenderOptions) {
     this.#options = options;
     this.#bytesMax = Math.min(TRANSFER_BYTES_MAX, options.port.payloadBytesMax - HEADER_DIFFERENCE);
+    assert(this.#bytesMax > TRANSFER_JOB_HEADER_BYTES, "a piece of a job fits into a message");
   }
 
   /** Begins a transfer to a tube on another shard. The caller fills and sends it. */
@@ -130,6 +131,7 @@ export class TransferSender {
     const { engine } = this.#options;
     transfer.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
     transfer.bytes += this.#bytesOf(slot);
+    assert(transfer.ids.length <= TRANSFER_JOBS_MAX, "a transfer has no more jobs than its limit");
     assert(transfer.ids.length === 1 || transfer.bytes <= this.#bytesMax, "a transfer has room for its jobs");
     engine.depart(slot, transfer.number);
   }
@@ -137,6 +139,7 @@ export class TransferSender {
   /** Queues a complete transfer. */
   send(transfer: Transfer): void {
     assert(transfer.ids.length > 0, "a transfer has a job");
+    assert(transfer.sentBytes === 0, "a transfer is queued before any of it is sent");
     this.#waiting.push(transfer);
   }
 
@@ -167,6 +170,7 @@ export class TransferSender {
   #begin(transfer: Transfer): void {
     assert(!this.#underWay.has(transfer.number), "transfers in flight have numbers of their own");
     this.#underWay.set(transfer.number, transfer);
+    assert(this.#underWay.size <= TRANSFERS_MAX, "few transfers are in flight");
     const end = transfer.bytes <= this.#bytesMax ? this.#write(transfer) : this.#writeHead(transfer);
     this.#carry(transfer, TransferMessage.Begin, this.#scratch.bytes, end);
     if (transfer.head.length > 0) this.#sendPieces(transfer);
@@ -174,6 +178,7 @@ export class TransferSender {
 
   #carry({ tube, number }: Transfer, kind: TransferMessage, bytes: Uint8Array, length: number): void {
     const { port, records, shardOf } = this.#options;
+    assert(length > 0, "a message to another shard has bytes");
     port.beginCarry(kind, shardOf(tube), number, length, false, records?.lastNumber ?? 0);
     copyBytes(port.target, port.at, bytes, 0, length);
   }
@@ -212,6 +217,7 @@ export class TransferSender {
 
   /** Writes only the head of a job that goes in pieces. Returns the end position. */
   #writeHead(transfer: Transfer): number {
+    assert(transfer.ids.length === 1, "a job that goes in pieces goes alone");
     const slot = this.#options.engine.find(transfer.ids[0]!);
     assert(slot !== NO_SLOT, "a job that goes in pieces is still here");
     const head = Memory.ofSize(RECORD_FIXED_BYTES + ATTRIBUTE_BYTES_MAX);
@@ -270,6 +276,7 @@ export class TransferSender {
       transfer.sentBytes += headPart + bodyPart;
       assert(transfer.sentBytes <= head.length + bodyBytes, "no more of a job is sent than it has");
       transfer.piecesAhead++;
+      assert(transfer.piecesAhead <= PIECES_MAX, "few pieces are ahead of their credits");
       this.#carry(transfer, TransferMessage.Piece, bytes, headPart + bodyPart);
     }
   }
@@ -280,6 +287,7 @@ export class TransferSender {
   credit(number: number): void {
     const transfer = this.#underWay.get(number);
     if (transfer === undefined) return;
+    assert(transfer.head.length > 0, "a credit is for a job in pieces");
     assert(transfer.piecesAhead > 0, "a credit is for a piece that was sent");
     transfer.piecesAhead--;
     this.#sendPieces(transfer);
