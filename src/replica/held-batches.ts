@@ -27,6 +27,7 @@ export class HeldBatches {
     const held = this.#held;
     const last = held.at(-1);
     assert(last === undefined || batch.n > last.n, "batches are held in order");
+    assert(last === undefined || batch.numbers.length === last.numbers.length, "shards stay as many");
     if (CHECKED && last !== undefined)
       assert(
         batch.numbers.every((number, shard) => number >= last.numbers[shard]!),
@@ -36,6 +37,7 @@ export class HeldBatches {
     if (last !== undefined && isSame(last, batch)) return;
     if (held.length < HELD_MAX) held.push(batch);
     else held[HELD_MAX - 1] = batch;
+    assert(held.length <= HELD_MAX && held.at(-1) === batch, "the last batch is held");
   }
 
   /**

@@ -1,7 +1,7 @@
 // A node's knowledge of the batches in its local log: which of them the shared log must have, and
 // where to start reading it.
 
-import { assert } from "../base/assert.ts";
+import { assert, CHECKED } from "../base/assert.ts";
 import type { KnownBatch } from "../message/group.ts";
 
 /** Number of batches to remember after the node has read the whole shared log. */
@@ -17,6 +17,7 @@ export class OwnBatches {
   constructor(node: number, batches: readonly KnownBatch[]) {
     this.#node = node;
     for (const batch of batches) this.#batches.set(batch.n, batch);
+    if (CHECKED) assert(this.#batches.size === batches.length, "each batch has a number of its own");
     this.first = batches[0]?.n ?? 0;
     this.last = batches.at(-1)?.n ?? 0;
   }
@@ -40,6 +41,7 @@ export class OwnBatches {
       this.#batches.delete(n);
     }
     this.first = this.last - RECENT + 1;
+    if (CHECKED) assert(this.#batches.has(this.first), "the first batch that is kept is known");
   }
 
   cut(n: number): void {

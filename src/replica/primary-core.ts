@@ -115,6 +115,8 @@ export class PrimaryCore {
   doubts = 0;
 
   constructor(options: PrimaryOptions) {
+    assert(options.place.epoch > 0 && options.place.n > 0, "a node that leads has a LEAD");
+    assert(options.sequence > 0, "a LEAD is in a message");
     this.#host = options.host;
     this.#leaseMs = options.leaseMs;
     this.#keepBytes = options.keepBytes;
@@ -184,12 +186,14 @@ export class PrimaryCore {
     const ticket = ++this.#tickets;
     this.#underWay.push({ ticket, expectedLast, batches, bytes, sentAtMs: nowMs, appended: false });
     this.#underWayBytes += bytes;
+    assert(this.#underWay.length <= WINDOW, "few messages are in flight");
     this.#host.append(message, expectedLast, ticket);
   }
 
   /** The log has stored a message at `sequence`. */
   appended(ticket: number, sequence: number, nowMs: number): void {
     if (this.#ended || ticket < this.#since) return;
+    assert(ticket <= this.#tickets, "an answer is to a message that was sent");
     const message = this.#underWay.find((each) => each.ticket === ticket);
     if (message === undefined) return;
     // Another message came in between, perhaps a LEAD.
@@ -221,6 +225,7 @@ export class PrimaryCore {
 
   /** The log refused a message, or the outcome is unknown. */
   failed(ticket: number, nowMs: number): void {
+    assert(ticket <= this.#tickets, "a failure is that of a message that was sent");
     if (ticket >= this.#since) this.doubt(nowMs);
   }
 
@@ -267,7 +272,9 @@ export class PrimaryCore {
   purgeNow(): void {
     const last = this.#purges.at(-1);
     this.#purges = [];
-    if (last !== undefined) this.#host.purge(last.below);
+    if (last === undefined) return;
+    assert(last.below <= this.#purged, "a purge was planned");
+    this.#host.purge(last.below);
   }
 
   /**
@@ -333,6 +340,7 @@ export class PrimaryCore {
     }
     this.#sequence = sequences.get(place.n) ?? this.#sequence;
     this.#predicted = last;
+    assert(this.#underWay.length === 0 && this.#underWayBytes === 0, "nothing is in flight after a look");
     this.#inDoubt = false;
     this.#pump(nowMs);
   }
@@ -381,6 +389,7 @@ export class PrimaryCore {
   }
 
   #end(how: LeadEnd, why: string): undefined {
+    assert(!this.#ended, "a lead ends once");
     this.#ended = true;
     this.#host.ended(how, why);
   }

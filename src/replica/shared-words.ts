@@ -18,7 +18,7 @@ export class SharedWords {
   readonly #lent: LentIds;
   readonly #batch: BatchWord;
   readonly #message: BatchWord;
-  readonly #hosts: readonly Doorbell[];
+  readonly #threads: readonly Doorbell[];
   readonly #binlog: Doorbell;
   #serveUntilMs = 0;
   #idsLent = 0;
@@ -33,8 +33,8 @@ export class SharedWords {
     this.#batch = new BatchWord(words, ControlWord.AcknowledgedBatch);
     this.#message = new BatchWord(words, ControlWord.AcknowledgedMessage);
     const bells = new Int32Array(topology.doorbells);
-    const serving = [...topology.hosts.keys(), httpBell(topology)];
-    this.#hosts = serving.map((bell) => new Doorbell(bells, bell));
+    const serving = [...topology.threads.keys(), httpBell(topology)];
+    this.#threads = serving.map((bell) => new Doorbell(bells, bell));
     this.#binlog = new Doorbell(bells, binlogBell(topology));
   }
 
@@ -43,6 +43,7 @@ export class SharedWords {
     assert(numbers.length === this.#topology.shards, "each shard has its number");
     for (let shard = 0; shard < this.#topology.shards; shard++)
       this.#progress.publish(shard, numbers[shard]!);
+    assert(idsLent >= 0, "lent ids go up from 0");
     if (idsLent !== this.#idsLent) this.#lent.publish(idsLent);
     this.#idsLent = idsLent;
   }
@@ -52,6 +53,7 @@ export class SharedWords {
    * `sequence`.
    */
   publishBatch(n: number, sequence: number): void {
+    assert(n > 0 && sequence > 0, "a batch that is acknowledged is in a message");
     this.#message.publish(sequence);
     this.#batch.publish(n);
   }
@@ -61,6 +63,7 @@ export class SharedWords {
    * the wall clock is ahead of the monotonic one.
    */
   publishLease(untilMs: number, nowMs: number, wallAheadMs: number): boolean {
+    assert(!Number.isNaN(untilMs), "a lease has an end");
     const wasOver = this.#serveUntilMs <= nowMs;
     if (untilMs === this.#serveUntilMs) return false;
     this.#serveUntilMs = untilMs;
@@ -76,7 +79,7 @@ export class SharedWords {
 
   /** Makes acceptors and shards look again. */
   ringAll(): void {
-    for (const host of this.#hosts) host.ring();
+    for (const thread of this.#threads) thread.ring();
   }
 
   ringBinlog(): void {

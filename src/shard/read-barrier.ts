@@ -52,6 +52,7 @@ export class ReadBarrier {
     this.#engine = engine;
     this.#ports = ports;
     this.#acceptors = acceptors;
+    assert(acceptors <= ports.length, "each acceptor has a port");
   }
 
   /**
@@ -68,6 +69,7 @@ export class ReadBarrier {
     if (others === 0) return false;
     assert(session.barrier === 0, "a session waits for one barrier");
     const number = ++this.#lastNumber;
+    assert(rounds > 0, "a barrier has a round");
     this.#waiting.set(number, { session, remaining: others, rounds });
     session.barrier = number;
     this.#askOthers(session, number, 0);
@@ -87,6 +89,7 @@ export class ReadBarrier {
     const isMoot = session.ended || session.barrier !== number;
     if (!isMoot && --waiting.rounds > 0) {
       waiting.remaining = this.#othersThan(session);
+      assert(waiting.remaining > 0, "a round asks an acceptor");
       this.#askOthers(session, number, ResponseFlag.HaveRead);
       return undefined;
     }

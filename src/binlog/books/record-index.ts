@@ -103,6 +103,7 @@ export class RecordIndex extends RecordBooks {
     if (CHECKED) assert(!this.#pages.has(fresh.number), "a page is made once");
     this.#pages.set(fresh.number, fresh);
     this.#turnTo(fresh);
+    assert(fresh.live === 0, "a new page has no job");
     return fresh;
   }
 

@@ -69,6 +69,7 @@ export class SegmentTable {
     segment.liveBytes += bytes;
     assert(segment.liveBytes >= 0, "the live bytes of a segment are never negative");
     this.liveBytes += bytes;
+    assert(this.liveBytes >= 0, "the live bytes of the log are never negative");
   }
 
   /** Returns the size of all files on disk. */
@@ -85,6 +86,7 @@ export class SegmentTable {
     let sum = 0;
     for (let at = this.#segments.length - 1; at >= 0 && !this.#segments[at]!.sealed; at--)
       sum += this.#segments[at]!.fileBytes - this.#segments[at]!.usedBytes;
+    assert(sum >= 0, "free bytes are never negative");
     return sum;
   }
 

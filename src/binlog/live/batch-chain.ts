@@ -91,6 +91,7 @@ export class BatchChain {
     const { epoch, n, tag: previousTag } = this.#place;
     assert(records > 0, "a batch that is sealed was begun");
     assert(this.#options.sink.acknowledged <= n, "no batch is acknowledged before it is written");
+    assert(usedBytes >= this.frameBytes, "a batch has room for its own record");
     const header: BatchHeader = {
       kind: this.kind,
       epoch,

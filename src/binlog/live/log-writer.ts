@@ -91,10 +91,12 @@ export class LogWriter {
   }
 
   writtenUpTo(shard: number): number {
+    assert(shard >= 0 && shard < this.#written.length, "a shard has written records");
     return this.#written[shard]!;
   }
 
   syncedUpTo(shard: number): number {
+    assert(shard >= 0 && shard < this.#synced.length, "a shard has durable records");
     return this.#synced[shard]!;
   }
 
@@ -138,6 +140,7 @@ export class LogWriter {
    * fail.
    */
   makeRoom(length: number): void {
+    assert(length > 0, "room is for a record");
     if (!this.#batch.fits(length)) this.write();
   }
 
@@ -172,6 +175,7 @@ export class LogWriter {
   beginEmpty(): void {
     assert(this.#chain !== undefined, "only a group needs an empty batch");
     if (this.#batch.usedBytes === 0) this.#begin();
+    assert(this.#batch.records > 0, "an empty batch has its own record");
   }
 
   #book(segment: number, offset: number, record: number, length: number): void {
@@ -186,6 +190,7 @@ export class LogWriter {
     const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
     assert(id > 0, "the record of a job has an id");
     const extra = recordExtra(memory, record, length);
+    assert(offset >= HEADER_BYTES, "a record lies behind the header");
     this.#index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
     if (isFull(kind)) this.#onFull?.(id, segment);
   }

@@ -28,12 +28,15 @@ export class RecordBatch {
     sequence: number,
     synced: number,
   ): number {
+    assert(recordBytes > 0, "a record has bytes");
+    assert(sequence >= synced, "no record is durable before it is added");
     const at = this.usedBytes;
     const record = at + FRAME_BYTES;
     copyBytes(this.memory.bytes, record, from, start, recordBytes);
     sealFrame(this.memory, at, recordBytes, salt, sequence, synced);
     this.usedBytes = record + recordBytes;
     this.records++;
+    assert(this.usedBytes <= this.memory.bytes.length, "a batch ends inside its buffer");
     return record;
   }
 

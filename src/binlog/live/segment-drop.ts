@@ -77,6 +77,7 @@ export class SegmentDrop {
 
   /** Does the same outside a group, where no acknowledgement is needed. */
   finishNow(nowMs: number): void {
+    assert(this.isUnderWay, "a drop that ends now was begun");
     this.#tail.syncAll(nowMs, false);
     this.#remove();
   }
@@ -88,6 +89,7 @@ export class SegmentDrop {
     const { chain } = this.#tail;
     if (chain === undefined) return true;
     this.#batch ||= chain.place.n;
+    assert(this.#batch > 0, "a DROP is in a batch");
     return chain.isAcknowledged(this.#batch);
   }
 

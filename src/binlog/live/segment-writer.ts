@@ -126,6 +126,7 @@ export class SegmentWriter {
   /** Returns whether a frame fits before the point where the log normally leaves the segment. */
   fits(framedBytes: number): boolean {
     const current = this.current;
+    assert(framedBytes > 0, "a frame has bytes");
     const end = current.usedBytes + framedBytes + SPARE_BYTES;
     return end <= current.fileBytes && end <= this.softLimitBytes;
   }
@@ -242,6 +243,7 @@ export class SegmentWriter {
     assert(this.#next !== undefined, "there is a segment to go on with");
     assert(sealed.usedBytes > HEADER_BYTES, "a segment that is left has its END");
     assert(this.#next.number === sealed.number + 1, "segments are numbered without gaps");
+    assert(this.#next.usedBytes === HEADER_BYTES, "the next segment has no record yet");
     this.#disk.truncate(sealed.handle!, sealed.usedBytes);
     this.#disk.close(sealed.handle!);
     sealed.handle = undefined;

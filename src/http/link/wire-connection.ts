@@ -100,6 +100,7 @@ export class WireConnection implements Transport {
   }
 
   /** Sends a put's line and its body of `length` bytes. */
+  // http put 3/6
   put(line: string, body: Uint8Array | string, length: number): Promise<PutOutcome> {
     if (this.isOver) return Promise.reject(new Busy("the server stops"));
     if (length <= JOINED_BYTES_MAX) this.#push(joined(line, body, length));
@@ -118,6 +119,7 @@ export class WireConnection implements Transport {
     );
   }
 
+  // http put 4/6
   #push(bytes: Uint8Array): void {
     if (this.#paused || this.#outgoing.length > 0) this.#outgoing.push(Buffer.from(bytes));
     else this.#connection.onBytes(bytes, bytes.length);
@@ -237,6 +239,7 @@ export class WireConnection implements Transport {
     this.#isGone = true;
   }
 
+  // http put 5/6
   #receive(buffer: Uint8Array, length: number): void {
     const taken = this.#receivedBytes === 0 ? this.#takeInserted(buffer, length) : 0;
     if (taken === length) return;

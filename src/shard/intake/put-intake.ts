@@ -78,6 +78,7 @@ export class PutIntake {
   open(session: ShardSession, request: Request): void {
     assert(session.incoming === undefined, "a session sends one body at a time");
     const { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs } = request;
+    assert(id > 0 && bodyBytes > 0, "a put in pieces has an id and a body");
     let body: number = EMPTY_BODY;
     let failed = false;
     try {
@@ -147,6 +148,7 @@ export class PutIntake {
 
   /** Stores a job in the tube with this name, or for "" in the session's tube in use. */
   #store(session: ShardSession, job: NewJob, body: number, tube: string, options: Span, nowMs: number): void {
+    assert(job.id > 0, "a job that is stored has an id");
     const attributes = options.length === 0 ? undefined : this.#attributesOf(options, job, nowMs);
     let outcome: Outcome;
     try {

@@ -90,6 +90,7 @@ export class RecordLog implements RecordSink {
     this.#memory = new Memory(this.ring.bytes);
     this.#files = new FileTable(options.binlog.files);
     this.#recordBytesMax = Math.min(MAX_RECORD_BYTES, this.ring.messageBytesMax - APPEND_HEADER_BYTES);
+    assert(this.#recordBytesMax > RECORD_FIXED_BYTES, "a record has room for more than its head");
   }
 
   /**
@@ -99,6 +100,7 @@ export class RecordLog implements RecordSink {
   attach(engine: Engine, burySequence: number): void {
     assert(this.#attached === undefined, "a log gets its engine once");
     this.#attached = engine;
+    assert(burySequence >= 0 && this.lastNumber === 0, "a log gets its engine before its first record");
     this.#burySequence = burySequence;
     this.#lentLow = this.#options.lent.low;
   }
@@ -182,6 +184,7 @@ export class RecordLog implements RecordSink {
    * everything else has to continue.
    */
   #awaitLend(id: number): boolean {
+    assert(id > 0, "a put that waits for a lend has an id");
     const { lent, waitForLend } = this.#options;
     for (;;) {
       this.#lentLow = lent.low;
@@ -204,6 +207,7 @@ export class RecordLog implements RecordSink {
     const attributes = this.#attributes(slot, false, true);
     const tube = this.#engine().policies.attributes.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
     if (tube.length + attributes.length === 0) return false;
+    if (CHECKED) assert(attributes.length % 4 === 0, "attributes are padded to whole words");
     const at = this.#claim(UPDATE_BYTES + tube.length + attributes.length);
     encodeLongUpdate(this.#memory, at, this.#fill(slot), tube, attributes);
     return true;
@@ -212,6 +216,7 @@ export class RecordLog implements RecordSink {
   remembered(slot: number): void {
     const tube = this.#tubeName(slot);
     const attributes = this.#attributes(slot, true, false);
+    assert(attributes.length > 0, "a remembered key is among the attributes");
     const at = this.#claim(RECORD_FIXED_BYTES + tube.length + attributes.length);
     const fields = this.#fill(slot);
     fields.state = RecordState.remembered;
@@ -269,6 +274,7 @@ export class RecordLog implements RecordSink {
 
   #offsetMs(): number {
     if (Number.isNaN(this.#wallOffsetMs)) this.#wallOffsetMs = this.#options.wallOffsetMs();
+    if (CHECKED) assert(Number.isFinite(this.#wallOffsetMs), "the clocks have a difference");
     return this.#wallOffsetMs;
   }
 

@@ -124,6 +124,7 @@ export class Replies extends LongReplies {
   ): void {
     const page = this.engine.jobs.pageOf(slot);
     const row = rowOf(slot);
+    if (CHECKED) assert(page.state[row] !== JobState.Free, "a job that is sent is there");
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
     const head = this.#head;
@@ -289,6 +290,7 @@ export class Replies extends LongReplies {
   candidates(session: ShardSession, slots: readonly number[], isCut: boolean): void {
     const port = this.ports[session.acceptor]!;
     const count = Math.min(slots.length, Math.floor((port.payloadBytesMax - 8) / CANDIDATE_BYTES));
+    assert(count >= 0 && count <= slots.length, "a list of candidates has no more than there are");
     const payload = new DataView(new ArrayBuffer(8 + count * CANDIDATE_BYTES));
     payload.setFloat64(0, session.engineSession.held.soonestMs, true);
     const { jobs } = this.engine;

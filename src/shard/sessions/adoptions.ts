@@ -56,6 +56,7 @@ export class Adoptions {
       assert(this.#waiting[port] === undefined, "nothing is taken behind an Adopt that waits");
       this.#waiting[port] = { number, slot };
       this.#waitingCount++;
+      assert(this.#waitingCount <= this.#waiting.length, "a port waits for one Adopt");
       return;
     }
     this.#detached.delete(number);

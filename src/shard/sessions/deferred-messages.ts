@@ -62,6 +62,7 @@ export class DeferredMessages implements MessageSource {
     }
     this.#start = 0;
     this.#end = held.length;
+    assert(this.#end + more <= this.bytes.length, "room that was made is enough");
   }
 
   #use(buffer: ArrayBuffer): void {

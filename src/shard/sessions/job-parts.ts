@@ -27,6 +27,7 @@ export class JobParts {
   /** Adds bytes to the lines of the next part. Returns their position in `lines`. */
   line(bytes: Uint8Array, length: number = bytes.length): number {
     const at = this.#lineBytes;
+    assert(length <= bytes.length, "a line has the bytes that it was given");
     this.#makeRoom(length);
     copyBytes(this.#lines, at, bytes, 0, length);
     this.#lineBytes += length;
@@ -147,6 +148,7 @@ export class PartsCursor {
   #copyLines(target: Uint8Array, at: number, length: number, end: number): number {
     const from = this.#linesAt + this.#readBytes;
     const some = Math.min(length, end - from);
+    assert(some > 0, "each step reads a part of the lines or of a body");
     copyBytes(target, at, this.#lines, from, some);
     this.#readBytes += some;
     return some;

@@ -1,5 +1,6 @@
 // A shard's state of one connection besides the engine's session: work that has to wait its turn.
 
+import { assert } from "../../base/assert.ts";
 import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import type { NewJob } from "../../engine/jobs/new-job.ts";
 import type { Timer } from "../../engine/queues/timer-heap.ts";
@@ -82,7 +83,7 @@ export class ShardSession {
    */
   abortedTo = 0;
   /** The sliced command in progress. */
-  longMove: SlicedCommand | undefined;
+  slicedCommand: SlicedCommand | undefined;
   /** Its acceptor is looking for the job of its command on other shards. */
   isRedirected = false;
   /** Its connection is gone. The session stays until its sliced commands are done. */
@@ -116,6 +117,7 @@ export class ShardSession {
   #readBytes = 0;
 
   constructor(engineSession: Session, acceptor: number, connectionSlot: number) {
+    assert(acceptor >= 0 && connectionSlot >= 0, "a connection has a place");
     this.engineSession = engineSession;
     this.acceptor = acceptor;
     this.connectionSlot = connectionSlot;
@@ -139,6 +141,7 @@ export class ShardSession {
   }
 
   sent(bytes: number): void {
+    assert(bytes >= 0, "a reply has bytes");
     this.#sentBytes = (this.#sentBytes + bytes) | 0;
   }
 
@@ -152,6 +155,7 @@ export class ShardSession {
    * unread.
    */
   beginReplies(unreadBytes: number): void {
+    assert(unreadBytes >= 0, "no more is read than was sent");
     this.#sentBytes = unreadBytes | 0;
     this.#readBytes = 0;
   }

@@ -95,6 +95,7 @@ export class DeleteMany implements SlicedCommand {
 
   /** Redirects the rest, so that the acceptor looks for jobs that have left. */
   #handOn(): void {
+    assert(!this.#forAcceptor, "an acceptor looks for missing jobs by itself");
     const { bytes, start, end } = this.#span;
     const details = packDeleted(this.#results, latin1(bytes, start, end), this.#replies.lastRecord);
     this.#replies.redirected(this.#session, new Request().begin(Op.DeleteBatch), details);

@@ -60,6 +60,7 @@ export class SlicedCommands {
 
   /** Starts a turn with the full allowance for new commands. */
   beginTurn(): void {
+    assert(this.#jobsMax > 0, "a turn processes jobs");
     this.#turnLeft = this.#jobsMax * ALL_CLIENTS;
   }
 
@@ -88,13 +89,13 @@ export class SlicedCommands {
   }
 
   #begin(session: ShardSession, move: SlicedCommand): UnderWay {
-    assert(session.longMove === undefined, "a session has one long move at a time");
-    session.longMove = move;
+    assert(session.slicedCommand === undefined, "a session has one sliced command at a time");
+    session.slicedCommand = move;
     return { session, move, recordsBefore: this.#replies.recordsBefore };
   }
 
   #enqueue(underWay: UnderWay): void {
-    assert(underWay.session.longMove === underWay.move, "a command that queues is its session's");
+    assert(underWay.session.slicedCommand === underWay.move, "a command that queues is its session's");
     const { awaitedJob } = underWay.move;
     if (awaitedJob === undefined) this.#line.push(underWay);
     else this.#standAside(underWay, awaitedJob);
@@ -109,12 +110,13 @@ export class SlicedCommands {
   }
 
   /**
-   * Queues the commands that wait for a job, because its transfer is over or a shipment has
+   * Queues the commands that wait for a job, because its transfer is over or a transfer has
    * arrived.
    */
   settled(job: number): void {
     const waiting = this.#aside.get(job);
     if (waiting === undefined) return;
+    assert(waiting.size > 0, "a job that is awaited has a command");
     this.#aside.delete(job);
     for (const underWay of waiting) {
       this.#unheard.delete(underWay);
@@ -145,7 +147,8 @@ export class SlicedCommands {
   #comeBack(underWay: UnderWay, job: number): void {
     const others = this.#aside.get(job);
     assert(others !== undefined, "a command that was set aside waits for its job");
-    others.delete(underWay);
+    const wasAside = others.delete(underWay);
+    assert(wasAside, "a command comes back once");
     if (others.size === 0) this.#aside.delete(job);
     this.#line.push(underWay);
   }
@@ -173,12 +176,12 @@ export class SlicedCommands {
   }
 
   #step({ session, move, recordsBefore }: UnderWay, nowMs: number): boolean {
-    assert(session.longMove === move, "the command under way is its session's");
+    assert(session.slicedCommand === move, "the command under way is its session's");
     this.#replies.recordsBefore = recordsBefore;
     const beganMs = this.#clock();
     const isDone = this.#slice(move, nowMs, beganMs);
     if (isDone) {
-      session.longMove = undefined;
+      session.slicedCommand = undefined;
       move.finish();
     }
     this.spentMs += this.#clock() - beganMs;

@@ -12,7 +12,7 @@ const Reloaded = Fields({
 });
 
 export const reloadRoutes =
-  (desk: ReloadClient): Routes =>
+  (client: ReloadClient): Routes =>
   (api) => {
     api.post(
       "/v1/server/reload",
@@ -24,7 +24,7 @@ export const reloadRoutes =
         },
       },
       async () => {
-        const outcome = await desk.reload();
+        const outcome = await client.reload();
         if ("faults" in outcome)
           throw new Problem("bad-config", `Everything stays as it was: ${outcome.faults}`);
         return { changed: [...outcome.changed], needsRestart: [...outcome.needsRestart] };

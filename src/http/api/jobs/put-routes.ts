@@ -4,7 +4,7 @@
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { bytesOf, type NewPut, type PutBody, type PutOutcome } from "../../link/put-lanes.ts";
+import { bytesOf, type NewPut, type PutBody, type PutOutcome } from "../../link/put-pool.ts";
 import type { Service } from "../../queue/service.ts";
 import { answers, type Routes, requireServing, tubeOf } from "../api.ts";
 import { BodyPieces } from "../bodies/body-pieces.ts";
@@ -114,6 +114,7 @@ export const putRoutes: Routes = (api, service) => {
 
 type PutHttpRequest = FastifyRequest<{ Querystring: Static<typeof PutQuery> }>;
 
+// http put 1/6
 function put(service: Service, tube: string, request: PutHttpRequest): Promise<PutAnswer> {
   const { body, query } = request;
   const answer = (outcome: PutOutcome): PutAnswer => one(outcome, service);
@@ -134,6 +135,7 @@ function isParsed(request: FastifyRequest): boolean {
   return body !== undefined && typeof (body as Readable).pipe !== "function";
 }
 
+// http put 6/6
 function one(outcome: PutOutcome, service: Service): PutAnswer {
   if ("refusal" in outcome) throw refused(outcome.refusal, service);
   return { status: 201, payload: { id: outcome.id } };
