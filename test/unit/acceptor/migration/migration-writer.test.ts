@@ -72,7 +72,7 @@ describe("MigrationWriter and MigrationReceiver", () => {
       way.write({ descriptor: 18, bytes: Uint8Array.of(1, 2, 3) }, 2, state);
       way.write({ descriptor: 19, bytes: undefined }, 3, PLAIN);
       way.publish();
-      arrivals.take();
+      migrationReceiver.take();
       assert.deepEqual(landed, [
         { descriptor: 17, number: 1, bytes: undefined, state },
         { descriptor: 18, number: 2, bytes: Uint8Array.of(1, 2, 3), state },
