@@ -8,8 +8,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { COMMANDS, commandName } from "../../src/protocol/commands.ts";
-import type { FakeSocket } from "../simulation/fake-socket.ts";
-import { InProcessServer } from "../simulation/in-process-server.ts";
+import type { FakeSocket } from "../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../simulation/server/in-process-server.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { ATTACKS, type Attack, CONSTANT, DEPTH } from "./attacks.ts";
 

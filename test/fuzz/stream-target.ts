@@ -2,8 +2,8 @@
 // over a socket.
 
 import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
-import type { FakeSocket } from "../simulation/fake-socket.ts";
-import { InProcessServer } from "../simulation/in-process-server.ts";
+import type { FakeSocket } from "../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../simulation/server/in-process-server.ts";
 import type { Address } from "../support/conversations/lockstep-side.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { WireClient } from "../support/server/wire-client.ts";

@@ -8,8 +8,8 @@ import { LogWord } from "../../src/ring/log-words.ts";
 import { virtualOptions } from "../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../binlog/virtual-disk.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import type { FakeSocket } from "./fake-socket.ts";
-import { InProcessServer } from "./in-process-server.ts";
+import type { FakeSocket } from "./server/fake-socket.ts";
+import { InProcessServer } from "./server/in-process-server.ts";
 
 const SEEDS = 60;
 

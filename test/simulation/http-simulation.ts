@@ -18,8 +18,8 @@ import { Reservations } from "../../src/http/queue/reservations.ts";
 import { type Lease, LeaseTable } from "../../src/http/state/lease-table.ts";
 import { checkRings } from "../support/in-process/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import type { FakeSocket } from "./fake-socket.ts";
-import { InProcessServer } from "./in-process-server.ts";
+import type { FakeSocket } from "./server/fake-socket.ts";
+import { InProcessServer } from "./server/in-process-server.ts";
 
 const TUBES = ["default", "a", "b", "c"] as const;
 const SOCKETS = 3;

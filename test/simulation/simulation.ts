@@ -13,18 +13,18 @@ import { commandIn } from "../support/conversations/command-lines.ts";
 import { checkArenaAtRest } from "../support/in-process/engine-invariants.ts";
 import { checkRings } from "../support/in-process/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import type { Command } from "./command.ts";
-import * as command from "./command.ts";
-import type { FakeSocket } from "./fake-socket.ts";
-import { type InProcessOptions, InProcessServer, LogIsGone } from "./in-process-server.ts";
+import type { Command } from "./client/command.ts";
+import * as command from "./client/command.ts";
+import { SimClient, type SimWorld } from "./client/sim-client.ts";
 import { CommandCounts } from "./model/command-counts.ts";
 import type { ProcessEnd } from "./model/durability-ledger.ts";
 import { isSameChoice, type JobChoice } from "./model/job-choice.ts";
 import { Model } from "./model/model.ts";
 import type { PutOptions } from "./model/model-policies.ts";
-import { SimClient, type SimWorld } from "./sim-client.ts";
-import { SimulatedLog } from "./simulated-log.ts";
-import { type Askers, type ByIdCommand, EngineWitness } from "./witness.ts";
+import type { FakeSocket } from "./server/fake-socket.ts";
+import { type InProcessOptions, InProcessServer, LogIsGone } from "./server/in-process-server.ts";
+import { SimulatedLog } from "./server/simulated-log.ts";
+import { type Askers, type ByIdCommand, EngineWitness } from "./witness/engine-witness.ts";
 
 /** Numbers of sessions between two acceptors begin here. */
 const IN_TRANSIT = 100_000;

@@ -1,6 +1,6 @@
 // A planted bug: a server broken from outside, in the test tree only.
 
-import type { InProcessOptions, InProcessServer } from "../in-process-server.ts";
+import type { InProcessOptions, InProcessServer } from "../server/in-process-server.ts";
 import type { SimulationOptions } from "../simulation.ts";
 
 export interface PlantedBug {

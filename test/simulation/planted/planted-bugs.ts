@@ -10,7 +10,7 @@ import { ResponseKind } from "../../../src/message/response.ts";
 import { Counter } from "../../../src/message/topology.ts";
 import { Op } from "../../../src/protocol/commands.ts";
 import { type Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { InProcessServer } from "../in-process-server.ts";
+import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
 class LateOwner extends DoorbellOwner {

@@ -9,7 +9,7 @@ import { ControlWords } from "../../../src/ring/control-words.ts";
 import type { Doorbell } from "../../../src/ring/doorbell.ts";
 import { LentIds } from "../../../src/ring/lent-ids.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
-import { InProcessServer } from "../in-process-server.ts";
+import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
 class DeafDrain extends InProcessServer {

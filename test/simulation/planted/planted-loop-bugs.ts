@@ -4,7 +4,7 @@
 import type { Doorbell } from "../../../src/ring/doorbell.ts";
 import { DeferredMessages } from "../../../src/shard/sessions/deferred-messages.ts";
 import type { ShardSession } from "../../../src/shard/sessions/shard-session.ts";
-import { InProcessServer } from "../in-process-server.ts";
+import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
 /** Has `look` find nothing once more after `announce` was called, until `again` is. */

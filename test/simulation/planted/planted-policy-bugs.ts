@@ -8,7 +8,7 @@ import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { RateLimiter } from "../../../src/engine/tubes/rate-limiter.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import { isWide, type TubePolicy } from "../../../src/engine/tubes/tube-settings.ts";
-import type { InProcessServer } from "../in-process-server.ts";
+import type { InProcessServer } from "../server/in-process-server.ts";
 import type { PlantedBug } from "./planted-bug.ts";
 
 function plantedInPolicies(name: string, plant: (server: InProcessServer) => void): PlantedBug {

@@ -6,7 +6,7 @@ import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
 import { isWide } from "../../../src/engine/tubes/tube-settings.ts";
 import { DeathReason } from "../../../src/protocol/job-attribute.ts";
-import type { InProcessServer } from "../in-process-server.ts";
+import type { InProcessServer } from "../server/in-process-server.ts";
 import type { PlantedBug } from "./planted-bug.ts";
 
 function plantedInRestart(name: string, plant: (server: InProcessServer) => void): PlantedBug {

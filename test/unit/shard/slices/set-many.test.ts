@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "../../../../src/engine/engine.ts";
 import type { Tube } from "../../../../src/engine/tubes/tube.ts";
-import type { FakeSocket } from "../../../simulation/fake-socket.ts";
-import { InProcessServer } from "../../../simulation/in-process-server.ts";
+import type { FakeSocket } from "../../../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const TUBES = 5000;

@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { type IndexPlace, JobIndex } from "../../../../src/engine/jobs/job-index.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
-import type { FakeSocket } from "../../../simulation/fake-socket.ts";
-import { InProcessServer } from "../../../simulation/in-process-server.ts";
+import type { FakeSocket } from "../../../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { checkInvariants } from "../../../support/in-process/engine-invariants.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 

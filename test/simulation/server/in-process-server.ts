@@ -8,25 +8,25 @@
 // when its doorbell rings or its time has come, so a lost wake-up stays visible.
 
 import assert from "node:assert/strict";
-import { acceptorGroup } from "../../src/acceptor/acceptor-group.ts";
-import { AcceptorLoop } from "../../src/acceptor/acceptor-loop.ts";
-import { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
-import { ConnectionMigrator } from "../../src/acceptor/migration/connection-migrator.ts";
-import { MigrationReceiver } from "../../src/acceptor/migration/migration-receiver.ts";
-import { type MoveWay, MoveWriter } from "../../src/acceptor/migration/move-writer.ts";
-import type { MovedConnection } from "../../src/acceptor/migration/moved-connection.ts";
-import { type ProcessFacts, statsText } from "../../src/acceptor/state/stats-text.ts";
-import { BinlogCore } from "../../src/binlog/binlog-core.ts";
-import { BinlogLoop } from "../../src/binlog/binlog-loop.ts";
-import { ColocatedLog } from "../../src/binlog/colocated-log.ts";
-import type { Disk } from "../../src/binlog/disk/disk.ts";
-import type { Storage } from "../../src/binlog/live/storage.ts";
-import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
-import type { RecoveredBatch } from "../../src/binlog/recovery/recovered-jobs.ts";
-import type { BodyArena } from "../../src/engine/jobs/body-arena.ts";
-import { rowOf } from "../../src/engine/jobs/job-table.ts";
-import { BlockingLoop } from "../../src/loop/blocking-loop.ts";
-import { Point, type Surroundings } from "../../src/loop/point.ts";
+import { acceptorGroup } from "../../../src/acceptor/acceptor-group.ts";
+import { AcceptorLoop } from "../../../src/acceptor/acceptor-loop.ts";
+import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
+import { ConnectionMigrator } from "../../../src/acceptor/migration/connection-migrator.ts";
+import { MigrationReceiver } from "../../../src/acceptor/migration/migration-receiver.ts";
+import { type MoveWay, MoveWriter } from "../../../src/acceptor/migration/move-writer.ts";
+import type { MovedConnection } from "../../../src/acceptor/migration/moved-connection.ts";
+import { type ProcessFacts, statsText } from "../../../src/acceptor/state/stats-text.ts";
+import { BinlogCore } from "../../../src/binlog/binlog-core.ts";
+import { BinlogLoop } from "../../../src/binlog/binlog-loop.ts";
+import { ColocatedLog } from "../../../src/binlog/colocated-log.ts";
+import type { Disk } from "../../../src/binlog/disk/disk.ts";
+import type { Storage } from "../../../src/binlog/live/storage.ts";
+import type { OpenedBinlog } from "../../../src/binlog/open-binlog.ts";
+import type { RecoveredBatch } from "../../../src/binlog/recovery/recovered-jobs.ts";
+import type { BodyArena } from "../../../src/engine/jobs/body-arena.ts";
+import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { BlockingLoop } from "../../../src/loop/blocking-loop.ts";
+import { Point, type Surroundings } from "../../../src/loop/point.ts";
 import {
   binlogBell,
   binlogRole,
@@ -43,31 +43,31 @@ import {
   portBell,
   type Topology,
   type TopologyOptions,
-} from "../../src/message/topology.ts";
-import { TurnCounters } from "../../src/message/turn-counters.ts";
-import { ControlWords } from "../../src/ring/control-words.ts";
-import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../src/ring/doorbell.ts";
-import { FileTable } from "../../src/ring/file-table.ts";
-import { JobDirectory } from "../../src/ring/job-directory.ts";
-import { JobIds } from "../../src/ring/job-ids.ts";
-import { LentIds } from "../../src/ring/lent-ids.ts";
-import type { LogWord } from "../../src/ring/log-words.ts";
-import { createRing } from "../../src/ring/ring-layout.ts";
+} from "../../../src/message/topology.ts";
+import { TurnCounters } from "../../../src/message/turn-counters.ts";
+import { ControlWords } from "../../../src/ring/control-words.ts";
+import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
+import { FileTable } from "../../../src/ring/file-table.ts";
+import { JobDirectory } from "../../../src/ring/job-directory.ts";
+import { JobIds } from "../../../src/ring/job-ids.ts";
+import { LentIds } from "../../../src/ring/lent-ids.ts";
+import type { LogWord } from "../../../src/ring/log-words.ts";
+import { createRing } from "../../../src/ring/ring-layout.ts";
 import {
   type OwnLog,
   type RecordRoomOptions,
   turnLog,
   waitForLend,
   waitForRecordRoom,
-} from "../../src/shard/record-room.ts";
-import { RecordLog } from "../../src/shard/records/record-log.ts";
-import { Restore } from "../../src/shard/restore.ts";
-import { ShardCore } from "../../src/shard/shard-core.ts";
-import { ShardLoop } from "../../src/shard/shard-loop.ts";
-import type { SeededRandom } from "../support/seeded-random.ts";
+} from "../../../src/shard/record-room.ts";
+import { RecordLog } from "../../../src/shard/records/record-log.ts";
+import { Restore } from "../../../src/shard/restore.ts";
+import { ShardCore } from "../../../src/shard/shard-core.ts";
+import { ShardLoop } from "../../../src/shard/shard-loop.ts";
+import type { SeededRandom } from "../../support/seeded-random.ts";
+import { DrawnPatience, DrawnSpin } from "./drawn-waiting.ts";
 import { FakeSocket } from "./fake-socket.ts";
 import { LateBells } from "./late-bells.ts";
-import { DrawnPatience, DrawnSpin } from "./model/drawn-waiting.ts";
 
 export interface InProcessOptions {
   shards: number;

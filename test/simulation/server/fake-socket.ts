@@ -2,18 +2,18 @@
 // stalls and vanishes.
 
 import assert from "node:assert/strict";
-import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
-import type { Connection } from "../../src/acceptor/connection/connection.ts";
-import { MOVE_BYTES_MAX } from "../../src/acceptor/migration/move-writer.ts";
-import type { MovedConnection } from "../../src/acceptor/migration/moved-connection.ts";
-import type { Outbox } from "../../src/acceptor/replies/outbox.ts";
+import type { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
+import type { Connection } from "../../../src/acceptor/connection/connection.ts";
+import { MOVE_BYTES_MAX } from "../../../src/acceptor/migration/move-writer.ts";
+import type { MovedConnection } from "../../../src/acceptor/migration/moved-connection.ts";
+import type { Outbox } from "../../../src/acceptor/replies/outbox.ts";
 import type {
   BodyReference,
   Departure,
   HandedOver,
   Transport,
-} from "../../src/acceptor/replies/transport.ts";
-import { BodyPlace } from "../../src/engine/jobs/body-arena.ts";
+} from "../../../src/acceptor/replies/transport.ts";
+import { BodyPlace } from "../../../src/engine/jobs/body-arena.ts";
 
 /** Bytes that the server handed over and the client has not read. */
 interface Unread {

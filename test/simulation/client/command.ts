@@ -1,11 +1,11 @@
 // Commands of a simulated client: their bytes, their meaning, and what is known of their reply.
 
-import type { SettingName, SettingValues } from "../../src/engine/tubes/tube-settings.ts";
-import { chosenJobs, fits, type JobChoice } from "./model/job-choice.ts";
-import type { ListedRow } from "./model/list-of-all.ts";
-import type { Model, ModelJob } from "./model/model.ts";
-import { NO_OPTIONS, type PutOptions } from "./model/model-policies.ts";
-import type { ByIdCommand } from "./witness.ts";
+import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+import { chosenJobs, fits, type JobChoice } from "../model/job-choice.ts";
+import type { Model, ModelJob } from "../model/model.ts";
+import { NO_OPTIONS, type PutOptions } from "../model/model-policies.ts";
+import type { ByIdCommand } from "../witness/engine-witness.ts";
+import type { ListedRow } from "./list-of-all.ts";
 
 /** What a set-tube changes: undefined for what it takes away. */
 export type SettingValueChanges = { readonly [Name in SettingName]?: SettingValues[Name] | undefined };

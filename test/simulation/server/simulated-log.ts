@@ -2,17 +2,17 @@
 // was promised.
 
 import assert from "node:assert/strict";
-import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
-import { LENT_IDS } from "../../src/binlog/live/id-lending.ts";
-import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
-import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
-import { LogWord } from "../../src/ring/log-words.ts";
-import { VirtualDisk } from "../binlog/virtual-disk.ts";
-import type { SeededRandom } from "../support/seeded-random.ts";
+import { BinlogError } from "../../../src/binlog/disk/binlog-error.ts";
+import { LENT_IDS } from "../../../src/binlog/live/id-lending.ts";
+import type { SyncEvery } from "../../../src/binlog/live/sync-policy.ts";
+import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.ts";
+import { LogWord } from "../../../src/ring/log-words.ts";
+import { VirtualDisk } from "../../binlog/virtual-disk.ts";
+import type { SeededRandom } from "../../support/seeded-random.ts";
+import { DurabilityLedger, keptTexts, type ProcessEnd } from "../model/durability-ledger.ts";
+import type { Kept, Model } from "../model/model.ts";
 import { DiskWeather } from "./disk-weather.ts";
 import type { InProcessLog, InProcessServer } from "./in-process-server.ts";
-import { DurabilityLedger, keptTexts, type ProcessEnd } from "./model/durability-ledger.ts";
-import type { Kept, Model } from "./model/model.ts";
 
 /**
  * The rings of all shards together may hold a quarter of a segment: so much may come after the log

@@ -1,8 +1,8 @@
 // Faults of a disk during the life of one process: it is slow, it fails for good, or the power
 // fails in the middle of a call.
 
-import type { VirtualDisk } from "../binlog/virtual-disk.ts";
-import type { SeededRandom } from "../support/seeded-random.ts";
+import type { VirtualDisk } from "../../binlog/virtual-disk.ts";
+import type { SeededRandom } from "../../support/seeded-random.ts";
 
 type DiskCall = "write" | "sync" | "open" | "truncate" | "unlink" | "syncFolder";
 const CALLS: readonly [DiskCall, ...DiskCall[]] = [

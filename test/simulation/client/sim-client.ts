@@ -7,15 +7,15 @@
 // the reply is checked against the promise of shared-reserve.ts.
 
 import assert from "node:assert/strict";
+import type { CommandCounts } from "../model/command-counts.ts";
+import type { DurabilityLedger, OwedChange } from "../model/durability-ledger.ts";
+import { isBetter, type Model, type ModelJob, type ModelSession } from "../model/model.ts";
+import type { PutOptions } from "../model/model-policies.ts";
+import type { FakeSocket } from "../server/fake-socket.ts";
+import type { ByIdCommand } from "../witness/engine-witness.ts";
 import { BatchDeletes } from "./batch-deletes.ts";
 import { type Command, comparable, reserved, type SettingValueChanges } from "./command.ts";
-import type { FakeSocket } from "./fake-socket.ts";
-import type { CommandCounts } from "./model/command-counts.ts";
-import type { DurabilityLedger, OwedChange } from "./model/durability-ledger.ts";
-import { ListOfAll } from "./model/list-of-all.ts";
-import { isBetter, type Model, type ModelJob, type ModelSession } from "./model/model.ts";
-import type { PutOptions } from "./model/model-policies.ts";
-import type { ByIdCommand } from "./witness.ts";
+import { ListOfAll } from "./list-of-all.ts";
 
 /** What a client's replies depend on besides the model. */
 export interface SimWorld {

@@ -1,8 +1,8 @@
 // Driver that plays transcripts against the in-process server: only `advance` lets time pass, and
 // every send is processed at once.
 
-import type { TranscriptDriver } from "../support/conversations/transcript-driver.ts";
-import type { ServerKind } from "../support/server/server-process.ts";
+import type { TranscriptDriver } from "../../support/conversations/transcript-driver.ts";
+import type { ServerKind } from "../../support/server/server-process.ts";
 import type { FakeSocket } from "./fake-socket.ts";
 import type { InProcessServer } from "./in-process-server.ts";
 

@@ -4,14 +4,14 @@
 // model follows the actual order, and must reach the same outcome, effect by effect.
 
 import assert from "node:assert/strict";
-import { type Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts";
-import { JobState, NO_SLOT, rowOf } from "../../src/engine/jobs/job-table.ts";
-import type { Tube } from "../../src/engine/tubes/tube.ts";
-import { type Session, Waiting } from "../../src/engine/waiting/session.ts";
-import type { TubeClearing } from "../../src/engine/walks/tube-clearing.ts";
-import { MoveOutcome } from "../../src/engine/walks/tube-moving.ts";
-import { checkInvariants } from "../support/in-process/engine-invariants.ts";
-import type { JobChoice } from "./model/job-choice.ts";
+import { type Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
+import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import type { Tube } from "../../../src/engine/tubes/tube.ts";
+import { type Session, Waiting } from "../../../src/engine/waiting/session.ts";
+import type { TubeClearing } from "../../../src/engine/walks/tube-clearing.ts";
+import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
+import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
+import type { JobChoice } from "../model/job-choice.ts";
 import type {
   ByIdResult,
   Effect,
@@ -21,8 +21,8 @@ import type {
   ModelSession,
   PutVerdict,
   State,
-} from "./model/model.ts";
-import { compared, policyAt, policyOf, settingsAt, settingsOf } from "./model/noted-policies.ts";
+} from "../model/model.ts";
+import { compared, policyAt, policyOf, settingsAt, settingsOf } from "./noted-policies.ts";
 
 /** What the witness tells of commands that took effect. */
 export interface CommandSink {

@@ -4,7 +4,7 @@
 // Delays here are worse than on a real machine, where a thread continues only after its ring: what
 // holds here holds there.
 
-import { Doorbell } from "../../src/ring/doorbell.ts";
+import { Doorbell } from "../../../src/ring/doorbell.ts";
 
 export class LateBells {
   readonly #words: Int32Array;
