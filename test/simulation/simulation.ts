@@ -270,14 +270,14 @@ class Simulation {
   #restoreModel(): void {
     const model = this.#model;
     const ledger = this.#log?.ledger;
-    for (const [pattern, values] of ledger?.settings ?? []) model.restoreSetting(pattern, values);
-    model.endSettings();
-    for (const tube of this.#tubesInOrder()) model.tube(tube);
+    for (const [pattern, values] of ledger?.settings ?? []) model.restart.restoreSetting(pattern, values);
+    model.restart.endSettings();
+    for (const tube of this.#tubesInOrder()) model.registry.tube(tube);
     for (const each of ledger?.found ?? []) {
-      if (each.state === "remembered") model.restoreKey(each);
-      else model.restore(each, this.#server.nowMs);
+      if (each.state === "remembered") model.restart.restoreKey(each);
+      else model.restart.restore(each, this.#server.nowMs);
     }
-    model.endRestore();
+    model.restart.endRestore();
   }
 
   /** Restored tubes come in an order of their own. */
@@ -328,7 +328,7 @@ class Simulation {
       const vacate = slots.vacate.bind(slots);
       slots.vacate = (slot) => {
         vacate(slot);
-        this.#model.forgetMoved(this.#sessionOf(acceptor, slot));
+        this.#model.connections.forgetMoved(this.#sessionOf(acceptor, slot));
       };
     }
     if (this.#forgetful > 0) for (const core of server.acceptors) this.#forget(core, this.#forgetful);
@@ -461,12 +461,12 @@ class Simulation {
     const open = claims.open.bind(claims);
     const claim = claims.claim.bind(claims);
     claims.open = (slot, number) => {
-      this.#model.openWait(this.#model.session(this.#sessionOf(acceptor, slot)), number);
+      this.#model.waiting.openWait(this.#model.connections.session(this.#sessionOf(acceptor, slot)), number);
       open(slot, number);
     };
     claims.claim = (slot, number) => {
-      const expected = this.#model.acceptorClaims(
-        this.#model.session(this.#sessionOf(acceptor, slot)),
+      const expected = this.#model.waiting.acceptorClaims(
+        this.#model.connections.session(this.#sessionOf(acceptor, slot)),
         number,
       );
       const won = claim(slot, number);
@@ -479,7 +479,7 @@ class Simulation {
   #checkSet(pattern: string, values: command.SettingValueChanges): void {
     const isWide = pattern.endsWith("*");
     for (const [shard, settings] of this.#model.settings.entries()) {
-      if (!isWide && this.#model.tubeShard(pattern) !== shard) continue;
+      if (!isWide && this.#model.registry.tubeShard(pattern) !== shard) continue;
       const has: command.SettingValueChanges = settings.byPattern.get(pattern) ?? {};
       for (const name of Object.keys(values) as (keyof typeof values)[])
         assert.equal(has[name], values[name], `${name} of ${pattern} on shard ${shard} when it is set`);
@@ -633,8 +633,8 @@ class Simulation {
     // Whoever had the slot before is over.
     for (const other of this.#clients)
       if (other.session === now) other.session = IN_TRANSIT + ++this.#transits;
-    if (acceptor === undefined) this.#model.keepMoved(client.session);
-    this.#model.rename(client.session, now);
+    if (acceptor === undefined) this.#model.connections.keepMoved(client.session);
+    this.#model.connections.rename(client.session, now);
     this.#closed.delete(now);
     const closed = this.#closed.get(client.session);
     this.#closed.delete(client.session);
@@ -736,7 +736,7 @@ class Simulation {
    * back, it is not counted.
    */
   #checkEnd(client: SimClient): void {
-    const traces = this.#model.traces(this.#model.session(client.session));
+    const traces = this.#model.connections.traces(this.#model.connections.session(client.session));
     assert.deepEqual(
       traces,
       [],

@@ -2,8 +2,9 @@
 
 import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { chosenJobs, fits, type JobChoice } from "../model/job-choice.ts";
-import type { Model, ModelJob } from "../model/model.ts";
+import type { Model } from "../model/model.ts";
 import { NO_OPTIONS, type PutOptions } from "../model/model-policies.ts";
+import type { ModelJob } from "../model/model-types.ts";
 import type { ByIdCommand } from "../witness/engine-witness.ts";
 import type { ListedRow } from "./list-of-all.ts";
 
@@ -281,7 +282,7 @@ export function peekOf(tube: string, which: "ready" | "delayed" | "buried"): Com
     // A tube in use exists at the latest when the peek is executed.
     answer: (model) => {
       const known = model.tubes.get(tube);
-      return found(known === undefined ? undefined : model[first[which]](known));
+      return found(known === undefined ? undefined : model.queues[first[which]](known));
     },
   };
 }
@@ -389,10 +390,10 @@ const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0 };
 
 function inspectTubeText(model: Model, name: string): string {
   const tube = model.tubes.get(name);
-  const { values, sources } = tube?.resolved ?? model.settings[model.tubeShard(name)]!.resolve(name);
+  const { values, sources } = tube?.resolved ?? model.settings[model.registry.tubeShard(name)]!.resolve(name);
   const set = SETTINGS_DRAWN.filter((each) => sources[each] !== undefined);
   if (tube === undefined && set.length === 0) return "NOT_FOUND\r\n";
-  const jobs = tube === undefined ? [] : model.jobsOf(tube);
+  const jobs = tube === undefined ? [] : model.queues.jobsOf(tube);
   const { groups, counts = NO_COUNTS, movedIn = 0, movedOut = 0 } = tube ?? {};
   const rows = {
     bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0),
@@ -412,7 +413,7 @@ function inspectTubeText(model: Model, name: string): string {
 function statsTubeText(model: Model, name: string): string {
   const tube = model.tubes.get(name);
   if (tube === undefined) return "NOT_FOUND\r\n";
-  const jobs = model.jobsOf(tube);
+  const jobs = model.queues.jobsOf(tube);
   const count = (state: string): number => jobs.filter((job) => job.state === state).length;
   return ok({
     name,
@@ -439,7 +440,7 @@ function listedJobs(model: Model, jobs: JobChoice, afterId: number, showBytes: n
   // A list that is full says how to go on, unless there is nothing behind it, of any tube of the
   // shard.
   const last = listed.length < (jobs.limit ?? LIST_LIMIT) ? undefined : listed.at(-1);
-  const copies = tube === undefined ? [] : model.copiesOn(tube.shard);
+  const copies = tube === undefined ? [] : model.queues.copiesOn(tube.shard);
   const next = last === undefined || [...others, ...copies].every(({ id }) => id <= last.id) ? 0 : last.id;
   const rows = listed.map((job) => `- ${listedJob(job, showBytes)}`);
   return [`next: ${next}`, ...(rows.length === 0 ? ["jobs: []"] : ["jobs:", ...rows])].join("\n");

@@ -9,8 +9,10 @@
 import assert from "node:assert/strict";
 import type { CommandCounts } from "../model/command-counts.ts";
 import type { DurabilityLedger, OwedChange } from "../model/durability-ledger.ts";
-import { isBetter, type Model, type ModelJob, type ModelSession } from "../model/model.ts";
+import { isBetter } from "../model/job-order.ts";
+import type { Model } from "../model/model.ts";
 import type { PutOptions } from "../model/model-policies.ts";
+import type { ModelJob, ModelSession } from "../model/model-types.ts";
 import type { FakeSocket } from "../server/fake-socket.ts";
 import type { ByIdCommand } from "../witness/engine-witness.ts";
 import { BatchDeletes } from "./batch-deletes.ts";
@@ -200,7 +202,7 @@ export class SimClient {
   }
 
   #session(): ModelSession {
-    return this.#model.session(this.session);
+    return this.#model.connections.session(this.session);
   }
 
   #fail(what: string): never {
@@ -663,7 +665,7 @@ export class SimClient {
   #settleTouches(pending: Pending): void {
     const { command, held, arrivedEvent } = pending;
     pending.reply = `TOUCHED_ALL ${held}\r\n`;
-    for (const job of this.#model.held(this.#session()))
+    for (const job of this.#model.connections.held(this.#session()))
       assert.ok(
         job.touchedAt > arrivedEvent,
         `client ${this.name}: "${command.text}" has not touched job ${job.id}`,
@@ -706,7 +708,7 @@ export class SimClient {
     } else if (reply === "DEADLINE_SOON\r\n") {
       const expired = session.expiredAt > pending.arrivedEvent;
       assert.ok(
-        expired || this.#model.inMargin(session, this.#nowMs()),
+        expired || this.#model.connections.inMargin(session, this.#nowMs()),
         `${what} without a reservation in its margin`,
       );
     } else {
@@ -720,7 +722,7 @@ export class SimClient {
       );
       // What the client holds now it held then, with the same deadline: nothing of its own came in
       // between.
-      const wasInMargin = this.#model.inMargin(session, pending.arrivedAtMs);
+      const wasInMargin = this.#model.connections.inMargin(session, pending.arrivedAtMs);
       assert.ok(!wasInMargin, `${what} although it held a job in its last second when it asked`);
     }
     assert.equal(session.openWait, 0, `${what} while shards may still end the wait`);
@@ -791,11 +793,14 @@ export class SimClient {
     const isWaiting = waits.some((wait) => wait.number === undefined || wait.number === session.openWait);
     assert.ok(isWaiting, `client ${this.name}: "${command.text}" is not answered and waits nowhere`);
     assert.equal(
-      this.#model.bestReady(this.#tubes(command.watched), this.#nowMs()),
+      this.#model.queues.bestReady(this.#tubes(command.watched), this.#nowMs()),
       undefined,
       `client ${this.name}: waits in vain`,
     );
-    assert.ok(!this.#model.inMargin(session, this.#nowMs()), `client ${this.name}: waits on in the margin`);
+    assert.ok(
+      !this.#model.connections.inMargin(session, this.#nowMs()),
+      `client ${this.name}: waits on in the margin`,
+    );
     const waitedMs = this.#nowMs() - pending.sentAtMs;
     const startedMs = pending.arrivedAtMs;
     // It may have begun later than its bytes came: each shard counts from when it saw it.

@@ -18,7 +18,7 @@ import { settingsText } from "../../../src/shard/replies/tube-setter.ts";
 import { Model as LogModel, type Operation } from "../../binlog/model.ts";
 import { jobsOfBatch } from "../../support/recovered-jobs.ts";
 import { keyInLog, policyInLog } from "./kept-policy.ts";
-import type { Kept, KeptJob, ModelChange } from "./model.ts";
+import type { Kept, KeptJob, ModelChange } from "./model-types.ts";
 
 /** How a process ended: power cut, killed, or stopped in order. */
 export type ProcessEnd = "power" | "kill" | "stop";

@@ -10,7 +10,8 @@ import { LogWord } from "../../../src/ring/log-words.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";
 import { DurabilityLedger, keptTexts, type ProcessEnd } from "../model/durability-ledger.ts";
-import type { Kept, Model } from "../model/model.ts";
+import type { Model } from "../model/model.ts";
+import type { Kept } from "../model/model-types.ts";
 import { DiskWeather } from "./disk-weather.ts";
 import type { InProcessLog, InProcessServer } from "./in-process-server.ts";
 
@@ -199,7 +200,8 @@ export class SimulatedLog {
 
   /** The process has ended at `nowMs` of its clock. */
   end(end: ProcessEnd, ranMs: number, nowMs: number, model: Model): void {
-    this.#stoppedWith = end === "stop" ? { kept: model.kept, wallMs: nowMs + model.wallOffsetMs } : undefined;
+    this.#stoppedWith =
+      end === "stop" ? { kept: model.log.kept, wallMs: nowMs + model.wallOffsetMs } : undefined;
     this.#lastEnd = end;
     this.weather.end();
     this.#wallMs += Math.floor(ranMs);

@@ -12,16 +12,9 @@ import type { TubeClearing } from "../../../src/engine/walks/tube-clearing.ts";
 import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import type { JobChoice } from "../model/job-choice.ts";
-import type {
-  ByIdResult,
-  Effect,
-  Errand,
-  Model,
-  ModelJob,
-  ModelSession,
-  PutVerdict,
-  State,
-} from "../model/model.ts";
+import type { State } from "../model/job-state.ts";
+import type { Model } from "../model/model.ts";
+import type { ByIdResult, Effect, Errand, ModelJob, ModelSession, PutVerdict } from "../model/model-types.ts";
 import { compared, policyAt, policyOf, settingsAt, settingsOf } from "./noted-policies.ts";
 
 /** What the witness tells of commands that took effect. */
@@ -239,7 +232,7 @@ export class EngineWitness {
     const result = model.follow(seen, run);
     for (const tube of model.tubes.values()) {
       const real = tube.shard === this.#shard ? this.engine.tubes.get(tube.name) : undefined;
-      if (real !== undefined && real.buriedJobs > 1) model.orderBurials(tube, this.#buriedIds(real));
+      if (real !== undefined && real.buriedJobs > 1) model.queues.orderBurials(tube, this.#buriedIds(real));
     }
     this.#sink.followed(this.#shard);
     return result;
@@ -258,7 +251,7 @@ export class EngineWitness {
   }
 
   #session(session: Session): ModelSession {
-    return this.#model.session(session.index);
+    return this.#model.connections.session(session.index);
   }
 
   // --- calls -------------------------------------------------------------------------------------
@@ -282,29 +275,29 @@ export class EngineWitness {
     const model = this.#model;
     this.#watchMoves();
     const shard = this.#shard;
-    this.#watch("runDue", ([nowMs], _, seen) => this.#follow(seen, () => model.runDue(shard, nowMs)));
+    this.#watch("runDue", ([nowMs], _, seen) => this.#follow(seen, () => model.timers.runDue(shard, nowMs)));
     this.#watch("closeSession", ([session, nowMs], _, seen) =>
-      this.#follow(seen, () => model.close(this.#session(session), shard, nowMs)),
+      this.#follow(seen, () => model.commands.close(this.#session(session), shard, nowMs)),
     );
     this.#watch("halfClose", ([session, nowMs], _, seen) =>
-      this.#follow(seen, () => model.halfClose(this.#session(session), shard, nowMs)),
+      this.#follow(seen, () => model.commands.halfClose(this.#session(session), shard, nowMs)),
     );
     this.#watch("use", ([session, name], _, seen) =>
-      this.#follow(seen, () => model.use(this.#session(session), name)),
+      this.#follow(seen, () => model.registry.use(this.#session(session), name)),
     );
     this.#watch("unuse", ([session], _, seen) =>
-      this.#follow(seen, () => model.unuse(this.#session(session), shard)),
+      this.#follow(seen, () => model.registry.unuse(this.#session(session), shard)),
     );
     this.#watch("watch", ([session, name], _, seen) =>
-      this.#follow(seen, () => model.watch(this.#session(session), name)),
+      this.#follow(seen, () => model.registry.watch(this.#session(session), name)),
     );
     this.#watch("ignore", ([session, name], _, seen) =>
-      this.#follow(seen, () => model.ignore(this.#session(session), name)),
+      this.#follow(seen, () => model.registry.ignore(this.#session(session), name)),
     );
     this.#watch("pause", ([name, seconds, nowMs], found, seen) => {
       assert.equal(
         found,
-        this.#follow(seen, () => model.pause(name, shard, seconds, nowMs)),
+        this.#follow(seen, () => model.commands.pause(name, shard, seconds, nowMs)),
         "outcome of pause-tube",
       );
       this.#sink.paused(name, seconds, found);
@@ -316,7 +309,7 @@ export class EngineWitness {
     const shard = this.#shard;
     this.#watch("reserve", ([session, timeoutMs, nowMs], result, seen) => {
       const expected = this.#follow(seen, () =>
-        model.reserve(this.#session(session), shard, timeoutMs, nowMs),
+        model.reserves.reserve(this.#session(session), shard, timeoutMs, nowMs),
       );
       if (expected === "waits") assert.equal(result, ReserveOutcome.Waits, "a reserve waits");
       else if (expected === "timedOut") assert.equal(result, ReserveOutcome.TimedOut, "a reserve times out");
@@ -330,7 +323,7 @@ export class EngineWitness {
     });
     this.#watch("takeUpTo", ([session, pri, id, nowMs], slot, seen) => {
       const expected = this.#follow(seen, () =>
-        model.takeUpTo(this.#session(session), shard, pri, id, nowMs),
+        model.reserves.takeUpTo(this.#session(session), shard, pri, id, nowMs),
       );
       assert.equal(
         slot === NO_SLOT ? undefined : this.#idOf(slot),
@@ -340,10 +333,10 @@ export class EngineWitness {
       if (expected !== undefined) this.#sink.reserved(session.index, expected.id);
     });
     this.#watch("waitShared", ([session, timeoutAtMs, nowMs], _, seen) =>
-      this.#follow(seen, () => model.waitShared(this.#session(session), shard, timeoutAtMs, nowMs)),
+      this.#follow(seen, () => model.reserves.waitShared(this.#session(session), shard, timeoutAtMs, nowMs)),
     );
     this.#watch("stopSharedWait", ([session], _, seen) =>
-      this.#follow(seen, () => model.stopSharedWait(this.#session(session), shard)),
+      this.#follow(seen, () => model.waiting.stopSharedWait(this.#session(session), shard)),
     );
   }
 
@@ -352,7 +345,7 @@ export class EngineWitness {
     const shard = this.#shard;
     this.#watch("reserveBatch", ([session, limits, timeoutMs, nowMs, slots], outcome, seen) => {
       const expected = this.#follow(seen, () =>
-        model.reserveBatch(this.#session(session), shard, limits, timeoutMs, nowMs),
+        model.reserves.reserveBatch(this.#session(session), shard, limits, timeoutMs, nowMs),
       );
       if (typeof expected === "string") {
         assert.equal(outcome, OUTCOMES[expected], "a batch without jobs");
@@ -371,7 +364,7 @@ export class EngineWitness {
     });
     this.#watch("listBatch", ([session, limits, nowMs, slots], _, seen) => {
       const expected = this.#follow(seen, () =>
-        model.listBatch(this.#session(session), shard, limits, nowMs),
+        model.reserves.listBatch(this.#session(session), shard, limits, nowMs),
       );
       assert.deepEqual(
         slots.map((slot) => this.#idOf(slot)),
@@ -381,7 +374,7 @@ export class EngineWitness {
     });
     this.#watch("takeBatch", ([session, listed, isAlone, nowMs, slots], taken, seen) => {
       const expected = this.#follow(seen, () =>
-        model.takeBatch(this.#session(session), shard, listed, isAlone, nowMs),
+        model.reserves.takeBatch(this.#session(session), shard, listed, isAlone, nowMs),
       );
       assert.deepEqual(
         slots.map((slot) => (slot === NO_SLOT ? undefined : this.#idOf(slot))),
@@ -393,16 +386,20 @@ export class EngineWitness {
       if (given.length > 0) this.#sink.reservedBatch(session.index, given, true);
     });
     this.#watch("abortWait", ([session, nowMs], ended, seen) => {
-      const expected = this.#follow(seen, () => model.abortWait(this.#session(session), shard, nowMs));
+      const expected = this.#follow(seen, () =>
+        model.reserves.abortWait(this.#session(session), shard, nowMs),
+      );
       assert.equal(ended, expected, "whether a wait is aborted");
       // A job that has just come is told first.
       if (ended) this.#afterReport = () => this.#sink.aborted(session.index);
     });
     this.#watch("touchSome", ([session, begins, jobsMax, nowMs], isAll, seen) => {
       const client = this.#session(session);
-      const expected = this.#follow(seen, () => model.touchSome(client, shard, begins, jobsMax, nowMs));
+      const expected = this.#follow(seen, () =>
+        model.reserves.touchSome(client, shard, begins, jobsMax, nowMs),
+      );
       assert.equal(isAll, expected, "whether all are touched");
-      if (isAll) this.#sink.touchedAll(session.index, shard, model.held(client, shard).length);
+      if (isAll) this.#sink.touchedAll(session.index, shard, model.connections.held(client, shard).length);
     });
   }
 
@@ -411,7 +408,7 @@ export class EngineWitness {
     const shard = this.#shard;
     this.#watch("put", ([session, job, body, nowMs, tubeName, attributes], outcome, seen) => {
       if (outcome === Outcome.NoRoom) {
-        this.#follow(seen, () => model.runDue(shard, nowMs));
+        this.#follow(seen, () => model.timers.runDue(shard, nowMs));
         this.#sink.putRefused(session.index);
         return;
       }
@@ -424,9 +421,9 @@ export class EngineWitness {
       const isNamed = tubeName !== undefined && tubeName !== "";
       const verdict = this.#follow(seen, () => {
         // Before the tube is looked for: it may go with its last job, which expires.
-        model.runDue(shard, nowMs);
-        const tube = isNamed ? model.tube(tubeName) : model.usedTube(client, shard);
-        return model.put(put, tube, nowMs, delayMillis);
+        model.timers.runDue(shard, nowMs);
+        const tube = isNamed ? model.registry.tube(tubeName) : model.registry.usedTube(client, shard);
+        return model.commands.put(put, tube, nowMs, delayMillis);
       });
       assert.equal(outcome, PUT_OUTCOMES[verdict.kind], "outcome of a put");
       if (verdict.kind === "stored") this.#sink.put(session.index, id);
@@ -436,16 +433,16 @@ export class EngineWitness {
       } else this.#sink.putDeclined(session.index, isNamed ? "TUBE_FULL\r\n" : "OUT_OF_MEMORY\r\n");
     });
     this.#watch("beginSetting", ([pattern, values], _, seen) =>
-      this.#follow(seen, () => model.set(shard, pattern, values)),
+      this.#follow(seen, () => model.registry.set(shard, pattern, values)),
     );
     this.#watch("applySettings", ([tube, , nowMs], _, seen) =>
-      this.#follow(seen, () => model.applySettings(tube.name, nowMs)),
+      this.#follow(seen, () => model.commands.applySettings(tube.name, nowMs)),
     );
     this.#watch("kick", ([session, bound, nowMs], count, seen) => {
-      const tube = model.usedTube(this.#session(session), shard);
+      const tube = model.registry.usedTube(this.#session(session), shard);
       assert.equal(
         count,
-        this.#follow(seen, () => model.kick(tube, bound, nowMs)),
+        this.#follow(seen, () => model.commands.kick(tube, bound, nowMs)),
         "count of a kick",
       );
       this.#sink.kicked(session.index, tube.name, bound, count);
@@ -458,9 +455,9 @@ export class EngineWitness {
       const after = { cleared, doneId: done ? walk.lastId : walk.doneId };
       this.#clearings.set(clearing, after);
       const count = this.#follow(seen, () => {
-        model.runDue(shard, nowMs);
+        model.timers.runDue(shard, nowMs);
         const limit = jobs.limit === undefined ? undefined : jobs.limit - before.cleared;
-        return model.clear({ ...jobs, limit }, nowMs, [before.doneId, after.doneId]);
+        return model.commands.clear({ ...jobs, limit }, nowMs, [before.doneId, after.doneId]);
       });
       assert.equal(cleared - before.cleared, count, "count of a step of a clear-tube");
       if (done) this.#sink.cleared(jobs, cleared);
@@ -470,32 +467,36 @@ export class EngineWitness {
       const settled = this.#isSettled(id);
       const done = this.#agree(
         outcome,
-        this.#follow(seen, () => model.kickJob(shard, id, nowMs)),
+        this.#follow(seen, () => model.commands.kickJob(shard, id, nowMs)),
         "kick-job",
       );
       this.#sink.kickJob(shard, id, done, settled);
     });
     this.#watch("reserveJob", ([session, id, nowMs], outcome, seen) =>
       this.#byId("reserve-job", session, id, outcome, seen, (client) =>
-        model.reserveJob(client, shard, id, nowMs),
+        model.reserves.reserveJob(client, shard, id, nowMs),
       ),
     );
     this.#watch("delete", ([session, id, nowMs], outcome, seen) =>
-      this.#byId("delete", session, id, outcome, seen, (client) => model.delete(client, shard, id, nowMs)),
+      this.#byId("delete", session, id, outcome, seen, (client) =>
+        model.commands.delete(client, shard, id, nowMs),
+      ),
     );
     this.#watch("release", ([session, id, pri, delaySeconds, nowMs], outcome, seen) =>
       this.#byId("release", session, id, outcome, seen, (client) =>
-        model.release(client, shard, id, pri, delaySeconds, nowMs),
+        model.commands.release(client, shard, id, pri, delaySeconds, nowMs),
       ),
     );
     this.#watch("bury", ([session, id, pri, nowMs], outcome, seen) =>
-      this.#byId("bury", session, id, outcome, seen, (client) => model.bury(client, shard, id, pri, nowMs)),
+      this.#byId("bury", session, id, outcome, seen, (client) =>
+        model.commands.bury(client, shard, id, pri, nowMs),
+      ),
     );
     this.#watch("update", ([session, id, change, nowMs], outcome, seen) => {
       this.#checkWaited("update-job", id);
       const settled = this.#isSettled(id);
       const client = this.#session(session);
-      const became = this.#follow(seen, () => model.update(client, shard, id, change, nowMs));
+      const became = this.#follow(seen, () => model.commands.update(client, shard, id, change, nowMs));
       const expected = typeof became === "string" ? UPDATE_OUTCOMES[became] : Outcome.OtherShard;
       assert.equal(outcome, expected, "outcome of update-job");
       if (typeof became === "object") {
@@ -505,7 +506,9 @@ export class EngineWitness {
       else this.#sink.byId(session.index, shard, "update-job", id, became === "done", settled);
     });
     this.#watch("touch", ([session, id, nowMs], outcome, seen) =>
-      this.#byId("touch", session, id, outcome, seen, (client) => model.touch(client, shard, id, nowMs)),
+      this.#byId("touch", session, id, outcome, seen, (client) =>
+        model.commands.touch(client, shard, id, nowMs),
+      ),
     );
   }
 
@@ -526,7 +529,7 @@ export class EngineWitness {
       }
       const job = this.#jobOf(this.#idOf(slot));
       const from = job.tube.name;
-      const became = this.#follow(seen, () => model.move(job, target, asReady, nowMs));
+      const became = this.#follow(seen, () => model.moves.move(job, target, asReady, nowMs));
       assert.equal(outcome, MOVE_OUTCOMES[became], "outcome of a move");
       if (became === "moved") this.#sink.moved(from, target, true);
     });
@@ -535,11 +538,11 @@ export class EngineWitness {
       const errand = this.#errand;
       assert.ok(errand !== undefined, `it is known why job ${job.id} leaves`);
       this.#errand = undefined;
-      this.#follow(seen, () => model.depart(job, shipment, errand));
+      this.#follow(seen, () => model.moves.depart(job, shipment, errand));
       if (errand.travel === "move") this.#sink.moved(job.tube.name, this.#elsewhere, false);
     });
     this.#watch("leavesFor", ([id, nowMs], target, seen) => {
-      const expected = this.#follow(seen, () => model.leavesFor(shard, id, nowMs));
+      const expected = this.#follow(seen, () => model.moves.leavesFor(shard, id, nowMs));
       assert.equal(target, expected, `where job ${id}, which has died, has to go`);
       if (target !== "")
         this.#errand = { travel: "death", asReady: true, delayMs: undefined, facts: undefined };
@@ -547,7 +550,7 @@ export class EngineWitness {
     this.#watch("arrive", ([job, , , , nowMs], outcome, seen) => {
       const known = this.#jobOf(job.id);
       const { tube, errand } = known;
-      const isTaken = this.#follow(seen, () => model.arrive(known, job.tube, nowMs));
+      const isTaken = this.#follow(seen, () => model.moves.arrive(known, job.tube, nowMs));
       assert.equal(outcome, isTaken ? Outcome.Done : Outcome.TubeFull, "outcome of an arrival");
       if (errand!.travel === "move" && isTaken) this.#sink.moved(tube.name, job.tube, true);
       const asker = this.#askers.get(job.id);
@@ -557,10 +560,10 @@ export class EngineWitness {
       else this.#sink.updateRefused(asker.session, asker.shard, job.id);
     });
     this.#watch("departed", ([id, shipment, nowMs], _, seen) =>
-      this.#follow(seen, () => model.departed(id, shard, shipment, nowMs)),
+      this.#follow(seen, () => model.moves.departed(id, shard, shipment, nowMs)),
     );
     this.#watch("stay", ([id, shipment, nowMs], _, seen) =>
-      this.#follow(seen, () => model.stay(this.#jobOf(id), shipment, nowMs)),
+      this.#follow(seen, () => model.moves.stay(this.#jobOf(id), shipment, nowMs)),
     );
   }
 
@@ -585,7 +588,7 @@ export class EngineWitness {
    */
   #hasLeft(name: ByIdCommand, session: Session, id: number): boolean {
     if (name !== "release" && name !== "bury" && name !== "touch") return false;
-    const isLeft = this.#model.copiesOn(this.#shard).some((copy) => copy.id === id);
+    const isLeft = this.#model.queues.copiesOn(this.#shard).some((copy) => copy.id === id);
     return isLeft && this.#model.jobs.get(id)?.holder !== this.#session(session);
   }
 
@@ -628,7 +631,7 @@ export class EngineWitness {
   #compareJobs(): void {
     const { engine } = this;
     const expected = [...this.#model.jobs.values()].filter((job) => job.tube.shard === this.#shard);
-    const keys = this.#model.keys.filter(({ tube }) => this.#model.tubeShard(tube) === this.#shard);
+    const keys = this.#model.keys.filter(({ tube }) => this.#model.registry.tubeShard(tube) === this.#shard);
     assert.equal(engine.policies.keys.table.size, keys.length, `unique keys of shard ${this.#shard}`);
     for (const { tube, key, id, isHeld, untilMs } of keys) {
       const { table } = engine.policies.keys;
@@ -645,7 +648,7 @@ export class EngineWitness {
         `who has key ${key} of ${tube}, and until when`,
       );
     }
-    const copies = this.#model.copiesOn(this.#shard);
+    const copies = this.#model.queues.copiesOn(this.#shard);
     assert.equal(engine.jobs.live, expected.length + copies.length, `jobs of shard ${this.#shard}`);
     for (const job of expected) {
       const slot = engine.find(job.id);
@@ -675,7 +678,7 @@ export class EngineWitness {
           pri: job.pri,
           holder: job.holder?.index,
           deadlineAtMs: timed ? job.deadlineAtMs : 0,
-          policy: compared(job, this.#model.keyOf(job)),
+          policy: compared(job, this.#model.uniqueKeys.keyOf(job)),
           counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
         },
         `job ${job.id}`,
@@ -698,7 +701,7 @@ export class EngineWitness {
       assert.deepEqual(settingsAt(real), settingsOf(tube), `settings, counts and groups of ${tube.name}`);
       assert.deepEqual(
         this.#buriedIds(real),
-        this.#model.buried(tube).map((job) => job.id),
+        this.#model.queues.buried(tube).map((job) => job.id),
         `buried jobs of ${tube.name} in the order of their burial`,
       );
     }

@@ -10,8 +10,8 @@ import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import type { SettingName } from "../../../src/engine/tubes/tube-settings.ts";
 import { Attribute, findAttribute } from "../../../src/protocol/job-attribute.ts";
-import type { ModelJob, ModelTube } from "../model/model.ts";
 import { type JobPolicy, type ModelKey, NO_POLICY, REASONS } from "../model/model-policies.ts";
+import type { ModelJob, ModelTube } from "../model/model-types.ts";
 
 /** What a put brings. */
 export function policyOf(attributes: JobAttributes | undefined): JobPolicy {

@@ -1,0 +1,71 @@
+// Sessions of the model: their numbers, their reservations and their end.
+
+import { DEADLINE_MARGIN_MS } from "../../../src/protocol/limits.ts";
+import type { ModelState } from "./model-state.ts";
+import type { ModelJob, ModelSession } from "./model-types.ts";
+
+type Model = ModelState;
+
+export class SessionRegistry {
+  readonly #model: Model;
+
+  constructor(model: Model) {
+    this.#model = model;
+  }
+
+  session(index: number): ModelSession {
+    const known = this.#model.sessions.get(index) ?? this.#model.moved.get(index);
+    if (known !== undefined) return known;
+    const session: ModelSession = {
+      ...{ index, openWait: 0, lastWait: 0, halfClosedOn: new Set(), expiredAt: 0 },
+      touchedUpTo: new Map(),
+    };
+    this.#model.sessions.set(index, session);
+    return session;
+  }
+
+  /** The session is known by another number from now on. */
+  rename(index: number, now: number): void {
+    const session = this.session(index);
+    this.#model.sessions.delete(index);
+    session.index = now;
+    this.#model.sessions.set(now, session);
+  }
+
+  /** It moves: what came by this number belongs to it until all shards have executed that. */
+  keepMoved(index: number): void {
+    this.#model.moved.set(index, this.session(index));
+  }
+
+  /** They have; the number may be in use again. */
+  forgetMoved(index: number): void {
+    this.#model.moved.delete(index);
+  }
+
+  /**
+   * What of a connection is left that others can see, in words; nothing once its end is visible.
+   */
+  traces(session: ModelSession): string[] {
+    const tubes = [...this.#model.tubes.values()];
+    return [
+      ...this.held(session).map((job) => `job ${job.id} is reserved`),
+      ...this.#model.waits
+        .filter((wait) => wait.session === session)
+        .map((wait) => `it waits on shard ${wait.shard}`),
+      ...tubes.filter((tube) => tube.users.has(session)).map((tube) => `it uses ${tube.name}`),
+      ...tubes.filter((tube) => tube.watchers.has(session)).map((tube) => `it watches ${tube.name}`),
+    ];
+  }
+
+  /** Jobs that the session holds on a shard, soonest deadline first. */
+  held(session: ModelSession, shard?: number): ModelJob[] {
+    return [...this.#model.jobs.values()]
+      .filter((job) => job.holder === session && (shard === undefined || job.tube.shard === shard))
+      .sort((a, b) => a.deadlineAtMs - b.deadlineAtMs || a.id - b.id);
+  }
+
+  inMargin(session: ModelSession, nowMs: number, shard?: number): boolean {
+    const first = this.held(session, shard)[0];
+    return first !== undefined && nowMs >= first.deadlineAtMs - DEADLINE_MARGIN_MS;
+  }
+}
