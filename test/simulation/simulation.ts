@@ -24,7 +24,9 @@ import type { PutOptions } from "./model/model-policies.ts";
 import type { FakeSocket } from "./server/fake-socket.ts";
 import { type InProcessOptions, InProcessServer, LogIsGone } from "./server/in-process-server.ts";
 import { SimulatedLog } from "./server/simulated-log.ts";
-import { type Askers, type ByIdCommand, EngineWitness } from "./witness/engine-witness.ts";
+import type { ByIdCommand } from "./witness/command-sink.ts";
+import type { Askers } from "./witness/engine-calls.ts";
+import { EngineWitness } from "./witness/engine-witness.ts";
 
 /** Numbers of sessions between two acceptors begin here. */
 const IN_TRANSIT = 100_000;

@@ -5,7 +5,7 @@ import { chosenJobs, fits, type JobChoice } from "../model/job-choice.ts";
 import type { Model } from "../model/model.ts";
 import { NO_OPTIONS, type PutOptions } from "../model/model-policies.ts";
 import type { ModelJob } from "../model/model-types.ts";
-import type { ByIdCommand } from "../witness/engine-witness.ts";
+import type { ByIdCommand } from "../witness/command-sink.ts";
 import type { ListedRow } from "./list-of-all.ts";
 
 /** What a set-tube changes: undefined for what it takes away. */

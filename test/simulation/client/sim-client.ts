@@ -14,7 +14,7 @@ import type { Model } from "../model/model.ts";
 import type { PutOptions } from "../model/model-policies.ts";
 import type { ModelJob, ModelSession } from "../model/model-types.ts";
 import type { FakeSocket } from "../server/fake-socket.ts";
-import type { ByIdCommand } from "../witness/engine-witness.ts";
+import type { ByIdCommand } from "../witness/command-sink.ts";
 import { BatchDeletes } from "./batch-deletes.ts";
 import { type Command, comparable, reserved, type SettingValueChanges } from "./command.ts";
 import { ListOfAll } from "./list-of-all.ts";

@@ -6,7 +6,9 @@ import { it, type TestContext } from "node:test";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { Session } from "../../../src/engine/waiting/session.ts";
 import { Model } from "../../simulation/model/model.ts";
-import { type EffectsHost, EngineWitness, NOBODY } from "../../simulation/witness/engine-witness.ts";
+import { NOBODY } from "../../simulation/witness/command-sink.ts";
+import type { EffectsHost } from "../../simulation/witness/engine-calls.ts";
+import { EngineWitness } from "../../simulation/witness/engine-witness.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
