@@ -15,7 +15,8 @@ import { checkRings } from "../support/in-process/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import type { Command } from "./client/command.ts";
 import * as command from "./client/command.ts";
-import { SimClient, type SimWorld } from "./client/sim-client.ts";
+import type { SimWorld } from "./client/pending-commands.ts";
+import { SimClient } from "./client/sim-client.ts";
 import { CommandCounts } from "./model/command-counts.ts";
 import type { ProcessEnd } from "./model/durability-ledger.ts";
 import { isSameChoice, type JobChoice } from "./model/job-choice.ts";
@@ -394,18 +395,18 @@ class Simulation {
     return {
       put: (session, job) => {
         this.#log?.ledger.checkNew(job);
-        this.#clientOf(session).onPut(jobOf(job));
+        this.#clientOf(session).effects.onPut(jobOf(job));
       },
       // A clear-tube may have ended it since, in the same call.
-      reserved: (session, job) => this.#clientOf(session).onReserved(this.#model.given.get(job)!),
+      reserved: (session, job) => this.#clientOf(session).effects.onReserved(this.#model.given.get(job)!),
       reservedBatch: (session, jobs, isPart) =>
-        this.#clientOf(session).onReservedBatch(jobs.map(jobOf), isPart),
-      touchedAll: (session, shard, held) => this.#clientOf(session).onTouchedAll(shard, held),
-      aborted: (session) => this.#clientOf(session).onRefused("ABORTED"),
-      refused: (session, reply) => this.#clientOf(session).onRefused(reply),
+        this.#clientOf(session).effects.onReservedBatch(jobs.map(jobOf), isPart),
+      touchedAll: (session, shard, held) => this.#clientOf(session).effects.onTouchedAll(shard, held),
+      aborted: (session) => this.#clientOf(session).effects.onRefused("ABORTED"),
+      refused: (session, reply) => this.#clientOf(session).effects.onRefused(reply),
       byId: (session, shard, name, id, done, settled) =>
-        this.#clientOf(session).onById(name, shard, id, done, settled),
-      kicked: (session, tube, bound, count) => this.#clientOf(session).onKicked(tube, bound, count),
+        this.#clientOf(session).effects.onById(name, shard, id, done, settled),
+      kicked: (session, tube, bound, count) => this.#clientOf(session).effects.onKicked(tube, bound, count),
       kickJob: (_, id, done, settled) =>
         this.#anonymous(
           (each) => each.kind === "kick-job" && each.id === id,
@@ -426,12 +427,12 @@ class Simulation {
         ),
       moved: (from, to, isDone) =>
         assert.ok(
-          this.#clients.some((client) => client.onMoved(from, to, isDone)),
+          this.#clients.some((client) => client.effects.onMoved(from, to, isDone)),
           `a job moves from ${from} to ${to} because somebody has said so`,
         ),
-      updateRefused: (session, shard, id) => this.#clientOf(session).onUpdateRefused(shard, id),
-      putRefused: (session) => this.#clientOf(session).onPutRefused(),
-      putDeclined: (session, reply) => this.#clientOf(session).onPutDeclined(reply),
+      updateRefused: (session, shard, id) => this.#clientOf(session).effects.onUpdateRefused(shard, id),
+      putRefused: (session) => this.#clientOf(session).effects.onPutRefused(),
+      putDeclined: (session, reply) => this.#clientOf(session).effects.onPutDeclined(reply),
       followed: (shard) => {
         this.#log?.ledger.follow(shard, this.#model.changes, this.#server.nowMs);
         this.#model.changes = [];
@@ -445,7 +446,7 @@ class Simulation {
   #anonymous(matches: (each: Command) => boolean, reply: string | undefined, isFinal: boolean): void {
     // Once it is answered on the shard that counts, the other shards that were asked have nothing
     // to tell.
-    this.#clients.some((client) => client.onAnonymous(matches, reply, isFinal));
+    this.#clients.some((client) => client.effects.onAnonymous(matches, reply, isFinal));
   }
 
   #clientOf(session: number): SimClient {

@@ -1,12 +1,23 @@
 // Commands of a simulated client: their bytes, their meaning, and what is known of their reply.
 
 import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
-import { chosenJobs, fits, type JobChoice } from "../model/job-choice.ts";
+import { fits, type JobChoice } from "../model/job-choice.ts";
 import type { Model } from "../model/model.ts";
 import { NO_OPTIONS, type PutOptions } from "../model/model-policies.ts";
-import type { ModelJob } from "../model/model-types.ts";
 import type { ByIdCommand } from "../witness/command-sink.ts";
 import type { ListedRow } from "./list-of-all.ts";
+import {
+  asShown,
+  found,
+  inspectJobText,
+  inspectTubeText,
+  LIST_LIMIT,
+  listedJob,
+  listedJobs,
+  statsJobText,
+  statsTubeText,
+} from "./model-replies.ts";
+import { SETTINGS_DRAWN, settingText } from "./setting-words.ts";
 
 /** What a set-tube changes: undefined for what it takes away. */
 export type SettingValueChanges = { readonly [Name in SettingName]?: SettingValues[Name] | undefined };
@@ -74,6 +85,7 @@ export type Command = Common &
 export type CommandKind = Command["kind"];
 
 const line = (text: string): Buffer => Buffer.from(`${text}\r\n`, "latin1");
+
 const simple = (text: string): Common => ({ text, bytes: line(text) });
 
 export const BODY_SIZE_MAX_MARK = "JOB_TOO_BIG\r\n";
@@ -120,30 +132,6 @@ function optionsText({ key, keyForMs, untilReserve, ttlMs, group, weight }: PutO
     group === "" ? "" : ` group=${group}`,
     weight === 1 ? "" : ` weight=${weight}`,
   ].join("");
-}
-
-const seconds = (ms: number): string => String(ms / 1000);
-
-/** What can be set, by its word, in the order in which inspect-tube tells it. */
-const SETTINGS = {
-  maxAttempts: { word: "max-attempts", write: String },
-  deadLetter: { word: "dead-letter", write: String },
-  backoffMs: { word: "backoff", write: seconds },
-  ttlMs: { word: "ttl", write: seconds },
-  expireBuries: { word: "expire", write: (buries: boolean) => (buries ? "bury" : "delete") },
-  maxJobs: { word: "max-jobs", write: String },
-  maxBytes: { word: "max-bytes", write: String },
-  maxReserved: { word: "max-reserved", write: String },
-  rate: { word: "rate", write: String },
-  burst: { word: "burst", write: String },
-  groupMaxReserved: { word: "group-max-reserved", write: String },
-} as const;
-type SettingDrawn = keyof typeof SETTINGS;
-const SETTINGS_DRAWN = Object.keys(SETTINGS) as SettingDrawn[];
-
-function settingText(name: SettingDrawn, value: SettingValues[SettingName] | undefined): string {
-  const write = SETTINGS[name].write as (value: unknown) => string;
-  return `${SETTINGS[name].word}=${value === undefined ? "" : write(value)}`;
 }
 
 export function setTube(pattern: string, values: SettingValueChanges): Command {
@@ -255,9 +243,6 @@ export function listJobs(jobs: JobChoice, afterId: number, showBytes: number): C
   return { ...simple(text), kind: "read", answer: (model) => listedJobs(model, jobs, afterId, showBytes) };
 }
 
-/** What `list-jobs` lists at most without `limit`. */
-const LIST_LIMIT = 100;
-
 /** The tube of the choice does not matter. */
 export function listAllJobs(choice: JobChoice, afterId: number, showBytes: number): Command {
   const text = `list-jobs ${choiceText({ ...choice, tube: "*" })} after=${afterId} show=${showBytes}`;
@@ -314,148 +299,4 @@ export function gather(text: "stats" | "list-tubes" | "extensions"): Command {
 
 export function quit(): Command {
   return { ...simple("quit"), kind: "quit" };
-}
-
-/** `tube` is told if there is one. */
-export const reserved = ({ id, body }: ModelJob, tube?: string): string =>
-  `RESERVED ${id} ${body.length}${tube === undefined ? "" : ` ${tube}`}\r\n${body}\r\n`;
-
-function found(job: ModelJob | undefined): string {
-  return job === undefined ? "NOT_FOUND\r\n" : `FOUND ${job.id} ${job.body.length}\r\n${job.body}\r\n`;
-}
-
-const ok = (rows: Record<string, string | number>): string =>
-  Object.entries(rows)
-    .map(([key, value]) => `${key}: ${value}`)
-    .join("\n");
-
-/**
- * A reply as it is compared: of statistics the rows that the model knows, without those that depend
- * on the clock.
- */
-export function comparable(reply: string): string {
-  if (!reply.startsWith("OK ")) return reply;
-  return reply
-    .slice(reply.indexOf("---\n") + 4, -2)
-    .split("\n")
-    .map((row) => row.replace(/"(?:age|time-left)":\d+,/g, ""))
-    .filter(
-      (row) =>
-        row !== "" &&
-        !/^(?:(?:next-)?age|time-left(?:-ms)?|file|pause-time-left|current-waiting|tokens|expires-in(?=: \d)): /.test(
-          row,
-        ),
-    )
-    .join("\n");
-}
-
-function statsJobText(job: ModelJob | undefined): string {
-  if (job === undefined) return "NOT_FOUND\r\n";
-  return ok({
-    id: job.id,
-    tube: job.tube.name,
-    state: job.state === "moving" ? "reserved" : job.state,
-    pri: job.pri,
-    delay: job.delaySeconds,
-    ttr: job.ttrSeconds,
-    reserves: job.reserves,
-    timeouts: job.timeouts,
-    releases: job.releases,
-    buries: job.buries,
-    kicks: job.kicks,
-  });
-}
-
-function inspectJobText(job: ModelJob | undefined, ports: number): string {
-  if (job === undefined) return "NOT_FOUND\r\n";
-  const { body, holder } = job;
-  const name = holder === undefined ? "none" : `${holder.index % ports}.${Math.floor(holder.index / ports)}`;
-  return `${statsJobText(job)}\n${ok({ bytes: body.length, ...policyRows(job), holder: name })}`;
-}
-
-function policyRows({ reserves, policy }: ModelJob): Record<string, string | number> {
-  const { attemptsBase, expiresAtMs, key, group, weight, origin, reason } = policy;
-  return {
-    attempts: reserves - attemptsBase,
-    ...(expiresAtMs === 0 ? { "expires-in": "never" } : {}),
-    unique: key === "" ? "none" : `"${key}"`,
-    group: group === "" ? "none" : `"${group}"`,
-    weight,
-    origin: origin || "none",
-    reason,
-  };
-}
-
-const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0 };
-
-function inspectTubeText(model: Model, name: string): string {
-  const tube = model.tubes.get(name);
-  const { values, sources } = tube?.resolved ?? model.settings[model.registry.tubeShard(name)]!.resolve(name);
-  const set = SETTINGS_DRAWN.filter((each) => sources[each] !== undefined);
-  if (tube === undefined && set.length === 0) return "NOT_FOUND\r\n";
-  const jobs = tube === undefined ? [] : model.queues.jobsOf(tube);
-  const { groups, counts = NO_COUNTS, movedIn = 0, movedOut = 0 } = tube ?? {};
-  const rows = {
-    bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0),
-    groups: groups?.count ?? 0,
-    "groups-blocked": groups?.blocked ?? 0,
-    ...counts,
-    "moved-in": movedIn,
-    "moved-out": movedOut,
-  };
-  const settings = set.flatMap((each) => {
-    const [word, value] = settingText(each, values[each]).split("=") as [string, string];
-    return [`${word}: ${value}`, `${word}-from: "${sources[each]}"`];
-  });
-  return [ok(rows), ...settings].join("\n");
-}
-
-function statsTubeText(model: Model, name: string): string {
-  const tube = model.tubes.get(name);
-  if (tube === undefined) return "NOT_FOUND\r\n";
-  const jobs = model.queues.jobsOf(tube);
-  const count = (state: string): number => jobs.filter((job) => job.state === state).length;
-  return ok({
-    name,
-    "current-jobs-urgent": jobs.filter((job) => job.state === "ready" && job.pri < 1024).length,
-    "current-jobs-ready": count("ready"),
-    "current-jobs-reserved": count("reserved") + count("moving"),
-    "current-jobs-delayed": count("delayed"),
-    "current-jobs-buried": count("buried"),
-    "total-jobs": tube.totalJobs,
-    "current-using": tube.users.size,
-    "current-watching": tube.watchers.size,
-    "cmd-delete": tube.deletes,
-    "cmd-pause-tube": tube.pauses,
-    pause: tube.pauseSeconds,
-  });
-}
-
-function listedJobs(model: Model, jobs: JobChoice, afterId: number, showBytes: number): string {
-  const shown = [...model.jobs.values()].map(asShown);
-  const after = chosenJobs(shown, { ...jobs, limit: undefined }).filter((job) => job.id > afterId);
-  const listed = after.slice(0, jobs.limit ?? LIST_LIMIT);
-  const tube = model.tubes.get(jobs.tube);
-  const others = [...model.jobs.values()].filter((job) => job.tube.shard === tube?.shard);
-  // A list that is full says how to go on, unless there is nothing behind it, of any tube of the
-  // shard.
-  const last = listed.length < (jobs.limit ?? LIST_LIMIT) ? undefined : listed.at(-1);
-  const copies = tube === undefined ? [] : model.queues.copiesOn(tube.shard);
-  const next = last === undefined || [...others, ...copies].every(({ id }) => id <= last.id) ? 0 : last.id;
-  const rows = listed.map((job) => `- ${listedJob(job, showBytes)}`);
-  return [`next: ${next}`, ...(rows.length === 0 ? ["jobs: []"] : ["jobs:", ...rows])].join("\n");
-}
-
-/** A job on its way to another shard looks reserved. */
-const asShown = (job: ModelJob): ModelJob => (job.state === "moving" ? { ...job, state: "reserved" } : job);
-
-function listedJob(job: ModelJob, showBytes: number, named: { readonly tube?: string } = {}): string {
-  const { id, state, pri, delaySeconds, ttrSeconds, reserves, timeouts, releases, buries, kicks, body } = job;
-  return JSON.stringify({
-    id,
-    ...named,
-    ...{ state, pri, delay: delaySeconds, ttr: ttrSeconds, reserves, timeouts, releases, buries, kicks },
-    bytes: body.length,
-    ...(showBytes === 0 ? {} : { body: body.slice(0, showBytes) }),
-  });
 }
