@@ -1,6 +1,7 @@
 // A planted bug: a server broken from outside, in the test tree only.
 
-import type { InProcessOptions, InProcessServer } from "../server/in-process-server.ts";
+import type { InProcessOptions } from "../server/in-process-options.ts";
+import type { InProcessServer } from "../server/in-process-server.ts";
 import type { SimulationOptions } from "../simulation.ts";
 
 export interface PlantedBug {

@@ -22,11 +22,11 @@ class LateOwner extends DoorbellOwner {
 }
 
 class LateAnnouncement extends InProcessServer {
-  protected override createOwner(words: Int32Array, thread: number): DoorbellOwner {
+  override createOwner(words: Int32Array, thread: number): DoorbellOwner {
     return new LateOwner(words, thread);
   }
 
-  protected override fallAsleep(owner: LateOwner): void {
+  override fallAsleep(owner: LateOwner): void {
     owner.announce();
   }
 }
@@ -34,7 +34,7 @@ class LateAnnouncement extends InProcessServer {
 class LostRing extends InProcessServer {
   readonly #isLost = everyNth(20);
 
-  protected override createBell(from: number, to: number): Doorbell {
+  override createBell(from: number, to: number): Doorbell {
     const bell = super.createBell(from, to);
     const ring = bell.ring.bind(bell);
     bell.ring = () => !this.#isLost() && ring();

@@ -26,13 +26,13 @@ class ForgottenDrain extends InProcessServer {
 }
 
 class ReusedId extends InProcessServer {
-  protected override firstJobId(opened: OpenedBinlog): number {
+  override firstJobId(opened: OpenedBinlog): number {
     return Math.max(1, super.firstJobId(opened) - 1);
   }
 }
 
 class SilentSync extends InProcessServer {
-  protected override createBell(from: number, to: number): Doorbell {
+  override createBell(from: number, to: number): Doorbell {
     const bell = super.createBell(from, to);
     const rings = from === binlogBell(this.topology) && this.topology.hosts[to]?.acceptors.length !== 0;
     if (rings) bell.ring = () => false;

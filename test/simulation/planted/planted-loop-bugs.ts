@@ -38,7 +38,7 @@ function before<Core extends object>(core: Core, method: keyof Core, act: () => 
 
 /** Hosts that have both roles do not hear each other. */
 class HostsOutOfHearing extends InProcessServer {
-  protected override createBell(from: number, to: number): Doorbell {
+  override createBell(from: number, to: number): Doorbell {
     const { hosts } = this.topology;
     const hasBoth = (thread: number): boolean =>
       hosts[thread] !== undefined && Object.values(hosts[thread]).every((roles) => roles.length > 0);

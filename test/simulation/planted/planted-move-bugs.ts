@@ -13,7 +13,7 @@ type Change = (moved: MovedConnection) => MovedConnection | undefined;
 class MovingServer extends InProcessServer {
   change: Change = (moved) => moved;
 
-  protected override onTheWay(moved: MovedConnection): MovedConnection | undefined {
+  override onTheWay(moved: MovedConnection): MovedConnection | undefined {
     return this.change(moved);
   }
 }

@@ -13,7 +13,7 @@ import type {
   HandedOver,
   Transport,
 } from "../../../src/acceptor/replies/transport.ts";
-import { BodyPlace } from "../../../src/engine/jobs/body-arena.ts";
+import { PlacedBody, SPOILED } from "./placed-body.ts";
 
 /** Bytes that the server handed over and the client has not read. */
 interface Unread {
@@ -44,7 +44,6 @@ function gather(buffer: Uint8Array, length: number, bodies: readonly BodyReferen
  * during the call only.
  */
 const readBuffer = new Uint8Array(64 * 1024);
-const SPOILED = 0xa5;
 let sockets = 0;
 
 export class FakeSocket implements Transport, Departure {
@@ -88,12 +87,7 @@ export class FakeSocket implements Transport, Departure {
   #core: AcceptorCore;
   #connection: Connection | undefined;
   readonly #worksInPlace: boolean;
-  /** Where bytes of a body are received, of which so many have come; -1 for nowhere. */
-  readonly #place = new BodyPlace();
-  #placed = -1;
-  /** CR LF comes with them. */
-  #endsBody = false;
-  readonly #trailer = new Uint8Array(2);
+  readonly #place = new PlacedBody(this);
 
   /**
    * `worksInPlace`: large bodies are received and sent right in the arenas that they lie in, as
@@ -156,9 +150,7 @@ export class FakeSocket implements Transport, Departure {
     return false;
   }
 
-  /**
-   * With libuv a write that fails tells at once, within the call; with io_uring in a later turn.
-   */
+  /** A failed write is reported within the call by libuv, in a later turn by io_uring. */
   #failToWrite(): void {
     if (this.#worksInPlace) {
       this.#closeDue = true;
@@ -206,17 +198,8 @@ export class FakeSocket implements Transport, Departure {
 
   destroy(): void {
     this.#forgetUnread();
-    this.#endPlace();
+    this.#place.abandon();
     this.#close();
-  }
-
-  /** What the kernel still receives may be anything. */
-  #endPlace(): void {
-    if (this.#placed < 0) return;
-    const { arena, handle, bytes, at, length } = this.#place;
-    bytes.fill(SPOILED, at + Math.min(this.#placed, length), at + length);
-    this.#placed = -1;
-    arena!.unpin(handle);
   }
 
   #close(): void {
@@ -229,7 +212,7 @@ export class FakeSocket implements Transport, Departure {
 
   // --- a move to another acceptor ----------------------------------------------------------------
 
-  /** Set while nothing is read because its connection is about to move. */
+  /** Set while the connection is about to move, and nothing is read. */
   #onReady: (() => void) | undefined;
   #isLeaving = false;
   /** Between two acceptors. */
@@ -287,8 +270,10 @@ export class FakeSocket implements Transport, Departure {
     );
   }
 
-  /** Handles one event, with at most `bytesMax` bytes if it is a read. */
-  /** Returns whether it was one that tells of the client: not if what was sent has been taken. */
+  /**
+   * Handles one event, with at most `bytesMax` bytes if it is a read. Returns false for events that
+   * say nothing about the client: its socket has taken what the server sent.
+   */
   handleEvent(bytesMax: number): boolean {
     const connection = this.#connection!;
     const onReady = this.#onReady;
@@ -309,10 +294,10 @@ export class FakeSocket implements Transport, Departure {
       this.#drainDue = false;
       connection.onDrain();
     } else if (this.#sent.length > 0) {
-      if (this.#placed >= 0) this.#fillPlace(connection, bytesMax);
+      if (this.#place.isOpen) this.#place.fill(connection, bytesMax);
       else this.#read(connection, Math.min(bytesMax, readBuffer.length));
     } else {
-      if (this.#placed >= 0) this.#placeIsDone(connection);
+      if (this.#place.isOpen) this.#place.finish(connection);
       this.#finSeen = true;
       connection.onEnd();
       // A client that closed, and did not only half-close, is found out when something is written
@@ -323,14 +308,14 @@ export class FakeSocket implements Transport, Departure {
   }
 
   #read(connection: Connection, bytesMax: number): void {
-    const length = this.#take(readBuffer, 0, bytesMax);
+    const length = this.take(readBuffer, 0, bytesMax);
     connection.onBytes(readBuffer, length);
     readBuffer.fill(SPOILED, 0, length);
-    this.#beginPlace(connection);
+    this.#place.begin(connection);
   }
 
   /** Takes up to `bytesMax` of what was sent; returns how many they were. */
-  #take(target: Uint8Array, at: number, bytesMax: number): number {
+  take(target: Uint8Array, at: number, bytesMax: number): number {
     let length = 0;
     while (this.#sent.length > 0 && length < bytesMax) {
       const first = this.#sent[0]!;
@@ -344,36 +329,9 @@ export class FakeSocket implements Transport, Departure {
     return length;
   }
 
-  /** The next receive goes to the arena, if the connection awaits a body there. */
-  #beginPlace(connection: Connection): void {
-    if (!this.#worksInPlace || this.#paused || this.#endWanted || !connection.upload.awaitsBytes) return;
-    if (!connection.upload.findRoom(this.#place)) return;
-    this.#placed = 0;
-    this.#endsBody = connection.upload.endsAfter(this.#place.length);
-    this.#place.arena!.pin(this.#place.handle);
-  }
-
-  /** It is done when all of it is there, and CR LF if they belong to it. */
-  #fillPlace(connection: Connection, bytesMax: number): void {
-    const { bytes, at, length } = this.#place;
-    const inPlace = Math.min(this.#placed, length);
-    const came = this.#take(bytes, at + inPlace, Math.min(bytesMax, length - inPlace));
-    this.#placed += came;
-    const inTrailer = Math.max(0, this.#placed - length);
-    if (this.#endsBody && this.#placed >= length)
-      this.#placed += this.#take(this.#trailer, inTrailer, Math.min(bytesMax - came, 2 - inTrailer));
-    const wanted = length + (this.#endsBody ? 2 : 0);
-    if (this.#placed === wanted) this.#placeIsDone(connection);
-  }
-
-  #placeIsDone(connection: Connection): void {
-    const { arena, handle, length } = this.#place;
-    const placed = this.#placed;
-    this.#placed = -1;
-    arena!.unpin(handle);
-    connection.upload.onStored(Math.min(placed, length));
-    if (placed > length) connection.onBytes(this.#trailer.slice(), placed - length);
-    this.#beginPlace(connection);
+  /** Whether a receive may go to the arena now. */
+  get mayPlace(): boolean {
+    return this.#worksInPlace && !this.#paused && !this.#endWanted;
   }
 
   /** The server has stopped reading, and will not see an end before it reads on. */

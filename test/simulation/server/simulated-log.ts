@@ -13,7 +13,8 @@ import { DurabilityLedger, keptTexts, type ProcessEnd } from "../model/durabilit
 import type { Model } from "../model/model.ts";
 import type { Kept } from "../model/model-types.ts";
 import { DiskWeather } from "./disk-weather.ts";
-import type { InProcessLog, InProcessServer } from "./in-process-server.ts";
+import type { InProcessLog } from "./in-process-options.ts";
+import type { InProcessServer } from "./in-process-server.ts";
 
 /**
  * The rings of all shards together may hold a quarter of a segment: so much may come after the log
