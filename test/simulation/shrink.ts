@@ -1,7 +1,8 @@
 // Shrinks a failing run: first to its shortest failing prefix, then by removing steps from it.
 
 import { shorten } from "../support/shorten.ts";
-import { type SimulationOptions, simulate } from "./simulation.ts";
+import { simulate } from "./simulation.ts";
+import type { SimulationOptions } from "./simulation-state.ts";
 
 export interface Shrunk {
   readonly steps: number;

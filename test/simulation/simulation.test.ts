@@ -14,7 +14,8 @@ import { PLANTED_MOVE_BUGS } from "./planted/planted-move-bugs.ts";
 import { PLANTED_POLICY_BUGS } from "./planted/planted-policy-bugs.ts";
 import { PLANTED_RESTART_BUGS } from "./planted/planted-restart-bugs.ts";
 import { parseSteps } from "./shrink.ts";
-import { type SimulationOptions, simulate } from "./simulation.ts";
+import { simulate } from "./simulation.ts";
+import type { SimulationOptions } from "./simulation-state.ts";
 
 /** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
 const FIRST_SEED = Number(process.env["SEED"] ?? 1);

@@ -2,7 +2,7 @@
 
 import type { InProcessOptions } from "../server/in-process-options.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
-import type { SimulationOptions } from "../simulation.ts";
+import type { SimulationOptions } from "../simulation-state.ts";
 
 export interface PlantedBug {
   readonly name: string;

@@ -51,10 +51,7 @@ export class FakeSocket implements Transport, Departure {
   readonly descriptor: number = ++sockets;
   /** The client reads at once what comes; otherwise it reads when `read` is called. */
   readsAtOnce = true;
-  /**
-   * Told of every reply, or part of one, when it joins the connection's output: it may have to wait
-   * there for the log.
-   */
+  /** Told of every part of a reply that joins the output, where it may wait for the log. */
   onAnswered: ((bytes: Uint8Array) => void) | undefined;
   /** Told of everything that the server hands over, whenever the client may read it. */
   onSent: ((bytes: Uint8Array) => void) | undefined;
@@ -89,10 +86,7 @@ export class FakeSocket implements Transport, Departure {
   readonly #worksInPlace: boolean;
   readonly #place = new PlacedBody(this);
 
-  /**
-   * `worksInPlace`: large bodies are received and sent right in the arenas that they lie in, as
-   * with io_uring.
-   */
+  /** `worksInPlace`: large bodies are received and sent right in their arenas, as with io_uring. */
   constructor(core: AcceptorCore, worksInPlace = false) {
     this.#core = core;
     this.#worksInPlace = worksInPlace;
