@@ -6,8 +6,8 @@
 // with both servers.
 
 import { differenceOf } from "../support/conversations/compare-replies.ts";
-import { InconclusiveError } from "../support/conversations/lockstep.ts";
 import { LockstepSide } from "../support/conversations/lockstep-side.ts";
+import { InconclusiveError } from "../support/conversations/lockstep-state.ts";
 import { JOB_BYTES_MAX } from "./command-grammar.ts";
 import type { Coverage } from "./coverage.ts";
 import { isExpected } from "./expected-reply.ts";

@@ -8,7 +8,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { runDifferential } from "../support/conversations/differential.ts";
-import { InconclusiveError } from "../support/conversations/lockstep.ts";
+import { InconclusiveError } from "../support/conversations/lockstep-state.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { startTamperingProxy, type TamperingProxy } from "../support/server/tampering-proxy.ts";
 import { TOPOLOGIES, type Topology, topologyName } from "../support/topologies.ts";

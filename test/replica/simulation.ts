@@ -3,8 +3,9 @@
 
 import { SeededRandom } from "../support/seeded-random.ts";
 import { CHECKS, type Check, FaultyLog } from "./faulty-log.ts";
+import type { Witness } from "./node-state.ts";
 import type { Bug } from "./planted-bugs.ts";
-import { SimulatedNode, type Witness } from "./simulated-node.ts";
+import { SimulatedNode } from "./simulated-node.ts";
 import { VirtualTime } from "./virtual-time.ts";
 
 export interface GroupOptions {
@@ -115,7 +116,7 @@ class GroupLife implements Witness {
 
   #load(): void {
     if (this.#quiet) return;
-    for (const node of this.#nodes) node.command();
+    for (const node of this.#nodes) node.leading.command();
     this.#time.after(5 + this.#random.below(60), () => this.#load());
   }
 

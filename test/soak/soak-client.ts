@@ -5,7 +5,7 @@ import { COMMANDS, commandName } from "../../src/protocol/commands.ts";
 import { type Reply, WireClient } from "../support/server/wire-client.ts";
 import type { ClientHost } from "./client-host.ts";
 import type { Hold, JobEntry } from "./job-entry.ts";
-import type { OpenPut } from "./job-ledger.ts";
+import type { OpenPut } from "./ledger-book.ts";
 import { type BodySpec, makeBody } from "./soak-body.ts";
 import { Violation } from "./violation.ts";
 

@@ -3,8 +3,9 @@
 import { type ServerProcess, startServer } from "../server/server-process.ts";
 import { type Topology, topologyFlags, topologyName } from "../topologies.ts";
 import { MAX_JOB_BYTES } from "./conversation-generator.ts";
-import { InconclusiveError, Lockstep, type LockstepResult } from "./lockstep.ts";
+import { Lockstep, type LockstepResult } from "./lockstep.ts";
 import { type Address, LockstepSide } from "./lockstep-side.ts";
+import { InconclusiveError } from "./lockstep-state.ts";
 
 export interface DifferentialOptions {
   readonly seed: number;
