@@ -6,7 +6,7 @@ import { SeededRandom } from "../support/seeded-random.ts";
 import type { Command } from "./client/command.ts";
 import type { SimWorld } from "./client/pending-commands.ts";
 import type { SimClient } from "./client/sim-client.ts";
-import { CommandCounts } from "./model/command-counts.ts";
+import { CommandCounts } from "./client/command-counts.ts";
 import type { Model } from "./model/model.ts";
 import { type InProcessOptions, LogIsGone } from "./server/in-process-options.ts";
 import type { InProcessServer } from "./server/in-process-server.ts";

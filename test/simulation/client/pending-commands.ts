@@ -1,7 +1,7 @@
 // Unanswered commands of a client, in the order in which they take effect.
 
 import assert from "node:assert/strict";
-import type { CommandCounts } from "../model/command-counts.ts";
+import type { CommandCounts } from "./command-counts.ts";
 import type { DurabilityLedger, OwedChange } from "../model/durability-ledger.ts";
 import type { Model } from "../model/model.ts";
 import type { ModelJob, ModelSession } from "../model/model-types.ts";
