@@ -7,10 +7,10 @@
 
 import assert from "node:assert/strict";
 import * as command from "./client/command.ts";
+import { CommandCounts } from "./client/command-counts.ts";
 import { ClientActs } from "./client-acts.ts";
 import { CommandDraws } from "./command-draws.ts";
 import { ExtensionDraws } from "./extension-draws.ts";
-import { CommandCounts } from "./client/command-counts.ts";
 import type { ProcessEnd } from "./model/durability-ledger.ts";
 import { Model } from "./model/model.ts";
 import { ProcessWatch } from "./process-watch.ts";

@@ -1,13 +1,13 @@
 // Unanswered commands of a client, in the order in which they take effect.
 
 import assert from "node:assert/strict";
-import type { CommandCounts } from "./command-counts.ts";
 import type { DurabilityLedger, OwedChange } from "../model/durability-ledger.ts";
 import type { Model } from "../model/model.ts";
 import type { ModelJob, ModelSession } from "../model/model-types.ts";
 import type { FakeSocket } from "../server/fake-socket.ts";
 import { BatchDeletes } from "./batch-deletes.ts";
 import type { Command, SettingValueChanges } from "./command.ts";
+import type { CommandCounts } from "./command-counts.ts";
 
 import { ListOfAll } from "./list-of-all.ts";
 
