@@ -60,6 +60,7 @@ const LONGEST = [
   "dashboard",
   "http-hostile",
   "dashboard-actions",
+  "dashboard-operations",
   "pinned-memory",
   "stress/stress",
   "cli-strangers",

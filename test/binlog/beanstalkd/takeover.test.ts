@@ -1,74 +1,21 @@
-// Tests of migration from beanstalkd and back, with the real one: ids, states, counts, bodies,
-// order.
+// Tests of takeovers of beanstalkd's log: every job, whatever ended the write, and refusals.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { encodeBeanstalkdRecord } from "../../src/binlog/beanstalkd/beanstalkd-format.ts";
-import { readBeanstalkdLog } from "../../src/binlog/beanstalkd/beanstalkd-log.ts";
-import { DirectoryLock } from "../../src/binlog/disk/directory-lock.ts";
-import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { exportBeanstalkd } from "../../src/binlog/tools/tools.ts";
-import { emptyRecordFields, type RecordFields, RecordState } from "../../src/message/record.ts";
-import { canRun, NEEDS } from "../support/machine/need.ts";
-import { temporaryFolder } from "../support/machine/temporary-folder.ts";
-import { SeededRandom } from "../support/seeded-random.ts";
-import { startServer } from "../support/server/server-process.ts";
-import { WireClient } from "../support/server/wire-client.ts";
-import { recoveredTexts } from "./model.ts";
-import { realOptions } from "./sample/real-options.ts";
-import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
-import { VirtualDisk } from "./virtual-disk.ts";
-
-async function withBeanstalkd(
-  path: string,
-  flags: readonly string[],
-  talk: (client: WireClient) => Promise<void>,
-): Promise<string> {
-  const server = await startServer({ kind: "beanstalkd-1.12", flags: ["-b", path, "-f0", ...flags] });
-  const client = await WireClient.connect(server.address);
-  try {
-    await talk(client);
-  } finally {
-    client.socket.destroy();
-    await server.kill();
-  }
-  return server.stderr;
-}
-
-async function statsJob(client: WireClient, id: number): Promise<Record<string, string>> {
-  const { line, body } = await client.ask(`stats-job ${id}`);
-  assert.match(line, /^OK/, `stats-job ${id}`);
-  const pairs = body!
-    .toString("latin1")
-    .split("\n")
-    .filter((row) => row.includes(": "));
-  return Object.fromEntries(pairs.map((row) => row.split(": ") as [string, string]));
-}
-
-/** id, state, pri, delay, ttr and counts from the text of a recovered job. */
-function partsOf(text: string) {
-  const [id, state, pri, delay, ttr, created, deadline, counts, tube, body = ""] = text.split(" ");
-  const [reserves, timeouts, releases, buries, kicks, burySequence] = counts!.split(",").map(Number);
-  return {
-    id: Number(id),
-    state: Number(state),
-    pri: Number(pri),
-    delay: Number(delay),
-    ttr: Number(ttr),
-    created: Number(created),
-    deadline: Number(deadline),
-    reserves,
-    timeouts,
-    releases,
-    buries,
-    kicks,
-    burySequence,
-    tube,
-    body,
-  };
-}
+import { readBeanstalkdLog } from "../../../src/binlog/beanstalkd/beanstalkd-log.ts";
+import { DirectoryLock } from "../../../src/binlog/disk/directory-lock.ts";
+import { openBinlog } from "../../../src/binlog/open-binlog.ts";
+import { RecordState } from "../../../src/message/record.ts";
+import { canRun, NEEDS } from "../../support/machine/need.ts";
+import { temporaryFolder } from "../../support/machine/temporary-folder.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
+import { recoveredTexts } from "../model.ts";
+import { realOptions } from "../sample/real-options.ts";
+import { JobWriter, virtualOptions } from "../sample/sample-log.ts";
+import { VirtualDisk } from "../virtual-disk.ts";
+import { beanstalkdFile, ourLog, partsOf, takeOver, withBeanstalkd } from "./beanstalkd-logs.ts";
 
 test("a takeover keeps every job of beanstalkd 1.12 with id, state, counts and body", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
@@ -138,108 +85,6 @@ test("a takeover keeps every job of beanstalkd 1.12 with id, state, counts and b
   again.storage.close(0);
 });
 
-/** A log of ours with jobs of every kind, closed; returns their texts. */
-async function ourLog(path: string): Promise<Map<number, string>> {
-  const opened = await openBinlog(realOptions(path));
-  const writer = new JobWriter(opened.storage);
-  const now = Date.now();
-  for (let id = 1; id <= 20; id++) writer.put(id, "b".repeat(id * 3), id % 2 === 0 ? "even" : "default");
-  writer.put(21, "x".repeat(65_533));
-  writer.put(22, "y".repeat(65_535));
-  writer.put(23, "q".repeat(300_000), "big", 100_000);
-  for (const [order, id] of [12, 4, 8].entries()) writer.bury(id, order + 1);
-  writer.update(5, {
-    state: RecordState.delayed,
-    delaySeconds: 1000,
-    deadlineAtMs: now + 1_000_000,
-    releases: 3,
-  });
-  writer.update(7, { reserves: 4, timeouts: 2, kicks: 1, pri: 4_000_000_000 });
-  writer.delete(1);
-  writer.settle();
-  opened.storage.close(0);
-  return writer.jobs;
-}
-
-test("export writes a log that beanstalkd 1.12 reads: ids, states, counts, order, bodies", async (t) => {
-  if (!canRun(t, NEEDS.beanstalkd)) return;
-  const path = temporaryFolder(t);
-  const jobs = await ourLog(path);
-  const out = join(temporaryFolder(t), "out");
-  const result = await exportBeanstalkd({ path }, out);
-  assert.deepEqual(result, {
-    jobs: jobs.size,
-    files: 1,
-    neededMaxJobBytes: 300_002,
-    attributesDropped: 0,
-    jobsWithAttributes: 0,
-    keysDropped: 0,
-    settingsDropped: 0,
-  });
-  const stderr = await withBeanstalkd(out, ["-z", "300002"], async (client) => {
-    for (const text of jobs.values()) {
-      const job = partsOf(text);
-      const stats = await statsJob(client, job.id);
-      const state =
-        job.state === RecordState.buried ? "buried" : job.state === RecordState.delayed ? "delayed" : "ready";
-      assert.deepEqual(
-        [stats["state"], stats["tube"], Number(stats["pri"]), Number(stats["ttr"]), Number(stats["delay"])],
-        [state, job.tube, job.pri, job.ttr, job.delay],
-      );
-      assert.deepEqual(
-        ["reserves", "timeouts", "releases", "buries", "kicks"].map((key) => Number(stats[key])),
-        [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
-      );
-      if (job.id === 5) assert.ok(Number(stats["time-left"]) > 980);
-      assert.equal((await client.ask(`peek ${job.id}`)).body!.toString("latin1"), job.body);
-    }
-    await client.ask("use even");
-    assert.match((await client.ask("peek-buried")).line, /^FOUND 12 /);
-    assert.equal((await client.put("next")).line, "INSERTED 24");
-  });
-  assert.equal(stderr, "");
-});
-
-test("a takeover and an export back to beanstalkd give the same jobs", async (t) => {
-  if (!canRun(t, NEEDS.beanstalkd)) return;
-  const path = temporaryFolder(t);
-  const jobs = await ourLog(path);
-  const out = join(temporaryFolder(t), "out");
-  await exportBeanstalkd({ path }, out);
-  const opened = await openBinlog(realOptions(out));
-  const back = recoveredTexts(opened, 1);
-  opened.storage.close(0);
-  assert.equal(back.size, jobs.size);
-  for (const [id, text] of jobs) {
-    const [there, here] = [partsOf(back.get(id)!), partsOf(text)];
-    // A burial is one more in beanstalkd after it reads the job, so the file says one less.
-    if (here.state === RecordState.buried) there.buries! += 1;
-    if (here.state !== RecordState.delayed) here.deadline = 0;
-    assert.ok(
-      Math.abs(there.created - here.created) < 0.01 && Math.abs(there.deadline - here.deadline) < 0.01,
-    );
-    assert.deepEqual({ ...there, created: 0, deadline: 0 }, { ...here, created: 0, deadline: 0 });
-  }
-});
-
-test("beanstalkd reads exported bodies of 65,534 and 65,535 bytes with the -z that export names", async (t) => {
-  if (!canRun(t, NEEDS.beanstalkd)) return;
-  const path = temporaryFolder(t);
-  const opened = await openBinlog(realOptions(path));
-  const writer = new JobWriter(opened.storage);
-  writer.put(1, "a".repeat(65_534));
-  writer.put(2, "b".repeat(65_535));
-  writer.settle();
-  opened.storage.close(0);
-  const out = join(temporaryFolder(t), "out");
-  const { neededMaxJobBytes } = await exportBeanstalkd({ path }, out);
-  assert.equal(neededMaxJobBytes, 65_537);
-  await withBeanstalkd(out, ["-z", String(neededMaxJobBytes)], async (client) => {
-    assert.equal((await client.ask("peek 1")).body!.length, 65_534);
-    assert.equal((await client.ask("peek 2")).body!.length, 65_535);
-  });
-});
-
 test("beanstalkd's lock keeps our server out, and ours keeps beanstalkd out", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
   const path = temporaryFolder(t);
@@ -258,30 +103,6 @@ test("beanstalkd's lock keeps our server out, and ours keeps beanstalkd out", as
   lock.release();
   DirectoryLock.take(path).release();
 });
-
-/** A file of beanstalkd with the jobs 1, 2, … of the bodies. */
-function beanstalkdFile(
-  bodies: readonly string[],
-  change: (fields: RecordFields) => void = () => {},
-): Buffer {
-  const parts: Uint8Array[] = [Uint8Array.of(7, 0, 0, 0)];
-  for (const [i, body] of bodies.entries()) {
-    const fields = { ...emptyRecordFields(), id: i + 1, ttrSeconds: 1, createdAtMs: 1_700_000_000_000 };
-    change(fields);
-    const record = new Uint8Array(200 + body.length);
-    const length = encodeBeanstalkdRecord(record, fields, Buffer.from("default"), Buffer.from(body));
-    parts.push(record.subarray(0, length));
-  }
-  return Buffer.concat(parts);
-}
-
-async function takeOver(path: string, salvage = false): Promise<{ ids: number[]; notices: string[] }> {
-  const notices: string[] = [];
-  const opened = await openBinlog({ ...realOptions(path, notices), salvage });
-  const ids = [...recoveredTexts(opened, 1).keys()];
-  opened.storage.close(0);
-  return { ids, notices };
-}
 
 test("row 23: beanstalkd's last write before a kill may be torn; the zeros behind it are no damage", () => {
   const whole = beanstalkdFile(["hello", "world"]);
