@@ -97,6 +97,17 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
       });
 
       if (name === "native")
+        test("processes share the connections, and one that fails ends all", async () => {
+          const put = { ...SMALL, scenario: "put", processes: 5, jobs: 1001, seconds: 5 } as const;
+          const result = await load.run(server.address, put, NO_MARKS);
+          assert.equal(result.inserted, 1001);
+          assert.equal(result.metrics.get("command")!.count, 1001);
+          await load.run(server.address, { ...SMALL, scenario: "drain", processes: 5, seconds: 5 }, NO_MARKS);
+          const nobody = { host: "127.0.0.1", port: 1 };
+          await assert.rejects(load.run(nobody, put, NO_MARKS), /Connection refused/);
+        });
+
+      if (name === "native")
         test("workers take all jobs of some tubes by single commands and report unknown replies", async (t) => {
           // Of its own: what clients of others held comes back when the server notices that they
           // are gone.

@@ -39,7 +39,7 @@ export function parseOptions(program: string, about: string, args = process.argv
     .description(about)
     .option(
       "--scenario <names>",
-      "default, quick, readme, placement, all, or names with commas between (see bench/README.md)",
+      "default, quick, readme, placement, everyday, all, or names with commas between (see bench/README.md)",
       words,
     )
     .option("--connections <n,..>", "client connections", numbers)

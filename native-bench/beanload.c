@@ -3,9 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "loop.h"
@@ -18,6 +21,13 @@ static void *zeroed(size_t count, size_t size) {
   return p;
 }
 
+// Zeroed, and the same memory in all processes that are forked later.
+static void *shared(size_t count, size_t size) {
+  void *p = mmap(NULL, count * size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) fail("out of memory");
+  return p;
+}
+
 static void allow_connections(uint32_t count) {
   struct rlimit limit;
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -26,8 +36,11 @@ static void allow_connections(uint32_t count) {
   if (limit.rlim_cur < count + 16) fail("%u connections need more file descriptors than %lu", count, (unsigned long)limit.rlim_cur);
 }
 
-// Connections are dealt to the threads in pairs, so that each has producers and consumers.
-static uint32_t thread_of(const struct options *o, uint32_t index) { return index / 2 % o->threads; }
+// Connections are dealt to the threads in pairs, so that each has producers and consumers; to
+// processes one by one.
+static uint32_t thread_of(const struct options *o, uint32_t index) {
+  return o->processes > 0 ? index % o->processes : index / 2 % o->threads;
+}
 
 static void loop_open(struct loop *l, struct run *run, uint32_t thread, uint32_t total) {
   const struct options *o = run->options;
@@ -61,9 +74,31 @@ static void *run_thread(void *argument) {
   return NULL;
 }
 
-static double cpu_seconds(void) {
+// A process that fails before all are ready would be waited for in vain.
+static void on_child_end(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)context;
+  if (info->si_code != CLD_EXITED || info->si_status != 0) _exit(1); // PR_SET_PDEATHSIG ends the others
+}
+
+static void start_process(struct loop *l, struct run *run, uint32_t index, uint32_t total) {
+  pid_t pid = fork();
+  if (pid < 0) fail("cannot start a process: %s", strerror(errno));
+  if (pid > 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  loop_open(l, run, index, total);
+  run_thread(l);
+  _exit(0);
+}
+
+static void join_processes(void) {
+  for (int status; wait(&status) > 0;) {
+    if (status != 0) exit(1); // it has said why
+  }
+}
+
+static double cpu_seconds(int who) {
   struct rusage u;
-  getrusage(RUSAGE_SELF, &u);
+  getrusage(who, &u);
   return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
@@ -73,26 +108,36 @@ int main(int argc, char **argv) {
   uint32_t total = o.connections + (s->separate_watchers ? o.watchers : 0);
   allow_connections(total);
 
-  static struct run run;
-  run.options = &o;
-  run.driver_count = s->consumer && !s->separate_watchers ? (o.connections + 1) / 2 : o.connections;
-  run.drivers_left = run.driver_count;
-  put_template_make(&run.put, &o);
-  pthread_barrier_init(&run.ready, NULL, o.threads + 1);
+  struct run *run = shared(1, sizeof *run);
+  run->options = &o;
+  run->driver_count = s->consumer && !s->separate_watchers ? (o.connections + 1) / 2 : o.connections;
+  run->drivers_left = run->driver_count;
+  put_template_make(&run->put, &o);
+  uint32_t loop_count = o.processes > 0 ? o.processes : o.threads;
+  pthread_barrierattr_t across;
+  pthread_barrierattr_init(&across);
+  pthread_barrierattr_setpshared(&across, PTHREAD_PROCESS_SHARED);
+  pthread_barrier_init(&run->ready, &across, loop_count + 1);
 
-  struct loop *loops = zeroed(o.threads, sizeof *loops);
-  pthread_t *threads = zeroed(o.threads, sizeof *threads);
-  for (uint32_t t = 0; t < o.threads; t++) {
-    loop_open(&loops[t], &run, t, total);
+  struct loop *loops = shared(loop_count, sizeof *loops);
+  pthread_t *threads = zeroed(loop_count, sizeof *threads);
+  struct sigaction child_end = {.sa_sigaction = on_child_end, .sa_flags = SA_SIGINFO | SA_RESTART};
+  if (o.processes > 0) sigaction(SIGCHLD, &child_end, NULL);
+  for (uint32_t t = 0; t < loop_count; t++) {
+    if (o.processes > 0) {
+      start_process(&loops[t], run, t, total);
+      continue;
+    }
+    loop_open(&loops[t], run, t, total);
     if (pthread_create(&threads[t], NULL, run_thread, &loops[t]) != 0) fail("cannot start a thread");
   }
-  pthread_barrier_wait(&run.ready);
-  double cpu_before = cpu_seconds();
-  run.start_ns = now_ns();
-  run.measure_from_ns = run.start_ns + (uint64_t)(o.warmup_seconds * 1e9);
-  run.deadline_ns = run.measure_from_ns + (uint64_t)(o.seconds * 1e9);
-  run.gap_ns = o.rate > 0 && s->producer.loop_from == 0 ? 1e9 * s->commands_per_operation / o.rate : 0;
-  pthread_barrier_wait(&run.ready);
+  pthread_barrier_wait(&run->ready);
+  double cpu_before = cpu_seconds(RUSAGE_SELF);
+  run->start_ns = now_ns();
+  run->measure_from_ns = run->start_ns + (uint64_t)(o.warmup_seconds * 1e9);
+  run->deadline_ns = run->measure_from_ns + (uint64_t)(o.seconds * 1e9);
+  run->gap_ns = o.rate > 0 && s->producer.loop_from == 0 ? 1e9 * s->commands_per_operation / o.rate : 0;
+  pthread_barrier_wait(&run->ready);
 
   // Whoever started this process reads the server's CPU time at these lines.
   if (o.marks) {
@@ -102,8 +147,9 @@ int main(int argc, char **argv) {
   }
 
   static struct loop merged;
-  for (uint32_t t = 0; t < o.threads; t++) {
-    pthread_join(threads[t], NULL);
+  if (o.processes > 0) join_processes();
+  for (uint32_t t = 0; t < loop_count; t++) {
+    if (o.processes == 0) pthread_join(threads[t], NULL);
     merged.commands += loops[t].commands;
     if (loops[t].last_reply_ns > merged.last_reply_ns) merged.last_reply_ns = loops[t].last_reply_ns;
     for (int m = 0; m < METRIC_COUNT; m++) histogram_add(&merged.metrics[m], &loops[t].metrics[m]);
@@ -112,7 +158,8 @@ int main(int argc, char **argv) {
   // A run that ended by itself (--jobs, drain) took until its last reply.
   bool ended_itself = o.jobs > 0 || s->producer.loop_from > 0;
   double seconds = o.seconds;
-  if (ended_itself && merged.commands > 0) seconds = (double)(merged.last_reply_ns - run.measure_from_ns) / 1e9;
-  report_print(&run, &merged, seconds, cpu_seconds() - cpu_before);
-  return run.errors > 0 ? 1 : 0;
+  if (ended_itself && merged.commands > 0) seconds = (double)(merged.last_reply_ns - run->measure_from_ns) / 1e9;
+  double cpu = cpu_seconds(RUSAGE_SELF) + cpu_seconds(RUSAGE_CHILDREN) - cpu_before;
+  report_print(run, &merged, seconds, cpu);
+  return run->errors > 0 ? 1 : 0;
 }

@@ -54,6 +54,7 @@ start $SERVER -l 127.0.0.1 -p "$PORT" -z 1048576
 run --scenario list-tube-used --pipeline 16
 run --scenario put-reserve-delete
 run --scenario put-reserve-delete --pipeline 16 --tubes 7 --threads 2
+run --scenario put-reserve-delete --connections 10 --processes 10
 run --scenario put-reserve-delete --connections 2 --body 1048576
 run --scenario put-reserve-delete --body 0
 run --scenario put-reserve-delete --rate 5000 --warmup 0.1

@@ -33,6 +33,7 @@ static void usage(FILE *out) {
       "  --delay S          of `delayed`: delays are 1..S seconds (1)\n"
       "  --ttr S            (120)\n"
       "  --threads N        threads of the generator (1)\n"
+      "  --processes N      instead of threads: processes that share the connections, as independent clients do\n"
       "  --seed N           of random tubes and delays (1)\n"
       "  --marks            a line on stderr where the measured part begins and one where it ends\n"
       "\n"
@@ -90,7 +91,8 @@ struct options options_parse(int argc, char **argv) {
       {"watchers", 1, 0, 'w'}, {"pipeline", 1, 0, 'P'}, {"body", 1, 0, 'b'},     {"tubes", 1, 0, 't'},
       {"tube", 1, 0, 'u'},     {"seconds", 1, 0, 'S'}, {"warmup", 1, 0, 'W'},   {"rate", 1, 0, 'r'},
       {"jobs", 1, 0, 'j'},     {"backlog", 1, 0, 'B'}, {"delay", 1, 0, 'd'},    {"ttr", 1, 0, 'T'},
-      {"threads", 1, 0, 'n'},  {"seed", 1, 0, 'e'},    {"priority", 1, 0, 'i'}, {"marks", 0, 0, 'm'},    {"help", 0, 0, '?'},
+      {"threads", 1, 0, 'n'},  {"seed", 1, 0, 'e'},    {"priority", 1, 0, 'i'}, {"marks", 0, 0, 'm'},
+      {"processes", 1, 0, 'C'}, {"help", 0, 0, '?'},
       {0, 0, 0, 0},
   };
   int index = 0;
@@ -120,6 +122,7 @@ struct options options_parse(int argc, char **argv) {
       case 'd': o.delay_seconds = (uint32_t)whole(name, optarg, 1, 1u << 30); break;
       case 'T': o.ttr_seconds = (uint32_t)whole(name, optarg, 1, UINT32_MAX); break;
       case 'n': o.threads = (uint32_t)whole(name, optarg, 1, 256); break;
+      case 'C': o.processes = (uint32_t)whole(name, optarg, 1, 1000); break;
       case 'e': o.seed = whole(name, optarg, 0, UINT64_MAX); break;
       case 'i': o.priority = (uint32_t)whole(name, optarg, 0, UINT32_MAX); break;
       case 'm': o.marks = true; break;
@@ -142,6 +145,7 @@ struct options options_parse(int argc, char **argv) {
     exit(2);
   }
   if (o.threads > o.connections) o.threads = o.connections;
+  if (o.processes > o.connections) o.processes = o.connections;
   if (o.backlog == UINT64_MAX) {
     o.backlog = 4 * (uint64_t)o.connections * o.pipeline;
     if (o.backlog < 1000) o.backlog = 1000;

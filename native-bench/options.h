@@ -27,6 +27,7 @@ struct options {
   double warmup_seconds;
   double rate; // commands/s of all connections together; 0: as fast as replies come
   uint32_t threads;
+  uint32_t processes; // instead of threads; 0: none
   uint64_t seed;
   bool marks;
 };

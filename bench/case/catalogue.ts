@@ -1,4 +1,5 @@
 // Catalogue of all cases by name: those of a default run, a quick run and a full run.
+import { availableParallelism } from "node:os";
 import { WORKLOAD_DEFAULTS, type Workload } from "../load/workload.ts";
 import { backlogCase } from "./backlog-case.ts";
 import { batchCase } from "./batch-case.ts";
@@ -55,9 +56,6 @@ export function quickCases(timing: Timing): BenchCase[] {
  */
 export function readmeCases(timing: Timing): BenchCase[] {
   const of = withTiming(timing);
-  const goal = (needed: readonly number[], aim: readonly number[]): LoadCaseExtras => ({
-    goal: { needed, aim },
-  });
   return [
     of({}, goal([1.25, 0.95], [1.5, 1.05])),
     busyCase(of({}, goal([1.1, 0.8], [1.3, 1]))),
@@ -76,6 +74,23 @@ export function readmeCases(timing: Timing): BenchCase[] {
     of(PUT, { fsync: "0", ...goal([8], [10]) }),
     of({ ...PUT, pipeline: 64 }, { fsync: "0", ...goal([60], [80]) }),
     of({ ...PUT, connections: 1 }, { fsync: "0", ...goal([0.9], [1]) }),
+    ...everydayCases(timing),
+  ];
+}
+
+/** What users meet and a generator that sends in bursts to a warm server does not. */
+export function everydayCases(timing: Timing): BenchCase[] {
+  const of = withTiming(timing);
+  const overloaded = 8 * availableParallelism();
+  return [
+    of({ processes: 50 }, goal([1, 0.9], [1.2, 1.05])),
+    of({ ...PUT, processes: 50 }, goal([1.1, 0.85], [1.3, 1.05])),
+    of({ connections: 8, processes: 8 }, goal([1.1, 0.9], [1.3, 1.05])),
+    of({}, { isFresh: true, ...goal([0.5], [1]) }),
+    busyCase(of(PUT, goal([1.4, 1.1], [1.5, 1.15]))),
+    busyCase(of({ connections: 1 }, goal([1, 1], [1.2, 1.2]))),
+    busyCase(of({}, goal([0.85, 1], [1.1, 1.1])), overloaded),
+    busyCase(of(PUT, goal([0.65, 0.7], [1, 1])), overloaded),
   ];
 }
 
@@ -134,6 +149,10 @@ export function namedCases(
     threadsCase({ ...base, pipeline: 16 }),
   ];
 }
+
+const goal = (needed: readonly number[], aim: readonly number[]): LoadCaseExtras => ({
+  goal: { needed, aim },
+});
 
 /** A case with a log is one of `durable`. */
 function withTiming(timing: Timing): (changes: Partial<Workload>, more?: LoadCaseExtras) => BenchCase {

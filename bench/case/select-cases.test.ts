@@ -35,7 +35,7 @@ test("selectCases: threads and p99-at-80 run only by name", () => {
 test("selectCases: placement has the readme's cases with a goal, each with its ratios", () => {
   const placement = selected({ scenario: ["placement"] });
   const readme = new Set(selected({ scenario: ["readme"] }).map(({ key }) => key));
-  assert.equal(placement.length, 15);
+  assert.equal(placement.length, 23);
   for (const { key, goal } of placement) {
     assert.ok(readme.has(key), key);
     assert.equal(goal!.needed.length, goal!.aim.length, key);
@@ -43,8 +43,8 @@ test("selectCases: placement has the readme's cases with a goal, each with its r
       assert.ok(needed <= goal!.aim[index]!, key);
     });
   }
-  assert.equal(new Set(placement.map(({ key }) => key)).size, 15);
-  assert.equal(placement.filter(({ busyLoops }) => busyLoops !== undefined).length, 1);
+  assert.equal(new Set(placement.map(({ key }) => key)).size, 23);
+  assert.equal(placement.filter(({ busyLoops }) => busyLoops !== undefined).length, 5);
 });
 
 test("selectCases: --burn loads every case that isn't loaded yet, and the names say so", () => {

@@ -7,6 +7,7 @@ import { busyCase } from "./busy-case.ts";
 import {
   allCases,
   defaultCases,
+  everydayCases,
   namedCases,
   placementCases,
   quickCases,
@@ -26,6 +27,7 @@ const SETS: Readonly<Record<string, (timing: Timing) => BenchCase[]>> = {
   quick: quickCases,
   readme: readmeCases,
   placement: placementCases,
+  everyday: everydayCases,
   all: allCases,
 };
 

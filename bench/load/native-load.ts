@@ -96,6 +96,7 @@ function workloadFlags(w: Workload): string[] {
     delay: w.delaySeconds,
   };
   const words = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, `${value}`]);
+  if (w.processes > 0) words.push("--processes", `${w.processes}`);
   return w.jobs > 0 ? [...words, "--jobs", `${w.jobs}`] : words;
 }
 

@@ -4,6 +4,11 @@ import type { ScenarioName } from "./programs.ts";
 export interface Workload {
   readonly scenario: ScenarioName;
   readonly connections: number;
+  /**
+   * Client processes that share the connections; 0: threads, as many as the generator has. Only the
+   * generator in C has them.
+   */
+  readonly processes: number;
   /** For `tubes`: consumers besides the connections. */
   readonly watchers: number;
   /** Commands that a connection sends before it waits for the replies. */
@@ -23,6 +28,7 @@ export interface Workload {
 export const WORKLOAD_DEFAULTS: Workload = {
   scenario: "put-reserve-delete",
   connections: 50,
+  processes: 0,
   watchers: 300,
   pipeline: 1,
   bodyBytes: 64,

@@ -7,12 +7,17 @@ const PROGRAM = fileURLToPath(new URL("./busy-loop.ts", import.meta.url));
 /** Runs `work` once all loops turn, and ends them when it has settled. */
 export async function withBusyLoops<T>(count: number, work: () => Promise<T>): Promise<T> {
   const loops: BusyLoop[] = [];
+  const killAll = () => {
+    for (const loop of loops) loop.kill();
+  };
+  process.on("exit", killAll);
   try {
     for (let i = 0; i < count; i++) loops.push(new BusyLoop());
     await Promise.all(loops.map(({ isTurning }) => isTurning));
     return await work();
   } finally {
     await Promise.all(loops.map((loop) => loop.stop()));
+    process.off("exit", killAll);
   }
 }
 
@@ -21,11 +26,9 @@ class BusyLoop {
   readonly isTurning: Promise<void>;
   readonly #child: ChildProcess;
   readonly #ended: Promise<void>;
-  readonly #kill = () => this.#child.kill("SIGKILL");
 
   constructor() {
     this.#child = spawn(process.execPath, [PROGRAM], { stdio: ["ignore", "pipe", "inherit"] });
-    process.on("exit", this.#kill);
     this.#ended = new Promise((resolve) => {
       this.#child.on("error", () => resolve());
       this.#child.on("close", () => resolve());
@@ -38,9 +41,12 @@ class BusyLoop {
     this.isTurning.catch(() => {}); // the waiting caller handles it
   }
 
+  kill(): void {
+    this.#child.kill("SIGKILL");
+  }
+
   async stop(): Promise<void> {
-    this.#kill();
+    this.kill();
     await this.#ended;
-    process.off("exit", this.#kill);
   }
 }
