@@ -15,8 +15,8 @@ import { ATTACKS, type Attack, DEPTH } from "./attacks.ts";
 const IDLE_MS = 500;
 const CHUNK = 1000;
 /**
- * What a bystander may wait longer than beside an idle server, ms, and how many times as long as
- * with beanstalkd.
+ * Extra wait that a bystander may have compared with an idle server, ms, and the factor over with
+ * beanstalkd.
  */
 const WAIT_MS_MAX = 20;
 const TIMES_MAX = 3;

@@ -12,7 +12,7 @@ export interface SimulationResult {
   operations: number;
   recoveries: number;
   migrated: number;
-  /** How often the log had to wait for room. */
+  /** Number of times that the log had to wait for room. */
   waits: number;
   /** The most that the disk held beyond what was promised, in bytes; negative: never reached. */
   worstExcessBytes: number;
@@ -56,7 +56,7 @@ export class LogLife {
   faulty = false;
   /** Compaction may have had to wait, so the disk may hold more than promised. */
   ranShort = false;
-  /** What waits for the log, as in the ring of a shard. */
+  /** Records that wait for the log, as in the ring of a shard. */
   backlog: { shard: number; n: number; bytes: Uint8Array }[] = [];
 
   constructor(seed: number) {

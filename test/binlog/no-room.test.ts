@@ -14,7 +14,7 @@ import { jobsOfLog } from "./model.ts";
 import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
-/** What was acknowledged when the power goes now. */
+/** Returns the jobs that are acknowledged if the power goes now. */
 const afterCrash = (disk: VirtualDisk): Promise<Map<number, string>> =>
   jobsOfLog(virtualOptions(disk.clone()));
 

@@ -124,7 +124,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.ok(job.signal.aborted && job.isOver);
       assert.ok(job.signal.reason instanceof JobLost);
       await assert.rejects(job.release(), JobLost);
-      // What was done need not be done again.
+      // Finished work need not be repeated.
       await job.delete();
     });
 
@@ -226,7 +226,7 @@ for (const { kind, need, flags } of SERVERS) {
       await eventually("the server has it", async () => (await direct.tube(tube).stats()).totalJobs === 2);
       proxy.cut();
       await assert.rejects(putting, (error) => error instanceof ConnectionLost && error.sent);
-      // What changes nothing is asked again.
+      // Commands that change nothing are sent again.
       proxy.letRepliesGo();
       await assert.rejects(reading, NotFound);
     });

@@ -19,7 +19,7 @@ export class ActionsPage {
   client!: WireClient;
   page!: Page;
   base = "";
-  /** What a page should never do: errors, refused content, requests elsewhere. */
+  /** Things that a page should never do: errors, refused content, requests to other hosts. */
   readonly wrongs: string[] = [];
   #guarded!: GuardedServer;
   #browser!: Browser;

@@ -27,8 +27,8 @@ function get(url: string, encodings: string): Promise<{ encoding: string | undef
 }
 
 /**
- * What a page of another site may try: changes by script and by a form, reading, and a frame around
- * the dashboard.
+ * Script of another site's page: changes by script and by form, reads, and a frame around the
+ * dashboard.
  */
 const EVIL_PAGE = `(async () => {
   const post = { method: "POST", body: "x", mode: "no-cors" };

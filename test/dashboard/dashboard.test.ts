@@ -32,7 +32,7 @@ describe("dashboard", { skip }, () => {
   let served: Served;
   let browser: Browser;
   let data: LivingData;
-  /** What a page should never do: errors, refused content, requests elsewhere. */
+  /** Things that a page should never do: errors, refused content, requests to other hosts. */
   const wrongs: string[] = [];
 
   before(async () => {
@@ -62,7 +62,9 @@ describe("dashboard", { skip }, () => {
     await eventually(`${hash} has a title of its own`, async () => (await page.title()) !== title);
   }
 
-  /** What is other where there is little room: buttons behind one, and no heads to sort by. */
+  /**
+   * Uses the controls of small screens: buttons behind a menu, and sorting without column heads.
+   */
   async function useSmallPage(page: Page, hash: string): Promise<void> {
     if (hash === "#/tubes") {
       await page.getByLabel("sort by").selectOption("name");

@@ -8,11 +8,9 @@ import { WireClient } from "../support/server/wire-client.ts";
 import { ManageRequests } from "./manage-requests.ts";
 
 const JOBS = 3000;
-/** More than comes with what is told of a job. */
+/** More than the fields of a job contain of its body. */
 const BIG_BYTES = 200_000;
-/**
- * What a page of long bodies has at most: 2 MiB of them, a last one, and what is told of the jobs.
- */
+/** Largest page of long bodies: 2 MiB of them, a last one, and the fields of the jobs. */
 const PAGE_BYTES_MAX = 2.2 * 1024 * 1024;
 
 describe("browsing and managing over HTTP", () => {

@@ -8,7 +8,7 @@ import { type HttpServer, startHttpServer } from "../support/server/http-server.
 import { WireClient } from "../support/server/wire-client.ts";
 import { ManageRequests } from "./manage-requests.ts";
 
-/** More than comes with what is told of a job. */
+/** More than the fields of a job contain of its body. */
 const BIG_BYTES = 200_000;
 
 describe("browsing and managing over HTTP", () => {

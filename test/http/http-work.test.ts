@@ -1,5 +1,5 @@
-// Tests of work over HTTP: reserves as leases, operations on leases and their expiry. Beside protocol
-// clients, on one server.
+// Tests of work over HTTP: reserves as leases, operations on leases and their expiry. Beside
+// protocol clients, on one server.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -15,7 +15,7 @@ import { TOPOLOGIES, type Topology, topologyName } from "../support/topologies.t
 
 const { SEED, STEPS = "400" } = process.env;
 const steps = Number(STEPS);
-/** How often a canary is played where the machine was too slow to tell. */
+/** Attempts at a canary while the machine is too slow to tell. */
 const ATTEMPTS = 4;
 const seeds = SEED === undefined ? [140603817, 777380533, 683203817, 924793607] : [Number(SEED)];
 

@@ -85,7 +85,7 @@ async function countReady(client: WireClient): Promise<number> {
   return ready;
 }
 
-/** What is known of the jobs that are not ready. */
+/** Describes the jobs that are not ready. */
 async function notReady(client: WireClient): Promise<string> {
   const odd: string[] = [];
   for (let id = 1; id <= JOBS; id++) {

@@ -69,9 +69,9 @@ const TUBES = [
   "full-2",
 ];
 
-/** What goes on with time, is another file's number, or is of the process. */
+/** Rows that change with time, name a file, or belong to the process. */
 const CHANGES = /^(age|time-left|time-left-ms|expires-in|file|holder): /;
-/** What begins anew with the server, and is documented so. */
+/** Rows documented to start over with the server. */
 const ANEW = /^(next-age|duplicates|rejected|expired|dead|moved-in|moved-out|tokens|groups|groups-blocked): /;
 
 function lines(body: Buffer | undefined, without: RegExp): string[] {

@@ -135,7 +135,7 @@ export class Leading {
   #look(life: number, from: number): void {
     const { time, log } = this.#node.group;
     const look = ++this.#looks;
-    // What was asked before is not answered any more; what was sent before may still arrive.
+    // Earlier questions are no longer answered; earlier messages may still arrive.
     this.#node.connection.break();
     time.after(log.delayMs(), () => {
       if (!this.#node.alive(life) || look !== this.#looks) return;

@@ -17,7 +17,7 @@ const SEGMENT_BYTES = 16_384;
 
 const LENT_IDS = 16;
 
-/** What the group has told its clients, and all that happened to it. */
+/** Record of everything that the group has told its clients, and of all that happened to it. */
 export interface Witness {
   log(what: string): void;
   /** A number that no body had. */

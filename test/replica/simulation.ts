@@ -33,7 +33,7 @@ const NODES = 3;
 const STEPS = 6000;
 /** All is well again: how long until one node leads and all others have all. */
 const QUIET_MS = 60_000;
-/** How often it is looked whether all have all. */
+/** Waits for every node to have everything: ms for each look, and looks at most. */
 const SETTLE_MS = 500;
 const SETTLES_MAX = 40;
 const TRACE_LINES = 40;

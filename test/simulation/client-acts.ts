@@ -126,8 +126,8 @@ export class ClientActs {
   }
 
   /**
-   * Whoever sees the end of a connection may count on its effects: its jobs, waits and tubes are
-   * back, it is not counted.
+   * A client that sees the end of its connection may rely on its effects: its jobs, waits and tubes
+   * are back, it is not counted.
    */
   #checkEnd(client: SimClient): void {
     const traces = this.#simulation.model.connections.traces(

@@ -7,7 +7,7 @@ import type { ExtensionDraws } from "./extension-draws.ts";
 import { type SimulationState, WIDE_TUBES } from "./simulation-state.ts";
 import type { ByIdCommand } from "./witness/command-sink.ts";
 
-/** How many commands are none of beanstalkd's. */
+/** Share of commands that beanstalkd does not have. */
 const EXTENSION_SHARE = 0.2;
 
 /** The same where jobs have options and tubes settings. */
@@ -125,7 +125,7 @@ export class CommandDraws {
     return command.fixed(`watch ${tube}`, `WATCHING ${client.watched.length}\r\n`);
   }
 
-  /** Enough tubes that the client is a wide waiter. */
+  /** Watches so many tubes that the client is a wide waiter. */
   #watchMany(client: SimClient): Command | undefined {
     for (const tube of WIDE_TUBES.slice(1)) {
       const each = this.watch(client, tube);

@@ -33,7 +33,7 @@ async function serverOf(seed: number, shards: number): Promise<InProcessServer> 
   return server;
 }
 
-/** How far the log was synced, over all shards, when `socket` was sent the reply. */
+/** Returns how far the log was synced, over all shards, when `socket` was sent the reply. */
 function syncedAt(server: InProcessServer, socket: FakeSocket, reply: string): () => number[] | undefined {
   let found: number[] | undefined;
   socket.onSent = (bytes) => {

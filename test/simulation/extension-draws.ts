@@ -103,7 +103,7 @@ export class ExtensionDraws {
     }
   }
 
-  /** What a put-in-tube says of its job. */
+  /** Draws the options of a put-in-tube. */
   #putOptions(): PutOptions {
     const random = this.#simulation.random;
     const key = random.pick(["", "", "k", "l"]);
@@ -117,7 +117,7 @@ export class ExtensionDraws {
     };
   }
 
-  /** Some setting of a tube, of some or of all; what is set is taken away soon. */
+  /** Draws settings of a tube, of some or of all; later draws remove them soon. */
   #setTube(): Command | undefined {
     const random = this.#simulation.random;
     const pattern = random.pick([this.#simulation.tube(), this.#simulation.tube(), "wide-*", "*"]);

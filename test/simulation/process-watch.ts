@@ -196,7 +196,7 @@ export class ProcessWatch {
       acceptor === undefined
         ? IN_TRANSIT + ++this.#simulation.transits
         : this.#simulation.sessionOf(acceptor, socket.slot);
-    // Whoever had the slot before is over.
+    // The client that had the slot before is gone.
     for (const other of this.#simulation.clients)
       if (other.session === now) other.session = IN_TRANSIT + ++this.#simulation.transits;
     if (acceptor === undefined) this.#simulation.model.connections.keepMoved(client.session);

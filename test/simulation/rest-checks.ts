@@ -36,7 +36,7 @@ export class RestChecks {
     for (const client of this.#simulation.clients) client.checkRest(this.#simulation.shards);
   }
 
-  /** All have left. */
+  /** All clients have left. */
   checkNobodyCounted(): void {
     const gauges = [Counter.Connections, Counter.Producers, Counter.Workers];
     const counted = gauges.map((each) => this.#simulation.counted(each));

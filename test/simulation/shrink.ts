@@ -7,7 +7,7 @@ import type { SimulationOptions } from "./simulation-state.ts";
 export interface Shrunk {
   readonly steps: number;
   readonly only: readonly number[];
-  /** What the shortest run fails with. */
+  /** Error of the shortest run. */
   readonly error: unknown;
 }
 

@@ -26,18 +26,16 @@ export interface SimulationOptions {
   /** Makes the server; a planted bug may live in a subclass. */
   readonly createServer?: (options: InProcessOptions) => InProcessServer;
   readonly plant?: Plant;
-  /** Whether clients send commands that beanstalkd does not have; they do if it is left out. */
+  /** Whether clients send commands that beanstalkd does not have; true by default. */
   readonly extensions?: boolean;
-  /**
-   * Whether jobs have options and tubes settings, where there is no log; they do if it is left out.
-   */
+  /** Whether jobs have options and tubes settings, where there is no log; true by default. */
   readonly policies?: boolean;
   /**
    * Whether there is a log, and jobs have options and tubes settings all the same; every other run
    * with a log is so where nothing is said of extensions.
    */
   readonly durable?: boolean;
-  /** Whether jobs are moved; they are where nothing is said of extensions. */
+  /** Whether jobs are moved; by default if `extensions` is left out. */
   readonly jobMoves?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
@@ -45,7 +43,7 @@ export interface SimulationOptions {
 
 const JOB_BYTES_MAX = 6000;
 
-/** More than is sent of a reply before its client has read some. */
+/** More of a reply than is sent before its client reads. */
 const HUGE_BODY_BYTES = 300_000;
 
 const TUBES = ["default", "a", "b", "c", "d", "e", "wide-0", "wide-1"];
@@ -58,24 +56,24 @@ const APPETITES: readonly [[number, number], ...[number, number][]] = [
 ];
 
 export class SimulationState {
-  /** What the simulation did last, for the message. */
+  /** Last acts of the simulation, for the message. */
   readonly lastActs: string[] = [];
   readonly options: SimulationOptions;
   readonly random: SeededRandom;
   readonly log: SimulatedLog | undefined;
-  /** How much the clients like to do at once. */
+  /** Probability that a client sends several commands at once. */
   readonly hurry: number;
   readonly puts: number;
   readonly reserves: number;
   readonly #bigBodies: number;
   readonly extensions: boolean;
-  /** Nothing is said of what it draws, as where a planted bug is looked for. */
+  /** No option restricts its draws, as the search for a planted bug does. */
   readonly isUsual: boolean;
   readonly policies: boolean;
   readonly hasRates: boolean;
-  /** How much they like to move jobs. */
+  /** Weight of commands that move jobs. */
   readonly jobMoves: number;
-  /** Whether they abort batches in the moment in which a job comes. */
+  /** Whether clients abort batches at the moment a job comes. */
   readonly aborts: boolean;
   /** Rings are often full and threads delayed for long, so everything depends on wakes. */
   readonly isCrowded: boolean;
@@ -218,8 +216,8 @@ export class SimulationState {
   }
 
   /**
-   * Whether no client has such a command in flight: engines don't report whose kick-job, pause-tube
-   * or clear-tube it is.
+   * Returns whether no client has such a command in flight: engines don't report whose kick-job,
+   * pause-tube or clear-tube it is.
    */
   isFree(matches: (each: Command) => boolean): boolean {
     return !this.clients.some((client) => client.mayBeAsked(matches));

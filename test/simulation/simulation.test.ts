@@ -76,8 +76,8 @@ const TRIED_MAX = 5;
 /** A planted bug must be found within so many seeds. */
 const CANARY_RUNS = 300;
 /**
- * Where those were found last that the first two seeds don't find: that seed comes first, because
- * the search from 1 on takes up to a quarter of a minute.
+ * Seeds that last found the bugs that the first two seeds miss: they come first, because the search
+ * from 1 on takes up to a quarter of a minute.
  */
 const FOUND_LAST: Readonly<Record<string, number>> = {
   "a batch of one shard goes on behind a lost job": 4,
@@ -236,7 +236,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_RESTART_BUGS,
   ];
 
-  /** Where bugs were found that have long been looked for elsewhere: lines for FOUND_LAST. */
+  /** Seeds that found bugs after a long search: lines for FOUND_LAST. */
   const moved: string[] = [];
   after(() => {
     if (moved.length > 0)

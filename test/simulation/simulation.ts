@@ -55,7 +55,7 @@ class Simulation extends SimulationState {
   readonly watching: ProcessWatch = new ProcessWatch(this);
   readonly rests: RestChecks = new RestChecks(this);
 
-  /** A new process, after one that ended so: another number of threads, the same log. */
+  /** Starts a process after one that ended like this: other numbers of threads, the same log. */
   async startProcess(end: ProcessEnd): Promise<void> {
     const random = this.random;
     this.shards = random.pick([1, 1, 2, 3, 4, 7]);
@@ -110,7 +110,7 @@ class Simulation extends SimulationState {
     for (let i = 0; i < 3; i++) this.acts.connect();
   }
 
-  /** The model is what the log was found to say. */
+  /** Restores the model from the contents of the log. */
   #restoreModel(): void {
     const model = this.model;
     const ledger = this.log?.ledger;
@@ -124,7 +124,7 @@ class Simulation extends SimulationState {
     model.restart.endRestore();
   }
 
-  /** Restored tubes come in an order of their own. */
+  /** Returns the tubes in the order in which they were restored. */
   #tubesInOrder(): string[] {
     const tubes = this.server.shards.flatMap((core) => [...core.engine.tubes.values()]);
     return tubes.sort((a, b) => a.sequence - b.sequence).map((tube) => tube.name);
@@ -148,7 +148,7 @@ class Simulation extends SimulationState {
     this.say(`the process ends: ${end}`);
     const { failure } = server.storage!;
     const { struck, wasShort } = log.weather;
-    // Whoever stops a server whose log finds no room is told that it could not be closed.
+    // Stopping a server whose log finds no room reports that the log could not be closed.
     const inVain = how === "stop" && wasShort && failure?.code === "BINLOG_NO_SPACE";
     if (failure !== undefined && !struck && !inVain) throw failure;
     this.schedulerSteps += server.stepsTaken;
@@ -260,8 +260,7 @@ class Simulation extends SimulationState {
   }
 
   /**
-   * Everybody reads, time passes, everybody leaves: what is left must be exactly the jobs that the
-   * model has.
+   * Lets all clients read, time pass and all clients leave: exactly the model's jobs must remain.
    */
   async finish(): Promise<void> {
     this.random.beginStep(-1);

@@ -29,7 +29,7 @@ export interface OpenDelete {
   readonly hold: Hold | undefined;
 }
 
-/** What a server says of a job when nothing else is going on. */
+/** A job as the server shows it while nothing else is going on. */
 export interface FoundJob {
   readonly body: Buffer;
   readonly tube: string;
@@ -37,7 +37,7 @@ export interface FoundJob {
   readonly pri: number;
 }
 
-/** How long a timer may be overdue on a busy machine before a job counts as stuck. */
+/** Delay of a timer on a busy machine after which a job counts as stuck, ms. */
 const LATE_MS = 3000;
 
 export class JobLedger extends LedgerBook {

@@ -15,8 +15,8 @@ export interface OpenPut {
 }
 
 /**
- * What a segment of the log needs for a job besides tube and body: frame and fixed fields; and for
- * each further piece.
+ * Bytes of a segment for a job besides tube and body: frame and fixed fields; and for each further
+ * piece.
  */
 const RECORD_BYTES = 24 + 72;
 
@@ -54,7 +54,7 @@ export class LedgerBook {
     return this.#liveJobs;
   }
 
-  /** What the log of the server needs for them at least, in bytes. */
+  /** Bytes that the server's log needs for them at least. */
   get liveBytes(): number {
     return this.#liveBytes;
   }

@@ -38,7 +38,7 @@ export class SoakClient {
   /** Its connection was broken on purpose. */
   wasCut = false;
   #used = "default";
-  /** When this client gave up its write side, ms; Infinity while it has not. */
+  /** Time at which this client closed its write side, ms, or Infinity. */
   #leftMs = Number.POSITIVE_INFINITY;
 
   constructor(name: string, wire: WireClient, load: ClientHost) {

@@ -28,8 +28,8 @@ export const PAUSES_NOTE = "stress: pauses in ";
 const note = (text: string): void => void writeSync(STDERR, `${text}\n`);
 
 /**
- * Whether shared memory of this size is a ring that can be smaller. No connection could move
- * through a smaller one.
+ * Returns whether shared memory of this size is a ring that can be smaller. No connection could
+ * move through a smaller one.
  */
 export function isRing(bytes: unknown): boolean {
   const capacity = Number(bytes) - DATA_OFFSET;

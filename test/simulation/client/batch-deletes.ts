@@ -24,7 +24,7 @@ export class BatchDeletes {
     return this.#named.get(id) ?? 0;
   }
 
-  /** Whether the shard may be asked for the id once more. */
+  /** Returns whether the shard may be asked for the id once more. */
   expects(shard: number, id: number): boolean {
     return this.#timesAsked(shard, id) < this.#timesNamed(id) || (!this.isDone && this.has(id));
   }
@@ -34,7 +34,8 @@ export class BatchDeletes {
   }
 
   /**
-   * Whether the id is one of them: a job that moves may be looked for on a shard more than once.
+   * Returns whether the id is one of them: a job that moves may be looked for on a shard more than
+   * once.
    */
   has(id: number): boolean {
     return this.#named.has(id);
@@ -63,7 +64,7 @@ export class BatchDeletes {
     return this.#shards.size;
   }
 
-  /** What it is answered with. */
+  /** Returns the reply. */
   get reply(): string {
     assert.ok(this.isDone, "a delete-batch is answered when all of its jobs were looked for");
     // If an id is repeated, its first occurrence counts as deleted, whichever question found it.

@@ -33,7 +33,7 @@ export class ClientPromises {
     }
   }
 
-  /** Whether a reserve over several shards could be refused like this. */
+  /** Returns whether a reserve over several shards could be refused like this. */
   checkRefusal(pending: Pending, reply: string): void {
     const { command } = pending;
     assert.ok(command.kind === "reserve");
@@ -56,7 +56,7 @@ export class ClientPromises {
         this.#client.halfClosed || this.#client.stopped || isOver,
         `${what} after ${this.#client.nowMs() - pending.arrivedAtMs} ms`,
       );
-      // What the client holds now it held then, with the same deadline: nothing of its own came in
+      // The client held the same jobs then, with the same deadlines: nothing of its own came in
       // between.
       const wasInMargin = this.#client.model.connections.inMargin(session, pending.arrivedAtMs);
       assert.ok(!wasInMargin, `${what} although it held a job in its last second when it asked`);

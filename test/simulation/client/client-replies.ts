@@ -106,7 +106,7 @@ export class ClientReplies {
     if (!isPassed) this.#client.noteReads();
   }
 
-  /** What has become of a command in several steps makes its reply. */
+  /** Settles the reply of a command that takes effect in several steps. */
   #settleLate(pending: Pending, reply: string): void {
     if (isRefusal(reply) && pending.given.length > 0 && this.#client.mayBeRefusedUnseen) {
       // The reservation was that of the next reserve: this one had been refused before.
@@ -127,7 +127,7 @@ export class ClientReplies {
       pending.reply = reply;
   }
 
-  /** What the jobs that it was given make its reply. */
+  /** Settles the reply from the jobs that it was given. */
   #settleGiven(pending: Pending): void {
     const { command, given } = pending;
     assert.ok(command.kind === "reserve");
@@ -175,7 +175,7 @@ export class ClientReplies {
 const isRefusal = (reply: string): boolean =>
   ["TIMED_OUT\r\n", "DEADLINE_SOON\r\n", "ABORTED\r\n"].includes(reply);
 
-/** Where the reply ends that begins at `at` of a text, or -1 if it is not all there. */
+/** Returns where the reply that begins at `at` ends, or -1 if it is incomplete. */
 function replyBytes(text: string, at: number): number {
   const lineEnd = text.indexOf("\r\n", at);
   if (lineEnd < 0) return -1;

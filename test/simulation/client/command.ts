@@ -19,7 +19,7 @@ import {
 } from "./model-replies.ts";
 import { SETTINGS_DRAWN, settingText } from "./setting-words.ts";
 
-/** What a set-tube changes: undefined for what it takes away. */
+/** Changes of a set-tube: undefined for a setting that it removes. */
 export type SettingValueChanges = { readonly [Name in SettingName]?: SettingValues[Name] | undefined };
 
 interface Common {
@@ -43,7 +43,7 @@ export type Command = Common &
         readonly tube: string;
         readonly pri: number;
         readonly delaySeconds: number;
-        /** What an extension's delay has besides. */
+        /** Milliseconds of an extension's delay. */
         readonly delayMillis: number;
         readonly ttrSeconds: number;
         readonly body: string;
@@ -141,9 +141,7 @@ export function setTube(pattern: string, values: SettingValueChanges): Command {
   return { ...simple(`set-tube ${pattern} ${words.join(" ")}`), kind: "set", pattern, values };
 }
 
-/**
- * What may stand behind a body in the place of CR LF: also with one of the two where it belongs.
- */
+/** Wrong ends of a body in the place of CR LF: some have one of the two in its place. */
 const WRONG_ENDS = ["!!", "x\n", "\r!", "\n\r", "\n\n", "\r\r"] as const;
 
 /** A put whose body does not end where it should. */

@@ -22,7 +22,7 @@ export class ListOfAll {
     this.#limit = limit;
   }
 
-  /** What is there at a moment of those that are meant. */
+  /** Notes the listed jobs that exist at this moment. */
   note(rows: readonly ListedRow[]): void {
     const now = new Map(rows.map(({ id, tube }) => [id, tube]));
     for (const { id, text } of rows) {

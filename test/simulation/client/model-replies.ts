@@ -5,7 +5,7 @@ import type { Model } from "../model/model.ts";
 import type { ModelJob } from "../model/model-types.ts";
 import { SETTINGS_DRAWN, settingText } from "./setting-words.ts";
 
-/** What `list-jobs` lists at most without `limit`. */
+/** Jobs that `list-jobs` lists at most without `limit`. */
 export const LIST_LIMIT = 100;
 
 /** `tube` is told if there is one. */

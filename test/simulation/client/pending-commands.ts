@@ -11,21 +11,21 @@ import type { CommandCounts } from "./command-counts.ts";
 
 import { ListOfAll } from "./list-of-all.ts";
 
-/** What a client's replies depend on besides the model. */
+/** World around a client: the facts besides the model on which its replies depend. */
 export interface SimWorld {
   nowMs(): number;
   /** New jobs are refused since a moment before now. */
   isDraining(): boolean;
   /** The log had no room for new jobs when it was asked last. */
   isFull(): boolean;
-  /** What has been promised, where there is a log. */
+  /** Promised changes, if there is a log. */
   readonly promises: DurabilityLedger | undefined;
   readonly counts: CommandCounts;
   /** A set-tube was answered: all tubes have it. */
   checkSet(pattern: string, values: SettingValueChanges): void;
   /**
-   * When the client of a session closed its connection to another acceptor than `acceptor`, with
-   * nothing under way, as a place in the order of what clients do; Infinity if it did not.
+   * Returns when the client of a session closed its connection to another acceptor than `acceptor`,
+   * with nothing under way, as a place in the order of what clients do; Infinity if it did not.
    */
   closedAt(session: number, acceptor: number): number;
   /** The next place in that order. */
@@ -50,13 +50,13 @@ export interface Pending {
   given: Given[];
   /** They come from several shards, each in its own time. */
   isInParts: boolean;
-  /** What became of the ids of a delete-batch. */
+  /** Outcome of each id of a delete-batch. */
   readonly deletes: BatchDeletes | undefined;
   /** For a list-jobs of all tubes: the jobs that it may list. */
   readonly listing: ListOfAll | undefined;
   /** For a touch-all: how many jobs the asked shards have touched. */
   held: number;
-  /** What must be durable before its reply leaves. */
+  /** Changes that must be durable before its reply leaves. */
   promised: readonly OwedChange[];
   /** For a move-jobs: the moved jobs, and whether it has begun. */
   moved: number;
@@ -69,7 +69,7 @@ interface Given {
   readonly job: ModelJob;
   readonly pri: number;
   readonly id: number;
-  /** Whoever has it may have sent it to another one since. */
+  /** Its tube when it was given: the holder may have moved it since. */
   readonly tube: string;
 }
 
@@ -178,8 +178,8 @@ export class PendingCommands {
   }
 
   /**
-   * Whether later commands may take effect although no effect of this one was seen: it has none, or
-   * it is done.
+   * Returns whether later commands may take effect although no effect of this one was seen: it has
+   * none, or it is done.
    */
   canBePassed(pending: Pending): boolean {
     const { kind } = pending.command;
@@ -187,7 +187,7 @@ export class PendingCommands {
       return true;
     // On one shard what comes behind a batch may take effect before its reply is seen.
     if (pending.given.length > 0 || pending.deletes?.isDone || kind === "move") return true;
-    // Whoever holds nothing is told so by its acceptor.
+    // A client that holds nothing gets its reply from the acceptor.
     if (kind === "touch-all" && (pending.asked.size > 0 || this.gone)) return true;
     if (kind === "put" && this.world.isDraining()) return true;
     // A reserve over several shards that ends with the client's half of the connection is not seen
@@ -228,7 +228,7 @@ export class PendingCommands {
     this.fail(`${what} took effect, but was not sent`);
   }
 
-  /** Whether such a command is under way, and all before it can be passed. */
+  /** Returns whether such a command is under way, and all before it can be passed. */
   mayReach(matches: (pending: Pending) => boolean): boolean {
     for (let at = this.cursor; at < this.pending.length; at++) {
       const pending = this.pending[at]!;
@@ -264,21 +264,21 @@ export class PendingCommands {
     return this.gone || this.halfClosed || this.stopped;
   }
 
-  /** What it had under way when it went is over. */
+  /** Ends the moves that it had in flight when it left. */
   forgetMoves(): void {
     if (!this.gone) return;
     for (const [at, { command }] of this.pending.entries())
       if (command.kind === "move") this.pending[at]!.reply = "over";
   }
 
-  /** Whether such a command is not known to have taken effect. */
+  /** Returns whether such a command is not known to have taken effect. */
   isUnderWay(matches: (command: Command) => boolean): boolean {
     return this.pending.some((pending) => pending.reply === undefined && matches(pending.command));
   }
 
   /**
-   * Whether some shard may still be asked for such a command: it is not answered, or nothing was
-   * since it was.
+   * Returns whether some shard may still be asked for such a command: it is not answered, or
+   * nothing was since it was.
    */
   mayBeAsked(matches: (command: Command) => boolean): boolean {
     return [...this.pending, this.answered].some((each) => each !== undefined && matches(each.command));

@@ -4,7 +4,7 @@ import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-
 
 export const seconds = (ms: number): string => String(ms / 1000);
 
-/** What can be set, by its word, in the order in which inspect-tube tells it. */
+/** Settings by their words, in the order of inspect-tube. */
 const SETTINGS = {
   maxAttempts: { word: "max-attempts", write: String },
   deadLetter: { word: "dead-letter", write: String },

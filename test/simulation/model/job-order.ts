@@ -6,7 +6,7 @@ import type { KeptJob, ModelJob, ModelSession } from "./model-types.ts";
 
 export const NEVER = Number.POSITIVE_INFINITY;
 
-/** What a job has that is on no way. */
+/** Fields of a job that is not moving. */
 export const AT_HOME = {
   stateBefore: "ready",
   holderBefore: undefined,
@@ -17,23 +17,25 @@ export const AT_HOME = {
 export const keptState = (state: Exclude<State, "moving">): KeptJob["state"] =>
   state === "reserved" ? "ready" : state;
 
-/** Whether a job that is in a queue has to expire. */
+/** Returns whether a job that is in a queue has to expire. */
 export const isOver = ({ policy: { expiresAtMs } }: ModelJob, nowMs: number): boolean =>
   expiresAtMs > 0 && expiresAtMs <= nowMs;
 
-/** Whether limits count a job as held: also while its holder hands it on to another shard. */
+/**
+ * Returns whether limits count a job as held: also while its holder hands it on to another shard.
+ */
 export const isInWork = ({ state, stateBefore }: ModelJob): boolean =>
   state === "reserved" || (state === "moving" && stateBefore === "reserved");
 
-/** Whether the session may change the job: it holds it, or the job is unreserved. */
+/** Returns whether the session may change the job: it holds it, or the job is unreserved. */
 export const isFree = ({ state, holder }: ModelJob, session: ModelSession): boolean =>
   state !== "moving" && (state !== "reserved" || holder === session);
 
-/** Whether settings may keep ready jobs of a tube back. */
+/** Returns whether settings may keep ready jobs of a tube back. */
 export const isLimited = ({ values }: Resolved): boolean =>
   values.maxReserved !== NEVER || values.groupMaxReserved !== NEVER || values.rate !== "";
 
-/** Whether a reservation of the job ended by its ttr or with its holder. */
+/** Returns whether a reservation of the job ended by its ttr or with its holder. */
 export function wasLost(job: ModelJob): boolean {
   return job.reserves > job.releases + job.buries;
 }

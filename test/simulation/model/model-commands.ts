@@ -141,7 +141,7 @@ export class ModelCommands {
     return { kind: "full" };
   }
 
-  /** A tube is told what is set for it. */
+  /** Tells a tube its settings. */
   applySettings(name: string, nowMs: number): void {
     const tube = this.#model.tubes.get(name);
     assert.ok(tube !== undefined, `tube ${name} is there`);
@@ -258,21 +258,24 @@ export class ModelCommands {
     job.ttrSeconds = ttrSeconds ?? job.ttrSeconds;
   }
 
-  /** It stays in its state and tube; a buried one is buried anew. */
+  /** Keeps the job in its state and tube; buries a buried one anew. */
   #updateInPlace(job: ModelJob, { ttrSeconds }: JobChange, nowMs: number): void {
     if (job.state === "reserved" && ttrSeconds !== undefined) job.deadlineAtMs = nowMs + ttrSeconds * 1000;
     if (job.state === "buried") this.#model.queues.buryLast(job);
     this.#model.log.keep(job);
   }
 
-  /** Whether a tube has no room for a job that is to come. */
+  /** Returns whether a tube has no room for a job that is to come. */
   refuses(tube: ModelTube, { body }: ModelJob): boolean {
     const isFull = this.#model.queues.isFull(tube, body.length);
     if (isFull) this.#model.registry.dropIfUnused(tube);
     return isFull;
   }
 
-  /** It moves unchanged to another tube of this shard; an unreserved dead one lives again there. */
+  /**
+   * Moves the job unchanged to another tube of this shard, where an unreserved dead one lives
+   * again.
+   */
   #changeTube(job: ModelJob, target: string): void {
     const { tube } = job;
     this.#model.uniqueKeys.dropKey(job);

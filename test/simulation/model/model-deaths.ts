@@ -40,7 +40,9 @@ export class ModelDeaths {
     }
   }
 
-  /** It has no attempts left: it goes where dead ones go, unless it has died before. */
+  /**
+   * Kills a job without attempts left: it goes to the dead-letter tube, unless it has died before.
+   */
   #die(job: ModelJob, nowMs: number): void {
     const { tube, policy } = job;
     const target = policy.origin === "" ? tube.resolved.values.deadLetter : "";
@@ -57,7 +59,7 @@ export class ModelDeaths {
     this.#model.log.keep(job);
   }
 
-  /** It is without its key and its time to live from now on, and knows where it died. */
+  /** Takes a dead job's key and time to live, and notes where it died. */
   #markDead(job: ModelJob, reason: JobPolicy["reason"]): void {
     const { tube, policy } = job;
     this.#model.uniqueKeys.dropKey(job);
@@ -73,7 +75,7 @@ export class ModelDeaths {
     this.#model.queues.buryLast(job);
   }
 
-  /** A dead job goes to a dead-letter tube of the same shard, where it is ready. */
+  /** Moves a dead job to a dead-letter tube of the same shard, where it is ready. */
   enterDeadLetter(job: ModelJob, target: string): void {
     const before = job.tube;
     before.movedOut++;
@@ -90,8 +92,8 @@ export class ModelDeaths {
   }
 
   /**
-   * A reservation ended by a release, its time or its holder's end; `isLogged`, even if the job has
-   * no policy.
+   * Ends a reservation by release, timeout or disconnect. `isLogged`: even if the job has no
+   * policy.
    */
   endReservation(job: ModelJob, delayMs: number, isLogged: boolean, nowMs: number): void {
     const { tube, policy } = job;
@@ -116,7 +118,7 @@ export class ModelDeaths {
     if (isLogged || this.#model.log.hasPolicy(job)) this.#model.log.keep(job);
   }
 
-  /** A job that was kicked has all its attempts again, and lives again if it died here. */
+  /** Restores a kicked job's attempts, and its life if it died here. */
   rescue(job: ModelJob, tube: ModelTube): void {
     const { policy, reserves } = job;
     const { maxAttempts, backoffMs: waitMs } = tube.resolved.values;

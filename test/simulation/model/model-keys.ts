@@ -14,7 +14,7 @@ export class ModelKeys {
     this.#model = model;
   }
 
-  /** What a job has of the key that it was put with. */
+  /** Returns the entry of the key that a job was put with. */
   keyOf({ id, tube }: ModelJob): ModelKey | undefined {
     return this.#model.keys.find((key) => key.id === id && key.tube === tube.name);
   }
@@ -27,14 +27,14 @@ export class ModelKeys {
     this.#model.keys = this.#model.keys.filter((key) => key.id !== id || key.tube !== tube.name);
   }
 
-  /** The job of a key is gone: it is remembered for a while, if it is to be. */
+  /** Ends the job of a key: the key is remembered until its time is over. */
   endKey({ id, tube }: ModelJob, nowMs: number): void {
     const isMeant = (key: ModelKey): boolean => key.id === id && key.tube === tube.name;
     for (const key of this.#model.keys) if (isMeant(key)) key.isHeld = false;
     this.#model.keys = this.#model.keys.filter((key) => !isMeant(key) || key.untilMs > nowMs);
   }
 
-  /** A job has the key that it was put with, if no other job has it. */
+  /** Gives a job the key that it was put with, if no other job has it. */
   takeKey({ id, tube, policy, reserves }: ModelJob): void {
     const { key, untilReserve } = policy;
     const isTaken = this.#model.keys.some((each) => each.tube === tube.name && each.key === key);

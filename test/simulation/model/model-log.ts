@@ -50,8 +50,8 @@ export class ModelLog {
   }
 
   /**
-   * Whether the log is told of each end of a reservation: something is set for the tube, or the job
-   * has options.
+   * Returns whether the log is told of each end of a reservation: something is set for the tube, or
+   * the job has options.
    */
   hasPolicy({ policy, tube }: ModelJob): boolean {
     const { key, group, weight, expiresAtMs, attemptsBase, reason, leaves } = policy;
@@ -59,10 +59,7 @@ export class ModelLog {
     return !isPlain || reason !== "none" || leaves || Object.keys(tube.resolved.sources).length > 0;
   }
 
-  /**
-   * A job is about to go: so does its record, unless its key is remembered, which then takes the
-   * record's place.
-   */
+  /** Records the end of a job: its record goes, or the remembered key takes its place. */
   keepEnd(job: ModelJob): void {
     const key = this.#model.uniqueKeys.keyOf(job);
     this.#model.changes.push({

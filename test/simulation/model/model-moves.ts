@@ -32,7 +32,7 @@ export class ModelMoves {
     this.#model = model;
   }
 
-  /** A dead job that has to leave is asked for: the tube of another shard where it goes, or "". */
+  /** Returns the tube of another shard that a dead job must go to, or "". */
   leavesFor(shard: number, id: number, nowMs: number): string {
     this.#model.timers.runDue(shard, nowMs);
     const job = this.#model.queues.on(shard, id);
@@ -55,7 +55,7 @@ export class ModelMoves {
     return "";
   }
 
-  /** A move-jobs has come to a job that is here, for a tube that is here. */
+  /** Moves a job of this shard to a tube of this shard. */
   move(job: ModelJob, target: string, asReady: boolean, nowMs: number): "moved" | "stays" | "full" {
     if (job.tube.name === target) {
       if (!asReady || job.state === "ready") return "stays";
@@ -86,7 +86,7 @@ export class ModelMoves {
     job.state = "moving";
   }
 
-  /** The shard of the tube is told of a job; false if the tube has no room for it. */
+  /** Tells the tube's shard of a job; returns false if the tube has no room for it. */
   arrive(job: ModelJob, target: string, nowMs: number): boolean {
     this.#model.timers.runDue(this.#model.registry.tubeShard(target), nowMs);
     assert.equal(job.state, "moving", `job ${job.id} arrives once, and has left before`);
@@ -120,7 +120,7 @@ export class ModelMoves {
     return true;
   }
 
-  /** The shard that it has left is told. */
+  /** Tells the shard that the job has left. */
   departed(id: number, shard: number, shipment: number, nowMs: number): void {
     this.#model.timers.runDue(shard, nowMs);
     const copy = this.#model.copies.find(
@@ -129,7 +129,7 @@ export class ModelMoves {
     if (copy !== undefined) this.#forgetCopy(copy, nowMs);
   }
 
-  /** The shard that it was to leave is told that it was not taken. */
+  /** Tells the shard that the job stays: the other one refused it. */
   stay(job: ModelJob, shipment: number, nowMs: number): void {
     const { tube } = job;
     this.#model.timers.runDue(tube.shard, nowMs);
@@ -157,7 +157,7 @@ export class ModelMoves {
     this.#model.registry.dropIfUnused(tube);
   }
 
-  /** A job of the tube has become ready, which may be over its time. */
+  /** Offers a job that became ready, unless it has expired. */
   #offer(tube: ModelTube, nowMs: number): void {
     this.#model.timers.runDue(tube.shard, nowMs);
     this.#model.waiting.serve(tube, nowMs);

@@ -36,8 +36,7 @@ const run = (seen: readonly Effect[]): void => {
 
 it("Model.runDue takes the order that later effects reveal", () => {
   const first: Effect = { kind: "reserved", session: 3, job: 3 };
-  // Whoever comes first, it is session 3 that gets job 3: its own job has made room for it, or the
-  // other's.
+  // In any order session 3 gets job 3: its own job has made room for it, or the other's.
   run([first, { kind: "reserved", session: 1, job: 4 }]);
   run([first, { kind: "deadlineSoon", session: 1 }]);
 });

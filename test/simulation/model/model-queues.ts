@@ -29,12 +29,12 @@ export class ModelQueues {
     return bestOf([...plain, ...grouped]);
   }
 
-  /** With those that are on their way, until it is known here that they have arrived. */
+  /** Includes moving jobs until this shard knows that they have arrived. */
   jobsOf(tube: ModelTube): ModelJob[] {
     return [...this.#model.jobs.values(), ...this.#model.copies].filter((job) => job.tube === tube);
   }
 
-  /** How many more jobs of a tube may be given now. */
+  /** Returns how many more jobs of a tube may be given now. */
   #roomOf(tube: ModelTube, nowMs: number): number {
     const tokens = Math.max(0, Math.floor(tube.bucket?.tokens(nowMs) ?? NEVER));
     if (tube.resolved.values.maxReserved === NEVER) return tokens;
@@ -102,14 +102,14 @@ export class ModelQueues {
     return ready.sort((a, b) => (isBetter(a, b) ? -1 : 1)).slice(0, this.#roomOf(tube, nowMs));
   }
 
-  /** Jobs that have arrived elsewhere and are still in the table of a shard. */
+  /** Returns the jobs that have arrived elsewhere and are still in the table of a shard. */
   copiesOn(shard: number): ModelJob[] {
     return this.#model.copies.filter(({ tube }) => tube.shard === shard);
   }
 
   /**
-   * It lives in another tube from now on; a dead one lives again, unless it stays dead. `left` is
-   * called once it is not in the one before.
+   * Puts a job into another tube; a dead one lives again, unless it stays dead. Calls `left` once
+   * it has left its tube.
    */
   enter(
     job: ModelJob,

@@ -26,7 +26,7 @@ export class ModelReserves {
     this.#model = model;
   }
 
-  /** What a reserve on this shard alone gives: a job, an answer, or a wait. */
+  /** Reserves on this shard alone: returns a job, a reply, or a wait. */
   reserve(
     session: ModelSession,
     shard: number,
@@ -42,7 +42,7 @@ export class ModelReserves {
     return "waits";
   }
 
-  /** What a batch of this shard alone gives: as many reserves as go together. */
+  /** Reserves a batch on this shard alone: as many reserves as fit together. */
   reserveBatch(
     session: ModelSession,
     shard: number,
@@ -68,7 +68,7 @@ export class ModelReserves {
     return answer;
   }
 
-  /** What a shard has for a batch over several: up to the first that would end it. */
+  /** Returns a shard's jobs for a batch over several shards, up to the first that would end it. */
   listBatch(session: ModelSession, shard: number, limits: BatchLimits, nowMs: number): ModelJob[] {
     this.#model.timers.runDue(shard, nowMs);
     const watched = new Set(this.#model.queues.watchedOn(session, shard));
@@ -85,7 +85,10 @@ export class ModelReserves {
     return last < 0 ? ready : ready.slice(0, last + 1);
   }
 
-  /** Its part of a batch over several shards, undefined for what it may not give. */
+  /**
+   * Takes a shard's part of a batch over several shards: undefined for each job that it may not
+   * give.
+   */
   takeBatch(
     session: ModelSession,
     shard: number,
@@ -104,7 +107,7 @@ export class ModelReserves {
     });
   }
 
-  /** The client ends its wait; false if it does not wait. */
+  /** Ends the client's wait; returns false if it does not wait. */
   abortWait(session: ModelSession, shard: number, nowMs: number): boolean {
     this.#model.timers.runDue(shard, nowMs);
     const wait = this.#model.waiting.waitOf(session, shard);

@@ -23,14 +23,14 @@ export class ModelRestart {
     this.#model = model;
   }
 
-  /** What was set for a pattern before the restart. */
+  /** Restores what was set for a pattern before the restart. */
   restoreSetting(pattern: string, values: Readonly<Partial<SettingValues>>): void {
     for (const [shard, settings] of this.#model.settings.entries())
       if (pattern.endsWith("*") || this.#model.registry.tubeShard(pattern) === shard)
         settings.set(pattern, values);
   }
 
-  /** All settings are back, before any job is. */
+  /** Ends the restoration of settings, before any job. */
   endSettings(): void {
     const tube = this.#model.registry.tube("default");
     tube.resolved = this.#model.settings[tube.shard]!.resolve(tube.name);
@@ -38,7 +38,7 @@ export class ModelRestart {
     tube.wasLimited = isLimited(tube.resolved);
   }
 
-  /** A key whose job is gone is back. */
+  /** Restores a key whose job is gone. */
   restoreKey({ id, tube, key, untilMs }: KeptKey): void {
     this.#model.keys.push({ tube, key, id, isHeld: false, untilMs: this.#sinceStart(untilMs) });
   }
@@ -61,7 +61,7 @@ export class ModelRestart {
     for (const job of this.#model.jobs.values()) if (job.state === "ready") job.tube.groups?.becameReady(job);
   }
 
-  /** A time of the wall clock, 0 for never; one before the process began is over. */
+  /** Converts a wall-clock time, 0 for never; times before the start of the process have passed. */
   #sinceStart(atMs: number): number {
     return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, atMs - this.#model.wallOffsetMs);
   }

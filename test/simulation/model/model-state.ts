@@ -31,14 +31,14 @@ export class ModelState {
   /** By shard. */
   readonly settings: readonly ModelSettings[];
   keys: ModelKey[] = [];
-  /** What is left of jobs where they came from, until it is known there that they have arrived. */
+  /** Remains of moved jobs on their former shard until it knows that they have arrived. */
   copies: ModelJob[] = [];
   /** Buckets of deleted tubes. */
   readonly buckets = new Map<string, ModelBucket>();
   readonly shards: number;
   burials = 0;
   reservations = 0;
-  /** What the engine did in the present event, and what it should have done so far. */
+  /** Effects of the engine in the present event, and those expected so far. */
   #seen: readonly Effect[] = [];
   #expected: Effect[] = [];
 
@@ -63,12 +63,12 @@ export class ModelState {
     this.#expected.push(effect);
   }
 
-  /** Whether what the engine did begins with what it should have done so far. */
+  /** Returns whether what the engine did begins with what it should have done so far. */
   fitsSeen(): boolean {
     return this.#expected.every((effect, at) => JSON.stringify(effect) === JSON.stringify(this.#seen[at]));
   }
 
-  /** What brings all back that time may change. */
+  /** Returns a function that restores everything that time may change. */
   saved(): () => void {
     const jobs = [...this.jobs.values()];
     const tubes = [...this.tubes.values()];

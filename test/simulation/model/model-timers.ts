@@ -52,7 +52,7 @@ export class ModelTimers {
    */
   #inSomeOrder(due: () => readonly (() => void)[]): void {
     if (this.#tryOrders(due)) return;
-    // No order fits, and any tells so.
+    // No order fits: any of them shows that.
     for (let [first] = due(); first !== undefined; [first] = due()) first();
   }
 
@@ -97,7 +97,7 @@ export class ModelTimers {
     }
   }
 
-  /** When the session has to be looked at on a shard. */
+  /** Returns when the session is due on a shard. */
   dueAtMs(session: ModelSession, shard: number): number {
     const soonestMs = this.#model.connections.held(session, shard)[0]?.deadlineAtMs ?? NEVER;
     const wait = this.#model.waiting.waitOf(session, shard);

@@ -10,7 +10,7 @@ export interface ModelJob {
   readonly id: number;
   tube: ModelTube;
   readonly body: string;
-  /** What it has by its options, and by what is set for its tube. */
+  /** Policy from its options and from the settings of its tube. */
   readonly policy: JobPolicy;
   /**
    * For a job on its way to another shard: its state before, its holder then, its shipment, and the
@@ -48,7 +48,7 @@ export interface Errand {
   readonly asReady: boolean;
   /** It becomes ready or delayed for so long. */
   readonly delayMs: number | undefined;
-  /** What it is there, instead of what it was. */
+  /** Fields that it gets there, in place of its own. */
   readonly facts: Pick<ModelJob, "pri" | "ttrSeconds" | "releases"> | undefined;
   readonly expiresAtMs?: number;
   readonly attemptsBase?: number;
@@ -66,7 +66,7 @@ export interface ModelTube {
   movedOut: number;
   deletes: number;
   pauses: number;
-  /** What is set for it, as it was told last. */
+  /** Settings of the tube, as it was last told. */
   resolved: Resolved;
   readonly counts: TubeCounts;
   /** From its first job with a group on. */
@@ -109,7 +109,7 @@ export type Effect =
   | { kind: "timedOut" | "deadlineSoon" | "waitDue"; session: number }
   | { kind: "claim"; session: number; won: boolean };
 
-/** What becomes of a put. */
+/** Outcome of a put. */
 export type PutVerdict = { kind: "stored" | "full" } | { kind: "duplicate"; of: number };
 
 export type ByIdResult = "done" | "not found";
@@ -122,10 +122,10 @@ export interface ModelChange {
   readonly job: Kept | undefined;
 }
 
-/** What the log has of an id. */
+/** Contents of the log for an id. */
 export type Kept = KeptJob | KeptKey;
 
-/** What outlives the process: a reservation does not. */
+/** State that outlives the process: a reservation does not. */
 export interface KeptJob {
   readonly id: number;
   readonly tube: string;

@@ -59,7 +59,7 @@ export class ModelWaits {
     }
   }
 
-  /** A shard wants to end the wait: it may if the wait is open. */
+  /** Ends the wait for a shard, which it may if the wait is open. */
   claim(session: ModelSession, number: number): boolean {
     const won = session.openWait === number;
     if (won) session.openWait = 0;
@@ -72,7 +72,7 @@ export class ModelWaits {
     session.lastWait = number;
   }
 
-  /** The acceptor wants to end the wait. */
+  /** Ends the wait for the acceptor; returns false if it is over. */
   acceptorClaims(session: ModelSession, number: number): boolean {
     const won = session.openWait === number;
     if (won) session.openWait = 0;

@@ -24,7 +24,7 @@ export class SessionRegistry {
     return session;
   }
 
-  /** The session is known by another number from now on. */
+  /** Gives the session another number. */
   rename(index: number, now: number): void {
     const session = this.session(index);
     this.#model.sessions.delete(index);
@@ -32,19 +32,20 @@ export class SessionRegistry {
     this.#model.sessions.set(now, session);
   }
 
-  /** It moves: what came by this number belongs to it until all shards have executed that. */
+  /**
+   * Keeps the session's old number: requests under it belong to the session until all shards ran
+   * them.
+   */
   keepMoved(index: number): void {
     this.#model.moved.set(index, this.session(index));
   }
 
-  /** They have; the number may be in use again. */
+  /** Ends that: the number may be in use again. */
   forgetMoved(index: number): void {
     this.#model.moved.delete(index);
   }
 
-  /**
-   * What of a connection is left that others can see, in words; nothing once its end is visible.
-   */
+  /** Describes what others can still see of a connection: nothing once its end is visible. */
   traces(session: ModelSession): string[] {
     const tubes = [...this.#model.tubes.values()];
     return [

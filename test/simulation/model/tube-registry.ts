@@ -97,7 +97,7 @@ export class TubeRegistry {
     if (tube?.watchers.delete(session)) this.dropIfUnused(tube);
   }
 
-  /** What is set for a pattern from now on, on one shard: tubes to come have it. */
+  /** Sets values for a pattern on one shard: they hold for later tubes. */
   set(shard: number, pattern: string, values: Readonly<Partial<SettingValues>>): void {
     this.#model.settings[shard]!.set(pattern, values);
   }

@@ -392,7 +392,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         queueLater(() => core.links.post(shard, copy));
         return true;
       };
-      // What was held back goes out with the next turn.
+      // Held-back bytes leave with the next turn.
       const later: (() => void)[] = [];
       const queueLater = (send: () => void): void => void later.push(send);
       const takeAnswers = core.takeAnswers.bind(core);

@@ -191,7 +191,7 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     onGroups(engine, (groups) => {
       const leave = groups.leave.bind(groups);
       groups.leave = (number) => {
-        // What is told of a group is the group.
+        // Descriptions of a group are the group.
         const group = groups.describe(number) as unknown as { jobs: number; turn: number };
         if (group.jobs === 1) group.turn = 0;
         leave(number);

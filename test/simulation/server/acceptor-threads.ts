@@ -51,7 +51,7 @@ export class AcceptorThreads {
   }
 
   /**
-   * What src/acceptor/acceptor-thread.ts answers to the points of its loop, with an event loop of
+   * Does what src/acceptor/acceptor-thread.ts does at the points of its loop, with an event loop of
    * its own.
    */
   *#acceptorSteps(
@@ -85,7 +85,7 @@ export class AcceptorThreads {
     }
   }
 
-  /** What src/http/link/port-loop.ts does: the loop has no sockets, and requests wake it. */
+  /** Does what src/http/link/port-loop.ts does: the loop has no sockets, and requests wake it. */
   httpThread(port: { readonly core: AcceptorCore; wake: () => void }): Thread {
     const { topology } = this.#server;
     const thread = httpBell(topology);

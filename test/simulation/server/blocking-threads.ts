@@ -94,7 +94,9 @@ export class BlockingThreads {
     return new DrawnSpin(this.#server.random, this.#server.patience);
   }
 
-  /** What src/shard/shard-thread.ts and src/binlog/thread.ts answer to the points of their loop. */
+  /**
+   * Does what src/shard/shard-thread.ts and src/binlog/thread.ts do at the points of their loop.
+   */
   *#blockingSteps(loop: BlockingLoop, owner: DoorbellOwner, thread: number, onEnd: () => void): ThreadSteps {
     for (;;) {
       const point = loop.next();

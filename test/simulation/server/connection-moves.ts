@@ -19,7 +19,7 @@ export class ConnectionMoves {
     this.#server = server;
   }
 
-  /** What src/acceptor/acceptor.ts does. */
+  /** Does what src/acceptor/acceptor.ts does. */
   beginMoves(likely: number): void {
     for (const [acceptor, core] of this.#server.acceptors.entries()) {
       core.moves = new ConnectionMigrator({

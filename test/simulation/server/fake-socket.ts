@@ -26,7 +26,7 @@ interface Unread {
   readonly bodies: readonly BodyReference[];
 }
 
-/** What is sent, put together from where it lies now. */
+/** Joins the sent bytes from where they lie now. */
 function gather(buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): Uint8Array {
   const parts: Uint8Array[] = [];
   let from = 0;
@@ -47,7 +47,7 @@ const readBuffer = new Uint8Array(64 * 1024);
 let sockets = 0;
 
 export class FakeSocket implements Transport, Departure {
-  /** A number of its own. */
+  /** A unique number. */
   readonly descriptor: number = ++sockets;
   /** The client reads at once what comes; otherwise it reads when `read` is called. */
   readsAtOnce = true;

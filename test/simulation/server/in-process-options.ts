@@ -23,13 +23,13 @@ export interface InProcessOptions {
   /** Capacity of each ring. */
   ringBytes?: number;
   /**
-   * How likely a thread is held up at each place where it can be; 0 lets every thread run as long
-   * as it has work.
+   * Probability that a thread is held up at each place where it can be; 0 lets every thread run as
+   * long as it has work.
    */
   holdUps?: number;
-  /** How likely a thread without work looks once more before it sleeps. */
+  /** Probability that a thread without work looks once more before it sleeps. */
   patience?: number;
-  /** How likely a ring of a doorbell comes late. */
+  /** Probability that a ring of a doorbell comes late. */
   lateRings?: number;
   /** Whether doorbells are rung for nothing now and then. */
   strayRings?: boolean;
@@ -37,7 +37,7 @@ export interface InProcessOptions {
   placement?: Placement;
   /** Threads of `together`. */
   threads?: number;
-  /** How likely an acceptor takes a connection whose tube lives beside it; 0 for none. */
+  /** Probability that an acceptor takes a connection whose tube lives beside it; 0 for none. */
   moves?: number;
   storedBytesMin?: number;
   protocol?: ProtocolName;
@@ -50,22 +50,25 @@ export interface InProcessOptions {
   turnJobsMax?: number;
   /** Things that are due and happen in one turn of a shard. */
   turnDueMax?: number;
-  /** What a command costs at least: above what is cheap, each sets its connection aside. */
+  /** Least cost of a command: each above the cheap limit sets its connection aside. */
   commandWork?: number | undefined;
   /** A session with more tubes to choose from keeps them in an order. */
   orderedTubesMin?: number | undefined;
-  /** How far the clock moves between two steps, ms at most. */
+  /** Largest advance of the clock between two steps, ms. */
   tickMs?: number;
   /**
-   * How likely what is due within a millisecond falls due while a shard is in its turn, at each
-   * look at the clock.
+   * Probability that what is due within a millisecond falls due while a shard is in its turn, at
+   * each look at the clock.
    */
   dueInTurn?: number;
-  /** How likely a thread that was held up is passed over: others do all that they can meanwhile. */
+  /**
+   * Probability that a thread that was held up is passed over: others do all that they can
+   * meanwhile.
+   */
   longHoldUps?: number;
-  /** How likely the log's thread is passed over while another can go on. */
+  /** Probability that the log's thread is passed over while another can go on. */
   slowLog?: number;
-  /** When the monotonic clock begins, ms. */
+  /** Start of the monotonic clock, ms. */
   startsAtMs?: number;
   log?: InProcessLog;
   /** Whether there is a port for the http thread, with its loop. */
@@ -76,7 +79,7 @@ export interface InProcessOptions {
 export interface InProcessLog {
   readonly disk: Disk;
   readonly opened: OpenedBinlog;
-  /** What replies wait for: under -f 0 that their records are synced. */
+  /** Word that replies wait for: under -f 0 the sync of their records. */
   readonly repliesWaitFor: LogWord;
   /** Capacity of each shard's ring to the log. */
   readonly recordRingBytes: number;
@@ -89,7 +92,7 @@ export interface InProcessLog {
 /** A shard waits for room in its ring to a log that has ended: nothing will ever wake it. */
 export class LogIsGone extends Error {}
 
-/** What a thread waits for before it can go on; undefined when it can go on at once. */
+/** Condition for a thread to go on; undefined if it can at once. */
 type Blocked = (() => boolean) | undefined;
 
 export type ThreadSteps = Generator<Blocked, never, void>;
@@ -97,12 +100,12 @@ export type ThreadSteps = Generator<Blocked, never, void>;
 export interface Thread {
   readonly name: string;
   readonly steps: ThreadSteps;
-  /** Whether it can go on; undefined for "at once". */
+  /** Condition for it to go on; undefined for "at once". */
   ready: Blocked;
 }
 
 /**
- * How likely a thread that sleeps is rung for nothing, at each step of a server that has such
+ * Probability that a thread that sleeps is rung for nothing, at each step of a server that has such
  * rings.
  */
 export const STRAY_RINGS = 0.005;

@@ -192,7 +192,7 @@ export class InProcessServer extends ServerParts {
     return true;
   }
 
-  /** When the next timer of any shard or of the log is due, or Infinity. */
+  /** Time at which the next timer of any shard or of the log is due, or Infinity. */
   get nextDueAtMs(): number {
     const logDueAtMs = this.logEnd === undefined ? this.storage?.nextDeadline() : undefined;
     return Math.min(

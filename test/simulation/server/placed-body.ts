@@ -40,7 +40,9 @@ export class PlacedBody {
     this.#place.arena!.pin(this.#place.handle);
   }
 
-  /** Receives up to `bytesMax` bytes, and finishes when all are there, with CR LF if it is theirs. */
+  /**
+   * Receives up to `bytesMax` bytes, and finishes when all are there, with CR LF if it is theirs.
+   */
   fill(connection: Connection, bytesMax: number): void {
     const { bytes, at, length } = this.#place;
     const inPlace = Math.min(this.#placed, length);

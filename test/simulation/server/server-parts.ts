@@ -60,14 +60,14 @@ export class ServerParts {
   readonly shards: readonly ShardCore[];
   /** The virtual monotonic clock. */
   nowMs: number;
-  /** How the log's thread has ended, if it has. */
+  /** End of the log's thread, if it has ended. */
   logEnd: "failed" | "closed" | undefined;
   /** Shards wait in the middle of a command for room in their rings to the log. */
   inRecordWait = false;
   readonly records: readonly RecordLog[];
   readonly log: InProcessLog | undefined;
   readonly binlog: BinlogCore | undefined;
-  /** How far the clock moves between two steps, ms at most. */
+  /** Largest advance of the clock between two steps, ms. */
   tickMs: number;
   /** See the option. */
   dueInTurn: number;
@@ -187,7 +187,7 @@ export class ServerParts {
     this.everySocket = this.acceptors.map(() => []);
   }
 
-  /** What becomes of a connection between two acceptors. */
+  /** Returns the connection that lands after its way between two acceptors. */
   onTheWay(moved: MovedConnection): MovedConnection | undefined {
     return moved;
   }
@@ -274,7 +274,7 @@ export class ServerParts {
     return this.inRecordWait;
   }
 
-  /** Whether the thread is held up here. */
+  /** Returns whether the thread is held up here. */
   heldUp(): boolean {
     const isHeldUp = this.holdUps > 0 && this.random.chance(this.holdUps);
     if (isHeldUp && this.running !== undefined) this.heldUpThreads.add(this.running);

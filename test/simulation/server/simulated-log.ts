@@ -24,7 +24,7 @@ const SEGMENT_BYTES = 128 * 1024;
 const RECORD_RING_BYTES = 4096;
 /** The wall clock goes on while no server runs. */
 const DOWN_MS_MAX = 5000;
-/** How much a disk with little room has left, in bytes. */
+/** Room left on a nearly full disk, in bytes. */
 const ROOM_BYTES_MAX = 60_000;
 
 export class SimulatedLog {
@@ -37,7 +37,7 @@ export class SimulatedLog {
   #clockMs: () => number = () => 0;
   #nextId = 1;
   #lastEnd: ProcessEnd = "stop";
-  /** What was there when the last process had ended in order. */
+  /** Jobs that were there when the last process ended in order. */
   #stoppedWith: { readonly kept: readonly Kept[]; readonly wallMs: number } | undefined;
 
   constructor(random: SeededRandom) {
@@ -82,7 +82,7 @@ export class SimulatedLog {
       } catch (error) {
         const cause = error instanceof BinlogError ? error.cause : error;
         if ((cause as { code?: string } | undefined)?.code !== "CUT") throw error;
-        // What only a kill has left unsynced would not survive a power cut.
+        // Changes left unsynced by a kill would not survive a power cut.
         if (this.#lastEnd === "kill") this.disk.kill();
         else this.disk.crash(random);
       } finally {
@@ -160,7 +160,7 @@ export class SimulatedLog {
       records.put = (slot) => {
         const before = records.lastNumber;
         const done = put(slot);
-        // What is taken back is not there after any part of its records.
+        // An undone put exists after no part of its records.
         if (done) note(server.jobId(shard, slot), before);
         return done;
       };

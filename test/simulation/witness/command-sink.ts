@@ -1,8 +1,8 @@
-// What the witness reports of commands that took effect.
+// Sink of the witness's reports about commands that took effect.
 
 import type { JobChoice } from "../model/job-choice.ts";
 
-/** What the witness tells of commands that took effect. */
+/** Reports about commands that took effect. */
 export interface CommandSink {
   put(session: number, job: number): void;
   /** A put was refused because the log has no room. */

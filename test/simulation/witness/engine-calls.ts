@@ -30,15 +30,15 @@ export class EngineCalls {
   readonly host: EffectsHost;
   readonly shard: number;
   readonly detached = new Set<Session>();
-  /** How far each clearing has come. */
+  /** Progress of each clearing. */
   readonly clearings = new WeakMap<TubeClearing, { cleared: number; doneId: number }>();
   readonly model: Model;
   readonly sink: CommandSink;
   /** Effects of the present call; undefined between calls. */
   #effects: Effect[] | undefined;
-  /** What is told of the present call behind its effects. */
+  /** Report about the present call that follows its effects. */
   afterReport = NOTHING;
-  /** Where the job of the last move is to go, which is on another shard, and what for. */
+  /** Destination of the last move to another shard, and its errand. */
   elsewhere = "";
   errand: Errand | undefined;
   /** For jobs that an update-job sends away: the client, and the asked shard. */

@@ -21,7 +21,7 @@ export class EngineWitness extends EngineCalls {
   readonly moves: MoveWitness = new MoveWitness(this);
   readonly comparison: EngineComparison = new EngineComparison(this);
 
-  /** `askers` is one for all shards. */
+  /** `askers` is shared by all shards. */
   constructor(
     engine: Engine,
     host: EffectsHost,

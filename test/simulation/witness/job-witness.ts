@@ -142,7 +142,7 @@ export class JobWitness {
     );
   }
 
-  /** Whether the answer of this shard is the answer: the job lives here, or nowhere. */
+  /** Returns whether the answer of this shard is the answer: the job lives here, or nowhere. */
   #isSettled(id: number): boolean {
     const job = this.#witness.model.jobs.get(id);
     return job === undefined || job.tube.shard === this.#witness.shard;
@@ -158,8 +158,8 @@ export class JobWitness {
   }
 
   /**
-   * Whether what is left here of a job says that a session does not hold it: it did not when the
-   * job left, nor does it now.
+   * Returns whether what is left here of a job says that a session does not hold it: it did not
+   * when the job left, nor does it now.
    */
   #hasLeft(name: ByIdCommand, session: Session, id: number): boolean {
     if (name !== "release" && name !== "bury" && name !== "touch") return false;
@@ -191,7 +191,7 @@ export class JobWitness {
   }
 }
 
-/** Which jobs a clearing that has come to its end has meant. */
+/** Returns the choice of jobs of a clearing that has ended. */
 function choiceOf({ tube, walk: { filter }, jobsLeft, cleared }: TubeClearing): JobChoice {
   const states = Object.entries(STATE_NAMES).filter(
     ([state]) => (filter.states & (1 << Number(state))) !== 0,

@@ -13,7 +13,7 @@ import { Attribute, findAttribute } from "../../../src/protocol/job-attribute.ts
 import { type JobPolicy, type ModelKey, NO_POLICY, REASONS } from "../model/model-policies.ts";
 import type { ModelJob, ModelTube } from "../model/model-types.ts";
 
-/** What a put brings. */
+/** Policy of a put. */
 export function policyOf(attributes: JobAttributes | undefined): JobPolicy {
   if (attributes === undefined) return { ...NO_POLICY };
   const { fixed, keyStart, keyEnd, untilReserve, uniqueUntilMs, expiresAtMs } = attributes;
@@ -33,13 +33,13 @@ function textOf(bytes: Uint8Array, length: number, tag: number): string {
 }
 
 type Compared = Pick<JobPolicy, "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group"> & {
-  /** What its group weighs now. */
+  /** Present weight of its group. */
   readonly weightOfGroup: number;
-  /** What it has of its key: whether it holds it, and until when it is remembered. */
+  /** State of its key: whether it holds it, and until when it is remembered. */
   readonly owned: readonly [isHeld: boolean, untilMs: number] | undefined;
 };
 
-/** What a job has now. */
+/** Present policy of a job. */
 export function policyAt(engine: Engine, slot: number): Compared {
   const { extras } = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
@@ -68,7 +68,7 @@ export const compared = ({ policy, tube }: ModelJob, owns: ModelKey | undefined)
   return { expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned };
 };
 
-/** What is set for a tube, each with its source, and what it has counted. */
+/** Settings of a tube, each with its source, and its counts. */
 export function settingsAt({ policy, counts, groups }: Tube): object {
   const sources = [...(policy?.sources ?? [])];
   return {

@@ -104,7 +104,7 @@ export class LockstepReplies {
     for (const [client, state] of this.#lockstep.clients.entries()) this.#expectTimeout(client, state);
   }
 
-  /** What the conversation's further course and the calendar need to know. */
+  /** Notes what the generator and the calendar need to know. */
   #learn(client: number, state: ClientState, command: Command, reply: string): void {
     const [word, id] = reply.split(/[ \r]/, 2);
     const jobId = Number(id);

@@ -8,7 +8,7 @@ export interface LockstepOptions {
   readonly seed: number;
   readonly steps: number;
   readonly clientCount: number;
-  /** How long to wait for a reply before it counts as missing. */
+  /** Time after which a reply counts as missing, ms. */
   readonly settleMs: number;
   /** SIGUSR1 to both servers. */
   readonly drain: () => void;

@@ -27,7 +27,7 @@ export interface LockstepResult {
 
 const LOG_LENGTH = 30;
 
-/** What ends a connection takes several questions, until both servers have noticed. */
+/** The end of a connection takes several questions, until both servers have noticed it. */
 const ENDING_MS = 250;
 
 /**

@@ -4,8 +4,7 @@ import type { Engine } from "../../../src/engine/engine.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 
 /**
- * What the bodies and attributes of all jobs and all keys take in the arena, from their lengths
- * alone.
+ * Returns the bytes that bodies, attributes and keys take in the arena, from their lengths alone.
  */
 export function arenaBytesOf(engine: Engine): number {
   const { jobs, policies } = engine;

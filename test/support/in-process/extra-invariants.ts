@@ -15,7 +15,7 @@ export class ExtraInvariants {
     this.#check = check;
   }
 
-  /** What clients make the engine keep is counted as it is. */
+  /** Checks the counted memory of everything that clients make the engine keep. */
   memory(): void {
     const engine = this.#check.engine;
     const { jobs, policies, settings } = engine;

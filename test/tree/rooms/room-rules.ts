@@ -6,7 +6,7 @@ import { MAY_IMPORT } from "./room-imports.ts";
 /** Rooms without a clock, a random source and any input or output. */
 const PURE_ROOMS = ["base", "protocol", "engine"];
 
-/** What a pure room may read of its surroundings, once at the start. */
+/** The one thing that a pure room may read of its environment, once at the start. */
 const PURE_READ = 'process.env["RUNNERBEAN_CHECKED"]';
 
 const IMPURE =
@@ -111,7 +111,7 @@ const withoutComment = (line: string): string =>
 /** The room of a file, or what is above src. */
 export const roomOf = (path: string): string => (path.startsWith("..") ? ".." : dirname(path));
 
-/** What is wrong with an import of a file. */
+/** Returns what is wrong with an import of a file, if anything. */
 function wrongImport(path: string, room: string, target: string): string | undefined {
   if (!target.startsWith("."))
     return PURE_ROOMS.includes(room)
@@ -123,7 +123,7 @@ function wrongImport(path: string, room: string, target: string): string | undef
   return may ? undefined : `${room}/ may not import ${other}/`;
 }
 
-/** What is wrong with a file, each with file and line. */
+/** Returns what is wrong with a file, each with file and line. */
 export function violations({ path, text }: Source): string[] {
   const found: string[] = [];
   const room = roomOf(path);

@@ -83,7 +83,7 @@ describe("a token that is limited to some tubes", () => {
       for (const id of ids) assert.ok(exists(guarded, id), `job ${id} is there`);
       assert.match(guarded.ask(guarded.limited, `delete-batch ${first} ${second}`), /^DELETED_BATCH 2/);
       assert.ok(exists(guarded, other));
-      // What it has deleted is its own no more.
+      // Deleted jobs no longer count as its own.
       for (const id of [first, second])
         assert.equal(guarded.ask(guarded.limited, `delete-batch ${id}`), "UNAUTHORIZED\r\n");
     });

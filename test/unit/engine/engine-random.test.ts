@@ -173,7 +173,7 @@ class RandomRun {
     this.#engine.waitShared(session, timeoutAtMs, this.#nowMs);
   }
 
-  /** How many jobs there were. */
+  /** Number of jobs. */
   get jobs(): number {
     return this.#nextId - 1;
   }

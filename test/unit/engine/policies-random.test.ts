@@ -64,7 +64,7 @@ it("the policies match plain lists: deaths, expiry, waits, refusals, returns", (
   for (const [what, count] of Object.entries(sum)) assert.ok(count > 4, `${what}: ${count} times`);
 });
 
-/** What was done wrong somewhere else, and must be found here. */
+/** Faults planted elsewhere, which must be found here. */
 const PLANTED: Readonly<Record<string, Plant>> = {
   "a key is kept after its job": ({ policies }) => {
     policies.keys.drop = () => {};

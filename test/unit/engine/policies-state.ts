@@ -41,7 +41,7 @@ interface ModelWindow {
   untilMs: number;
 }
 
-/** What the log knows of each job: what its last PUT and UPDATE say. */
+/** Contents of the log for each job: its last PUT and UPDATE. */
 export class NotedLog implements RecordSink {
   readonly jobs = new Map<number, { fixed: Buffer; mutable: Buffer; tube: string }>();
   readonly keys = new Map<number, { fixed: Buffer; tube: string }>();

@@ -42,7 +42,7 @@ function readOne(reader: RingReader): { length: number; bytes: Uint8Array } | un
   return { length, bytes: reader.bytes.slice(offset, offset + length) };
 }
 
-/** Whether a message that was read is the one of that number, whole. */
+/** Returns whether a message that was read is the one of that number, whole. */
 function assertIs(message: ReturnType<typeof readOne>, number: number, length: number): void {
   assert.ok(message !== undefined, `message ${number} is there`);
   assert.equal(message.length, Math.ceil(length / 8) * 8, `length of message ${number}`);

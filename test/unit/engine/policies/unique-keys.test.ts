@@ -87,7 +87,7 @@ class Start {
   }
 }
 
-/** What is found, in whatever order the records come. */
+/** Returns what is found, in whatever order the records come. */
 function foundOf(...claims: readonly Claim[]): string {
   const [there, back] = [new Start(claims).found, new Start(claims.toReversed()).found];
   assert.equal(there, back, "the order of the records doesn't matter");

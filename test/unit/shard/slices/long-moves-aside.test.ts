@@ -158,7 +158,7 @@ function tubeOn(shard: number): string {
 }
 
 /**
- * How often a shard looks whether a job is on its way while a client puts and deletes, and `count`
+ * Returns how often a shard looks for a moving job while a client puts and deletes, and `count`
  * others wait for one that is.
  */
 function looksBeside(count: number, command: (jobs: string) => string): number {

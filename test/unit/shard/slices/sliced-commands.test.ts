@@ -66,7 +66,7 @@ function buryAll(ask: Scene["ask"]): void {
   ask(repeat(JOBS, (n) => `bury ${JOBS + 1 - n} 0\r\n`));
 }
 
-/** Whether some of the jobs are ready, but not all. */
+/** Returns whether some of the jobs are ready, but not all. */
 function isHalfWay(server: InProcessServer): () => boolean {
   const engine = engineOf(server);
   return () => engine.jobCounts[1]! > 0 && engine.jobCounts[1]! < JOBS;

@@ -63,7 +63,7 @@ const put = (bytes: number, options = ""): string =>
 const found = (id: number, bytes: number): string => `FOUND ${id} ${bytes}\r\n${bodyOf(bytes)}\r\n`;
 const MOVE = `move-jobs ${HERE} ${THERE}\r\n`;
 
-/** What a shard says to others from now on. */
+/** Notes the messages that a shard sends to others from now on. */
 function wordsOf({ shards }: InProcessServer, shard: number): number[] {
   const words: number[] = [];
   for (const port of shards[shard]!.ports) {
