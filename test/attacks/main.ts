@@ -51,7 +51,7 @@ const options = new Command("npm run attacks --")
   .parse()
   .opts<Options>();
 
-/** A client of which nothing is read but the answer to its last command. */
+/** A client that reads only the reply to its last command. */
 class Attacker {
   readonly #socket: Socket;
   #tail = "";

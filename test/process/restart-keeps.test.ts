@@ -166,7 +166,10 @@ it("a restart keeps and loses what the table says", async (t) => {
       assert.deepEqual(after.same, before.same, `${shards} shards`);
       for (const [index, age] of after.ages.entries()) assert.ok(age >= before.ages[index]!, "ages go on");
       for (const [index, ms] of after.left.entries())
-        assert.ok(ms <= before.left[index]! && ms > 0 === before.left[index]! > 0, "what is left goes on");
+        assert.ok(
+          ms <= before.left[index]! && ms > 0 === before.left[index]! > 0,
+          "the remaining times keep running",
+        );
       const client = await WireClient.connect(server.address);
       const paused = (await client.ask("stats-tube plain")).body;
       assert.equal(numberIn(paused, "pause"), 0, "no tube is paused");

@@ -53,7 +53,7 @@ class GroupLife implements Witness {
   /** Ids and the job that each was given to. */
   readonly #given = new Map<number, string>();
   readonly #inserted = new Set<number>();
-  /** Jobs of which a delete was sent, and answered. */
+  /** Jobs whose delete was sent, and those whose delete was answered. */
   readonly #deleting = new Set<number>();
   readonly #deleted = new Set<number>();
   #bodies = 0;

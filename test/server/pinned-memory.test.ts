@@ -42,7 +42,7 @@ const ODD: Readonly<Record<string, readonly string[]>> = {
   quit: [],
 };
 
-/** Every command, and a line that is none. */
+/** Every command, and a line that is no command. */
 const LINES: readonly string[] = [
   ...COMMANDS.flatMap(
     (command) => ODD[commandName(command)] ?? [lineOf(command, PRESENT) + (hasBody(command) ? "\r\n" : "")],

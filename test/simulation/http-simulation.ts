@@ -397,7 +397,7 @@ class HttpSimulation {
     const live = new Set<number>();
     for (const { engine } of this.#server.shards)
       for (const id of this.#put) if (engine.find(id) !== NO_SLOT) live.add(id);
-    for (const id of this.#deleted.keys()) assert.ok(!live.has(id), `job ${id} was deleted, and is there`);
+    for (const id of this.#deleted.keys()) assert.ok(!live.has(id), `job ${id} was deleted, but exists`);
     const lost = [...this.#put].filter((id) => !live.has(id) && !this.#deleted.has(id));
     if (!this.#unknown) assert.deepEqual(lost, [], "jobs are lost");
     this.#checkLeases();

@@ -112,7 +112,7 @@ export class ProcessWatch {
       moved: (from, to, isDone) =>
         assert.ok(
           this.#simulation.clients.some((client) => client.effects.onMoved(from, to, isDone)),
-          `a job moves from ${from} to ${to} because somebody has said so`,
+          `a job moves from ${from} to ${to} because a client asked for it`,
         ),
       updateRefused: (session, shard, id) => this.#clientOf(session).effects.onUpdateRefused(shard, id),
       putRefused: (session) => this.#clientOf(session).effects.onPutRefused(),

@@ -40,7 +40,7 @@ export class RestChecks {
   checkNobodyCounted(): void {
     const gauges = [Counter.Connections, Counter.Producers, Counter.Workers];
     const counted = gauges.map((each) => this.#simulation.counted(each));
-    assert.deepEqual(counted, [0, 0, 0], "connections, producers and workers when all have left");
+    assert.deepEqual(counted, [0, 0, 0], "connections, producers and workers after all clients have left");
   }
 
   /** A server that drains says so, and takes no job. */

@@ -71,7 +71,7 @@ const FOUND: readonly Found[] = [
   },
 ];
 const STEPS = 300;
-/** Seeds that may be tried in vain before it is time to say where a bug is found now. */
+/** Seeds tried without a find before the test asks for a new seed of the bug. */
 const TRIED_MAX = 5;
 /** A planted bug must be found within so many seeds. */
 const CANARY_RUNS = 300;

@@ -36,7 +36,7 @@ export function overlap(one: Hold, other: Hold): boolean {
   return one.endMs > other.seenMs && other.endMs > one.seenMs;
 }
 
-/** A span of commands, any of which may have kicked a job. */
+/** Span of commands that may each have kicked a job. */
 export class Kicks {
   #open = 0;
   #lastMs = Number.NEGATIVE_INFINITY;

@@ -74,7 +74,7 @@ export class JobLedger extends LedgerBook {
   /** The server said that it did not take the job. */
   putRefused(put: OpenPut, nowMs: number): void {
     this.openPuts.delete(put.body.key);
-    if (put.job !== undefined) this.fail(put.job, `its put was refused at ${time(nowMs)}, and it is there`);
+    if (put.job !== undefined) this.fail(put.job, `its put was refused at ${time(nowMs)}, but it exists`);
   }
 
   /**

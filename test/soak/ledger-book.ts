@@ -100,7 +100,7 @@ export class LedgerBook {
         `job ${id}, asked for at ${time(sentMs)}: nobody put it, or its put was refused: ${preview(body)}`,
       );
     }
-    if (put.job !== undefined) this.fail(put.job, `it is there twice, also as ${id}`);
+    if (put.job !== undefined) this.fail(put.job, `it exists twice, also as ${id}`);
     return this.newJob(id, put);
   }
 

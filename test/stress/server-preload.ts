@@ -13,8 +13,8 @@ import { injectPauses } from "./pauses.ts";
 
 const STDERR = 2;
 /**
- * The smallest ring that a server makes by itself: nothing else is DATA_OFFSET more than a power of
- * two from here on.
+ * The smallest ring that a server makes on its own: nothing else is DATA_OFFSET more than a power
+ * of two from here on.
  */
 const SERVER_RING_BYTES_MIN = 32 * 1024;
 

@@ -29,7 +29,7 @@ const OWN_CITATION = new RegExp(
   String.raw`\((?:section )?(${NUMBER})(?:,\s+rows? (\d+(?: and \d+)*))?\)`,
   "g",
 );
-/** The name of a document that is no part of the project. */
+/** Name of a document outside the project. */
 const FOREIGN = /(?<![\w/])protocol\.md\b/g;
 
 interface Found {

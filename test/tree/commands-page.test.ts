@@ -21,7 +21,7 @@ interface Example {
   readonly text: string;
 }
 
-/** An OK reply of which the page shows some lines. */
+/** An OK reply that the page shows in part. */
 const SHOWN_IN_PART = /^> (.*)\n< OK \{int\}\n((?:< [\w-]+: .*\n)+)< \.\.\.$/gm;
 
 /** A conversation that the page shows as a whole, except for the end. */

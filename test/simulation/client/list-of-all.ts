@@ -46,8 +46,8 @@ export class ListOfAll {
       assert.ok(id > (ids[index - 1] ?? this.#afterId), `job ${id} is listed in its order, once`);
       assert.ok(this.#rows.get(id)?.has(rows[index]!) === true, `job ${id} was never so: ${rows[index]}`);
     }
-    assert.ok(next === 0 || next > this.#afterId, `a list that goes on behind ${next}`);
-    assert.ok(next === 0 || next >= (ids.at(-1) ?? 0), `a list that goes on behind ${next}, before its end`);
+    assert.ok(next === 0 || next > this.#afterId, `a list that continues after ${next}`);
+    assert.ok(next === 0 || next >= (ids.at(-1) ?? 0), `a list that continues after ${next}, before its end`);
     for (const id of this.#always.keys())
       if (next === 0 || id <= next) assert.ok(ids.includes(id), `job ${id} was there, and is not listed`);
   }

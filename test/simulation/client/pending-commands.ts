@@ -90,7 +90,7 @@ export class PendingCommands {
   gone = false;
   /** The server stops: it answers what is under way, and nothing else. */
   stopped = false;
-  /** It has sent bytes that are no whole command. */
+  /** Whether it has sent an incomplete command. */
   saidMore = false;
   /** All its replies have come and the connection is closed. */
   over = false;

@@ -53,7 +53,7 @@ export class SimClient extends PendingCommands {
    */
   checkRest(shards: number): void {
     if (this.gone || this.over) return;
-    assert.equal(this.unsent, "", `client ${this.name}: all that was answered has left`);
+    assert.equal(this.unsent, "", `client ${this.name}: all replies have left`);
     const isUnseen = this.halfClosed && !this.socket.isEndSeen;
     if (this.socket.isPaused) this.#checkPause();
     else assert.ok(!isUnseen, `client ${this.name}: its end is seen`);
@@ -75,7 +75,7 @@ export class SimClient extends PendingCommands {
     assert.equal(
       this.model.queues.bestReady(this.#tubes(command.watched), this.nowMs()),
       undefined,
-      `client ${this.name}: waits in vain`,
+      `client ${this.name}: waits although a job is ready`,
     );
     assert.ok(
       !this.model.connections.inMargin(session, this.nowMs()),

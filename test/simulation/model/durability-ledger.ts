@@ -162,7 +162,7 @@ export class DurabilityLedger {
     return this.#owed[shard]!.get(n);
   }
 
-  /** Everybody sleeps: what is too old to be lost is durable, and the log says so. */
+  /** Checks at rest that all changes too old to be lost are durable, and that the log says so. */
   checkRest(nowMs: number): void {
     const every = this.#syncEvery;
     if (every === "never") return;

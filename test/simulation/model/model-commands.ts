@@ -144,7 +144,7 @@ export class ModelCommands {
   /** Tells a tube its settings. */
   applySettings(name: string, nowMs: number): void {
     const tube = this.#model.tubes.get(name);
-    assert.ok(tube !== undefined, `tube ${name} is there`);
+    assert.ok(tube !== undefined, `tube ${name} exists`);
     tube.resolved = this.#model.settings[tube.shard]!.resolve(name);
     const { values } = tube.resolved;
     if (values.rate === "") tube.bucket = undefined;

@@ -57,7 +57,7 @@ export class TubeRegistry {
     if (tube.bucket !== undefined) this.#model.buckets.set(tube.name, tube.bucket);
   }
 
-  /** The bucket of a tube that begins to be there: the one that it had, if it is to be the same. */
+  /** Returns the bucket of a new tube: its former one if that has the same settings. */
   bucketOf(name: string, { values }: Resolved): ModelBucket | undefined {
     const before = this.#model.buckets.get(name);
     this.#model.buckets.delete(name);

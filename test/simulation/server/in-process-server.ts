@@ -185,7 +185,7 @@ export class InProcessServer extends ServerParts {
     }
   }
 
-  /** The next try of a log that waits for room is due: everybody else is at rest until then. */
+  /** The next try of a log that waits for room is due: all others rest until then. */
   #logTriesAgain(): boolean {
     if (this.halted || this.logEnd !== undefined || this.storage?.waiting !== true) return false;
     this.nowMs = Math.max(this.nowMs, this.storage.nextDeadline());
@@ -206,7 +206,7 @@ export class InProcessServer extends ServerParts {
     this.settle();
     const untilMs = this.nowMs + ms;
     for (let rounds = 0, dueMs = this.nextDueAtMs; dueMs <= untilMs; rounds++, dueMs = this.nextDueAtMs) {
-      assert.ok(rounds < DUE_ROUNDS_MAX, "what is due is done");
+      assert.ok(rounds < DUE_ROUNDS_MAX, "all due timers have run");
       this.nowMs = Math.max(this.nowMs, dueMs);
       this.settle();
     }

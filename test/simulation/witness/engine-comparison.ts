@@ -42,7 +42,7 @@ export class EngineComparison {
     assert.equal(engine.jobs.live, expected.length + copies.length, `jobs of shard ${this.#witness.shard}`);
     for (const job of expected) {
       const slot = engine.find(job.id);
-      assert.notEqual(slot, NO_SLOT, `job ${job.id} is there`);
+      assert.notEqual(slot, NO_SLOT, `job ${job.id} exists`);
       const page = engine.jobs.pageOf(slot);
       const row = rowOf(slot);
       const timed = job.state === "reserved" || job.state === "delayed";

@@ -21,7 +21,7 @@ export class MoveWitness {
 
   #jobOf(id: number): ModelJob {
     const job = this.#witness.model.jobs.get(id);
-    assert.ok(job !== undefined, `job ${id} that moves is there`);
+    assert.ok(job !== undefined, `moving job ${id} exists`);
     return job;
   }
 

@@ -67,7 +67,7 @@ export class LockstepState {
       const before = [this.reference.changes, this.tested.changes] as const;
       if (await condition()) return;
       if (performance.now() > deadline)
-        this.fail(undefined, `waited in vain for ${typeof what === "string" ? what : what()}`);
+        this.fail(undefined, `gave up waiting for ${typeof what === "string" ? what : what()}`);
       await Promise.race([this.reference.changeAfter(before[0], 3), this.tested.changeAfter(before[1], 3)]);
     }
   }

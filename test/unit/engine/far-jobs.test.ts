@@ -178,7 +178,7 @@ describe("a held job that update-job sends to another shard", () => {
       assert.equal(engine.delete(client, 2, 0), Outcome.Done);
       engine.watch(client, "a");
       const slot = engine.reserve(client, 0, 0);
-      assert.equal(engine.jobs.pageOf(slot).id[rowOf(slot)], 3, "g's turn is the one that was longest ago");
+      assert.equal(engine.jobs.pageOf(slot).id[rowOf(slot)], 3, "g's turn was longest ago");
       bench.check();
     });
 

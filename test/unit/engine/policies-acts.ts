@@ -79,7 +79,7 @@ export class PoliciesActs {
     }
     const page = this.#run.engine.jobs.pageOf(slot);
     assert.equal(page.id[rowOf(slot)], job.id, "the best job");
-    assert.ok(job.expiresAtMs === 0 || job.expiresAtMs > this.#run.nowMs, "nobody gets an expired job");
+    assert.ok(job.expiresAtMs === 0 || job.expiresAtMs > this.#run.nowMs, "no client gets an expired job");
     job.state = "reserved";
     job.reserves++;
     job.dueAtMs = this.#run.nowMs + 2000;

@@ -89,7 +89,7 @@ export class NotedLog implements RecordSink {
 }
 
 const CLIENT: ClientEffects = {
-  reserved: () => assert.fail("nobody waits"),
+  reserved: () => assert.fail("no client waits"),
   timedOut() {},
   deadlineSoon() {},
   waitDue() {},

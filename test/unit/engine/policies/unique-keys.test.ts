@@ -11,7 +11,7 @@ import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
 import { DeathReason, KeyState } from "../../../../src/protocol/job-attribute.ts";
 
 const NOBODY: ClientEffects = {
-  reserved: () => assert.fail("nobody waits"),
+  reserved: () => assert.fail("no client waits"),
   timedOut() {},
   deadlineSoon() {},
   waitDue() {},

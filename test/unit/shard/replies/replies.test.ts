@@ -393,6 +393,6 @@ describe("Replies: a long reply", () => {
       [1],
     );
     scene.replies.abandonLong(gone);
-    assert.notEqual(left.longReply, undefined, "whoever has none abandons none");
+    assert.notEqual(left.longReply, undefined, "a session without a long reply abandons none");
   });
 });

@@ -121,7 +121,7 @@ describe("SlicedCommands", () => {
     scene.moves.settled(3);
     scene.moves.step(anybody, 0);
     assert.equal(scene.waiters[3]!.isDone, true);
-    // It is not among those that nobody has told of their job any more.
+    // Nothing still has to tell it of its job.
     scene.turns(TURNS);
     assert.equal(scene.done.length, 11);
   });

@@ -58,7 +58,7 @@ class Scene {
   }
 }
 
-/** A tube with two jobs of each group, of which one is held. */
+/** A tube with two jobs of each group, one of them held. */
 function groupsScene(): { server: InProcessServer; client: FakeSocket; engine: Engine } {
   const server = new InProcessServer({ shards: 1, acceptors: 1, random: new SeededRandom(1) });
   const [client, worker] = [server.connect(), server.connect()];

@@ -53,7 +53,7 @@ function scene(thereBytes = Number.POSITIVE_INFINITY): Scene {
   return { server, ask };
 }
 
-/** Bytes of which each is where it belongs. */
+/** Bytes that show whether each is in its place. */
 function bodyOf(bytes: number): string {
   return Buffer.from(new Uint8Array(bytes).map((_, at) => 33 + ((at + (at >> 8)) % 90))).toString("latin1");
 }
@@ -121,7 +121,7 @@ describe("a shard without memory for jobs that move there", () => {
     ["in pieces, for the later of them", 5 * MIB],
   ] as const) {
     it(`refuses a job that comes ${what}, and the job stays whole where it was`, () => {
-      // Room for two MiB, one of which a job of another size has.
+      // Room for two MiB, one of them taken by a job of another size.
       const { server, ask } = scene(bytes > MIB ? 2 * MIB : MIB);
       const blocker = `put-in-tube ${THERE} 0 0 60 100\r\n${bodyOf(100)}\r\n`;
       assert.equal(ask(blocker), "INSERTED 1\r\n");
