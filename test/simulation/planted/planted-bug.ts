@@ -1,5 +1,6 @@
 // A planted bug: a server broken from outside, in the test tree only.
 
+import type { Engine } from "../../../src/engine/engine.ts";
 import type { InProcessOptions } from "../server/in-process-options.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import type { SimulationOptions } from "../simulation-state.ts";
@@ -35,3 +36,10 @@ export function plantedIn(
 ): PlantedBug {
   return { name, options: { createServer } };
 }
+
+/** Breaks each engine of a server. */
+export const inEachEngine =
+  (plant: (engine: Engine) => void) =>
+  ({ shards }: InProcessServer): void => {
+    for (const { engine } of shards) plant(engine);
+  };

@@ -9,17 +9,14 @@ import type { RateLimiter } from "../../../src/engine/tubes/rate-limiter.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import { isWide, type TubePolicy } from "../../../src/engine/tubes/tube-settings.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
-import type { PlantedBug } from "./planted-bug.ts";
+import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
 
 function plantedInPolicies(name: string, plant: (server: InProcessServer) => void): PlantedBug {
   return { name, options: { plant, extensions: true, policies: true } };
 }
 
-/** Breaks each engine. */
 const plantedInEngine = (name: string, plant: (engine: Engine) => void): PlantedBug =>
-  plantedInPolicies(name, ({ shards }) => {
-    for (const { engine } of shards) plant(engine);
-  });
+  plantedInPolicies(name, inEachEngine(plant));
 
 /** Runs `run` while no waiter is found, so none is served. */
 function unserved<Result>({ waiters }: Engine, run: () => Result): Result {

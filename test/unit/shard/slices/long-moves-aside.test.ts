@@ -3,8 +3,6 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { asciiBytes } from "../../../../src/base/bytes.ts";
-import { shardOfTube } from "../../../../src/base/tube-hash.ts";
 import type { Engine } from "../../../../src/engine/engine.ts";
 import { RequestOp } from "../../../../src/message/request.ts";
 import { Shipping } from "../../../../src/message/shipment.ts";
@@ -13,6 +11,7 @@ import type { ShardSession } from "../../../../src/shard/sessions/shard-session.
 import type { SlicedCommand } from "../../../../src/shard/sessions/sliced-command.ts";
 import { SlicedCommands } from "../../../../src/shard/slices/sliced-commands.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
+import { tubeOn } from "../../../support/tube-on.ts";
 
 const MANY = 10_000;
 const TURNS = 100;
@@ -150,13 +149,6 @@ describe("SlicedCommands", () => {
 
 const SHARDS = 2;
 
-function tubeOn(shard: number): string {
-  for (let number = 0; ; number++) {
-    const name = `tube-${number}`;
-    if (shardOfTube(asciiBytes(name), 0, name.length, SHARDS) === shard) return name;
-  }
-}
-
 /**
  * Returns how often a shard looks for a moving job while a client puts and deletes, and `count`
  * others wait for one that is.
@@ -164,7 +156,7 @@ function tubeOn(shard: number): string {
 function looksBeside(count: number, command: (jobs: string) => string): number {
   const server = new HandDrivenServer(SHARDS);
   const client = server.connect(true);
-  const [here, there] = [tubeOn(0), tubeOn(1)];
+  const [here, there] = [tubeOn(0, SHARDS), tubeOn(1, SHARDS)];
   const ask = (text: string): string => {
     client.say(`${text}\r\n`);
     server.settle();

@@ -3,27 +3,19 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { asciiBytes } from "../../../../src/base/bytes.ts";
-import { shardOfTube } from "../../../../src/base/tube-hash.ts";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
 import { Shipping } from "../../../../src/message/shipment.ts";
 import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { checkArenaAtRest } from "../../../support/in-process/engine-invariants.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
+import { tubeOn } from "../../../support/tube-on.ts";
 
 const SHARDS = 2;
 const MIB = 1 << 20;
 /** A quarter of the rings of such a server: no message is longer. */
 const MESSAGE_BYTES_MAX = 1 << 14;
 
-/** A tube that lives on this shard. */
-function tubeOn(shard: number): string {
-  for (let number = 0; ; number++) {
-    const name = `tube-${number}`;
-    if (shardOfTube(asciiBytes(name), 0, name.length, SHARDS) === shard) return name;
-  }
-}
-const [HERE, THERE] = [tubeOn(0), tubeOn(1)];
+const [HERE, THERE] = [tubeOn(0, SHARDS), tubeOn(1, SHARDS)];
 
 interface Scene {
   readonly server: InProcessServer;
