@@ -10,7 +10,7 @@ export const NEVER = Number.POSITIVE_INFINITY;
 export const AT_HOME = {
   stateBefore: "ready",
   holderBefore: undefined,
-  shipment: 0,
+  transfer: 0,
   errand: undefined,
 } as const;
 

@@ -74,14 +74,14 @@ export class ModelMoves {
     return "moved";
   }
 
-  depart(job: ModelJob, shipment: number, errand: Errand): void {
+  depart(job: ModelJob, transfer: number, errand: Errand): void {
     const { state } = job;
     assert.ok(state !== "moving", `job ${job.id} leaves once`);
     assert.equal(state === "reserved", errand.travel === "handed", `only its holder hands job ${job.id} on`);
     job.stateBefore = state;
     job.holderBefore = job.holder;
     job.holder = undefined;
-    job.shipment = shipment;
+    job.transfer = transfer;
     job.errand = errand;
     job.state = "moving";
   }
@@ -121,19 +121,19 @@ export class ModelMoves {
   }
 
   /** Tells the shard that the job has left. */
-  departed(id: number, shard: number, shipment: number, nowMs: number): void {
+  departed(id: number, shard: number, transfer: number, nowMs: number): void {
     this.#model.timers.runDue(shard, nowMs);
     const copy = this.#model.copies.find(
-      (each) => each.id === id && each.tube.shard === shard && each.shipment === shipment,
+      (each) => each.id === id && each.tube.shard === shard && each.transfer === transfer,
     );
     if (copy !== undefined) this.#forgetCopy(copy, nowMs);
   }
 
   /** Tells the shard that the job stays: the other one refused it. */
-  stay(job: ModelJob, shipment: number, nowMs: number): void {
+  stay(job: ModelJob, transfer: number, nowMs: number): void {
     const { tube } = job;
     this.#model.timers.runDue(tube.shard, nowMs);
-    assert.deepEqual([job.state, job.shipment], ["moving", shipment], `job ${job.id} stays where it is`);
+    assert.deepEqual([job.state, job.transfer], ["moving", transfer], `job ${job.id} stays where it is`);
     if (job.stateBefore === "ready") this.#model.queues.becomeReady(job);
     else job.state = job.stateBefore;
     if (job.state === "reserved") {

@@ -13,12 +13,12 @@ export interface ModelJob {
   /** Policy from its options and from the settings of its tube. */
   readonly policy: JobPolicy;
   /**
-   * For a job on its way to another shard: its state before, its holder then, its shipment, and the
+   * For a job on its way to another shard: its state before, its holder then, its transfer, and the
    * reason.
    */
   stateBefore: Exclude<State, "moving">;
   holderBefore: ModelSession | undefined;
-  shipment: number;
+  transfer: number;
   errand: Errand | undefined;
   ttrSeconds: number;
   pri: number;

@@ -4,11 +4,11 @@ import { acceptorGroup } from "../../../src/acceptor/acceptor-group.ts";
 import { AcceptorLoop } from "../../../src/acceptor/acceptor-loop.ts";
 import type { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
 import { Point } from "../../../src/loop/point.ts";
-import { type Host, hostOfShard, httpBell } from "../../../src/message/topology.ts";
+import { type Host, httpBell, threadOfShard } from "../../../src/message/topology.ts";
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
 import type { DoorbellOwner } from "../../../src/ring/doorbell.ts";
 import type { BlockingThreads } from "./blocking-threads.ts";
-import { DrawnPatience } from "./drawn-waiting.ts";
+import { DrawnPollPolicy } from "./drawn-waiting.ts";
 import type { Thread, ThreadSteps } from "./in-process-options.ts";
 import type { ServerParts } from "./server-parts.ts";
 import type { SocketEvents } from "./socket-events.ts";
@@ -33,12 +33,12 @@ export class AcceptorThreads {
     const loop = new AcceptorLoop({
       core: acceptorGroup(cores),
       doorbell,
-      shards: this.#server.createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
+      shards: this.#server.createBells(thread, topology.shards, (shard) => threadOfShard(topology, shard)),
       counters: new TurnCounters(
         cores[0]!.counters,
         cores.flatMap(({ links }) => links.responses),
       ),
-      patience: new DrawnPatience(this.#server.random, this.#server.patience),
+      pollChance: new DrawnPollPolicy(this.#server.random, this.#server.pollChance),
       surroundings: this.#server.surroundings,
     });
     this.#server.loops.push(loop);
@@ -93,9 +93,9 @@ export class AcceptorThreads {
     const loop = new AcceptorLoop({
       core: port.core,
       doorbell: owner,
-      shards: this.#server.createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
+      shards: this.#server.createBells(thread, topology.shards, (shard) => threadOfShard(topology, shard)),
       counters: new TurnCounters(port.core.counters, port.core.links.responses),
-      patience: new DrawnPatience(this.#server.random, this.#server.patience),
+      pollChance: new DrawnPollPolicy(this.#server.random, this.#server.pollChance),
       surroundings: this.#server.surroundings,
     });
     let scheduled = true;

@@ -6,7 +6,7 @@ import { ColocatedLog } from "../../../src/binlog/colocated-log.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";
 import { BlockingLoop } from "../../../src/loop/blocking-loop.ts";
 import { Point } from "../../../src/loop/point.ts";
-import { binlogBell, hostOfShard, portBell } from "../../../src/message/topology.ts";
+import { binlogBell, portBell, threadOfShard } from "../../../src/message/topology.ts";
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import type { DoorbellOwner } from "../../../src/ring/doorbell.ts";
@@ -22,20 +22,20 @@ export class BlockingThreads {
     this.#server = server;
   }
 
-  /** As src/host/thread.ts does. */
+  /** As src/threads/thread.ts does. */
   addResidentLog(core: BinlogCore, storage: Storage): void {
     const counters = new TurnCounters(core.counters, core.rings);
     const role = this.#binlogRole(core, storage, counters);
     const log = new ColocatedLog(role, () => {
       this.#server.logEnd = role.close() === undefined ? "closed" : "failed";
     });
-    this.#server.loops[this.#server.topology.binlog!.host!]!.log = log;
+    this.#server.loops[this.#server.topology.binlog!.thread!]!.log = log;
     this.#server.ownLog.log = log;
   }
 
   shardRole(shard: number, counters: TurnCounters): ShardLoop {
     const { topology } = this.#server;
-    const thread = hostOfShard(topology, shard);
+    const thread = threadOfShard(topology, shard);
     return new ShardLoop({
       core: this.#server.shards[shard]!,
       records: this.#server.records[shard],
@@ -82,16 +82,16 @@ export class BlockingThreads {
       core,
       storage,
       control: new ControlWords(topology.control),
-      shards: this.#server.createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
+      shards: this.#server.createBells(thread, topology.shards, (shard) => threadOfShard(topology, shard)),
       acceptors: this.#server.createBells(thread, topology.ports, (port) => portBell(topology, port)),
       counters,
-      givesWay: topology.binlog!.host !== undefined,
+      givesWay: topology.binlog!.thread !== undefined,
       surroundings: this.#server.surroundings,
     });
   }
 
   #createSpin(): DrawnSpin {
-    return new DrawnSpin(this.#server.random, this.#server.patience);
+    return new DrawnSpin(this.#server.random, this.#server.pollChance);
   }
 
   /**

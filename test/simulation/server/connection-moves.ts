@@ -2,7 +2,7 @@
 
 import { ConnectionMigrator } from "../../../src/acceptor/migration/connection-migrator.ts";
 import { MigrationReceiver } from "../../../src/acceptor/migration/migration-receiver.ts";
-import { type MoveWay, MoveWriter } from "../../../src/acceptor/migration/move-writer.ts";
+import { type MigrationWay, MigrationWriter } from "../../../src/acceptor/migration/migration-writer.ts";
 import type { MovedConnection } from "../../../src/acceptor/migration/moved-connection.ts";
 import type { FakeSocket } from "./fake-socket.ts";
 import type { ServerParts } from "./server-parts.ts";
@@ -20,7 +20,7 @@ export class ConnectionMoves {
   }
 
   /** Does what src/acceptor/acceptor.ts does. */
-  beginMoves(likely: number): void {
+  beginMigration(likely: number): void {
     for (const [acceptor, core] of this.#server.acceptors.entries()) {
       core.moves = new ConnectionMigrator({
         topology: this.#server.topology,
@@ -29,18 +29,20 @@ export class ConnectionMoves {
         loads: { mayTakeOne: () => this.#server.random.chance(likely) },
         commands: MOVE_COMMANDS,
         nowMs: () => this.#server.nowMs,
-        ways: this.#server.topology.moves[acceptor]!.map((ring) => ring && this.#wayFrom(acceptor, ring)),
+        ways: this.#server.topology.migrationRings[acceptor]!.map(
+          (ring) => ring && this.#wayFrom(acceptor, ring),
+        ),
       });
-      const rings = this.#server.topology.moves.flatMap((ways) => ways[acceptor] ?? []);
-      core.arrivals = new MigrationReceiver(rings, (moved) => {
+      const rings = this.#server.topology.migrationRings.flatMap((ways) => ways[acceptor] ?? []);
+      core.migrationReceiver = new MigrationReceiver(rings, (moved) => {
         const changed = this.#server.onTheWay(moved);
         if (changed !== undefined) this.#land(acceptor, changed);
       });
     }
   }
 
-  #wayFrom(acceptor: number, ring: SharedArrayBuffer): MoveWay {
-    const writer = new MoveWriter(ring);
+  #wayFrom(acceptor: number, ring: SharedArrayBuffer): MigrationWay {
+    const writer = new MigrationWriter(ring);
     return {
       hasRoom: (state) => writer.hasRoom(state),
       publish: () => writer.publish(),

@@ -28,7 +28,7 @@ export interface InProcessOptions {
    */
   holdUps?: number;
   /** Probability that a thread without work looks once more before it sleeps. */
-  patience?: number;
+  pollChance?: number;
   /** Probability that a ring of a doorbell comes late. */
   lateRings?: number;
   /** Whether doorbells are rung for nothing now and then. */

@@ -40,9 +40,9 @@ export class InProcessServer extends ServerParts {
   constructor(options: InProcessOptions) {
     super(options);
     const { topology } = this;
-    if (topology.moves.length > 0) this.migration.beginMoves(options.moves!);
+    if (topology.migrationRings.length > 0) this.migration.beginMigration(options.moves!);
     this.#threads = [
-      ...topology.hosts.map((host, index) =>
+      ...topology.threads.map((host, index) =>
         host.acceptors.length === 0
           ? this.blocking.shardThread(host.shards[0]!, index)
           : this.serving.acceptorThread(host, index),
@@ -51,7 +51,7 @@ export class InProcessServer extends ServerParts {
     ];
     if (this.http !== undefined) this.#threads.push(this.serving.httpThread(this.http));
     if (this.binlog === undefined) return;
-    if (topology.binlog!.host !== undefined) {
+    if (topology.binlog!.thread !== undefined) {
       this.blocking.addResidentLog(this.binlog, this.storage!);
       return;
     }

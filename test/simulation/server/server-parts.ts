@@ -15,9 +15,9 @@ import {
   ControlWord,
   Counter,
   countersOf,
-  hostOfShard,
   httpPort,
   type Topology,
+  threadOfShard,
 } from "../../../src/message/topology.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import { DOORBELL_WORDS, type Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
@@ -89,7 +89,7 @@ export class ServerParts {
   moved = 0;
   readonly random: SeededRandom;
   readonly holdUps: number;
-  readonly patience: number;
+  readonly pollChance: number;
   readonly strayRings: number;
   readonly ownSockets: boolean;
   readonly words: Int32Array;
@@ -147,7 +147,7 @@ export class ServerParts {
     this.#firstJobId = options.firstJobId ?? 1;
     new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(this.#firstJobId);
     this.words = new Int32Array(this.topology.doorbells);
-    this.patience = options.patience ?? 0;
+    this.pollChance = options.pollChance ?? 0;
     this.strayRings = options.strayRings === true ? STRAY_RINGS : 0;
     this.ownSockets = options.ownSockets === true;
     const { lateRings = 0 } = options;
@@ -217,11 +217,11 @@ export class ServerParts {
   }
 
   #recordRoom(shard: number): RecordRoomOptions {
-    const thread = hostOfShard(this.topology, shard);
+    const thread = threadOfShard(this.topology, shard);
     const doorbell = this.createOwner(this.words, thread);
     const binlog = this.createBell(thread, binlogBell(this.topology));
     const sleep =
-      this.topology.binlog!.host === undefined
+      this.topology.binlog!.thread === undefined
         ? () => this.#sleepForRoom(doorbell, thread)
         : () => this.#turnForRoom(doorbell);
     return { doorbell, binlog, sleep };

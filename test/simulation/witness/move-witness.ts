@@ -40,12 +40,12 @@ export class MoveWitness {
       assert.equal(outcome, MOVE_OUTCOMES[became], "outcome of a move");
       if (became === "moved") this.#witness.sink.moved(from, target, true);
     });
-    this.#witness.watch("depart", ([slot, shipment], _, seen) => {
+    this.#witness.watch("depart", ([slot, transfer], _, seen) => {
       const job = this.#jobOf(this.#witness.idOf(slot));
       const errand = this.#witness.errand;
       assert.ok(errand !== undefined, `it is known why job ${job.id} leaves`);
       this.#witness.errand = undefined;
-      this.#witness.follow(seen, () => model.moves.depart(job, shipment, errand));
+      this.#witness.follow(seen, () => model.moves.depart(job, transfer, errand));
       if (errand.travel === "move") this.#witness.sink.moved(job.tube.name, this.#witness.elsewhere, false);
     });
     this.#witness.watch("leavesFor", ([id, nowMs], target, seen) => {
@@ -66,11 +66,11 @@ export class MoveWitness {
       if (isTaken) this.#witness.sink.byId(asker.session, asker.shard, "update-job", job.id, true, true);
       else this.#witness.sink.updateRefused(asker.session, asker.shard, job.id);
     });
-    this.#witness.watch("departed", ([id, shipment, nowMs], _, seen) =>
-      this.#witness.follow(seen, () => model.moves.departed(id, shard, shipment, nowMs)),
+    this.#witness.watch("departed", ([id, transfer, nowMs], _, seen) =>
+      this.#witness.follow(seen, () => model.moves.departed(id, shard, transfer, nowMs)),
     );
-    this.#witness.watch("stay", ([id, shipment, nowMs], _, seen) =>
-      this.#witness.follow(seen, () => model.moves.stay(this.#jobOf(id), shipment, nowMs)),
+    this.#witness.watch("stay", ([id, transfer, nowMs], _, seen) =>
+      this.#witness.follow(seen, () => model.moves.stay(this.#jobOf(id), transfer, nowMs)),
     );
   }
 }

@@ -32,7 +32,7 @@ export class ExtraInvariants {
       watch: watches,
       group: groups,
       key: policies.keys.table.size,
-      keptGate: retiredLimiters.size,
+      retiredLimiter: retiredLimiters.size,
       setting: settings.size,
     };
     let bytes = engine.bodies.usedBytes;

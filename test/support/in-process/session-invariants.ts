@@ -151,7 +151,7 @@ export class SessionInvariants {
   timers(): void {
     const timers: Timer<unknown>[] = [];
     for (const tube of this.#check.engine.tubes.values())
-      timers.push(tube.delayTimer, tube.pauseTimer, tube.expiryTimer, tube.gateTimer);
+      timers.push(tube.delayTimer, tube.pauseTimer, tube.expiryTimer, tube.limiterTimer);
     for (const session of this.#check.sessions) timers.push(session.timer);
     for (const timer of timers)
       assert.equal(timer.position >= 0, timer.atMs < NEVER, "a timer that is set is in its heap");
