@@ -60,6 +60,7 @@ const LONGEST = [
   "dashboard",
   "http-hostile",
   "dashboard-actions",
+  "dashboard-operations",
   "pinned-memory",
   "stress/stress",
   "cli-strangers",
@@ -120,7 +121,7 @@ const files = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root 
   .sort((a, b) => rankOf(a) - rankOf(b));
 const computes = (file: string): boolean => file.startsWith("test/unit/") || isOneOf(COMPUTING, file);
 
-/** What the files and their children start with. */
+/** Environment of the files and their children. */
 const ENV: NodeJS.ProcessEnv = {
   NODE_COMPILE_CACHE: COMPILE_CACHE,
   RUNNERBEAN_CHECKED: "1",
@@ -151,10 +152,7 @@ const incomplete: string[] = [];
 const failures: string[] = [];
 let passed = 0;
 
-/**
- * Where a failed test stands, what it was started with beside the usual, and the first lines of its
- * error.
- */
+/** Returns the place of a failed test, its unusual settings, and the first lines of its error. */
 function failureOf(
   { name, file, line, details: { error } }: EventData.TestFail,
   env: NodeJS.ProcessEnv,
@@ -207,7 +205,7 @@ async function runFiles(
   });
   stream.on("test:fail", (test) => {
     if (test.details.type !== "suite") hear(test.file);
-    // What it holds has been told by itself.
+    // Its own tests have been reported already.
     const { error } = test.details;
     if (!("failureType" in error) || error.failureType !== "subtestsFailed")
       failures.push(failureOf(test, env));
@@ -240,7 +238,9 @@ function ioUringRefusal(): string | undefined {
   return /KernelError: (.*)/.exec(probe.stderr)?.[1] ?? probe.stderr;
 }
 
-/** What some files start with when they are run once more; undefined where that can't be. */
+/**
+ * Returns the environment of files that are run once more, or undefined where that is impossible.
+ */
 function onceMore(): NodeJS.ProcessEnv | undefined {
   const again = files.filter((file) => isOneOf(ONCE_MORE, file));
   if (again.length === 0) return undefined;
@@ -256,8 +256,7 @@ function onceMore(): NodeJS.ProcessEnv | undefined {
 }
 
 /**
- * What is run once more with the other transport and placement: several of each, and no more
- * threads than that takes.
+ * Topology of files that are run once more: several of each, and no more threads than that takes.
  */
 const SEVERAL = { shards: 2, acceptors: 2 };
 
@@ -265,7 +264,7 @@ const SEVERAL = { shards: 2, acceptors: 2 };
 const withoutCounts = (text: string): string =>
   text.replace(/^ℹ (?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) .*\n/gm, "");
 
-/** What computes, each long file and each room by itself. */
+/** Groups the files that compute: each long file and each room by itself. */
 function computingPieces(): string[][] {
   const pieces = new Map<string, string[]>();
   for (const file of files.filter(computes)) {
@@ -289,8 +288,9 @@ const withOnceMore = (chosen: readonly string[]): Piece[] =>
   ]);
 
 /**
- * What waits, a row after the other, and what computes beside it, as long as there is something
- * that waits: no core is idle then. What has not begun by then is left to run with the others.
+ * Runs the files that wait, row by row, and beside them those that compute, as long as there is
+ * something that waits: no core is idle then. What has not begun by then is left to run with the
+ * others.
  */
 async function runWaiting(): Promise<{
   readonly left: readonly string[];

@@ -8,14 +8,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { COMMANDS, commandName } from "../../src/protocol/commands.ts";
-import type { FakeSocket } from "../simulation/fake-socket.ts";
-import { InProcessServer } from "../simulation/in-process-server.ts";
+import type { FakeSocket } from "../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../simulation/server/in-process-server.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { ATTACKS, type Attack, CONSTANT, DEPTH } from "./attacks.ts";
 
 const COUNT = Number(process.env["COUNT"] ?? 10_000);
 const CHUNK = 500;
-/** How much longer a bystander may wait beside an attack than beside an idle server, ms. */
+/** Extra wait that a bystander may have beside an attack, compared with an idle server, ms. */
 const WAIT_MS_MAX = 20;
 const ROUNDS_MIN = 5;
 /** Garbage collection falls into one round or another: the best of a few attempts counts. */

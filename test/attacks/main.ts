@@ -15,8 +15,8 @@ import { ATTACKS, type Attack, DEPTH } from "./attacks.ts";
 const IDLE_MS = 500;
 const CHUNK = 1000;
 /**
- * What a bystander may wait longer than beside an idle server, ms, and how many times as long as
- * with beanstalkd.
+ * Extra wait that a bystander may have compared with an idle server, ms, and the factor over with
+ * beanstalkd.
  */
 const WAIT_MS_MAX = 20;
 const TIMES_MAX = 3;
@@ -51,7 +51,7 @@ const options = new Command("npm run attacks --")
   .parse()
   .opts<Options>();
 
-/** A client of which nothing is read but the answer to its last command. */
+/** A client that reads only the reply to its last command. */
 class Attacker {
   readonly #socket: Socket;
   #tail = "";

@@ -13,8 +13,8 @@ import { VirtualDisk } from "./virtual-disk.ts";
 const STEPS = 4000;
 
 /**
- * What an index says of each job: the segment of its full record, and the segment and place of its
- * latest update.
+ * Returns the entries of an index by job: the segment of its full record, and the segment and place
+ * of its latest update.
  */
 function entries(index: RecordIndex): Map<number, number[]> {
   const found = new Map<number, number[]>();

@@ -14,7 +14,7 @@ import { recoveredTexts } from "./model.ts";
 import { largerLog, openSample, smallLog, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
-/** What a start would find, without starting: the jobs, "refused", or "cut" with the jobs. */
+/** Returns what a start would find: the jobs, "refused", or "cut" with the jobs. */
 async function look(
   disk: VirtualDisk,
 ): Promise<{ refused?: BinlogError; cut: boolean; jobs: Map<number, string> }> {

@@ -122,7 +122,7 @@ it("--salvage does not believe a DROP behind a tear", async () => {
     }
     if (torn === undefined) continue;
     tried++;
-    // What makes the salvage necessary.
+    // Damage that makes the salvage necessary.
     const [, , old] = torn
       .names()
       .filter((name) => name.endsWith(".log"))

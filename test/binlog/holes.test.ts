@@ -239,7 +239,7 @@ test("hole i: the log distinguishes a full disk from missing descriptors and rec
     }
     assert.match(notices.at(-1)!, text);
     assert.equal(storage.shortage, code);
-    // What needs no more than an update goes on: every job can be deleted.
+    // Changes that need only an update go on: every job can be deleted.
     for (const one of [...writer.jobs.keys()]) {
       if (code === "ENOSPC") writer.update(one, { releases: 1 });
       writer.delete(one);

@@ -30,7 +30,7 @@ test("a read of more than 2 GiB happens in pieces", (t) => {
 });
 
 test("a write of more than 2 GiB happens in pieces", () => {
-  // What is written to /dev/null takes no room.
+  // Writes to /dev/null take no room.
   const disk = new RealDisk("/dev");
   const handle = openSync("/dev/null", "w");
   const bytes = new Uint8Array(HUGE_BYTES);

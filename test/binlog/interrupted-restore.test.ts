@@ -51,14 +51,14 @@ describe("a restore", () => {
           const opened = await openBinlog(virtualOptions(disk)).catch((error) => {
             assert.equal(error.code, "BINLOG_MISSING_FILE", `cut at call ${cutAt}: ${error.message}`);
             assert.match(error.nextStep, /restore again/);
-            assert.ok(!ended, "a restore that has ended is there");
+            assert.ok(!ended, "a finished restore is in place");
             refused++;
           });
           if (opened !== undefined) {
             assert.deepEqual(recoveredTexts(opened, 1), jobs, `cut at call ${cutAt}`);
             assert.ok(opened.nextId > Math.max(...jobs.keys()));
           }
-        } else assert.ok(!ended, "a restore that has ended is there");
+        } else assert.ok(!ended, "a finished restore is in place");
         if (ended) break;
       }
       assert.ok(refused > 20, `${refused} refused`);

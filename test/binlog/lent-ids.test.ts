@@ -45,7 +45,7 @@ for (const end of ["power cut", "kill"] as const) {
       if (end === "kill") disk.kill();
       else disk.crash(new SeededRandom(seed));
       const again = await open(disk);
-      assert.equal(again.nextId, LENT_IDS + 2, "ids go on behind all that were lent");
+      assert.equal(again.nextId, LENT_IDS + 2, "ids continue after all lent ids");
       // No id was taken this time, so the next crash loses no more.
       disk.crash(new SeededRandom(seed));
       assert.equal((await open(disk)).nextId, LENT_IDS + 2);

@@ -14,7 +14,7 @@ import { jobsOfLog } from "./model.ts";
 import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
-/** What was acknowledged when the power goes now. */
+/** Returns the jobs that are acknowledged if the power goes now. */
 const afterCrash = (disk: VirtualDisk): Promise<Map<number, string>> =>
   jobsOfLog(virtualOptions(disk.clone()));
 
@@ -115,7 +115,7 @@ test("a lend that ends a segment which can't be left waits for room: nothing fol
   const { storage } = await openBinlog(virtualOptions(disk));
   const writer = new JobWriter(storage);
   let id = 0;
-  // Into a segment that was made ahead, of which only the beginning has room.
+  // Into a segment that was made ahead and has room only at its beginning.
   while (storage.currentSegment < 2) writer.put(++id, "x".repeat(300));
   storage.flush(0);
   disk.capacityBytes = disk.usedBytes();

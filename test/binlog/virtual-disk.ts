@@ -16,7 +16,7 @@ interface Content {
 
 interface VirtualFile extends Content {
   durable: Content;
-  /** What `durable` lacks. */
+  /** Changes that `durable` lacks. */
   pending: PendingChange[];
   /** `content` may have been changed in place. */
   wasLent: boolean;

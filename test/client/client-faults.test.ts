@@ -33,7 +33,7 @@ import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
 import { type ServerKind, startServer } from "../support/server/server-process.ts";
 import { type Answer, scriptedServer } from "./scripted-server.ts";
 
-/** What a plain beanstalkd says first. */
+/** Answers as a plain beanstalkd does. */
 const plain =
   (answer: Answer): Answer =>
   (line, ...more) =>

@@ -51,7 +51,7 @@ function examples(): Example[] {
   }));
 }
 
-/** What must not pass the type check, and what must. */
+/** Code that must not pass the type check, and code that must. */
 const TYPES = `
 import { connect, json, type Job, type Queue, NotFound, text, work } from "runnerbean/client";
 interface Mail { to: string }

@@ -9,7 +9,7 @@ const TUBES = 10_000;
 const JOBS = 1_000_000;
 const AT_ONCE = 10_000;
 const REPLY_MS_MAX = 60_000;
-/** How long the browser watches the page of tubes, s: a tick each. */
+/** Seconds for which the browser watches the page of tubes, a tick each. */
 const WATCHED_SECONDS = 20;
 
 let areKept = true;

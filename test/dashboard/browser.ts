@@ -15,7 +15,7 @@ const BROWSERS = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];
 const { CHROMIUM = BROWSERS.find((path) => existsSync(path)) ?? BROWSERS[0]! } = process.env;
 export const CHROMIUM_NEED: Need = { path: CHROMIUM, remedy: "apt-get install chromium-headless-shell" };
 
-/** It looks for nothing elsewhere by itself. */
+/** Makes no requests of its own to other hosts. */
 const FLAGS = [
   "--no-sandbox",
   "--disable-gpu",

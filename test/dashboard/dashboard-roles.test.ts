@@ -119,7 +119,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
       `v1/jobs/${id}?tube=mail-eu`,
     ])
       assert.equal(await page.evaluate(`fetch("${path}").then(({ status }) => status)`), 403, path);
-    // A task of his tube is his, one of another is none.
+    // Tasks of the user's own tube are visible, those of other tubes are not.
     await page.getByRole("button", { name: "Kick…" }).click();
     await page.getByText("mail-eu has none").waitFor();
     await page.keyboard.press("Escape");

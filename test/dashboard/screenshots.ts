@@ -51,7 +51,7 @@ async function changeThings(url: string): Promise<void> {
   await ask("POST", "tubes/invoices/move", { states: ["delayed"], to: "invoices-later", copy: true });
 }
 
-/** What a new user sees after signing in. */
+/** Pages that a new user sees after signing in. */
 const BARE_PAGES: Readonly<Record<string, string>> = {
   "empty-overview": "#/",
   "empty-tubes": "#/tubes",

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 
-/** What has to be seen may take so long on a busy machine. */
+/** Time limit for anything to appear on a busy machine, ms. */
 export const SEEN_MS = 60_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 

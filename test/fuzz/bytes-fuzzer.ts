@@ -41,8 +41,8 @@ function drawPieces(random: SeededRandom): FuzzCase["pieces"] {
 }
 
 /**
- * What brings the connection back to where a command begins, and a command whose reply nothing else
- * has.
+ * Bytes that bring the connection back to the beginning of a command, and a command whose reply
+ * nothing else has.
  */
 function sentinelAfter(text: string, jobBytesMax: number): string {
   const model = new StreamModel(jobBytesMax);

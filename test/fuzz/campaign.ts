@@ -94,7 +94,7 @@ export function againCommand(fuzzer: Fuzzer, seed: number): string {
 
 const SHOWN_CHARACTERS = 1000;
 
-/** What a person wants to read about a finding. */
+/** Describes a finding for a person. */
 export function describeFinding(fuzzer: Fuzzer, finding: Finding, path: string): string {
   const { difference, pieces } = finding;
   const shown = (text: string): string =>

@@ -120,10 +120,10 @@ const EDGE_PATTERNS = [
   `${"s".repeat(201)}`,
 ] as const;
 
-/** What makes a line long. */
+/** Bytes that fill up a long line. */
 const FILLERS = ["0", " ", "\0", "x"] as const;
 
-/** How often each command is drawn. */
+/** Weight of each command. */
 const USUAL_WEIGHT = 2;
 const ODD_WEIGHTS: Readonly<Record<string, number>> = {
   put: 26,
@@ -152,7 +152,7 @@ export class CommandGrammar {
   readonly #weights: Readonly<Record<string, number>>;
   /** Puts drawn in this conversation. */
   #puts = 0;
-  /** How often an argument is at a limit or wrong. */
+  /** Probability that an argument is at a limit or wrong. */
   readonly #oddness: number;
 
   constructor(random: SeededRandom, oddness = 0.12, commands: readonly Command[] = COMMANDS) {
@@ -179,7 +179,7 @@ export class CommandGrammar {
     return this.#random.chance(this.#oddness);
   }
 
-  /** What stands between two arguments: a blank, mostly. */
+  /** Separator of two arguments: a blank, mostly. */
   #gap(): string {
     if (!this.#random.chance(this.#oddness / 2)) return " ";
     return this.#random.pick(["  ", "   ", "", "\t", " \t", "\0", " ".repeat(this.#random.between(4, 215))]);
@@ -270,8 +270,8 @@ export class CommandGrammar {
         if (name === "ttr") return this.#ttr();
         return random.chance(0.1) ? `${max}` : `${random.between(min, Math.min(max, min + 5))}`;
       case OptionKind.Duration:
-        // What is remembered, or expires, would make a conversation answer otherwise when it is
-        // played again.
+        // Remembered or expiring jobs would make a conversation answer otherwise when it is played
+        // again.
         if (name === "unique-for") return "0";
         if (name === "ttl") return random.pick(["0", "100"]);
         // Nothing that is over while the same is asked again, cut otherwise.
@@ -314,7 +314,7 @@ export class CommandGrammar {
       case "tube | *":
         return this.#random.chance(0.2) ? "*" : this.#tube();
       case "pattern":
-        // What is set stays set in the server: not for tubes that other conversations use.
+        // Settings outlive the conversation: none for tubes that other conversations use.
         return this.#odd()
           ? this.#random.pick(EDGE_PATTERNS)
           : this.#random.pick(["set-a", "set-b*", "set-*"]);

@@ -4,7 +4,7 @@
 import { commandName } from "../../src/protocol/commands.ts";
 import { BEANSTALKD_COMMANDS } from "../support/conversations/command-lines.ts";
 
-/** What a grammar run of full length must have seen. */
+/** Commands that a grammar run of full length must have seen. */
 const CORE_COMMANDS: readonly string[] = [
   ...BEANSTALKD_COMMANDS.map(commandName),
   ...["unknown", "nul", "overlong"],

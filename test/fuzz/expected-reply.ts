@@ -6,7 +6,7 @@
 
 import { type BytePattern, patternOf } from "../support/byte-pattern.ts";
 
-/** What follows a line in the stream of bytes. */
+/** Bytes that follow a line in the stream. */
 export type After =
   | { readonly kind: "line" }
   /** A body of so many bytes and its CR LF, and then the answer. */
@@ -155,14 +155,14 @@ function meaningOfPut(rest: string, jobBytesMax: number): LineMeaning {
 
 const DURATION = /^(\d+)(?:\.(\d{1,3}))?$/;
 
-/** Whether a text is a duration, and how many milliseconds. */
+/** Returns whether a text is a duration, and how many milliseconds. */
 function millisecondsOf(text: string): number | undefined {
   const [, seconds, decimals = ""] = DURATION.exec(text) ?? [];
   if (seconds === undefined || !fits(seconds, U32_MAX)) return undefined;
   return Number(seconds) * 1000 + Number(decimals.padEnd(3, "0"));
 }
 
-/** What the value of an option may be. */
+/** Allowed values of an option. */
 type IsValue = (value: string) => boolean;
 type Options = Readonly<Record<string, IsValue>>;
 
@@ -379,7 +379,7 @@ function meaningOfPause(rest: string): LineMeaning {
 
 const patterns = new Map<string, BytePattern>();
 
-/** Whether a reply line is one of those expected. */
+/** Returns whether a reply line is one of those expected. */
 export function isExpected(line: string, replies: readonly string[]): boolean {
   return replies.some((source) => {
     let pattern = patterns.get(source);

@@ -81,7 +81,7 @@ describe("fuzz: finds replies altered on their way", { concurrency: 3 }, () => {
     it(what, async (t) => {
       if (!canRun(t, NEEDS.beanstalkd)) return;
       const through = (address: Address) => startTamperingProxy(address, pattern, replacement, skip);
-      // What was altered once is not there again with the same input, so it is not shortened.
+      // The same input does not repeat an alteration, so the finding is not shortened.
       const finding = await find(
         new GrammarFuzzer({ kind: "beanstalkd-1.12", flags: [], through }, undefined, LOST_MS),
         RUNS,

@@ -8,13 +8,13 @@ export type FuzzerName = (typeof FUZZER_NAMES)[number];
 
 export interface FuzzCase {
   readonly pieces: readonly Piece[];
-  /** How the server in this process is built. */
+  /** Options of the server in this process. */
   readonly layout?: Layout;
   /** The client goes away without reading. */
   readonly abandon?: "close" | "reset";
 }
 
-/** What is wrong. */
+/** Description of the fault. */
 export interface Difference {
   readonly what: string;
   readonly expected: string;
@@ -25,7 +25,7 @@ export interface Difference {
 
 export interface Fuzzer {
   readonly name: FuzzerName;
-  /** What it talks to. */
+  /** Server under test. */
   readonly place: string;
   draw(seed: number): FuzzCase;
   /** Undefined when everything is as it should be. */

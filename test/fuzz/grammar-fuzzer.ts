@@ -2,7 +2,7 @@
 // lockstep: every reply must be equal.
 
 import { BEANSTALKD_COMMANDS } from "../support/conversations/command-lines.ts";
-import { InconclusiveError } from "../support/conversations/lockstep.ts";
+import { InconclusiveError } from "../support/conversations/lockstep-state.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { mutated } from "./byte-mutations.ts";
 import { CommandGrammar, JOB_BYTES_MAX } from "./command-grammar.ts";

@@ -6,8 +6,8 @@
 // with both servers.
 
 import { differenceOf } from "../support/conversations/compare-replies.ts";
-import { InconclusiveError } from "../support/conversations/lockstep.ts";
 import { LockstepSide } from "../support/conversations/lockstep-side.ts";
+import { InconclusiveError } from "../support/conversations/lockstep-state.ts";
 import { JOB_BYTES_MAX } from "./command-grammar.ts";
 import type { Coverage } from "./coverage.ts";
 import { isExpected } from "./expected-reply.ts";
@@ -21,7 +21,7 @@ import { endLines, expectationLines, replyLines, sentLines } from "./transcript-
 export const CONVERSATION_CLIENTS = 2;
 /** More than this of a body that is too big is not sent. */
 export const SENT_BODY_BYTES_MAX = 200_000;
-/** How long to wait for a reply before it counts as missing. */
+/** Time after which a reply counts as missing, ms. */
 const SETTLE_MS = 8000;
 /**
  * A conversation that takes longer may meet the end of a delay or TTR, at moments that no two
@@ -39,7 +39,7 @@ interface Talker {
   isDone: boolean;
 }
 
-/** What is different, or undefined. Throws InconclusiveError when it took too long to tell. */
+/** Returns the difference, or undefined. Throws InconclusiveError when it took too long to tell. */
 export async function playConversation(
   pieces: readonly Piece[],
   reference: FuzzServer,

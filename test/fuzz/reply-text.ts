@@ -14,7 +14,7 @@ export interface ReplyText {
 
 export interface CutReplies {
   readonly replies: readonly ReplyText[];
-  /** Bytes at the end that are no whole reply. */
+  /** Bytes at the end that form no whole reply. */
   readonly rest: string;
 }
 
@@ -47,8 +47,8 @@ export function cutReplies(text: string): CutReplies {
 }
 
 /**
- * Where the jobs of a RESERVED_BATCH end that begin at `at`; `at` if `line` is none, -1 if they are
- * not all there.
+ * Returns where the jobs of a RESERVED_BATCH that begin at `at` end; `at` if `line` is none, -1 if
+ * they are not all there.
  */
 function endOfBatch(text: string, line: string, at: number): number {
   const [, jobs = "0"] = /^RESERVED_BATCH (\d+)$/.exec(line) ?? [];

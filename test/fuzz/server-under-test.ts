@@ -1,6 +1,6 @@
 // Running server of a fuzzer: started on first use, and blamed for errors around it.
 
-import { InconclusiveError } from "../support/conversations/lockstep.ts";
+import { InconclusiveError } from "../support/conversations/lockstep-state.ts";
 import { JOB_BYTES_MAX } from "./command-grammar.ts";
 import { FuzzServer, type FuzzServerOptions } from "./fuzz-server.ts";
 import type { Difference } from "./fuzzer.ts";

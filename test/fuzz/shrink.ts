@@ -4,7 +4,7 @@
 import { shorten } from "../support/shorten.ts";
 import type { Piece } from "./piece.ts";
 
-/** Whether an input still fails. */
+/** Returns whether an input still fails. */
 export type Fails = (pieces: readonly Piece[]) => Promise<boolean>;
 
 export interface ShrinkLimits {

@@ -162,7 +162,7 @@ const ATTEMPTS = 6;
 /** Counters of the tube that outlives all connections, as those of the whole server. */
 const TELLS_OF_EARLIER_STREAMS = /^name: default$/m;
 const INSPECTS_DEFAULT = /^inspect-tube\s+default(?!\S)/;
-/** What `inspect-tube` says of the jobs and groups that were in that tube before. */
+/** Rows of `inspect-tube` about jobs and groups that were in the tube before. */
 const EARLIER_COUNTS = /^(groups|groups-blocked|duplicates|rejected|expired|dead|moved-in|moved-out): \d+$/gm;
 
 /** Over a socket with TCP_NODELAY, at random places. */

@@ -147,7 +147,7 @@ export class StreamModel {
     this.#after = { kind: "line" };
   }
 
-  /** What a connection knows by itself: the tube it uses and how many it watches. */
+  /** State of a connection: the tube it uses, and how many it watches. */
   #repliesWithState(line: string, { command, replies }: LineMeaning): readonly string[] {
     if (replies[0] === "BAD_FORMAT") return replies;
     const name = line.slice(command.length + 1);

@@ -2,27 +2,27 @@
 // over a socket.
 
 import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
-import type { FakeSocket } from "../simulation/fake-socket.ts";
-import { InProcessServer } from "../simulation/in-process-server.ts";
+import type { FakeSocket } from "../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../simulation/server/in-process-server.ts";
 import type { Address } from "../support/conversations/lockstep-side.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
-/** What came back, as latin1, until the connection ended. */
+/** Bytes that came back until the connection ended, as latin1. */
 export interface Answer {
   readonly text: string;
   /** The server closed the connection, as it must after the client's last byte. */
   readonly hasEnded: boolean;
-  /** What is wrong with the server afterwards. */
+  /** Fault of the server afterwards. */
   readonly complaint?: string;
 }
 
-/** How the server in this process is built. */
+/** Options of the server in this process. */
 export interface Layout {
   readonly shards: number;
   /** Capacity of each ring. */
   readonly ringBytes: number;
-  /** How likely a thread is held up where it can be, and reads are cut. */
+  /** Probability that a thread is held up where it can be, and reads are cut. */
   readonly holdUps: number;
   readonly jobBytesMax: number;
   readonly seed: number;

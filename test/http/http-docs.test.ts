@@ -14,7 +14,7 @@ const PAGE = readFileSync(fileURLToPath(new URL("../../docs/http.md", import.met
 /** Between what two commands print; no command prints it. */
 const BETWEEN = "\u0001";
 
-/** What a comment says, as an expression: `…` is anything. */
+/** Returns a comment as a pattern: `…` matches anything. */
 const expressionOf = (said: string): RegExp =>
   new RegExp(`^${said.split("…").map(RegExp.escape).join("[^]*")}$`);
 

@@ -15,7 +15,7 @@ import { WireClient } from "../support/server/wire-client.ts";
 const GARBAGE = 150;
 const SCRAPED_TUBES = 5000;
 const BYTE_PIECES = 2_000_000;
-/** How long they are sent again where the machine is too busy for the time that a request has. */
+/** Time for which they are sent again on a machine too busy for the time limit of a request, ms. */
 const SENT_AGAIN_MS = 240_000;
 const IDLE_CONNECTIONS = 300;
 const CONNECTIONS_MAX = 1024;

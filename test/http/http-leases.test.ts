@@ -331,7 +331,7 @@ class Run {
     this.#server.nowMs += 10_000;
     for (const id of this.#alive) {
       const { line, body } = await this.#server.until(this.#clients[0]!.command(`stats-job ${id}`));
-      assert.match(line, /^OK/, `job ${id} is there`);
+      assert.match(line, /^OK/, `job ${id} exists`);
       assert.match(body!.toString(), /state: (ready|buried)/, `job ${id} is unreserved`);
     }
     this.#reservations.stop();

@@ -111,7 +111,7 @@ describe("values over HTTP", () => {
     ] as const) {
       it(`that ${name} can't have are refused`, async () => {
         for (const number of [...TOO_LARGE, ...NEVER, ...NO_WHOLE]) {
-          // What is no JSON is refused as such.
+          // Invalid JSON is refused as such.
           const { status, json } = await send(
             method,
             path.replace("@", encodeURIComponent(number)),

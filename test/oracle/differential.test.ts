@@ -8,14 +8,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { runDifferential } from "../support/conversations/differential.ts";
-import { InconclusiveError } from "../support/conversations/lockstep.ts";
+import { InconclusiveError } from "../support/conversations/lockstep-state.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { startTamperingProxy, type TamperingProxy } from "../support/server/tampering-proxy.ts";
 import { TOPOLOGIES, type Topology, topologyName } from "../support/topologies.ts";
 
 const { SEED, STEPS = "400" } = process.env;
 const steps = Number(STEPS);
-/** How often a canary is played where the machine was too slow to tell. */
+/** Attempts at a canary while the machine is too slow to tell. */
 const ATTEMPTS = 4;
 const seeds = SEED === undefined ? [140603817, 777380533, 683203817, 924793607] : [Number(SEED)];
 

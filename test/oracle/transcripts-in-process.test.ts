@@ -3,8 +3,8 @@
 
 import { describe, it } from "node:test";
 import type { ProtocolName } from "../../src/message/topology.ts";
-import { InProcessDriver } from "../simulation/in-process-driver.ts";
-import { InProcessServer } from "../simulation/in-process-server.ts";
+import { InProcessDriver } from "../simulation/server/in-process-driver.ts";
+import { InProcessServer } from "../simulation/server/in-process-server.ts";
 import { runTranscript } from "../support/conversations/run-transcript.ts";
 import { loadTranscripts, type Transcript } from "../support/conversations/transcript.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";

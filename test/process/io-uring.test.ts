@@ -55,7 +55,7 @@ test("by default, without permission for io_uring, libuv serves and a line says 
   const saysWhy = /io_uring can't be had here \(io_uring_setup: EPERM.*libuv serves instead/.test(
     server.stderr,
   );
-  // Where it is not tried there is nothing to say.
+  // Without a try there is nothing to report.
   assert.equal(saysWhy, defaultTransport(release()) === "auto", server.stderr);
 });
 

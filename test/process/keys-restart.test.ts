@@ -11,7 +11,7 @@ import { WireClient } from "../support/server/wire-client.ts";
 
 type Ask = (line: string, expected?: RegExp) => Promise<string>;
 
-/** What happens to the key `k` of a tube; jobs are named by their ids. */
+/** Changes of the key `k` of a tube; jobs are named by their ids. */
 type Story = (ask: Ask, put: (...options: string[]) => Promise<string>, tube: string) => Promise<void>;
 
 const die = async (ask: Ask, id: string): Promise<void> => {
@@ -102,8 +102,8 @@ function asker(client: WireClient): Ask {
 }
 
 /**
- * What a put with the key is told in each tube: DUPLICATE with the holder, or "free". It changes
- * nothing.
+ * Returns the reply to a put with the key in each tube: DUPLICATE with the holder, or "free". It
+ * changes nothing.
  */
 async function holders(server: ServerProcess): Promise<Record<string, string>> {
   const client = await WireClient.connect(server.address);

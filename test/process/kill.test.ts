@@ -21,10 +21,7 @@ const LOAD_MS = 250;
 /** One thread serves, and the log lives there or has its own. */
 const RESIDENT = ["--placement", "together", "--threads", "1", "--log-placement"];
 
-/**
- * When the log is synced, and how many kills in `npm test`. What a killed process keeps does not
- * depend on it.
- */
+/** Modes of syncing the log, and kills in `npm test`. A killed process keeps the same in each. */
 const MODES = [
   { name: "-f 0", fsync: ["-f", "0", ...RESIDENT, "together"], kills: 3 },
   { name: "-f 0 with a thread for the log", fsync: ["-f", "0", ...RESIDENT, "apart"], kills: 2 },

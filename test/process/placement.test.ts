@@ -26,7 +26,7 @@ function roles(server: ServerProcess): string[] {
     .sort();
 }
 
-/** A body of which no two places are alike. */
+/** A body without two equal places. */
 function bodyOf(bytes: number): Buffer {
   const body = Buffer.alloc(bytes);
   for (let at = 0; at < bytes; at++) body[at] = (at * 31 + (at >> 8) * 7 + (at >> 16)) & 0xff;

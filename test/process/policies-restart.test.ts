@@ -183,7 +183,7 @@ class Mover {
   }
 }
 
-/** What must be there, and what must not. */
+/** Jobs that must be alive, and jobs that must not. */
 interface Kept {
   readonly alive: Set<number>;
   readonly gone: Set<number>;

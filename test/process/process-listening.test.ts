@@ -56,7 +56,7 @@ async function leftAlone(address: net.NetConnectOpts): Promise<WireClient> {
   });
 }
 
-/** What the server's descriptors lead to, those of sockets. */
+/** Returns the sockets among the server's descriptors. */
 function sockets(server: ServerProcess): string[] {
   return readdirSync(`/proc/${server.pid}/fd`).flatMap((name) => {
     try {
@@ -293,7 +293,7 @@ it("answers every client whose connection the port takes while several acceptors
   await server.stop();
 });
 
-/** What a client is answered, or how its connection ends. */
+/** Returns the reply to a client, or the way its connection ends. */
 function answerTo(socket: net.Socket): Promise<string> {
   socket.write("list-tube-used\r\n");
   return new Promise((resolve) => {

@@ -20,7 +20,7 @@ async function start(t: TestContext, ...flags: string[]): Promise<ServerProcess>
   return server;
 }
 
-/** Whether a thread of the server is the log's alone. */
+/** Returns whether a thread of the server is the log's alone. */
 function hasLogThread({ pid }: ServerProcess): boolean {
   const folder = `/proc/${pid}/task`;
   return readdirSync(folder).some(

@@ -69,9 +69,9 @@ const TUBES = [
   "full-2",
 ];
 
-/** What goes on with time, is another file's number, or is of the process. */
+/** Rows that change with time, name a file, or belong to the process. */
 const CHANGES = /^(age|time-left|time-left-ms|expires-in|file|holder): /;
-/** What begins anew with the server, and is documented so. */
+/** Rows documented to start over with the server. */
 const ANEW = /^(next-age|duplicates|rejected|expired|dead|moved-in|moved-out|tokens|groups|groups-blocked): /;
 
 function lines(body: Buffer | undefined, without: RegExp): string[] {
@@ -166,7 +166,10 @@ it("a restart keeps and loses what the table says", async (t) => {
       assert.deepEqual(after.same, before.same, `${shards} shards`);
       for (const [index, age] of after.ages.entries()) assert.ok(age >= before.ages[index]!, "ages go on");
       for (const [index, ms] of after.left.entries())
-        assert.ok(ms <= before.left[index]! && ms > 0 === before.left[index]! > 0, "what is left goes on");
+        assert.ok(
+          ms <= before.left[index]! && ms > 0 === before.left[index]! > 0,
+          "the remaining times keep running",
+        );
       const client = await WireClient.connect(server.address);
       const paused = (await client.ask("stats-tube plain")).body;
       assert.equal(numberIn(paused, "pause"), 0, "no tube is paused");

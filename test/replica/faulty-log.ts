@@ -7,7 +7,8 @@ import type { SeededRandom } from "../support/seeded-random.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 /**
- * How the log checks the expected sequence: rightly, at a leader that may be behind, or not at all.
+ * Ways in which the log checks the expected sequence: rightly, at a leader that may be behind, or
+ * not at all.
  */
 export const CHECKS = ["strict", "stale", "absent"] as const;
 export type Check = (typeof CHECKS)[number];
@@ -69,7 +70,7 @@ export class FaultyLog {
   /** Delays are short, and nothing is doubled. */
   quiet = false;
   purges = 0;
-  /** What was on its way when it lost something never arrives. */
+  /** Messages in flight when the log lost something never arrive. */
   losses = 0;
 
   constructor(time: VirtualTime, random: SeededRandom, check: Check) {

@@ -18,7 +18,7 @@ const SEED = Number(seed ?? (ROUNDS === "" ? 1 : drawnSeed()));
 const CLIENTS = 6;
 const LOAD_MS = 400;
 
-/** What is done to the group in a round, under load. */
+/** Faults of a round, under load. */
 const DEEDS = {
   "the primary is killed": async (group: ServerGroup) => (await group.primary()).signal("SIGKILL"),
   "the standby is killed": async (group: ServerGroup) => {

@@ -1,4 +1,4 @@
-// Planted bugs of a group, each of which the simulation must find.
+// Planted bugs of a group, which the simulation must find.
 
 export const BUGS = [
   "no chain",

@@ -3,8 +3,9 @@
 
 import { SeededRandom } from "../support/seeded-random.ts";
 import { CHECKS, type Check, FaultyLog } from "./faulty-log.ts";
+import type { Witness } from "./node-state.ts";
 import type { Bug } from "./planted-bugs.ts";
-import { SimulatedNode, type Witness } from "./simulated-node.ts";
+import { SimulatedNode } from "./simulated-node.ts";
 import { VirtualTime } from "./virtual-time.ts";
 
 export interface GroupOptions {
@@ -32,7 +33,7 @@ const NODES = 3;
 const STEPS = 6000;
 /** All is well again: how long until one node leads and all others have all. */
 const QUIET_MS = 60_000;
-/** How often it is looked whether all have all. */
+/** Waits for every node to have everything: ms for each look, and looks at most. */
 const SETTLE_MS = 500;
 const SETTLES_MAX = 40;
 const TRACE_LINES = 40;
@@ -52,7 +53,7 @@ class GroupLife implements Witness {
   /** Ids and the job that each was given to. */
   readonly #given = new Map<number, string>();
   readonly #inserted = new Set<number>();
-  /** Jobs of which a delete was sent, and answered. */
+  /** Jobs whose delete was sent, and those whose delete was answered. */
   readonly #deleting = new Set<number>();
   readonly #deleted = new Set<number>();
   #bodies = 0;
@@ -115,7 +116,7 @@ class GroupLife implements Witness {
 
   #load(): void {
     if (this.#quiet) return;
-    for (const node of this.#nodes) node.command();
+    for (const node of this.#nodes) node.leading.command();
     this.#time.after(5 + this.#random.below(60), () => this.#load());
   }
 

@@ -132,7 +132,7 @@ auth = "token"
         assert.equal(await lineOf(eyes, command), "UNAUTHORIZED", command);
       for (const command of ["stats", "list-tubes", "stats-tube default"])
         assert.match(await lineOf(eyes, command), /^OK/, command);
-      // What is malformed is answered as everywhere, and a body that is too big as well.
+      // Malformed lines and oversized bodies get the usual replies.
       assert.equal(await lineOf(eyes, "delete x"), "BAD_FORMAT");
       assert.equal(await lineOf(eyes, "nonsense"), "UNKNOWN_COMMAND");
       assert.equal(await lineOf(eyes, `put 0 0 60 101\r\n${"x".repeat(101)}`), "JOB_TOO_BIG");
@@ -198,7 +198,7 @@ auth = "token"
       client.close();
     });
 
-    /** What a put just before this one was answered. */
+    /** Puts a job, and returns the reply. */
     async function lastInserted(client: WireClient): Promise<string> {
       const { line } = await client.put("counter");
       return `INSERTED ${Number(line.split(" ")[1]) - 1}`;

@@ -127,7 +127,7 @@ async function observers(server: ServerProcess): Promise<WireClient[]> {
 }
 
 /**
- * How often `other` is refused the only job although the client that held it has left, by `leave`,
+ * Returns how often `other` is refused the only job although its holder has left, by `leave`,
  * before.
  */
 async function countOvertaken(

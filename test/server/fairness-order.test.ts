@@ -25,8 +25,8 @@ const STOCK_PER_PRODUCER = 100;
 const DRY_SECONDS = 1;
 
 /**
- * What happened, by the number of times that a job became ready: a put makes it ready for the first
- * time, and its n-th reserve is answered before the holder makes it ready for the (n + 1)-th time.
+ * History by the number of times that a job became ready: a put makes it ready for the first time,
+ * and its n-th reserve is answered before the holder makes it ready for the (n + 1)-th time.
  * Replies to different clients may overtake each other, so that the order in which the replies are
  * read would not tell which reserve took which.
  */

@@ -34,7 +34,7 @@ function hugeJobs({ shards }: Topology): number {
  * more.
  */
 const NEIGHBOUR_MS_MAX = 250;
-/** How late what is due may come, besides what the machine takes to wake a thread. */
+/** Delay that due work may have beyond the machine's time to wake a thread, ms. */
 const LATE_MS_MAX = 10;
 /** Threads that have to be woken one after the other: the shard, the acceptor, the client. */
 const WAKES = 3;

@@ -12,7 +12,7 @@ import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 const CLIENTS = 300;
-/** How many of them read in the end. */
+/** Number of clients that read in the end. */
 const READERS = 20;
 /**
  * More than a unix socket takes whose client does not read; through TCP each would have megabytes

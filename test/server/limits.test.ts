@@ -13,7 +13,7 @@ const SHAPES = [
   ["--shards", "1", "--acceptors", "1", "--transport", "libuv"],
 ];
 
-/** What a timer of the kernel is for: it tells keep-alive probes so. */
+/** Kind of a kernel timer: keep-alive probes. */
 const KEEP_ALIVE = "02";
 const TICKS_PER_SECOND = 100;
 
@@ -42,7 +42,7 @@ for (const shape of SHAPES) {
 
     const connect = (localAddress = "127.0.0.1"): Promise<WireClient> =>
       WireClient.connect({ port: server.port, host: "127.0.0.1", localAddress });
-    /** Whether the server serves it, or closes it at once. */
+    /** Returns whether the server serves it, or closes it at once. */
     const isServed = async (client: WireClient): Promise<boolean> => {
       client.send("use a\r\n");
       const answer = await client.readSome(10_000);

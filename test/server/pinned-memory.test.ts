@@ -13,9 +13,9 @@ import { memoryInUse, settledBytes } from "../support/machine/memory-in-use.ts";
 const KIB = 1024;
 /** A client's commands of a case. */
 const SENT_BYTES_MAX = 10_000;
-/** What a client may pin besides one reply: see docs/architecture/connections.md. */
+/** Memory that a client may pin besides one reply: see docs/architecture/connections.md. */
 const PINNED_BYTES_MAX = 64 * KIB;
-/** What all of them may leave behind: the buffers that are kept, and code that was compiled. */
+/** Memory that all of them may leave behind: retained buffers and compiled code. */
 const LEFT_BYTES_MAX = 8 * 1024 * KIB;
 const CLIENTS = 12;
 const BODY_BYTES = 60_000;
@@ -42,7 +42,7 @@ const ODD: Readonly<Record<string, readonly string[]>> = {
   quit: [],
 };
 
-/** Every command, and a line that is none. */
+/** Every command, and a line that is no command. */
 const LINES: readonly string[] = [
   ...COMMANDS.flatMap(
     (command) => ODD[commandName(command)] ?? [lineOf(command, PRESENT) + (hasBody(command) ? "\r\n" : "")],
@@ -122,7 +122,7 @@ function leastPinnedBytes(server: HandDrivenServer, situation: Situation, line: 
   return first <= LIMIT_BYTES ? first : Math.min(first, pinnedBytes(server, situation, line));
 }
 
-/** What each of some clients pins, in bytes beyond what is used without them. */
+/** Returns the bytes that each of some clients pins beyond the usage without them. */
 function pinnedBytes(server: HandDrivenServer, situation: Situation, line: string): number {
   const before = memoryBytes();
   const clients = Array.from({ length: CLIENTS }, () => server.connect(situation.reads));

@@ -25,7 +25,7 @@ const PLAYED = /^(framing|put-|peek|closing|conformance|quirks|reserve-half|stat
 type DirectWrite = typeof import("../../src/acceptor/replies/direct-write.ts");
 
 /**
- * What a direct write of three bytes to a fresh connection gives, in a module loaded while the
+ * Result of a direct write of three bytes to a fresh connection, in a module loaded while the
  * switch is `value`.
  */
 async function writeResult(

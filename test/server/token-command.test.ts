@@ -90,7 +90,7 @@ describe("runnerbean token", () => {
       ["add", "y", "--role", "boss"],
       ["add", "y", "--role", "worker", "--expires", "soon"],
       ["add", "y", "--role", "worker", "--password"],
-      // Whoever chose the name of a worker, in a form say, is not to choose a second line.
+      // A worker's name may come from a form: it must not smuggle in a second line.
       ["add", `y admin sha256:${"0".repeat(64)}\nz`, "--role", "worker"],
       ["add", "y", "--role", `admin sha256:${"0".repeat(64)}\nz worker`],
       ["add", "y", "--role", "worker", "--tubes", `a\nz admin sha256:${"0".repeat(64)}`],

@@ -8,8 +8,8 @@ import { LogWord } from "../../src/ring/log-words.ts";
 import { virtualOptions } from "../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../binlog/virtual-disk.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import type { FakeSocket } from "./fake-socket.ts";
-import { InProcessServer } from "./in-process-server.ts";
+import type { FakeSocket } from "./server/fake-socket.ts";
+import { InProcessServer } from "./server/in-process-server.ts";
 
 const SEEDS = 60;
 
@@ -33,7 +33,7 @@ async function serverOf(seed: number, shards: number): Promise<InProcessServer> 
   return server;
 }
 
-/** How far the log was synced, over all shards, when `socket` was sent the reply. */
+/** Returns how far the log was synced, over all shards, when `socket` was sent the reply. */
 function syncedAt(server: InProcessServer, socket: FakeSocket, reply: string): () => number[] | undefined {
   let found: number[] | undefined;
   socket.onSent = (bytes) => {

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { InProcessServer } from "./in-process-server.ts";
+import { InProcessServer } from "./server/in-process-server.ts";
 
 /** More schedules than an order of threads needs to occur. */
 const SEEDS = 40;

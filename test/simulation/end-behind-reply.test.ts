@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Counter } from "../../src/message/topology.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import type { FakeSocket } from "./fake-socket.ts";
-import { InProcessServer } from "./in-process-server.ts";
+import type { FakeSocket } from "./server/fake-socket.ts";
+import { InProcessServer } from "./server/in-process-server.ts";
 
 /** More than a shard sends before the client has read some. */
 const BODY_BYTES = 600_000;

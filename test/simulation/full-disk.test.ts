@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { InProcessServer } from "./in-process-server.ts";
-import { SimulatedLog } from "./simulated-log.ts";
+import { InProcessServer } from "./server/in-process-server.ts";
+import { SimulatedLog } from "./server/simulated-log.ts";
 
 const BODY_BYTES = 300_000;
 const CALM_SEEDS = 5;

@@ -13,16 +13,14 @@ export interface SeedRun {
   readonly fault?: "circle" | "memory";
 }
 
-/**
- * What the thread is given; `progress` are float64: the seed, and the step, counted over all runs.
- */
+/** Data of the thread; `progress` are float64: the seed, and the step, counted over all runs. */
 export interface SeedRunnerData extends SeedRun {
   readonly progress: SharedArrayBuffer;
 }
 
 export interface GuardedResult {
   readonly exitCode: number;
-  /** Where it was when it had to be ended, and why. */
+  /** Place at which it had to be ended, and the reason. */
   readonly aborted?: { readonly seed: number; readonly step: number; readonly why: string };
 }
 

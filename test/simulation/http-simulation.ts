@@ -18,14 +18,14 @@ import { Reservations } from "../../src/http/queue/reservations.ts";
 import { type Lease, LeaseTable } from "../../src/http/state/lease-table.ts";
 import { checkRings } from "../support/in-process/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import type { FakeSocket } from "./fake-socket.ts";
-import { InProcessServer } from "./in-process-server.ts";
+import type { FakeSocket } from "./server/fake-socket.ts";
+import { InProcessServer } from "./server/in-process-server.ts";
 
 const TUBES = ["default", "a", "b", "c"] as const;
 const SOCKETS = 3;
 const REQUESTS_MAX = 12;
 const TTR_MAX_SECONDS = 3;
-/** What is forgotten with this time to run stays so until the end. */
+/** TTR of jobs that stay forgotten until the end, s. */
 const TTR_LONG_SECONDS = 3600;
 /** Until all that was sent is answered. */
 const ROUNDS_MAX = 2000;
@@ -47,11 +47,11 @@ interface Grant {
    * holder has let go.
    */
   untilMs: number;
-  /** When it was heard of, in the order of what happens. */
+  /** Place in the order of events at which it was heard of. */
   readonly place: number;
 }
 
-/** What a client of beanstalkd's protocol waits for. */
+/** Reply that a client of beanstalkd's protocol waits for. */
 interface Asked {
   readonly kind: "put" | "reserve" | "delete" | "release" | "touch";
   readonly id?: number;
@@ -248,7 +248,7 @@ class HttpSimulation {
     await this.#control.ask(shard, "job-act", { id, act: "kick", force: false });
   }
 
-  /** Whether the job is still held by this lease, as its engine knows at this moment. */
+  /** Returns whether the job is still held by this lease, as its engine knows at this moment. */
   #stands({ id, shard, reserves }: Lease): boolean {
     const { engine, leaseSession } = this.#server.shards[shard]!;
     const slot = engine.find(id);
@@ -355,7 +355,7 @@ class HttpSimulation {
     this.#put.add(id);
   }
 
-  /** What was asked for before the other was heard of may have been given before it. */
+  /** A job that was asked for earlier may have been given before the other. */
   #isGiven(id: number, who: string, untilMs: number, askedAt: number): void {
     const before = this.#grants.get(id);
     const deleted = this.#deleted.get(id) ?? Number.POSITIVE_INFINITY;
@@ -392,12 +392,12 @@ class HttpSimulation {
       await this.#run(1000);
       if (!this.#server.step()) this.#server.takeTime(500);
     }
-    // What was given back is ready again before the count.
+    // Returned jobs are ready again before the count.
     for (let round = 0; round < 5; round++) await this.#run(1000);
     const live = new Set<number>();
     for (const { engine } of this.#server.shards)
       for (const id of this.#put) if (engine.find(id) !== NO_SLOT) live.add(id);
-    for (const id of this.#deleted.keys()) assert.ok(!live.has(id), `job ${id} was deleted, and is there`);
+    for (const id of this.#deleted.keys()) assert.ok(!live.has(id), `job ${id} was deleted, but exists`);
     const lost = [...this.#put].filter((id) => !live.has(id) && !this.#deleted.has(id));
     if (!this.#unknown) assert.deepEqual(lost, [], "jobs are lost");
     this.#checkLeases();

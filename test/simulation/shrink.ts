@@ -1,12 +1,13 @@
 // Shrinks a failing run: first to its shortest failing prefix, then by removing steps from it.
 
 import { shorten } from "../support/shorten.ts";
-import { type SimulationOptions, simulate } from "./simulation.ts";
+import { simulate } from "./simulation.ts";
+import type { SimulationOptions } from "./simulation-state.ts";
 
 export interface Shrunk {
   readonly steps: number;
   readonly only: readonly number[];
-  /** What the shortest run fails with. */
+  /** Error of the shortest run. */
   readonly error: unknown;
 }
 

@@ -14,7 +14,8 @@ import { PLANTED_MOVE_BUGS } from "./planted/planted-migration-bugs.ts";
 import { PLANTED_POLICY_BUGS } from "./planted/planted-policy-bugs.ts";
 import { PLANTED_RESTART_BUGS } from "./planted/planted-restart-bugs.ts";
 import { parseSteps } from "./shrink.ts";
-import { type SimulationOptions, simulate } from "./simulation.ts";
+import { simulate } from "./simulation.ts";
+import type { SimulationOptions } from "./simulation-state.ts";
 
 /** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
 const FIRST_SEED = Number(process.env["SEED"] ?? 1);
@@ -70,13 +71,13 @@ const FOUND: readonly Found[] = [
   },
 ];
 const STEPS = 300;
-/** Seeds that may be tried in vain before it is time to say where a bug is found now. */
+/** Seeds tried without a find before the test asks for a new seed of the bug. */
 const TRIED_MAX = 5;
 /** A planted bug must be found within so many seeds. */
 const CANARY_RUNS = 300;
 /**
- * Where those were found last that the first two seeds don't find: that seed comes first, because
- * the search from 1 on takes up to a quarter of a minute.
+ * Seeds that last found the bugs that the first two seeds miss: they come first, because the search
+ * from 1 on takes up to a quarter of a minute.
  */
 const FOUND_LAST: Readonly<Record<string, number>> = {
   "a batch of one shard goes on behind a lost job": 4,
@@ -235,7 +236,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_RESTART_BUGS,
   ];
 
-  /** Where bugs were found that have long been looked for elsewhere: lines for FOUND_LAST. */
+  /** Seeds that found bugs after a long search: lines for FOUND_LAST. */
   const moved: string[] = [];
   after(() => {
     if (moved.length > 0)

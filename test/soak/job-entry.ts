@@ -7,8 +7,8 @@ export interface Rest {
   readonly kind: "ready" | "delayed" | "buried";
   readonly pri: number;
   /**
-   * When the command that led here was sent, ms; a kick that was answered before that cannot have
-   * changed it.
+   * Time at which the command that led here was sent, ms; a kick that was answered before that
+   * cannot have changed it.
    */
   readonly sinceMs: number;
   /** Delayed jobs: the earliest and the latest moment of the delay's end, ms of our clock. */
@@ -36,7 +36,7 @@ export function overlap(one: Hold, other: Hold): boolean {
   return one.endMs > other.seenMs && other.endMs > one.seenMs;
 }
 
-/** A span of commands, any of which may have kicked a job. */
+/** Span of commands that may each have kicked a job. */
 export class Kicks {
   #open = 0;
   #lastMs = Number.NEGATIVE_INFINITY;
@@ -65,14 +65,14 @@ export class Kicks {
 export class JobEntry {
   readonly id: number;
   readonly body: BodySpec;
-  /** When its put was acknowledged, ms; Infinity until then. */
+  /** Time at which its put was acknowledged, ms, or Infinity. */
   acknowledgedMs: number = Number.POSITIVE_INFINITY;
   rests: Rest[];
   /** States that may last. */
   holds: Hold[] = [];
   /** Deletes sent without a known answer. */
   deletesOpen = 0;
-  /** When an answer to a delete was read, ms; Infinity for a job that lives. */
+  /** Time at which the reply to a delete was read, ms; Infinity for a live job. */
   deletedMs: number = Number.POSITIVE_INFINITY;
   /** State changes sent by holders; only the last one's answer says where the job rests. */
   changes = 0;

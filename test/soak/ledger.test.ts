@@ -3,7 +3,8 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type FoundJob, JobLedger, type OpenPut } from "./job-ledger.ts";
+import { type FoundJob, JobLedger } from "./job-ledger.ts";
+import type { OpenPut } from "./ledger-book.ts";
 import { keyOf, makeBody } from "./soak-body.ts";
 import { Violation } from "./violation.ts";
 

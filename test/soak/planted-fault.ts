@@ -1,4 +1,4 @@
-// Canary faults between the clients and the server, each of which the soak must notice.
+// Planted faults between clients and server: the soak must notice each.
 
 import { type AddressInfo, createConnection, createServer, type NetConnectOpts, type Socket } from "node:net";
 import { WireClient } from "../support/server/wire-client.ts";

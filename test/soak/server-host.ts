@@ -30,7 +30,7 @@ const RSS_FACTOR = 1.25;
 const RSS_SPARE_BYTES = 64 << 20;
 /** The slabs and rings may hold a body more than once. */
 const RSS_PER_LIVE_BYTE = 3;
-/** How long compaction may take to catch up when nothing else goes on. */
+/** Time that compaction has to catch up while nothing else goes on, ms. */
 const COMPACTION_MS = 20_000;
 /** END, MARK and DROP records, and the lock. */
 const LOG_SPARE_BYTES = 1 << 16;
@@ -62,7 +62,7 @@ export interface Stay {
 export type Intermediary = (address: NetConnectOpts) => Promise<NetConnectOpts>;
 
 export class ServerHost {
-  /** What this server was started with. */
+  /** Flags of this server. */
   description = "";
   readonly #disk: SmallDisk;
   readonly #clock: WallClock;
@@ -140,7 +140,7 @@ export class ServerHost {
     };
   }
 
-  /** What each descriptor is open on. */
+  /** Returns the target of each open descriptor. */
   #descriptorTargets(): string[] {
     const directory = `/proc/${this.process.pid}/fd`;
     return readdirSync(directory).flatMap((name) => {

@@ -9,7 +9,7 @@ const AT_ONCE = 64;
 /** Bodies that may come back at once, in bytes. */
 const BYTES_AT_ONCE = 4 << 20;
 const REPLY_MS = 60_000;
-/** How long the server may take to notice that clients are gone. */
+/** Time that the server has to notice that clients are gone, ms. */
 const NOTICE_MS = 20_000;
 const POLL_MS = 20;
 

@@ -5,13 +5,13 @@ import { crc32 } from "node:zlib";
 import { SeededRandom } from "../support/seeded-random.ts";
 
 const POOL_BYTES = 1 << 21;
-/** Where fillers begin; a prime, so that neighbours differ. */
+/** Step between the starts of fillers; a prime, so that neighbours differ. */
 const STRIDE = 7919;
 const HEADER = /^k(\d+) ([0-9a-f]{8}) /;
 
 export const BODY_BYTES_MIN = 24;
 
-/** Which bytes a job is put with, and where; its body can be made again from that. */
+/** Key, size and tube of a job, from which its body can be made again. */
 export interface BodySpec {
   readonly key: number;
   readonly bytes: number;

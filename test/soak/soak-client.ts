@@ -5,7 +5,7 @@ import { COMMANDS, commandName } from "../../src/protocol/commands.ts";
 import { type Reply, WireClient } from "../support/server/wire-client.ts";
 import type { ClientHost } from "./client-host.ts";
 import type { Hold, JobEntry } from "./job-entry.ts";
-import type { OpenPut } from "./job-ledger.ts";
+import type { OpenPut } from "./ledger-book.ts";
 import { type BodySpec, makeBody } from "./soak-body.ts";
 import { Violation } from "./violation.ts";
 
@@ -38,7 +38,7 @@ export class SoakClient {
   /** Its connection was broken on purpose. */
   wasCut = false;
   #used = "default";
-  /** When this client gave up its write side, ms; Infinity while it has not. */
+  /** Time at which this client closed its write side, ms, or Infinity. */
   #leftMs = Number.POSITIVE_INFINITY;
 
   constructor(name: string, wire: WireClient, load: ClientHost) {

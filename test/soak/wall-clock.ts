@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 export class WallClock {
-  /** How far the server's wall clock is ahead, ms. */
+  /** Lead of the server's wall clock, ms. */
   offsetMs = 0;
   readonly #path = join(tmpdir(), `runnerbean-soak-clock-${process.pid}`);
 

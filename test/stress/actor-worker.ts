@@ -17,7 +17,7 @@ export interface ActorData {
   readonly control: SharedArrayBuffer;
 }
 
-/** What an actor has seen. */
+/** Report of an actor. */
 export interface ActorReport {
   readonly counts: ReadonlyMap<string, number>;
   /** Details of forbidden results. */

@@ -15,12 +15,12 @@ export interface Outcome {
 /** Shared memory by name, made once for a run and handed to every actor. */
 export type Shared = Readonly<Record<string, SharedArrayBuffer>>;
 
-/** What an actor sees of its run. */
+/** View of a run that an actor gets. */
 export interface ActorRun {
   /** The planted bug to play, or undefined for the real thing. */
   readonly planted: string | undefined;
   readonly random: SeededRandom;
-  /** How many actors there are. */
+  /** Number of actors. */
   readonly actors: number;
   /**
    * Counts a result. One that is not in the case's table ends the run, which has failed; `detail`
@@ -40,7 +40,7 @@ export interface ActorRun {
   meet(number: number): void;
 }
 
-/** What is put to the test, and what may come of it. */
+/** Case of the stress test, with its allowed results. */
 export interface Experiment {
   readonly name: string;
   /** In a sentence. */

@@ -45,8 +45,8 @@ export async function play(entry: Entry, options: CaseOptions): Promise<CaseRepo
 }
 
 /**
- * How long a planted bug may take to be found, in iterations of an actor, and in seconds. An actor
- * that finds nothing to do makes millions while the others are held up.
+ * Limits for finding a planted bug, in iterations of an actor and in seconds. An actor that finds
+ * nothing to do makes millions while the others are held up.
  */
 const CANARY_ITERATIONS = 100_000_000;
 const CANARY_SECONDS = 30;

@@ -17,7 +17,7 @@ export interface Litmus<State> extends Experiment {
   /** Makes a slot ready. */
   reset(state: State, slot: number, run: ActorRun): void;
   act(state: State, actor: number, slot: number): void;
-  /** What came of a slot, in words of the table or others. */
+  /** Outcome of a slot, in the words of the table or others. */
   judge(state: State, slot: number): string;
 }
 

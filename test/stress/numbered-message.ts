@@ -24,9 +24,7 @@ export function writeMessage(writer: RingWriter, number: number): boolean {
   return true;
 }
 
-/**
- * What is wrong with the message at `offset`, which should be `number`; undefined if nothing is.
- */
+/** Returns what is wrong with the message at `offset`, which should be `number`, or undefined. */
 export function faultOf(source: MessageSource, offset: number, number: number): string | undefined {
   const found = source.int32[(offset >> 2) + 1];
   if (found !== number) return `number ${found} instead of ${number} at ${offset}`;

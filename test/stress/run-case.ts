@@ -17,22 +17,22 @@ export interface CaseOptions {
 export interface CaseReport {
   readonly played: Experiment;
   readonly counts: ReadonlyMap<string, number>;
-  /** How much was done, in words. */
+  /** Amount of work, in words. */
   readonly size: string;
   /** Results that are not allowed, with detail. */
   readonly forbidden: readonly string[];
   /** Threads that died or were stuck, and what else helps to explain a failure. */
   readonly broken: readonly string[];
-  /** What should have happened and did not: the run was too short to show anything. */
+  /** Required results that did not happen: the run was too short to show anything. */
   readonly missing: readonly string[];
 }
 
 /** A count with commas: 1,234,567. */
 export const grouped = (count: number): string => count.toLocaleString("en-GB");
 
-/** How long after the end an actor may take before it counts as stuck, ms. */
+/** Time after the end after which an actor counts as stuck, ms. */
 const STUCK_MS = 20_000;
-/** How long the others have to end when one is gone, ms. */
+/** Time that the other actors have to end when one is gone, ms. */
 const ABANDON_MS = 1000;
 const WORDS_SHOWN = 48;
 
@@ -93,7 +93,7 @@ export async function runCase(played: StressCase, options: CaseOptions): Promise
   };
 }
 
-/** Whether all that came of a run is allowed, and all that is required came. */
+/** Returns whether all that came of a run is allowed, and all that is required came. */
 export const hasPassed = ({ forbidden, broken, missing }: CaseReport): boolean =>
   forbidden.length + broken.length + missing.length === 0;
 
@@ -104,7 +104,7 @@ export function missingOf({ outcomes }: Experiment, counts: ReadonlyMap<string, 
     .map(({ result }) => result);
 }
 
-/** What an actor reports, or in words why it did not. */
+/** Returns the report of an actor, or the reason why there is none. */
 async function ending(
   worker: Worker,
   actor: string,

@@ -21,7 +21,7 @@ const PRELOAD = new URL("./server-preload.ts", import.meta.url).href;
  */
 const START_MS = 180_000;
 const STOP_MS = 180_000;
-/** What the server said last, shown with a failure. */
+/** Last output of the server, shown with a failure. */
 const LINES_SHOWN = 12;
 
 export interface ServerCase extends Experiment {
@@ -141,7 +141,10 @@ export function smallRings({ topology: { shards, acceptors }, hasLog }: ServerCa
   return 2 * shards * acceptors + (hasLog ? shards : 0);
 }
 
-/** Whether the rings were small and each thread had its pauses; otherwise the run shows nothing. */
+/**
+ * Returns whether the rings were small and each thread had its pauses; otherwise the run shows
+ * nothing.
+ */
 function notStressed(stderr: string, played: ServerCase): string[] {
   const { topology, hasLog, placement, threads: hosts } = played;
   const lines = stderr.split("\n");
@@ -167,7 +170,7 @@ function notStressed(stderr: string, played: ServerCase): string[] {
   return wrong;
 }
 
-/** Whether no connection moved where they should; with libuv none can. */
+/** Returns whether no connection moved where they should; with libuv none can. */
 function standsStill(stderr: string, { areMoving }: ServerCase): boolean {
   const mayMove = /together in \d+ threads.*io_uring/.test(stderr);
   return areMoving && mayMove && !/"moved":[1-9]/.test(stderr);

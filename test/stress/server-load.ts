@@ -46,9 +46,9 @@ export const LOAD_OUTCOMES: readonly Outcome[] = [
 ];
 
 interface Job {
-  /** What was put, if its INSERTED has been seen. */
+  /** Body of the last put whose INSERTED was read. */
   put: string | undefined;
-  /** What a client got. */
+  /** Body of the last job that a client got. */
   got: string | undefined;
   deletes: number;
   isDeleting: boolean;

@@ -13,8 +13,8 @@ import { injectPauses } from "./pauses.ts";
 
 const STDERR = 2;
 /**
- * The smallest ring that a server makes by itself: nothing else is DATA_OFFSET more than a power of
- * two from here on.
+ * The smallest ring that a server makes on its own: nothing else is DATA_OFFSET more than a power
+ * of two from here on.
  */
 const SERVER_RING_BYTES_MIN = 32 * 1024;
 
@@ -28,8 +28,8 @@ export const PAUSES_NOTE = "stress: pauses in ";
 const note = (text: string): void => void writeSync(STDERR, `${text}\n`);
 
 /**
- * Whether shared memory of this size is a ring that can be smaller. No connection could move
- * through a smaller one.
+ * Returns whether shared memory of this size is a ring that can be smaller. No connection could
+ * move through a smaller one.
  */
 export function isRing(bytes: unknown): boolean {
   const capacity = Number(bytes) - DATA_OFFSET;

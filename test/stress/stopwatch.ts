@@ -5,14 +5,14 @@
 
 import { lastWait } from "./pauses.ts";
 
-/** How long an actor sleeps before it asks whether it was forgotten, ms. */
+/** Sleep of an actor before it asks whether it was forgotten, ms. */
 export const SLEEP_MS = 120;
 /** The threads' clocks differ by some microseconds. */
 const CLOCKS_DIFFER_MS = 1;
 
 /**
- * Whether the thread's last sleep, one of SLEEP_MS, went on although a ring was over at `rungAtMs`
- * (monotonic ms).
+ * Returns whether the thread's last sleep, one of SLEEP_MS, went on although a ring was over at
+ * `rungAtMs` (monotonic ms).
  */
 export const sleptThrough = (rungAtMs: number): boolean =>
   lastWait.result === "timed-out" && rungAtMs < lastWait.beganAtMs + SLEEP_MS - CLOCKS_DIFFER_MS;

@@ -4,7 +4,7 @@
  * Expected bytes: an exact text, or a text with masks. Texts are latin1: one character, one byte.
  */
 export interface BytePattern {
-  /** How it is written in the transcript. */
+  /** Spelling in the transcript. */
   readonly source: string;
   readonly matches: (bytes: string) => boolean;
 }

@@ -4,12 +4,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 
 const LOOK_MS = 250;
-/** How long a process may take to end its servers. */
+/** Time that a process has to end its servers. */
 const GRACE_MS = 2000;
 const NS_PER_MS = 1e6;
 
 export interface HungFilesOptions {
-  /** How long a file may take, in ms. */
+  /** Time limit of a file, ms. */
   readonly limitOf: (file: string) => Limit;
   readonly onHung: (file: string, afterMs: number) => void;
   /** Called each `tellMs` for a file that still runs. */
@@ -74,7 +74,7 @@ export function endHungFiles(
   return () => clearInterval(timer);
 }
 
-/** How long its main thread was ready to run and had no core. */
+/** Returns how long a process's main thread was ready to run without a core. */
 function waitedMs(pid: number): number {
   const [, waitedNs = "0"] = read(`/proc/${pid}/schedstat`).split(" ");
   return Number(waitedNs) / NS_PER_MS;

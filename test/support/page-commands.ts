@@ -2,7 +2,7 @@
 
 const COMMAND =
   /^(?:[A-Z_]+=\S+ )*(?:sudo )?(?:npm|npx|node|runnerbean|make|\.ci\/\S+|bin\/runnerbean)(?=\s|$)/;
-/** What stands in a block of code without a language, or of one of these, is for a shell. */
+/** Languages of code blocks that hold shell commands; blocks without a language do, too. */
 const SHELLS: ReadonlySet<string> = new Set(["", "sh", "bash", "console", "shell"]);
 
 /** Without comments. Several spaces in a row are one. */

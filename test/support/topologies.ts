@@ -16,7 +16,7 @@ const { TOPOLOGY } = process.env;
 export const TOPOLOGIES: readonly Topology[] = TOPOLOGY === undefined ? ALL : [parseTopology(TOPOLOGY)];
 
 /**
- * What transcripts are played against by running servers, of which each one needs its own: the
+ * Topologies of running servers that transcripts are played against, each on its own server: the
  * smallest and the largest. transcripts-in-process plays them on those between as well.
  */
 export const PLAYED_TOPOLOGIES: readonly Topology[] =

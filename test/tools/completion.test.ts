@@ -16,7 +16,7 @@ import { runTool } from "../support/server/tool.ts";
 type Tree = Awaited<ReturnType<typeof allCommands>>;
 type Complete = (...words: string[]) => string[];
 
-/** What a tube may be called, and what no shell may do with it. */
+/** Valid names of tubes that a shell must not expand. */
 const HOSTILE = "$(touch$IFS$WITNESS)";
 const TUBES = ["mail", "token", HOSTILE];
 

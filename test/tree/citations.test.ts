@@ -24,12 +24,12 @@ const CITATION = new RegExp(
   "g",
 );
 const LINK = /protocol\/README\.md#([^)\s`"]+)/g;
-/** What the page itself says in parentheses: "(3.1)", "(14, row 5)". */
+/** References of the page in parentheses: "(3.1)", "(14, row 5)". */
 const OWN_CITATION = new RegExp(
   String.raw`\((?:section )?(${NUMBER})(?:,\s+rows? (\d+(?: and \d+)*))?\)`,
   "g",
 );
-/** The name of a document that is no part of the project. */
+/** Name of a document outside the project. */
 const FOREIGN = /(?<![\w/])protocol\.md\b/g;
 
 interface Found {
@@ -51,7 +51,7 @@ function check(page: Page, path: string, text: string, found: Found): void {
     found.wrong.push(`${at(index)}: protocol.md is not here; cite protocol/README.md`);
 }
 
-/** What a citation names that the page has not. */
+/** Returns what a citation names and the page lacks. */
 function missing(page: Page, sections: string, rows: string | undefined): string[] {
   const cited = sections.split(/, | and /);
   const wrong = cited

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { commandName, EXTENSIONS } from "../../src/protocol/commands.ts";
-import { InProcessDriver } from "../simulation/in-process-driver.ts";
-import { InProcessServer } from "../simulation/in-process-server.ts";
+import { InProcessDriver } from "../simulation/server/in-process-driver.ts";
+import { InProcessServer } from "../simulation/server/in-process-server.ts";
 import { runTranscript } from "../support/conversations/run-transcript.ts";
 import { parseTranscript } from "../support/conversations/transcript.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
@@ -21,7 +21,7 @@ interface Example {
   readonly text: string;
 }
 
-/** An OK reply of which the page shows some lines. */
+/** An OK reply that the page shows in part. */
 const SHOWN_IN_PART = /^> (.*)\n< OK \{int\}\n((?:< [\w-]+: .*\n)+)< \.\.\.$/gm;
 
 /** A conversation that the page shows as a whole, except for the end. */

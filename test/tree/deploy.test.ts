@@ -19,7 +19,7 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const DEPLOY = join(ROOT, "deploy");
 const read = (path: string): string => readFileSync(join(DEPLOY, path), "utf8");
 
-/** Whether the server takes these arguments. */
+/** Returns whether the server takes these arguments. */
 function assertArguments(args: readonly string[]): void {
   const options = parseOptions(args, "runnerbean", {});
   assert.ok(!("exitCode" in options), JSON.stringify(options));
@@ -73,7 +73,7 @@ describe("deploy: systemd", () => {
         () => (existsSync(told) && words.test(readFileSync(told, "utf8")) ? true : undefined),
       );
     await until(new RegExp(`--pid=${server.pid} --status=serves on .* --ready\n`));
-    // Whether the reload succeeds or fails, it ends.
+    // The reload ends, with or without success.
     for (const text of ['log-level = "warn"\n', "log-level = 7\n"]) {
       const before = process.hrtime.bigint() / 1000n;
       writeFileSync(told, "");

@@ -165,6 +165,6 @@ export const ROWS: readonly Row[] = [
     "tubes",
     "top",
   ),
-  tool(/^runnerbean (?:drain|undrain|reload)$/, "test/tools/cli.test.ts", "drain", "undrain", "reload"),
+  tool(/^runnerbean (?:drain|undrain|reload)$/, "test/tools/cli-http.test.ts", "drain", "undrain", "reload"),
   tool(/^runnerbean replica\b/, "test/replica/failures.test.ts", "init", "status", "yield"),
 ];

@@ -1,7 +1,7 @@
 // Checks that every row of the table of commands occurs in a transcript, in the fuzzers, in the
 // simulation, and in the protocol's description.
 //
-// What counts is what is sent: conversations are read, and fuzzer and simulation run for a moment.
+// Only sent commands count: conversations are read, and fuzzer and simulation run for a moment.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -27,7 +27,7 @@ const SIMULATED_STEPS = 300;
 /** Far more than it takes: rare commands come late. */
 const SIMULATED_RUNS_MAX = 40;
 
-/** What was seen of commands, by their names. */
+/** Coverage of commands, by their names. */
 interface Evidence {
   readonly played: ReadonlySet<string>;
   readonly drawn: ReadonlySet<string>;
@@ -36,7 +36,7 @@ interface Evidence {
   readonly sections: ReadonlySet<string>;
 }
 
-/** What is missing for the commands of a table, with what to do about it. */
+/** Returns what is missing for the commands of a table, each with a remedy. */
 function complaints(commands: readonly Command[], seen: Evidence): string[] {
   return commands.flatMap((command) => {
     const name = commandName(command);

@@ -55,7 +55,7 @@ function computed(expression: string, constantNamed: (name: string) => number): 
     .reduce((product, factor) => product * factor, 1);
 }
 
-/** What is wrong with the numbers of a row's bound. */
+/** Returns what is wrong with the numbers of a row's bound. */
 function wrongNumbers(path: string, bound: string): string[] {
   return [...bound.matchAll(NUMBER)].flatMap(([all, digits, unit = "", , other = path, name]) => {
     if (name === undefined) return [`${path}: ${all.trim()}: no constant is named`];

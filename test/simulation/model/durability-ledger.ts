@@ -18,9 +18,9 @@ import { settingsText } from "../../../src/shard/replies/tube-setter.ts";
 import { Model as LogModel, type Operation } from "../../binlog/model.ts";
 import { jobsOfBatch } from "../../support/recovered-jobs.ts";
 import { keyInLog, policyInLog } from "./kept-policy.ts";
-import type { Kept, KeptJob, ModelChange } from "./model.ts";
+import type { Kept, KeptJob, ModelChange } from "./model-types.ts";
 
-/** How a process ended: power cut, killed, or stopped in order. */
+/** End of a process: power cut, killed, or stopped in order. */
 export type ProcessEnd = "power" | "kill" | "stop";
 
 export interface OwedChange extends Operation {
@@ -28,7 +28,7 @@ export interface OwedChange extends Operation {
   acknowledged: boolean;
   /** Its place in the order of all changes. */
   readonly place: number;
-  /** When a flush wrote it, or Infinity. */
+  /** Time at which a flush wrote it, or Infinity. */
   flushedAtMs: number;
 }
 
@@ -103,7 +103,7 @@ export class DurabilityLedger {
       const [{ n }] = made.splice(at, 1) as [MadeRecord];
       return { ...change, n };
     });
-    // Which order it was, only the records tell: jobs come back as buried in that order.
+    // Only the records tell the order: jobs come back as buried in that order.
     recorded.sort((a, b) => a.n - b.n);
     this.lastCall = recorded.map(({ id, job, n }) => {
       const place = ++this.#changes;
@@ -162,7 +162,7 @@ export class DurabilityLedger {
     return this.#owed[shard]!.get(n);
   }
 
-  /** Everybody sleeps: what is too old to be lost is durable, and the log says so. */
+  /** Checks at rest that all changes too old to be lost are durable, and that the log says so. */
   checkRest(nowMs: number): void {
     const every = this.#syncEvery;
     if (every === "never") return;
@@ -281,7 +281,7 @@ export class DurabilityLedger {
     return texts.map(([, text]) => JSON.parse(text) as Kept);
   }
 
-  /** What was found to be set. */
+  /** Settings found in the log. */
   get settings(): [pattern: string, values: Partial<SettingValues>][] {
     const patterns = [...this.#patterns.entries()].filter(([, id]) => this.#log.jobs.has(id));
     return patterns.map(([pattern, id]) => [pattern, this.#values.get(this.#log.jobs.get(id)!)!]);

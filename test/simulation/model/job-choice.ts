@@ -2,7 +2,7 @@
 
 import type { State } from "./job-state.ts";
 
-/** Which jobs of a tube a command means. */
+/** Choice of a command among the jobs of a tube. */
 export interface JobChoice {
   readonly tube: string;
   readonly states: readonly State[];
@@ -12,7 +12,7 @@ export interface JobChoice {
   readonly limit: number | undefined;
 }
 
-/** What of a job decides. */
+/** Fields of a job that matter here. */
 interface Choosable {
   readonly id: number;
   readonly state: State;
@@ -21,7 +21,7 @@ interface Choosable {
   readonly policy: { readonly group: string };
 }
 
-/** Whether a job is of a choice, whatever its limit. */
+/** Returns whether a job is of a choice, whatever its limit. */
 export const fits = (job: Choosable, { tube, states, contains = "", group }: JobChoice): boolean =>
   job.tube.name === tube &&
   states.includes(job.state) &&
@@ -36,7 +36,7 @@ export function chosenJobs<Job extends Choosable>(jobs: Iterable<Job>, choice: J
     .slice(0, choice.limit);
 }
 
-/** Whether two say the same. */
+/** Returns whether two say the same. */
 export const isSameChoice = (a: JobChoice, b: JobChoice): boolean =>
   a.tube === b.tube &&
   a.contains === b.contains &&

@@ -46,7 +46,7 @@ export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallO
   };
 }
 
-/** What a record's attributes say. */
+/** Policy in a record's attributes. */
 export function policyInLog(attributes: Uint8Array): KeptPolicy {
   const read = new JobAttributes().read(attributes, 0, attributes.length, 0);
   const { fixed, keyStart, keyEnd, untilReserve, keyState = KeyState.Lost, uniqueUntilMs } = read;

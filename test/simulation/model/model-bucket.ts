@@ -14,12 +14,12 @@ export class ModelBucket {
   readonly #first: Rate;
   #events: readonly Event[] = [];
 
-  /** It is full. */
+  /** Starts full. */
   constructor({ rate, burst }: Rate) {
     this.#first = { rate, burst };
   }
 
-  /** What is in it goes on to count, as far as there is room for it. */
+  /** Changes the rate: present tokens stay, as far as there is room for them. */
   set({ rate, burst }: Rate, atMs: number): void {
     if (!this.isSetTo({ rate, burst })) this.#events = [...this.#events, { atMs, set: { rate, burst } }];
   }
@@ -38,13 +38,13 @@ export class ModelBucket {
     return Math.min(burst, tokens + (nowMs - atMs) / msForOne);
   }
 
-  /** When there was a whole one, or will be. */
+  /** Time at which a whole token was or will be there. */
   get tokenAtMs(): number {
     const { tokens, atMs, msForOne } = this.#last();
     return atMs + Math.max(0, 1 - tokens) * msForOne;
   }
 
-  /** What was in it behind the last event. */
+  /** Returns the tokens after the last event. */
   #last(): { tokens: number; atMs: number; burst: number; msForOne: number } {
     let [tokens, lastMs, { burst }, msForOne] = [this.#first.burst, 0, this.#first, msForOneAt(this.#first)];
     for (const { atMs, set } of this.#events) {
@@ -57,7 +57,7 @@ export class ModelBucket {
     return { tokens, atMs: lastMs, burst, msForOne };
   }
 
-  /** What brings it back as it is now. */
+  /** Returns a function that restores the present bucket. */
   saved(): () => void {
     const events = this.#events;
     return () => {

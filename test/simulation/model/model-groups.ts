@@ -3,7 +3,7 @@
 import type { State } from "./job-state.ts";
 import { entriesOf, fieldsOf } from "./undo.ts";
 
-/** What of a job decides. */
+/** Fields of a job that matter here. */
 export interface GroupedJob {
   readonly id: number;
   readonly pri: number;
@@ -23,7 +23,7 @@ const NO_GROUP = "";
 export class ModelGroups<Job extends GroupedJob> {
   /** The jobs of the tube. */
   readonly #jobs: () => readonly Job[];
-  /** How many jobs of a group may be held. */
+  /** Returns how many jobs of a group may be held. */
   readonly #heldMax: () => number;
   readonly #known = new Map<string, Group>([[NO_GROUP, { weight: 1, turn: 0 }]]);
   #time = 0;
@@ -43,7 +43,7 @@ export class ModelGroups<Job extends GroupedJob> {
       .length;
   }
 
-  /** What brings them back as they are now. */
+  /** Returns a function that restores the present groups. */
   saved(): () => void {
     const time = this.#time;
     const undo = [entriesOf(this.#known), fieldsOf(this.#known.values())];
@@ -75,19 +75,21 @@ export class ModelGroups<Job extends GroupedJob> {
     return key !== NO_GROUP && this.#inWork(key) >= this.#heldMax();
   }
 
-  /** A job was put, or has come from another tube, which does not say what its group weighs. */
+  /**
+   * Adds a job that was put, or that came from another tube, which leaves the group's weight alone.
+   */
   joined({ policy: { group, weight } }: Job, isPut: boolean): void {
     if (!this.#known.has(group)) this.#known.set(group, { weight: 1, turn: this.#time });
     if (group !== NO_GROUP && isPut) this.#group(group).weight = weight;
   }
 
-  /** A job has become ready: its group's turn can't have come before. */
+  /** Notes a ready job: its group's turn can't lie in the past. */
   becameReady({ policy: { group } }: Job): void {
     if (this.#ready(group).length === 1)
       this.#group(group).turn = Math.max(this.#group(group).turn, this.#time);
   }
 
-  /** A job was given out. */
+  /** Notes a job that was given out. */
   taken({ policy: { group: own } }: Job): void {
     const gives = [...this.#known.keys()].filter((key) => {
       const before = this.#inWork(key) - (key === own ? 1 : 0);
@@ -100,14 +102,14 @@ export class ModelGroups<Job extends GroupedJob> {
     this.left();
   }
 
-  /** Some job is gone. */
+  /** Notes that a job is gone. */
   left(): void {
     const used = new Set(this.#jobs().map(({ policy }) => policy.group));
     for (const [key, { turn }] of this.#known)
       if (key !== NO_GROUP && !used.has(key) && turn <= this.#time) this.#known.delete(key);
   }
 
-  /** The job to give next. */
+  /** Returns the next job to give. */
   next(beyondLimits: boolean): Job | undefined {
     const heads = [...this.#known.keys()]
       .filter((key) => beyondLimits || !this.#isBlocked(key))

@@ -2,8 +2,9 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { type Effect, Model } from "./model.ts";
+import { Model } from "./model.ts";
 import { NO_POLICY } from "./model-policies.ts";
+import type { Effect } from "./model-types.ts";
 
 const LATER_MS = 5000;
 
@@ -13,30 +14,29 @@ const LATER_MS = 5000;
  */
 function twoHolders(): Model {
   const model = new Model(1);
-  const tube = model.tube("default");
-  model.set(0, "default", { maxReserved: 2, backoffMs: 700 });
-  model.follow([], () => model.applySettings("default", 0));
+  const tube = model.registry.tube("default");
+  model.registry.set(0, "default", { maxReserved: 2, backoffMs: 700 });
+  model.follow([], () => model.commands.applySettings("default", 0));
   for (const id of [1, 2, 3, 4]) {
     const job = { id, pri: 0, delaySeconds: 0, ttrSeconds: 2, body: "", policy: { ...NO_POLICY } };
-    model.follow([], () => model.put(job, tube, 0, 0));
+    model.follow([], () => model.commands.put(job, tube, 0, 0));
   }
   for (const index of [3, 1, 3, 1]) {
-    const session = model.session(index);
-    model.watch(session, "default");
-    model.follow([], () => model.reserve(session, 0, Number.POSITIVE_INFINITY, 0));
+    const session = model.connections.session(index);
+    model.registry.watch(session, "default");
+    model.follow([], () => model.reserves.reserve(session, 0, Number.POSITIVE_INFINITY, 0));
   }
   return model;
 }
 
 const run = (seen: readonly Effect[]): void => {
   const model = twoHolders();
-  model.follow(seen, () => model.runDue(0, LATER_MS));
+  model.follow(seen, () => model.timers.runDue(0, LATER_MS));
 };
 
 it("Model.runDue takes the order that later effects reveal", () => {
   const first: Effect = { kind: "reserved", session: 3, job: 3 };
-  // Whoever comes first, it is session 3 that gets job 3: its own job has made room for it, or the
-  // other's.
+  // In any order session 3 gets job 3: its own job has made room for it, or the other's.
   run([first, { kind: "reserved", session: 1, job: 4 }]);
   run([first, { kind: "deadlineSoon", session: 1 }]);
 });

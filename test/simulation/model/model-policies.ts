@@ -3,7 +3,7 @@
 import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { NOTHING_SET } from "../../../src/engine/tubes/tube-settings.ts";
 
-/** What a put-in-tube says of its job; durations in ms, 0 for none. */
+/** Options of a put-in-tube; durations in ms, 0 for none. */
 export interface PutOptions {
   readonly key: string;
   readonly keyForMs: number;
@@ -22,7 +22,7 @@ export const NO_OPTIONS: PutOptions = {
   weight: 1,
 };
 
-/** What a job has of them; times in ms, 0 for never. */
+/** Policy of a job; times in ms, 0 for never. */
 export interface JobPolicy {
   readonly key: string;
   readonly untilReserve: boolean;
@@ -66,13 +66,13 @@ export interface TubeCounts {
   dead: number;
 }
 
-/** What holds for a tube, and which pattern says so. */
+/** Values that hold for a tube, and the patterns that set them. */
 export interface Resolved {
   readonly values: Readonly<SettingValues>;
   readonly sources: Readonly<Partial<Record<SettingName, string>>>;
 }
 
-/** What is set on one shard. */
+/** Settings of one shard. */
 export class ModelSettings {
   readonly byPattern = new Map<string, Partial<SettingValues>>();
 

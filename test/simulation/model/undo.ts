@@ -1,6 +1,6 @@
 // Undo log of a model that tries possibilities.
 
-/** What puts the fields of these objects back; fields that come later stay. */
+/** Returns a function that restores the fields of these objects; later fields stay. */
 export function fieldsOf(objects: Iterable<object>): () => void {
   const before = [...objects].map((each) => [each, { ...each }] as const);
   return () => {

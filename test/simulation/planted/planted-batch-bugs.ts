@@ -4,7 +4,7 @@ import type { Signal } from "../../../src/acceptor/fanout/conversation.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { CANDIDATE_BYTES, ResponseKind } from "../../../src/message/response.ts";
 import { Span } from "../../../src/protocol/request.ts";
-import type { InProcessServer } from "../in-process-server.ts";
+import type { InProcessServer } from "../server/in-process-server.ts";
 import { type PlantedBug, planted } from "./planted-bug.ts";
 import { onConnections } from "./planted-bugs.ts";
 

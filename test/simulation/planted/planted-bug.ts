@@ -1,7 +1,9 @@
 // A planted bug: a server broken from outside, in the test tree only.
 
-import type { InProcessOptions, InProcessServer } from "../in-process-server.ts";
-import type { SimulationOptions } from "../simulation.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import type { InProcessOptions } from "../server/in-process-options.ts";
+import type { InProcessServer } from "../server/in-process-server.ts";
+import type { SimulationOptions } from "../simulation-state.ts";
 
 export interface PlantedBug {
   readonly name: string;
@@ -34,3 +36,10 @@ export function plantedIn(
 ): PlantedBug {
   return { name, options: { createServer } };
 }
+
+/** Breaks each engine of a server. */
+export const inEachEngine =
+  (plant: (engine: Engine) => void) =>
+  ({ shards }: InProcessServer): void => {
+    for (const { engine } of shards) plant(engine);
+  };

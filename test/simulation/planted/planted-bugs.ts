@@ -10,7 +10,7 @@ import { ResponseKind } from "../../../src/message/response.ts";
 import { Counter } from "../../../src/message/topology.ts";
 import { Op } from "../../../src/protocol/commands.ts";
 import { type Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { InProcessServer } from "../in-process-server.ts";
+import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
 class LateOwner extends DoorbellOwner {
@@ -22,11 +22,11 @@ class LateOwner extends DoorbellOwner {
 }
 
 class LateAnnouncement extends InProcessServer {
-  protected override createOwner(words: Int32Array, thread: number): DoorbellOwner {
+  override createOwner(words: Int32Array, thread: number): DoorbellOwner {
     return new LateOwner(words, thread);
   }
 
-  protected override fallAsleep(owner: LateOwner): void {
+  override fallAsleep(owner: LateOwner): void {
     owner.announce();
   }
 }
@@ -34,7 +34,7 @@ class LateAnnouncement extends InProcessServer {
 class LostRing extends InProcessServer {
   readonly #isLost = everyNth(20);
 
-  protected override createBell(from: number, to: number): Doorbell {
+  override createBell(from: number, to: number): Doorbell {
     const bell = super.createBell(from, to);
     const ring = bell.ring.bind(bell);
     bell.ring = () => !this.#isLost() && ring();
@@ -392,7 +392,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         queueLater(() => core.links.post(shard, copy));
         return true;
       };
-      // What was held back goes out with the next turn.
+      // Held-back bytes leave with the next turn.
       const later: (() => void)[] = [];
       const queueLater = (send: () => void): void => void later.push(send);
       const takeAnswers = core.takeAnswers.bind(core);

@@ -9,7 +9,7 @@ import { packListedJobs } from "../../../src/message/listed-jobs.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { TransferMessage } from "../../../src/message/transfer.ts";
 import type { RecordLog } from "../../../src/shard/records/record-log.ts";
-import type { InProcessServer } from "../in-process-server.ts";
+import type { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug } from "./planted-bug.ts";
 
 function plantedInMoves(

@@ -9,7 +9,7 @@ import { ControlWords } from "../../../src/ring/control-words.ts";
 import type { Doorbell } from "../../../src/ring/doorbell.ts";
 import { LentIds } from "../../../src/ring/lent-ids.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
-import { InProcessServer } from "../in-process-server.ts";
+import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
 class DeafDrain extends InProcessServer {
@@ -26,13 +26,13 @@ class ForgottenDrain extends InProcessServer {
 }
 
 class ReusedId extends InProcessServer {
-  protected override firstJobId(opened: OpenedBinlog): number {
+  override firstJobId(opened: OpenedBinlog): number {
     return Math.max(1, super.firstJobId(opened) - 1);
   }
 }
 
 class SilentSync extends InProcessServer {
-  protected override createBell(from: number, to: number): Doorbell {
+  override createBell(from: number, to: number): Doorbell {
     const bell = super.createBell(from, to);
     const rings = from === binlogBell(this.topology) && this.topology.threads[to]?.acceptors.length !== 0;
     if (rings) bell.ring = () => false;

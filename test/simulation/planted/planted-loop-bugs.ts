@@ -4,7 +4,7 @@
 import type { Doorbell } from "../../../src/ring/doorbell.ts";
 import { DeferredMessages } from "../../../src/shard/sessions/deferred-messages.ts";
 import type { ShardSession } from "../../../src/shard/sessions/shard-session.ts";
-import { InProcessServer } from "../in-process-server.ts";
+import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
 /** Has `look` find nothing once more after `announce` was called, until `again` is. */
@@ -38,7 +38,7 @@ function before<Core extends object>(core: Core, method: keyof Core, act: () => 
 
 /** Hosts that have both roles do not hear each other. */
 class ThreadsOutOfHearing extends InProcessServer {
-  protected override createBell(from: number, to: number): Doorbell {
+  override createBell(from: number, to: number): Doorbell {
     const { threads } = this.topology;
     const hasBoth = (thread: number): boolean =>
       threads[thread] !== undefined && Object.values(threads[thread]).every((roles) => roles.length > 0);

@@ -4,7 +4,7 @@ import type { Connection } from "../../../src/acceptor/connection/connection.ts"
 import type { MovedConnection } from "../../../src/acceptor/migration/moved-connection.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { ResponseFlag } from "../../../src/message/response.ts";
-import { InProcessServer } from "../in-process-server.ts";
+import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, plantedIn } from "./planted-bug.ts";
 
 type Change = (moved: MovedConnection) => MovedConnection | undefined;
@@ -13,7 +13,7 @@ type Change = (moved: MovedConnection) => MovedConnection | undefined;
 class MovingServer extends InProcessServer {
   change: Change = (moved) => moved;
 
-  protected override onTheWay(moved: MovedConnection): MovedConnection | undefined {
+  override onTheWay(moved: MovedConnection): MovedConnection | undefined {
     return this.change(moved);
   }
 }

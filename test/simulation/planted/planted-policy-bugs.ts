@@ -8,18 +8,15 @@ import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { RateLimiter } from "../../../src/engine/tubes/rate-limiter.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import { isWide, type TubePolicy } from "../../../src/engine/tubes/tube-settings.ts";
-import type { InProcessServer } from "../in-process-server.ts";
-import type { PlantedBug } from "./planted-bug.ts";
+import type { InProcessServer } from "../server/in-process-server.ts";
+import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
 
 function plantedInPolicies(name: string, plant: (server: InProcessServer) => void): PlantedBug {
   return { name, options: { plant, extensions: true, policies: true } };
 }
 
-/** Breaks each engine. */
 const plantedInEngine = (name: string, plant: (engine: Engine) => void): PlantedBug =>
-  plantedInPolicies(name, ({ shards }) => {
-    for (const { engine } of shards) plant(engine);
-  });
+  plantedInPolicies(name, inEachEngine(plant));
 
 /** Runs `run` while no waiter is found, so none is served. */
 function unserved<Result>({ waiters }: Engine, run: () => Result): Result {
@@ -194,7 +191,7 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     onGroups(engine, (groups) => {
       const leave = groups.leave.bind(groups);
       groups.leave = (number) => {
-        // What is told of a group is the group.
+        // Descriptions of a group are the group.
         const group = groups.describe(number) as unknown as { jobs: number; turn: number };
         if (group.jobs === 1) group.turn = 0;
         leave(number);

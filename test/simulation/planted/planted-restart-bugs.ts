@@ -6,18 +6,15 @@ import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
 import { isWide } from "../../../src/engine/tubes/tube-settings.ts";
 import { DeathReason } from "../../../src/protocol/job-attribute.ts";
-import type { InProcessServer } from "../in-process-server.ts";
-import type { PlantedBug } from "./planted-bug.ts";
+import type { InProcessServer } from "../server/in-process-server.ts";
+import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
 
 function plantedInRestart(name: string, plant: (server: InProcessServer) => void): PlantedBug {
   return { name, options: { plant, extensions: true, policies: true, jobMoves: true, durable: true } };
 }
 
-/** Breaks each engine. */
 const plantedInEngine = (name: string, plant: (engine: Engine) => void): PlantedBug =>
-  plantedInRestart(name, ({ shards }) => {
-    for (const { engine } of shards) plant(engine);
-  });
+  plantedInRestart(name, inEachEngine(plant));
 
 /** Changes what a restart makes of the attributes of a job. */
 const reading = (name: string, change: (attributes: JobAttributes, reserves: number) => void): PlantedBug =>

@@ -37,7 +37,7 @@ function takeAll(state: State<unknown>, actor: number, slot: number, take: () =>
   for (let i = 0; i < TAKEN; i++) state.taken[from + i] = take();
 }
 
-/** Whether every number from the start on was taken once, and by each actor upwards. */
+/** Returns whether every number from the start on was taken once, and by each actor upwards. */
 function judge({ starts, taken }: State<unknown>, slot: number): string {
   const from = slot * ACTORS.length * TAKEN;
   const all = taken.subarray(from, from + ACTORS.length * TAKEN);

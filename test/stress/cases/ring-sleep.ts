@@ -20,7 +20,7 @@ const LATE = "announces only when it sleeps";
 const WANT_LATE = "wants room only after looking for it";
 const FORGETFUL = "looks for the wish before it gives room";
 
-/** What writer and reader have in common: a bell of their own, and the other's. */
+/** Base class of writer and reader: a bell of their own, and the other's. */
 class End {
   readonly bell: DoorbellOwner;
   readonly #other: Doorbell;

@@ -28,7 +28,7 @@ function write(shared: Shared, run: ActorRun): void {
     for (let each = from + 1; each <= number; each++) records[each % RECORDS] = each | 0;
     synced.publish(SHARD, number);
     if (from < 2 ** 31 && number >= 2 ** 31) run.see("the numbers passed 2^31");
-    // What a reader may look at next must not be written over.
+    // Bytes that the reader may look at next must not be overwritten.
     for (let reader = 0; reader < 2; reader++) awaitReader(readers, reader, number, run);
   }
 }

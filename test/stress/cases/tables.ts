@@ -50,7 +50,7 @@ interface TableCase {
   readonly name: string;
   readonly about: string;
   readonly bytes: number;
-  /** What `find` says when it does not know. */
+  /** Result of `find` for an unknown id. */
   readonly unknown: number;
   readonly planted: readonly string[];
   readonly outcomes: readonly Outcome[];

@@ -14,7 +14,7 @@ export const BEANSTALKD_COMMANDS: readonly Command[] = COMMANDS.filter(({ extens
 
 const OURS: ReadonlySet<string> = new Set(COMMANDS.filter(({ extension }) => extension).map(commandName));
 
-/** Whether beanstalkd does not know the command of this name. */
+/** Returns whether beanstalkd does not know the command of this name. */
 export const isOurs = (name: string): boolean => OURS.has(name);
 
 /** A text for each argument. */

@@ -35,14 +35,14 @@ const SECONDS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whether the value of this key of `stats`, `stats-job` or `stats-tube` says nothing about the
- * commands that went before.
+ * Returns whether the value of this key of `stats`, `stats-job` or `stats-tube` says nothing about
+ * the commands that went before.
  */
 export function isOfProcessOrClock(key: string): boolean {
   return STATS_OF_PROCESS.has(key) || SECONDS.has(key);
 }
 
-/** What is wrong with the second reply, or undefined. */
+/** Returns what is wrong with the second reply, or undefined. */
 export function differenceOf(commandName: string, left: string, right: string): string | undefined {
   if (left === right) return undefined;
   if (left.startsWith("OK ") && right.startsWith("OK ")) {

@@ -42,7 +42,7 @@ export type ConversationStep =
   | { readonly kind: "half-close" | "close" | "quit"; readonly client: number }
   | { readonly kind: "drain" };
 
-/** What the generator may know of the conversation so far. */
+/** Facts about the conversation so far that the generator may use. */
 export interface ConversationView {
   readonly clientCount: number;
   isWaiting(client: number): boolean;
@@ -56,7 +56,7 @@ export interface ConversationView {
 
 const STEP_WEIGHTS = { command: 70, burst: 14, split: 8, "half-close": 1, close: 2, quit: 1 } as const;
 
-/** How often each command of beanstalkd's is drawn. */
+/** Weight of each command of beanstalkd. */
 const USUAL_WEIGHT = 2;
 const ODD_WEIGHTS: Readonly<Record<string, number>> = {
   put: 22,
@@ -173,8 +173,8 @@ export class ConversationGenerator {
 
   /** A waiting client can only hang up; mostly another one acts instead. */
   #nextForWaiting(client: number): ConversationStep {
-    // What lies behind a reserve when its client closes may or may not be carried out
-    // (protocol/README.md 12).
+    // Commands behind a reserve whose client closes may or may not be executed (protocol/README.md
+    // 12).
     const leave: "half-close" | "close" = this.#view.hasMoreBehind(client)
       ? "half-close"
       : this.#random.pick(["half-close", "close"]);

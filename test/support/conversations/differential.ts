@@ -3,20 +3,21 @@
 import { type ServerProcess, startServer } from "../server/server-process.ts";
 import { type Topology, topologyFlags, topologyName } from "../topologies.ts";
 import { MAX_JOB_BYTES } from "./conversation-generator.ts";
-import { InconclusiveError, Lockstep, type LockstepResult } from "./lockstep.ts";
+import { Lockstep, type LockstepResult } from "./lockstep.ts";
 import { type Address, LockstepSide } from "./lockstep-side.ts";
+import { InconclusiveError } from "./lockstep-state.ts";
 
 export interface DifferentialOptions {
   readonly seed: number;
   readonly steps: number;
   /**
-   * How our server is to run; "beanstalkd-1.12" puts a second beanstalkd in its place, to prove the
+   * Settings of our server; "beanstalkd-1.12" puts a second beanstalkd in its place, to prove the
    * harness.
    */
   readonly tested: Topology | "beanstalkd-1.12";
-  /** How long to wait for a reply before it counts as missing. */
+  /** Time after which a reply counts as missing, ms. */
   readonly settleMs?: number;
-  /** How often to play it where the machine was too slow to tell. */
+  /** Attempts while the machine is too slow to tell. */
   readonly attempts?: number;
   /** Stands between the tested server and its clients. */
   readonly through?: (address: Address) => Promise<Address>;

@@ -6,7 +6,7 @@ export interface ComingEvent {
   readonly fromMs: number;
   readonly toMs: number;
   readonly kind: "ttr" | "margin" | "other";
-  /** Whose job it is, for `ttr`. */
+  /** Client that holds the job, for `ttr`. */
   readonly owner: number;
   readonly stillMatters: () => boolean;
   /** Called when it has happened. */

@@ -16,7 +16,7 @@ export interface Play {
 
 export interface Outcome {
   readonly error?: unknown;
-  /** How much longer than it should the playing took, all steps together. */
+  /** Delay of the playback, over all steps. */
   readonly lateMs: number;
 }
 
@@ -64,7 +64,7 @@ export async function playTogether(
   return outcomes;
 }
 
-/** Whether a transcript depends on real time. */
+/** Returns whether a transcript depends on real time. */
 export const takesTime = (transcript: Transcript): boolean => waitMs(transcript) > 0;
 
 /** The waits of a transcript, all together. */

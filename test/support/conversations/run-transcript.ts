@@ -16,7 +16,7 @@ export async function runTranscript(transcript: Transcript, driver: TranscriptDr
   await run.finish();
 }
 
-/** What has been received from the server for one client and not been looked at. */
+/** Bytes that one client has received and the runner has not looked at. */
 interface Inbox {
   text: string;
   ended: boolean;

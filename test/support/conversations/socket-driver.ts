@@ -5,7 +5,7 @@ import type { ServerProcess } from "../server/server-process.ts";
 import { WireClient } from "../server/wire-client.ts";
 import type { TranscriptDriver } from "./transcript-driver.ts";
 
-/** How long silence must last to count as "nothing". */
+/** Silence that counts as "nothing", ms. */
 const QUIET_MS = 60;
 const REPLY_MS = 6000;
 /** A step may take so long without counting as late. */
@@ -14,10 +14,7 @@ const PROMPT_MS = 20;
 export class SocketDriver implements TranscriptDriver {
   readonly #process: ServerProcess;
   readonly #clients = new Map<string, WireClient>();
-  /**
-   * How much longer than expected all steps took: on a busy machine a transcript's seconds do not
-   * fit any more.
-   */
+  /** Delay of all steps together: on a busy machine a transcript's seconds do not fit any more. */
   lateMs = 0;
 
   constructor(process: ServerProcess) {

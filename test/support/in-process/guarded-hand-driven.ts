@@ -51,7 +51,7 @@ export class GuardedHandDriven {
     return client;
   }
 
-  /** What the client is answered when its password has been checked. */
+  /** Replies to the client once its password has been checked. */
   async answered(client: HandDrivenClient): Promise<string> {
     for (;;) {
       const reply = client.take();

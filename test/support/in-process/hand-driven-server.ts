@@ -130,7 +130,7 @@ export class HandDrivenServer {
       for (const ring of shard.requests) ring.release();
       for (const port of shard.ports) port.ring.publish();
     }
-    // What clients say is read at once.
+    // Input of clients is read at once.
     this.acceptor.barriers.haveRead();
     for (const acceptor of acceptors) {
       moved += acceptor.takeAnswers(nobody);

@@ -23,7 +23,7 @@ export class NotingHost implements ConversationHost {
     this.hasOtherAcceptors = hasOtherAcceptors;
   }
 
-  /** What was done since the last look. */
+  /** Returns the calls since the last look. */
   get did(): string[] {
     return this.#did.splice(0);
   }

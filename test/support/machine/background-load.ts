@@ -4,18 +4,18 @@ import { Worker } from "node:worker_threads";
 
 export interface LoadData {
   readonly address: { readonly host: string; readonly port: number } | { readonly path: string };
-  /** What the load does: see load-worker.ts. */
+  /** Kind of load: see load-worker.ts. */
   readonly kind: "greedy" | "huge" | "mixed";
   /** The tube that it uses, or how its tubes' names begin. */
   readonly tube: string;
-  /** How many jobs or large commands. */
+  /** Number of jobs or large commands. */
   readonly jobs: number;
 }
 
 export type LoadNews = { readonly news: "phase"; readonly name: string } | { readonly news: "done" };
 
 export class BackgroundLoad {
-  /** What it does at present. */
+  /** Name of the present phase. */
   phase = "start";
   /** Settles when all is done; rejects when the server did not do what was asked. */
   readonly done: Promise<void>;
@@ -32,7 +32,7 @@ export class BackgroundLoad {
       this.#worker.once("error", reject);
       this.#worker.once("exit", () => reject(new Error(`the load ended during: ${this.phase}`)));
     });
-    // Whoever awaits `done` sees the error.
+    // The caller that awaits `done` sees the error.
     this.done
       .catch(() => {})
       .finally(() => {

@@ -4,7 +4,7 @@ import { eventually } from "../eventually.ts";
 import type { ServerProcess } from "../server/server-process.ts";
 
 const MIB = 1024 * 1024;
-/** What a server with nothing to do has not given back by then, it keeps. */
+/** An idle server that has not freed its memory by then keeps it. */
 const LIMIT_MS = 5000;
 
 /**

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { promisify } from "node:util";
 import { freePort } from "./free-port.ts";
 
-/** Ports of which nothing else here makes use. */
+/** Ports that nothing else uses here. */
 const RANGE = [11_300, 11_320] as const;
 
 describe("free ports", () => {

@@ -16,13 +16,13 @@ export function memoryInUse(): number {
   return heapUsed + arrayBuffers;
 }
 
-/** How often memory is measured again, and what lies between. */
+/** Repeated measurements, and the pause between them. */
 const LOOKS = 20;
 const LOOK_PAUSE_MS = 25;
 
 /**
- * What `measure` says, but no more than `limitBytes` if it comes down to that soon. What is found
- * to be garbage is freed by other threads of the runtime, and they may have to wait for a core.
+ * Returns what `measure` says, or at most `limitBytes` if it soon falls to that. What is found to
+ * be garbage is freed by other threads of the runtime, and they may have to wait for a core.
  */
 export function settledBytes(limitBytes: number, measure: () => number): number {
   let bytes = measure();

@@ -62,7 +62,7 @@ export class Namespaces {
     return `${this.#network}.${machine}`;
   }
 
-  /** What runs a program on a machine. */
+  /** Returns the command that runs a program on a machine. */
   wrapper(machine: number): string[] {
     return ["ip", "netns", "exec", this.name(machine)];
   }

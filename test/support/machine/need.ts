@@ -7,7 +7,7 @@ import { BEANSTALKD, OUR_MAIN } from "../server/server-process.ts";
 
 export interface Need {
   readonly path: string;
-  /** What to do about it, as one command. */
+  /** Remedy, as one command. */
   readonly remedy: string;
 }
 

@@ -9,7 +9,7 @@ export type Fate = "ready" | "delayed" | "buried";
 interface Entry {
   readonly tube: string;
   readonly body: string;
-  /** What the last acknowledged change made of the job. */
+  /** State of the job after the last acknowledged change. */
   fate: Fate | "deleted";
   pri: number;
   /** A change was sent and its answer not seen: either state may be found. */
@@ -139,7 +139,7 @@ export class KillLedger {
     entry.unsure = false;
   }
 
-  /** How many acknowledged jobs are alive. */
+  /** Number of acknowledged jobs that are alive. */
   get alive(): number {
     return [...this.jobs.values()].filter((entry) => entry.fate !== "deleted").length;
   }

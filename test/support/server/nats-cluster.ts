@@ -23,7 +23,7 @@ export const NATS_SERVERS: readonly string[] = (
   .split(":")
   .filter((path) => existsSync(path));
 
-/** Whether there is no log server: then the test is skipped loudly, or fails under CI. */
+/** Returns whether there is no log server: then the test is skipped loudly, or fails under CI. */
 export function missingNats(): string | undefined {
   if (NATS_SERVERS.length > 0) return undefined;
   return missing({ path: "nats-server", remedy: ".ci/nats-server.sh /tmp/runnerbean-nats/sid sid" });

@@ -27,7 +27,7 @@ const BUNDLES = join(ROOT, ".tmp", "server");
 const KEPT_MS = 24 * 3_600_000;
 
 /**
- * What a process or a thread starts with. Each is bundled by itself, into the folder that it is in,
+ * Entry points of processes and threads. Each is bundled by itself, into the folder that it is in,
  * where the others look for it.
  */
 const ENTRIES = [
@@ -116,7 +116,7 @@ async function bundled(entry: string): Promise<BundledFile[]> {
     absWorkingDir: ROOT,
     outdir: join(BUNDLES, room),
     bundle: true,
-    // What is imported later stays apart.
+    // Dynamic imports stay separate files.
     splitting: true,
     chunkNames: `${entry.split("/").at(-1)!.replace(".ts", "")}-[hash]`,
     format: "esm",

@@ -41,7 +41,7 @@ export class GroupServer {
   readonly place: Place;
   readonly #flags: readonly string[];
   #child: ChildProcess | undefined;
-  /** What all its processes said. */
+  /** Output of all its processes. */
   output = "";
   readonly exits: (number | string)[] = [];
   #keepsRunning = false;
@@ -160,7 +160,7 @@ export class ServerGroup {
     return server;
   }
 
-  /** What an operator may do by mistake. */
+  /** Plays a mistake of an operator. */
   removeStream(): Promise<void> {
     return this.#log.remove();
   }
@@ -221,7 +221,7 @@ export class ServerGroup {
     });
   }
 
-  /** Which of the log servers leads the stream. */
+  /** Returns the log server that leads the stream. */
   async leadingLogServer(): Promise<number> {
     const leader = await until("the stream has a leader", async () => {
       const { leader } = await this.#log.servers();
@@ -231,7 +231,7 @@ export class ServerGroup {
   }
 }
 
-/** What `look` finds, once it finds something; looks again and again. */
+/** Calls `look` again and again until it finds something, and returns that. */
 export async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
   let last: unknown;
   for (const end = Date.now() + SERVES_MS_MAX; Date.now() < end; await sleep(50)) {

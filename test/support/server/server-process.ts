@@ -58,7 +58,7 @@ const STARTS_AT_ONCE = 2;
  */
 const MALLOC_MMAP_THRESHOLD_ = "262144";
 
-/** What makes starts quick, and the environment of the test. */
+/** Environment of the test, with settings that make starts quick. */
 export const TEST_ENV: NodeJS.ProcessEnv = {
   NODE_COMPILE_CACHE: COMPILE_CACHE,
   MALLOC_MMAP_THRESHOLD_,
@@ -255,7 +255,7 @@ function saysReady(server: ServerProcess): boolean {
   return server.kind !== "ours" || /serves on/.test(server.stdout + server.stderr);
 }
 
-/** Whether the socket is the server's own, and not that of a faster process on the port. */
+/** Returns whether the socket is the server's own, and not that of a faster process on the port. */
 function owns(server: ServerProcess, inode: string): boolean {
   // Ours would not say that it serves; and behind a wrapper it may be a child of the process.
   if (server.kind === "ours") return true;

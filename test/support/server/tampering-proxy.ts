@@ -6,7 +6,7 @@ import type { Address } from "../conversations/lockstep-side.ts";
 
 export interface TamperingProxy {
   readonly address: Address;
-  /** How many pieces of data were altered. */
+  /** Altered pieces of data so far. */
   readonly altered: () => number;
   close(): void;
 }

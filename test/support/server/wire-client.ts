@@ -15,7 +15,7 @@ const REPLY_MS = 60_000;
 
 export class WireClient {
   readonly socket: Socket;
-  /** How long a reply may take where nothing else is said. */
+  /** Default limit for a reply, ms. */
   replyMs: number = REPLY_MS;
   #pending: Buffer = Buffer.alloc(0);
   #chunks: Buffer[] = [];
@@ -104,8 +104,8 @@ export class WireClient {
   }
 
   /**
-   * What has arrived, or arrives within `limitMs`; empty when nothing does; null at the end of the
-   * stream.
+   * Returns the bytes that have arrived or arrive within `limitMs`: empty if none do, null at the
+   * end of the stream.
    */
   async readSome(limitMs: number): Promise<Buffer | null> {
     if (this.#bufferedBytes() === 0 && !this.#ended) await this.#wait(limitMs);

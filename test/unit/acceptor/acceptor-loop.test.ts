@@ -57,7 +57,7 @@ class FakeResident implements ResidentShard {
     return this.commands && this.hasWork;
   }
 
-  /** What each turn does besides. */
+  /** Extra work of each turn. */
   onTurn: () => void = () => {};
 
   next(): Point {

@@ -18,7 +18,7 @@ const RING_BYTES = 1 << 16;
 const TUBES = ["a", "b", "c", "d", "e"];
 const WATCH = TUBES.map((tube) => `watch ${tube}\r\n`).join("");
 const TURNS_MAX = 15;
-/** How many turns before the end others put jobs. */
+/** Turns before the end at which others put jobs. */
 const LATER_TURNS = [0, 1, 3];
 const END_TURNS_MAX = 2000;
 
@@ -29,7 +29,7 @@ const putInAll = (bytes: number): string => TUBES.map((tube) => put(tube, bytes)
 interface Operation {
   /** Jobs that are there before. */
   readonly jobs: string;
-  /** What another client puts while it is under way. */
+  /** Puts of another client while it is under way. */
   readonly later: string;
   readonly said: string;
   readonly reads?: boolean;
@@ -140,7 +140,7 @@ function jobsOf(server: HandDrivenServer): number {
     .reduce((sum, count) => sum + count, 0);
 }
 
-/** How many turns the undisturbed operation takes. */
+/** Returns how many turns the undisturbed operation takes. */
 function turnsOf(operation: Operation): number {
   const { server, other } = sceneOf(operation);
   other.say(operation.later);
@@ -192,7 +192,7 @@ function expectRevoked({ server, client, reads }: ReturnType<typeof sceneOf>, be
   assert.ok(text.endsWith("UNAUTHORIZED\r\n") || !isWhole(text), `it is told so: ${text.slice(-100)}`);
 }
 
-/** Whether the text ends with a whole reply. */
+/** Returns whether the text ends with a whole reply. */
 function isWhole(text: string): boolean {
   let at = 0;
   while (at < text.length) {

@@ -33,7 +33,7 @@ function groupOf(repliesWaitFor: LogWord, repliesWait: boolean) {
 describe("a reply in a group", () => {
   it("waits only for the shared log without -f 0: its batches are written", () => {
     const { core, shared, publish } = groupOf(LogWord.Written, true);
-    assert.equal(publish({ written: 1 }), false, "no connection is woken in vain");
+    assert.equal(publish({ written: 1 }), false, "no connection is woken without need");
     assert.ok(core.log.isWritten(0, 1) && !core.log.isLogged(0, 1));
     // The answer of the shared log may come before the log's thread has told that it has written
     // the record.

@@ -80,10 +80,10 @@ describe("a token that is limited to some tubes", () => {
         "the other job in the middle": [first, other, second],
       }[order]!;
       assert.equal(guarded.ask(guarded.limited, `delete-batch ${ids.join(" ")}`), "UNAUTHORIZED\r\n");
-      for (const id of ids) assert.ok(exists(guarded, id), `job ${id} is there`);
+      for (const id of ids) assert.ok(exists(guarded, id), `job ${id} exists`);
       assert.match(guarded.ask(guarded.limited, `delete-batch ${first} ${second}`), /^DELETED_BATCH 2/);
       assert.ok(exists(guarded, other));
-      // What it has deleted is its own no more.
+      // Deleted jobs no longer count as its own.
       for (const id of [first, second])
         assert.equal(guarded.ask(guarded.limited, `delete-batch ${id}`), "UNAUTHORIZED\r\n");
     });

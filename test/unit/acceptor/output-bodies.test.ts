@@ -74,7 +74,7 @@ class Scene {
   readonly arena: BodyArena = new BodyArena();
   readonly output: Output = new Output(IN_PLACE_BYTES_MIN);
   readonly #appended: Uint8Array[] = [];
-  /** Where replies end in what is gathered: nothing is cut but there. */
+  /** Ends of replies in the gathered bytes: cuts happen only there. */
   #borders = [0];
 
   copied(part: Uint8Array): void {
@@ -104,7 +104,7 @@ class Scene {
     this.#borders = [0, ...this.#borders.map((border) => border - sent).filter((border) => border > 0)];
   }
 
-  /** What has been appended, but for what is still gathered. */
+  /** Bytes that have been appended, without those still gathered. */
   get left(): Buffer {
     const all = Buffer.concat(this.#appended);
     return all.subarray(0, all.length - this.output.length);

@@ -8,16 +8,11 @@ import { shardOfTube } from "../../../src/base/tube-hash.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { TransferMessage } from "../../../src/message/transfer.ts";
 import { type HandDrivenClient, HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
+import { tubeOn } from "../../support/tube-on.ts";
 
 const SHARDS = 2;
-const tubeOn = (shard: number, prefix: string): string => {
-  for (let number = 0; ; number++) {
-    const name = `${prefix}${number}`;
-    if (shardOfTube(asciiBytes(name), 0, name.length, SHARDS) === shard) return name;
-  }
-};
-const [WORK, JOBS] = [tubeOn(0, "work"), tubeOn(0, "jobs")];
-const ELSEWHERE = tubeOn(1, "elsewhere");
+const [WORK, JOBS] = [tubeOn(0, SHARDS, "work"), tubeOn(0, SHARDS, "jobs")];
+const ELSEWHERE = tubeOn(1, SHARDS, "elsewhere");
 const put = (tube: string): string => `put-in-tube ${tube} 0 0 60 1\r\nx\r\n`;
 
 interface Scene {

@@ -19,7 +19,7 @@ it("AcceptorCore has no work while a ring is full, and the shard rings after it 
     acceptor.takeAnswers(nobody);
     acceptor.flush();
   }
-  assert.equal(acceptor.hasWork, false, "it turns in vain");
+  assert.equal(acceptor.hasWork, false, "it turns without work");
   acceptor.wantRoom();
   assert.equal(acceptor.hasRoomAgain, false);
   shard!.step(1000);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { ControlWord } from "../../../src/message/topology.ts";
 import { JobIds } from "../../../src/ring/job-ids.ts";
-import { InProcessServer } from "../../simulation/in-process-server.ts";
+import { InProcessServer } from "../../simulation/server/in-process-server.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
 for (const made of [0, 2 ** 31 - 3, 2 ** 32 - 3, 2 ** 40]) {

@@ -6,7 +6,7 @@ import { assert as invariant } from "../../../src/base/assert.ts";
 
 const urlOf = (path: string): string => new URL(`../../../${path}`, import.meta.url).href;
 
-/** What a process prints that starts with this value of the variable and runs `program`. */
+/** Returns the output of a process that runs `program` with this value of the variable. */
 function printed(program: string, checked: string | undefined): string {
   const { RUNNERBEAN_CHECKED: _, ...env } = process.env;
   const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "--eval", program], {

@@ -34,7 +34,7 @@ it("remembers as many entries as its bound, and forgets the oldest first", (t) =
         const known = new Map(list);
         for (let each = 0; each <= 20; each++) {
           assert.equal(map.has(each), known.has(each));
-          assert.equal(map.get(each), known.get(each), "the value that was set last");
+          assert.equal(map.get(each), known.get(each), "the last value");
         }
       }
     }),

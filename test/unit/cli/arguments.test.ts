@@ -6,7 +6,9 @@ import { test } from "node:test";
 import { Command } from "commander";
 import { operatorCommands } from "../../../src/cli/commands/operator-commands.ts";
 
-/** What a command says of wrong arguments; undefined if it takes them, and then it is not run. */
+/**
+ * Returns what a command says of wrong arguments, or undefined if it accepts them; it is not run.
+ */
 function refusal(args: readonly string[]): string | undefined {
   let [said, isTaken] = ["", false];
   const program = new Command();

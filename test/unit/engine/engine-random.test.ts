@@ -6,7 +6,9 @@ import { it, type TestContext } from "node:test";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { Session } from "../../../src/engine/waiting/session.ts";
 import { Model } from "../../simulation/model/model.ts";
-import { type EffectsHost, EngineWitness, NOBODY } from "../../simulation/witness.ts";
+import { NOBODY } from "../../simulation/witness/command-sink.ts";
+import type { EffectsHost } from "../../simulation/witness/engine-calls.ts";
+import { EngineWitness } from "../../simulation/witness/engine-witness.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
@@ -63,15 +65,15 @@ class RandomRun {
   }
 
   #isOpen(session: Session): boolean {
-    return this.#model.session(session.index).openWait !== 0;
+    return this.#model.connections.session(session.index).openWait !== 0;
   }
 
   step(): void {
     const random = this.#random;
     const session = this.#engine.session(random.between(0, SESSIONS - 1));
     if (random.chance(0.2)) this.#nowMs += random.pick([0.5, 100, 1000, 1000, 2500]);
-    const client = this.#model.session(session.index);
-    const wait = this.#model.waitOf(client, 0);
+    const client = this.#model.connections.session(session.index);
+    const wait = this.#model.waiting.waitOf(client, 0);
     if (wait === undefined) this.#command(session);
     else if (wait.number !== undefined && random.chance(0.5)) this.#endShared(session);
     else if (random.chance(0.05)) this.#reopen(session);
@@ -81,7 +83,7 @@ class RandomRun {
 
   /** Its acceptor ends the wait, or another shard has. */
   #endShared(session: Session): void {
-    const client = this.#model.session(session.index);
+    const client = this.#model.connections.session(session.index);
     client.openWait = 0;
     // In between the shard may want to give it a job, and must not.
     if (this.#random.chance(0.5)) this.#put(this.#engine.session(this.#random.between(0, SESSIONS - 1)));
@@ -89,7 +91,7 @@ class RandomRun {
   }
 
   #reopen(session: Session): void {
-    this.#model.session(session.index).openWait = 0;
+    this.#model.connections.session(session.index).openWait = 0;
     this.#engine.closeSession(session, this.#nowMs);
     const fresh = this.#engine.session(session.index);
     this.#engine.use(fresh, this.#random.pick(TUBES)!);
@@ -166,12 +168,12 @@ class RandomRun {
   }
 
   #waitShared(session: Session): void {
-    this.#model.openWait(this.#model.session(session.index), this.#nextWait++);
+    this.#model.waiting.openWait(this.#model.connections.session(session.index), this.#nextWait++);
     const timeoutAtMs = this.#random.pick([Number.POSITIVE_INFINITY, this.#nowMs + 1000]);
     this.#engine.waitShared(session, timeoutAtMs, this.#nowMs);
   }
 
-  /** How many jobs there were. */
+  /** Number of jobs. */
   get jobs(): number {
     return this.#nextId - 1;
   }

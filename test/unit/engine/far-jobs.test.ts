@@ -110,7 +110,7 @@ class Bench {
     return next;
   }
 
-  /** Where each job that was marked to leave has to go, by id. */
+  /** Returns the destination of each job that was marked to leave. */
   leaving(): [id: number, tube: string][] {
     return this.engine.policies.deaths.takeLeaving().map((id) => [id, this.engine.leavesFor(id, 0)]);
   }
@@ -132,7 +132,7 @@ describe("a held job on its way to another shard", () => {
       bench.put(2, group);
       bench.wait();
       bench.handOn(1);
-      // What is done in the tube meanwhile opens nothing.
+      // Other changes in the tube meanwhile open nothing.
       bench.put(3, group);
       assert.deepEqual(bench.given, []);
       bench.engine.departed(1, TRANSFER, 0);
@@ -178,7 +178,7 @@ describe("a held job that update-job sends to another shard", () => {
       assert.equal(engine.delete(client, 2, 0), Outcome.Done);
       engine.watch(client, "a");
       const slot = engine.reserve(client, 0, 0);
-      assert.equal(engine.jobs.pageOf(slot).id[rowOf(slot)], 3, "g's turn is the one that was longest ago");
+      assert.equal(engine.jobs.pageOf(slot).id[rowOf(slot)], 3, "g's turn was longest ago");
       bench.check();
     });
 

@@ -21,8 +21,8 @@ function newEngine(): Engine {
 }
 
 /**
- * What was seen of the ready jobs: since when each is ready, and how often it was reserved and
- * kicked by then.
+ * Record of the ready jobs: since when each is ready, and how often it was reserved and kicked by
+ * then.
  */
 class Notes {
   readonly #engine: Engine;

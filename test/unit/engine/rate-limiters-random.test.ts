@@ -40,7 +40,7 @@ class LimitersRun implements ClientEffects {
   #sequence = 0;
   readonly #groupOf = new Map<number, string>();
   readonly #limits = new Map<string, Limits>(TUBES.map((tube) => [tube, NO_LIMITS]));
-  /** When jobs of a tube were given, since its limits were set last. */
+  /** Times at which jobs of a tube were given since its limits were set last. */
   readonly #givenAtMs = new Map<string, number[]>(TUBES.map((tube) => [tube, []]));
   given = 0;
 
@@ -185,7 +185,7 @@ class LimitersRun implements ClientEffects {
     if (random.chance(0.4))
       [values.rate, values.burst] = [random.pick(["1/1", "10/1", "5/60"]), random.between(1, 3)];
     this.#givenAtMs.set(tube, []);
-    // What is out already stays out, so look again only when there is less than may be.
+    // Jobs that are out stay out, so look again only when fewer are out than allowed.
     const limits = { ...NO_LIMITS, ...values };
     limits.maxReserved += this.#reserved(tube).length;
     limits.groupMaxReserved += this.#reserved(tube).length;

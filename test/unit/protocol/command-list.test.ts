@@ -68,7 +68,7 @@ describe("the table of commands", () => {
 
   it("matches --help", () => {
     const text = commandListText();
-    // What is long is broken up, and its explanation stands below it.
+    // Long lines are broken up, with the explanation below.
     const words = text.replaceAll(/\s+/g, " ");
     for (const command of COMMANDS) assert.ok(words.includes(` ${commandUsage(command)} ${command.help} `));
     for (const line of text.split("\n")) assert.ok(line.length <= 130, line);

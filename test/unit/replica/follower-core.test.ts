@@ -85,7 +85,7 @@ const data = (n: number, more: Partial<BatchHeader> = {}): LogMessage => {
   sealBatch(memory, 0);
   return { sequence: n, bytes: memory.bytes };
 };
-/** Batches of the own log, as node 1 wrote them; nothing says that one was acknowledged. */
+/** Batches of the node's own log, as node 1 wrote them, none of them known as acknowledged. */
 const own = (...numbers: number[]): KnownBatch[] =>
   numbers.map((n) => ({ n, tag: 100 + n, epoch: 1, node: 1, unacknowledged: n - 1, message: 0 }));
 

@@ -25,7 +25,7 @@ function ringAt(start: number): { writer: RingWriter; reader: RingReader } {
 /** A byte of a message, which no other place of another message has as well. */
 const byteAt = (number: number, at: number): number => (number * 31 + at * 7 + (at >> 8)) & 0xff;
 
-/** Writes a message of which each byte is its own; false when the ring is full. */
+/** Writes a message in which every byte differs; returns false if the ring is full. */
 function write(writer: RingWriter, length: number, number: number): boolean {
   const offset = writer.claim(length);
   if (offset === FULL) return false;
@@ -42,9 +42,9 @@ function readOne(reader: RingReader): { length: number; bytes: Uint8Array } | un
   return { length, bytes: reader.bytes.slice(offset, offset + length) };
 }
 
-/** Whether a message that was read is the one of that number, whole. */
+/** Returns whether a message that was read is the one of that number, whole. */
 function assertIs(message: ReturnType<typeof readOne>, number: number, length: number): void {
-  assert.ok(message !== undefined, `message ${number} is there`);
+  assert.ok(message !== undefined, `message ${number} exists`);
   assert.equal(message.length, Math.ceil(length / 8) * 8, `length of message ${number}`);
   for (let at = 4; at < length; at++)
     if (message.bytes[at] !== byteAt(number, at)) assert.fail(`byte ${at} of message ${number}`);
@@ -209,7 +209,7 @@ describe("RingWriter and RingReader", () => {
     assert.equal(writer.used, RING_BYTES_MIN);
     writer.publish();
     assertIs(readOne(reader), 0, MAX);
-    assert.equal(writer.claim(8), FULL, "what is read but not released is still the reader's");
+    assert.equal(writer.claim(8), FULL, "bytes that are read but not released still belong to the reader");
     reader.release();
     assert.equal(write(writer, MAX, 4), true);
     assert.equal(writer.claim(8), FULL);

@@ -39,7 +39,7 @@ class Turns {
     for (const ring of this.core.requests) ring.release();
   }
 
-  /** How many of the acceptors' messages have not been taken. */
+  /** Messages of the acceptors that have not been taken. */
   get isWaiting(): boolean[] {
     return this.core.requests.map((ring) => ring.hasMessage);
   }

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { BodyArena } from "../../../src/engine/jobs/body-arena.ts";
-import type { FakeSocket } from "../../simulation/fake-socket.ts";
-import { InProcessServer } from "../../simulation/in-process-server.ts";
+import type { FakeSocket } from "../../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../../simulation/server/in-process-server.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
 const MIB = 1 << 20;

@@ -48,7 +48,7 @@ describe("AdmissionControl", () => {
       t.mock.timers.enable({ apis: ["setInterval"] });
       let now = 1000;
       const control = controlWith(limits, () => now);
-      /** What the filters do with a connection. */
+      /** Returns what the filters do with a connection. */
       const filtered = (): { entry: Entry; asked: string[] } => {
         const asked: string[] = [];
         const noted = (_: object, name: string): unknown => name === "isQuiet" || (() => asked.push(name));

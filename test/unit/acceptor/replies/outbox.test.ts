@@ -6,7 +6,7 @@ import type { Transport } from "../../../../src/acceptor/replies/transport.ts";
 /** A transport and a log that only note. */
 class Stage {
   readonly sent: string[] = [];
-  /** How far the log has come, for each shard. */
+  /** Progress of the log, for each shard. */
   readonly logged = [0, 0];
   pendingBytes = 0;
   readonly outbox: Outbox;

@@ -10,7 +10,7 @@ class Entry implements RunQueueEntry {
   mayFlushHeld = false;
   readonly did: string[];
   readonly name: string;
-  /** What it does besides when it goes on. */
+  /** Called when it goes on. */
   onProceed: () => void = () => {};
 
   constructor(name: string, did: string[]) {

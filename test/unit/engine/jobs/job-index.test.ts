@@ -76,7 +76,7 @@ it("JobIndex keeps one job of every 4,096 in a few hundred bytes, and 64 in less
 });
 
 /**
- * Bytes for each page of 4,096 ids of which all had a job, and the first `survivors` still have.
+ * Bytes for each page of 4,096 ids that all had a job, and whose first `survivors` still have one.
  */
 function bytesOfSurvivors(survivors: number): number {
   const pages = 200;

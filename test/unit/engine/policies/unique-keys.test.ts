@@ -11,7 +11,7 @@ import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
 import { DeathReason, KeyState } from "../../../../src/protocol/job-attribute.ts";
 
 const NOBODY: ClientEffects = {
-  reserved: () => assert.fail("nobody waits"),
+  reserved: () => assert.fail("no client waits"),
   timedOut() {},
   deadlineSoon() {},
   waitDue() {},
@@ -87,7 +87,7 @@ class Start {
   }
 }
 
-/** What is found, in whatever order the records come. */
+/** Returns what is found, in whatever order the records come. */
 function foundOf(...claims: readonly Claim[]): string {
   const [there, back] = [new Start(claims).found, new Start(claims.toReversed()).found];
   assert.equal(there, back, "the order of the records doesn't matter");

@@ -302,7 +302,7 @@ describe("JobGroups", () => {
     assert.ok(bench.ready.groups.isFull("c", 2), "both have jobs");
     for (const slot of jobs) bench.end(bench.take(slot));
     assert.equal(bench.ready.groups.size, 2, "time has not passed its turn");
-    assert.ok(!bench.ready.groups.isFull("b", 1), "one that is there needs no room");
+    assert.ok(!bench.ready.groups.isFull("b", 1), "an existing group needs no room");
     assert.ok(!bench.ready.groups.isFull("c", 2), "one of the two has none");
     assert.equal(bench.ready.groups.size, 1);
     assert.ok(bench.ready.groups.isFull("c", 1));

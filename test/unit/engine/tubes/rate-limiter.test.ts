@@ -38,8 +38,8 @@ function put(engine: Engine, tube: string, id: number, nowMs: number): void {
 }
 
 /**
- * How many of `jobs` clients that wait have one after a second in which the engine runs whenever it
- * wants to.
+ * Returns how many of `jobs` waiting clients have one after a second in which the engine runs
+ * whenever it wants to.
  */
 function givenInSecond(values: Partial<SettingValues>, jobs: number): { given: number; turns: number } {
   const effects = new Given();

@@ -39,7 +39,7 @@ test(`${TUBES} short-lived tubes are young garbage, and don't fill the old gener
   const before = oldSpaceBytes();
   let most = 0;
   for (let number = 0; number < TUBES; number++) {
-    // What its first jobs have it make.
+    // Creates what its first jobs would.
     const tube = table.open(`tube-${number}`);
     tube.ready.makeRoom();
     assert.ok(tube.delayTimer.position < 0 && tube.buried.first < 0 && tube.nameBytes.length > 0);

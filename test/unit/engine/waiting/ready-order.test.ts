@@ -67,7 +67,7 @@ function put(
 const idOf = (engine: Engine, slot: number): number =>
   slot === NO_SLOT ? 0 : engine.jobs.pageOf(slot).id[rowOf(slot)]!;
 
-/** One drawn change, to be made in each engine; returns what is to be compared. */
+/** Makes one drawn change in each engine; returns the values to compare. */
 type Change = (engine: Engine, nowMs: number) => unknown;
 
 class Draw {

@@ -68,7 +68,7 @@ const putInAll = (bytes: number, each: number): string =>
 interface Operation {
   /** Jobs that are there before. */
   readonly jobs: string;
-  /** What another client puts at the last step before the fault. */
+  /** Put of another client at the last step before the fault. */
   readonly later?: string;
   readonly said: (ids: readonly number[]) => string;
 }
@@ -271,7 +271,7 @@ class Scene {
   }
 }
 
-/** How many connections are kept for puts and other commands. */
+/** Number of connections kept for puts and other commands. */
 const KEPT_CONNECTIONS_MAX = 1 + 8 * SHARDS;
 
 describe("a request over HTTP", () => {

@@ -8,7 +8,7 @@ import { ControlClient } from "../../../../src/http/link/control-client.ts";
 import { ResponseFlag } from "../../../../src/message/response.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
-/** What is durable is said by hand. */
+/** The test says by hand what is durable. */
 class Log {
   durable = 0;
   readonly core: AcceptorCore;

@@ -139,7 +139,7 @@ describe("series of tubes", () => {
   it("count tubes without series in the sum of the others, whatever comes and goes", () => {
     const set = new SeriesSet({ tubesMax: 1, tubes: ["own"] });
     set.renew(table(tube("own", 2, 5), tube("b", 1, 10)), 0);
-    assert.equal(set.others(totals(15)).puts, 10, "what it had when it came is in no other series yet");
+    assert.equal(set.others(totals(15)).puts, 10, "its earlier counts are in no other series yet");
     set.renew(table(tube("own", 2, 9), tube("b", 1, 13)), MINUTE_MS);
     assert.equal(set.others(totals(22)).puts, 13, "3 more of b, and nothing of the 4 more of its own");
     set.renew(table(tube("c", 3, 2)), 10 * MINUTE_MS);

@@ -80,7 +80,7 @@ it("Tubes of other names in each request do not pile up", async () => {
   assert.ok(tubes <= KEPT_TUBES_MAX + 1, `${tubes} tubes`);
   const open = server.http!.open;
   await scene.reserve(Array.from({ length: TUBES }, (_, n) => `t-0-${n}`));
-  assert.equal(server.http!.open, open, "who asks for the same gets the connection that was kept");
+  assert.equal(server.http!.open, open, "the same request gets the kept connection");
   reservations.stop();
   server.settle();
 });

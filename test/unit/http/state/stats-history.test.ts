@@ -53,7 +53,7 @@ class AskedServer {
     }
   }
 
-  /** What the history must have: every `stepS`-th point of the last so many seconds. */
+  /** Expected history: every `stepS`-th point of the last so many seconds. */
   expected(seconds: number, of: "ready" | "puts", pointsMax: number): [number, number][] {
     return this.points
       .slice(-pointsMax)

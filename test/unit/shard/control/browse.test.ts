@@ -20,7 +20,7 @@ function newEngine(): Engine {
   });
 }
 
-/** An engine with delayed jobs 1, 2, 3 …, the last of which would be the first. */
+/** An engine with delayed jobs 1, 2, 3 …: the last is due first. */
 function engineWithJobs(): Engine {
   const engine = newEngine();
   for (let id = 1; id <= JOBS; id++) {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { jobRow } from "../../../../src/shard/replies/job-row.ts";
-import { InProcessServer } from "../../../simulation/in-process-server.ts";
+import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 it("jobRow is ASCII JSON whose body has one character per byte", () => {

@@ -20,7 +20,7 @@ import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const PIECE_BYTES = 32 * KIB;
-/** When the first reservation of a session ends. */
+/** Returns the time at which the first reservation of a session ends. */
 const SOONEST_MS = 1234.5;
 const { Durable, HoldsJob, More } = ResponseFlag;
 
@@ -393,6 +393,6 @@ describe("Replies: a long reply", () => {
       [1],
     );
     scene.replies.abandonLong(gone);
-    assert.notEqual(left.longReply, undefined, "whoever has none abandons none");
+    assert.notEqual(left.longReply, undefined, "a session without a long reply abandons none");
   });
 });

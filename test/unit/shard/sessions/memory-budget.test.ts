@@ -98,7 +98,7 @@ describe("MemoryBudget", () => {
       for (const shard of shards) while (shard.handles.length > 0) shard.delete();
       for (const shard of shards) shard.budget.settle();
       assert.ok(!words.isFull);
-      assert.ok(words.usedBytes <= count * 2 * 4096, "all is given back but what is held in advance");
+      assert.ok(words.usedBytes <= count * 2 * 4096, "all bytes are returned except those held in advance");
       assert.ok(shards[0]!.put(1000));
     });
   }

@@ -8,7 +8,7 @@ import { ALL_STATES } from "../../../../src/engine/walks/job-walk.ts";
 import type { Replies } from "../../../../src/shard/replies/replies.ts";
 import type { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 import { JobListing } from "../../../../src/shard/slices/job-listing.ts";
-import { InProcessServer } from "../../../simulation/in-process-server.ts";
+import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const SEARCH_BYTES_MAX = 3000;

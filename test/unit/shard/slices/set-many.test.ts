@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "../../../../src/engine/engine.ts";
 import type { Tube } from "../../../../src/engine/tubes/tube.ts";
-import type { FakeSocket } from "../../../simulation/fake-socket.ts";
-import { InProcessServer } from "../../../simulation/in-process-server.ts";
+import type { FakeSocket } from "../../../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const TUBES = 5000;
@@ -58,7 +58,7 @@ class Scene {
   }
 }
 
-/** A tube with two jobs of each group, of which one is held. */
+/** A tube with two jobs of each group, one of them held. */
 function groupsScene(): { server: InProcessServer; client: FakeSocket; engine: Engine } {
   const server = new InProcessServer({ shards: 1, acceptors: 1, random: new SeededRandom(1) });
   const [client, worker] = [server.connect(), server.connect()];

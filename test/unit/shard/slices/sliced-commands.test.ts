@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { type IndexPlace, JobIndex } from "../../../../src/engine/jobs/job-index.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
-import type { FakeSocket } from "../../../simulation/fake-socket.ts";
-import { InProcessServer } from "../../../simulation/in-process-server.ts";
+import type { FakeSocket } from "../../../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { checkInvariants } from "../../../support/in-process/engine-invariants.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
@@ -66,7 +66,7 @@ function buryAll(ask: Scene["ask"]): void {
   ask(repeat(JOBS, (n) => `bury ${JOBS + 1 - n} 0\r\n`));
 }
 
-/** Whether some of the jobs are ready, but not all. */
+/** Returns whether some of the jobs are ready, but not all. */
 function isHalfWay(server: InProcessServer): () => boolean {
   const engine = engineOf(server);
   return () => engine.jobCounts[1]! > 0 && engine.jobCounts[1]! < JOBS;

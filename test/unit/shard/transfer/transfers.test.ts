@@ -7,7 +7,7 @@ import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { shardOfTube } from "../../../../src/base/tube-hash.ts";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
 import { TransferMessage } from "../../../../src/message/transfer.ts";
-import { InProcessServer } from "../../../simulation/in-process-server.ts";
+import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { checkArenaAtRest } from "../../../support/in-process/engine-invariants.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 

@@ -63,7 +63,7 @@ class Stage {
     this.picker.note(signalOf(shard, ResponseKind.Candidates, { payload, value: isCut ? 1 : 0 }));
   }
 
-  /** What each shard is asked for. */
+  /** Returns the request to each shard. */
   take(): Map<number, Share> {
     this.#shares.clear();
     this.picker.take();

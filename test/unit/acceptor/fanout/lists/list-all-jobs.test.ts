@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { mergedList } from "../../../../../src/acceptor/fanout/lists/list-all-jobs.ts";
 import { ListedJobsReader, packListedJobs } from "../../../../../src/message/listed-jobs.ts";
-import type { FakeSocket } from "../../../../simulation/fake-socket.ts";
-import { InProcessServer } from "../../../../simulation/in-process-server.ts";
+import type { FakeSocket } from "../../../../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../../../../simulation/server/in-process-server.ts";
 import { printSeed, seed } from "../../../../support/seeded-property.ts";
 import { SeededRandom } from "../../../../support/seeded-random.ts";
 

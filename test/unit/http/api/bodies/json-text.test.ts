@@ -9,7 +9,7 @@ import { Problem } from "../../../../../src/http/api/problem.ts";
 import { checkProperty } from "../../../../support/seeded-property.ts";
 
 const blanks = fc.stringMatching(/^[ \t\r\n]{0,3}$/);
-/** Texts of JSON that are no longer the same when they have been read and written. */
+/** JSON texts that change when they are parsed and written again. */
 const scalar = fc.constantFrom(
   "9007199254740993",
   "1e400",

@@ -6,7 +6,7 @@ import { refused } from "../../../../../src/http/api/bodies/put-refusal.ts";
 import type { Service } from "../../../../../src/http/queue/service.ts";
 import { ControlWord } from "../../../../../src/message/topology.ts";
 
-/** What a put that is out of memory becomes while these words are set. */
+/** Returns the code of a put that runs out of memory while these words are set. */
 function codeWith(set: readonly number[], isFull = false): string {
   const words = { isSet: (word: number) => set.includes(word) };
   return refused("OUT_OF_MEMORY", { words, memory: { isFull } } as Service).code;

@@ -72,7 +72,7 @@ it("serious problems come first: refused puts, unwatched tubes; then memory, con
   const puts = { ok: false, status: "disk-full", detail: "the disk is full" };
   const all = attentionOf({ ...WELL, ...signs, puts });
   assert.deepEqual([all[0]!.text, all[0]!.level], ["the disk is full", "bad"]);
-  assert.equal(all.length, words.length, "what is refused for memory is not said twice");
+  assert.equal(all.length, words.length, "puts refused for memory are reported once");
 });
 
 it("each problem names a remedy and a page", () => {

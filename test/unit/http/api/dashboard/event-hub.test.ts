@@ -39,7 +39,7 @@ class CountingHub extends EventHub {
 
 interface Scene {
   readonly hub: CountingHub;
-  /** What metrics tell. */
+  /** Values of the metrics. */
   readonly state: { streams: number };
   second(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { RequestRate } from "../../../../../src/http/api/limits/request-rate.ts";
 
-/** How many of `times` are allowed. */
+/** Returns how many of `times` are allowed. */
 function taken(rate: RequestRate, client: string, nowMs: number, times: number): number {
   let count = 0;
   for (let time = 0; time < times; time++) if (rate.take(client, nowMs)) count++;

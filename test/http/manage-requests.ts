@@ -1,0 +1,47 @@
+// Requests that browse and manage over HTTP.
+
+import type { HttpServer } from "../support/server/http-server.ts";
+
+interface ListedJob {
+  readonly id: number;
+  readonly body: string;
+  readonly state: string;
+  readonly tube: string;
+  readonly pri: number;
+}
+
+/** Asks the server that `server` returns, once it runs. */
+export class ManageRequests {
+  readonly #server: () => HttpServer;
+
+  constructor(server: () => HttpServer) {
+    this.#server = server;
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of it
+  readonly get = async (path: string): Promise<any> => (await this.#server().ask(path)).json;
+
+  /** Returns all items of a list, page by page. */
+  readonly all = async (path: string): Promise<ListedJob[]> => {
+    const items = [];
+    let cursor: string | null = "";
+    while (cursor !== null) {
+      const page = await this.get(`${path}${cursor === "" ? "" : `&cursor=${cursor}`}`);
+      items.push(...page.items);
+      cursor = page.cursor;
+    }
+    return items;
+  };
+
+  /** Returns how many jobs the last change in the audit log affected, and its status. */
+  readonly lastChange = async (): Promise<[affected: number, status: number]> => {
+    const [{ affected, status }] = (await this.get("/v1/audit")).items;
+    return [affected, status];
+  };
+
+  readonly putTo = async (tube: string, count: number, more: object = {}): Promise<number[]> => {
+    const jobs = Array.from({ length: count }, (_, n) => ({ body: `${n}`, ...more }));
+    const { results } = (await this.#server().ask(`/v1/tubes/${tube}/jobs`, { json: { jobs } })).json;
+    return results.map(({ id }: { id: number }) => id);
+  };
+}

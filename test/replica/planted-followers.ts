@@ -1,0 +1,34 @@
+// Followers with planted bugs.
+
+import type { BatchHeader, ChainPlace } from "../../src/message/batch.ts";
+import { FollowerCore } from "../../src/replica/follower-core.ts";
+import type { Bug } from "./planted-bugs.ts";
+
+class UnchainedFollower extends FollowerCore {
+  protected override isValid(place: ChainPlace, header: BatchHeader): boolean {
+    return header.epoch >= place.epoch && header.n > place.n;
+  }
+}
+
+class SkippingFollower extends FollowerCore {
+  override answered(ends: Parameters<FollowerCore["answered"]>[0], nowMs: number): void {
+    if (this.wanted > 0 && this.wanted < ends.first) this.wanted = ends.first;
+    super.answered(ends, nowMs);
+  }
+
+  protected override isValid(place: ChainPlace, header: BatchHeader): boolean {
+    return super.isValid(place, header) || (header.epoch === place.epoch && header.n > place.n + 1);
+  }
+}
+
+class CuttingFollower extends FollowerCore {
+  protected override mayAppendTail(): boolean {
+    return false;
+  }
+}
+
+export const FOLLOWERS: Partial<Record<Bug, typeof FollowerCore>> = {
+  "no chain": UnchainedFollower,
+  "holes are skipped": SkippingFollower,
+  "a tail is cut although nobody has led since": CuttingFollower,
+};

@@ -1,0 +1,278 @@
+// Effects of a client's commands: the command that an engine's call belongs to, and the reply that
+// it must get.
+
+import assert from "node:assert/strict";
+import type { PutOptions } from "../model/model-policies.ts";
+import type { ModelJob } from "../model/model-types.ts";
+import type { ByIdCommand } from "../witness/command-sink.ts";
+import type { BatchDeletes } from "./batch-deletes.ts";
+import type { ClientPromises } from "./client-promises.ts";
+import type { Command } from "./command.ts";
+import { reserved } from "./model-replies.ts";
+import { isOpenReserve, NOT_FOUND, type Pending, type PendingCommands } from "./pending-commands.ts";
+
+const DONE: Readonly<Record<Exclude<ByIdCommand, "reserve-job">, string>> = {
+  delete: "DELETED\r\n",
+  release: "RELEASED\r\n",
+  bury: "BURIED\r\n",
+  touch: "TOUCHED\r\n",
+  "update-job": "UPDATED\r\n",
+};
+
+/** Parts of the client that this file uses. */
+interface SimClient extends PendingCommands {
+  readonly promises: ClientPromises;
+}
+
+export class ClientEffects {
+  readonly #client: SimClient;
+
+  constructor(client: SimClient) {
+    this.#client = client;
+  }
+
+  onPut(job: ModelJob): void {
+    assert.ok(
+      !this.#client.world.isDraining(),
+      `client ${this.#client.name}: job ${job.id} is put although the server drains`,
+    );
+    assert.ok(
+      !this.#client.world.isFull(),
+      `client ${this.#client.name}: job ${job.id} is put although the log is full`,
+    );
+    const pending = this.#client.take(
+      `put of job ${job.id}`,
+      ({ command, reply }) => reply === undefined && command.kind === "put",
+    );
+    const { command } = pending;
+    assert.ok(command.kind === "put");
+    assert.deepEqual(
+      [job.tube.name, job.pri, job.delaySeconds, job.ttrSeconds, job.body],
+      [command.tube, command.pri, command.delaySeconds, command.ttrSeconds, command.body],
+      `client ${this.#client.name}: what "${command.text}" has put`,
+    );
+    this.#checkOptions(pending, command.options, job);
+    assert.ok(job.id > this.#client.lastPutId, `client ${this.#client.name}: ids grow`);
+    this.#client.lastPutId = job.id;
+    this.#client.settle(pending, `INSERTED ${job.id}\r\n`, job.id);
+  }
+
+  /** The job has the options of its put; times count from some moment since that was sent. */
+  #checkOptions({ sentAtMs }: Pending, options: PutOptions, { policy, tube }: ModelJob): void {
+    const { key, untilReserve, keyForMs, ttlMs, group, weight } = options;
+    assert.deepEqual(
+      [policy.key, policy.untilReserve, policy.group, policy.weight],
+      [key, untilReserve, group, weight],
+      `client ${this.#client.name}: options of its put`,
+    );
+    const counts = (untilMs: number, forMs: number): boolean =>
+      forMs === 0 ? untilMs === 0 : untilMs >= sentAtMs + forMs && untilMs <= this.#client.nowMs() + forMs;
+    const livesMs = ttlMs === 0 ? tube.resolved.values.ttlMs : ttlMs;
+    assert.ok(counts(policy.keyUntilMs, keyForMs), `client ${this.#client.name}: until when its key lasts`);
+    assert.ok(counts(policy.expiresAtMs, livesMs), `client ${this.#client.name}: until when its job lives`);
+  }
+
+  /** Its key is taken, or its tube is full. */
+  onPutDeclined(reply: string): void {
+    assert.ok(
+      !this.#client.world.isDraining(),
+      `client ${this.#client.name}: a put is judged although the server drains`,
+    );
+    const pending = this.#client.take(
+      `a put that is answered ${reply}`,
+      ({ command, reply: known }) => known === undefined && command.kind === "put",
+    );
+    this.#client.settle(pending, reply);
+  }
+
+  /** The log had no room for it. */
+  onPutRefused(): void {
+    assert.ok(
+      this.#client.world.isFull(),
+      `client ${this.#client.name}: a put is refused although the log has room`,
+    );
+    const pending = this.#client.take(
+      "a refused put",
+      ({ command, reply }) => reply === undefined && command.kind === "put",
+    );
+    this.#client.settle(pending, "OUT_OF_MEMORY\r\n");
+  }
+
+  onReserved(job: ModelJob): void {
+    const watches = ({ command }: Pending): boolean =>
+      command.kind === "reserve" && command.watched.includes(job.tube.name);
+    const pending = this.#client.take(
+      `reservation of job ${job.id}`,
+      (each) => isOpenReserve(each) && (!this.#client.mayBeRefusedUnseen || watches(each)),
+    );
+    assert.ok(watches(pending), `client ${this.#client.name}: job ${job.id} is of a watched tube`);
+    this.#client.promises.checkPromise(pending, job);
+    this.#give(pending, [job]);
+  }
+
+  /** Jobs of a batch, or one shard's part of them. */
+  onReservedBatch(jobs: readonly ModelJob[], isPart: boolean): void {
+    const ids = jobs.map((job) => job.id).join(" ");
+    const matches = (each: Pending): boolean =>
+      (isOpenReserve(each) || (isPart && each.isInParts)) &&
+      each.command.kind === "reserve" &&
+      each.command.batch !== undefined &&
+      (!this.#client.mayBeRefusedUnseen ||
+        jobs.every(({ tube }) => watchesOf(each.command).includes(tube.name)));
+    const pending = this.#client.take(`reservation of jobs ${ids}`, matches);
+    for (const { id, tube } of jobs) {
+      const isWatched = watchesOf(pending.command).includes(tube.name);
+      assert.ok(isWatched, `client ${this.#client.name}: job ${id} is of a watched tube`);
+    }
+    pending.isInParts = isPart;
+    this.#give(pending, jobs);
+  }
+
+  #give(pending: Pending, jobs: readonly ModelJob[]): void {
+    pending.given.push(...jobs.map((job) => ({ job, pri: job.pri, id: job.id, tube: job.tube.name })));
+    this.#client.noteEffect();
+  }
+
+  onTouchedAll(shard: number, held: number): void {
+    const pending = this.#client.take(
+      "touch-all",
+      ({ command, asked }) => command.kind === "touch-all" && !asked.has(shard),
+    );
+    pending.asked.add(shard);
+    pending.held += held;
+    this.#client.noteEffect();
+  }
+
+  onRefused(reply: "TIMED_OUT" | "DEADLINE_SOON" | "ABORTED"): void {
+    const pending = this.#client.take(reply, isOpenReserve);
+    if (reply === "TIMED_OUT") this.#client.promises.checkEnds(pending);
+    this.#client.settle(pending, `${reply}\r\n`);
+  }
+
+  onById(name: ByIdCommand, shard: number, id: number, done: boolean, settled: boolean): void {
+    const batch = name === "delete" ? this.#batchThatDeletes(shard, id) : undefined;
+    if (batch !== undefined) {
+      batch.deletes!.note(shard, id, done, settled);
+      const changes = this.#client.world.promises?.lastCall ?? [];
+      if (done) batch.promised = [...batch.promised, ...changes.filter((change) => change.id === id)];
+      if (batch.deletes!.isDone) this.#client.noteEffect();
+      return;
+    }
+    // The job has moved on, or all shards are asked: the shard that has it answers.
+    if (!done && !settled) return;
+    const isMeant = ({ command }: Pending): boolean =>
+      command.kind === "by-id" && command.name === name && command.id === id;
+    const isNew = (each: Pending): boolean => isMeant(each) && !each.asked.has(shard);
+    // A shard may be asked once more: the job was there a moment ago. The same command further
+    // behind is not what it is asked for.
+    const asksAgain = !done && !this.#client.mayReach(isNew);
+    const pending = this.#client.take(`${name} ${id}`, asksAgain ? isMeant : isNew);
+    pending.asked.add(shard);
+    // All shards are asked where the job's is not known: at most one of them has it.
+    if (pending.reply !== undefined && !done) return;
+    assert.equal(pending.reply, undefined, `client ${this.#client.name}: ${name} ${id} takes effect once`);
+    if (done && name === "reserve-job")
+      this.#client.settle(pending, reserved(this.#client.model.jobs.get(id)!), id);
+    else if (done) this.#client.settle(pending, DONE[name as keyof typeof DONE], id);
+    else this.#allow(pending, NOT_FOUND);
+  }
+
+  /** The tube is full to which its update-job was to bring a job. */
+  onUpdateRefused(shard: number, id: number): void {
+    const pending = this.#client.take(
+      `update-job ${id} that is refused`,
+      ({ command, asked }) =>
+        command.kind === "by-id" && command.name === "update-job" && command.id === id && !asked.has(shard),
+    );
+    pending.asked.add(shard);
+    this.#client.settle(pending, "TUBE_FULL\r\n");
+  }
+
+  /** The delete-batch that a delete is a part of, unless it is a command of its own. */
+  #batchThatDeletes(shard: number, id: number): Pending | undefined {
+    const expecting = this.#batchWhere(shard, id, (deletes) => deletes.expects(shard, id));
+    if (expecting !== undefined) return expecting;
+    const isDelete = ({ command, asked }: Pending): boolean =>
+      command.kind === "by-id" && command.name === "delete" && command.id === id && !asked.has(shard);
+    // A batch asks once more for a job that it has not found, as it may have moved, or come,
+    // meanwhile. A delete behind it can only be meant if the batch was for one shard alone: only
+    // then does it take effect before the batch is answered.
+    const isDeletePossible = this.#client.mayReach(isDelete);
+    return this.#batchWhere(
+      shard,
+      id,
+      (deletes) => deletes.has(id) && (!isDeletePossible || deletes.shardsAsked > 1),
+    );
+  }
+
+  #batchWhere(shard: number, id: number, isMeant: (deletes: BatchDeletes) => boolean): Pending | undefined {
+    for (const pending of this.#client.pending.slice(this.#client.cursor)) {
+      const { command, deletes, asked } = pending;
+      if (deletes !== undefined && isMeant(deletes))
+        return this.#client.take(`delete-batch with ${id}`, (each) => each === pending);
+      const isDelete = command.kind === "by-id" && command.name === "delete" && command.id === id;
+      if ((isDelete && !asked.has(shard)) || !this.#client.canBePassed(pending)) return undefined;
+    }
+    return undefined;
+  }
+
+  onKicked(tube: string, bound: number, count: number): void {
+    const pending = this.#client.take(
+      `kick ${bound} of ${tube}`,
+      ({ command, reply }) =>
+        reply === undefined && command.kind === "kick" && command.tube === tube && command.bound === bound,
+    );
+    this.#client.settle(pending, `KICKED ${count}\r\n`, count > 0 ? -1 : 0);
+  }
+
+  #allow(pending: Pending, reply: string): void {
+    pending.possible.add(reply);
+    this.#client.noteEffect();
+  }
+
+  /**
+   * A kick-job, pause-tube or clear-tube took effect, and engines do not tell whose; no two clients
+   * have the very same one under way. `reply` is undefined where the answer of another shard
+   * counts, and not final where another may still do better. False if it is not of this client.
+   */
+  onAnonymous(matches: (command: Command) => boolean, reply: string | undefined, isFinal: boolean): boolean {
+    if (!this.#client.isUnderWay(matches)) return false;
+    const pending = this.#client.take(
+      "a kick-job, pause-tube or clear-tube",
+      (each) => each.reply === undefined && matches(each.command),
+    );
+    const { command } = pending;
+    // A clear-tube changes many.
+    const id = command.kind === "kick-job" ? command.id : command.kind === "clear" ? -1 : 0;
+    if (reply !== undefined && isFinal) this.#client.settle(pending, reply, id);
+    else if (reply !== undefined) this.#allow(pending, reply);
+    return true;
+  }
+
+  /**
+   * A job of its move-jobs from one tube to another has moved, or has begun to. False if there is
+   * none.
+   */
+  onMoved(from: string, to: string, isDone: boolean): boolean {
+    const pending = this.#client.pending.find(
+      ({ command, reply }) =>
+        reply === undefined &&
+        command.kind === "move" &&
+        command.tube === from &&
+        [to, "*"].includes(command.target),
+    );
+    if (pending === undefined) return false;
+    const isPassed = this.#client.pending.indexOf(pending) < this.#client.cursor;
+    assert.ok(
+      !isPassed,
+      `client ${this.#client.name}: "${pending.command.text}" goes on behind what came after it`,
+    );
+    if (!isDone) return true;
+    pending.moved++;
+    pending.promised = [...pending.promised, ...(this.#client.world.promises?.lastCall ?? [])];
+    return true;
+  }
+}
+
+const watchesOf = (command: Command): readonly string[] =>
+  command.kind === "reserve" ? command.watched : [];

@@ -1,0 +1,91 @@
+// Promises of a reserve: which refusals are allowed, and which jobs it must not pass over.
+
+import assert from "node:assert/strict";
+import { isBetter } from "../model/job-order.ts";
+import type { ModelJob } from "../model/model-types.ts";
+import type { Pending, PendingCommands } from "./pending-commands.ts";
+
+export class ClientPromises {
+  readonly #client: PendingCommands;
+
+  constructor(client: PendingCommands) {
+    this.#client = client;
+  }
+
+  /** It has sent something behind a batch that ends so. */
+  mayBeAborted({ command, beginsAt }: Pending): boolean {
+    if (command.kind !== "reserve" || command.batch?.mayAbort !== true) return false;
+    if (command.timeoutMs === 0) return false;
+    return this.#client.saidMore || this.#client.commandBytes > beginsAt + command.bytes.length;
+  }
+
+  /** A reserve without a wait must not miss a job whose holder had left before. */
+  checkEnds({ command, sentAt }: Pending): void {
+    assert.ok(command.kind === "reserve");
+    if (command.timeoutMs > 0 || this.#client.mayBeRefusedUnseen) return;
+    for (const { id, tube, holder, state } of this.#client.model.jobs.values()) {
+      if (state !== "reserved" || holder === undefined || tube.pausedUntilMs !== undefined) continue;
+      if (!command.watched.includes(tube.name)) continue;
+      assert.ok(
+        this.#client.world.closedAt(holder.index, this.#client.acceptor) > sentAt,
+        `client ${this.#client.name}: "${command.text}" was refused although the holder of job ${id} had gone before`,
+      );
+    }
+  }
+
+  /** Returns whether a reserve over several shards could be refused like this. */
+  checkRefusal(pending: Pending, reply: string): void {
+    const { command } = pending;
+    assert.ok(command.kind === "reserve");
+    const what = `client ${this.#client.name}: "${command.text}" was answered ${JSON.stringify(reply)}`;
+    const session = this.#client.modelSession();
+    if (reply === "ABORTED\r\n") {
+      assert.ok(this.mayBeAborted(pending), `${what}, and said nothing behind it`);
+    } else if (reply === "DEADLINE_SOON\r\n") {
+      const expired = session.expiredAt > pending.arrivedEvent;
+      assert.ok(
+        expired || this.#client.model.connections.inMargin(session, this.#client.nowMs()),
+        `${what} without a reservation in its margin`,
+      );
+    } else {
+      assert.equal(reply, "TIMED_OUT\r\n", what);
+      this.checkEnds(pending);
+      // The same sum that the server makes: a difference would be rounded otherwise.
+      const isOver = this.#client.nowMs() >= pending.arrivedAtMs + command.timeoutMs;
+      assert.ok(
+        this.#client.halfClosed || this.#client.stopped || isOver,
+        `${what} after ${this.#client.nowMs() - pending.arrivedAtMs} ms`,
+      );
+      // The client held the same jobs then, with the same deadlines: nothing of its own came in
+      // between.
+      const wasInMargin = this.#client.model.connections.inMargin(session, pending.arrivedAtMs);
+      assert.ok(!wasInMargin, `${what} although it held a job in its last second when it asked`);
+    }
+    assert.equal(session.openWait, 0, `${what} while shards may still end the wait`);
+    this.checkPromise(pending, undefined);
+  }
+
+  /**
+   * No job that was ready when the reserve arrived, and stayed so, is passed over for a worse one,
+   * or for none.
+   */
+  checkPromise(pending: Pending, given: Pick<ModelJob, "id" | "pri"> | undefined): void {
+    const { command } = pending;
+    assert.ok(command.kind === "reserve");
+    const arrived = pending.arrivedEvent;
+    for (const job of this.#client.model.jobs.values()) {
+      const { tube } = job;
+      const stayedReady =
+        job.state === "ready" &&
+        job.readySince < arrived &&
+        tube.pausedUntilMs === undefined &&
+        tube.unpausedSince < arrived &&
+        !tube.wasLimited &&
+        command.watched.includes(tube.name);
+      if (!stayedReady || (given !== undefined && isBetter(given, job))) continue;
+      this.#client.fail(
+        `"${command.text}" passed job ${job.id} over for ${given === undefined ? "none" : `job ${given.id}`}`,
+      );
+    }
+  }
+}

@@ -1,0 +1,202 @@
+// Random commands that beanstalkd does not have, with their options and settings.
+
+import type { Command } from "./client/command.ts";
+import * as command from "./client/command.ts";
+import type { SimClient } from "./client/sim-client.ts";
+import { isSameChoice, type JobChoice } from "./model/job-choice.ts";
+import type { PutOptions } from "./model/model-policies.ts";
+import type { SimulationState } from "./simulation-state.ts";
+
+/** Delays of puts that may have fractions of seconds. */
+const DELAYS_MS: readonly [number, ...number[]] = [0, 0, 0, 1, 500, 1999];
+
+/**
+ * A token in 128 ms, a second, 4 s: powers of two, so that a sum of tokens is never rounded, and
+ * the model's is the engine's.
+ */
+const RATES = ["1000/128", "125/128", "125/512"];
+
+const STATES = ["ready", "delayed", "buried", "reserved"] as const;
+
+export class ExtensionDraws {
+  readonly #simulation: SimulationState;
+
+  constructor(simulation: SimulationState) {
+    this.#simulation = simulation;
+  }
+
+  /**
+   * A command that beanstalkd does not have. A run without them draws nothing for them, so that
+   * they don't change it.
+   */
+  drawExtension(client: SimClient): Command | undefined {
+    const random = this.#simulation.random;
+    const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);
+    const kind = random.weighted({
+      putInTube: this.#simulation.puts,
+      extensions: 0.5,
+      wrongOption: 1,
+      listJobs: 2,
+      clearTube: 1,
+      updateJob: 4,
+      inspect: 1,
+      ...{ reserveBatch: this.#simulation.reserves, deleteBatch: 3, touchAll: 2 },
+      setTube: this.#simulation.policies ? 5 : 0,
+      moveJobs: this.#simulation.jobMoves,
+      listAll: this.#simulation.jobMoves > 0 ? 2 : 0,
+    });
+    switch (kind) {
+      case "putInTube":
+        return command.putInTube(
+          this.#simulation.tube(),
+          pri,
+          random.pick(DELAYS_MS),
+          random.between(1, 4),
+          this.#simulation.body(),
+          this.#simulation.policies ? this.#putOptions() : undefined,
+        );
+      case "setTube":
+        return this.#setTube();
+      case "reserveBatch":
+        return command.reserveBatch(client.watched, random.pick([undefined, 0, 0.5, 1, 2]), {
+          jobsMax: random.pick([1, 2, 3, 10, 60]),
+          bytesMax: random.pick([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, 5, 30, 2000]),
+          tubes: random.chance(0.3),
+          mayAbort: random.chance(0.5),
+        });
+      case "deleteBatch":
+        return command.deleteBatch(
+          Array.from({ length: random.pick([1, 2, 2, 3, 5, 5, 120]) }, () => this.#simulation.id(client)),
+        );
+      case "touchAll":
+        return command.touchAll();
+      case "extensions":
+        return command.gather("extensions");
+      case "updateJob":
+        return this.#updateJob(client, pri);
+      case "inspect":
+        return random.chance(0.6)
+          ? command.inspectJob(this.#simulation.id(client), this.#simulation.acceptors)
+          : command.inspectTube(this.#simulation.tube());
+      case "listJobs":
+        return command.listJobs(
+          this.#choice(),
+          random.pick([0, 0, 3, this.#simulation.id(client)]),
+          random.pick([0, 3, 20]),
+        );
+      case "listAll":
+        return command.listAllJobs(
+          this.#choice(),
+          random.pick([0, 0, 3, this.#simulation.id(client)]),
+          random.pick([0, 3]),
+        );
+      case "moveJobs":
+        return this.#moveJobs();
+      case "clearTube": {
+        const jobs = this.#choice();
+        return this.#simulation.isFree((each) => each.kind === "clear" && isSameChoice(each.jobs, jobs))
+          ? command.clearTube(jobs)
+          : undefined;
+      }
+      default:
+        return command.wrongOption(this.#simulation.tube(), this.#simulation.body());
+    }
+  }
+
+  /** Draws the options of a put-in-tube. */
+  #putOptions(): PutOptions {
+    const random = this.#simulation.random;
+    const key = random.pick(["", "", "k", "l"]);
+    return {
+      key,
+      keyForMs: key === "" ? 0 : random.pick([0, 0, 700, 3000]),
+      untilReserve: key !== "" && random.chance(0.4),
+      ttlMs: random.pick([0, 0, 0, 500, 1500, 3000]),
+      group: random.pick(["", "", "g", "h", "i"]),
+      weight: random.pick([1, 1, 2, 3]),
+    };
+  }
+
+  /** Draws settings of a tube, of some or of all; later draws remove them soon. */
+  #setTube(): Command | undefined {
+    const random = this.#simulation.random;
+    const pattern = random.pick([this.#simulation.tube(), this.#simulation.tube(), "wide-*", "*"]);
+    if (!this.#simulation.isFree((each) => each.kind === "set" && each.pattern === pattern)) return undefined;
+    const drawn: command.SettingValueChanges = {
+      maxAttempts: random.pick([undefined, 1, 2]),
+      backoffMs: random.pick([undefined, undefined, 700]),
+      ttlMs: random.pick([undefined, undefined, 2000]),
+      expireBuries: random.pick([undefined, true, false]),
+      maxJobs: random.pick([undefined, undefined, 2, 5]),
+      maxReserved: random.pick([undefined, undefined, 1, 2]),
+      groupMaxReserved: random.pick([undefined, 1, 2]),
+      ...(this.#simulation.hasRates ? this.#rateSettings() : {}),
+      // Without moves of jobs nothing is drawn for them.
+      ...(this.#simulation.jobMoves > 0 ? this.#farSettings() : {}),
+    };
+    const names = Object.keys(drawn) as (keyof typeof drawn)[];
+    const some = names.filter(() => random.chance(0.35));
+    const values = some.length === 0 ? names : some;
+    return command.setTube(pattern, Object.fromEntries(values.map((name) => [name, drawn[name]])));
+  }
+
+  #rateSettings(): command.SettingValueChanges {
+    const random = this.#simulation.random;
+    return { rate: random.pick([undefined, undefined, ...RATES]), burst: random.pick([undefined, 1, 3]) };
+  }
+
+  #farSettings(): command.SettingValueChanges {
+    const random = this.#simulation.random;
+    return {
+      deadLetter: random.pick([undefined, this.#simulation.tube(), this.#simulation.tube()]),
+      maxBytes: random.pick([undefined, undefined, 30, 2000]),
+    };
+  }
+
+  #updateJob(client: SimClient, pri: number): Command {
+    const random = this.#simulation.random;
+    const changes = [
+      ` pri=${pri}`,
+      ` delay=${random.pick(DELAYS_MS) / 1000}`,
+      ` ttr=${random.between(1, 4)}`,
+      ...(this.#simulation.policies ? [` ttl=${random.pick([0, 0.5, 2])}`] : []),
+    ];
+    const made = changes.filter(() => random.chance(0.5));
+    if (this.#simulation.jobMoves > 0 && random.chance(0.4)) made.push(` tube=${this.#simulation.tube()}`);
+    return command.byId("update-job", this.#simulation.id(client), made.join("") || changes[0]);
+  }
+
+  #moveJobs(): Command | undefined {
+    const random = this.#simulation.random;
+    const { states, ...choice } = this.#choice();
+    const movable = states.filter((state) => state !== "reserved");
+    const some = random.chance(0.8) ? random.pick([...this.#simulation.model.jobs.values()]) : undefined;
+    const tube = some?.tube.name ?? choice.tube;
+    const target = this.#simulation.policies && random.chance(0.1) ? "*" : this.#simulation.tube();
+    const jobs = {
+      ...choice,
+      tube,
+      states: movable.length === 0 ? (["ready", "delayed"] as const) : movable,
+    };
+    // Engines do not tell whose move it is.
+    const isFree = this.#simulation.isFree(
+      (each) =>
+        each.kind === "move" &&
+        each.tube === tube &&
+        [target, each.target].some((to) => to === "*" || (to === each.target && to === target)),
+    );
+    return isFree ? command.moveJobs(jobs, target, random.chance(0.2)) : undefined;
+  }
+
+  #choice(): JobChoice {
+    const random = this.#simulation.random;
+    const states = STATES.filter(() => random.chance(0.6));
+    return {
+      tube: this.#simulation.tube(),
+      states: states.length === 0 ? ["ready"] : states,
+      contains: random.chance(0.7) ? undefined : random.pick(["a", "kk", "z", "e"]),
+      group: this.#simulation.policies && random.chance(0.3) ? random.pick(["g", "h"]) : undefined,
+      limit: random.chance(0.5) ? undefined : random.between(1, 4),
+    };
+  }
+}

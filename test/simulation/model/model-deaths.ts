@@ -1,0 +1,132 @@
+// Ends of reservations and jobs in the model: retries, backoff, expiry and dead letters.
+
+import { backoffMs } from "../../../src/engine/policies/attempts.ts";
+import type { ModelKeys } from "./model-keys.ts";
+import type { ModelLog } from "./model-log.ts";
+import type { JobPolicy } from "./model-policies.ts";
+import type { ModelQueues } from "./model-queues.ts";
+import type { ModelState } from "./model-state.ts";
+import type { ModelJob, ModelTube } from "./model-types.ts";
+import type { ModelWaits } from "./model-waits.ts";
+import type { TubeRegistry } from "./tube-registry.ts";
+
+/** Parts of the model that this file uses. */
+interface Model extends ModelState {
+  readonly uniqueKeys: ModelKeys;
+  readonly log: ModelLog;
+  readonly registry: TubeRegistry;
+  readonly waiting: ModelWaits;
+  readonly queues: ModelQueues;
+}
+
+export class ModelDeaths {
+  readonly #model: Model;
+
+  constructor(model: Model) {
+    this.#model = model;
+  }
+
+  expire(job: ModelJob, nowMs: number): void {
+    const { tube } = job;
+    tube.counts.expired++;
+    if (tube.resolved.values.expireBuries) {
+      this.#markDead(job, "expired");
+      this.#buryDead(job);
+      this.#model.log.keep(job);
+    } else {
+      this.#model.uniqueKeys.endKey(job, nowMs);
+      this.#model.log.keepEnd(job);
+      this.#forget(job);
+    }
+  }
+
+  /**
+   * Kills a job without attempts left: it goes to the dead-letter tube, unless it has died before.
+   */
+  #die(job: ModelJob, nowMs: number): void {
+    const { tube, policy } = job;
+    const target = policy.origin === "" ? tube.resolved.values.deadLetter : "";
+    this.#markDead(job, "attempts");
+    if (target !== "" && this.#model.registry.tubeShard(target) === tube.shard) {
+      this.enterDeadLetter(job, target);
+      this.#model.waiting.serve(job.tube, nowMs);
+      this.#model.waiting.serve(tube, nowMs);
+      this.#model.registry.dropIfUnused(tube);
+      return;
+    }
+    policy.leaves = target !== "";
+    this.#buryDead(job);
+    this.#model.log.keep(job);
+  }
+
+  /** Takes a dead job's key and time to live, and notes where it died. */
+  #markDead(job: ModelJob, reason: JobPolicy["reason"]): void {
+    const { tube, policy } = job;
+    this.#model.uniqueKeys.dropKey(job);
+    policy.expiresAtMs = 0;
+    policy.reason = reason;
+    if (policy.origin === "") policy.origin = tube.name;
+    tube.counts.dead++;
+  }
+
+  #buryDead(job: ModelJob): void {
+    job.state = "buried";
+    job.holder = undefined;
+    this.#model.queues.buryLast(job);
+  }
+
+  /** Moves a dead job to a dead-letter tube of the same shard, where it is ready. */
+  enterDeadLetter(job: ModelJob, target: string): void {
+    const before = job.tube;
+    before.movedOut++;
+    this.#model.queues.enter(job, this.#model.registry.tube(target), "ready", true, () =>
+      before.groups?.left(),
+    );
+    this.#model.log.keep(job);
+  }
+
+  #forget(job: ModelJob): void {
+    this.#model.jobs.delete(job.id);
+    job.tube.groups?.left();
+    this.#model.registry.dropIfUnused(job.tube);
+  }
+
+  /**
+   * Ends a reservation by release, timeout or disconnect. `isLogged`: even if the job has no
+   * policy.
+   */
+  endReservation(job: ModelJob, delayMs: number, isLogged: boolean, nowMs: number): void {
+    const { tube, policy } = job;
+    const { values } = tube.resolved;
+    job.holder = undefined;
+    const attempts = job.reserves - policy.attemptsBase;
+    if (policy.expiresAtMs > 0 && policy.expiresAtMs <= nowMs) {
+      this.expire(job, nowMs);
+      return;
+    }
+    if (values.maxAttempts > 0 && attempts >= values.maxAttempts) {
+      this.#die(job, nowMs);
+      return;
+    }
+    let waitMs = delayMs;
+    if (waitMs === 0 && values.backoffMs > 0) {
+      waitMs = backoffMs({ ...values, sources: new Map() }, job.id, attempts);
+      job.delaySeconds = Math.floor(waitMs / 1000);
+    }
+    if (waitMs > 0) this.#model.queues.becomeDelayed(job, nowMs, waitMs);
+    else this.#model.queues.becomeReady(job);
+    if (isLogged || this.#model.log.hasPolicy(job)) this.#model.log.keep(job);
+  }
+
+  /** Restores a kicked job's attempts, and its life if it died here. */
+  rescue(job: ModelJob, tube: ModelTube): void {
+    const { policy, reserves } = job;
+    const { maxAttempts, backoffMs: waitMs } = tube.resolved.values;
+    if ((maxAttempts > 0 || waitMs > 0) && reserves > 0) policy.attemptsBase = reserves;
+    if (policy.reason === "none" || policy.origin !== tube.name) return;
+    policy.reason = "none";
+    policy.origin = "";
+    policy.leaves = false;
+    this.#model.uniqueKeys.takeKey(job);
+  }
+}

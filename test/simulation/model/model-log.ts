@@ -1,0 +1,70 @@
+// Changes of the model that a log must keep.
+
+import { keptState } from "./job-order.ts";
+import { keptPolicy } from "./kept-policy.ts";
+import type { ModelKeys } from "./model-keys.ts";
+import type { ModelKey } from "./model-policies.ts";
+import type { ModelState } from "./model-state.ts";
+import type { Kept, KeptJob, ModelJob } from "./model-types.ts";
+
+/** Parts of the model that this file uses. */
+interface Model extends ModelState {
+  readonly uniqueKeys: ModelKeys;
+}
+
+export class ModelLog {
+  readonly #model: Model;
+
+  constructor(model: Model) {
+    this.#model = model;
+  }
+
+  keep(job: ModelJob): void {
+    this.#model.changes.push({ id: job.id, job: this.#keptJob(job) });
+  }
+
+  #keptJob(job: ModelJob): KeptJob {
+    const { id, body, pri, delaySeconds, ttrSeconds, deadlineAtMs } = job;
+    return {
+      id,
+      tube: job.tube.name,
+      body,
+      state: keptState(job.state === "moving" ? job.stateBefore : job.state),
+      pri,
+      delaySeconds,
+      ttrSeconds,
+      deadlineAtMs: job.state === "delayed" ? deadlineAtMs + this.#model.wallOffsetMs : 0,
+      counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
+      policy: keptPolicy(job.policy, this.#model.uniqueKeys.keyOf(job), this.#model.wallOffsetMs),
+    };
+  }
+
+  /** Everything that a restart at this moment must bring back, except unrecorded reservations. */
+  get kept(): Kept[] {
+    const jobs = [...this.#model.jobs.values()];
+    const isGone = ({ id }: ModelKey): boolean => !this.#model.jobs.has(id);
+    return [
+      ...jobs.map((job) => this.#keptJob(job)),
+      ...this.#model.keys.filter(isGone).map((key) => this.#model.uniqueKeys.keptKey(key)),
+    ];
+  }
+
+  /**
+   * Returns whether the log is told of each end of a reservation: something is set for the tube, or
+   * the job has options.
+   */
+  hasPolicy({ policy, tube }: ModelJob): boolean {
+    const { key, group, weight, expiresAtMs, attemptsBase, reason, leaves } = policy;
+    const isPlain = key === "" && group === "" && weight === 1 && expiresAtMs === 0 && attemptsBase === 0;
+    return !isPlain || reason !== "none" || leaves || Object.keys(tube.resolved.sources).length > 0;
+  }
+
+  /** Records the end of a job: its record goes, or the remembered key takes its place. */
+  keepEnd(job: ModelJob): void {
+    const key = this.#model.uniqueKeys.keyOf(job);
+    this.#model.changes.push({
+      id: job.id,
+      job: key === undefined ? undefined : this.#model.uniqueKeys.keptKey(key),
+    });
+  }
+}

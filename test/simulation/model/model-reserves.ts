@@ -1,0 +1,174 @@
+// Reserves of the model: single, in batches, by id and over several shards.
+
+import assert from "node:assert/strict";
+import { isBetter, wasLost } from "./job-order.ts";
+import type { ModelLog } from "./model-log.ts";
+import type { ModelQueues } from "./model-queues.ts";
+import type { ModelState } from "./model-state.ts";
+import type { ModelTimers } from "./model-timers.ts";
+import type { BatchLimits, ByIdResult, ModelJob, ModelSession } from "./model-types.ts";
+import type { ModelWaits } from "./model-waits.ts";
+import type { SessionRegistry } from "./session-registry.ts";
+
+/** Parts of the model that this file uses. */
+interface Model extends ModelState {
+  readonly log: ModelLog;
+  readonly connections: SessionRegistry;
+  readonly timers: ModelTimers;
+  readonly waiting: ModelWaits;
+  readonly queues: ModelQueues;
+}
+
+export class ModelReserves {
+  readonly #model: Model;
+
+  constructor(model: Model) {
+    this.#model = model;
+  }
+
+  /** Reserves on this shard alone: returns a job, a reply, or a wait. */
+  reserve(
+    session: ModelSession,
+    shard: number,
+    timeoutMs: number,
+    nowMs: number,
+  ): ModelJob | "timedOut" | "deadlineSoon" | "waits" {
+    this.#model.timers.runDue(shard, nowMs);
+    const job = this.#model.queues.bestReady(this.#model.queues.watchedOn(session, shard), nowMs);
+    if (job !== undefined) return this.#model.waiting.hold(job, session, nowMs);
+    if (this.#model.connections.inMargin(session, nowMs, shard)) return "deadlineSoon";
+    if (timeoutMs <= 0 || session.halfClosedOn.has(shard)) return "timedOut";
+    this.#model.waiting.startWait(session, shard, undefined, nowMs + timeoutMs);
+    return "waits";
+  }
+
+  /** Reserves a batch on this shard alone: as many reserves as fit together. */
+  reserveBatch(
+    session: ModelSession,
+    shard: number,
+    limits: BatchLimits,
+    timeoutMs: number,
+    nowMs: number,
+  ): ModelJob[] | "timedOut" | "deadlineSoon" | "waits" {
+    this.#model.timers.runDue(shard, nowMs);
+    const jobs: ModelJob[] = [];
+    let bytes = 0;
+    for (;;) {
+      const job = this.#model.queues.bestReady(this.#model.queues.watchedOn(session, shard), nowMs);
+      if (job === undefined || jobs.length === limits.jobsMax) break;
+      bytes += job.body.length;
+      const isLost = wasLost(job);
+      if (jobs.length > 0 && (bytes > limits.bytesMax || isLost)) break;
+      jobs.push(this.#model.waiting.hold(job, session, nowMs));
+      if (isLost) break;
+    }
+    if (jobs.length > 0) return jobs;
+    const answer = this.reserve(session, shard, timeoutMs, nowMs);
+    assert.ok(typeof answer === "string");
+    return answer;
+  }
+
+  /** Returns a shard's jobs for a batch over several shards, up to the first that would end it. */
+  listBatch(session: ModelSession, shard: number, limits: BatchLimits, nowMs: number): ModelJob[] {
+    this.#model.timers.runDue(shard, nowMs);
+    const watched = new Set(this.#model.queues.watchedOn(session, shard));
+    const ready = [...watched]
+      .flatMap((tube) => this.#model.queues.line(tube, nowMs))
+      .sort((a, b) => (isBetter(a, b) ? -1 : 1))
+      .slice(0, limits.jobsMax);
+    let bytes = 0;
+    const last = ready.findIndex((job) => {
+      bytes += job.body.length;
+      // The jobs behind a job of a group depend on its taker.
+      return wasLost(job) || bytes > limits.bytesMax || job.tube.groups !== undefined;
+    });
+    return last < 0 ? ready : ready.slice(0, last + 1);
+  }
+
+  /**
+   * Takes a shard's part of a batch over several shards: undefined for each job that it may not
+   * give.
+   */
+  takeBatch(
+    session: ModelSession,
+    shard: number,
+    listed: readonly { id: number; pri: number }[],
+    isAlone: boolean,
+    nowMs: number,
+  ): (ModelJob | undefined)[] {
+    this.#model.timers.runDue(shard, nowMs);
+    const watched = this.#model.queues.watchedOn(session, shard);
+    return listed.map(({ id, pri }) => {
+      const job = this.#model.queues.on(shard, id);
+      if (job?.state !== "ready" || job.pri !== pri || !watched.includes(job.tube)) return undefined;
+      const next = this.#model.queues.nextOf(job.tube, nowMs);
+      if (next === undefined || (job.tube.groups !== undefined && next !== job)) return undefined;
+      return isAlone || !wasLost(job) ? this.#model.waiting.hold(job, session, nowMs) : undefined;
+    });
+  }
+
+  /** Ends the client's wait; returns false if it does not wait. */
+  abortWait(session: ModelSession, shard: number, nowMs: number): boolean {
+    this.#model.timers.runDue(shard, nowMs);
+    const wait = this.#model.waiting.waitOf(session, shard);
+    if (wait === undefined || wait.number !== undefined) return false;
+    this.#model.waiting.endWait(session, shard);
+    return true;
+  }
+
+  /**
+   * Touches some of the jobs that the session holds, those first that it has held longest; true if
+   * no more is left.
+   */
+  touchSome(session: ModelSession, shard: number, begins: boolean, jobsMax: number, nowMs: number): boolean {
+    // Before what is due: a touch begins with the jobs that are there when it comes.
+    if (begins) session.touchedUpTo.set(shard, -1);
+    this.#model.timers.runDue(shard, nowMs);
+    const left = (): ModelJob[] =>
+      this.#model.connections
+        .held(session, shard)
+        .filter((job) => job.reservedAt > (session.touchedUpTo.get(shard) ?? -1))
+        .sort((a, b) => a.reservedAt - b.reservedAt);
+    for (const job of left().slice(0, jobsMax)) {
+      job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
+      job.touchedAt = this.#model.event;
+      session.touchedUpTo.set(shard, job.reservedAt);
+    }
+    return left().length === 0;
+  }
+
+  takeUpTo(
+    session: ModelSession,
+    shard: number,
+    pri: number,
+    id: number,
+    nowMs: number,
+  ): ModelJob | undefined {
+    this.#model.timers.runDue(shard, nowMs);
+    const job = this.#model.queues.bestReady(this.#model.queues.watchedOn(session, shard), nowMs);
+    if (job === undefined || job.pri > pri || (job.pri === pri && job.id > id)) return undefined;
+    return this.#model.waiting.hold(job, session, nowMs);
+  }
+
+  waitShared(session: ModelSession, shard: number, timeoutAtMs: number, nowMs: number): void {
+    this.#model.timers.runDue(shard, nowMs);
+    const job = this.#model.queues.bestReady(this.#model.queues.watchedOn(session, shard), nowMs);
+    if (job === undefined) {
+      this.#model.waiting.startWait(session, shard, session.lastWait, timeoutAtMs);
+    } else if (this.#model.waiting.claim(session, session.lastWait)) {
+      this.#model.waiting.hold(job, session, nowMs);
+      this.#model.effect({ kind: "reserved", session: session.index, job: job.id });
+    }
+  }
+
+  reserveJob(session: ModelSession, shard: number, id: number, nowMs: number): ByIdResult {
+    this.#model.timers.runDue(shard, nowMs);
+    const job = this.#model.queues.on(shard, id);
+    if (job === undefined || job.state === "reserved" || job.state === "moving") return "not found";
+    const wasReady = job.state === "ready";
+    this.#model.waiting.hold(job, session, nowMs);
+    // It comes back ready, as a job that was reserved does, and not as what it was before.
+    if (!wasReady) this.#model.log.keep(job);
+    return "done";
+  }
+}

@@ -1,0 +1,106 @@
+// Restoration of the model after a restart: settings, keys and jobs of the log.
+
+import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+import { KeyState } from "../../../src/protocol/job-attribute.ts";
+import { AT_HOME, isLimited } from "./job-order.ts";
+import type { KeptKey, KeptPolicy } from "./kept-policy.ts";
+import { type JobPolicy, type ModelKey, NO_POLICY } from "./model-policies.ts";
+import type { ModelQueues } from "./model-queues.ts";
+import type { ModelState } from "./model-state.ts";
+import type { KeptJob } from "./model-types.ts";
+import type { TubeRegistry } from "./tube-registry.ts";
+
+/** Parts of the model that this file uses. */
+interface Model extends ModelState {
+  readonly registry: TubeRegistry;
+  readonly queues: ModelQueues;
+}
+
+export class ModelRestart {
+  readonly #model: Model;
+
+  constructor(model: Model) {
+    this.#model = model;
+  }
+
+  /** Restores what was set for a pattern before the restart. */
+  restoreSetting(pattern: string, values: Readonly<Partial<SettingValues>>): void {
+    for (const [shard, settings] of this.#model.settings.entries())
+      if (pattern.endsWith("*") || this.#model.registry.tubeShard(pattern) === shard)
+        settings.set(pattern, values);
+  }
+
+  /** Ends the restoration of settings, before any job. */
+  endSettings(): void {
+    const tube = this.#model.registry.tube("default");
+    tube.resolved = this.#model.settings[tube.shard]!.resolve(tube.name);
+    tube.bucket = this.#model.registry.bucketOf(tube.name, tube.resolved);
+    tube.wasLimited = isLimited(tube.resolved);
+  }
+
+  /** Restores a key whose job is gone. */
+  restoreKey({ id, tube, key, untilMs }: KeptKey): void {
+    this.#model.keys.push({ tube, key, id, isHeld: false, untilMs: this.#sinceStart(untilMs) });
+  }
+
+  /**
+   * All jobs are back: groups begin anew, and weigh what the youngest job says that was put into
+   * them.
+   */
+  endRestore(): void {
+    // The time of a key that a job was given out with may be over, without a record, and another
+    // job have it or have had it since.
+    const isPassed = (key: ModelKey): boolean =>
+      this.#model.keys.some(
+        ({ tube, key: name, isHeld, untilMs }) =>
+          tube === key.tube && name === key.key && (isHeld || untilMs > key.untilMs),
+      );
+    this.#model.keys = this.#model.keys.filter((key) => key.isHeld || !isPassed(key));
+    for (const job of [...this.#model.jobs.values()].sort((a, b) => a.id - b.id))
+      this.#model.queues.joinGroup(job, !job.policy.hasMoved);
+    for (const job of this.#model.jobs.values()) if (job.state === "ready") job.tube.groups?.becameReady(job);
+  }
+
+  /** Converts a wall-clock time, 0 for never; times before the start of the process have passed. */
+  #sinceStart(atMs: number): number {
+    return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, atMs - this.#model.wallOffsetMs);
+  }
+
+  #restoreOwnKey(id: number, { tube, policy: kept }: KeptJob): void {
+    const { key, keyState, keyUntilMs } = kept;
+    if (key === "" || keyState === KeyState.Lost) return;
+    const isHeld = keyState !== KeyState.Remembered;
+    this.#model.keys.push({ tube, key, id, isHeld, untilMs: this.#sinceStart(keyUntilMs) });
+  }
+
+  /** Brings a job back after a restart at `nowMs`; buried ones in the order of their burial. */
+  restore(kept: KeptJob, nowMs: number): void {
+    const deadlineAtMs = kept.state === "delayed" ? kept.deadlineAtMs - this.#model.wallOffsetMs : 0;
+    const [reserves, timeouts, releases, buries, kicks] = kept.counts;
+    const { id, pri, delaySeconds, ttrSeconds, body } = kept;
+    this.#restoreOwnKey(id, kept);
+    this.#model.jobs.set(id, {
+      ...{ id, pri, delaySeconds, ttrSeconds, body, reserves, timeouts, releases, buries, kicks },
+      tube: this.#model.registry.tube(kept.tube),
+      policy: this.#restoredPolicy(kept.policy),
+      ...AT_HOME,
+      state: kept.state === "delayed" && deadlineAtMs <= nowMs ? "ready" : kept.state,
+      deadlineAtMs,
+      holder: undefined,
+      buriedAt: kept.state === "buried" ? ++this.#model.burials : 0,
+      buriedSince: 0,
+      reservedAt: 0,
+      readySince: this.#model.event,
+      touchedAt: 0,
+    });
+  }
+
+  #restoredPolicy({ keyState: _, keyUntilMs, expiresAtMs, ...kept }: KeptPolicy): JobPolicy {
+    return {
+      ...NO_POLICY,
+      ...kept,
+      keyUntilWallMs: keyUntilMs,
+      expiresAtMs: this.#sinceStart(expiresAtMs),
+    };
+  }
+}

@@ -1,0 +1,98 @@
+// State of the model: its jobs, tubes, sessions and waits, and the effects of the present event.
+
+import assert from "node:assert/strict";
+import type { ModelBucket } from "./model-bucket.ts";
+import { type ModelKey, ModelSettings } from "./model-policies.ts";
+import type { Effect, ModelChange, ModelJob, ModelSession, ModelTube, Wait } from "./model-types.ts";
+import { entriesOf, fieldsOf } from "./undo.ts";
+
+const NOTHING = (): void => {};
+
+export class ModelState {
+  readonly jobs: Map<number, ModelJob> = new Map();
+  readonly tubes: Map<string, ModelTube> = new Map();
+  readonly sessions: Map<number, ModelSession> = new Map();
+  /**
+   * By the numbers that they had: a shard may not have executed yet what came in before the move.
+   */
+  readonly moved: Map<number, ModelSession> = new Map();
+  /** Longest wait first. */
+  waits: Wait[] = [];
+  /** Jobs given out in the present event, by id: some may be gone by its end. */
+  readonly given: Map<number, ModelJob> = new Map();
+  /** Counts the model's events. */
+  event = 1;
+  totalJobs = 0;
+  jobTimeouts = 0;
+  /** Acknowledged changes, which a log must keep. */
+  changes: ModelChange[] = [];
+  /** Wall clock minus the model's clock, ms. */
+  readonly wallOffsetMs: number;
+  /** By shard. */
+  readonly settings: readonly ModelSettings[];
+  keys: ModelKey[] = [];
+  /** Remains of moved jobs on their former shard until it knows that they have arrived. */
+  copies: ModelJob[] = [];
+  /** Buckets of deleted tubes. */
+  readonly buckets = new Map<string, ModelBucket>();
+  readonly shards: number;
+  burials = 0;
+  reservations = 0;
+  /** Effects of the engine in the present event, and those expected so far. */
+  #seen: readonly Effect[] = [];
+  #expected: Effect[] = [];
+
+  constructor(shards: number, wallOffsetMs: number) {
+    this.shards = shards;
+    this.settings = Array.from({ length: shards }, () => new ModelSettings());
+    this.wallOffsetMs = wallOffsetMs;
+  }
+
+  /** Runs one event on a shard and checks that its effects are those that were seen. */
+  follow<Result>(seen: readonly Effect[], run: () => Result): Result {
+    this.event++;
+    this.#seen = seen;
+    this.#expected = [];
+    this.given.clear();
+    const result = run();
+    assert.deepEqual(seen, this.#expected, "the effects of an engine's call");
+    return result;
+  }
+
+  effect(effect: Effect): void {
+    this.#expected.push(effect);
+  }
+
+  /** Returns whether what the engine did begins with what it should have done so far. */
+  fitsSeen(): boolean {
+    return this.#expected.every((effect, at) => JSON.stringify(effect) === JSON.stringify(this.#seen[at]));
+  }
+
+  /** Returns a function that restores everything that time may change. */
+  saved(): () => void {
+    const jobs = [...this.jobs.values()];
+    const tubes = [...this.tubes.values()];
+    const undo = [
+      fieldsOf([...jobs, ...jobs.map(({ policy }) => policy), ...this.copies]),
+      fieldsOf([...tubes, ...tubes.map(({ counts }) => counts)]),
+      fieldsOf([...this.sessions.values(), ...this.waits, ...this.keys]),
+      ...tubes.flatMap(({ groups, bucket }) => [groups?.saved() ?? NOTHING, bucket?.saved() ?? NOTHING]),
+      entriesOf(this.buckets),
+      ...[entriesOf(this.jobs), entriesOf(this.tubes), entriesOf(this.given)],
+    ];
+    const [waits, keys, copies, changes] = [
+      [...this.waits],
+      [...this.keys],
+      [...this.copies],
+      [...this.changes],
+    ];
+    const [expected, totalJobs, jobTimeouts] = [[...this.#expected], this.totalJobs, this.jobTimeouts];
+    const [burials, reservations] = [this.burials, this.reservations];
+    return () => {
+      for (const each of undo) each();
+      [this.waits, this.keys, this.copies, this.changes] = [waits, keys, copies, changes];
+      [this.#expected, this.totalJobs, this.jobTimeouts] = [expected, totalJobs, jobTimeouts];
+      [this.burials, this.reservations] = [burials, reservations];
+    };
+  }
+}

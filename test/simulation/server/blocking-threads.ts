@@ -1,0 +1,113 @@
+// Threads of shards and of the log, which sleep on their doorbells.
+
+import type { BinlogCore } from "../../../src/binlog/binlog-core.ts";
+import { BinlogLoop } from "../../../src/binlog/binlog-loop.ts";
+import { ColocatedLog } from "../../../src/binlog/colocated-log.ts";
+import type { Storage } from "../../../src/binlog/live/storage.ts";
+import { BlockingLoop } from "../../../src/loop/blocking-loop.ts";
+import { Point } from "../../../src/loop/point.ts";
+import { binlogBell, portBell, threadOfShard } from "../../../src/message/topology.ts";
+import { TurnCounters } from "../../../src/message/turn-counters.ts";
+import { ControlWords } from "../../../src/ring/control-words.ts";
+import type { DoorbellOwner } from "../../../src/ring/doorbell.ts";
+import { ShardLoop } from "../../../src/shard/shard-loop.ts";
+import { DrawnSpin } from "./drawn-waiting.ts";
+import type { Thread, ThreadSteps } from "./in-process-options.ts";
+import type { ServerParts } from "./server-parts.ts";
+
+export class BlockingThreads {
+  readonly #server: ServerParts;
+
+  constructor(server: ServerParts) {
+    this.#server = server;
+  }
+
+  /** As src/threads/thread.ts does. */
+  addResidentLog(core: BinlogCore, storage: Storage): void {
+    const counters = new TurnCounters(core.counters, core.rings);
+    const role = this.#binlogRole(core, storage, counters);
+    const log = new ColocatedLog(role, () => {
+      this.#server.logEnd = role.close() === undefined ? "closed" : "failed";
+    });
+    this.#server.loops[this.#server.topology.binlog!.thread!]!.log = log;
+    this.#server.ownLog.log = log;
+  }
+
+  shardRole(shard: number, counters: TurnCounters): ShardLoop {
+    const { topology } = this.#server;
+    const thread = threadOfShard(topology, shard);
+    return new ShardLoop({
+      core: this.#server.shards[shard]!,
+      records: this.#server.records[shard],
+      control: new ControlWords(topology.control),
+      acceptors: this.#server.createBells(thread, topology.ports, (port) => portBell(topology, port)),
+      binlog: this.#server.createBell(thread, binlogBell(topology)),
+      counters,
+      surroundings: this.#server.surroundings,
+    });
+  }
+
+  shardCounters(shard: number): TurnCounters {
+    const core = this.#server.shards[shard]!;
+    return new TurnCounters(core.counters, core.requests);
+  }
+
+  shardThread(shard: number, thread: number): Thread {
+    const doorbell = this.#server.createOwner(this.#server.words, thread);
+    const counters = this.shardCounters(shard);
+    const surroundings = this.#server.surroundings;
+    const role = this.shardRole(shard, counters);
+    const loop = new BlockingLoop({ role, doorbell, counters, spin: this.#createSpin(), surroundings });
+    const steps = this.#blockingSteps(loop, doorbell, thread, () => {});
+    return { name: `shard ${shard}`, steps, ready: undefined };
+  }
+
+  binlogThread(core: BinlogCore, storage: Storage): Thread {
+    const thread = binlogBell(this.#server.topology);
+    const doorbell = this.#server.createOwner(this.#server.words, thread);
+    const counters = new TurnCounters(core.counters, core.rings);
+    const surroundings = this.#server.surroundings;
+    const role = this.#binlogRole(core, storage, counters);
+    const loop = new BlockingLoop({ role, doorbell, counters, spin: this.#createSpin(), surroundings });
+    const steps = this.#blockingSteps(loop, doorbell, thread, () => {
+      this.#server.logEnd = role.close() === undefined ? "closed" : "failed";
+    });
+    return { name: "binlog", steps, ready: undefined };
+  }
+
+  #binlogRole(core: BinlogCore, storage: Storage, counters: TurnCounters): BinlogLoop {
+    const { topology } = this.#server;
+    const thread = binlogBell(topology);
+    return new BinlogLoop({
+      core,
+      storage,
+      control: new ControlWords(topology.control),
+      shards: this.#server.createBells(thread, topology.shards, (shard) => threadOfShard(topology, shard)),
+      acceptors: this.#server.createBells(thread, topology.ports, (port) => portBell(topology, port)),
+      counters,
+      givesWay: topology.binlog!.thread !== undefined,
+      surroundings: this.#server.surroundings,
+    });
+  }
+
+  #createSpin(): DrawnSpin {
+    return new DrawnSpin(this.#server.random, this.#server.pollChance);
+  }
+
+  /**
+   * Does what src/shard/shard-thread.ts and src/binlog/thread.ts do at the points of their loop.
+   */
+  *#blockingSteps(loop: BlockingLoop, owner: DoorbellOwner, thread: number, onEnd: () => void): ThreadSteps {
+    for (;;) {
+      const point = loop.next();
+      if (point === Point.Asleep) {
+        this.#server.fallAsleep(owner);
+        yield () => this.#server.isRung(thread) || this.#server.nowMs >= loop.wakeAtMs;
+        owner.cancel();
+      } else if (point === Point.Ended) {
+        onEnd();
+        for (;;) yield () => false;
+      } else yield undefined;
+    }
+  }
+}

@@ -1,0 +1,215 @@
+// Log of a simulated server over all its processes: one disk, its faults, and the ledger of what
+// was promised.
+
+import assert from "node:assert/strict";
+import { BinlogError } from "../../../src/binlog/disk/binlog-error.ts";
+import { LENT_IDS } from "../../../src/binlog/live/id-lending.ts";
+import type { SyncEvery } from "../../../src/binlog/live/sync-policy.ts";
+import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.ts";
+import { LogWord } from "../../../src/ring/log-words.ts";
+import { VirtualDisk } from "../../binlog/virtual-disk.ts";
+import type { SeededRandom } from "../../support/seeded-random.ts";
+import { DurabilityLedger, keptTexts, type ProcessEnd } from "../model/durability-ledger.ts";
+import type { Model } from "../model/model.ts";
+import type { Kept } from "../model/model-types.ts";
+import { DiskWeather } from "./disk-weather.ts";
+import type { InProcessLog } from "./in-process-options.ts";
+import type { InProcessServer } from "./in-process-server.ts";
+
+/**
+ * The rings of all shards together may hold a quarter of a segment: so much may come after the log
+ * is full.
+ */
+const SEGMENT_BYTES = 128 * 1024;
+const RECORD_RING_BYTES = 4096;
+/** The wall clock goes on while no server runs. */
+const DOWN_MS_MAX = 5000;
+/** Room left on a nearly full disk, in bytes. */
+const ROOM_BYTES_MAX = 60_000;
+
+export class SimulatedLog {
+  readonly disk: VirtualDisk = new VirtualDisk();
+  readonly ledger: DurabilityLedger = new DurabilityLedger();
+  weather: DiskWeather;
+  syncEvery: SyncEvery = 0;
+  readonly #random: SeededRandom;
+  #wallMs = 1_700_000_000_000;
+  #clockMs: () => number = () => 0;
+  #nextId = 1;
+  #lastEnd: ProcessEnd = "stop";
+  /** Jobs that were there when the last process ended in order. */
+  #stoppedWith: { readonly kept: readonly Kept[]; readonly wallMs: number } | undefined;
+
+  constructor(random: SeededRandom) {
+    this.#random = random;
+    this.weather = new DiskWeather(this.disk, random);
+  }
+
+  get repliesWaitFor(): LogWord {
+    return this.syncEvery === 0 ? LogWord.Synced : LogWord.Written;
+  }
+
+  /**
+   * Opens what the last process has left, for a process that begins at `startsAtMs`; its start may
+   * be interrupted too.
+   */
+  async open(shards: number, startsAtMs: number): Promise<InProcessLog> {
+    const random = this.#random;
+    this.syncEvery = random.pick<SyncEvery>([0, 0, 0, 50, 1000, "never"]);
+    this.#clockMs = () => startsAtMs;
+    this.#wallMs += random.between(0, DOWN_MS_MAX);
+    this.disk.capacityBytes = Number.POSITIVE_INFINITY;
+    const opened = await this.#openAtLast(shards);
+    this.#nextId = opened.nextId;
+    return {
+      disk: this.disk,
+      opened,
+      repliesWaitFor: this.repliesWaitFor,
+      recordRingBytes: RECORD_RING_BYTES,
+      wallOffsetMs: this.#wallMs - startsAtMs,
+    };
+  }
+
+  async #openAtLast(shards: number): Promise<OpenedBinlog> {
+    const random = this.#random;
+    for (;;) {
+      const cutAt = random.chance(0.2) ? this.disk.calls + random.between(0, 40) : Number.POSITIVE_INFINITY;
+      this.disk.fault = () => {
+        if (this.disk.calls >= cutAt) throw Object.assign(new Error("interrupted"), { code: "CUT" });
+      };
+      try {
+        return await this.#openOnce(shards);
+      } catch (error) {
+        const cause = error instanceof BinlogError ? error.cause : error;
+        if ((cause as { code?: string } | undefined)?.code !== "CUT") throw error;
+        // Changes left unsynced by a kill would not survive a power cut.
+        if (this.#lastEnd === "kill") this.disk.kill();
+        else this.disk.crash(random);
+      } finally {
+        this.disk.fault = () => {};
+      }
+    }
+  }
+
+  #openOnce(shards: number): Promise<OpenedBinlog> {
+    return openBinlog({
+      disk: this.disk,
+      shards,
+      segmentBytes: SEGMENT_BYTES,
+      syncEvery: this.syncEvery,
+      salvage: false,
+      parallel: false,
+      smallSegments: true,
+      lentIds: this.#random.pick([4, 64, LENT_IDS]),
+      randomSalt: () => this.#random.bits(),
+      wallMs: () => this.#wallMs,
+      clockMs: () => this.#clockMs(),
+      notice: () => {},
+      progress: () => {},
+      onFull: (id, segment) => this.#onFull(id, segment),
+    });
+  }
+
+  #onFull: (id: number, segment: number) => void = () => {};
+
+  /**
+   * Brings what the log has into the new server and checks that it may be there after such an
+   * `end`; `ledger` tells what it is. From here on the log sees what the server does.
+   */
+  restore(server: InProcessServer, end: ProcessEnd): void {
+    const recovered = new Map<number, string>();
+    const burials = new Map<number, number>();
+    server.restore((batch) => {
+      for (const [id, text, burySequence] of keptTexts(batch)) {
+        assert.ok(!recovered.has(id), `job ${id} comes back once`);
+        recovered.set(id, text);
+        burials.set(id, burySequence);
+      }
+    });
+    this.ledger.settle(recovered, server.log!.opened.settings, burials, this.#nextId, end);
+    if (this.#stoppedWith !== undefined)
+      this.ledger.checkStopped(this.#stoppedWith.kept, this.#stoppedWith.wallMs);
+    this.#clockMs = () => server.nowMs;
+    this.#onFull = (id, segment) => server.binlog!.noteFile(id, segment);
+    this.#watch(server);
+    this.weather = new DiskWeather(this.disk, this.#random);
+    this.weather.begin(server);
+  }
+
+  #watch(server: InProcessServer): void {
+    const { ledger } = this;
+    const storage = server.storage!;
+    ledger.begin(server.shards.length, this.syncEvery, (shard) => storage.syncedUpTo(shard));
+    const append = storage.append.bind(storage);
+    storage.append = (shard, n, ...rest) => {
+      append(shard, n, ...rest);
+      if (storage.failure === undefined) ledger.noteTaken(shard, n);
+    };
+    const flush = storage.flush.bind(storage);
+    storage.flush = (nowMs) => {
+      flush(nowMs);
+      if (storage.failure === undefined && !storage.waiting) ledger.noteFlushed(nowMs);
+    };
+    for (const [shard, records] of server.records.entries()) {
+      const note = (id: number, before: number): void => {
+        if (records.lastNumber > before) ledger.noteMade(shard, id, records.lastNumber);
+      };
+      const put = records.put.bind(records);
+      const updated = records.updated.bind(records);
+      const deleted = records.deleted.bind(records);
+      records.put = (slot) => {
+        const before = records.lastNumber;
+        const done = put(slot);
+        // An undone put exists after no part of its records.
+        if (done) note(server.jobId(shard, slot), before);
+        return done;
+      };
+      records.updated = (slot) => {
+        const before = records.lastNumber;
+        updated(slot);
+        note(server.jobId(shard, slot), before);
+      };
+      const remembered = records.remembered.bind(records);
+      records.remembered = (slot) => {
+        const before = records.lastNumber;
+        remembered(slot);
+        note(server.jobId(shard, slot), before);
+      };
+      const set = records.set.bind(records);
+      records.set = (pattern, text) => {
+        set(pattern, text);
+        const values = server.shards[shard]!.engine.settings.get(pattern) ?? {};
+        ledger.noteSetting(shard, records.lastNumber, pattern, values, server.nowMs);
+      };
+      records.deleted = (id) => {
+        const before = records.lastNumber;
+        deleted(id);
+        note(id, before);
+      };
+    }
+  }
+
+  /** Fills the disk but for a little, or makes room again. */
+  turnCapacity(): string {
+    const { disk } = this;
+    const isFull = disk.capacityBytes < Number.POSITIVE_INFINITY;
+    disk.capacityBytes = isFull
+      ? Number.POSITIVE_INFINITY
+      : disk.usedBytes() + this.#random.between(0, ROOM_BYTES_MAX);
+    return isFull ? "the disk has room again" : "the disk is almost full";
+  }
+
+  /** The process has ended at `nowMs` of its clock. */
+  end(end: ProcessEnd, ranMs: number, nowMs: number, model: Model): void {
+    this.#stoppedWith =
+      end === "stop" ? { kept: model.log.kept, wallMs: nowMs + model.wallOffsetMs } : undefined;
+    this.#lastEnd = end;
+    this.weather.end();
+    this.#wallMs += Math.floor(ranMs);
+    this.#onFull = () => {};
+    if (end === "stop") assert.equal(this.disk.openHandles, 0, "a log that is closed has no open files");
+    if (end === "kill") this.disk.kill();
+    // Also what was closed in order must be durable.
+    else this.disk.crash(this.#random);
+  }
+}

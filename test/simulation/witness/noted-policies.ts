@@ -1,0 +1,101 @@
+// Job options and tube settings of an engine, described like the model's.
+
+import { latin1 } from "../../../src/base/bytes.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { ExtraFlag } from "../../../src/engine/jobs/job-extras.ts";
+import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { NO_HOLDER } from "../../../src/engine/policies/key-table.ts";
+import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
+import type { Tube } from "../../../src/engine/tubes/tube.ts";
+import type { SettingName } from "../../../src/engine/tubes/tube-settings.ts";
+import { Attribute, findAttribute } from "../../../src/protocol/job-attribute.ts";
+import { type JobPolicy, type ModelKey, NO_POLICY, REASONS } from "../model/model-policies.ts";
+import type { ModelJob, ModelTube } from "../model/model-types.ts";
+
+/** Policy of a put. */
+export function policyOf(attributes: JobAttributes | undefined): JobPolicy {
+  if (attributes === undefined) return { ...NO_POLICY };
+  const { fixed, keyStart, keyEnd, untilReserve, uniqueUntilMs, expiresAtMs } = attributes;
+  const weightAt = findAttribute(fixed.bytes, 0, fixed.length, Attribute.Weight);
+  return {
+    ...NO_POLICY,
+    ...{ untilReserve, expiresAtMs, keyUntilMs: uniqueUntilMs },
+    key: latin1(fixed.bytes, keyStart, keyEnd),
+    group: textOf(fixed.bytes, fixed.length, Attribute.Group),
+    weight: weightAt < 0 ? 1 : fixed.bytes[weightAt]! + 256 * fixed.bytes[weightAt + 1]!,
+  };
+}
+
+function textOf(bytes: Uint8Array, length: number, tag: number): string {
+  const at = findAttribute(bytes, 0, length, tag);
+  return at < 0 ? "" : latin1(bytes, at, at + bytes[at - 1]!);
+}
+
+type Compared = Pick<JobPolicy, "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group"> & {
+  /** Present weight of its group. */
+  readonly weightOfGroup: number;
+  /** State of its key: whether it holds it, and until when it is remembered. */
+  readonly owned: readonly [isHeld: boolean, untilMs: number] | undefined;
+};
+
+/** Present policy of a job. */
+export function policyAt(engine: Engine, slot: number): Compared {
+  const { extras } = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const fixed = engine.policies.attributes.fixedAttributes(slot);
+  return {
+    expiresAtMs: extras?.expiresAtMs[row] ?? 0,
+    attemptsBase: extras?.attemptsBase[row] ?? 0,
+    reason: REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]!,
+    origin: engine.policies.attributes.originOf(slot),
+    key: textOf(fixed, fixed.length, Attribute.UniqueKey),
+    group: textOf(fixed, fixed.length, Attribute.Group),
+    weightOfGroup: engine.tubeOf(slot).groups?.describe(extras?.groupRow[row] ?? NO_GROUP)?.weight ?? 1,
+    owned: ownedAt(engine, extras?.keyRow[row] ?? -1),
+  };
+}
+
+function ownedAt({ policies }: Engine, keyRow: number): Compared["owned"] {
+  const { table } = policies.keys;
+  return keyRow < 0 ? undefined : [table.slotOf(keyRow) !== NO_HOLDER, table.untilOf(keyRow)];
+}
+
+export const compared = ({ policy, tube }: ModelJob, owns: ModelKey | undefined): Compared => {
+  const { expiresAtMs, attemptsBase, reason, origin, key, group } = policy;
+  const weightOfGroup = tube.groups?.weightOf(group) ?? 1;
+  const owned = owns === undefined ? undefined : ([owns.isHeld, owns.untilMs] as const);
+  return { expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned };
+};
+
+/** Settings of a tube, each with its source, and its counts. */
+export function settingsAt({ policy, counts, groups }: Tube): object {
+  const sources = [...(policy?.sources ?? [])];
+  return {
+    settings: Object.fromEntries(sources.map(([name, source]) => [name, [policy![name], source]])),
+    counts: [
+      counts.duplicates,
+      counts.rejected,
+      counts.expired,
+      counts.dead,
+      counts.movedIn,
+      counts.movedOut,
+    ],
+    groups: [groups?.size ?? 0, groups?.blocked ?? 0],
+  };
+}
+
+export function settingsOf({
+  resolved: { values, sources },
+  counts,
+  groups,
+  movedIn,
+  movedOut,
+}: ModelTube): object {
+  const names = Object.keys(sources) as SettingName[];
+  return {
+    settings: Object.fromEntries(names.map((name) => [name, [values[name], sources[name]]])),
+    counts: [counts.duplicates, counts.rejected, counts.expired, counts.dead, movedIn, movedOut],
+    groups: [groups?.count ?? 0, groups?.blocked ?? 0],
+  };
+}

@@ -1,0 +1,126 @@
+// Witness of reserves: single, in batches, and over several shards.
+
+import assert from "node:assert/strict";
+import { ReserveOutcome } from "../../../src/engine/engine.ts";
+import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
+import type { EngineCalls } from "./engine-calls.ts";
+
+const OUTCOMES = {
+  waits: ReserveOutcome.Waits,
+  timedOut: ReserveOutcome.TimedOut,
+  deadlineSoon: ReserveOutcome.DeadlineSoon,
+} as const;
+
+export class ReserveWitness {
+  readonly #witness: EngineCalls;
+
+  constructor(witness: EngineCalls) {
+    this.#witness = witness;
+  }
+
+  watchReserves(): void {
+    const model = this.#witness.model;
+    const shard = this.#witness.shard;
+    this.#witness.watch("reserve", ([session, timeoutMs, nowMs], result, seen) => {
+      const expected = this.#witness.follow(seen, () =>
+        model.reserves.reserve(this.#witness.session(session), shard, timeoutMs, nowMs),
+      );
+      if (expected === "waits") assert.equal(result, ReserveOutcome.Waits, "a reserve waits");
+      else if (expected === "timedOut") assert.equal(result, ReserveOutcome.TimedOut, "a reserve times out");
+      else if (expected === "deadlineSoon")
+        assert.equal(result, ReserveOutcome.DeadlineSoon, "a reserve is warned");
+      else
+        assert.equal(
+          result >= 0 ? this.#witness.idOf(result) : result,
+          expected.id,
+          "the job that a reserve gives",
+        );
+      if (expected === "timedOut") this.#witness.sink.refused(session.index, "TIMED_OUT");
+      else if (expected === "deadlineSoon") this.#witness.sink.refused(session.index, "DEADLINE_SOON");
+      else if (expected !== "waits") this.#witness.sink.reserved(session.index, expected.id);
+    });
+    this.#witness.watch("takeUpTo", ([session, pri, id, nowMs], slot, seen) => {
+      const expected = this.#witness.follow(seen, () =>
+        model.reserves.takeUpTo(this.#witness.session(session), shard, pri, id, nowMs),
+      );
+      assert.equal(
+        slot === NO_SLOT ? undefined : this.#witness.idOf(slot),
+        expected?.id,
+        "the job that a take gives",
+      );
+      if (expected !== undefined) this.#witness.sink.reserved(session.index, expected.id);
+    });
+    this.#witness.watch("waitShared", ([session, timeoutAtMs, nowMs], _, seen) =>
+      this.#witness.follow(seen, () =>
+        model.reserves.waitShared(this.#witness.session(session), shard, timeoutAtMs, nowMs),
+      ),
+    );
+    this.#witness.watch("stopSharedWait", ([session], _, seen) =>
+      this.#witness.follow(seen, () => model.waiting.stopSharedWait(this.#witness.session(session), shard)),
+    );
+  }
+
+  watchBatches(): void {
+    const model = this.#witness.model;
+    const shard = this.#witness.shard;
+    this.#witness.watch("reserveBatch", ([session, limits, timeoutMs, nowMs, slots], outcome, seen) => {
+      const expected = this.#witness.follow(seen, () =>
+        model.reserves.reserveBatch(this.#witness.session(session), shard, limits, timeoutMs, nowMs),
+      );
+      if (typeof expected === "string") {
+        assert.equal(outcome, OUTCOMES[expected], "a batch without jobs");
+        if (expected === "timedOut") this.#witness.sink.refused(session.index, "TIMED_OUT");
+        else if (expected === "deadlineSoon") this.#witness.sink.refused(session.index, "DEADLINE_SOON");
+        return;
+      }
+      const ids = expected.map(({ id }) => id);
+      assert.equal(outcome, ids.length, "how many jobs a batch gives");
+      assert.deepEqual(
+        slots.map((slot) => this.#witness.idOf(slot)),
+        ids,
+        "the jobs that a batch gives",
+      );
+      this.#witness.sink.reservedBatch(session.index, ids, false);
+    });
+    this.#witness.watch("listBatch", ([session, limits, nowMs, slots], _, seen) => {
+      const expected = this.#witness.follow(seen, () =>
+        model.reserves.listBatch(this.#witness.session(session), shard, limits, nowMs),
+      );
+      assert.deepEqual(
+        slots.map((slot) => this.#witness.idOf(slot)),
+        expected.map(({ id }) => id),
+        "the jobs that a shard has for a batch",
+      );
+    });
+    this.#witness.watch("takeBatch", ([session, listed, isAlone, nowMs, slots], taken, seen) => {
+      const expected = this.#witness.follow(seen, () =>
+        model.reserves.takeBatch(this.#witness.session(session), shard, listed, isAlone, nowMs),
+      );
+      assert.deepEqual(
+        slots.map((slot) => (slot === NO_SLOT ? undefined : this.#witness.idOf(slot))),
+        expected.map((job) => job?.id),
+        "the jobs that a shard gives for a batch",
+      );
+      const given = expected.filter((job) => job !== undefined).map(({ id }) => id);
+      assert.equal(taken, given.length, "how many jobs a shard gives for a batch");
+      if (given.length > 0) this.#witness.sink.reservedBatch(session.index, given, true);
+    });
+    this.#witness.watch("abortWait", ([session, nowMs], ended, seen) => {
+      const expected = this.#witness.follow(seen, () =>
+        model.reserves.abortWait(this.#witness.session(session), shard, nowMs),
+      );
+      assert.equal(ended, expected, "whether a wait is aborted");
+      // A job that has just come is told first.
+      if (ended) this.#witness.afterReport = () => this.#witness.sink.aborted(session.index);
+    });
+    this.#witness.watch("touchSome", ([session, begins, jobsMax, nowMs], isAll, seen) => {
+      const client = this.#witness.session(session);
+      const expected = this.#witness.follow(seen, () =>
+        model.reserves.touchSome(client, shard, begins, jobsMax, nowMs),
+      );
+      assert.equal(isAll, expected, "whether all are touched");
+      if (isAll)
+        this.#witness.sink.touchedAll(session.index, shard, model.connections.held(client, shard).length);
+    });
+  }
+}

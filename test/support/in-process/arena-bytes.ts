@@ -1,0 +1,30 @@
+// Bytes of an arena that an engine's jobs and keys take.
+
+import type { Engine } from "../../../src/engine/engine.ts";
+import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+
+/**
+ * Returns the bytes that bodies, attributes and keys take in the arena, from their lengths alone.
+ */
+export function arenaBytesOf(engine: Engine): number {
+  const { jobs, policies } = engine;
+  let bytes = 0;
+  jobs.forEach((slot) => {
+    const page = jobs.pageOf(slot);
+    const row = rowOf(slot);
+    bytes += cellBytesOf(page.bodyBytes[row]!);
+    if (page.extras === undefined) return;
+    bytes += cellBytesOf(page.extras.attributeBytes[row]!) + cellBytesOf(page.extras.originBytes[row]!);
+  });
+  for (const row of policies.keys.table.rows()) bytes += cellBytesOf(policies.keys.table.cellOf(row).length);
+  return bytes;
+}
+
+/** Steps of 16 to 256 bytes, then four in each doubling to 64 KiB, then whole MiB. */
+function cellBytesOf(bytes: number): number {
+  if (bytes > 65536) return Math.ceil(bytes / 2 ** 20) * 2 ** 20;
+  if (bytes <= 256) return Math.ceil(bytes / 16) * 16;
+  let doubling = 256;
+  while (doubling * 2 < bytes) doubling *= 2;
+  return Math.ceil(bytes / (doubling / 4)) * (doubling / 4);
+}

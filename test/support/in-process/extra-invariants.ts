@@ -1,0 +1,139 @@
+// Invariants of attributes, unique keys, groups, and the memory that they take.
+
+import assert from "node:assert/strict";
+import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { BYTES_OF } from "../../../src/engine/memory-use.ts";
+import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
+import type { Tube } from "../../../src/engine/tubes/tube.ts";
+import { arenaBytesOf } from "./arena-bytes.ts";
+import { type CheckedEngine, NEVER } from "./checked-engine.ts";
+
+export class ExtraInvariants {
+  readonly #check: CheckedEngine;
+
+  constructor(check: CheckedEngine) {
+    this.#check = check;
+  }
+
+  /** Checks the counted memory of everything that clients make the engine keep. */
+  memory(): void {
+    const engine = this.#check.engine;
+    const { jobs, policies, settings } = engine;
+    const { retiredLimiters } = engine.tubes;
+    let extraRows = 0;
+    for (const page of jobs.pages) if (page?.extras !== undefined) extraRows += page.live;
+    const tubes = [...engine.tubes.values()];
+    const groups = tubes.reduce((sum, tube) => sum + (tube.groups?.size ?? 0), 0);
+    const watches = tubes.reduce((sum, tube) => sum + tube.watching, 0);
+    const counted = {
+      job: jobs.live,
+      extras: extraRows,
+      tube: tubes.length,
+      watch: watches,
+      group: groups,
+      key: policies.keys.table.size,
+      retiredLimiter: retiredLimiters.size,
+      setting: settings.size,
+    };
+    let bytes = engine.bodies.usedBytes;
+    for (const [what, count] of Object.entries(counted))
+      bytes += count * BYTES_OF[what as keyof typeof BYTES_OF];
+    assert.equal(engine.memoryBytes, bytes, "memory that jobs and tubes take");
+    const { usedBytes } = engine.bodies;
+    const ownedBytes = arenaBytesOf(engine);
+    assert.ok(usedBytes >= ownedBytes, `jobs and keys have ${ownedBytes} of ${usedBytes} bytes`);
+    assert.equal(
+      retiredLimiters.size === 0,
+      retiredLimiters.nextAtMs === NEVER,
+      "a bucket is kept until it is full",
+    );
+    for (const tube of tubes)
+      assert.ok(!retiredLimiters.has(tube.name), `${tube.name} has its bucket itself`);
+  }
+
+  /**
+   * Extras agree with their jobs, keys with theirs, the bytes of a tube with the sum of its bodies.
+   */
+  check(): void {
+    const { table: keys } = this.#check.engine.policies.keys;
+    const expiring = new Map<Tube, number>();
+    const bytes = new Map<Tube, number>();
+    let held = 0;
+    this.#check.engine.jobs.forEach((slot) => {
+      const page = this.#check.page(slot);
+      const row = rowOf(slot);
+      const name = `job ${page.id[row]}`;
+      const tube = this.#check.engine.tubeOf(slot);
+      bytes.set(tube, (bytes.get(tube) ?? 0) + page.bodyBytes[row]!);
+      const { extras } = page;
+      if (extras === undefined) return;
+      const state = page.state[row]!;
+      const waits = state === JobState.Ready || state === JobState.Delayed;
+      const expires = waits && extras.expiresAtMs[row]! > 0;
+      const position = extras.expiryPosition[row]!;
+      assert.equal(position >= 0, expires, `${name}: among those that expire`);
+      if (expires) {
+        expiring.set(tube, (expiring.get(tube) ?? 0) + 1);
+        assert.equal(tube.expiry.at(position), slot, `${name}: where it says among those that expire`);
+      }
+      const keyRow = extras.keyRow[row]!;
+      if (keyRow < 0) return;
+      assert.equal(keys.idOf(keyRow), page.id[row], `${name}: its key is its own`);
+      if (keys.slotOf(keyRow) < 0) return;
+      assert.equal(keys.slotOf(keyRow), slot, `${name}: has its key`);
+      held++;
+    });
+    assert.equal(keys.size, held + keys.windows, "each key has its job, or a time");
+    for (const tube of this.#check.engine.tubes.values()) {
+      assert.equal(tube.expiry.size, expiring.get(tube) ?? 0, `${tube.name}: jobs that expire`);
+      for (let position = 1; position < tube.expiry.size; position++) {
+        const [above, below] = [tube.expiry.at((position - 1) >> 1), tube.expiry.at(position)].map(
+          (slot) => this.#check.page(slot).extras!.expiresAtMs[rowOf(slot)]!,
+        );
+        assert.ok(above! <= below!, `${tube.name}: the first to expire is on top`);
+      }
+      assert.equal(tube.bytes, bytes.get(tube) ?? 0, `${tube.name}: bytes of bodies`);
+      if (tube.limiter === undefined)
+        assert.equal(tube.open, !tube.paused, `${tube.name}: open unless it is paused`);
+      else if (tube.paused) assert.ok(!tube.open, `${tube.name}: closed while it is paused`);
+      this.#groups(tube);
+    }
+  }
+
+  /** Held, or handed on by its holder and not yet elsewhere. */
+  #isInWork(slot: number): boolean {
+    const state = this.#check.state(slot);
+    if (state !== JobState.Moving) return state === JobState.Reserved;
+    return this.#check.page(slot).previous[rowOf(slot)] === JobState.Reserved;
+  }
+
+  /** Groups have the jobs that name them, and as many in work as are held. */
+  #groups(tube: Tube): void {
+    const { groups } = tube;
+    const counts = new Map<number, { jobs: number; inWork: number }>();
+    this.#check.engine.jobs.forEach((slot) => {
+      if (this.#check.engine.tubeOf(slot) !== tube) return;
+      const number = this.#check.page(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;
+      const count = counts.get(number) ?? { jobs: 0, inWork: 0 };
+      counts.set(number, count);
+      count.jobs++;
+      if (this.#isInWork(slot)) count.inWork++;
+    });
+    if (groups === undefined) {
+      assert.ok(
+        [...counts.keys()].every((number) => number === NO_GROUP),
+        `${tube.name}: no groups`,
+      );
+      return;
+    }
+    let named = 0;
+    for (const [number, { jobs, inWork }] of counts) {
+      const group = groups.describe(number);
+      assert.equal(group?.inWork, inWork, `${tube.name}: in work of group ${number}`);
+      if (number === NO_GROUP) continue;
+      named++;
+      assert.equal(group?.jobs, jobs, `${tube.name}: jobs of group ${number}`);
+    }
+    assert.ok(groups.size >= named, `${tube.name}: its groups`);
+  }
+}
