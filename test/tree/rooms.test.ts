@@ -309,6 +309,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "message",
     "ring",
     "base",
+    "protocol",
   ],
   "http/api/dashboard": [
     "http/api/tubes",
