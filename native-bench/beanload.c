@@ -77,7 +77,8 @@ static void *run_thread(void *argument) {
 // A process that fails before all are ready would be waited for in vain.
 static void on_child_end(int signal, siginfo_t *info, void *context) {
   (void)signal, (void)context;
-  if (info->si_code != CLD_EXITED || info->si_status != 0) _exit(1); // PR_SET_PDEATHSIG ends the others
+  // The others end by PR_SET_PDEATHSIG.
+  if (info->si_code != CLD_EXITED || info->si_status != 0) _exit(1);
 }
 
 static void start_process(struct loop *l, struct run *run, uint32_t index, uint32_t total) {

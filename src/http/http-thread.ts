@@ -41,6 +41,7 @@ import { RequestLimit } from "./api/limits/request-limit.ts";
 import { RequestMeter } from "./api/limits/request-meter.ts";
 import { ResponseBudget } from "./api/limits/response-budget.ts";
 import { manageRoutes } from "./api/tubes/manage-routes.ts";
+import { settingsRoutes } from "./api/tubes/settings-routes.ts";
 import { tubeRoutes } from "./api/tubes/tube-routes.ts";
 import { certificateNames } from "./certificate-names.ts";
 import { type HttpAddress, type HttpAlso, SERVED, servedRoutes } from "./http-also.ts";
@@ -175,6 +176,7 @@ const routesOf = (
     auditRoutes,
     groupRoutes,
     tubeRoutes,
+    settingsRoutes,
     jobRoutes,
     putRoutes,
     reserveRoutes,

@@ -146,6 +146,8 @@ export interface Where {
   readonly ageTo?: number;
   readonly reservesFrom?: number;
   readonly timeoutsFrom?: number;
+  /** True for jobs that have used up their attempts, or have expired. */
+  readonly dead?: boolean;
   /** Bytes that occur anywhere in the body, 1 to 200. */
   readonly text?: Uint8Array;
 }
@@ -195,7 +197,7 @@ export interface JobSet {
 /** A bulk operation on the jobs of a tube. */
 export interface BulkQuestion {
   readonly tube: string;
-  readonly act: "kick" | "delete" | "move" | "update" | "count";
+  readonly act: "kick" | "delete" | "move" | "redrive" | "update" | "count";
   /** The target tube of a move. */
   readonly to?: string | undefined;
   /** The changes of an update. */
@@ -214,6 +216,29 @@ export interface BulkPart {
   /** Why it ended early: the target tube, or its shard, takes no more. */
   readonly refusal?: "TUBE_FULL" | "OUT_OF_MEMORY";
 }
+
+/**
+ * A setting in effect: its name and value as set-tube writes them, and the pattern that it comes
+ * from.
+ */
+export type SettingInEffect = readonly [name: string, value: string, from: string];
+
+/** What inspect-tube tells about a tube. */
+export interface TubeDetails {
+  readonly groups: number;
+  readonly groupsBlocked: number;
+  readonly duplicates: number;
+  readonly rejected: number;
+  readonly expired: number;
+  readonly dead: number;
+  readonly movedIn: number;
+  readonly movedOut: number;
+  /** Jobs that may be reserved at once now; undefined without a rate limit. */
+  readonly tokens: number | undefined;
+}
+
+/** Part of a list of settings, by pattern; the parts are in order. */
+export type SettingsPart = readonly (readonly [pattern: string, text: string])[];
 
 export interface HeldJob {
   readonly id: number;
@@ -235,6 +260,12 @@ export interface Questions {
   "give-back": { jobs: readonly { id: number; reserves: number }[] };
   browse: BrowseQuestion;
   bulk: BulkQuestion;
+  /** The first settings that this shard keeps, of patterns after one of them in order. */
+  settings: { after: string; limit: number };
+  /** The settings of one pattern, from the shard that keeps them. */
+  setting: { pattern: string };
+  /** What is set for a tube, which need not exist, and its details if it does. */
+  "inspect-tube": { tube: string };
   /** Ends the browse or bulk question with this number. */
   cancel: { number: number };
   /**
@@ -257,6 +288,9 @@ export interface Answers {
   "give-back": number;
   browse: BrowsePart;
   bulk: BulkPart;
+  settings: SettingsPart;
+  setting: string | null;
+  "inspect-tube": { settings: readonly SettingInEffect[]; details: TubeDetails | null };
   cancel: boolean;
   "job-act": "done" | "not-found" | "reserved" | "state" | "full" | "elsewhere";
   sessions: readonly { held: number; jobs: readonly HeldJob[]; waiting: boolean }[];

@@ -55,6 +55,11 @@ export class JobExtras {
     return this.expiryPosition[row]! >= 0 && this.expiresAtMs[row]! <= nowMs;
   }
 
+  /** Returns whether the job has died and was not revived. */
+  isDead(row: number): boolean {
+    return (this.flags[row]! & ExtraFlag.Reason) !== 0;
+  }
+
   /** Returns whether no policy applies to the row: at most, the job was moved. */
   isPlain(row: number): boolean {
     return (

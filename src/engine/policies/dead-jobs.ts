@@ -33,7 +33,7 @@ export class DeadJobs {
   /** Returns whether a job has died and was not revived. */
   isDead(slot: number): boolean {
     const { extras } = this.#shard.jobs.pageOf(slot);
-    return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Reason) !== DeathReason.None;
+    return extras?.isDead(rowOf(slot)) === true;
   }
 
   /** Marks a job as dead: it loses its TTL and its key, and remembers where it died. */

@@ -37,6 +37,7 @@ const PROBLEMS = {
   draining: [503, "No new jobs are taken"],
   busy: [503, "Too much is under way"],
   "disk-full": [507, "The log has no room for new jobs"],
+  "settings-full": [507, "There is no room for more settings"],
   "shared-log-full": [507, "The shared log of the group has no room for new jobs"],
   "out-of-memory": [507, "There is no memory for new jobs"],
 } as const satisfies Record<string, readonly [status: number, title: string]>;

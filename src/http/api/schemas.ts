@@ -39,6 +39,19 @@ export const Tube = Fields({
   rates: Counters,
 });
 
+/** Facts about a tube beyond its counts, as inspect-tube tells them. */
+export const TubeDetails = Fields({
+  groups: count,
+  groupsBlocked: count,
+  duplicates: count,
+  rejected: count,
+  expired: count,
+  dead: count,
+  movedIn: count,
+  movedOut: count,
+  tokens: Type.Optional(count),
+});
+
 export const TubeParams = Type.Object({
   tube: Type.String({ description: "A tube, or - for the one in ?tube=." }),
 });

@@ -19,6 +19,9 @@ export const whereFields = {
   ageTo: seconds,
   reservesFrom: number,
   timeoutsFrom: number,
+  dead: Type.Optional(
+    Type.Boolean({ description: "True for jobs without attempts left, and expired ones." }),
+  ),
   text: Type.Optional(
     Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Somewhere in the body." }),
   ),
@@ -31,7 +34,7 @@ export const WhereBody = Fields(whereFields, "All that is said must hold.");
 export const States = Type.Array(JobState, { minItems: 1, maxItems: 4 });
 
 const PLAIN = [
-  ...["idFrom", "idTo", "priFrom", "priTo", "ageFrom", "ageTo", "reservesFrom", "timeoutsFrom"],
+  ...["idFrom", "idTo", "priFrom", "priTo", "ageFrom", "ageTo", "reservesFrom", "timeoutsFrom", "dead"],
 ] as const as readonly (keyof Static<typeof WhereBody>)[];
 
 /** Converts a filter to the form that shards understand. */

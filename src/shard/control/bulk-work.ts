@@ -116,13 +116,21 @@ export class BulkWork implements ControlWork {
   }
 
   /** Moves a job. One that goes to another shard counts after its arrival. */
-  #move(slot: number): boolean {
+  #move(slot: number, to: string, asReady: boolean): boolean {
     const { engine, nowMs } = this.#shard;
-    const to = this.#question.to!;
-    const outcome = engine.move(slot, to, false, nowMs);
-    if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, to, false);
+    const outcome = engine.move(slot, to, asReady, nowMs);
+    if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, to, asReady);
     if (outcome === MoveOutcome.Full) this.#isFull = true;
     return outcome === MoveOutcome.Moved;
+  }
+
+  /**
+   * Moves a dead job to the tube where it died, and makes one that is buried there ready. It has
+   * all its attempts again.
+   */
+  #redrive(slot: number): boolean {
+    const origin = this.#shard.engine.originOf(slot);
+    return origin !== "" && this.#move(slot, origin, true);
   }
 
   /** Applies the operation to one job if it matches. Returns whether it did. */
@@ -135,7 +143,8 @@ export class BulkWork implements ControlWork {
     const id = page.id[row]!;
     if (act === "count") return true;
     if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done;
-    if (act === "move") return this.#move(slot);
+    if (act === "move") return this.#move(slot, this.#question.to!, false);
+    if (act === "redrive") return this.#redrive(slot);
     if (act === "update") return this.#update(id);
     engine.discard(slot, nowMs);
     return true;

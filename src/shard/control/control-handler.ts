@@ -19,6 +19,7 @@ import { actOnJob } from "./job-act.ts";
 import { jobFacts } from "./job-facts.ts";
 import type { LatencyMeter } from "./latency-meter.ts";
 import { changeLease, giveBackLease } from "./leases.ts";
+import { inspectTube, ListSettings, textOf } from "./list-settings.ts";
 import { ListTubes } from "./list-tubes.ts";
 import { sessionFacts } from "./session-facts.ts";
 import { shardTotals } from "./shard-totals.ts";
@@ -147,6 +148,9 @@ export class ControlHandler implements ControlAnswerer {
       }),
     browse: (question) => beginBrowse(this.#options.shard, question),
     bulk: (question) => new BulkWork(this.#options.shard, this.#options.transferSender, question),
+    settings: (question) => new ListSettings(this.#options.shard, question),
+    setting: ({ pattern }) => atOnce<"setting">(() => textOf(this.#options.shard, pattern)),
+    "inspect-tube": ({ tube }) => atOnce<"inspect-tube">(() => inspectTube(this.#options.shard, tube)),
     cancel: ({ number }) => atOnce<"cancel">(() => this.#cancel(number)),
     "job-act": (question) => atOnce<"job-act">(() => actOnJob(this.#options.shard, question)),
     sessions: (question) => atOnce<"sessions">(() => sessionFacts(this.#options.shard, question)),

@@ -29,6 +29,7 @@ export function isMeant(page: JobPage, row: number, where: Where, nowMs: number)
   const { idTo = Infinity, priTo = Infinity, ageTo = Infinity } = where;
   const id = page.id[row]!;
   const pri = page.pri[row]!;
+  if (where.dead !== undefined && (page.extras?.isDead(row) === true) !== where.dead) return false;
   return (
     id >= idFrom &&
     id <= idTo &&

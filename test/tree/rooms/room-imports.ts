@@ -302,6 +302,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "message",
     "ring",
     "base",
+    "protocol",
   ],
   "http/api/dashboard": [
     "http/api/tubes",

@@ -48,6 +48,8 @@ const CHECKED_ELSEWHERE: ReadonlySet<string> = new Set([
   "/v1/tasks/:id",
 ]);
 
+const REDRIVE = "/v1/tubes/:tube/redrive";
+
 export class Authentication {
   #authenticator: Authenticator | undefined;
   readonly #sessions = new Sessions();
@@ -264,7 +266,8 @@ function namedTubes({ params, query, body, routeOptions }: FastifyRequest): {
   const named = tube === "-" || isTubeView ? asked : tube;
   return {
     own: [...(named === undefined ? [] : [named]), ...(Array.isArray(tubes) ? tubes.map(String) : [])],
-    others: typeof to === "string" ? [to] : [],
+    // A redrive goes to any tube.
+    others: routeOptions.url === REDRIVE ? ["*"] : typeof to === "string" ? [to] : [],
   };
 }
 

@@ -25,7 +25,8 @@ export function refuseUnparsed(lingering: LingeringClose, newId: () => string): 
 export function refuseConnect({ server }: Api, lingering: LingeringClose, newId: () => string): void {
   server.on("connect", ({ socket }) => {
     const problem = new Problem("method-not-allowed", "This server is no proxy; see /v1/openapi.json.");
-    // Node has removed its own listeners. No resource exists at such a target, so nothing is allowed.
+    // Node has removed its own listeners. No resource exists at such a target, so nothing is
+    // allowed.
     lingering.end(socket, responseOf(problem, newId(), ["allow: "]));
   });
 }

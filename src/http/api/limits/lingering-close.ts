@@ -1,6 +1,6 @@
-// Lingering close after an early refusal: the server half-closes, and for a while reads and discards
-// what the client still sends. A socket that is closed with unread bytes resets the connection, and
-// the client may lose the answer.
+// Lingering close after an early refusal: the server half-closes, and for a while reads and
+// discards what the client still sends. A socket that is closed with unread bytes resets the
+// connection, and the client may lose the answer.
 
 import type { ServerResponse } from "node:http";
 import { Socket } from "node:net";

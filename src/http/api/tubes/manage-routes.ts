@@ -125,6 +125,11 @@ const bulkFields = {
   dryRun: Type.Optional(Type.Boolean({ description: "Counts only." })),
 };
 
+const QUEUED = ["ready", "delayed", "buried"] as const;
+const RedriveRequest = Type.Optional(
+  Type.Union([Fields({ ...bulkFields, states: Type.Optional(QueuedStates) }), Type.Null()]),
+);
+
 const copy = Type.Optional(
   Type.Boolean({
     description: "Puts copies there, with ids of their own, and leaves the jobs where they are.",
@@ -157,6 +162,25 @@ const addMoveAndUpdate: Routes = (api, service) => {
       };
       const isCopy = request.body.copy === true;
       return await (isCopy ? copyTo : bulk)(service, request, reply, question);
+    },
+  );
+  api.post(
+    "/v1/tubes/:tube/redrive",
+    {
+      config: may,
+      schema: {
+        summary: "Returns dead jobs to the tubes where they died, ready and with all their attempts",
+        body: RedriveRequest,
+        ...shared,
+        response: answers({ 200: Affected, 202: TaskBody }, 400, 404, 409, 503, 507),
+      },
+    },
+    async (request, reply) => {
+      const { states = QUEUED, where = {}, max, dryRun } = request.body ?? {};
+      const tube = tubeOf(request.params, request.query);
+      const dead = { ...where, dead: true };
+      const question = questionOf(tube, "redrive", states, { where: dead, max, dryRun });
+      return await bulk(service, request, reply, question);
     },
   );
   api.post(

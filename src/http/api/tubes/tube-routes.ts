@@ -9,7 +9,8 @@ import { answers, type Routes, requireServing, shardOf, tubeOf } from "../api.ts
 import { isKnown } from "../bodies/entity-tag.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
 import { Problem } from "../problem.ts";
-import { Fields, Tube, TubeParams, tubeQuery } from "../schemas.ts";
+import { Fields, Tube, TubeDetails, TubeParams, tubeQuery } from "../schemas.ts";
+import { SettingsInEffect, settingsInEffect } from "./setting-values.ts";
 import { emptyTube, TUBE_SORTS, tubeOrder, tubeView } from "./tube-view.ts";
 
 const view = { may: "view" } as const;
@@ -32,6 +33,12 @@ const ListQuery = Type.Object(
   },
   { additionalProperties: false },
 );
+
+const TubeInDetail = Fields({
+  ...Tube.properties,
+  settings: SettingsInEffect,
+  details: Type.Union([TubeDetails, Type.Null()]),
+});
 
 const List = Fields({
   items: Type.Array(Type.Partial(Tube)),
@@ -95,17 +102,24 @@ const addTubes: Routes = (api, service) => {
         summary: "A tube",
         params: TubeParams,
         querystring: Missing,
-        response: answers({ 200: Tube }, 400, 404, 503),
+        response: answers({ 200: TubeInDetail }, 400, 404, 503),
       },
     },
     async (request, reply) => {
       requireServing(service);
       const name = tubeOf(request.params, request.query);
-      const entry = await service.tubes.tube(name, shardOf(service, name));
+      const shard = shardOf(service, name);
+      const [entry, { settings, details }] = await Promise.all([
+        service.tubes.tube(name, shard),
+        service.control.ask(shard, "inspect-tube", { tube: name }),
+      ]);
       const isZero = entry === undefined && request.query.missing === "zero";
-      const view =
+      const counts =
         entry !== undefined ? tubeView(entry, service.nowMs()) : isZero ? emptyTube(name) : undefined;
-      if (view !== undefined) return isKnown(request, reply, view) ? reply.code(304).send() : view;
+      if (counts !== undefined) {
+        const view = { ...counts, settings: settingsInEffect(settings), details };
+        return isKnown(request, reply, view) ? reply.code(304).send() : view;
+      }
       throw new Problem(
         "tube-not-found",
         `Nobody uses or watches "${name}", and it has no jobs; ?missing=zero shows zeros.`,

@@ -1,0 +1,104 @@
+// Settings of tubes in JSON: `max-attempts=5` is `"maxAttempts": 5`. Durations are in seconds.
+
+import { type TObject, type TSchema, Type } from "typebox";
+import type { SettingInEffect } from "../../../message/control.ts";
+import { OptionKind, type OptionRow } from "../../../protocol/option-rows.ts";
+import { SETTING_ROWS } from "../../../protocol/setting-rows.ts";
+import { isTubeName } from "../../../protocol/tube-name.ts";
+import { Problem } from "../problem.ts";
+
+const NUMBER_MAX = 2 ** 32 - 1;
+/** Each part of a rate is from 1 to 4294967295; the shard checks that. */
+const RATE = "^[1-9][0-9]{0,9}/[1-9][0-9]{0,9}$";
+
+export type SettingJson = Readonly<Record<string, number | string>>;
+
+const fieldOf = ({ name }: OptionRow): string =>
+  name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+
+const ROWS: ReadonlyMap<string, OptionRow> = new Map(SETTING_ROWS.map((row) => [fieldOf(row), row]));
+const FIELDS: ReadonlyMap<string, string> = new Map(SETTING_ROWS.map((row) => [row.name, fieldOf(row)]));
+
+function schemaOf({ kind, min = 0, max = NUMBER_MAX, words = [] }: OptionRow): TSchema {
+  switch (kind) {
+    case OptionKind.Number:
+      return Type.Integer({ minimum: min, maximum: max });
+    case OptionKind.Duration:
+      return Type.Number({ minimum: 0, maximum: NUMBER_MAX, description: "Seconds, to the millisecond." });
+    case OptionKind.Word:
+      return Type.Union(words.map((word) => Type.Literal(word)));
+    case OptionKind.Rate:
+      return Type.String({ pattern: RATE, description: "Number of jobs, a slash, number of seconds." });
+    default:
+      return Type.String({ minLength: 1, maxLength: 200 });
+  }
+}
+
+/** Schema of the settings of a tube or pattern. */
+export const Settings: TObject = Type.Object(
+  Object.fromEntries([...ROWS].map(([field, row]) => [field, Type.Optional(schemaOf(row))])),
+  { additionalProperties: false },
+);
+
+/** Schema of the settings in effect for a tube, each with the pattern that it comes from. */
+export const SettingsInEffect: TObject = Type.Object(
+  Object.fromEntries(
+    [...ROWS].map(([field, row]) => [
+      field,
+      Type.Optional(Type.Object({ value: schemaOf(row), from: Type.String() })),
+    ]),
+  ),
+  { additionalProperties: false },
+);
+
+/** Converts one setting from the form of set-tube to its field and value. */
+function settingJson(name: string, text: string): [field: string, value: number | string] {
+  const field = FIELDS.get(name)!;
+  const { kind } = ROWS.get(field)!;
+  const isNumber = kind === OptionKind.Number || kind === OptionKind.Duration;
+  return [field, isNumber ? Number(text) : text];
+}
+
+/** Converts the settings in effect for a tube. */
+export function settingsInEffect(
+  settings: readonly SettingInEffect[],
+): Record<string, { value: number | string; from: string }> {
+  return Object.fromEntries(
+    settings.map(([name, text, from]) => {
+      const [field, value] = settingJson(name, text);
+      return [field, { value, from }];
+    }),
+  );
+}
+
+/** Converts settings from the form of set-tube, `max-attempts=5 backoff=10`. */
+export function settingsJson(text: string): SettingJson {
+  const options = text.split(" ").filter((option) => option !== "");
+  return Object.fromEntries(
+    options.map((option) => {
+      const [name, value] = option.split("=", 2) as [string, string];
+      return settingJson(name, value);
+    }),
+  );
+}
+
+/**
+ * Converts settings that were checked against the schema to the form of set-tube. Those that are
+ * not there are removed.
+ */
+export function settingsLine(settings: SettingJson): string {
+  const options = [...ROWS].map(([field, { name, kind }]) => {
+    const value = Object.hasOwn(settings, field) ? settings[field] : undefined;
+    if (value === undefined) return `${name}=`;
+    if (kind === OptionKind.Duration) return `${name}=${Number(Number(value).toFixed(3))}`;
+    if (kind === OptionKind.Tube) requireTubeName(`${value}`, field);
+    return `${name}=${value}`;
+  });
+  return options.join(" ");
+}
+
+function requireTubeName(name: string, field: string): void {
+  const bytes = Buffer.from(name);
+  if (!isTubeName(bytes, 0, bytes.length))
+    throw new Problem("bad-tube-name", `"/${field}" must be the name of a tube, not "${name}".`);
+}

@@ -1,0 +1,163 @@
+// Routes of settings: limits, retries and times to live of a tube, or of all tubes whose names begin
+// alike.
+
+import { type Static, Type } from "typebox";
+import { matchesGlob } from "../../../base/glob.ts";
+import { isTubeName } from "../../../protocol/tube-name.ts";
+import type { Service } from "../../queue/service.ts";
+import { answers, type Routes, requireServing, shardOf } from "../api.ts";
+import { decodeCursor, encodeCursor } from "../cursor.ts";
+import { Problem } from "../problem.ts";
+import { Fields } from "../schemas.ts";
+import { type SettingJson, Settings, settingsJson, settingsLine } from "./setting-values.ts";
+
+const LIMIT = 100;
+const LIMIT_MAX = 1000;
+/** Age of the table of tubes that are counted, ms. */
+const FRESH_MS = 200;
+
+const PatternParams = Type.Object({
+  pattern: Type.String({
+    description: "A tube, or the beginning of names and *, or * alone; or - for the one in ?pattern=.",
+  }),
+});
+const patternQuery = { pattern: Type.Optional(Type.String({ description: "Where the path has -." })) };
+const PatternQuery = Type.Object(patternQuery);
+
+const One = Fields({
+  pattern: Type.String(),
+  settings: Settings,
+  tubes: Type.Integer({ description: "How many tubes there are now whose names it matches." }),
+});
+const List = Fields({
+  items: Type.Array(Fields({ pattern: Type.String(), settings: Settings })),
+  cursor: Type.Union([Type.String(), Type.Null()]),
+});
+const ListQuery = Type.Object(
+  {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+    cursor: Type.Optional(Type.String({ maxLength: 1000 })),
+  },
+  { additionalProperties: false },
+);
+
+export const settingsRoutes: Routes = (api, service) => {
+  api.get(
+    "/v1/settings",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "Settings of tubes and patterns, by name",
+        querystring: ListQuery,
+        response: answers({ 200: List }, 400, 503),
+      },
+    },
+    async ({ query: { limit = LIMIT, cursor } }) => {
+      requireServing(service);
+      const after = cursor === undefined ? "" : (decodeCursor(cursor, ["string"]) as [string])[0];
+      const { settings, isMore } = await pageOf(service, after, limit);
+      return {
+        items: settings.map(([pattern, text]) => ({ pattern, settings: settingsJson(text) })),
+        cursor: isMore ? encodeCursor([settings.at(-1)![0]]) : null,
+      };
+    },
+  );
+  const shared = { params: PatternParams, querystring: PatternQuery };
+  api.get(
+    "/v1/settings/:pattern",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "The settings of a tube or pattern itself, and how many tubes it matches",
+        ...shared,
+        response: answers({ 200: One }, 400, 503),
+      },
+    },
+    async ({ params, query }) => {
+      requireServing(service);
+      return await oneOf(service, patternOf(params, query));
+    },
+  );
+  api.put(
+    "/v1/settings/:pattern",
+    {
+      config: { may: "manage" },
+      schema: {
+        summary: "Replaces the settings of a tube or pattern",
+        ...shared,
+        body: Settings,
+        response: answers({ 200: One }, 400, 503, 507),
+      },
+    },
+    async ({ params, query, body }) => {
+      const pattern = patternOf(params, query);
+      await change(service, pattern, body as SettingJson);
+      return await oneOf(service, pattern);
+    },
+  );
+  api.delete(
+    "/v1/settings/:pattern",
+    {
+      config: { may: "manage" },
+      schema: {
+        summary: "Removes the settings of a tube or pattern",
+        ...shared,
+        response: answers({ 200: One }, 400, 503),
+      },
+    },
+    async ({ params, query }) => {
+      const pattern = patternOf(params, query);
+      await change(service, pattern, {});
+      return await oneOf(service, pattern);
+    },
+  );
+};
+
+async function change(service: Service, pattern: string, settings: SettingJson): Promise<void> {
+  requireServing(service);
+  const { line } = await service.wire.command(`set-tube ${pattern} ${settingsLine(settings)}`);
+  if (line === "SET") return;
+  if (line === "OUT_OF_MEMORY")
+    throw new Problem("settings-full", "Remove the settings of a pattern or tube that needs them no more.");
+  throw new Problem("bad-request", `The queue refuses these settings: ${line}.`);
+}
+
+async function oneOf(service: Service, pattern: string): Promise<Static<typeof One>> {
+  const [text, tubes] = await Promise.all([
+    service.control.ask(shardOf(service, pattern), "setting", { pattern }),
+    service.tubes.fresh(FRESH_MS),
+  ]);
+  const count = [...tubes.keys()].filter((tube) => matchesGlob(pattern, tube)).length;
+  return { pattern, settings: settingsJson(text ?? ""), tubes: count };
+}
+
+/** Returns the first settings of patterns after one of them, in order, over all shards. */
+async function pageOf(
+  { control }: Service,
+  after: string,
+  limit: number,
+): Promise<{ settings: (readonly [pattern: string, text: string])[]; isMore: boolean }> {
+  const settings: (readonly [string, string])[] = [];
+  const question = { after, limit: limit + 1 };
+  await Promise.all(
+    Array.from({ length: control.shards }, (_, shard) =>
+      control.askParts(shard, "settings", question, (bytes) => {
+        settings.push(...control.valueOf<"settings">(bytes));
+      }),
+    ),
+  );
+  settings.sort(([a], [b]) => (a < b ? -1 : 1));
+  return { settings: settings.slice(0, limit), isMore: settings.length > limit };
+}
+
+function patternOf(params: { pattern: string }, query: { pattern?: string }): string {
+  const pattern = params.pattern === "-" ? (query.pattern ?? "") : params.pattern;
+  if (pattern === "*") return pattern;
+  const bytes = Buffer.from(pattern.replace(/\*$/, ""));
+  if (!isTubeName(bytes, 0, bytes.length))
+    throw new Problem(
+      "bad-tube-name",
+      `"${pattern}" is neither the name of a tube nor the beginning of one with * at its end.`,
+    );
+  return pattern;
+}
