@@ -87,4 +87,4 @@ async function openLog(
   return true;
 }
 
-await start(workerData as HostThreadData, parentPort!);
+void start(workerData as HostThreadData, parentPort!);
