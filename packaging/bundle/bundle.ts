@@ -38,12 +38,19 @@ const REPLACED: Readonly<Record<string, string>> = {
   "src/server/lifecycle/malloc-threshold.ts": "malloc-threshold.ts",
 };
 
+/**
+ * What packages load and nothing here uses: YAML of OpenAPI documents, and traces in default
+ * metrics.
+ */
+const UNUSED: ReadonlySet<string> = new Set(["yaml", "@opentelemetry/api"]);
+
 const linked: Plugin = {
   name: "parts",
   setup: ({ onResolve, resolve }) => {
     onResolve({ filter: /^runnerbean:/ }, ({ path }) => ({ path, external: true }));
     onResolve({ filter: /.*/ }, async ({ path, importer, kind, resolveDir, pluginData }) => {
       if (pluginData === "resolved" || kind === "entry-point") return undefined;
+      if (UNUSED.has(path)) return { path: join(ROOT, HERE, "replacements/nothing.ts") };
       if (/^(node:)?worker_threads$/.test(path) && importer.includes("/node_modules/piscina/dist/"))
         return { path: join(ROOT, HERE, "replacements/piscina-threads.ts") };
       const found = await resolve(path, { importer, kind, resolveDir, pluginData: "resolved" });

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { getRawAsset, isSea } from "node:sea";
 import { Script } from "node:vm";
 import { isMainThread, type WorkerOptions } from "node:worker_threads";
-import { type Parts, PARTS } from "./parts.ts";
+import { PARTS, type Parts } from "./parts.ts";
 
 /** This file, by the name that it has in the bundle. */
 const LOADER = "runnerbean.cjs";
@@ -31,7 +31,7 @@ const loaded = new Map<string, unknown>();
 /** Runs a part, once. If V8 refuses the compiled code (flags may differ), it compiles the source. */
 function run(part: string): unknown {
   if (loaded.has(part)) return loaded.get(part);
-  const source = read(`parts/${part}.js`).latin1Slice();
+  const source = read(`parts/${part}.js`).toString("latin1");
   const cachedData = codeOf(part);
   const filename = `runnerbean/${part}.js`;
   const script = new Script(source, cachedData === undefined ? { filename } : { filename, cachedData });
@@ -61,7 +61,7 @@ const parts: Parts = {
   },
   threadOf(part: string, options: WorkerOptions) {
     const given = { ...options, argv: [part] };
-    return isInExecutable ? [read(LOADER).latin1Slice(), { ...given, eval: true }] : [__filename, given];
+    return isInExecutable ? [read(LOADER).toString("latin1"), { ...given, eval: true }] : [__filename, given];
   },
   provide(part: string, exports: unknown) {
     loaded.set(part, exports);

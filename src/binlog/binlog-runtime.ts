@@ -22,10 +22,10 @@ import type { Storage } from "./live/storage.ts";
 import type { StorageNotice } from "./live/storage-options.ts";
 import type { SyncEvery } from "./live/sync-policy.ts";
 import { openBinlog } from "./open-binlog.ts";
+import { isCodeReadable } from "./readable-code.ts";
 import type { OpenOptions } from "./recovery/open-options.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
 import { StartInterrupted } from "./recovery/start-interrupted.ts";
-import { isCodeReadable } from "./readable-code.ts";
 import { ShardFeed } from "./shard-feed.ts";
 
 export interface BinlogData {

@@ -476,6 +476,7 @@ const KEEPERS: readonly Keeper[] = [
       "binlog/following.ts",
       "replica/thread.ts",
       "host/threads.ts",
+      "host/new-thread.ts",
       "server/server.ts",
     ],
   },

@@ -4,22 +4,12 @@ import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
 import { SEGMENT_BYTES_MAX, segmentName, segmentNumber } from "../format/segment-format.ts";
 import { scanFile } from "./scan-file.ts";
+import type { ScanOptions } from "./scan-options.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 import { StartInterrupted } from "./start-interrupted.ts";
 
 /** Below this size, a pool costs more than it saves. */
 const POOL_BYTES_MIN = 24 * 1024 * 1024;
-
-export interface ScanOptions {
-  disk: Disk;
-  /** Also keep undamaged records beyond damage. */
-  salvage: boolean;
-  /** Whether threads may open the directory by its path. */
-  parallel: boolean;
-  progress: (doneBytes: number, totalBytes: number) => void;
-  /** See OpenOptions. */
-  stopping?: () => boolean;
-}
 
 export function segmentNumbers(disk: Disk): number[] {
   const numbers = disk.names().map(segmentNumber);

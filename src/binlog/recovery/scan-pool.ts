@@ -2,9 +2,9 @@
 
 import { availableParallelism } from "node:os";
 import { Piscina } from "piscina";
-import type { ScanOptions } from "./scan-log.ts";
-import { SCAN_WORKER } from "./scan-worker-file.ts";
+import type { ScanOptions } from "./scan-options.ts";
 import type { ScanTask } from "./scan-worker.ts";
+import { SCAN_WORKER } from "./scan-worker-file.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 import { StartInterrupted } from "./start-interrupted.ts";
 

@@ -1,0 +1,79 @@
+// Tests of the bundle that `npm run build` makes: the same bytes each time, compiled code that V8
+// takes, and nothing needed beside it.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { before, describe, it, type TestContext } from "node:test";
+import { isDeepStrictEqual } from "node:util";
+import { bundledFiles } from "../../packaging/bundle/bundle.ts";
+import { loadAssets } from "../../src/http/api/dashboard/dashboard-assets.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+
+/** Prints for each part of a folder whether V8 refuses its compiled code. */
+const REFUSED = `
+const { readdirSync, readFileSync } = require("node:fs");
+const { Script } = require("node:vm");
+for (const name of readdirSync(process.argv[1]).filter((each) => each.endsWith(".js"))) {
+  const read = (file) => readFileSync(process.argv[1] + "/" + file);
+  const cachedData = read(name.replace(".js", ".cache"));
+  const script = new Script(read(name).toString("latin1"), { filename: "runnerbean/" + name, cachedData });
+  console.log(name + " " + script.cachedDataRejected);
+}`;
+
+describe("the bundle", { concurrency: 2 }, () => {
+  let files: Map<string, Uint8Array>;
+
+  before(async () => {
+    files = await bundledFiles();
+  });
+
+  /** Writes the bundle where no folder of packages is near. */
+  function written(t: TestContext): string {
+    const folder = temporaryFolder(t, "bundle");
+    for (const [path, bytes] of files) {
+      mkdirSync(dirname(join(folder, path)), { recursive: true });
+      writeFileSync(join(folder, path), bytes);
+    }
+    return folder;
+  }
+
+  it("is the same, byte for byte, when it is made again", async () => {
+    const again = await bundledFiles();
+    assert.deepEqual([...again.keys()], [...files.keys()]);
+    for (const [path, bytes] of files) assert.ok(isDeepStrictEqual(again.get(path), bytes), path);
+  });
+
+  it("has compiled code that V8 takes", (t) => {
+    const { stdout, stderr } = spawnSync(process.execPath, ["-e", REFUSED, join(written(t), "parts")], {
+      encoding: "utf8",
+    });
+    assert.equal(stderr, "");
+    const lines = stdout.trim().split("\n");
+    assert.ok(lines.length > 5);
+    for (const line of lines) assert.match(line, / false$/);
+  });
+
+  it("runs from sources alone if V8 refuses the compiled code", (t) => {
+    const folder = written(t);
+    const args = ["--no-opt", "--hash-seed=7", join(folder, "runnerbean.cjs"), "-v"];
+    const { stdout, status } = spawnSync(process.execPath, args, { encoding: "utf8" });
+    assert.match(stdout, /^runnerbean \d/);
+    assert.equal(status, 0);
+  });
+
+  it("has all files of the dashboard", () => {
+    for (const [name, assetOf] of loadAssets())
+      assert.ok(isDeepStrictEqual(files.get(`dashboard/${name}`), assetOf().bytes), name);
+  });
+
+  it("runs the tools", (t) => {
+    const main = join(written(t), "runnerbean.cjs");
+    for (const args of [["--help"], ["binlog", "--help"], ["config", "print"], ["completion", "bash"]]) {
+      const { stdout, stderr, status } = spawnSync(process.execPath, [main, ...args], { encoding: "utf8" });
+      assert.equal(status, 0, stderr);
+      assert.ok(stdout.length > 300, args.join(" "));
+    }
+  });
+});
