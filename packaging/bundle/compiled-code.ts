@@ -26,8 +26,9 @@ export function compiledCode(
     const sources = [...files].filter(([path]) => path.startsWith("parts/"));
     for (const [path, bytes] of sources) writeFileSync(join(folder, basename(path)), bytes);
     const [program, ...args] = node;
-    const compile = (seed: readonly string[], names: readonly string[]): void => {
-      const command = [...args, ...seed, fileURLToPath(import.meta.url), folder, ...names];
+    // Each in a process of its own: what is compiled before leaves traces.
+    const compile = (seed: readonly string[], name: string): void => {
+      const command = [...args, ...seed, fileURLToPath(import.meta.url), join(folder, name)];
       execFileSync(program!, command, { stdio: ["ignore", "ignore", "inherit"] });
     };
     const cacheOf = (name: string): Buffer => readFileSync(join(folder, cacheName(name)));
@@ -35,9 +36,9 @@ export function compiledCode(
     // V8 hashes strings with a random seed, and the hashes stay in the code. With a fixed seed, all
     // builds are the same, but no process without that flag takes the code: hence the flags' hash of
     // one that has none.
-    compile([], names.slice(0, 1));
+    compile([], names[0]!);
     const flagHash = cacheOf(names[0]!).subarray(FLAG_HASH, FLAG_HASH_END);
-    compile(["--hash-seed=1"], names);
+    for (const name of names) compile(["--hash-seed=1"], name);
     return new Map(
       names.map((name) => {
         const code = cacheOf(name);
@@ -63,7 +64,4 @@ function compile(path: string): void {
   writeFileSync(cacheName(path), script.createCachedData());
 }
 
-if (import.meta.main) {
-  const [folder, ...names] = process.argv.slice(2);
-  for (const name of names) compile(join(folder!, name));
-}
+if (import.meta.main) compile(process.argv[2]!);

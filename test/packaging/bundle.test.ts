@@ -2,14 +2,21 @@
 // takes, and nothing needed beside it.
 
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { bundledFiles } from "../../packaging/bundle/bundle.ts";
 import { loadAssets } from "../../src/http/api/dashboard/dashboard-assets.ts";
+import { eventually } from "../support/eventually.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { ServerProcess, TEST_ENV } from "../support/server/server-process.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+
+/** With bodies of 60 kB, more than the 24 MiB from which on a pool reads. */
+const JOBS = 430;
 
 /** Prints for each part of a folder whether V8 refuses its compiled code. */
 const REFUSED = `
@@ -66,6 +73,34 @@ describe("the bundle", { concurrency: 2 }, () => {
   it("has all files of the dashboard", () => {
     for (const [name, assetOf] of loadAssets())
       assert.ok(isDeepStrictEqual(files.get(`dashboard/${name}`), assetOf().bytes), name);
+  });
+
+  it("reads a large log in a pool of threads", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const main = join(written(t), "runnerbean.cjs");
+    const log = temporaryFolder(t, "log");
+    const start = (): ServerProcess => {
+      const child = spawn(process.execPath, [main, "-p", "0", "-V", "-b", log], { env: TEST_ENV });
+      t.after(() => child.kill("SIGKILL"));
+      return new ServerProcess("ours", child, 0, undefined);
+    };
+    const portOf = async (server: ServerProcess): Promise<number> => {
+      const port = (): string | undefined => /serves on [\d.]+:(\d+)/.exec(server.stderr)?.[1];
+      return Number(await eventually(() => `serves: ${server.stderr}`, port));
+    };
+    const first = start();
+    const producer = await WireClient.connect({ port: await portOf(first) });
+    const put = `put 0 0 60 60000\r\n${"x".repeat(60_000)}`;
+    for (let job = 1; job <= JOBS; job++) assert.equal((await producer.ask(put)).line, `INSERTED ${job}`);
+    producer.socket.destroy();
+    first.signal("SIGTERM");
+    await first.exited;
+    const second = start();
+    const client = await WireClient.connect({ port: await portOf(second) });
+    assert.match(`${(await client.ask("stats")).body}`, new RegExp(`current-jobs-ready: ${JOBS}\n`));
+    client.socket.destroy();
+    second.signal("SIGTERM");
+    assert.deepEqual(await second.exited, { code: 0, signal: null });
   });
 
   it("runs the tools", (t) => {
