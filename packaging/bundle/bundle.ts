@@ -89,7 +89,7 @@ async function part(entry: string): Promise<string> {
     // Native accelerators of packages, which work without.
     external: ["msgpackr-extract", "@napi-rs/nice"],
   });
-  return `(function(module,exports,require){${outputFiles![0]!.text}})`;
+  return `(function(module,exports,require,__filename,__dirname){${outputFiles![0]!.text}})`;
 }
 
 async function loader(): Promise<string> {

@@ -36,7 +36,8 @@ function run(part: string): unknown {
   const filename = `runnerbean/${part}.js`;
   const script = new Script(source, cachedData === undefined ? { filename } : { filename, cachedData });
   const module = { exports: {} };
-  script.runInThisContext()(module, module.exports, requireFor);
+  // Packages ask for their folder. None of their files is there.
+  script.runInThisContext()(module, module.exports, requireFor, filename, dirname(filename));
   loaded.set(part, module.exports);
   return module.exports;
 }

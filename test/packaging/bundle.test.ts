@@ -3,11 +3,11 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { bundledFiles } from "../../packaging/bundle/bundle.ts";
+import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
 import { loadAssets } from "../../src/http/api/dashboard/dashboard-assets.ts";
 import { eventually } from "../support/eventually.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
@@ -39,10 +39,7 @@ describe("the bundle", { concurrency: 2 }, () => {
   /** Writes the bundle where no folder of packages is near. */
   function written(t: TestContext): string {
     const folder = temporaryFolder(t, "bundle");
-    for (const [path, bytes] of files) {
-      mkdirSync(dirname(join(folder, path)), { recursive: true });
-      writeFileSync(join(folder, path), bytes);
-    }
+    writeBundle(files, folder);
     return folder;
   }
 
@@ -86,7 +83,12 @@ describe("the bundle", { concurrency: 2 }, () => {
     };
     const portOf = async (server: ServerProcess): Promise<number> => {
       const port = (): string | undefined => /serves on [\d.]+:(\d+)/.exec(server.stderr)?.[1];
-      return Number(await eventually(() => `serves: ${server.stderr}`, port));
+      return Number(
+        await eventually(
+          () => server.stderr,
+          () => server.hasExited || port(),
+        ),
+      );
     };
     const first = start();
     const producer = await WireClient.connect({ port: await portOf(first) });

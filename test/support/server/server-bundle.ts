@@ -2,10 +2,11 @@
 // sources, half of a start is reading some hundred modules, in each thread anew.
 
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundledFiles } from "../../../packaging/bundle/bundle.ts";
+import { writeBundle } from "../../../packaging/bundle/write-bundle.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 /** Git knows nothing of it. */
@@ -24,11 +25,7 @@ export async function bundleServer(): Promise<string> {
   const folder = join(BUNDLES, hash.digest("hex").slice(0, 16));
   if (!existsSync(folder)) {
     const unfinished = `${folder}.${process.pid}`;
-    for (const [path, contents] of files) {
-      const file = join(unfinished, path);
-      mkdirSync(dirname(file), { recursive: true });
-      writeFileSync(file, contents);
-    }
+    writeBundle(files, unfinished);
     keepAs(folder, unfinished);
     removeOld();
   }
