@@ -5,4 +5,5 @@ import "../../node_modules/piscina/dist/worker.js";
 import scanWorker from "../../src/binlog/recovery/scan-worker.ts";
 import { PARTS } from "./parts.ts";
 
-provide(PARTS.scanWorker, { default: scanWorker });
+// To piscina, it is a CommonJS module, whose default export is all of it.
+provide(PARTS.scanWorker, scanWorker);

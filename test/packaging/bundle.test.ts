@@ -86,7 +86,7 @@ describe("the bundle", { concurrency: 2 }, () => {
       return Number(
         await eventually(
           () => server.stderr,
-          () => server.hasExited || port(),
+          () => (server.hasExited ? assert.fail(server.stderr) : port()),
         ),
       );
     };
