@@ -1,6 +1,6 @@
-// Fixed mmap threshold of glibc's malloc. By default, glibc raises it as soon as a mapping is freed,
-// and then keeps the memory that the engine's slabs release; a fixed threshold returns it to the
-// system.
+// Fixed mmap threshold of glibc's malloc. By default, glibc raises it as soon as a mapping is
+// freed, and then keeps the memory that the engine's slabs release; a fixed threshold returns it to
+// the system.
 
 const VARIABLE = "MALLOC_MMAP_THRESHOLD_";
 const BYTES = 262_144;
