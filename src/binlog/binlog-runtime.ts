@@ -2,7 +2,6 @@
 // shards, and owns the loop. It runs in a thread of its own or in that of the acceptors and shards.
 
 import { randomInt } from "node:crypto";
-import { fileURLToPath } from "node:url";
 import type { MessagePort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { REAL_THREAD } from "../loop/point.ts";
@@ -16,7 +15,6 @@ import { BinlogCore } from "./binlog-core.ts";
 import { BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { DirectoryLock } from "./disk/directory-lock.ts";
-import { isReadable } from "./disk/is-readable.ts";
 import { RealDisk } from "./disk/real-disk.ts";
 import { Following } from "./following.ts";
 import type { ChainOptions } from "./live/batch-chain.ts";
@@ -24,6 +22,7 @@ import type { Storage } from "./live/storage.ts";
 import type { StorageNotice } from "./live/storage-options.ts";
 import type { SyncEvery } from "./live/sync-policy.ts";
 import { openBinlog } from "./open-binlog.ts";
+import { isCodeReadable } from "./readable-code.ts";
 import type { OpenOptions } from "./recovery/open-options.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
 import { StartInterrupted } from "./recovery/start-interrupted.ts";
@@ -133,7 +132,7 @@ export class BinlogRuntime {
       salvage,
       // Other threads must read their code, which the current user may not be allowed to after
       // privileges were dropped.
-      parallel: isReadable(fileURLToPath(import.meta.url)),
+      parallel: isCodeReadable(),
       randomSalt: () => randomInt(2 ** 32 - 1),
       wallMs: Date.now,
       clockMs: monotonicMs,

@@ -44,9 +44,12 @@ function tell(news: BinlogNews): void {
   parentPort!.postMessage(news);
 }
 
-await orderToOpen();
-const role = await runtime.open();
-if (role !== undefined) {
+async function serve(): Promise<void> {
+  await orderToOpen();
+  const role = await runtime.open();
+  if (role === undefined) return;
   run(role);
   runtime.close();
 }
+
+void serve();

@@ -5,6 +5,10 @@ import { keepTickMaps } from "../loop/keep-tick-maps.ts";
 import type { HttpThreadData, HttpThreadPort } from "./http-thread.ts";
 
 keepTickMaps();
-// Imported only now: loading takes long enough for a garbage collection, which must not come first.
-const { HttpThread } = await import("./http-thread.ts");
-new HttpThread(workerData as HttpThreadData, parentPort as HttpThreadPort);
+void start();
+
+/** Loads the thread's code, which takes long enough for a garbage collection, only now. */
+async function start(): Promise<void> {
+  const { HttpThread } = await import("./http-thread.ts");
+  new HttpThread(workerData as HttpThreadData, parentPort as HttpThreadPort);
+}

@@ -1,7 +1,7 @@
 // Starts the worker threads and talks to them: shards first, then acceptors, then listening.
 
 import { totalmem } from "node:os";
-import { MessageChannel, type MessagePort, Worker, type WorkerOptions } from "node:worker_threads";
+import { MessageChannel, type MessagePort, type Worker, type WorkerOptions } from "node:worker_threads";
 import type { AcceptorNews, AcceptorOrder } from "../acceptor/acceptor.ts";
 import type { AccessRules } from "../acceptor/admission/listener-policy.ts";
 import type { ListenAddress } from "../acceptor/sockets/listener.ts";
@@ -10,6 +10,7 @@ import type { AcceptorQuestion, HttpNews, HttpOrder, HttpThreadData } from "../h
 import type { Topology } from "../message/topology.ts";
 import type { NodeNews } from "../replica/node-state.ts";
 import type { GroupThreadData, NodeOrder } from "../replica/thread.ts";
+import { newThread } from "./new-thread.ts";
 import type { AcceptorWorkerData, LogWorkerData, ShardWorkerData, WorkerData } from "./thread.ts";
 
 /**
@@ -17,10 +18,6 @@ import type { AcceptorWorkerData, LogWorkerData, ShardWorkerData, WorkerData } f
  * not warn at every start.
  */
 let execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
-
-// A build renames .ts to .js, but not inside such strings: use the extension of this file.
-const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
-const threadFile = (room: string): URL => new URL(`../${room}/thread.${extension}`, import.meta.url);
 
 /** Called when a thread has ended or thrown without being told to. */
 export type OnThreadDeath = (thread: string, error: Error | undefined) => void;
@@ -32,7 +29,7 @@ function start(
   onDeath: OnThreadDeath,
   options: WorkerOptions = {},
 ): Worker {
-  const worker = newWorker(threadFile(room), { ...options, workerData: data, name });
+  const worker = newWorker(room, { ...options, workerData: data, name });
   worker.on("error", (error) => onDeath(name, error instanceof Error ? error : new Error(String(error))));
   worker.on("exit", () => onDeath(name, undefined));
   return worker;
@@ -42,14 +39,14 @@ function start(
  * Starts a worker. Options of V8 (--max-old-space-size=4096) apply to the whole process, and Node
  * rejects them for a thread.
  */
-function newWorker(file: URL, options: WorkerOptions): Worker {
+function newWorker(room: string, options: WorkerOptions): Worker {
   try {
-    return new Worker(file, { ...options, execArgv });
+    return newThread(room, { ...options, execArgv });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code !== "ERR_WORKER_INVALID_EXEC_ARGV") throw error;
     execArgv = execArgv.filter((argument) => !message.includes(argument));
-    return new Worker(file, { ...options, execArgv });
+    return newThread(room, { ...options, execArgv });
   }
 }
 

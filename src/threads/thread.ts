@@ -87,4 +87,4 @@ async function openLog(
   return true;
 }
 
-await start(workerData as WorkerData, parentPort!);
+void start(workerData as WorkerData, parentPort!);

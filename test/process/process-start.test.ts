@@ -2,7 +2,15 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -98,16 +106,20 @@ describe("a start", () => {
     assert.deepEqual(readdirSync(cwd), []);
   });
 
-  it("by the launcher in a checkout runs the sources, also beside leftovers of npm pack", (t) => {
+  it("by the launcher in a checkout runs the bundle unless a source is newer", (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const folder = temporaryFolder(t);
-    for (const name of ["bin", "src", "package.json"])
+    for (const name of ["bin", "src", "packaging", "package.json"])
       cpSync(join(ROOT, name), join(folder, name), { recursive: true });
     symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
-    mkdirSync(join(folder, "dist", "server"), { recursive: true });
-    writeFileSync(join(folder, "dist", "server", "main.js"), "process.exit(3);");
-    const { stdout, status } = spawnSync(join(folder, "bin", "runnerbean"), ["-v"], { encoding: "utf8" });
-    assert.match(stdout, /^runnerbean /);
-    assert.equal(status, 0);
+    mkdirSync(join(folder, "dist"));
+    const bundle = join(folder, "dist", "runnerbean.cjs");
+    writeFileSync(bundle, "process.exit(3);");
+    const launched = (): number | null => spawnSync(join(folder, "bin", "runnerbean"), ["-v"]).status;
+    const now = Date.now() / 1000;
+    utimesSync(bundle, now + 60, now + 60);
+    assert.equal(launched(), 3);
+    utimesSync(join(folder, "src", "base", "bytes.ts"), now + 120, now + 120);
+    assert.equal(launched(), 0);
   });
 });

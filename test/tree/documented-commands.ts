@@ -120,6 +120,11 @@ export const ROWS: readonly Row[] = [
     has: ["pack"],
   },
   {
+    match: /^npm run build:executable$/,
+    by: "test/packaging/executable.test.ts",
+    has: ["makeExecutable"],
+  },
+  {
     match: /^npm run (?:screenshots|dashboard:bounds)\b/,
     not: "pictures and limits for a reader; dashboard.test.ts has the pages",
   },

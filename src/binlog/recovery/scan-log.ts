@@ -1,29 +1,15 @@
 // Reads all segments of a directory, one after another or in parallel in a thread pool.
 
-import { availableParallelism } from "node:os";
-import { Piscina } from "piscina";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
 import { SEGMENT_BYTES_MAX, segmentName, segmentNumber } from "../format/segment-format.ts";
 import { scanFile } from "./scan-file.ts";
-import type { ScanTask } from "./scan-worker.ts";
+import type { ScanOptions } from "./scan-options.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 import { StartInterrupted } from "./start-interrupted.ts";
 
 /** Below this size, a pool costs more than it saves. */
 const POOL_BYTES_MIN = 24 * 1024 * 1024;
-const POOL_THREADS_MAX = 8;
-
-export interface ScanOptions {
-  disk: Disk;
-  /** Also keep undamaged records beyond damage. */
-  salvage: boolean;
-  /** Whether threads may open the directory by its path. */
-  parallel: boolean;
-  progress: (doneBytes: number, totalBytes: number) => void;
-  /** See OpenOptions. */
-  stopping?: () => boolean;
-}
 
 export function segmentNumbers(disk: Disk): number[] {
   const numbers = disk.names().map(segmentNumber);
@@ -36,7 +22,10 @@ export async function scanLog(options: ScanOptions): Promise<SegmentScan[]> {
   const sizes = numbers.map((number) => sizeOf(disk, number));
   for (const [i, bytes] of sizes.entries()) if (bytes > SEGMENT_BYTES_MAX) throw tooLong(disk, numbers[i]!);
   const total = sizes.reduce((sum, bytes) => sum + bytes, 0);
-  if (options.parallel && total >= POOL_BYTES_MIN) return scanInPool(options, numbers, sizes, total);
+  if (options.parallel && total >= POOL_BYTES_MIN) {
+    const { scanInPool } = await import("./scan-pool.ts");
+    return await scanInPool(options, numbers, sizes, total);
+  }
   let done = 0;
   return numbers.map((number, i) => {
     StartInterrupted.check(options.stopping);
@@ -60,35 +49,5 @@ function sizeOf(disk: Disk, number: number): number {
     return disk.bytes(handle);
   } finally {
     disk.close(handle);
-  }
-}
-
-async function scanInPool(
-  options: ScanOptions,
-  numbers: number[],
-  sizes: number[],
-  totalBytes: number,
-): Promise<SegmentScan[]> {
-  // A bundler does not rewrite this name, so it takes the extension of the current file.
-  const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
-  const threads = Math.max(1, Math.min(POOL_THREADS_MAX, availableParallelism(), numbers.length));
-  const pool = new Piscina<ScanTask, SegmentScan>({
-    filename: new URL(`./scan-worker.${extension}`, import.meta.url).href,
-    minThreads: threads,
-    maxThreads: threads,
-    atomics: "async",
-  });
-  let doneBytes = 0;
-  try {
-    const scans = numbers.map(async (number, i) => {
-      const scan = await pool.run({ path: options.disk.path, number, salvage: options.salvage });
-      options.progress((doneBytes += sizes[i]!), totalBytes);
-      // Destroying the pool discards all unread segments.
-      StartInterrupted.check(options.stopping);
-      return scan;
-    });
-    return await Promise.all(scans);
-  } finally {
-    await pool.destroy();
   }
 }

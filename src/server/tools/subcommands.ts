@@ -1,16 +1,14 @@
 // Dispatcher of `runnerbean WORD …`: runs tools, which start no server.
 
 import { Command } from "commander";
-import { SUBCOMMAND_WORDS } from "../options/subcommand-words.ts";
 import { PROGRAM } from "../options/version.ts";
 
 /** The exit code of CommandFailed for bad arguments, and of the server for a bad flag. */
 const BAD_ARGUMENTS = 5;
 
-/** Runs the tool that the arguments name; returns false if they name none. */
-export async function runSubcommand(args: readonly string[]): Promise<boolean> {
+/** Runs the tool that the first argument names. */
+export async function runSubcommand(args: readonly string[]): Promise<void> {
   const [word = ""] = args;
-  if (!SUBCOMMAND_WORDS.has(word)) return false;
   const program = word === "completion" ? await allCommands() : new Command(PROGRAM);
   if (word !== "completion") for (const command of await commandsFor(word)) program.addCommand(command);
   // The reader of the output may close it early, as `head` does.
@@ -23,7 +21,6 @@ export async function runSubcommand(args: readonly string[]): Promise<boolean> {
   // These tools have exit codes of their own.
   if (word !== "binlog" && word !== "replica") for (const command of program.commands) exitAsServer(command);
   await program.parseAsync(args as string[], { from: "user" });
-  return true;
 }
 
 /** Ends every message about wrong arguments with a hint. */

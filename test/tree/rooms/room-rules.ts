@@ -73,6 +73,7 @@ const KEEPERS: readonly Keeper[] = [
       "binlog/following.ts",
       "replica/thread.ts",
       "threads/start-threads.ts",
+      "threads/new-thread.ts",
       "server/server.ts",
     ],
   },

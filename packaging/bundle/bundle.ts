@@ -1,0 +1,120 @@
+// The bundle: server, threads, tools and dashboard as a few files. Each part holds what one kind of
+// thread runs, so that no thread reads code of others. Same sources, same bytes.
+
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type BuildOptions, build, type Plugin } from "esbuild";
+import { loadAssets } from "../../src/http/api/dashboard/dashboard-assets.ts";
+import { compiledCode } from "./compiled-code.ts";
+import { PARTS } from "./parts.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const HERE = "packaging/bundle";
+
+/** What each part starts with. The threads' names are those of their rooms. */
+const ENTRIES: Readonly<Record<string, string>> = {
+  [PARTS.main]: `${HERE}/main.ts`,
+  server: "src/server/server.ts",
+  tools: "src/server/tools/subcommands.ts",
+  threads: "src/threads/thread.ts",
+  binlog: "src/binlog/thread.ts",
+  replica: "src/replica/thread.ts",
+  http: "src/http/thread.ts",
+  pretty: "node_modules/pino-pretty/index.js",
+  [PARTS.scanPool]: `${HERE}/scan-thread.ts`,
+};
+
+/** Modules that are a part of their own where they are loaded on demand. */
+const ON_DEMAND: Readonly<Record<string, string>> = Object.fromEntries(
+  ["server", "tools", "pretty"].map((part) => [join(ROOT, ENTRIES[part]!), part]),
+);
+
+/** Modules that are others in a bundle. */
+const REPLACED: Readonly<Record<string, string>> = {
+  "src/threads/new-thread.ts": "new-thread.ts",
+  "src/binlog/readable-code.ts": "readable-code.ts",
+  "src/binlog/recovery/scan-worker-file.ts": "scan-worker-file.ts",
+  "src/http/api/dashboard/dashboard-assets.ts": "dashboard-assets.ts",
+  "src/server/lifecycle/malloc-threshold.ts": "malloc-threshold.ts",
+};
+
+/**
+ * What packages load and nothing here uses: YAML of OpenAPI documents, and traces in default
+ * metrics.
+ */
+const UNUSED: ReadonlySet<string> = new Set(["yaml", "@opentelemetry/api"]);
+
+const linked: Plugin = {
+  name: "parts",
+  setup: ({ onResolve, resolve }) => {
+    onResolve({ filter: /^runnerbean:/ }, ({ path }) => ({ path, external: true }));
+    onResolve({ filter: /.*/ }, async ({ path, importer, kind, resolveDir, pluginData }) => {
+      if (pluginData === "resolved" || kind === "entry-point") return undefined;
+      if (UNUSED.has(path)) return { path: join(ROOT, HERE, "replacements/nothing.ts") };
+      if (/^(node:)?worker_threads$/.test(path) && importer.includes("/node_modules/piscina/dist/"))
+        return { path: join(ROOT, HERE, "replacements/piscina-threads.ts") };
+      const found = await resolve(path, { importer, kind, resolveDir, pluginData: "resolved" });
+      const part = kind === "dynamic-import" ? ON_DEMAND[found.path] : undefined;
+      if (part !== undefined) return { path: `runnerbean:${part}`, external: true };
+      const replacement = REPLACED[relative(ROOT, found.path)];
+      // Without an answer, esbuild resolves again, and knows the package.json beside the file.
+      return replacement === undefined ? undefined : { path: join(ROOT, HERE, "replacements", replacement) };
+    });
+  },
+};
+
+/** The names of functions stay, for stacks of errors. */
+const COMMON: BuildOptions = {
+  absWorkingDir: ROOT,
+  bundle: true,
+  format: "cjs",
+  platform: "node",
+  target: "esnext",
+  // The source stays a string of one byte for each character.
+  charset: "ascii",
+  legalComments: "none",
+  minifySyntax: true,
+  minifyWhitespace: true,
+  write: false,
+  logLevel: "warning",
+};
+
+async function part(entry: string): Promise<string> {
+  const { outputFiles } = await build({
+    ...COMMON,
+    entryPoints: [join(ROOT, entry)],
+    // A part loads others through `require`.
+    supported: { "dynamic-import": false },
+    plugins: [linked],
+    // Native accelerators of packages, which work without.
+    external: ["msgpackr-extract", "@napi-rs/nice"],
+  });
+  return `(function(module,exports,require,__filename,__dirname){${outputFiles![0]!.text}})`;
+}
+
+async function loader(): Promise<string> {
+  const { outputFiles } = await build({ ...COMMON, entryPoints: [join(ROOT, HERE, "loader.ts")] });
+  return outputFiles![0]!.text;
+}
+
+/** Returns the files of the bundle by path. `runnerbean.cjs` is the one to start. */
+export async function bundledFiles(): Promise<Map<string, Uint8Array>> {
+  const files = new Map<string, Uint8Array>();
+  files.set("runnerbean.cjs", Buffer.from(await loader()));
+  await Promise.all(
+    Object.entries(ENTRIES).map(async ([name, entry]) => {
+      const source = await part(entry);
+      files.set(`parts/${name}.js`, Buffer.from(source));
+    }),
+  );
+  for (const [path, code] of compiledCode(files)) files.set(path, code);
+  const list: object[] = [];
+  for (const [name, assetOf] of loadAssets()) {
+    const { type, etag, bytes, gzipped } = assetOf();
+    list.push({ name, type, etag });
+    files.set(`dashboard/${name}`, bytes);
+    files.set(`dashboard/${name}.gz`, gzipped);
+  }
+  files.set("dashboard/assets.json", Buffer.from(JSON.stringify(list)));
+  return new Map([...files].sort(([one], [other]) => (one < other ? -1 : 1)));
+}

@@ -1,0 +1,67 @@
+// V8's compiled code of the parts, as `vm.Script` takes it. V8 refuses it if its version or a flag
+// differs.
+
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { setFlagsFromString } from "node:v8";
+import { Script } from "node:vm";
+
+/** Position of the hash of V8's flags in compiled code (SerializedCodeData in code-serializer.h). */
+const FLAG_HASH = 12;
+const FLAG_HASH_END = 16;
+
+/**
+ * Returns the compiled code of all parts by path. `node` compiles; it is another one for another
+ * architecture.
+ */
+export function compiledCode(
+  files: ReadonlyMap<string, Uint8Array>,
+  node: readonly string[] = [process.execPath],
+): Map<string, Uint8Array> {
+  const folder = mkdtempSync(join(tmpdir(), "runnerbean-parts-"));
+  try {
+    const sources = [...files].filter(([path]) => path.startsWith("parts/"));
+    for (const [path, bytes] of sources) writeFileSync(join(folder, basename(path)), bytes);
+    const [program, ...args] = node;
+    // Each in a process of its own: what is compiled before leaves traces.
+    const compile = (seed: readonly string[], name: string): void => {
+      const command = [...args, ...seed, fileURLToPath(import.meta.url), join(folder, name)];
+      execFileSync(program!, command, { stdio: ["ignore", "ignore", "inherit"] });
+    };
+    const cacheOf = (name: string): Buffer => readFileSync(join(folder, cacheName(name)));
+    const names = sources.map(([path]) => basename(path));
+    // V8 hashes strings with a random seed, and the hashes stay in the code. With a fixed seed, all
+    // builds are the same, but no process without that flag takes the code: hence the flags' hash of
+    // one that has none.
+    compile([], names[0]!);
+    const flagHash = cacheOf(names[0]!).subarray(FLAG_HASH, FLAG_HASH_END);
+    for (const name of names) compile(["--hash-seed=1"], name);
+    return new Map(
+      names.map((name) => {
+        const code = cacheOf(name);
+        code.set(flagHash, FLAG_HASH);
+        return [`parts/${cacheName(name)}`, code];
+      }),
+    );
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const cacheName = (name: string): string => name.replace(/\.js$/, ".cache");
+
+/**
+ * Compiles all functions, not only those that run at the start: which these are would depend on
+ * time.
+ */
+function compile(path: string): void {
+  setFlagsFromString("--no-lazy");
+  const script = new Script(readFileSync(path, "latin1"), { filename: `runnerbean/${basename(path)}` });
+  setFlagsFromString("--lazy");
+  writeFileSync(cacheName(path), script.createCachedData());
+}
+
+if (import.meta.main) compile(process.argv[2]!);

@@ -1,0 +1,5 @@
+// What a bundle starts with.
+
+import { run } from "../../src/server/run.ts";
+
+void run();

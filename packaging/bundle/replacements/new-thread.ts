@@ -1,0 +1,8 @@
+// Threads of a bundle: instead of src/threads/new-thread.ts.
+
+import { Worker, type WorkerOptions } from "node:worker_threads";
+import { threadOf } from "runnerbean:parts";
+
+export function newThread(room: string, options: WorkerOptions): Worker {
+  return new Worker(...threadOf(room, options));
+}

@@ -1,0 +1,4 @@
+// Name by which the pool's threads find their code. A bundle replaces this module
+// (packaging/bundle/replacements).
+
+export const SCAN_WORKER = new URL("./scan-worker.ts", import.meta.url).href;

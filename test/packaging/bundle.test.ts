@@ -1,0 +1,116 @@
+// Tests of the bundle that `npm run build` makes: the same bytes each time, compiled code that V8
+// takes, and nothing needed beside it.
+
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { before, describe, it, type TestContext } from "node:test";
+import { isDeepStrictEqual } from "node:util";
+import { bundledFiles } from "../../packaging/bundle/bundle.ts";
+import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
+import { loadAssets } from "../../src/http/api/dashboard/dashboard-assets.ts";
+import { eventually } from "../support/eventually.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { ServerProcess, TEST_ENV } from "../support/server/server-process.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+
+/** With bodies of 60 kB, more than the 24 MiB from which on a pool reads. */
+const JOBS = 430;
+
+/** Prints for each part of a folder whether V8 refuses its compiled code. */
+const REFUSED = `
+const { readdirSync, readFileSync } = require("node:fs");
+const { Script } = require("node:vm");
+for (const name of readdirSync(process.argv[1]).filter((each) => each.endsWith(".js"))) {
+  const read = (file) => readFileSync(process.argv[1] + "/" + file);
+  const cachedData = read(name.replace(".js", ".cache"));
+  const script = new Script(read(name).toString("latin1"), { filename: "runnerbean/" + name, cachedData });
+  console.log(name + " " + script.cachedDataRejected);
+}`;
+
+describe("the bundle", { concurrency: 2 }, () => {
+  let files: Map<string, Uint8Array>;
+
+  before(async () => {
+    files = await bundledFiles();
+  });
+
+  /** Writes the bundle where no folder of packages is near. */
+  function written(t: TestContext): string {
+    const folder = temporaryFolder(t, "bundle");
+    writeBundle(files, folder);
+    return folder;
+  }
+
+  it("is the same, byte for byte, when it is made again", async () => {
+    const again = await bundledFiles();
+    assert.deepEqual([...again.keys()], [...files.keys()]);
+    for (const [path, bytes] of files) assert.ok(isDeepStrictEqual(again.get(path), bytes), path);
+  });
+
+  it("has compiled code that V8 takes", (t) => {
+    const { stdout, stderr } = spawnSync(process.execPath, ["-e", REFUSED, join(written(t), "parts")], {
+      encoding: "utf8",
+    });
+    assert.equal(stderr, "");
+    const lines = stdout.trim().split("\n");
+    assert.ok(lines.length > 5);
+    for (const line of lines) assert.match(line, / false$/);
+  });
+
+  it("runs from sources alone if V8 refuses the compiled code", (t) => {
+    const folder = written(t);
+    const args = ["--no-opt", "--hash-seed=7", join(folder, "runnerbean.cjs"), "-v"];
+    const { stdout, status } = spawnSync(process.execPath, args, { encoding: "utf8" });
+    assert.match(stdout, /^runnerbean \d/);
+    assert.equal(status, 0);
+  });
+
+  it("has all files of the dashboard", () => {
+    for (const [name, assetOf] of loadAssets())
+      assert.ok(isDeepStrictEqual(files.get(`dashboard/${name}`), assetOf().bytes), name);
+  });
+
+  it("reads a large log in a pool of threads", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const main = join(written(t), "runnerbean.cjs");
+    const log = temporaryFolder(t, "log");
+    const start = (): ServerProcess => {
+      const child = spawn(process.execPath, [main, "-p", "0", "-V", "-b", log], { env: TEST_ENV });
+      t.after(() => child.kill("SIGKILL"));
+      return new ServerProcess("ours", child, 0, undefined);
+    };
+    const portOf = async (server: ServerProcess): Promise<number> => {
+      const port = (): string | undefined => /serves on [\d.]+:(\d+)/.exec(server.stderr)?.[1];
+      return Number(
+        await eventually(
+          () => server.stderr,
+          () => (server.hasExited ? assert.fail(server.stderr) : port()),
+        ),
+      );
+    };
+    const first = start();
+    const producer = await WireClient.connect({ port: await portOf(first) });
+    const put = `put 0 0 60 60000\r\n${"x".repeat(60_000)}`;
+    for (let job = 1; job <= JOBS; job++) assert.equal((await producer.ask(put)).line, `INSERTED ${job}`);
+    producer.socket.destroy();
+    first.signal("SIGTERM");
+    await first.exited;
+    const second = start();
+    const client = await WireClient.connect({ port: await portOf(second) });
+    assert.match(`${(await client.ask("stats")).body}`, new RegExp(`current-jobs-ready: ${JOBS}\n`));
+    client.socket.destroy();
+    second.signal("SIGTERM");
+    assert.deepEqual(await second.exited, { code: 0, signal: null });
+  });
+
+  it("runs the tools", (t) => {
+    const main = join(written(t), "runnerbean.cjs");
+    for (const args of [["--help"], ["binlog", "--help"], ["config", "print"], ["completion", "bash"]]) {
+      const { stdout, stderr, status } = spawnSync(process.execPath, [main, ...args], { encoding: "utf8" });
+      assert.equal(status, 0, stderr);
+      assert.ok(stdout.length > 300, args.join(" "));
+    }
+  });
+});
