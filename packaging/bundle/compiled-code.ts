@@ -26,10 +26,12 @@ export function compiledCode(
     const sources = [...files].filter(([path]) => path.startsWith("parts/"));
     for (const [path, bytes] of sources) writeFileSync(join(folder, basename(path)), bytes);
     const [program, ...args] = node;
-    // Each in a process of its own: what is compiled before leaves traces.
+    // Each in a process of its own, without Node's cache of compiled code: what was compiled before
+    // leaves traces.
+    const env = { ...process.env, NODE_DISABLE_COMPILE_CACHE: "1" };
     const compile = (seed: readonly string[], name: string): void => {
       const command = [...args, ...seed, fileURLToPath(import.meta.url), join(folder, name)];
-      execFileSync(program!, command, { stdio: ["ignore", "ignore", "inherit"] });
+      execFileSync(program!, command, { env, stdio: ["ignore", "ignore", "inherit"] });
     };
     const cacheOf = (name: string): Buffer => readFileSync(join(folder, cacheName(name)));
     const names = sources.map(([path]) => basename(path));

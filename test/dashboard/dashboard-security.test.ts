@@ -8,6 +8,7 @@ import { gunzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
 import { missing } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 import { CHROMIUM_NEED, openBrowser, type Served, serve } from "./browser.ts";
 
 /** An answer as it comes over the wire. */
@@ -54,6 +55,28 @@ describe("dashboard", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   after(async () => {
     await browser?.close();
     await served?.server.kill();
+  });
+
+  it("shows bodies and names as text, whatever they contain", async () => {
+    const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
+    await client.ask("use (odd);$_/+.-");
+    const body = '<img src=x onerror="document.title=1"></script><script>document.title=2</script>\u202e';
+    const bytes = Buffer.from(body);
+    client.send(`put 0 0 60 ${bytes.length}\r\n`);
+    client.send(bytes);
+    const { line } = await client.ask("");
+    const id = line.split(" ")[1]!;
+    const page = await browser.newPage();
+    await page.goto(`${served.url}/#/jobs/${id}`);
+    await page.locator("pre.body").waitFor();
+    assert.equal(await page.locator("pre.body").textContent(), body);
+    assert.equal(await page.locator("pre.body img, pre.body script").count(), 0);
+    assert.match(await page.title(), /^Job /);
+    const { line: binary } = await client.ask(`put 0 0 60 4\r\n\xff\xfe\x00\x80`);
+    await page.goto(`${served.url}/#/jobs/${binary.split(" ")[1]}`);
+    await page.getByText("Bytes that are no text").waitFor();
+    client.close();
+    await page.close();
   });
 
   it("refuses requests and frames of other sites", async () => {

@@ -1,5 +1,5 @@
-// Routes of settings: limits, retries and times to live of a tube, or of all tubes whose names begin
-// alike.
+// Routes of settings: limits, retries and times to live of a tube, or of all tubes whose names
+// begin alike.
 
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
