@@ -26,8 +26,8 @@ export interface Tally {
   undecided: number;
   refused: number;
   operations: number;
-  /** Histories that needed more slack for late machines: the first, the second step. */
-  slack: [number, number, number];
+  /** Accepted histories by the slack for late machines that they needed. */
+  readonly slack: [number, number, number];
   /** Tubes whose clients were lied to. */
   lies: number;
   /** Connections that moved. */
@@ -50,9 +50,9 @@ export const emptyTally = (): Tally => ({
 const TUBES = 3;
 const SHOWN_FINDS = 5;
 
-/** Plays parties on `target` until there are so many histories. */
+/** Starts `target` and plays parties until there are so many histories. */
 export async function recordOn(target: HistoryServer, options: CampaignOptions, tally: Tally): Promise<void> {
-  const server = await startHistoryServer(target);
+  const { server, end } = await startHistoryServer(target);
   try {
     const tubes = options.lie === undefined ? TUBES : 1;
     let left = options.histories;
@@ -61,27 +61,28 @@ export async function recordOn(target: HistoryServer, options: CampaignOptions, 
       while (left > 0) {
         const count = Math.min(tubes, left);
         left -= count;
-        await playParty(server, target, ++party, count, options, tally);
+        await playParty(server, { ...options, name: target.name, party: ++party, tubes: count }, tally);
       }
     };
     await Promise.all(Array.from({ length: options.parties }, work));
     tally.moves += movesOf(server);
   } finally {
-    await server.stop();
+    await end();
   }
 }
 
-async function playParty(
-  server: ServerProcess,
-  target: HistoryServer,
-  party: number,
-  tubes: number,
-  options: CampaignOptions,
-  tally: Tally,
-): Promise<void> {
+export interface OneParty extends Pick<CampaignOptions, "seed" | "judge" | "lie"> {
+  readonly name: string;
+  /** Number of the party. */
+  readonly party: number;
+  readonly tubes: number;
+}
+
+export async function playParty(server: ServerProcess, options: OneParty, tally: Tally): Promise<void> {
+  const { party, tubes } = options;
   const seed = (Math.imul(options.seed, 0x9e3779b1) ^ Math.imul(party, 0x85ebca6b)) >>> 0;
   const liar = options.lie === undefined ? undefined : new Liar(options.lie, new SeededRandom(seed));
-  const name = `${target.name}-${options.seed}-${party}`;
+  const name = `${options.name}-${options.seed}-${party}`;
   const histories = await recordParty({ server, name, seed, tubes, ask: liar?.ask ?? honestAsk });
   if (liar !== undefined && !liar.hasLied) return;
   for (const history of histories) {
@@ -89,8 +90,8 @@ async function playParty(
     if (liar !== undefined) tally.lies++;
     const judgement = await options.judge.judge(history);
     tally[judgement.verdict]++;
-    tally.slack[judgement.slack]!++;
-    if (judgement.verdict !== "accepted") keep(history, judgement, tally);
+    if (judgement.verdict === "accepted") tally.slack[judgement.slack]!++;
+    else if (liar === undefined) keep(history, judgement, tally);
   }
 }
 

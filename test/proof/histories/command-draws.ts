@@ -74,9 +74,7 @@ export function drawCommand(random: SeededRandom, book: TubeBook, held: Readonly
   const delaySeconds = book.habit.delays && random.chance(0.15) ? 1 : 0;
   switch (kind) {
     case "put":
-      return book.alive < ALIVE_MAX
-        ? put(random, book, pri, delaySeconds)
-        : drawReserve(0);
+      return book.alive < ALIVE_MAX ? put(random, book, pri, delaySeconds) : drawReserve(0);
     case "reserve":
       return drawReserve(book.habit.waits && random.chance(0.3) ? 1 : 0);
     case "delete":

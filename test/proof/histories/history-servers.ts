@@ -1,5 +1,8 @@
 // Servers whose histories are recorded: numbers of threads, transports, connections that move.
 
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { type ServerKind, type ServerProcess, startServer } from "../../support/server/server-process.ts";
 
 export interface HistoryServer {
@@ -8,6 +11,8 @@ export interface HistoryServer {
   readonly flags: readonly string[];
   /** Connections move between threads at every opportunity. */
   readonly moves?: true;
+  /** With a log; a reply waits for its sync. */
+  readonly log?: true;
 }
 
 const EAGER = new URL("../../support/machine/eager-migration.ts", import.meta.url).href;
@@ -43,6 +48,7 @@ export const OUR_SERVERS: readonly HistoryServer[] = [
     flags: [...sizes(7, 3), "--transport", "io_uring", "--placement", "apart"],
   },
   { name: "7x3-libuv", kind: "ours", flags: [...sizes(7, 3), "--transport", "libuv"] },
+  { name: "4x2-log", kind: "ours", flags: [...sizes(4, 2), "-f", "0"], log: true },
 ];
 
 export const BEANSTALKD_SERVER: HistoryServer = {
@@ -51,9 +57,23 @@ export const BEANSTALKD_SERVER: HistoryServer = {
   flags: [],
 };
 
-export async function startHistoryServer({ kind, flags, moves }: HistoryServer): Promise<ServerProcess> {
+export interface StartedServer {
+  readonly server: ServerProcess;
+  end(): Promise<void>;
+}
+
+export async function startHistoryServer({ kind, flags, moves, log }: HistoryServer): Promise<StartedServer> {
   const env: Readonly<Record<string, string>> = moves === true ? { NODE_OPTIONS: `--import ${EAGER}` } : {};
-  return await startServer({ kind, flags, env });
+  const folder = log === true ? mkdtempSync(join(tmpdir(), "proof-")) : undefined;
+  const binlog = folder === undefined ? [] : ["-b", folder];
+  const server = await startServer({ kind, flags: [...flags, ...binlog], env });
+  return {
+    server,
+    end: async () => {
+      await server.stop();
+      if (folder !== undefined) rmSync(folder, { recursive: true });
+    },
+  };
 }
 
 /** Connections that have moved so far. */

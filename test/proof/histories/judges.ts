@@ -2,6 +2,7 @@
 // verdicts must be the same.
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { once } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { Worker } from "node:worker_threads";
@@ -22,9 +23,8 @@ export class OurJudge implements Judge {
 
   constructor() {
     this.#worker.on("message", (judgement: Judgement) => this.#waiting.shift()!.resolve(judgement));
-    this.#worker.on("error", (error: Error) => {
-      for (const { reject } of this.#waiting.splice(0)) reject(error);
-    });
+    this.#worker.on("error", (error: Error) => this.#refuse(error));
+    this.#worker.on("exit", () => this.#refuse(new Error("the thread of the checker has ended")));
   }
 
   judge(history: History): Promise<Judgement> {
@@ -36,6 +36,10 @@ export class OurJudge implements Judge {
 
   async close(): Promise<void> {
     await this.#worker.terminate();
+  }
+
+  #refuse(error: Error): void {
+    for (const { reject } of this.#waiting.splice(0)) reject(error);
   }
 }
 
@@ -50,7 +54,8 @@ export class ForeignJudge implements Judge {
 
   constructor(program: string, ours: Judge) {
     this.#ours = ours;
-    this.#child = spawn(program, { stdio: ["pipe", "pipe", "inherit"] });
+    const [file = program, ...args] = program.split(" ");
+    this.#child = spawn(file, args, { stdio: ["pipe", "pipe", "inherit"] });
     const lines = createInterface(this.#child.stdout);
     lines.on("line", (line) => this.#waiting.shift()?.(line));
     this.#child.on("error", (error) => console.error(`--checker ${program}: ${error.message}`));
@@ -80,7 +85,8 @@ export class ForeignJudge implements Judge {
   }
 
   async close(): Promise<void> {
+    const ended = once(this.#child, "close");
     this.#child.stdin.end();
-    await this.#ours.close();
+    await ended;
   }
 }

@@ -114,4 +114,5 @@ const isGood =
       ? await playPlanted(campaign)
       : await play(campaign);
 await judge.close();
+if (judge !== ours) await ours.close();
 process.exitCode = isGood ? 0 : 1;
