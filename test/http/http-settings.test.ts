@@ -106,6 +106,8 @@ describe("settings over HTTP", () => {
       ["a", { maxAttempts: 0 }, /"\/maxAttempts" must be at least 1, not 0/],
       ["a", { maxAttempts: 1.5 }, /"\/maxAttempts" must be a whole number/],
       ["a", { ttl: -1 }, /"\/ttl" must be at least 0/],
+      ["a", { ttl: 0.0004 }, /"\/ttl" must be 0 or at least 0.001, not 0.0004/],
+      ["a", { backoff: 0.0009 }, /"\/backoff" must be 0 or at least 0.001/],
       ["a", { ttl: "10" }, /"\/ttl" must be a number/],
       ["a", { expire: "keep" }, /"\/expire" must be delete or bury/],
       ["a", { rate: "100 per minute" }, /"\/rate"/],

@@ -90,11 +90,18 @@ export function settingsLine(settings: SettingJson): string {
   const options = [...ROWS].map(([field, { name, kind }]) => {
     const value = Object.hasOwn(settings, field) ? settings[field] : undefined;
     if (value === undefined) return `${name}=`;
-    if (kind === OptionKind.Duration) return `${name}=${Number(Number(value).toFixed(3))}`;
+    if (kind === OptionKind.Duration) return `${name}=${toMilliseconds(Number(value), field)}`;
     if (kind === OptionKind.Tube) requireTubeName(`${value}`, field);
     return `${name}=${value}`;
   });
   return options.join(" ");
+}
+
+/** Rounds seconds to milliseconds. Rounded to 0, a duration would silently mean none. */
+function toMilliseconds(seconds: number, field: string): number {
+  if (seconds > 0 && seconds < 0.001)
+    throw new Problem("bad-request", `"/${field}" must be 0 or at least 0.001, not ${seconds}.`);
+  return Number(seconds.toFixed(3));
 }
 
 function requireTubeName(name: string, field: string): void {

@@ -4,6 +4,7 @@
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
 import { isTubeName } from "../../../protocol/tube-name.ts";
+import { InTurn } from "../../link/in-turn.ts";
 import type { Service } from "../../queue/service.ts";
 import { answers, type Routes, requireServing, shardOf } from "../api.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
@@ -42,6 +43,9 @@ const ListQuery = Type.Object(
 );
 
 export const settingsRoutes: Routes = (api, service) => {
+  // A page takes up to a page of each shard, some MB with long names. All clients at once could fill
+  // the heap.
+  const pages = new InTurn();
   api.get(
     "/v1/settings",
     {
@@ -52,10 +56,10 @@ export const settingsRoutes: Routes = (api, service) => {
         response: answers({ 200: List }, 400, 503),
       },
     },
-    async ({ query: { limit = LIMIT, cursor } }) => {
+    async ({ query: { limit = LIMIT, cursor } }, reply) => {
       requireServing(service);
       const after = cursor === undefined ? "" : (decodeCursor(cursor, ["string"]) as [string])[0];
-      const { settings, isMore } = await pageOf(service, after, limit);
+      const { settings, isMore } = await pages.make(reply.raw, () => pageOf(service, after, limit));
       return {
         items: settings.map(([pattern, text]) => ({ pattern, settings: settingsJson(text) })),
         cursor: isMore ? encodeCursor([settings.at(-1)![0]]) : null,
@@ -127,7 +131,8 @@ async function oneOf(service: Service, pattern: string): Promise<Static<typeof O
     service.control.ask(shardOf(service, pattern), "setting", { pattern }),
     service.tubes.fresh(FRESH_MS),
   ]);
-  const count = [...tubes.keys()].filter((tube) => matchesGlob(pattern, tube)).length;
+  let count = 0;
+  for (const tube of tubes.keys()) if (matchesGlob(pattern, tube)) count++;
   return { pattern, settings: settingsJson(text ?? ""), tubes: count };
 }
 
