@@ -171,7 +171,7 @@ class Server {
       onNews: (news) => this.#onNews(news),
     });
     const transport = await threads.transportOf(this.#acceptors);
-    // Scripts wait for the protocol's port and then ask over HTTP, so that port opens first.
+    // Scripts wait for the protocol's port and then ask over HTTP, so the HTTP port opens first.
     const httpWhere = await http?.listening;
     // In a group, only the server that serves clients may have its port open.
     let listeners = replicate === undefined ? await this.#listen(addresses) : [];
@@ -187,9 +187,9 @@ class Server {
     if (replicate !== undefined) listeners = await this.#listen(addresses);
     const where = listeners.join(", ");
     this.#serving = true;
-    // Whoever gets a reply over the protocol may ask over HTTP next.
-    if (http !== undefined)
-      await Promise.race([http.handle.serve(listeners, transport), sleep(HTTP_SERVES_MS_MAX)]);
+    // A client that gets a reply over the protocol may ask over HTTP next.
+    const httpServes = http?.handle.serve(listeners, transport);
+    await Promise.race([httpServes, sleep(HTTP_SERVES_MS_MAX, undefined, { ref: false })]);
     if (this.#stopping) return;
     for (const acceptor of this.#acceptors) acceptor.serve();
     this.#group?.serves();

@@ -10,7 +10,15 @@ import { answers, type Routes, requireServing, shardOf } from "../api.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
 import { Problem } from "../problem.ts";
 import { Fields } from "../schemas.ts";
-import { type SettingJson, Settings, settingsJson, settingsLine } from "./setting-values.ts";
+import {
+  Changes,
+  changesLine,
+  type SettingChanges,
+  type SettingJson,
+  Settings,
+  settingsJson,
+  settingsLine,
+} from "./setting-values.ts";
 
 const LIMIT = 100;
 const LIMIT_MAX = 1000;
@@ -43,6 +51,11 @@ const ListQuery = Type.Object(
 );
 
 export const settingsRoutes: Routes = (api, service) => {
+  addList(api, service);
+  addPatterns(api, service);
+};
+
+const addList: Routes = (api, service) => {
   // A page takes up to a page of each shard, some MB with long names. All clients at once could fill
   // the heap.
   const pages = new InTurn();
@@ -66,6 +79,9 @@ export const settingsRoutes: Routes = (api, service) => {
       };
     },
   );
+};
+
+const addPatterns: Routes = (api, service) => {
   const shared = { params: PatternParams, querystring: PatternQuery };
   api.get(
     "/v1/settings/:pattern",
@@ -95,7 +111,30 @@ export const settingsRoutes: Routes = (api, service) => {
     },
     async ({ params, query, body }) => {
       const pattern = patternOf(params, query);
-      await change(service, pattern, body as SettingJson);
+      await change(service, pattern, settingsLine(body as SettingJson));
+      return await oneOf(service, pattern);
+    },
+  );
+  api.patch(
+    "/v1/settings/:pattern",
+    {
+      config: { may: "manage" },
+      schema: {
+        summary: "Changes some settings of a tube or pattern; null removes one",
+        ...shared,
+        body: Changes,
+        response: answers({ 200: One }, 400, 503, 507),
+      },
+    },
+    async ({ params, query, body }) => {
+      const pattern = patternOf(params, query);
+      const changes = changesLine(body as SettingChanges);
+      if (changes === "")
+        throw new Problem(
+          "bad-request",
+          `Say what is to change: ${Object.keys(Changes.properties).join(", ")}.`,
+        );
+      await change(service, pattern, changes);
       return await oneOf(service, pattern);
     },
   );
@@ -111,15 +150,15 @@ export const settingsRoutes: Routes = (api, service) => {
     },
     async ({ params, query }) => {
       const pattern = patternOf(params, query);
-      await change(service, pattern, {});
+      await change(service, pattern, settingsLine({}));
       return await oneOf(service, pattern);
     },
   );
 };
 
-async function change(service: Service, pattern: string, settings: SettingJson): Promise<void> {
+async function change(service: Service, pattern: string, options: string): Promise<void> {
   requireServing(service);
-  const { line } = await service.wire.command(`set-tube ${pattern} ${settingsLine(settings)}`);
+  const { line } = await service.wire.command(`set-tube ${pattern} ${options}`);
   if (line === "SET") return;
   if (line === "OUT_OF_MEMORY")
     throw new Problem("settings-full", "Remove the settings of a pattern or tube that needs them no more.");
