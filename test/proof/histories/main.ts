@@ -1,5 +1,5 @@
-// `npm run proof:histories`: records what clients see on real servers, and looks for an order of the
-// commands that explains it.
+// `npm run proof:histories`: records what clients see on real servers, and looks for an order of
+// the commands that explains it.
 
 import { readFileSync } from "node:fs";
 import { Option } from "commander";
