@@ -12,7 +12,6 @@ import { eventually } from "../../support/eventually.ts";
 
 /** How the power goes. A torn sequence keeps some whole writes of one file, a torn write parts of one. */
 export type Loss = "between" | "torn write" | "torn sequence";
-export const LOSSES: readonly [Loss, ...Loss[]] = ["between", "torn write", "torn sequence"];
 
 const { LAZYFS = "" } = process.env;
 /** The disk under LazyFS need not be one: the kernel keeps its power. */

@@ -23,13 +23,13 @@ const options = campaignCommand(
   .opts<{ seed?: number; rounds: number; mode?: string }>();
 
 function tell(name: string, report: PowerReport, seconds: number): void {
-  const { rounds, losses, acknowledgedPuts, undone, oldestMs, lateMs, wrong } = report;
+  const { rounds, losses, acknowledgedPuts, undone, oldestMs, lateMs, brokenRounds, wrong } = report;
   const kinds = Object.entries(losses).map(([kind, count]) => `${count} ${kind}`);
   const age = undone > 0 ? `, the oldest ${Math.round(oldestMs)} ms before` : "";
   console.log(
-    `${name}: ${Math.min(rounds, options.rounds)} losses of power (${kinds.join(", ")}), ` +
+    `${name}: ${rounds} losses of power (${kinds.join(", ")}), ` +
       `${acknowledgedPuts} acknowledged puts, ${undone} changes lost within the promise${age}, ` +
-      `${wrong.length} beyond; threads woke up to ${Math.round(lateMs)} ms late, ${Math.round(seconds)} s`,
+      `${wrong.length} beyond it in ${brokenRounds} of the losses; threads woke up to ${Math.round(lateMs)} ms late, ${Math.round(seconds)} s`,
   );
   for (const what of wrong.slice(0, SHOWN)) console.log(`  ${what}`);
 }
