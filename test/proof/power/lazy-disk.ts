@@ -1,14 +1,23 @@
 // A disk that loses power: LazyFS (https://github.com/dsrhaslab/lazyfs), a FUSE file system that
 // keeps what was not synced in its own memory. When its process ends, that is gone.
 
-import { once } from "node:events";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { SeededRandom } from "../../support/seeded-random.ts";
+import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../../support/eventually.ts";
+import type { SeededRandom } from "../../support/seeded-random.ts";
 
 /** How the power goes. A torn sequence keeps some whole writes of one file, a torn write parts of one. */
 export type Loss = "between" | "torn write" | "torn sequence";
@@ -64,7 +73,14 @@ export class LazyDisk {
   }
 
   async powerOn(): Promise<void> {
-    const options = ["--config-path", join(this.#folder, "c"), "-o", "modules=subdir", "-o", `subdir=${this.#root}`];
+    const options = [
+      "--config-path",
+      join(this.#folder, "c"),
+      "-o",
+      "modules=subdir",
+      "-o",
+      `subdir=${this.#root}`,
+    ];
     const child = spawn(LAZYFS, [this.path, ...options, "-f"], { stdio: ["ignore", "pipe", "pipe"] });
     this.#process = child;
     let words = "";
@@ -103,7 +119,9 @@ export class LazyDisk {
   }
 
   get #isOn(): boolean {
-    return this.#process !== undefined && this.#process.exitCode === null && this.#process.signalCode === null;
+    return (
+      this.#process !== undefined && this.#process.exitCode === null && this.#process.signalCode === null
+    );
   }
 
   /** A command to LazyFS about the file that was written last. */

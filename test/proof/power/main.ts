@@ -22,6 +22,13 @@ const options = campaignCommand(
   .parse()
   .opts<{ seed?: number; rounds: number; mode?: string }>();
 
+/** Of these the jobs that are gone or back; the others have another state or pri. */
+function kindsOf(wrong: readonly string[]): string {
+  if (wrong.length === 0) return "";
+  const count = (words: string): number => wrong.filter((what) => what.endsWith(words)).length;
+  return ` (${count("is lost")} jobs gone, ${count("is back")} back)`;
+}
+
 function tell(name: string, report: PowerReport, seconds: number): void {
   const { rounds, losses, acknowledgedPuts, undone, oldestMs, lateMs, brokenRounds, wrong } = report;
   const kinds = Object.entries(losses).map(([kind, count]) => `${count} ${kind}`);
@@ -29,7 +36,7 @@ function tell(name: string, report: PowerReport, seconds: number): void {
   console.log(
     `${name}: ${rounds} losses of power (${kinds.join(", ")}), ` +
       `${acknowledgedPuts} acknowledged puts, ${undone} changes lost within the promise${age}, ` +
-      `${wrong.length} beyond it in ${brokenRounds} of the losses; threads woke up to ${Math.round(lateMs)} ms late, ${Math.round(seconds)} s`,
+      `${wrong.length} beyond it after ${brokenRounds} losses${kindsOf(wrong)}; threads woke up to ${Math.round(lateMs)} ms late, ${Math.round(seconds)} s`,
   );
   for (const what of wrong.slice(0, SHOWN)) console.log(`  ${what}`);
 }
