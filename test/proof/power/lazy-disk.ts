@@ -47,7 +47,8 @@ export class LazyDisk {
   #process: ChildProcess | undefined;
 
   constructor() {
-    this.#folder = mkdtempSync(join(existsSync(MEMORY) ? MEMORY : tmpdir(), "p-"));
+    // LazyFS takes a path with "-o" in it for an option.
+    this.#folder = mkdtempSync(join(existsSync(MEMORY) ? MEMORY : tmpdir(), "p."));
     this.#root = join(this.#folder, "r");
     this.path = join(this.#folder, "m");
     this.#fifo = join(this.#folder, "f");
