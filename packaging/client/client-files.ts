@@ -38,7 +38,12 @@ function declarations(): Map<string, string> {
       outDir: folder,
       typeRoots: [join(ROOT, "node_modules/@types")],
     };
-    const settings = { extends: join(ROOT, "tsconfig.json"), compilerOptions, include: [CLIENT], exclude: [] };
+    const settings = {
+      extends: join(ROOT, "tsconfig.json"),
+      compilerOptions,
+      include: [CLIENT],
+      exclude: [],
+    };
     const file = join(folder, "tsconfig.json");
     writeFileSync(file, JSON.stringify(settings));
     execFileSync(process.execPath, [TSC, "-p", file], { stdio: ["ignore", "inherit", "inherit"] });

@@ -30,7 +30,9 @@ export function makeExecutable(bundle: string, output: string): void {
         assets: assets(bundle),
       }),
     );
-    execFileSync(join(nodePackage(HERE), "bin/node"), [`--build-sea=${settings}`], { stdio: ["ignore", "ignore", "inherit"] });
+    execFileSync(join(nodePackage(HERE), "bin/node"), [`--build-sea=${settings}`], {
+      stdio: ["ignore", "ignore", "inherit"],
+    });
   } finally {
     rmSync(folder, { recursive: true });
   }

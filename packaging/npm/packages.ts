@@ -16,20 +16,18 @@ import { ARCHITECTURES, type Architecture, copyStrippedNode, NODE_VERSION, nodeP
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const { version, repository, bugs } = manifest;
 
-/** Lets npm pack a folder into `output`, and returns the name of the file. */
-function pack(folder: string, output: string): string {
-  const npm = ["pack", "--silent", "--ignore-scripts", "--pack-destination", output];
-  return join(output, execFileSync("npm", npm, { cwd: folder, encoding: "utf8" }).trim());
-}
-
-/** Packs what `fill` writes into an empty folder and the package.json that it returns. */
+/**
+ * Lets npm pack what `fill` writes into an empty folder, with the package.json that it returns, and
+ * returns the path of the package in `output`.
+ */
 function packed(output: string, fill: (folder: string) => object): string {
   mkdirSync(output, { recursive: true });
   const folder = mkdtempSync(join(tmpdir(), "runnerbean-package-"));
   try {
     const filled = fill(folder);
     writeFileSync(join(folder, "package.json"), `${JSON.stringify(filled, undefined, 2)}\n`);
-    return pack(folder, output);
+    const npm = ["pack", "--silent", "--ignore-scripts", "--pack-destination", output];
+    return join(output, execFileSync("npm", npm, { cwd: folder, encoding: "utf8" }).trim());
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -37,22 +35,24 @@ function packed(output: string, fill: (folder: string) => object): string {
 
 const nodeName = (architecture: Architecture): string => `@runnerbean/node-linux-${architecture}`;
 
-/** Packs the server: what npm packs of the checkout, with our own packages of Node. */
-export function packServer(output: string): string {
+/** Packs the server: `built` is the folder that `npm run build` writes. */
+export function packServer(built: string, output: string): string {
   return packed(output, (folder) => {
-    const checkout = pack(ROOT, folder);
-    execFileSync("tar", ["-xzf", checkout, "-C", folder, "--strip-components=1"]);
-    rmSync(checkout);
+    for (const path of ["README.md", "LICENSE", ...manifest.files]) {
+      const [, inDist] = /^dist\/(.*)/.exec(path) ?? [];
+      const from = inDist === undefined ? join(ROOT, path) : join(built, inDist);
+      cpSync(from, join(folder, path), { recursive: true });
+    }
     const { scripts, devDependencies, workspaces, allowScripts, ...kept } = manifest;
     const nodes = ARCHITECTURES.map((each) => [nodeName(each), NODE_VERSION]);
     return { ...kept, optionalDependencies: Object.fromEntries(nodes) };
   });
 }
 
-/** Packs the client, from what `npm run build` wrote. */
-export function packClient(output: string): string {
+/** Packs the client: `built` is the folder that `npm run build` writes. */
+export function packClient(built: string, output: string): string {
   return packed(output, (folder) => {
-    cpSync(join(ROOT, "dist/client"), folder, { recursive: true });
+    cpSync(join(built, "client"), folder, { recursive: true });
     cpSync(join(ROOT, "LICENSE"), join(folder, "LICENSE"));
     cpSync(join(ROOT, "src/client/README.md"), join(folder, "README.md"));
     const { private: _, ...kept } = client;
