@@ -26,7 +26,10 @@ export async function withBeanstalkd(
   return server.stderr;
 }
 
-/** Connects. It listens before it locks its directory: only an answer shows that it has the lock. */
+/**
+ * Connects. beanstalkd listens before it locks its directory: only an answer shows that it has the
+ * lock.
+ */
 async function served(server: ServerProcess): Promise<WireClient> {
   let client: WireClient | undefined;
   try {

@@ -182,8 +182,8 @@ export class ServerProcess {
   }
 
   /**
-   * Ends the process: SIGTERM, and SIGKILL for one that hangs, which fails. Never fails for one that
-   * is gone. Time that its threads wait for a core doesn't count towards the limit.
+   * Ends the process with SIGTERM. Kills one that hangs, and fails; never fails for one that is
+   * gone. Time that its threads wait for a core doesn't count towards the limit.
    */
   async stop(limitMs = STOP_MS): Promise<Exit> {
     if (this.#exit !== undefined) return this.#exit;
