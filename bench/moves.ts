@@ -2,7 +2,7 @@
 // the server.
 //
 // One client alternates between a tube of one thread and a tube of another. With moves at every
-// opportunity (test/support/machine/eager-moves.ts) its connection moves for each command; with
+// opportunity (test/support/machine/eager-migration.ts) its connection moves for each command; with
 // --no-migration every second command crosses threads; with one tube it stays with its tube. All
 // take turns. The client's own cost is part of every figure. Real moves are rare, and cold code is
 // slow, so the first moves of a server are reported separately.
@@ -11,8 +11,8 @@ import { startServer } from "../test/support/server/server-process.ts";
 import { WireClient } from "../test/support/server/wire-client.ts";
 import { preciseCpuSeconds } from "./server/process-usage.ts";
 
-const EAGER = new URL("../test/support/machine/eager-moves.ts", import.meta.url).href;
-const TWO_HOSTS = ["--shards", "2", "--acceptors", "2", "--placement", "together", "--threads", "2"];
+const EAGER = new URL("../test/support/machine/eager-migration.ts", import.meta.url).href;
+const TWO_THREADS = ["--shards", "2", "--acceptors", "2", "--placement", "together", "--threads", "2"];
 const COMMANDS = 6000;
 const FIRST = 40;
 const TURNS = 5;
@@ -40,7 +40,7 @@ interface Turn {
 }
 
 async function measure({ tubes, flags, env }: Way): Promise<Turn> {
-  const server = await startServer({ kind: "ours", flags: [...TWO_HOSTS, ...flags], env });
+  const server = await startServer({ kind: "ours", flags: [...TWO_THREADS, ...flags], env });
   const client = await WireClient.connect(server.address);
   const times: number[] = [];
   let cpuSeconds = 0;

@@ -83,7 +83,7 @@ export interface AcceptorLoopOptions {
   /** The doorbell of each shard. */
   readonly shards: readonly Doorbell[];
   readonly counters: TurnCounters;
-  readonly patience: PollPolicy;
+  readonly pollPolicy: PollPolicy;
   readonly surroundings: Surroundings;
 }
 
@@ -127,7 +127,7 @@ export class AcceptorLoop {
 
   /** Notes that a socket has bytes or that the doorbell was rung. A turn must follow soon. */
   wake(): void {
-    this.#options.patience.worked();
+    this.#options.pollPolicy.worked();
     if (!this.#asleep) return;
     this.#asleep = false;
     this.#options.doorbell.cancel();
@@ -141,7 +141,7 @@ export class AcceptorLoop {
   /** Advances to the next point. */
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
   next(): Point {
-    const { core, doorbell, counters, patience, surroundings } = this.#options;
+    const { core, doorbell, counters, pollPolicy, surroundings } = this.#options;
     for (;;) {
       switch (this.#action) {
         case Action.Publish:
@@ -163,7 +163,7 @@ export class AcceptorLoop {
           if (this.log.next() === Point.Ended) this.log = undefined;
           break;
         case Action.LookOnTheSpot:
-          if (this.#looks < 0) this.#looks = patience.looks(core);
+          if (this.#looks < 0) this.#looks = pollPolicy.looks(core);
           if (this.#looks > 0 && !core.hasAnswers) {
             this.#looks--;
             pause();
@@ -221,9 +221,9 @@ export class AcceptorLoop {
 
   /** Returns whether there is more to do, or soon will be. */
   #goesOn(): boolean {
-    const { core, patience } = this.#options;
-    if (this.#taken > 0 || this.#released) patience.worked();
-    return core.hasWork || this.#residentHasWork() || patience.turnsAgain(core);
+    const { core, pollPolicy } = this.#options;
+    if (this.#taken > 0 || this.#released) pollPolicy.worked();
+    return core.hasWork || this.#residentHasWork() || pollPolicy.turnsAgain(core);
   }
 
   /** Looks for work a last time before the sleep. Returns true if there is some. */

@@ -4,8 +4,8 @@
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
 import type { ColocatedRole, ResidentShard } from "../loop/role.ts";
-import { AcceptorPatience, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
-import { Counter, hostOfShard } from "../message/topology.ts";
+import { AcceptorPollPolicy, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
+import { Counter, threadOfShard } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
@@ -21,14 +21,14 @@ import { acceptorGroup } from "./acceptor-group.ts";
 import { AcceptorLoop } from "./acceptor-loop.ts";
 import type { AcceptorCore } from "./connection/acceptor-core.ts";
 import type { MovedConnection } from "./migration/moved-connection.ts";
+import type { ConnectionContext } from "./sockets/connection-context.ts";
 import { NetTransport } from "./sockets/net-transport.ts";
-import type { Serving } from "./sockets/serving.ts";
 import type { UringSockets } from "./sockets/uring-sockets.ts";
 import type { ConnectionLog } from "./state/connection-log.ts";
 
 export interface AcceptorThreadData extends AcceptorSettings {
-  /** Index in the topology's hosts. */
-  host: number;
+  /** Index in the topology's threads. */
+  thread: number;
   /** The port to the main thread of each acceptor. */
   ports: AcceptorPort[];
   /**
@@ -71,23 +71,23 @@ export class AcceptorThread implements AcceptorSurroundings {
 
   constructor(data: AcceptorThreadData) {
     this.#data = data;
-    const { topology, host, ports } = data;
-    const { acceptors, shards } = topology.hosts[host]!;
+    const { topology, thread, ports } = data;
+    const { acceptors, shards } = topology.threads[thread]!;
     this.#acceptors = acceptors.map((acceptor, index) => new Acceptor(data, acceptor, ports[index]!, this));
     const cores = this.#acceptors.map(({ core }) => core);
     this.#counters = cores[0]!.counters;
     const words = new Int32Array(topology.doorbells);
-    this.#doorbell = new DoorbellOwner(words, host);
+    this.#doorbell = new DoorbellOwner(words, thread);
     const hasOwnShards = shards.length === topology.shards;
     this.#loop = new AcceptorLoop({
       core: acceptorGroup(cores),
       doorbell: this.#doorbell,
-      shards: cores[0]!.links.requests.map((_, shard) => new Doorbell(words, hostOfShard(topology, shard))),
+      shards: cores[0]!.links.requests.map((_, shard) => new Doorbell(words, threadOfShard(topology, shard))),
       counters: new TurnCounters(
         cores[0]!.counters,
         cores.flatMap(({ links }) => links.responses),
       ),
-      patience: new AcceptorPatience(data.waiting, monotonicMs, hasOwnShards),
+      pollPolicy: new AcceptorPollPolicy(data.waiting, monotonicMs, hasOwnShards),
       surroundings: REAL_THREAD,
     });
     void this.#open();
@@ -123,7 +123,7 @@ export class AcceptorThread implements AcceptorSurroundings {
       this.#uring = uring;
       this.#loop.sockets = uring;
       this.#ringInRings(uring);
-      this.#beginMoves();
+      this.#beginMigration();
       this.#tell({ news: "ready", transport: "io_uring" });
     } catch (error) {
       const { message } = error as Error;
@@ -140,11 +140,11 @@ export class AcceptorThread implements AcceptorSurroundings {
     uring.onNotRung = (word) => Doorbell.notify(words, word);
   }
 
-  #beginMoves(): void {
-    const { topology, host } = this.#data;
-    if (topology.moves.length === 0) return;
-    for (const [index, acceptor] of topology.hosts[host]!.acceptors.entries())
-      this.#acceptors[index]!.beginMoves(acceptor, topology);
+  #beginMigration(): void {
+    const { topology, thread } = this.#data;
+    if (topology.migrationRings.length === 0) return;
+    for (const [index, acceptor] of topology.threads[thread]!.acceptors.entries())
+      this.#acceptors[index]!.beginMigration(acceptor, topology);
   }
 
   /** Reports news about the thread for each of its acceptors. */
@@ -162,9 +162,9 @@ export class AcceptorThread implements AcceptorSurroundings {
     this.#uring!.land(moved, core, log);
   }
 
-  serve(client: unknown, serving: Serving): void {
-    if (this.#uring !== undefined) this.#uring.serve(client, serving);
-    else NetTransport.serve(client, serving, this.#readBuffer);
+  serve(client: unknown, context: ConnectionContext): void {
+    if (this.#uring !== undefined) this.#uring.serve(client, context);
+    else NetTransport.serve(client, context, this.#readBuffer);
   }
 
   // --- turns -------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ export class AcceptorThread implements AcceptorSurroundings {
 
   /**
    * Sleeps in the ring. Returns the number of completions that ended the sleep. Other threads may
-   * read how long it slept: see HostLoads.
+   * read how long it slept: see ThreadLoads.
    */
   #sleep(uring: UringSockets): number {
     const sinceMs = monotonicMs();

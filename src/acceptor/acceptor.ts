@@ -8,11 +8,11 @@ import { AdmissionControl, type Entry } from "./admission/admission-control.ts";
 import type { AccessRules } from "./admission/listener-policy.ts";
 import { AcceptorCore } from "./connection/acceptor-core.ts";
 import { DescriptorShortage } from "./descriptor-shortage.ts";
-import { HostLoads } from "./host-loads.ts";
 import { ConnectionMigrator } from "./migration/connection-migrator.ts";
 import { MigrationReceiver } from "./migration/migration-receiver.ts";
-import { MoveWriter } from "./migration/move-writer.ts";
+import { MigrationWriter } from "./migration/migration-writer.ts";
 import type { MovedConnection } from "./migration/moved-connection.ts";
+import type { ConnectionContext } from "./sockets/connection-context.ts";
 import {
   type AcceptedHandle,
   type ListenAddress,
@@ -20,13 +20,13 @@ import {
   peerAddress,
   peerName,
 } from "./sockets/listener.ts";
-import type { Serving } from "./sockets/serving.ts";
 import { TlsSockets } from "./sockets/tls-sockets.ts";
 import { type ClosedConnection, ClosedConnections } from "./state/closed-connections.ts";
 import type { ConnectionFacts } from "./state/connection-facts.ts";
 import type { ConnectionLog } from "./state/connection-log.ts";
 import { type ProcessFacts, statsText } from "./state/stats-text.ts";
 import { VerboseLines } from "./state/verbose-lines.ts";
+import { ThreadLoads } from "./thread-loads.ts";
 
 export type TransportKind = "libuv" | "io_uring";
 
@@ -83,7 +83,7 @@ export interface AcceptorPort {
 /** An acceptor's interface to its thread. */
 export interface AcceptorSurroundings {
   /** Starts moving the bytes of an accepted client. */
-  serve(client: unknown, serving: Serving): void;
+  serve(client: unknown, context: ConnectionContext): void;
   /** Does the same for a connection from another thread. */
   land(moved: MovedConnection, core: AcceptorCore, log: ConnectionLog): void;
   /** Schedules a turn. */
@@ -122,7 +122,7 @@ export class Acceptor {
   /** The TLS sockets of listeners with TLS, by index. */
   readonly #tls = new Map<number, TlsSockets>();
   /** The context for clients that are accepted without checks. */
-  readonly #serving: Serving;
+  readonly #context: ConnectionContext;
   readonly #verboseLines = new VerboseLines((lines, dropped) =>
     this.tell({ news: "verbose", lines, dropped }),
   );
@@ -156,7 +156,7 @@ export class Acceptor {
       trace: verbose > 1 ? (line) => this.#verboseLines.say(line) : undefined,
     });
     this.#admission = this.#createAdmission(settings);
-    this.#serving = {
+    this.#context = {
       core: this.core,
       onActivity: thread.wake,
       log: this.#log,
@@ -173,20 +173,25 @@ export class Acceptor {
    * Lets connections move to and from other acceptors. Only for threads that move the bytes
    * themselves: with libuv, a socket belongs to an event loop.
    */
-  beginMoves(acceptor: number, topology: Topology): void {
+  beginMigration(acceptor: number, topology: Topology): void {
     const { core } = this;
-    const ring = (from: number, to: number): SharedArrayBuffer | undefined => topology.moves[from]![to];
-    const rings = topology.moves.flatMap((_, from) => ring(from, acceptor) ?? []);
-    core.arrivals = new MigrationReceiver(rings, (moved) => this.#thread.land(moved, core, this.#log));
+    const ring = (from: number, to: number): SharedArrayBuffer | undefined =>
+      topology.migrationRings[from]![to];
+    const rings = topology.migrationRings.flatMap((_, from) => ring(from, acceptor) ?? []);
+    core.migrationReceiver = new MigrationReceiver(rings, (moved) =>
+      this.#thread.land(moved, core, this.#log),
+    );
     core.counters[Counter.TakesMoved] = 1;
-    core.moves = new ConnectionMigrator({
+    core.migrator = new ConnectionMigrator({
       topology,
       core,
       acceptor,
-      loads: new HostLoads(topology, acceptor),
+      loads: new ThreadLoads(topology, acceptor),
       commands: MOVE_COMMANDS,
       nowMs: monotonicMs,
-      ways: topology.moves[acceptor]!.map((way) => (way === undefined ? undefined : new MoveWriter(way))),
+      ways: topology.migrationRings[acceptor]!.map((way) =>
+        way === undefined ? undefined : new MigrationWriter(way),
+      ),
     });
   }
 
@@ -300,23 +305,23 @@ export class Acceptor {
   }
 
   #serveOne(client: AcceptedHandle, place: number): void {
-    const serving =
+    const context =
       this.core.closed === undefined
-        ? this.#serving
-        : { ...this.#serving, peer: peerName(client), listener: place };
-    if (this.#admission.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, serving);
-    else this.#letIn(client, place, serving);
+        ? this.#context
+        : { ...this.#context, peer: peerName(client), listener: place };
+    if (this.#admission.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, context);
+    else this.#letIn(client, place, context);
   }
 
   /** Serves a client of a listener or a server with access rules. */
-  #letIn(client: AcceptedHandle, place: number, { peer, listener }: Serving): void {
+  #letIn(client: AcceptedHandle, place: number, { peer, listener }: ConnectionContext): void {
     const entry = this.#admission.admit(place, peerAddress(client));
     if (typeof entry === "string") {
       client.close();
       return;
     }
-    const serving = {
-      ...this.#serving,
+    const context = {
+      ...this.#context,
       keepAlive: this.#admission.keepAlive,
       entry,
       peer,
@@ -325,11 +330,11 @@ export class Acceptor {
     };
     const tls = this.#tls.get(place);
     if (tls === undefined) {
-      this.#thread.serve(client, serving);
+      this.#thread.serve(client, context);
       return;
     }
     const identify = this.#admission.identifies(place) ? entry.identify : undefined;
-    tls.serve(client, { ...serving, onActivity: this.#thread.wakeForTls }, identify);
+    tls.serve(client, { ...context, onActivity: this.#thread.wakeForTls }, identify);
     this.#thread.wakeForTls();
   }
 

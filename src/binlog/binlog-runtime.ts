@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { MessagePort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { REAL_THREAD } from "../loop/point.ts";
-import { ControlWord, hostOfShard, portBell, type Topology } from "../message/topology.ts";
+import { ControlWord, portBell, type Topology, threadOfShard } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
@@ -198,11 +198,11 @@ export class BinlogRuntime {
       core: this.#core,
       storage,
       control: this.#control,
-      shards: bells(topology.shards, (shard) => hostOfShard(topology, shard)),
+      shards: bells(topology.shards, (shard) => threadOfShard(topology, shard)),
       acceptors: bells(topology.ports, (port) => portBell(topology, port)),
       counters: this.counters,
       batches: this.#batches,
-      givesWay: topology.binlog!.host !== undefined,
+      givesWay: topology.binlog!.thread !== undefined,
       surroundings: REAL_THREAD,
     });
   }

@@ -186,7 +186,7 @@ class App {
   #renderPage(session: Session): void {
     const { lostSinceMs } = this.#live;
     const view = this.#view;
-    const desk: PageContext = {
+    const context: PageContext = {
       place: this.#place,
       may: this.#may,
       act: (open) => void this.#act(open),
@@ -209,7 +209,7 @@ class App {
         ? refusal(this.#refusal, session)
         : view === undefined
           ? html`<p class="quiet">…</p>`
-          : this.#page.show(view as never, desk);
+          : this.#page.show(view as never, context);
     render(
       html`<div class="frame">
         ${this.#top()}

@@ -101,8 +101,8 @@ export class Batches extends Reservations {
   }
 
   /** Returns how many jobs of the tube its rate limiter and limits allow now. */
-  #givesNow({ gate, inWork }: Tube, nowMs: number): number {
-    return gate === undefined ? Number.POSITIVE_INFINITY : gate.gives(inWork, nowMs);
+  #givesNow({ limiter, inWork }: Tube, nowMs: number): number {
+    return limiter === undefined ? Number.POSITIVE_INFINITY : limiter.gives(inWork, nowMs);
   }
 
   /**

@@ -6,7 +6,7 @@
 // public method first runs what is due, so a command that arrives exactly at a deadline sees the
 // state after it. README.md describes the life of a job and the invariants, which `checkInvariants`
 // tests. This file has sessions, tubes and settings; the classes that it extends, listed in
-// serving.ts, have the commands on jobs.
+// delivery.ts, have the commands on jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { BodySearch } from "./jobs/body-search.ts";
@@ -41,7 +41,7 @@ export class Engine extends Transfers {
       jobs.live * BYTES_OF.job +
       jobs.extraRows * BYTES_OF.extras +
       tubes.size * BYTES_OF.tube +
-      tubes.retiredLimiters.size * BYTES_OF.keptGate +
+      tubes.retiredLimiters.size * BYTES_OF.retiredLimiter +
       jobs.groups * BYTES_OF.group +
       this.waiters.watches * BYTES_OF.watch +
       this.policies.keys.table.size * BYTES_OF.key +
@@ -247,9 +247,9 @@ export class Engine extends Transfers {
   /** Applies its settings to a tube and its groups; returns what is left of `looks`. */
   applySettings(tube: Tube, looks: number, nowMs: number): number {
     const { policy } = this.tubes.applySettings(tube, nowMs);
-    if (tube.gate === undefined) this.rateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
+    if (tube.limiter === undefined) this.rateTimers.set(tube.limiterTimer, Number.POSITIVE_INFINITY);
     tube.groups?.limit(policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
-    assert(tube.gate === undefined || policy !== undefined, "a rate limiter comes from a setting");
+    assert(tube.limiter === undefined || policy !== undefined, "a rate limiter comes from a setting");
     return this.settleGroups(tube, looks, nowMs);
   }
 

@@ -1,4 +1,4 @@
-// The memory that clients make a shard keep, as --max-memory counts it. src/memory.md lists
+// The memory that clients make a shard keep, as --max-memory counts it. src/memory-bounds.md lists
 // everything that clients can make grow.
 //
 // The figure falls whenever something is removed, unlike the memory taken from the system. Each put
@@ -15,7 +15,7 @@ export const BYTES_OF = {
   group: 320,
   /** The key's row and entry. The key itself is in the arena. */
   key: 64,
-  keptGate: 200,
+  retiredLimiter: 200,
   setting: 256,
 } as const;
 

@@ -1,9 +1,9 @@
 // Commands that reserve jobs, wait for them, and end waits and reservations without a release.
 
 import { assert, CHECKED } from "../base/assert.ts";
-import { Due } from "./due.ts";
 import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import { Outcome } from "./jobs/outcome.ts";
+import { Timers } from "./timers.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { ReadyOrder } from "./waiting/ready-order.ts";
 import { type Session, Waiting } from "./waiting/session.ts";
@@ -12,7 +12,7 @@ import { inMargin } from "./waiting/session-timers.ts";
 /** Result of a reserve that returns no job; a job's slot is 0 or more. */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
 
-export class Reservations extends Due {
+export class Reservations extends Timers {
   /**
    * Gives the session the best ready job of its watched tubes. This shard must own all of these
    * tubes, and all jobs that the session holds. Returns the job's slot, or a ReserveOutcome; after
@@ -77,7 +77,7 @@ export class Reservations extends Due {
 
   /**
    * Returns whether the session has so many tubes to choose from that it keeps them in an order.
-   * While jobs wait to expire, the order is unusable: it ignores which tubes give none.
+   * While jobs wait to timeOutNow, the order is unusable: it ignores which tubes give none.
    */
   protected isOrdered(session: Session): boolean {
     const tubes = Math.min(session.watches.size, this.queues.readyTubes.length);
@@ -216,7 +216,7 @@ export class Reservations extends Due {
   }
 
   /** Ends any session's reservation as its timeout would; NotFound if the job isn't reserved. */
-  expire(id: number, nowMs: number): Outcome {
+  timeOutNow(id: number, nowMs: number): Outcome {
     this.runDue(nowMs);
     const slot = this.find(id);
     if (slot === NO_SLOT) return Outcome.NotFound;

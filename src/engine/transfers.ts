@@ -25,12 +25,12 @@ export class Transfers extends JobChanges {
     return slot !== NO_SLOT && this.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving;
   }
 
-  /** Starts the transfer of a job in any state but Moving, with this shipment. */
-  depart(slot: number, shipment: number): void {
-    assert(shipment >= 0 && shipment < 2 ** 31, "the number of a shipment fits into its column");
+  /** Starts the transfer of a job in any state but Moving, with this transfer. */
+  depart(slot: number, transfer: number): void {
+    assert(transfer >= 0 && transfer < 2 ** 31, "the number of a transfer fits into its column");
     assert(this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Moving, "a job departs once");
     this.leave(slot);
-    this.queues.becomeMoving(slot, this.tubeOf(slot), shipment);
+    this.queues.becomeMoving(slot, this.tubeOf(slot), transfer);
   }
 
   /** Returns the state that a moving job had before. */
@@ -42,30 +42,30 @@ export class Transfers extends JobChanges {
     return this.jobs.pageOf(slot).previous[rowOf(slot)] as JobState;
   }
 
-  /** Notes that the job has arrived elsewhere, if it is still on its way with this shipment. */
-  departed(id: number, shipment: number, nowMs: number): void {
+  /** Notes that the job has arrived elsewhere, if it is still on its way with this transfer. */
+  departed(id: number, transfer: number, nowMs: number): void {
     this.runDue(nowMs);
-    const slot = this.#travelling(id, shipment);
+    const slot = this.#travelling(id, transfer);
     if (slot !== NO_SLOT) this.#endTransfer(slot, nowMs);
   }
 
   /** Notes that the other shard did not take the job. */
-  stay(id: number, shipment: number, nowMs: number): void {
+  stay(id: number, transfer: number, nowMs: number): void {
     this.runDue(nowMs);
-    const slot = this.#travelling(id, shipment);
+    const slot = this.#travelling(id, transfer);
     if (slot !== NO_SLOT) this.#stay(slot, nowMs);
   }
 
   /**
-   * Returns the slot of a job that is in transit with this shipment, or NO_SLOT. A job may have
-   * returned and left again with another shipment.
+   * Returns the slot of a job that is in transit with this transfer, or NO_SLOT. A job may have
+   * returned and left again with another transfer.
    */
-  #travelling(id: number, shipment: number): number {
+  #travelling(id: number, transfer: number): number {
     const slot = this.find(id);
     if (slot === NO_SLOT) return NO_SLOT;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
-    return page.state[row] === JobState.Moving && page.next[row] === shipment ? slot : NO_SLOT;
+    return page.state[row] === JobState.Moving && page.next[row] === transfer ? slot : NO_SLOT;
   }
 
   /** Removes a moving job that another shard now has. */

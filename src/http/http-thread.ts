@@ -47,7 +47,7 @@ import { type HttpAddress, type HttpAlso, SERVED, servedRoutes } from "./http-al
 import { Bodies } from "./link/bodies.ts";
 import { ControlClient } from "./link/control-client.ts";
 import { PortLoop } from "./link/port-loop.ts";
-import { PutLanes } from "./link/put-lanes.ts";
+import { PutPool } from "./link/put-pool.ts";
 import { WireClients } from "./link/wire-clients.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionClient } from "./queue/connection-client.ts";
 import { GiveBacks } from "./queue/give-backs.ts";
@@ -244,7 +244,7 @@ export class HttpThread {
       liveness: new Liveness(control, monotonicMs),
       wire,
       bodies: new Bodies(wire, control, core.places),
-      puts: new PutLanes(wire, topology.shards),
+      puts: new PutPool(wire, topology.shards),
       reservations: new Reservations(wire),
       leases,
       giveBacks: new GiveBacks(leases, control),

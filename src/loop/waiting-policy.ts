@@ -192,7 +192,7 @@ export interface PollPolicy {
   turnsAgain(asked: Asked): boolean;
 }
 
-export class AcceptorPatience implements PollPolicy {
+export class AcceptorPollPolicy implements PollPolicy {
   readonly #isCrowded: boolean;
   readonly #lingerMs: number;
   readonly #nowMs: () => number;

@@ -104,7 +104,7 @@ export const RequestOp = {
   Locate: COMMAND_OPS + 23,
   /** The redirected command has been answered: resume the commands behind it. */
   GoOn: COMMAND_OPS + 24,
-  /** A message from another shard: see message/shipment.ts. Belongs to no connection. */
+  /** A message from another shard: see message/transfer.ts. Belongs to no connection. */
   Carried: COMMAND_OPS + 25,
 } as const;
 
@@ -139,14 +139,14 @@ export const RequestFlag = {
 
 /** Carried. The body is the message of the other shard. */
 export const CarriedView = {
-  fill(message: Request, fromShard: number, shipping: number, shipment: number): void {
+  fill(message: Request, fromShard: number, transferMessage: number, transfer: number): void {
     message.slot = fromShard;
-    message.count = shipping;
-    message.id = shipment;
+    message.count = transferMessage;
+    message.id = transfer;
   },
   fromShard: ({ slot }: Request): number => slot,
-  shipping: ({ count }: Request): number => count,
-  shipment: ({ id }: Request): number => id,
+  transferMessage: ({ count }: Request): number => count,
+  transfer: ({ id }: Request): number => id,
 };
 
 /** BarrierAck. */
@@ -159,7 +159,7 @@ export const BarrierAckView = {
 };
 
 /** Detach and Adopt. The slot is that of the connection at the sending acceptor. */
-export const MoveView = {
+export const MigrationView = {
   fill(message: Request, slot: number, move: number): void {
     message.slot = slot;
     message.id = move;

@@ -67,7 +67,7 @@ export const ResponseKind = {
    */
   Redirected: 23,
   /**
-   * A message to another shard: see message/shipment.ts. It is relayed once the sender's record
+   * A message to another shard: see message/transfer.ts. It is relayed once the sender's record
    * with this number is written or, if it is Durable, as far in the log as replies require. Belongs
    * to no connection. See CarryView.
    */
@@ -184,14 +184,14 @@ export const AnswerView = {
 
 /** Carry: a message to another shard. */
 export const CarryView = {
-  fill(header: ResponseHeader, toShard: number, shipping: number, shipment: number): void {
+  fill(header: ResponseHeader, toShard: number, transferMessage: number, transfer: number): void {
     header.value = toShard;
-    header.slot = shipping;
-    header.word = shipment;
+    header.slot = transferMessage;
+    header.word = transfer;
   },
   toShard: valueAt,
-  shipping: (ring: MessageSource, offset: number): number => ring.uint32[(offset >> 2) + 2]!,
-  shipment: wordAt,
+  transferMessage: (ring: MessageSource, offset: number): number => ring.uint32[(offset >> 2) + 2]!,
+  transfer: wordAt,
 };
 
 function valueAt(ring: MessageSource, offset: number): number {

@@ -143,7 +143,7 @@ export const SESSIONS_PER_ACCEPTOR_MAX = 1 << 17;
 export type ProtocolName = "extended" | "strict";
 
 /** A thread that serves: acceptors with the shards beside them, or a single shard. */
-export interface Host {
+export interface ThreadRoles {
   readonly acceptors: readonly number[];
   readonly shards: readonly number[];
 }
@@ -158,7 +158,7 @@ export interface Topology {
   readonly ports: number;
   readonly protocol: ProtocolName;
   /** The threads that serve, and the roles in each. */
-  readonly hosts: readonly Host[];
+  readonly threads: readonly ThreadRoles[];
   readonly jobBytesMax: number;
   /**
    * Bodies of at least this size bypass the rings between an acceptor and the shards of its thread.
@@ -172,7 +172,7 @@ export interface Topology {
   /** int32: see ControlWord. */
   readonly control: SharedArrayBuffer;
   /**
-   * int32: a doorbell for each host, then that of a binlog with its own thread, that of the HTTP
+   * int32: a doorbell for each thread, then that of a binlog with its own thread, that of the HTTP
    * thread and that of the group thread.
    */
   readonly doorbells: SharedArrayBuffer;
@@ -184,10 +184,10 @@ export interface Topology {
   readonly requests: readonly (readonly SharedArrayBuffer[])[];
   readonly responses: readonly (readonly SharedArrayBuffer[])[];
   /**
-   * `moves[from][to]`: for connections that move between acceptors of different threads; empty if
-   * none may.
+   * `migrationRings[from][to]`: for connections that move between acceptors of different threads;
+   * empty if none may.
    */
-  readonly moves: readonly (readonly (SharedArrayBuffer | undefined)[])[];
+  readonly migrationRings: readonly (readonly (SharedArrayBuffer | undefined)[])[];
   /** One for each port: see ring/claim-word.ts. */
   readonly claims: readonly SharedArrayBuffer[];
   /** See ring/job-directory.ts; unused with a single shard. */
@@ -205,8 +205,8 @@ export interface BinlogTopology {
   readonly files: SharedArrayBuffer;
   /** What the reply to a change waits for: that its record is written or, with -f 0, synced. */
   readonly repliesWaitFor: LogWord;
-  /** The host whose thread runs the log; undefined if the log has its own thread. */
-  readonly host: number | undefined;
+  /** The thread that runs the log; undefined if the log has its own thread. */
+  readonly thread: number | undefined;
   /** Undefined outside a group of servers. */
   readonly group: GroupTopology | undefined;
 }
@@ -243,7 +243,7 @@ export interface TopologyOptions {
   inPlaceBytesMin?: number;
   ringBytes: number;
   /** Whether connections may move between acceptors. */
-  moves?: boolean;
+  migration?: boolean;
   binlog?: {
     repliesWaitFor: LogWord;
     segmentBytes: number;
@@ -263,7 +263,7 @@ const RECORD_RING_BYTES_MAX = 1024 * 1024;
  * One connection may take a quarter of it: 16 KiB of received bytes, and as much for its watched
  * tubes.
  */
-export const MOVE_RING_BYTES = 128 * 1024;
+export const MIGRATION_RING_BYTES = 128 * 1024;
 const GROUP_RING_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -290,9 +290,9 @@ export function createTopology(options: TopologyOptions): Topology {
   const ports = acceptors + (options.http === true ? 1 : 0);
   const perPort = <T>(make: () => T): T[] => Array.from({ length: ports }, make);
   const roles = shards + ports + 1;
-  const hosts = hostsFor(options);
+  const threads = rolesOfThreads(options);
   assert(
-    options.binlog?.isResident !== true || hosts.length === 1,
+    options.binlog?.isResident !== true || threads.length === 1,
     "a log lives with others in one thread only",
   );
   const rings = (): SharedArrayBuffer[] => Array.from({ length: shards }, () => createRing(ringBytes));
@@ -301,16 +301,17 @@ export function createTopology(options: TopologyOptions): Topology {
     acceptors,
     ports,
     protocol: options.protocol ?? "extended",
-    hosts,
+    threads,
     jobBytesMax,
     storedBytesMin: options.storedBytesMin ?? STORED_BYTES_MIN,
     inPlaceBytesMin: options.inPlaceBytesMin ?? IN_PLACE_BYTES_MIN,
     control: new SharedArrayBuffer(CONTROL_WORDS * 4),
-    doorbells: new SharedArrayBuffer((hosts.length + 3) * DOORBELL_WORDS * 4),
+    doorbells: new SharedArrayBuffer((threads.length + 3) * DOORBELL_WORDS * 4),
     counters: new SharedArrayBuffer(roles * COUNTERS_PER_ROLE * 8),
     requests: perPort(rings),
     responses: perPort(rings),
-    moves: options.moves === true && mayMove(hosts) ? moveRings(hosts, acceptors) : [],
+    migrationRings:
+      options.migration === true && mayMigrate(threads) ? createMigrationRings(threads, acceptors) : [],
     claims: perPort(() => new SharedArrayBuffer(SESSIONS_PER_ACCEPTOR_MAX * 4)),
     directory: new SharedArrayBuffer(shards === 1 ? 4 : JobDirectory.BYTES),
     binlog:
@@ -323,24 +324,27 @@ export function createTopology(options: TopologyOptions): Topology {
             progress: new SharedArrayBuffer(shards * LOG_WORDS * 4),
             files: new SharedArrayBuffer(FileTable.BYTES),
             repliesWaitFor: options.binlog.repliesWaitFor,
-            host: options.binlog.isResident === true ? 0 : undefined,
+            thread: options.binlog.isResident === true ? 0 : undefined,
             group: groupFor(options),
           },
   };
 }
 
 /** Returns whether a connection can benefit at all from another thread. */
-function mayMove(hosts: readonly Host[]): boolean {
-  const withAcceptors = hosts.filter(({ acceptors }) => acceptors.length > 0);
+function mayMigrate(threads: readonly ThreadRoles[]): boolean {
+  const withAcceptors = threads.filter(({ acceptors }) => acceptors.length > 0);
   return withAcceptors.length > 1 && withAcceptors.some(({ shards }) => shards.length > 0);
 }
 
-function moveRings(hosts: readonly Host[], acceptors: number): (SharedArrayBuffer | undefined)[][] {
+function createMigrationRings(
+  threads: readonly ThreadRoles[],
+  acceptors: number,
+): (SharedArrayBuffer | undefined)[][] {
   const all = Array.from({ length: acceptors }, (_, acceptor) => acceptor);
   const areTogether = (a: number, b: number): boolean =>
-    hosts.some((host) => host.acceptors.includes(a) && host.acceptors.includes(b));
+    threads.some((thread) => thread.acceptors.includes(a) && thread.acceptors.includes(b));
   return all.map((from) =>
-    all.map((to) => (areTogether(from, to) ? undefined : createRing(MOVE_RING_BYTES))),
+    all.map((to) => (areTogether(from, to) ? undefined : createRing(MIGRATION_RING_BYTES))),
   );
 }
 
@@ -354,7 +358,12 @@ function groupFor({ shards, binlog }: TopologyOptions): GroupTopology | undefine
   };
 }
 
-function hostsFor({ shards, acceptors, placement, threads = acceptors }: TopologyOptions): Host[] {
+function rolesOfThreads({
+  shards,
+  acceptors,
+  placement,
+  threads = acceptors,
+}: TopologyOptions): ThreadRoles[] {
   const all = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
   if (placement !== "together") {
     return [
@@ -362,37 +371,37 @@ function hostsFor({ shards, acceptors, placement, threads = acceptors }: Topolog
       ...all(acceptors).map((acceptor) => ({ acceptors: [acceptor], shards: [] })),
     ];
   }
-  return all(threads).map((host) => ({
-    acceptors: all(acceptors).filter((acceptor) => acceptor % threads === host),
-    shards: all(shards).filter((shard) => shard % threads === host),
+  return all(threads).map((thread) => ({
+    acceptors: all(acceptors).filter((acceptor) => acceptor % threads === thread),
+    shards: all(shards).filter((shard) => shard % threads === thread),
   }));
 }
 
-/** Returns the host of a shard. Its index is also that of the shard's doorbell. */
-export function hostOfShard(topology: Topology, shard: number): number {
-  return topology.hosts.findIndex((host) => host.shards.includes(shard));
+/** Returns the thread of a shard. Its index is also that of the shard's doorbell. */
+export function threadOfShard(topology: Topology, shard: number): number {
+  return topology.threads.findIndex((thread) => thread.shards.includes(shard));
 }
 
-/** Returns the host of an acceptor, with the doorbell of the same index. */
-export function hostOfAcceptor(topology: Topology, acceptor: number): number {
-  return topology.hosts.findIndex((host) => host.acceptors.includes(acceptor));
+/** Returns the thread of an acceptor, with the doorbell of the same index. */
+export function threadOfAcceptor(topology: Topology, acceptor: number): number {
+  return topology.threads.findIndex((thread) => thread.acceptors.includes(acceptor));
 }
 
 /** Returns the index of the doorbell of the thread that runs the binlog. */
-export const binlogBell = (topology: Topology): number => topology.binlog?.host ?? topology.hosts.length;
+export const binlogBell = (topology: Topology): number => topology.binlog?.thread ?? topology.threads.length;
 
 /** Returns the index of the HTTP thread's doorbell. */
-export const httpBell = (topology: Topology): number => topology.hosts.length + 1;
+export const httpBell = (topology: Topology): number => topology.threads.length + 1;
 
 /** Returns the port of the HTTP thread. The port does not exist without that thread. */
 export const httpPort = (topology: Topology): number => topology.acceptors;
 
 /** Returns the index of the doorbell of the thread at a port. */
 export const portBell = (topology: Topology, port: number): number =>
-  port === httpPort(topology) ? httpBell(topology) : hostOfAcceptor(topology, port);
+  port === httpPort(topology) ? httpBell(topology) : threadOfAcceptor(topology, port);
 
 /** Returns the index of the group thread's doorbell. */
-export const groupBell = (topology: Topology): number => topology.hosts.length + 2;
+export const groupBell = (topology: Topology): number => topology.threads.length + 2;
 
 /** Returns the words for the memory that jobs use and may use. */
 export function memoryWords({ control }: Topology): MemoryWords {

@@ -76,7 +76,7 @@ export interface TurnCounts {
  * one.
  */
 export function turnCountsOf(topology: Topology): TurnCounts[] {
-  const { shards, hosts, binlog } = topology;
+  const { shards, threads, binlog } = topology;
   const counts = (thread: string, index: number): TurnCounts => {
     const counters = countersOf(topology, index);
     const busyTurns = counters[Counter.BusyTurns]!;
@@ -94,7 +94,7 @@ export function turnCountsOf(topology: Topology): TurnCounts[] {
   };
   return [
     ...Array.from({ length: shards }, (_, shard) => counts(`shard ${shard}`, shardRole(shard))),
-    ...hosts
+    ...threads
       .filter(({ acceptors }) => acceptors.length > 0)
       .map(({ acceptors }) =>
         counts(`acceptor ${acceptors.join(", ")}`, acceptorRole(topology, acceptors[0]!)),

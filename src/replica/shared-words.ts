@@ -18,7 +18,7 @@ export class SharedWords {
   readonly #lent: LentIds;
   readonly #batch: BatchWord;
   readonly #message: BatchWord;
-  readonly #hosts: readonly Doorbell[];
+  readonly #threads: readonly Doorbell[];
   readonly #binlog: Doorbell;
   #serveUntilMs = 0;
   #idsLent = 0;
@@ -33,8 +33,8 @@ export class SharedWords {
     this.#batch = new BatchWord(words, ControlWord.AcknowledgedBatch);
     this.#message = new BatchWord(words, ControlWord.AcknowledgedMessage);
     const bells = new Int32Array(topology.doorbells);
-    const serving = [...topology.hosts.keys(), httpBell(topology)];
-    this.#hosts = serving.map((bell) => new Doorbell(bells, bell));
+    const serving = [...topology.threads.keys(), httpBell(topology)];
+    this.#threads = serving.map((bell) => new Doorbell(bells, bell));
     this.#binlog = new Doorbell(bells, binlogBell(topology));
   }
 
@@ -76,7 +76,7 @@ export class SharedWords {
 
   /** Makes acceptors and shards look again. */
   ringAll(): void {
-    for (const host of this.#hosts) host.ring();
+    for (const thread of this.#threads) thread.ring();
   }
 
   ringBinlog(): void {

@@ -1,7 +1,7 @@
 // Start of the log: in a thread of its own, or in the thread that serves.
 
 import type { BinlogData } from "../binlog/binlog-runtime.ts";
-import type { LogHostData } from "../host/thread.ts";
+import type { Topology } from "../message/topology.ts";
 import {
   type BinlogThreadHandle,
   type OnBinlogNews,
@@ -9,8 +9,8 @@ import {
   type RecoveryChannels,
   residentBinlog,
   startBinlog,
-} from "../host/threads.ts";
-import type { Topology } from "../message/topology.ts";
+} from "../threads/start-threads.ts";
+import type { LogWorkerData } from "../threads/thread.ts";
 import { BinlogSupervisor } from "./lifecycle/binlog-supervisor.ts";
 import type { Diagnostics } from "./logging/log.ts";
 import type { Options } from "./options/options.ts";
@@ -34,7 +34,7 @@ export interface StartedLog {
 }
 
 /** Prepares a log for the serving thread. `data` is for the acceptors. */
-export async function residentLog(start: LogStartOptions): Promise<StartedLog & { data: LogHostData }> {
+export async function residentLog(start: LogStartOptions): Promise<StartedLog & { data: LogWorkerData }> {
   const supervisor = await supervise(start);
   const resident = residentBinlog(dataOf(start, undefined), newsTo(supervisor, start));
   return { ...resident, supervisor };

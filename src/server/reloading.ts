@@ -2,8 +2,8 @@
 
 import type { Logger } from "pino";
 import type { AccessRules, ShownCertificate, TlsPolicy } from "../acceptor/admission/listener-policy.ts";
-import type { AcceptorHandle } from "../host/threads.ts";
 import type { HttpOrder, HttpRules, ReloadOutcome } from "../http/http-thread.ts";
+import type { AcceptorHandle } from "../threads/start-threads.ts";
 import { Reloader } from "./lifecycle/reload.ts";
 import { notifySystemd } from "./lifecycle/systemd-notify.ts";
 import {

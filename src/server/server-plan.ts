@@ -58,7 +58,7 @@ export function topologyFor(
     threads,
     jobBytesMax,
     ringBytes: RING_BYTES,
-    moves: migration,
+    migration,
     ...(binlog === undefined ? {} : { binlog: log }),
   });
 }

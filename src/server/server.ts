@@ -7,13 +7,6 @@ import type { Logger } from "pino";
 import type { AcceptorNews, TransportKind } from "../acceptor/acceptor.ts";
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
 import { sizeText } from "../config/quantity.ts";
-import {
-  type AcceptorHandle,
-  type BinlogThreadHandle,
-  type HttpThreadHandle,
-  type RecoveryChannels,
-  recoveryChannels,
-} from "../host/threads.ts";
 import type { HttpAddress } from "../http/http-thread.ts";
 import { binlogBell, ControlWord, memoryWords, type Topology } from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
@@ -21,6 +14,13 @@ import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
+import {
+  type AcceptorHandle,
+  type BinlogThreadHandle,
+  type HttpThreadHandle,
+  type RecoveryChannels,
+  recoveryChannels,
+} from "../threads/start-threads.ts";
 import { FrozenPorts } from "./group/frozen-ports.ts";
 import { checkGroupOptions, GroupRole } from "./group/group-role.ts";
 import type { BinlogSupervisor } from "./lifecycle/binlog-supervisor.ts";

@@ -5,18 +5,18 @@ import type { Logger } from "pino";
 import type { AcceptorNews, AcceptorSettings, TransportKind } from "../acceptor/acceptor.ts";
 import type { AccessRules } from "../acceptor/admission/listener-policy.ts";
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
-import type { LogHostData } from "../host/thread.ts";
+import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
+import type { Topology } from "../message/topology.ts";
+import { CONNECTION_COUNTS_BYTES } from "../ring/connection-counts.ts";
+import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 import {
   type AcceptorHandle,
   type OnThreadDeath,
   type RecoveryChannels,
   startAcceptors,
   startShard,
-} from "../host/threads.ts";
-import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
-import type { Topology } from "../message/topology.ts";
-import { CONNECTION_COUNTS_BYTES } from "../ring/connection-counts.ts";
-import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
+} from "../threads/start-threads.ts";
+import type { LogWorkerData } from "../threads/thread.ts";
 import { descriptorLimit } from "./lifecycle/descriptor-limit.ts";
 import { ExitCode, OperatorError } from "./options/operator-error.ts";
 import type { Options } from "./options/options.ts";
@@ -37,7 +37,7 @@ export interface AcceptorsStart {
   readonly facts: ProcessFacts;
   readonly rules: AccessRules;
   /** The log of the serving thread, if it runs there. */
-  readonly residentLog: LogHostData | undefined;
+  readonly residentLog: LogWorkerData | undefined;
   readonly onNews: (news: AcceptorNews) => void;
 }
 
@@ -56,7 +56,7 @@ export class ServingThreads {
   startShards(recovery: Recovery): Promise<unknown>[] {
     const { topology, onDeath } = this.#options;
     const waiting = this.#waiting;
-    return topology.hosts
+    return topology.threads
       .filter(({ acceptors }) => acceptors.length === 0)
       .flatMap(({ shards }) => shards)
       .map((shard) => {
@@ -86,11 +86,11 @@ export class ServingThreads {
       waiting: this.#waiting,
       connectionCounts: connectionCountsFor(options),
     };
-    return topology.hosts
-      .flatMap(({ acceptors, shards }, host) => {
+    return topology.threads
+      .flatMap(({ acceptors, shards }, thread) => {
         if (acceptors.length === 0) return [];
         const residents = shards.map((shard) => this.#shardOptions(shard, recovery));
-        const data = { ...settings, host, residents, log: residentLog };
+        const data = { ...settings, thread, residents, log: residentLog };
         const handles = startAcceptors(data, onDeath, onNews);
         return acceptors.map((acceptor, index) => ({ acceptor, handle: handles[index]! }));
       })

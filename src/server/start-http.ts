@@ -1,9 +1,9 @@
 // Start of the HTTP thread: checks that its addresses are free, and passes on what it needs.
 
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
-import { HttpThreadHandle, type OnThreadDeath } from "../host/threads.ts";
 import type { HttpAddress, HttpNews, HttpRules, HttpThreadData } from "../http/http-thread.ts";
 import type { Placement, Topology } from "../message/topology.ts";
+import { HttpThreadHandle, type OnThreadDeath } from "../threads/start-threads.ts";
 import { descriptorLimit } from "./lifecycle/descriptor-limit.ts";
 import { probeAddress } from "./listeners/listen-address.ts";
 import { describeHttpAddress } from "./options/http-address.ts";

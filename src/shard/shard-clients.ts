@@ -66,7 +66,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
 
   detach(session: ShardSession, number: number): void {
     assert(
-      session.longMove === undefined && session.longReply === undefined,
+      session.slicedCommand === undefined && session.longReply === undefined,
       "a connection moves with no answer under way",
     );
     assert(
@@ -115,13 +115,13 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     this.puts.abandon(session);
     this.replies.abandonLong(session);
     this.lists.abandon(session);
-    if (session.longMove !== undefined) return;
+    if (session.slicedCommand !== undefined) return;
     const giveBack = new SessionCleanup(this.engine, session);
-    if (!this.moves.takesTurn(giveBack.jobs)) {
+    if (!this.slicedCommands.takesTurn(giveBack.jobs)) {
       // The cleanup may have to wait for its turn, and a client that is gone must get no job until
       // then.
       this.engine.abandonWait(session.engineSession);
-      this.moves.join(session, giveBack);
+      this.slicedCommands.join(session, giveBack);
       return;
     }
     const index = session.connectionSlot * this.portCount + session.acceptor;

@@ -16,15 +16,15 @@ import {
   ControlView,
   isById,
   MeterView,
-  MoveView,
+  MigrationView,
   RequestFlag,
   RequestOp,
   readRequest,
   waitsForTransfer,
 } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
-import { LandedView, Shipping } from "../message/shipment.ts";
 import { commandCounter } from "../message/topology.ts";
+import { LandedView, TransferMessage } from "../message/transfer.ts";
 import { Op } from "../protocol/commands.ts";
 import type { Request } from "../protocol/request.ts";
 import type { MessageSource } from "../ring/message-source.ts";
@@ -62,7 +62,7 @@ export class ShardCore extends ShardClients {
     this.#turnWork = 0;
     this.#turnBeganAtMs = nowMs;
     this.engine.beginTurn();
-    this.moves.beginTurn();
+    this.slicedCommands.beginTurn();
     this.engine.runDue(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
     const taken = this.#takeFromAll();
@@ -75,7 +75,7 @@ export class ShardCore extends ShardClients {
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
     if (this.deadLetters.hasWork) this.deadLetters.step(this.nowMs);
-    this.departures.step();
+    this.transferSender.step();
     if (this.#resuming.length > 0) this.#runResumed();
     this.memory.settle();
     return taken;
@@ -106,8 +106,8 @@ export class ShardCore extends ShardClients {
 
   /** Charges a command that may have been expensive to its connection. */
   #charge(session: ShardSession): void {
-    const work = this.engine.looks + this.moves.spentMs * WORK_PER_MS;
-    this.moves.spentMs = 0;
+    const work = this.engine.looks + this.slicedCommands.spentMs * WORK_PER_MS;
+    this.slicedCommands.spentMs = 0;
     this.#turnWork += work;
     if (work > CHEAP_WORK_MAX && !session.ended) this.aside.setAside(session, work);
   }
@@ -160,8 +160,8 @@ export class ShardCore extends ShardClients {
   }
 
   #moveOn(nowMs: number): void {
-    const session = this.moves.step(this.#mayAnswer, nowMs);
-    this.moves.spentMs = 0;
+    const session = this.slicedCommands.step(this.#mayAnswer, nowMs);
+    this.slicedCommands.spentMs = 0;
     if (session === undefined) return;
     if (session.ended) this.end(session);
     else this.resume(session);
@@ -198,9 +198,9 @@ export class ShardCore extends ShardClients {
     }
     return (
       this.#resuming.some(this.#mayAnswer) ||
-      this.moves.hasWork(this.#mayAnswer) ||
+      this.slicedCommands.hasWork(this.#mayAnswer) ||
       this.deadLetters.hasWork ||
-      this.departures.hasWork ||
+      this.transferSender.hasWork ||
       this.control?.hasWork === true ||
       this.replies.longHasWork ||
       this.lists.hasWork ||
@@ -271,7 +271,7 @@ export class ShardCore extends ShardClients {
   #isOfNobody(request: Request, acceptor: number): boolean {
     const { op, slot } = request;
     if (op === RequestOp.BarrierAck) this.#passBarrier(BarrierAckView.barrier(request));
-    else if (op === RequestOp.Adopt) this.adoptions.adopt(MoveView.move(request), acceptor, slot);
+    else if (op === RequestOp.Adopt) this.adoptions.adopt(MigrationView.move(request), acceptor, slot);
     else if (op === RequestOp.Carried) this.#takeCarried(request);
     else if (op === RequestOp.Control) {
       const { bytes, start, end } = request.body;
@@ -322,7 +322,7 @@ export class ShardCore extends ShardClients {
     return (
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
-      session.longMove !== undefined ||
+      session.slicedCommand !== undefined ||
       session.isRedirected ||
       session.barrier !== 0
     );
@@ -346,7 +346,7 @@ export class ShardCore extends ShardClients {
     if (this.engine.jobsMoving > 0 && isById(request) && this.engine.isMoving(request.id))
       this.#runOfMoving(session, request);
     else this.run(session, request);
-    if (this.engine.looks > CHEAP_WORK_MAX || this.moves.spentMs > 0) this.#charge(session);
+    if (this.engine.looks > CHEAP_WORK_MAX || this.slicedCommands.spentMs > 0) this.#charge(session);
   }
 
   /**
@@ -357,7 +357,7 @@ export class ShardCore extends ShardClients {
     if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
     else if (waitsForTransfer(request)) {
       const run = (settled: Request): void => this.run(session, settled);
-      this.moves.join(session, new AwaitTransfer(this.engine, request.clone(), run));
+      this.slicedCommands.join(session, new AwaitTransfer(this.engine, request.clone(), run));
     } else this.run(session, request);
   }
 
@@ -369,17 +369,19 @@ export class ShardCore extends ShardClients {
   /** Takes a message from another shard. */
   #takeCarried(message: Request): void {
     const { body } = message;
-    const shipping = CarriedView.shipping(message);
+    const transferMessage = CarriedView.transferMessage(message);
     const from = CarriedView.fromShard(message);
-    const shipment = CarriedView.shipment(message);
+    const transfer = CarriedView.transfer(message);
     this.readClock();
-    if (shipping === Shipping.Ship) this.receiver.ship(from, shipment, body, this.nowMs);
-    else if (shipping === Shipping.Piece) this.receiver.piece(from, shipment, body, this.nowMs);
-    else if (shipping === Shipping.Credit) this.departures.credit(shipment);
+    if (transferMessage === TransferMessage.Begin)
+      this.transferReceiver.begin(from, transfer, body, this.nowMs);
+    else if (transferMessage === TransferMessage.Piece)
+      this.transferReceiver.piece(from, transfer, body, this.nowMs);
+    else if (transferMessage === TransferMessage.Credit) this.transferSender.credit(transfer);
     else {
       const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
       const refusal = LandedView.refusal(view, 0) as Outcome;
-      this.departures.landed(shipment, LandedView.taken(view, 0), refusal, this.nowMs);
+      this.transferSender.landed(transfer, LandedView.taken(view, 0), refusal, this.nowMs);
     }
   }
 

@@ -10,12 +10,12 @@ import type { Session } from "../engine/waiting/session.ts";
 import {
   ControlWord,
   countersOf,
-  hostOfShard,
   httpPort,
   memoryWords,
   portBell,
   shardRole,
   type Topology,
+  threadOfShard,
 } from "../message/topology.ts";
 import { Request } from "../protocol/request.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
@@ -89,14 +89,14 @@ export abstract class ShardParts implements ClientEffects {
   readonly lists: TubeLists;
   readonly puts: PutIntake;
   readonly tubeSetter: TubeSetter;
-  readonly moves: SlicedCommands;
+  readonly slicedCommands: SlicedCommands;
   /** Connections with expensive commands. */
   readonly aside = new RunQueue();
   protected readonly commandWork: number;
   readonly memory: MemoryBudget;
-  readonly departures: TransferSender;
+  readonly transferSender: TransferSender;
   protected readonly deadLetters: DeadLetters;
-  protected readonly receiver: TransferReceiver;
+  protected readonly transferReceiver: TransferReceiver;
   protected readonly barrier: ReadBarrier;
   readonly records: RecordLog | undefined;
   /** Answers the HTTP thread; undefined without one. */
@@ -120,9 +120,9 @@ export abstract class ShardParts implements ClientEffects {
     this.tubeSequences = new JobIds(this.controlWords.words, ControlWord.TubeSequence);
     this.claims = topology.claims.map((buffer) => new ClaimWords(buffer));
     this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
-    const host = hostOfShard(topology, shard);
+    const thread = threadOfShard(topology, shard);
     this.ports = topology.responses.map(
-      (rings, acceptor) => new ReplyPort(rings[shard]!, portBell(topology, acceptor) === host),
+      (rings, acceptor) => new ReplyPort(rings[shard]!, portBell(topology, acceptor) === thread),
     );
     this.counters = countersOf(topology, shardRole(shard));
     const hasHttp = topology.ports > topology.acceptors;
@@ -152,7 +152,7 @@ export abstract class ShardParts implements ClientEffects {
     );
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
     this.barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors);
-    this.moves = new SlicedCommands(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
+    this.slicedCommands = new SlicedCommands(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
     this.commandWork = options.commandWork ?? 0;
     this.records = options.records;
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
@@ -163,18 +163,18 @@ export abstract class ShardParts implements ClientEffects {
       records: options.records,
     };
     const noteMoves = (): void => this.controlWords.set(ControlWord.JobsMove);
-    const { moves } = this;
-    const onSettled = (id: number): void => moves.settled(id);
+    const { slicedCommands } = this;
+    const onSettled = (id: number): void => slicedCommands.settled(id);
     this.engine.queues.onSettled = onSettled;
-    this.departures = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
-    this.deadLetters = new DeadLetters(this.engine, this.departures);
-    this.receiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
+    this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
+    this.deadLetters = new DeadLetters(this.engine, this.transferSender);
+    this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlHandler({
         shard: this,
         port: this.ports[this.leasePort]!,
         meter,
-        departures: this.departures,
+        transferSender: this.transferSender,
         leaseSession: this.leaseSession,
         waiting: () => this.waiting(),
       });

@@ -11,9 +11,9 @@ import {
   ControlWord,
   Counter,
   countersOf,
-  hostOfShard,
   portBell,
   type Topology,
+  threadOfShard,
 } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
@@ -76,7 +76,7 @@ export class ShardRuntime {
     const { topology, shard } = options;
     const control = new ControlWords(topology.control);
     const words = new Int32Array(topology.doorbells);
-    const doorbell = new DoorbellOwner(words, hostOfShard(topology, shard));
+    const doorbell = new DoorbellOwner(words, threadOfShard(topology, shard));
     const binlog = new Doorbell(words, binlogBell(topology));
     const sleep = (): void => {
       if (ownLog === undefined) doorbell.sleep(ROOM_SLEEP_MS);

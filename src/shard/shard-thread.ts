@@ -4,7 +4,7 @@
 import { BlockingLoop } from "../loop/blocking-loop.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
 import { IdleSpin, SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
-import { hostOfShard } from "../message/topology.ts";
+import { threadOfShard } from "../message/topology.ts";
 import { DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { ShardRuntime, type ShardRuntimeOptions } from "./shard-runtime.ts";
@@ -14,7 +14,7 @@ import { ShardRuntime, type ShardRuntimeOptions } from "./shard-runtime.ts";
  */
 export function runShard(options: ShardRuntimeOptions, waiting: Waiting): void {
   const { topology, shard } = options;
-  const doorbell = new DoorbellOwner(new Int32Array(topology.doorbells), hostOfShard(topology, shard));
+  const doorbell = new DoorbellOwner(new Int32Array(topology.doorbells), threadOfShard(topology, shard));
   const runtime = new ShardRuntime(options);
   const { role, counters } = runtime;
   const spin = new IdleSpin(waiting.spinMs, monotonicMs);

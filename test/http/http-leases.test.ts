@@ -10,7 +10,7 @@ import { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
 import { asciiBytes } from "../../src/base/bytes.ts";
 import { shardOfTube } from "../../src/base/tube-hash.ts";
 import { ControlClient } from "../../src/http/link/control-client.ts";
-import { PutLanes } from "../../src/http/link/put-lanes.ts";
+import { PutPool } from "../../src/http/link/put-pool.ts";
 import { WireClients } from "../../src/http/link/wire-clients.ts";
 import { WireConnection } from "../../src/http/link/wire-connection.ts";
 import { Reservations, type ReservedJob } from "../../src/http/queue/reservations.ts";
@@ -116,7 +116,7 @@ class Run {
   readonly #random: SeededRandom;
   readonly #server: Server;
   readonly #shards: number;
-  readonly #puts: PutLanes;
+  readonly #puts: PutPool;
   readonly #reservations: Reservations;
   readonly #clients: WireConnection[];
   readonly #held = new Map<number, Held>();
@@ -133,7 +133,7 @@ class Run {
     this.#random = new SeededRandom(seed);
     this.#shards = [1, 4, 7][this.#random.below(3)]!;
     this.#server = new Server(this.#shards);
-    this.#puts = new PutLanes(this.#server.wire, this.#shards);
+    this.#puts = new PutPool(this.#server.wire, this.#shards);
     this.#reservations = new Reservations(this.#server.wire);
     this.#clients = [this.#server.connect(), this.#server.connect()];
   }

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../src/acceptor/connection/connection.ts";
-import { MOVE_BYTES_MAX } from "../../src/acceptor/migration/move-writer.ts";
+import { MIGRATION_BYTES_MAX } from "../../src/acceptor/migration/migration-writer.ts";
 import type { MovedConnection } from "../../src/acceptor/migration/moved-connection.ts";
 import type { Outbox } from "../../src/acceptor/replies/outbox.ts";
 import type {
@@ -252,7 +252,7 @@ export class FakeSocket implements Transport, Departure {
   complete(): HandedOver | undefined {
     if (this.#closeDue || this.#failDue || (this.#finSent && this.#sent.length === 0)) return undefined;
     // A receive that was under way.
-    const bytes = this.#sent[0]?.subarray(0, MOVE_BYTES_MAX);
+    const bytes = this.#sent[0]?.subarray(0, MIGRATION_BYTES_MAX);
     if (bytes !== undefined) {
       const rest = this.#sent.shift()!.subarray(bytes.length);
       if (rest.length > 0) this.#sent.unshift(rest);

@@ -9,7 +9,7 @@ import assert from "node:assert/strict";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { JobState, NO_SLOT, rowOf } from "../../src/engine/jobs/job-table.ts";
 import { ControlClient } from "../../src/http/link/control-client.ts";
-import { PutLanes } from "../../src/http/link/put-lanes.ts";
+import { PutPool } from "../../src/http/link/put-pool.ts";
 import { WireClients } from "../../src/http/link/wire-clients.ts";
 import { GiveBacks } from "../../src/http/queue/give-backs.ts";
 import { Handout } from "../../src/http/queue/handout.ts";
@@ -96,7 +96,7 @@ class HttpSimulation {
   readonly #random: SeededRandom;
   readonly #server: InProcessServer;
   readonly #control: ControlClient;
-  readonly #puts: PutLanes;
+  readonly #puts: PutPool;
   readonly #reservations: Reservations;
   readonly #leases: LeaseTable;
   readonly #giveBacks: GiveBacks;
@@ -124,7 +124,7 @@ class HttpSimulation {
       ...{ shards, acceptors, random, http: true },
       ringBytes: random.pick([4096, 8192]),
       holdUps: random.pick([0, 0.1, 0.5]),
-      patience: random.pick([0, 0.5]),
+      pollChance: random.pick([0, 0.5]),
       lateRings: random.pick([0, 0.2]),
       strayRings: random.chance(0.2),
       placement: random.pick(["apart", "together"]),
@@ -135,7 +135,7 @@ class HttpSimulation {
     const wake = (): void => server.http!.wake();
     const wire = new WireClients(core, wake);
     this.#control = new ControlClient(core, wake);
-    this.#puts = new PutLanes(wire, shards);
+    this.#puts = new PutPool(wire, shards);
     this.#reservations = new Reservations(wire);
     this.#leases = new LeaseTable(() => server.nowMs);
     this.#giveBacks = new GiveBacks(this.#leases, this.#control);

@@ -13,7 +13,7 @@ import { AcceptorLoop } from "../../src/acceptor/acceptor-loop.ts";
 import { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
 import { ConnectionMigrator } from "../../src/acceptor/migration/connection-migrator.ts";
 import { MigrationReceiver } from "../../src/acceptor/migration/migration-receiver.ts";
-import { type MoveWay, MoveWriter } from "../../src/acceptor/migration/move-writer.ts";
+import { type MigrationWay, MigrationWriter } from "../../src/acceptor/migration/migration-writer.ts";
 import type { MovedConnection } from "../../src/acceptor/migration/moved-connection.ts";
 import { type ProcessFacts, statsText } from "../../src/acceptor/state/stats-text.ts";
 import { BinlogCore } from "../../src/binlog/binlog-core.ts";
@@ -34,15 +34,15 @@ import {
   Counter,
   countersOf,
   createTopology,
-  type Host,
-  hostOfShard,
   httpBell,
   httpPort,
   type Placement,
   type ProtocolName,
   portBell,
+  type ThreadRoles,
   type Topology,
   type TopologyOptions,
+  threadOfShard,
 } from "../../src/message/topology.ts";
 import { TurnCounters } from "../../src/message/turn-counters.ts";
 import { ControlWords } from "../../src/ring/control-words.ts";
@@ -67,7 +67,7 @@ import { ShardLoop } from "../../src/shard/shard-loop.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import { FakeSocket } from "./fake-socket.ts";
 import { LateBells } from "./late-bells.ts";
-import { DrawnPatience, DrawnSpin } from "./model/drawn-waiting.ts";
+import { DrawnPollPolicy, DrawnSpin } from "./model/drawn-waiting.ts";
 
 export interface InProcessOptions {
   shards: number;
@@ -82,7 +82,7 @@ export interface InProcessOptions {
    */
   holdUps?: number;
   /** How likely a thread without work looks once more before it sleeps. */
-  patience?: number;
+  pollChance?: number;
   /** How likely a ring of a doorbell comes late. */
   lateRings?: number;
   /** Whether doorbells are rung for nothing now and then. */
@@ -92,7 +92,7 @@ export interface InProcessOptions {
   /** Threads of `together`. */
   threads?: number;
   /** How likely an acceptor takes a connection whose tube lives beside it; 0 for none. */
-  moves?: number;
+  migrations?: number;
   storedBytesMin?: number;
   protocol?: ProtocolName;
   /** Acceptors move the bytes of their sockets themselves, as with io_uring. */
@@ -209,7 +209,7 @@ export class InProcessServer {
   moved = 0;
   readonly #random: SeededRandom;
   readonly #holdUps: number;
-  readonly #patience: number;
+  readonly #pollChance: number;
   readonly #strayRings: number;
   readonly #ownSockets: boolean;
   readonly #words: Int32Array;
@@ -217,7 +217,7 @@ export class InProcessServer {
   readonly #surroundings: Surroundings = { nowMs: () => this.nowMs, isHeldUp: () => this.#heldUp() };
   /** The port of the http thread, and what has its loop take a turn soon. */
   readonly http: { readonly core: AcceptorCore; wake: () => void } | undefined;
-  /** For each host with acceptors. */
+  /** For each thread with acceptors. */
   readonly loops: AcceptorLoop[] = [];
   readonly #threads: Thread[];
   readonly #firstJobId: number;
@@ -255,7 +255,7 @@ export class InProcessServer {
         storedBytesMin,
         inPlaceBytesMin: IN_PLACE_BYTES_MIN,
         ringBytes,
-        moves: (options.moves ?? 0) > 0,
+        migration: (options.migrations ?? 0) > 0,
         ...http,
       },
       this.log,
@@ -266,7 +266,7 @@ export class InProcessServer {
     this.#firstJobId = options.firstJobId ?? 1;
     new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(this.#firstJobId);
     this.#words = new Int32Array(this.topology.doorbells);
-    this.#patience = options.patience ?? 0;
+    this.#pollChance = options.pollChance ?? 0;
     this.#strayRings = options.strayRings === true ? STRAY_RINGS : 0;
     this.#ownSockets = options.ownSockets === true;
     const { lateRings = 0 } = options;
@@ -302,20 +302,20 @@ export class InProcessServer {
         }),
     );
     this.http = options.http === true ? { core: this.#httpCore(facts), wake: () => {} } : undefined;
-    if (topology.moves.length > 0) this.#beginMoves(options.moves!);
+    if (topology.migrationRings.length > 0) this.#beginMigration(options.migrations!);
     this.sockets = this.acceptors.map(() => []);
     this.everySocket = this.acceptors.map(() => []);
     this.#threads = [
-      ...topology.hosts.map((host, index) =>
-        host.acceptors.length === 0
-          ? this.#shardThread(host.shards[0]!, index)
-          : this.#acceptorThread(host, index),
+      ...topology.threads.map((thread, index) =>
+        thread.acceptors.length === 0
+          ? this.#shardThread(thread.shards[0]!, index)
+          : this.#acceptorThread(thread, index),
       ),
       { name: "late rings", steps: this.#ringLate(), ready: () => this.#bells.hasLate },
     ];
     if (this.http !== undefined) this.#threads.push(this.#httpThread(this.http));
     if (this.binlog === undefined) return;
-    if (topology.binlog!.host !== undefined) {
+    if (topology.binlog!.thread !== undefined) {
       this.#addResidentLog(this.binlog, this.storage!);
       return;
     }
@@ -323,31 +323,31 @@ export class InProcessServer {
     this.#threads.push(this.#logThread);
   }
 
-  /** As src/host/thread.ts does. */
+  /** As src/threads/thread.ts does. */
   #addResidentLog(core: BinlogCore, storage: Storage): void {
     const counters = new TurnCounters(core.counters, core.rings);
     const role = this.#binlogRole(core, storage, counters);
     const log = new ColocatedLog(role, () => {
       this.logEnd = role.close() === undefined ? "closed" : "failed";
     });
-    this.loops[this.topology.binlog!.host!]!.log = log;
+    this.loops[this.topology.binlog!.thread!]!.log = log;
     this.#ownLog.log = log;
   }
 
   /** What src/acceptor/acceptor.ts does. */
-  #beginMoves(likely: number): void {
+  #beginMigration(likely: number): void {
     for (const [acceptor, core] of this.acceptors.entries()) {
-      core.moves = new ConnectionMigrator({
+      core.migrator = new ConnectionMigrator({
         topology: this.topology,
         core,
         acceptor,
         loads: { mayTakeOne: () => this.#random.chance(likely) },
         commands: MOVE_COMMANDS,
         nowMs: () => this.nowMs,
-        ways: this.topology.moves[acceptor]!.map((ring) => ring && this.#wayFrom(acceptor, ring)),
+        ways: this.topology.migrationRings[acceptor]!.map((ring) => ring && this.#wayFrom(acceptor, ring)),
       });
-      const rings = this.topology.moves.flatMap((ways) => ways[acceptor] ?? []);
-      core.arrivals = new MigrationReceiver(rings, (moved) => {
+      const rings = this.topology.migrationRings.flatMap((ways) => ways[acceptor] ?? []);
+      core.migrationReceiver = new MigrationReceiver(rings, (moved) => {
         const changed = this.onTheWay(moved);
         if (changed !== undefined) this.#land(acceptor, changed);
       });
@@ -359,8 +359,8 @@ export class InProcessServer {
     return moved;
   }
 
-  #wayFrom(acceptor: number, ring: SharedArrayBuffer): MoveWay {
-    const writer = new MoveWriter(ring);
+  #wayFrom(acceptor: number, ring: SharedArrayBuffer): MigrationWay {
+    const writer = new MigrationWriter(ring);
     return {
       hasRoom: (state) => writer.hasRoom(state),
       publish: () => writer.publish(),
@@ -416,11 +416,11 @@ export class InProcessServer {
   }
 
   #recordRoom(shard: number): RecordRoomOptions {
-    const thread = hostOfShard(this.topology, shard);
+    const thread = threadOfShard(this.topology, shard);
     const doorbell = this.createOwner(this.#words, thread);
     const binlog = this.createBell(thread, binlogBell(this.topology));
     const sleep =
-      this.topology.binlog!.host === undefined
+      this.topology.binlog!.thread === undefined
         ? () => this.#sleepForRoom(doorbell, thread)
         : () => this.#turnForRoom(doorbell);
     return { doorbell, binlog, sleep };
@@ -582,7 +582,7 @@ export class InProcessServer {
 
   #shardRole(shard: number, counters: TurnCounters): ShardLoop {
     const { topology } = this;
-    const thread = hostOfShard(topology, shard);
+    const thread = threadOfShard(topology, shard);
     return new ShardLoop({
       core: this.shards[shard]!,
       records: this.records[shard],
@@ -629,16 +629,16 @@ export class InProcessServer {
       core,
       storage,
       control: new ControlWords(topology.control),
-      shards: this.#createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
+      shards: this.#createBells(thread, topology.shards, (shard) => threadOfShard(topology, shard)),
       acceptors: this.#createBells(thread, topology.ports, (port) => portBell(topology, port)),
       counters,
-      givesWay: topology.binlog!.host !== undefined,
+      givesWay: topology.binlog!.thread !== undefined,
       surroundings: this.#surroundings,
     });
   }
 
   #createSpin(): DrawnSpin {
-    return new DrawnSpin(this.#random, this.#patience);
+    return new DrawnSpin(this.#random, this.#pollChance);
   }
 
   /** What src/shard/shard-thread.ts and src/binlog/thread.ts answer to the points of their loop. */
@@ -656,19 +656,19 @@ export class InProcessServer {
     }
   }
 
-  #acceptorThread({ acceptors, shards }: Host, thread: number): Thread {
+  #acceptorThread({ acceptors, shards }: ThreadRoles, thread: number): Thread {
     const { topology } = this;
     const cores = acceptors.map((acceptor) => this.acceptors[acceptor]!);
     const doorbell = this.createOwner(this.#words, thread);
     const loop = new AcceptorLoop({
       core: acceptorGroup(cores),
       doorbell,
-      shards: this.#createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
+      shards: this.#createBells(thread, topology.shards, (shard) => threadOfShard(topology, shard)),
       counters: new TurnCounters(
         cores[0]!.counters,
         cores.flatMap(({ links }) => links.responses),
       ),
-      patience: new DrawnPatience(this.#random, this.#patience),
+      pollPolicy: new DrawnPollPolicy(this.#random, this.#pollChance),
       surroundings: this.#surroundings,
     });
     this.loops.push(loop);
@@ -734,9 +734,9 @@ export class InProcessServer {
     const loop = new AcceptorLoop({
       core: port.core,
       doorbell: owner,
-      shards: this.#createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
+      shards: this.#createBells(thread, topology.shards, (shard) => threadOfShard(topology, shard)),
       counters: new TurnCounters(port.core.counters, port.core.links.responses),
-      patience: new DrawnPatience(this.#random, this.#patience),
+      pollPolicy: new DrawnPollPolicy(this.#random, this.#pollChance),
       surroundings: this.#surroundings,
     });
     let scheduled = true;
@@ -759,7 +759,7 @@ export class InProcessServer {
     return { name: "http", steps: steps.call(this), ready: undefined };
   }
 
-  /** The events of the sockets of a host, all or some. Returns how many told of clients. */
+  /** The events of the sockets of a thread, all or some. Returns how many told of clients. */
   #moveAllBytes(
     acceptors: readonly number[],
     loop: AcceptorLoop,

@@ -10,7 +10,7 @@ import { PLANTED_JOB_BUGS } from "./planted/planted-job-bugs.ts";
 import { PLANTED_JOB_MOVE_BUGS } from "./planted/planted-job-move-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted/planted-log-bugs.ts";
 import { PLANTED_LOOP_BUGS } from "./planted/planted-loop-bugs.ts";
-import { PLANTED_MOVE_BUGS } from "./planted/planted-move-bugs.ts";
+import { PLANTED_MOVE_BUGS } from "./planted/planted-migration-bugs.ts";
 import { PLANTED_POLICY_BUGS } from "./planted/planted-policy-bugs.ts";
 import { PLANTED_RESTART_BUGS } from "./planted/planted-restart-bugs.ts";
 import { parseSteps } from "./shrink.ts";
@@ -115,7 +115,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a list leaves out the first job": 17,
   "a piece of a long job that moves gets lost": 9,
   "a long job that moves gets no credit": 39,
-  "a shipment overtakes the records of its shard": 79,
+  "a transfer overtakes the records of its shard": 79,
   "MOVED is said before the record of the other shard is durable": 8,
   "a job that has come serves nobody": 13,
   "a job that has come to a tube of the same shard serves nobody": 41,
@@ -155,7 +155,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a drain is not heard": 3,
   "a drain lets a put through": 3,
   "a shard does not look once more after it has announced its sleep": 3,
-  "a host does not wake for what its shards have due": 8,
+  "a thread does not wake for what its shards have due": 8,
   "of the acceptors of a thread only the first is asked whether there is work": 12,
   "an acceptor does not look at the log once more after it has announced its sleep": 35,
   "an acceptor does not look for room before it sleeps": 3,
@@ -182,7 +182,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a group's turn is forgotten with its last job": 5,
   "weights of groups do not count": 3,
   "a group at its limit goes on": 16,
-  "a gate that opens with a delete serves nobody": 44,
+  "a limiter that opens with a delete serves nobody": 44,
   "a limit that is taken away serves nobody": 27,
   "a rate is ignored": 9,
   "nobody who waits is served when there is a token again": 9,

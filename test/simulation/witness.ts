@@ -530,12 +530,12 @@ export class EngineWitness {
       assert.equal(outcome, MOVE_OUTCOMES[became], "outcome of a move");
       if (became === "moved") this.#sink.moved(from, target, true);
     });
-    this.#watch("depart", ([slot, shipment], _, seen) => {
+    this.#watch("depart", ([slot, transfer], _, seen) => {
       const job = this.#jobOf(this.#idOf(slot));
       const errand = this.#errand;
       assert.ok(errand !== undefined, `it is known why job ${job.id} leaves`);
       this.#errand = undefined;
-      this.#follow(seen, () => model.depart(job, shipment, errand));
+      this.#follow(seen, () => model.depart(job, transfer, errand));
       if (errand.travel === "move") this.#sink.moved(job.tube.name, this.#elsewhere, false);
     });
     this.#watch("leavesFor", ([id, nowMs], target, seen) => {
@@ -556,11 +556,11 @@ export class EngineWitness {
       if (isTaken) this.#sink.byId(asker.session, asker.shard, "update-job", job.id, true, true);
       else this.#sink.updateRefused(asker.session, asker.shard, job.id);
     });
-    this.#watch("departed", ([id, shipment, nowMs], _, seen) =>
-      this.#follow(seen, () => model.departed(id, shard, shipment, nowMs)),
+    this.#watch("departed", ([id, transfer, nowMs], _, seen) =>
+      this.#follow(seen, () => model.departed(id, shard, transfer, nowMs)),
     );
-    this.#watch("stay", ([id, shipment, nowMs], _, seen) =>
-      this.#follow(seen, () => model.stay(this.#jobOf(id), shipment, nowMs)),
+    this.#watch("stay", ([id, transfer, nowMs], _, seen) =>
+      this.#follow(seen, () => model.stay(this.#jobOf(id), transfer, nowMs)),
     );
   }
 

@@ -13,7 +13,7 @@ import { type CaseOptions, type CaseReport, grouped, missingOf } from "./run-cas
 import { LOAD_OUTCOMES, ServerLoad } from "./server-load.ts";
 import { PAUSES_NOTE, RING_NOTE } from "./server-preload.ts";
 
-const EAGER_MOVES = new URL("../support/machine/eager-moves.ts", import.meta.url).href;
+const EAGER_MOVES = new URL("../support/machine/eager-migration.ts", import.meta.url).href;
 const PRELOAD = new URL("./server-preload.ts", import.meta.url).href;
 /**
  * For a server that hangs: one with pauses at every atomic operation takes a while, more so on a

@@ -6,7 +6,7 @@
 
 import { writeSync } from "node:fs";
 import { isMainThread, threadName } from "node:worker_threads";
-import { MOVE_RING_BYTES } from "../../src/message/topology.ts";
+import { MIGRATION_RING_BYTES } from "../../src/message/topology.ts";
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
 import { DATA_OFFSET, RING_BYTES_MIN } from "../../src/ring/ring-layout.ts";
 import { injectPauses } from "./pauses.ts";
@@ -33,7 +33,7 @@ const note = (text: string): void => void writeSync(STDERR, `${text}\n`);
  */
 export function isRing(bytes: unknown): boolean {
   const capacity = Number(bytes) - DATA_OFFSET;
-  if (capacity === MOVE_RING_BYTES) return false;
+  if (capacity === MIGRATION_RING_BYTES) return false;
   return capacity >= SERVER_RING_BYTES_MIN && (capacity & (capacity - 1)) === 0;
 }
 

@@ -31,7 +31,14 @@ describe("stress", () => {
 /** The rings in the shared memory of such a server that can be smaller. */
 function ringsMade({ topology, hasLog, placement, threads }: ServerCase): number {
   const log = { binlog: { repliesWaitFor: LogWord.Synced, segmentBytes: 1_000_000 } };
-  const options = { ...topology, placement, threads, moves: true, jobBytesMax: 65_535, ringBytes: 1 << 20 };
+  const options = {
+    ...topology,
+    placement,
+    threads,
+    migration: true,
+    jobBytesMax: 65_535,
+    ringBytes: 1 << 20,
+  };
   const made: unknown[] = [createTopology({ ...options, ...(hasLog ? log : {}) })];
   let rings = 0;
   for (const each of made) {

@@ -1,5 +1,5 @@
-// Checks that src/memory.md has a row for every container that lives in the rooms which serve
-// clients, and that its bounds are those of the sources.
+// Checks that src/memory-bounds.md has a row for every container that lives in the rooms which
+// serve clients, and that its bounds are those of the sources.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -87,9 +87,9 @@ const containers = ROOMS.flatMap((room) =>
     .filter((file) => !NOT_SERVING.some((folder) => relative(SRC, file).startsWith(folder)))
     .flatMap((file) => containersOf(relative(SRC, file), readFileSync(file, "utf8"))),
 );
-const rows = rowsOf(readFileSync(join(SRC, "memory.md"), "utf8"));
+const rows = rowsOf(readFileSync(join(SRC, "memory-bounds.md"), "utf8"));
 
-describe("src/memory.md", () => {
+describe("src/memory-bounds.md", () => {
   it("has a row for each container, and no other row", () => {
     assert.ok(containers.length > 100, "the containers are found");
     assert.deepEqual(rows.flatMap(({ fields }) => fields).sort(), [...new Set(containers)].sort());
@@ -107,7 +107,7 @@ describe("src/memory.md", () => {
   });
 });
 
-describe("the numbers of src/memory.md", () => {
+describe("the numbers of src/memory-bounds.md", () => {
   it("are the values of the constants that it names", () => {
     const wrong = rows.flatMap(({ fields, bound }) => wrongNumbers(fields[0]!.split(" ")[0]!, bound));
     assert.deepEqual(wrong, []);

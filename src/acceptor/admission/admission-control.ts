@@ -182,7 +182,7 @@ export class AdmissionControl {
     const access =
       policy === undefined || policy.auth === "none"
         ? undefined
-        : new AuthFilter(this.#doorkeeper(policy, address), reserved);
+        : new AuthFilter(this.#admissionFor(policy, address), reserved);
     const idle =
       idleMs === Number.POSITIVE_INFINITY
         ? undefined
@@ -225,7 +225,7 @@ export class AdmissionControl {
     this.#refuse("handshake", `its handshake on ${listener} failed: ${why}`);
   }
 
-  #doorkeeper(policy: ListenerPolicy, address: PeerAddress): Admission {
+  #admissionFor(policy: ListenerPolicy, address: PeerAddress): Admission {
     const { parser, unixMs, wake, nowMs } = this.#options;
     return {
       parser,

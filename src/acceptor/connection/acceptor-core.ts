@@ -7,7 +7,7 @@
 
 import { assert } from "../../base/assert.ts";
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
-import { MoveView, RequestOp } from "../../message/request.ts";
+import { MigrationView, RequestOp } from "../../message/request.ts";
 import {
   AnswerView,
   BarrierView,
@@ -101,9 +101,9 @@ export class AcceptorCore implements AcceptorParts {
   /** The number of open connections. */
   open = 0;
   /** Moves connections to other acceptors, if migration is on. */
-  moves: ConnectionMigrator | undefined;
+  migrator: ConnectionMigrator | undefined;
   /** Receives connections from other acceptors, if migration is on. */
-  arrivals: MigrationReceiver | undefined;
+  migrationReceiver: MigrationReceiver | undefined;
   #stopping = false;
   /** Whether a metrics reader may ask for the counters that only metrics use. */
   readonly #hasMetrics: boolean;
@@ -208,7 +208,7 @@ export class AcceptorCore implements AcceptorParts {
     this.#add(Counter.MovedIn, 1);
     for (const shard of state.touched) {
       const adopt = this.links.message(RequestOp.Adopt);
-      MoveView.fill(adopt, slot, number);
+      MigrationView.fill(adopt, slot, number);
       this.links.post(shard, adopt);
     }
     const connection = new Connection(this, slot, transport, state);
@@ -220,7 +220,7 @@ export class AcceptorCore implements AcceptorParts {
   /** Ends all connections after their commands in flight, including those that arrive later. */
   endAll(): void {
     this.#stopping = true;
-    this.moves?.stop();
+    this.migrator?.stop();
     this.slots.endAll();
   }
 
@@ -251,7 +251,7 @@ export class AcceptorCore implements AcceptorParts {
   takeAnswers(onWriterWaits: (shard: number) => void): number {
     let taken = 0;
     this.#turnAtMs = 0;
-    this.arrivals?.take();
+    this.migrationReceiver?.take();
     for (let shard = 0; shard < this.shards; shard++) {
       const ring = this.links.responses[shard]!;
       for (let i = 0; i < BATCH_MESSAGES; i++) {
@@ -307,14 +307,14 @@ export class AcceptorCore implements AcceptorParts {
   /** Makes requests visible and calls `onPublished` for each shard that has new ones. */
   publish(onPublished: (shard: number) => void): void {
     // Waking a thread may preempt this one, so publish the connection and all requests first.
-    if (this.moves?.hasUnpublished) this.#publishMoves(onPublished);
+    if (this.migrator?.hasUnpublished) this.#publishMigrations(onPublished);
     else this.links.publish(onPublished);
   }
 
-  #publishMoves(onPublished: (shard: number) => void): void {
+  #publishMigrations(onPublished: (shard: number) => void): void {
     const shards: number[] = [];
     this.links.publish((shard) => shards.push(shard));
-    this.moves!.publish();
+    this.migrator!.publish();
     for (const shard of shards) onPublished(shard);
   }
 
@@ -325,7 +325,7 @@ export class AcceptorCore implements AcceptorParts {
       this.runQueues.hasWork ||
       this.listReplies.hasWork ||
       this.links.hasUnpublished ||
-      this.moves?.hasUnpublished === true ||
+      this.migrator?.hasUnpublished === true ||
       this.links.hasRoomAgain
     );
   }
@@ -342,7 +342,7 @@ export class AcceptorCore implements AcceptorParts {
 
   /** Whether a shard has answered or a connection has arrived. */
   get hasAnswers(): boolean {
-    return this.links.hasAnswers || this.arrivals?.hasSome === true;
+    return this.links.hasAnswers || this.migrationReceiver?.hasSome === true;
   }
 
   #receive(ring: RingReader, offset: number, shard: number): void {
@@ -366,8 +366,8 @@ export class AcceptorCore implements AcceptorParts {
       return;
     }
     if (kind === ResponseKind.Carry) {
-      const shipping = CarryView.shipping(ring, offset);
-      const message = this.#relay.message(shard, shipping, CarryView.shipment(ring, offset));
+      const transferMessage = CarryView.transferMessage(ring, offset);
+      const message = this.#relay.message(shard, transferMessage, CarryView.transfer(ring, offset));
       message.body.set(ring.bytes, at, at + ring.uint32[word + 3]!);
       const durable = (flags & ResponseFlag.Durable) !== 0;
       const toShard = CarryView.toShard(ring, offset);
@@ -377,7 +377,7 @@ export class AcceptorCore implements AcceptorParts {
     const connection = this.slots.connections[slot];
     assert(connection !== undefined, "a slot is free only when all shards have forgotten it");
     if (kind === ResponseKind.Detached) {
-      this.moves?.onDetached(slot);
+      this.migrator?.onDetached(slot);
       return;
     }
     if (kind === ResponseKind.Closed) {

@@ -47,7 +47,7 @@ export interface AcceptorParts {
   /** Serialises lists of jobs that span all shards. */
   readonly listQueue: SerialQueue;
   /** Moves connections to other acceptors, if migration is on. */
-  readonly moves: ConnectionMigrator | undefined;
+  readonly migrator: ConnectionMigrator | undefined;
   /** Records closed connections, if something asks for them. */
   readonly closed: ClosedConnections | undefined;
   /** Receives a line for each command and reply (-VV). */

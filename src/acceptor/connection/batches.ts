@@ -24,11 +24,11 @@ export function abortBatch({ acceptor, pipeline, conversations }: CommandParts):
   const number = pipeline.abortable;
   if (number === 0) return;
   pipeline.abortable = 0;
-  // An earlier command may be redirected while the batch waits on the lane.
+  // An earlier command may be redirected while the batch waits for its turn.
   if (pipeline.conversation === undefined || conversations.isRedirected) {
     const abort = pipeline.message(RequestOp.Abort);
     BatchView.setNumber(abort, number);
-    pipeline.post(pipeline.lane.shard, abort);
+    pipeline.post(pipeline.inFlight.shard, abort);
     acceptor.pendingReplies.expect(pipeline);
   } else pipeline.conversation.onInput?.();
 }
@@ -51,7 +51,7 @@ export function deleteBatch({ acceptor, pipeline, conversations }: CommandParts,
   if (ids.length + request.count + DELETE_BATCH_ROOM <= links.payloadBytesMax) {
     const shard = onlyShardOf(ids, places);
     if (shard !== UNKNOWN_SHARD)
-      return pipeline.lane.mayCarry(shard, ids.length) && pipeline.sendCounted(shard, request);
+      return pipeline.inFlight.mayCarry(shard, ids.length) && pipeline.sendCounted(shard, request);
   }
   if (!pipeline.isIdle) return false;
   pipeline.count(op);

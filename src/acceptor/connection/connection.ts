@@ -251,17 +251,17 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
 
   /** Considers a migration. Called whenever the client has received all replies. */
   #considerMove(): void {
-    const { moves } = this.acceptor;
+    const { migrator } = this.acceptor;
     const { affinity } = this.pipeline;
-    if (moves === undefined || this.#filtered !== undefined) return;
-    if (affinity.streak < moves.commands || !this.#mayMove()) return;
+    if (migrator === undefined || this.#filtered !== undefined) return;
+    if (affinity.streak < migrator.commands || !this.#mayMigrate()) return;
     const { shard } = affinity;
     affinity.forget();
-    moves.consider(this, shard);
+    migrator.consider(this, shard);
   }
 
   /** Whether it may move: nothing is in flight, held, unsent or scheduled. */
-  #mayMove(): boolean {
+  #mayMigrate(): boolean {
     const { pipeline } = this;
     const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.held;
     const isEnding = this.shutdown.isDead || pipeline.isEnding || pipeline.isHalfClosed;

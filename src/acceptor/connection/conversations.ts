@@ -107,7 +107,7 @@ export class Conversations implements ConversationHost {
     MeterView.fill(goOn, unreadBytes);
     pipeline.outbox.meter.begin(unreadBytes);
     pipeline.post(shard, goOn);
-    if (pipeline.lane.answered()) {
+    if (pipeline.inFlight.answered()) {
       pipeline.abortable = 0;
       this.#acceptor.pendingReplies.expectNothing(pipeline);
     } else this.#acceptor.pendingReplies.expect(pipeline);

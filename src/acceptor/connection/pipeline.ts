@@ -19,7 +19,7 @@ import type { CommandSample } from "../replies/command-sampler.ts";
 import { type BodyPart, Outbox } from "../replies/outbox.ts";
 import { traceReply } from "../replies/reply-trace.ts";
 import type { Transport } from "../replies/transport.ts";
-import { Lane } from "../state/lane.ts";
+import { InFlight } from "../state/in-flight.ts";
 import type { PendingReply } from "../state/pending-replies.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
 import { ShardAffinity } from "../state/shard-affinity.ts";
@@ -28,7 +28,7 @@ import type { AcceptorParts } from "./acceptor-parts.ts";
 
 export class Pipeline implements PendingReply {
   readonly slot: number;
-  readonly lane: Lane = new Lane();
+  readonly inFlight: InFlight = new InFlight();
   readonly outbox: Outbox;
   /** Tracks which shard its commands go to. */
   readonly affinity: ShardAffinity = new ShardAffinity();
@@ -81,12 +81,12 @@ export class Pipeline implements PendingReply {
 
   /** Whether nothing is in flight. */
   get isIdle(): boolean {
-    return this.lane.underWay === 0 && this.conversation === undefined;
+    return this.inFlight.underWay === 0 && this.conversation === undefined;
   }
 
   /** Whether a command is in progress that may wait for a job. */
   get waits(): boolean {
-    return this.lane.reservesUnderWay > 0 || this.conversation !== undefined;
+    return this.inFlight.reservesUnderWay > 0 || this.conversation !== undefined;
   }
 
   /** Whether the client has read enough to be sent more. */
@@ -111,10 +111,10 @@ export class Pipeline implements PendingReply {
 
   /** Sends a command to be answered. False if ordering, the window or the ring forbids it. */
   send(shard: number, request: Request): boolean {
-    const lane = this.lane;
-    if (!lane.maySend(shard)) return false;
+    const inFlight = this.inFlight;
+    if (!inFlight.maySend(shard)) return false;
     const { meter, bytes: unreadBytes } = this.outbox;
-    const first = lane.underWay === 0;
+    const first = inFlight.underWay === 0;
     if (first) MeterView.fill(request, unreadBytes);
     else request.readBytes = meter.read(unreadBytes);
     request.flags =
@@ -130,7 +130,7 @@ export class Pipeline implements PendingReply {
 
   /** Notes that a command is with its shard, which will answer it. */
   noteSent(shard: number): void {
-    this.lane.sent(shard);
+    this.inFlight.sent(shard);
     this.affinity.note(shard);
     this.#acceptor.pendingReplies.expect(this);
     this.#client.touched.add(shard);
@@ -156,11 +156,11 @@ export class Pipeline implements PendingReply {
 
   /** Answers without a shard: at once or, behind commands in flight, as an echo. */
   answer(counted: number, reply: Uint8Array): boolean {
-    if (this.lane.underWay > 0) {
+    if (this.inFlight.underWay > 0) {
       const echo = this.message(RequestOp.Echo);
       echo.counted = counted;
       echo.body.set(reply, 0, reply.length);
-      return this.send(this.lane.shard, echo);
+      return this.send(this.inFlight.shard, echo);
     }
     if (counted !== 0) this.count(counted);
     this.append(reply, 0, reply.length);
@@ -214,7 +214,7 @@ export class Pipeline implements PendingReply {
     const { sample } = this;
     if (sample !== undefined && !sample.isAnswered)
       this.#noteAnswer(sample, shard, durable ? recordNumber : 0);
-    if (this.lane.answered()) {
+    if (this.inFlight.answered()) {
       this.outbox.meter.begin(0);
       this.abortable = 0;
       if (!this.isEnding) this.#acceptor.pendingReplies.expectNothing(this);
@@ -270,8 +270,8 @@ export class Pipeline implements PendingReply {
     if (!meter.isDue(readBytes)) return;
     const credit = this.message(RequestOp.Credit);
     credit.readBytes = readBytes;
-    const isOrderly = this.lane.underWay > 0 && this.conversation === undefined;
-    this.post(isOrderly ? this.lane.shard : this.#replyShard, credit);
+    const isOrderly = this.inFlight.underWay > 0 && this.conversation === undefined;
+    this.post(isOrderly ? this.inFlight.shard : this.#replyShard, credit);
     meter.told(readBytes);
   }
 }

@@ -56,7 +56,7 @@ export class PutUpload {
   begin(request: Request): boolean {
     const acceptor = this.#acceptor;
     const client = this.#client;
-    const { lane } = this.#pipeline;
+    const { inFlight } = this.#pipeline;
     const { tube, options, bodyBytes } = request;
     const shard =
       tube.length === 0 ? client.used.shard : shardOfTube(tube.bytes, tube.start, tube.end, acceptor.shards);
@@ -65,7 +65,7 @@ export class PutUpload {
       acceptor.links.payloadBytesMax - tube.length - options.length,
     );
     const pieced = bodyBytes > wholeBytesMax;
-    if (!lane.mayPut(shard, bodyBytes) || (pieced && lane.underWay > 0)) return false;
+    if (!inFlight.mayPut(shard, bodyBytes) || (pieced && inFlight.underWay > 0)) return false;
     if (!client.isProducer) {
       client.isProducer = true;
       this.#pipeline.add(Counter.Producers, 1);
@@ -78,7 +78,7 @@ export class PutUpload {
       this.#keep(request);
       this.#reader.expectPieces(bodyBytes);
     } else if (pieced) {
-      lane.shard = shard;
+      inFlight.shard = shard;
       request.op = RequestOp.PutOpen;
       request.slot = this.#pipeline.slot;
       acceptor.links.post(shard, request);
@@ -124,13 +124,13 @@ export class PutUpload {
     const length = Math.min(end - start, PIECE_BYTES_MAX, this.#acceptor.links.payloadBytesMax);
     const piece = this.#pipeline.message(RequestOp.PutData);
     piece.body.set(bytes, start, start + length);
-    return this.#pipeline.write(this.#pipeline.lane.shard, piece) ? length : 0;
+    return this.#pipeline.write(this.#pipeline.inFlight.shard, piece) ? length : 0;
   }
 
   onLastPiece(endsWell: boolean): boolean {
     if (this.#stored?.active === true) return this.#endStored(this.#stored, endsWell);
     const pipeline = this.#pipeline;
-    const { shard } = pipeline.lane;
+    const { shard } = pipeline.inFlight;
     const last = pipeline.message(RequestOp.PutEnd);
     if (!endsWell) last.flags = RequestFlag.BadBody;
     if (!pipeline.write(shard, last)) return false;

@@ -87,7 +87,7 @@ function reserve(connection: CommandParts, request: Request): boolean {
     !endsHere &&
     client.watched.shardCount === 1 &&
     pipeline.holding.within(shard) &&
-    !pipeline.lane.mayHoldElsewhere;
+    !pipeline.inFlight.mayHoldElsewhere;
   if (mayAbort && alone) BatchView.setNumber(request, client.nextBatchNumber);
   const taken = alone ? reserveAlone(connection, shard, request) : reserveShared(connection, request);
   if (!taken) return false;
@@ -102,7 +102,7 @@ function reserveAlone({ pipeline }: CommandParts, shard: number, request: Reques
   if (request.op !== Op.ReserveBatch) request.op = Op.Reserve;
   if (pipeline.isHalfClosed) request.flags |= RequestFlag.NoWait;
   if (!pipeline.send(shard, request)) return false;
-  pipeline.lane.reservesUnderWay++;
+  pipeline.inFlight.reservesUnderWay++;
   return true;
 }
 
@@ -127,7 +127,7 @@ function byId({ acceptor, pipeline, conversations }: CommandParts, request: Requ
   const shard = acceptor.places.shardOfJob(id);
   if (shard !== UNKNOWN_SHARD) {
     if (!pipeline.sendCounted(shard, request)) return false;
-    if (op === Op.ReserveJob && acceptor.shards > 1) pipeline.lane.mayHoldElsewhere = true;
+    if (op === Op.ReserveJob && acceptor.shards > 1) pipeline.inFlight.mayHoldElsewhere = true;
     return true;
   }
   if (!pipeline.isIdle) return false;
@@ -136,11 +136,11 @@ function byId({ acceptor, pipeline, conversations }: CommandParts, request: Requ
 }
 
 function touchAll({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
-  const { holding, lane } = pipeline;
+  const { holding, inFlight } = pipeline;
   const held = holding.list(acceptor.shards);
-  if (lane.mayHoldElsewhere) return false;
+  if (inFlight.mayHoldElsewhere) return false;
   // Commands in flight may bring more jobs of that shard.
-  const shard = lane.underWay > 0 ? lane.shard : (held[0] ?? -1);
+  const shard = inFlight.underWay > 0 ? inFlight.shard : (held[0] ?? -1);
   if (shard < 0) return pipeline.answer(request.op, touchedAllReply(0));
   if (holding.within(shard)) return pipeline.sendCounted(shard, request);
   if (!pipeline.isIdle) return false;

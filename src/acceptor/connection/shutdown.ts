@@ -58,7 +58,7 @@ export class Shutdown {
     if (pipeline.isHalfClosed) return;
     pipeline.isHalfClosed = true;
     this.#reason ??= "client";
-    const { reservesUnderWay, shard } = pipeline.lane;
+    const { reservesUnderWay, shard } = pipeline.inFlight;
     if (reservesUnderWay > 0) pipeline.post(shard, pipeline.message(RequestOp.HalfClose));
     pipeline.conversation?.onHalfClose?.();
   }
@@ -71,7 +71,7 @@ export class Shutdown {
   get mayFollow(): boolean {
     const { acceptor, pipeline, reader } = this.#connection;
     if (!pipeline.isHalfClosed || pipeline.conversation !== undefined) return false;
-    return pipeline.lane.underWay === 0 || (reader.bufferedBytes === 0 && !acceptor.places.jobsMove);
+    return pipeline.inFlight.underWay === 0 || (reader.bufferedBytes === 0 && !acceptor.places.jobsMove);
   }
 
   /** Takes no more input, before a graceful end. Returns false while the connection migrates. */
@@ -166,7 +166,7 @@ export class Shutdown {
     const { pipeline, conversations } = this.#connection;
     conversations.abandon();
     // A Close that waits behind a long reply would wait forever.
-    const { underWay, shard } = pipeline.lane;
+    const { underWay, shard } = pipeline.inFlight;
     if (pipeline.isEnding && underWay > 0) pipeline.post(shard, pipeline.message(RequestOp.Close));
   }
 

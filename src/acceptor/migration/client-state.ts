@@ -3,7 +3,7 @@
 import { ShardSet } from "../state/shard-set.ts";
 import { TubeRef } from "../state/tube-ref.ts";
 import { WatchList } from "../state/watch-list.ts";
-import type { ConnectionState, MoveHistory } from "./moved-connection.ts";
+import type { ConnectionState, MigrationHistory } from "./moved-connection.ts";
 
 export class ClientState {
   used: TubeRef;
@@ -16,11 +16,11 @@ export class ClientState {
   nextBatchNumber = 1;
   /** In monotonic ms. */
   readonly openedAtMs: number;
-  /** Address and port of the client: see Serving. */
+  /** Address and port of the client: see ConnectionContext. */
   peer: string | undefined;
-  /** Index of its listener: see Serving. */
+  /** Index of its listener: see ConnectionContext. */
   listener: number | undefined;
-  history: MoveHistory = { moves: 0, mayMoveAtMs: 0 };
+  history: MigrationHistory = { migrations: 0, mayMigrateAtMs: 0 };
   readonly #shards: number;
 
   /** `moved` is the state from another acceptor. A new client uses and watches `defaultTube`. */
@@ -45,7 +45,7 @@ export class ClientState {
   }
 
   /** Returns the state as a message to another acceptor. */
-  message(history: MoveHistory): ConnectionState {
+  message(history: MigrationHistory): ConnectionState {
     return {
       used: this.used.name,
       watched: this.watched.tubes.map(({ name }) => name),

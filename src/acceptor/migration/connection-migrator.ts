@@ -21,13 +21,13 @@
 // knows its permissions and its place in the counts.
 
 import { assert } from "../../base/assert.ts";
-import { MoveView, RequestOp } from "../../message/request.ts";
-import { hostOfAcceptor, hostOfShard, type Topology } from "../../message/topology.ts";
+import { MigrationView, RequestOp } from "../../message/request.ts";
+import { type Topology, threadOfAcceptor, threadOfShard } from "../../message/topology.ts";
 import type { Departure } from "../replies/transport.ts";
 import type { ShardLinks } from "../state/shard-links.ts";
 import type { ClientState } from "./client-state.ts";
-import type { MoveWay } from "./move-writer.ts";
-import type { MoveHistory } from "./moved-connection.ts";
+import type { MigrationWay } from "./migration-writer.ts";
+import type { MigrationHistory } from "./moved-connection.ts";
 
 /** The most moves of an acceptor in progress. */
 const UNDER_WAY_MAX = 4;
@@ -49,7 +49,7 @@ export interface Movable {
 }
 
 /** The interface of a migration to its acceptor. */
-export interface MoveHost {
+export interface MigrationHost {
   readonly links: ShardLinks;
   /** Notes that the connection leaves. */
   depart(slot: number): void;
@@ -59,17 +59,17 @@ export interface MoveHost {
 
 export interface MigratorOptions {
   readonly topology: Topology;
-  readonly core: MoveHost;
+  readonly core: MigrationHost;
   readonly acceptor: number;
   readonly loads: Loads;
   readonly nowMs: () => number;
   /** Commands to one shard after which a connection may move. */
   readonly commands: number;
   /** The way to each other acceptor; undefined within a thread. */
-  readonly ways: readonly (MoveWay | undefined)[];
+  readonly ways: readonly (MigrationWay | undefined)[];
 }
 
-/** Tells whether an acceptor can take one more connection: see host-loads.ts. */
+/** Tells whether an acceptor can take one more connection: see thread-loads.ts. */
 export interface Loads {
   mayTakeOne(acceptor: number, nowMs: number): boolean;
 }
@@ -102,10 +102,10 @@ export class ConnectionMigrator {
     this.#options = options;
     this.commands = options.commands;
     const { topology, acceptor } = options;
-    const own = hostOfAcceptor(topology, acceptor);
+    const own = threadOfAcceptor(topology, acceptor);
     this.#acceptorBeside = Array.from({ length: topology.shards }, (_, shard) => {
-      const host = hostOfShard(topology, shard);
-      return host === own ? undefined : topology.hosts[host]!.acceptors[0];
+      const thread = threadOfShard(topology, shard);
+      return thread === own ? undefined : topology.threads[thread]!.acceptors[0];
     });
   }
 
@@ -115,7 +115,7 @@ export class ConnectionMigrator {
     const { departure } = connection;
     if (target === undefined || departure === undefined || this.#stopping) return;
     const { loads, nowMs } = this.#options;
-    const isEarly = nowMs() < connection.client.history.mayMoveAtMs;
+    const isEarly = nowMs() < connection.client.history.mayMigrateAtMs;
     if (isEarly || this.#underWay.size >= UNDER_WAY_MAX || !loads.mayTakeOne(target, nowMs())) return;
     this.#begin(connection, target, departure);
   }
@@ -146,7 +146,7 @@ export class ConnectionMigrator {
     move.awaited = state.touched.length;
     for (const shard of state.touched) {
       const message = core.links.message(RequestOp.Detach);
-      MoveView.fill(message, connection.slot, number);
+      MigrationView.fill(message, connection.slot, number);
       core.links.post(shard, message);
     }
     core.depart(connection.slot);
@@ -163,9 +163,9 @@ export class ConnectionMigrator {
     this.#options.core.slots.vacate(slot);
   }
 
-  #historyOf({ moves }: MoveHistory): MoveHistory {
-    const stayMs = Math.min(STAY_MS_MAX, STAY_MS_MIN * 2 ** moves);
-    return { moves: moves + 1, mayMoveAtMs: this.#options.nowMs() + stayMs };
+  #historyOf({ migrations }: MigrationHistory): MigrationHistory {
+    const stayMs = Math.min(STAY_MS_MAX, STAY_MS_MIN * 2 ** migrations);
+    return { migrations: migrations + 1, mayMigrateAtMs: this.#options.nowMs() + stayMs };
   }
 
   /** Makes sent connections visible to the other acceptors. */

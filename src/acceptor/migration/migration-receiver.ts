@@ -1,9 +1,9 @@
-// Receives connections from other acceptors: the reading end of the rings that move-writer.ts
+// Receives connections from other acceptors: the reading end of the rings that migration-writer.ts
 // describes.
 
 import { latin1 } from "../../base/bytes.ts";
 import { EMPTY, RingReader } from "../../ring/ring-reader.ts";
-import { MOVE_HEADER_BYTES, MoveFlag } from "./move-writer.ts";
+import { MIGRATION_HEADER_BYTES, MigrationFlag } from "./migration-writer.ts";
 import type { MovedConnection } from "./moved-connection.ts";
 
 export class MigrationReceiver {
@@ -41,7 +41,7 @@ function read({ int32, uint32, float64, bytes: data }: RingReader, offset: numbe
   const byteCount = uint32[word + 13]!;
   const counts = uint32[word + 14]!;
   const touched: number[] = [];
-  let at = offset + MOVE_HEADER_BYTES;
+  let at = offset + MIGRATION_HEADER_BYTES;
   for (const end = at + (counts & 0xffff); at < end; at++) touched.push(data[at]!);
   const nextName = (): string => {
     const start = at + 1;
@@ -51,22 +51,22 @@ function read({ int32, uint32, float64, bytes: data }: RingReader, offset: numbe
   const used = nextName();
   const watched: string[] = [];
   for (let left = (counts >>> 16) - 1; left > 0; left--) watched.push(nextName());
-  const peer = (flags & MoveFlag.Peer) === 0 ? undefined : nextName();
-  const history = { moves: uint32[word + 8]!, mayMoveAtMs: float64[double + 3]! };
+  const peer = (flags & MigrationFlag.Peer) === 0 ? undefined : nextName();
+  const history = { migrations: uint32[word + 8]!, mayMigrateAtMs: float64[double + 3]! };
   return {
     descriptor: int32[word + 1]!,
     number: float64[double + 1]!,
     // A copy, because the ring's room is released while the bytes may still wait with the
     // connection.
-    bytes: (flags & MoveFlag.Bytes) === 0 ? undefined : data.slice(at, at + byteCount),
+    bytes: (flags & MigrationFlag.Bytes) === 0 ? undefined : data.slice(at, at + byteCount),
     state: {
       used,
       watched,
       touched,
       peer,
       history,
-      isProducer: (flags & MoveFlag.Producer) !== 0,
-      isWorker: (flags & MoveFlag.Worker) !== 0,
+      isProducer: (flags & MigrationFlag.Producer) !== 0,
+      isWorker: (flags & MigrationFlag.Worker) !== 0,
       nextBatchNumber: float64[double + 5]!,
       openedAtMs: float64[double + 2]!,
       listener: listener < 0 ? undefined : listener,

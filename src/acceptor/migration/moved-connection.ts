@@ -16,14 +16,14 @@ export interface ConnectionState {
   readonly openedAtMs: number;
   readonly peer: string | undefined;
   readonly listener: number | undefined;
-  readonly history: MoveHistory;
+  readonly history: MigrationHistory;
 }
 
 /** The history that keeps a connection from moving too often. */
-export interface MoveHistory {
-  readonly moves: number;
+export interface MigrationHistory {
+  readonly migrations: number;
   /** When it may move again, in monotonic ms. */
-  readonly mayMoveAtMs: number;
+  readonly mayMigrateAtMs: number;
 }
 
 export interface MovedConnection extends HandedOver {

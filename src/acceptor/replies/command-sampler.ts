@@ -71,7 +71,7 @@ export class CommandSampler {
   /** Called after output was handed over. Returns whether the sample is finished. */
   flushed(sample: CommandSample, log: ReplyLog): boolean {
     const { isAnswered, shard, recordNumber, beganAtMs } = sample;
-    if (!isAnswered || (recordNumber !== 0 && !log.isDurable(shard, recordNumber))) return false;
+    if (!isAnswered || (recordNumber !== 0 && !log.isLogged(shard, recordNumber))) return false;
     this.#counters.add(sample.commandClass, (this.#nowMs() - beganAtMs) / 1000);
     return true;
   }

@@ -23,7 +23,7 @@ export interface BodyPart {
 /** The log, as replies see it. */
 export interface ReplyLog {
   /** Returns whether record `number` of a shard is as far in the log as replies require. */
-  isDurable(shard: number, number: number): boolean;
+  isLogged(shard: number, number: number): boolean;
 }
 
 export class Outbox {
@@ -56,7 +56,7 @@ export class Outbox {
    * that is a wait.
    */
   holdFor(shard: number, number: number): boolean {
-    if (this.#log.isDurable(shard, number)) return false;
+    if (this.#log.isLogged(shard, number)) return false;
     this.#waits.add(this.#output.length, shard, number);
     return true;
   }
@@ -84,7 +84,7 @@ export class Outbox {
   /** Whether the first reply that waited for the log may leave now. */
   get mayFlushHeld(): boolean {
     const waits = this.#waits;
-    return waits.empty || this.#log.isDurable(waits.shard, waits.number);
+    return waits.empty || this.#log.isLogged(waits.shard, waits.number);
   }
 
   /**

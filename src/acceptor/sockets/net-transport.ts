@@ -8,7 +8,7 @@ import { type OnReadOpts, Socket } from "node:net";
 import type { Connection } from "../connection/connection.ts";
 import { directWrite, WriteResult } from "../replies/direct-write.ts";
 import type { Transport } from "../replies/transport.ts";
-import type { Serving } from "./serving.ts";
+import type { ConnectionContext } from "./connection-context.ts";
 
 interface Handle {
   readonly fd?: number;
@@ -28,7 +28,7 @@ export class NetTransport implements Transport {
    */
   static serve(
     handle: unknown,
-    { core, onActivity, log, keepAlive, entry, peer, listener }: Serving,
+    { core, onActivity, log, keepAlive, entry, peer, listener }: ConnectionContext,
     readBuffer: Buffer,
   ): void {
     let connection: Connection | undefined;

@@ -5,7 +5,7 @@ import type { Server, TLSSocket } from "node:tls";
 import type { TlsPolicy } from "../admission/listener-policy.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Transport } from "../replies/transport.ts";
-import type { Serving } from "./serving.ts";
+import type { ConnectionContext } from "./connection-context.ts";
 import { contextOf, createTlsServer, namesOf, serverOptionsOf } from "./tls-context.ts";
 
 /**
@@ -14,7 +14,7 @@ import { contextOf, createTlsServer, namesOf, serverOptionsOf } from "./tls-cont
 type Identify = (names: readonly string[]) => boolean;
 
 interface Handshake {
-  readonly serving: Serving;
+  readonly context: ConnectionContext;
   /** Undefined if clients don't authenticate by certificate. */
   readonly identify: Identify | undefined;
 }
@@ -53,17 +53,17 @@ export class TlsSockets {
   }
 
   /** Takes over an accepted handle and serves it after its handshake. */
-  serve(handle: unknown, serving: Serving, identify: Identify | undefined): void {
+  serve(handle: unknown, context: ConnectionContext, identify: Identify | undefined): void {
     const raw = new Socket({ handle, allowHalfOpen: true } as ConstructorParameters<typeof Socket>[0]);
     raw.setNoDelay(true);
-    const { delayMs, intervalMs, count } = serving.keepAlive;
+    const { delayMs, intervalMs, count } = context.keepAlive;
     raw.setKeepAlive(true, delayMs, intervalMs, count);
     const descriptor = (handle as { readonly fd: number }).fd;
-    serving.log.accepted(descriptor);
+    context.log.accepted(descriptor);
     // This comes after a failed handshake, too, and after every other end.
-    raw.on("close", () => serving.log.closed(descriptor));
+    raw.on("close", () => context.log.closed(descriptor));
     raw.on("error", () => raw.destroy());
-    this.#underWay.set(raw, { serving, identify });
+    this.#underWay.set(raw, { context, identify });
     this.#server.emit("connection", raw);
   }
 
@@ -83,11 +83,11 @@ export class TlsSockets {
       return;
     }
     this.#underWay.delete(raw);
-    const { serving, identify } = handshake;
+    const { context, identify } = handshake;
     if (identify !== undefined && !identify(namesOf(socket.getPeerCertificate()))) {
       socket.destroy();
-      serving.onActivity();
-    } else TlsTransport.serve(socket, raw, serving);
+      context.onActivity();
+    } else TlsTransport.serve(socket, raw, context);
   }
 }
 
@@ -106,7 +106,7 @@ class TlsTransport implements Transport {
   static serve(
     socket: TLSSocket,
     raw: Socket,
-    { core, entry, peer, listener, onActivity, log }: Serving,
+    { core, entry, peer, listener, onActivity, log }: ConnectionContext,
   ): void {
     const handle = (raw as Socket & { _handle?: { readonly fd?: number } | null })._handle;
     const transport = new TlsTransport(socket, handle?.fd ?? -1, onActivity);

@@ -12,9 +12,9 @@ import { Uring } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { MovedConnection } from "../migration/moved-connection.ts";
 import type { ConnectionLog } from "../state/connection-log.ts";
+import type { ConnectionContext } from "./connection-context.ts";
 import type { AcceptedHandle } from "./listener.ts";
 import { SendSlots } from "./send-slots.ts";
-import type { Serving } from "./serving.ts";
 import { Kind, UringSocket } from "./uring-socket.ts";
 
 /** Messages to and from arenas that may be in flight. Beyond that, bytes go through buffers. */
@@ -55,7 +55,7 @@ export class UringSockets {
   }
 
   /** Takes over a handle that one of the acceptors has accepted, and serves it. */
-  serve(accepted: unknown, { core, entry, peer, listener, keepAlive, log }: Serving): void {
+  serve(accepted: unknown, { core, entry, peer, listener, keepAlive, log }: ConnectionContext): void {
     const handle = accepted as AcceptedHandle;
     const index = this.#free.pop() ?? this.#sockets.length;
     const socket = new UringSocket(this, index, handle, core, log);

@@ -8,9 +8,9 @@ export interface ConnectionFacts {
   /** Distinguishes this connection from others that used the same slot. */
   readonly serial: number;
   readonly descriptor: number;
-  /** Address and port of the client, if they were recorded: see Serving. */
+  /** Address and port of the client, if they were recorded: see ConnectionContext. */
   readonly peer: string | undefined;
-  /** Index of its listener among those of the server, if it was recorded: see Serving. */
+  /** Index of its listener among those of the server, if it was recorded: see ConnectionContext. */
   readonly listener: number | undefined;
   /** In monotonic ms. */
   readonly openedAtMs: number;

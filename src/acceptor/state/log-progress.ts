@@ -28,7 +28,7 @@ export class LogProgress {
   }
 
   /** Returns whether record `number` of a shard is as far in the log as replies require. */
-  isDurable(shard: number, number: number): boolean {
+  isLogged(shard: number, number: number): boolean {
     if (this.#replicated !== undefined && !this.#replicated.reached(shard, number)) return false;
     return this.#logged === undefined || this.#logged.reached(shard, number);
   }

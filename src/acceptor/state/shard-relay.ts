@@ -3,7 +3,7 @@
 // Each shard has one acceptor that relays for it. A shard's message about jobs waits here until the
 // shard's records are written. The log then has them before any record that the receiving shard
 // makes, so the latest record of a job is also the last in the log. A message that jobs have
-// arrived waits as a reply does. The number of shipments in flight is limited
+// arrived waits as a reply does. The number of transfers in flight is limited
 // (shard/transfer/transfer-sender.ts).
 
 import { CarriedView, RequestOp } from "../../message/request.ts";
@@ -48,9 +48,9 @@ export class ShardRelay {
   }
 
   /** Returns the message to fill in for `carry`. */
-  message(from: number, shipping: number, shipment: number): Request {
+  message(from: number, transferMessage: number, transfer: number): Request {
     const message = this.#message.begin(RequestOp.Carried);
-    CarriedView.fill(message, from, shipping, shipment);
+    CarriedView.fill(message, from, transferMessage, transfer);
     return message;
   }
 
@@ -77,6 +77,6 @@ export class ShardRelay {
   }
 
   #mayGo(from: number, durable: boolean, recordNumber: number): boolean {
-    return durable ? this.#log.isDurable(from, recordNumber) : this.#log.isWritten(from, recordNumber);
+    return durable ? this.#log.isLogged(from, recordNumber) : this.#log.isWritten(from, recordNumber);
   }
 }

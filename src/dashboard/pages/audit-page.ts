@@ -6,12 +6,12 @@ import type { PageContext } from "../parts/page-context.ts";
 import { agoSince, empty, meter, type Part, tubeLink } from "../parts/parts.ts";
 import type { ChangeRow, TaskRow, TasksView } from "../parts/view-types.ts";
 
-export function showAudit({ tasks, changes }: TasksView, desk: PageContext): Part {
+export function showAudit({ tasks, changes }: TasksView, context: PageContext): Part {
   return html`
     <div class="title"><h1>Audit</h1></div>
     <section class="card" aria-labelledby="tasks">
       <h2 id="tasks">Tasks <small>what is done to many jobs at once</small></h2>
-      ${tasks.length === 0 ? empty("None so far. Kick, move and clear of a tube are tasks; they go on when their page is left.") : taskTable(tasks, desk)}
+      ${tasks.length === 0 ? empty("None so far. Kick, move and clear of a tube are tasks; they go on when their page is left.") : taskTable(tasks, context)}
     </section>
     <section class="card" aria-labelledby="changes">
       <h2 id="changes">Changes <small>made by hand, over HTTP</small></h2>
@@ -39,7 +39,7 @@ const STATES: Readonly<Record<TaskRow["state"], readonly [tone: string, sign: st
   failed: ["buried", "✖", "failed"],
 };
 
-function taskTable(tasks: readonly TaskRow[], desk: PageContext): Part {
+function taskTable(tasks: readonly TaskRow[], context: PageContext): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of tasks">
     <table class="cards">
       <caption class="hidden">Tasks, those under way first</caption>
@@ -49,14 +49,14 @@ function taskTable(tasks: readonly TaskRow[], desk: PageContext): Part {
           <th scope="col">jobs</th><th scope="col" class="optional">began</th><th scope="col"><span class="hidden">Stop it</span></th>
         </tr>
       </thead>
-      <tbody>${tasks.map((task) => taskRow(task, desk))}</tbody>
+      <tbody>${tasks.map((task) => taskRow(task, context))}</tbody>
     </table>
   </div>`;
 }
 
 function taskRow(
   { id, act, tube, state, fault, affected, progress, startedAt }: TaskRow,
-  desk: PageContext,
+  context: PageContext,
 ): Part {
   const [tone, sign, word] = STATES[state];
   return html`<tr>
@@ -72,7 +72,7 @@ function taskRow(
       ${
         state === "running"
           ? html`<button class="button" type="button" aria-label="Stop the task ${id}"
-              @click=${() => desk.act((actions) => actions.stopTask(id, act, tube))}>Stop…</button>`
+              @click=${() => context.act((actions) => actions.stopTask(id, act, tube))}>Stop…</button>`
           : nothing
       }
     </td>

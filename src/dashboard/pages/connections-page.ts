@@ -21,8 +21,8 @@ const REASONS: Readonly<Record<string, string>> = {
 const SHOWN_TUBES = 3;
 const SHOWN_JOBS = 3;
 
-export function showConnections(page: ConnectionsView, desk: PageContext): Part {
-  const { query } = desk.place;
+export function showConnections(page: ConnectionsView, context: PageContext): Part {
+  const { query } = context.place;
   const { list: shown, heldSeconds } = heldList(`connections?${query}`, page);
   const state = query.get("state") ?? "open";
   return html`
@@ -34,7 +34,7 @@ export function showConnections(page: ConnectionsView, desk: PageContext): Part 
             type="button"
             class="button"
             aria-pressed=${each === state}
-            @click=${() => desk.go({ state: each === "open" ? "" : each })}
+            @click=${() => context.go({ state: each === "open" ? "" : each })}
           >
             ${each}
           </button>`,
@@ -45,23 +45,23 @@ export function showConnections(page: ConnectionsView, desk: PageContext): Part 
             type="search"
             placeholder="tube that they use or watch"
             .value=${query.get("tube") ?? ""}
-            @input=${({ target }: Event) => desk.goSoon(() => ({ tube: (target as HTMLInputElement).value.trim() }))}
+            @input=${({ target }: Event) => context.goSoon(() => ({ tube: (target as HTMLInputElement).value.trim() }))}
           >
         </label>
         <span class="quiet">${exact(page.total)} ${state === "closed" ? "closed lately" : "open"}, ${exact(page.matched)} here</span>
         ${heldSeconds === 0 ? nothing : html`<span class="quiet">the list is ${heldSeconds} s old</span>`}
       </div>
-      ${state === "closed" ? closedList(shown) : list(shown, desk)}
+      ${state === "closed" ? closedList(shown) : list(shown, context)}
     </section>
   `;
 }
 
-function list({ items, matched, total }: ConnectionsView, desk: PageContext): Part {
+function list({ items, matched, total }: ConnectionsView, context: PageContext): Part {
   if (items.length === 0)
     return empty(
       `${total === 0 ? "Nobody is connected." : "No such connection."} Clients of the beanstalkd protocol are listed here; requests over HTTP hold leases instead.`,
     );
-  const mayClose = desk.may("admin");
+  const mayClose = context.may("admin");
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
       <table class="cards">
         <caption class="hidden">Open connections</caption>
@@ -76,7 +76,7 @@ function list({ items, matched, total }: ConnectionsView, desk: PageContext): Pa
         <tbody>${repeat(
           items,
           ({ id }) => id,
-          (each) => row(each, mayClose, desk),
+          (each) => row(each, mayClose, context),
         )}</tbody>
       </table>
     </div>
@@ -111,7 +111,7 @@ function closedList({ items }: ConnectionsView): Part {
   </div>`;
 }
 
-function row(each: ConnectionRow, mayClose: boolean, desk: PageContext): Part {
+function row(each: ConnectionRow, mayClose: boolean, context: PageContext): Part {
   const { id, address, listener, age, idle, uses, watches, watchCount, held, bytesIn, bytesOut } = each;
   const from = address ?? "a unix socket";
   return html`<tr>
@@ -129,7 +129,7 @@ function row(each: ConnectionRow, mayClose: boolean, desk: PageContext): Part {
     ${
       mayClose
         ? html`<td class="corner"><button class="button" type="button" aria-label="Close the connection from ${from}" @click=${() =>
-            desk.act((actions) => actions.closeConnection(id, from, held))}>Close…</button></td>`
+            context.act((actions) => actions.closeConnection(id, from, held))}>Close…</button></td>`
         : nothing
     }
   </tr>`;

@@ -40,23 +40,23 @@ function formsOf(job: JobRow): Forms {
 const fromBase64 = (text: string): Uint8Array =>
   Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
-export function bodyCard(job: JobRow, desk: PageContext): Part {
+export function bodyCard(job: JobRow, context: PageContext): Part {
   return html`<section class="card" aria-labelledby="body">
     <h2 id="body">Body <small>${exact(job.bytes)} bytes</small></h2>
     ${
-      desk.may("bodies")
+      context.may("bodies")
         ? "body" in job || "bodyBase64" in job
-          ? shown(job, desk)
+          ? shown(job, context)
           : html`<p class="quiet">…</p>`
         : html`<p class="quiet">Your role does not see bodies of jobs.</p>`
     }
   </section>`;
 }
 
-function shown(job: JobRow, desk: PageContext): Part {
+function shown(job: JobRow, context: PageContext): Part {
   const forms = formsOf(job);
   const can = { text: forms.text !== undefined, json: forms.json !== undefined, hex: true };
-  const asked = desk.place.query.get("as");
+  const asked = context.place.query.get("as");
   const usual: Form = can.json ? "json" : can.text ? "text" : "hex";
   const form = FORMS.find((each) => each === asked && can[each]) ?? usual;
   const text = form === "json" ? forms.json! : form === "text" ? forms.text! : hexRows(forms.bytes);
@@ -68,7 +68,7 @@ function shown(job: JobRow, desk: PageContext): Part {
           (
             each,
           ) => html`<button class="button" type="button" aria-pressed=${each === form} ?disabled=${!can[each]}
-            @click=${() => desk.go({ as: each === usual ? "" : each })}>${LABELS[each]}</button>`,
+            @click=${() => context.go({ as: each === usual ? "" : each })}>${LABELS[each]}</button>`,
         )}
       </div>
       ${can.text ? nothing : html`<span class="quiet">bytes that are no text</span>`}

@@ -7,19 +7,19 @@ import { ago, empty, facts, folded, type Part, STATES, tubeLink } from "../parts
 import type { JobPageView, JobRow, Refused } from "../parts/view-types.ts";
 import { bodyCard } from "./job-body.ts";
 
-export function showJob({ job, holderAddress }: JobPageView, desk: PageContext): Part {
-  const { name } = desk.place;
+export function showJob({ job, holderAddress }: JobPageView, context: PageContext): Part {
+  const { name } = context.place;
   if (job === null)
     return html`<div class="title"><h1>Job ${name}</h1></div>
       <section class="card">${empty("There is no such job: it is done, or was never put.")}</section>`;
-  const body = bodyOf(desk.fetched as JobRow | Refused | undefined, job);
+  const body = bodyOf(context.fetched as JobRow | Refused | undefined, job);
   const state = STATES.find(({ name }) => name === job.state);
   return html`
     <div class="title">
       <h1>Job ${job.id}</h1>
       <span class="badge ${job.state}"><span aria-hidden="true">${state?.sign ?? ""}</span> ${job.state}</span>
       <span>in <a href=${tubeLink(job.tube)}>${job.tube}</a></span>
-      ${desk.may("manage") ? jobActions({ ...job, ...body }, desk) : nothing}
+      ${context.may("manage") ? jobActions({ ...job, ...body }, context) : nothing}
     </div>
     <section class="card" aria-label="Figures">
       ${facts([
@@ -34,7 +34,7 @@ export function showJob({ job, holderAddress }: JobPageView, desk: PageContext):
         ]),
       ])}
     </section>
-    ${bodyCard({ ...job, ...body }, desk)}
+    ${bodyCard({ ...job, ...body }, context)}
   `;
 }
 

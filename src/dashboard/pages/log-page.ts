@@ -6,18 +6,18 @@ import type { Chart, PageContext } from "../parts/page-context.ts";
 import { chartPlace, empty, facts, logFacts, meter, noLog, type Part } from "../parts/parts.ts";
 import type { Bucket, LogPageView, LogView } from "../parts/view-types.ts";
 
-export function showLog({ log }: LogPageView, desk: PageContext): Part {
+export function showLog({ log }: LogPageView, context: PageContext): Part {
   return html`
     <div class="title"><h1>Log</h1></div>
-    ${log === null ? html`<section class="card">${noLog}</section>` : figures(log, desk)}
+    ${log === null ? html`<section class="card">${noLog}</section>` : figures(log, context)}
   `;
 }
 
-function figures(log: LogView, desk: PageContext): Part {
+function figures(log: LogView, context: PageContext): Part {
   return html`<section class="card" aria-label="Files">${logFacts(log)}</section>
     <section class="card" aria-labelledby="syncs-title">
       <h2 id="syncs-title">Syncs over time <small>how long the disk took to make changes durable</small></h2>
-      ${chartPlace("syncs-chart")} ${desk.charts([SYNCS])}
+      ${chartPlace("syncs-chart")} ${context.charts([SYNCS])}
     </section>
     <div class="two">
       ${distribution("Syncs", "how long each took, since the start", log.syncSeconds, log.waitSeconds)}

@@ -35,7 +35,7 @@ const overview: Page = {
     found.length === 0
       ? "Nothing needs attention."
       : `Needs attention: ${found.length}. ${found[0]!.tube ?? "The server"}: ${found[0]!.text}.`,
-  show: (view: OverviewView, desk) => html`
+  show: (view: OverviewView, context) => html`
     <h1 class="hidden">Overview</h1>
     <dl class="tiles">
       ${stateTiles(view.jobs)}
@@ -63,12 +63,12 @@ const overview: Page = {
             ([
               key,
               { label },
-            ]) => html`<button class="button" type="button" aria-pressed=${key === spanOf(desk)}
-              @click=${() => desk.go({ span: key === "5m" ? "" : key })}>${label}</button>`,
+            ]) => html`<button class="button" type="button" aria-pressed=${key === spanOf(context)}
+              @click=${() => context.go({ span: key === "5m" ? "" : key })}>${label}</button>`,
           )}
         </div>
       </div>
-      ${chartPlace("chart")} ${desk.charts([rateChart(desk)])}
+      ${chartPlace("chart")} ${context.charts([rateChart(context)])}
     </section>
     <div class="two">
       <section class="card" aria-labelledby="oldest">
@@ -118,8 +118,8 @@ const spanOf = ({ place }: PageContext): string => {
   return Object.hasOwn(SPANS, asked) ? asked : "5m";
 };
 
-function rateChart(desk: PageContext): Chart {
-  const { seconds, span } = SPANS[spanOf(desk)]!;
+function rateChart(context: PageContext): Chart {
+  const { seconds, span } = SPANS[spanOf(context)]!;
   return {
     id: "chart",
     title: "Jobs a second",
@@ -180,13 +180,13 @@ const tubes: Page = {
 // --- Tube, connections ---
 
 /** Returns a page whose module is loaded on demand. */
-function later(load: () => Promise<(view: never, desk: PageContext) => Part>): Page["show"] {
-  let show: ((view: never, desk: PageContext) => Part) | undefined;
-  return (view, desk) => {
-    if (show !== undefined) return show(view, desk);
+function later(load: () => Promise<(view: never, context: PageContext) => Part>): Page["show"] {
+  let show: ((view: never, context: PageContext) => Part) | undefined;
+  return (view, context) => {
+    if (show !== undefined) return show(view, context);
     load().then((loaded) => {
       show = loaded;
-      desk.redraw();
+      context.redraw();
     }, nothingToDo);
     return html`<p class="quiet">…</p>`;
   };

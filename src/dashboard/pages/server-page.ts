@@ -6,12 +6,12 @@ import type { PageContext } from "../parts/page-context.ts";
 import { facts, meter, type Part, threadTable } from "../parts/parts.ts";
 import type { RingRow, ServerView } from "../parts/view-types.ts";
 
-export function showServer({ server: its, threads, rings, frame }: ServerView, desk: PageContext): Part {
+export function showServer({ server: its, threads, rings, frame }: ServerView, context: PageContext): Part {
   const options = its["options"] as Record<string, unknown>;
   return html`
     <div class="title">
       <h1>Server</h1>
-      ${desk.may("admin") ? actions(its["draining"] === true, desk) : nothing}
+      ${context.may("admin") ? actions(its["draining"] === true, context) : nothing}
     </div>
     <section class="card" aria-label="The process">
       ${facts([

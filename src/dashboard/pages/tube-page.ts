@@ -25,22 +25,22 @@ import type { JobRow, JobsPage, Refused, TubeView } from "../parts/view-types.ts
 
 const HISTORY_SECONDS = 3000;
 
-export function showTube(view: TubeView, desk: PageContext): Part {
-  const { name } = desk.place;
+export function showTube(view: TubeView, context: PageContext): Part {
+  const { name } = context.place;
   if (view.tube === null)
     return html`<div class="title"><h1>${name}</h1>
-        <div class="actions">${desk.may("put") ? putButton(name, desk) : nothing}</div>
+        <div class="actions">${context.may("put") ? putButton(name, context) : nothing}</div>
       </div>
       <section class="card">
         ${empty("There is no such tube now: nobody uses or watches it, and it has no jobs. It comes back with its next job.")}
       </section>`;
   const { jobs, rates, pause, watchers, waiters, users, bodyBytes, totals } = view.tube;
-  const state = stateOf(desk);
+  const state = stateOf(context);
   return html`
     <div class="title">
       <h1>${name}</h1>
       ${pause === null ? nothing : html`<span class="delayed">◷ paused, ${duration(pause.timeLeft)} left</span>`}
-      ${tubeActions(name, pause !== null, desk)}
+      ${tubeActions(name, pause !== null, context)}
     </div>
     <dl class="tiles">${stateTiles(jobs)} ${tile("oldest ready", ago(view.tube.oldestReady))}</dl>
     <section class="card" aria-label="Figures">
@@ -53,7 +53,7 @@ export function showTube(view: TubeView, desk: PageContext): Part {
         ["put in all", exact(totals["puts"] ?? 0)],
       ])}
     </section>
-    ${charts(name, desk)}
+    ${charts(name, context)}
     <section class="card" aria-labelledby="jobs">
       <h2 id="jobs">Jobs</h2>
       <div class="bar" role="group" aria-label="State of the jobs">
@@ -62,29 +62,29 @@ export function showTube(view: TubeView, desk: PageContext): Part {
             type="button"
             class="button"
             aria-pressed=${state === each}
-            @click=${() => desk.go({ state: each === "ready" ? "" : each, cursor: "", order: "" })}
+            @click=${() => context.go({ state: each === "ready" ? "" : each, cursor: "", order: "" })}
           >
             <span class=${each} aria-hidden="true">${sign}</span>&nbsp;${each} ${short(jobs[each])}
           </button>`,
         )}
-        ${desk.may("bodies") ? textFilter(desk) : nothing}
+        ${context.may("bodies") ? textFilter(context) : nothing}
       </div>
-      ${moreFilters(desk, state)}
-      ${jobList(desk.fetched as JobsPage | Refused | undefined, desk)}
+      ${moreFilters(context, state)}
+      ${jobList(context.fetched as JobsPage | Refused | undefined, context)}
     </section>
   `;
 }
 
-const stateOf = (desk: PageContext): keyof TubeJobs =>
-  (desk.place.query.get("state") ?? "ready") as keyof TubeJobs;
+const stateOf = (context: PageContext): keyof TubeJobs =>
+  (context.place.query.get("state") ?? "ready") as keyof TubeJobs;
 type TubeJobs = Record<(typeof STATES)[number]["name"], number>;
 
 const putButton = (name: string, { act }: PageContext): Part =>
   html`<button class="button main" type="button" @click=${() => act((actions) => actions.putJob(name))}>Put a job…</button>`;
 
-function tubeActions(name: string, isPaused: boolean, desk: PageContext): Part {
-  const { may, act } = desk;
-  const filter = filterOf(desk);
+function tubeActions(name: string, isPaused: boolean, context: PageContext): Part {
+  const { may, act } = context;
+  const filter = filterOf(context);
   const manage = folded(
     "Actions",
     html`
@@ -98,12 +98,12 @@ function tubeActions(name: string, isPaused: boolean, desk: PageContext): Part {
     <button class="button bad" type="button" @click=${() => act((actions) => actions.clearTubes([name], filter))}>Clear…</button>
   `,
   );
-  return html`<div class="actions">${may("put") ? putButton(name, desk) : nothing} ${may("manage") ? manage : nothing}</div>`;
+  return html`<div class="actions">${may("put") ? putButton(name, context) : nothing} ${may("manage") ? manage : nothing}</div>`;
 }
 
 // --- Charts ---
 
-function charts(name: string, desk: PageContext): Part {
+function charts(name: string, context: PageContext): Part {
   const line = (series: string, colour: string, dash?: readonly number[]) => ({
     series,
     label: series,
@@ -129,7 +129,7 @@ function charts(name: string, desk: PageContext): Part {
   ];
   return html`<div class="two">
     ${chartCard("states-chart", "Jobs by state")} ${chartCard("flow-chart", "Jobs a second")}
-    ${desk.charts([of("states-chart", "Jobs by state", states), of("flow-chart", "Jobs a second", flow)])}
+    ${context.charts([of("states-chart", "Jobs by state", states), of("flow-chart", "Jobs a second", flow)])}
   </div>`;
 }
 
@@ -143,43 +143,43 @@ const chartCard = (
 
 // --- Jobs ---
 
-const textFilter = (desk: PageContext): Part => html`<label class="grow">
+const textFilter = (context: PageContext): Part => html`<label class="grow">
   <span class="hidden">Text in the body</span>
   <input
     type="search"
     placeholder="text in the body"
     maxlength="200"
-    .value=${desk.place.query.get("text") ?? ""}
-    @input=${({ target }: Event) => desk.goSoon(() => ({ text: (target as HTMLInputElement).value, cursor: "" }))}
+    .value=${context.place.query.get("text") ?? ""}
+    @input=${({ target }: Event) => context.goSoon(() => ({ text: (target as HTMLInputElement).value, cursor: "" }))}
   >
 </label>`;
 
 /** Returns a filter for a number in the page's address. Invalid input removes the filter. */
-function numberFilter(desk: PageContext, key: string, label: string): Part {
+function numberFilter(context: PageContext, key: string, label: string): Part {
   const change = ({ target }: Event): void =>
-    desk.goSoon(() => {
+    context.goSoon(() => {
       const { value } = target as HTMLInputElement;
       return { [key]: /^\d+$/.test(value) ? value : "", cursor: "" };
     });
   return html`<label class="small">
     ${label}
-    <input type="number" min="0" max="4294967295" .value=${desk.place.query.get(key) ?? ""} @input=${change}>
+    <input type="number" min="0" max="4294967295" .value=${context.place.query.get(key) ?? ""} @input=${change}>
   </label>`;
 }
 
-function moreFilters(desk: PageContext, state: string): Part {
-  const isNext = desk.place.query.get("order") === "next";
+function moreFilters(context: PageContext, state: string): Part {
+  const isNext = context.place.query.get("order") === "next";
   const orders = html`<label class="small">
     order
-    <select @change=${(event: Event) => desk.go({ order: (event.target as HTMLSelectElement).value, cursor: "" })}>
+    <select @change=${(event: Event) => context.go({ order: (event.target as HTMLSelectElement).value, cursor: "" })}>
       <option value="" ?selected=${!isNext}>by id, all</option>
       <option value="next" ?selected=${isNext}>next first</option>
     </select>
   </label>`;
   return html`<div class="bar">
-    ${state === "reserved" ? nothing : orders} ${numberFilter(desk, "ageFrom", "older than, s")}
-    ${numberFilter(desk, "priFrom", "pri from")} ${numberFilter(desk, "priTo", "to")}
-    ${columnChoice("jobs", JOB_COLUMNS, desk.redraw)}
+    ${state === "reserved" ? nothing : orders} ${numberFilter(context, "ageFrom", "older than, s")}
+    ${numberFilter(context, "priFrom", "pri from")} ${numberFilter(context, "priTo", "to")}
+    ${columnChoice("jobs", JOB_COLUMNS, context.redraw)}
   </div>`;
 }
 
@@ -226,27 +226,27 @@ const JOB_COLUMNS: readonly JobColumn[] = [
   unusual("kicks", field("kicks")),
 ];
 
-function jobList(fetched: JobsPage | Refused | undefined, desk: PageContext): Part {
+function jobList(fetched: JobsPage | Refused | undefined, context: PageContext): Part {
   if (fetched === undefined) return html`<p class="quiet">…</p>`;
   if ("status" in fetched) return empty(fetched.detail);
-  const { list: page, heldSeconds } = heldList(`${desk.place.name}?${desk.place.query}`, fetched);
-  const state = stateOf(desk);
-  const isFiltered = FILTERS.some((key) => desk.place.query.has(key));
+  const { list: page, heldSeconds } = heldList(`${context.place.name}?${context.place.query}`, fetched);
+  const state = stateOf(context);
+  const isFiltered = FILTERS.some((key) => context.place.query.has(key));
   if (page.items.length === 0 && page.cursor === null)
     return isFiltered
       ? empty(`No ${state} job here is like that.`)
       : empty(`No ${state} job here. ${WHY_NONE[state] ?? ""}`);
-  if (page.items.length === 0 && page.cursor !== null) return searching(page.cursor, page.examined, desk);
+  if (page.items.length === 0 && page.cursor !== null) return searching(page.cursor, page.examined, context);
   const ids = page.items.map(({ id }) => `${id}`);
-  const mayChoose = desk.may("manage");
+  const mayChoose = context.may("manage");
   const columns = shownColumns("jobs", JOB_COLUMNS);
-  return html`${mayChoose ? selection(desk, page) : nothing}
+  return html`${mayChoose ? selection(context, page) : nothing}
     <div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
       <table class="cards">
-        <caption class="hidden">Jobs of ${desk.place.name}, ${state}</caption>
+        <caption class="hidden">Jobs of ${context.place.name}, ${state}</caption>
         <thead>
           <tr>
-            ${mayChoose ? choiceHead(ids, desk) : nothing}
+            ${mayChoose ? choiceHead(ids, context) : nothing}
             <th scope="col">id</th>
             ${columns.map(({ label, optional }) => html`<th scope="col" class=${optional ? "optional" : ""}>${label}</th>`)}
             <th scope="col" class="left">body</th>
@@ -257,7 +257,7 @@ function jobList(fetched: JobsPage | Refused | undefined, desk: PageContext): Pa
             page.items,
             ({ id }) => id,
             (job) => html`<tr>
-              ${mayChoose ? choiceCell(`${job.id}`, `Job ${job.id}`, desk) : nothing}
+              ${mayChoose ? choiceCell(`${job.id}`, `Job ${job.id}`, context) : nothing}
               <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
               ${columns.map(({ cell, optional, label }) => html`<td data-label=${label} class=${optional ? "optional" : ""}>${cell(job)}</td>`)}
               <td class="left rest">${bodyStart(job)}</td>
@@ -272,19 +272,19 @@ function jobList(fetched: JobsPage | Refused | undefined, desk: PageContext): Pa
       ${
         page.cursor === null
           ? nothing
-          : html`<button class="button" type="button" @click=${() => desk.go({ cursor: page.cursor! })}>More</button>`
+          : html`<button class="button" type="button" @click=${() => context.go({ cursor: page.cursor! })}>More</button>`
       }
       ${
-        desk.place.query.has("cursor")
-          ? html`<button class="button" type="button" @click=${() => desk.go({ cursor: "" })}>From the start</button>`
+        context.place.query.has("cursor")
+          ? html`<button class="button" type="button" @click=${() => context.go({ cursor: "" })}>From the start</button>`
           : nothing
       }
     </div>`;
 }
 
 /** Nothing was found so far, so the next page is requested automatically. */
-function searching(cursor: string, examined: number, desk: PageContext): Part {
-  queueMicrotask(() => desk.go({ cursor }));
+function searching(cursor: string, examined: number, context: PageContext): Part {
+  queueMicrotask(() => context.go({ cursor }));
   return html`<p class="quiet" aria-live="polite">Looking on, behind ${exact(examined)} jobs…</p>`;
 }
 
@@ -310,17 +310,17 @@ function filterOf({ place: { query } }: PageContext): JobFilter | undefined {
 }
 
 /** Shows the actions for the selected jobs, or for all that match the filters. */
-function selection(desk: PageContext, { items }: JobsPage): Part {
-  const { name } = desk.place;
-  const state = stateOf(desk);
-  const some = [...desk.selected];
-  const filter = filterOf(desk);
+function selection(context: PageContext, { items }: JobsPage): Part {
+  const { name } = context.place;
+  const state = stateOf(context);
+  const some = [...context.selected];
+  const filter = filterOf(context);
   const isAll = some.length === 0;
   // Actions on the whole tube have their own buttons above.
   if (isAll && (filter === undefined || items.length === 0)) return nothing;
   const jobs = isAll ? { filter } : { ids: some.map(Number) };
   const button = (label: string, isBad: boolean, open: Parameters<PageContext["act"]>[0]): Part =>
-    html`<button class="button ${isBad ? "bad" : ""}" type="button" @click=${() => desk.act(open)}>${label}</button>`;
+    html`<button class="button ${isBad ? "bad" : ""}" type="button" @click=${() => context.act(open)}>${label}</button>`;
   const of = { tube: name, state, ...jobs };
   return html`<div class="bar chosen" role="group" aria-label="What to do with jobs">
     <span aria-live="polite">${isAll ? `All ${state} jobs ${filter!.words}` : `${exact(some.length)} selected`}:</span>
@@ -328,7 +328,7 @@ function selection(desk: PageContext, { items }: JobsPage): Part {
     ${state === "reserved" ? nothing : button("Move…", false, (actions) => actions.moveJobs(of))}
     ${state === "reserved" ? nothing : button("Update…", false, (actions) => actions.updateJobs(of))}
     ${button("Delete…", true, (actions) => actions.deleteJobs(of))}
-    ${isAll ? nothing : html`<button class="button" type="button" @click=${() => desk.select(some, false)}>None</button>`}
+    ${isAll ? nothing : html`<button class="button" type="button" @click=${() => context.select(some, false)}>None</button>`}
   </div>`;
 }
 

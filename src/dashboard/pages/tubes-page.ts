@@ -48,12 +48,12 @@ const ALL_COLUMNS: readonly Column[] = [
   number("timeouts", "timeouts in all", ({ totals }) => totals["timeouts"] ?? 0),
 ];
 
-export function showTubes(view: TubesView, desk: PageContext): Part {
-  const { query } = desk.place;
+export function showTubes(view: TubesView, context: PageContext): Part {
+  const { query } = context.place;
   const sort = query.get("sort") ?? "oldest";
   const order = query.get("order") ?? (sort === "name" ? "asc" : "desc");
   const onSort = (key: string): void =>
-    desk.go({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : "", from: "" });
+    context.go({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : "", from: "" });
   const match = query.get("match") ?? "";
   const { rows, heldSeconds } = inHeldOrder("tubes", `${query}`, view.items);
   return html`
@@ -67,15 +67,15 @@ export function showTubes(view: TubesView, desk: PageContext): Part {
             id="filter"
             placeholder="filter, as mail-*"
             .value=${match}
-            @input=${(event: Event) => desk.go({ match: (event.target as HTMLInputElement).value, from: "" })}
+            @input=${(event: Event) => context.go({ match: (event.target as HTMLInputElement).value, from: "" })}
           >
         </label>
         <span class="quiet">${tubes(view.total)}${match === "" ? nothing : `, ${exact(view.matched)} match`}</span>
-        ${sortChoice(sort, order, desk)}
-        ${columnChoice("tubes", ALL_COLUMNS, desk.redraw)}
+        ${sortChoice(sort, order, context)}
+        ${columnChoice("tubes", ALL_COLUMNS, context.redraw)}
         ${heldSeconds === 0 ? nothing : html`<span class="quiet">order is ${heldSeconds} s old</span>`}
       </div>
-      ${desk.selected.size === 0 ? nothing : chosenTubes(desk)}
+      ${context.selected.size === 0 ? nothing : chosenTubes(context)}
       ${
         view.items.length === 0
           ? empty(match === "" ? "There are no tubes." : `No tube has a name like ${match}.`)
@@ -84,46 +84,46 @@ export function showTubes(view: TubesView, desk: PageContext): Part {
               "All tubes",
               shownColumns("tubes", ALL_COLUMNS),
               { sort, order, onSort },
-              desk.may("manage") ? desk : undefined,
+              context.may("manage") ? context : undefined,
             )
       }
       ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals["puts"] === 0 ? empty("A tube comes with its first job.", firstJob(view.frame.listener)) : nothing}
-      ${view.matched > PAGE_ROWS ? pager(view, desk) : nothing}
+      ${view.matched > PAGE_ROWS ? pager(view, context) : nothing}
     </section>
   `;
 }
 
 /** Shown where rows are cards, which have no column heads to sort by. */
-function sortChoice(sort: string, order: string, desk: PageContext): Part {
+function sortChoice(sort: string, order: string, context: PageContext): Part {
   const option = (key: string, name: string): Part =>
     html`<option value=${key} ?selected=${key === sort}>${name}</option>`;
   const isRising = order === "asc";
   return html`<span class="bar narrow-only">
     <span class="quiet" aria-hidden="true">sort</span>
-    <select aria-label="sort by" @change=${(event: Event) => desk.go({ sort: (event.target as HTMLSelectElement).value, order: "", from: "" })}>
+    <select aria-label="sort by" @change=${(event: Event) => context.go({ sort: (event.target as HTMLSelectElement).value, order: "", from: "" })}>
       ${option("name", "tube")} ${ALL_COLUMNS.map(({ key, name }) => option(key, name))}
     </select>
     <button class="button" type="button" aria-label=${isRising ? "Rising; turn it round" : "Falling; turn it round"}
-      @click=${() => desk.go({ sort, order: isRising ? "desc" : "asc", from: "" })}>${isRising ? "↑" : "↓"}</button>
+      @click=${() => context.go({ sort, order: isRising ? "desc" : "asc", from: "" })}>${isRising ? "↑" : "↓"}</button>
   </span>`;
 }
 
-function chosenTubes(desk: PageContext): Part {
-  const names = [...desk.selected];
+function chosenTubes(context: PageContext): Part {
+  const names = [...context.selected];
   const button = (label: string, tone: string, open: Parameters<PageContext["act"]>[0]): Part =>
-    html`<button class="button ${tone}" type="button" @click=${() => desk.act(open)}>${label}</button>`;
+    html`<button class="button ${tone}" type="button" @click=${() => context.act(open)}>${label}</button>`;
   return html`<div class="bar chosen" role="group" aria-label="What to do with the selected tubes">
     <span aria-live="polite">${exact(names.length)} selected:</span>
     ${button("Pause…", "", (actions) => actions.pauseTubes(names))}
     ${button("Kick…", "", (actions) => actions.kickTubes(names))}
     ${button("Move…", "", (actions) => actions.moveTubes(names))}
     ${button("Clear…", "bad", (actions) => actions.clearTubes(names))}
-    <button class="button" type="button" @click=${() => desk.select(names, false)}>None</button>
+    <button class="button" type="button" @click=${() => context.select(names, false)}>None</button>
   </div>`;
 }
 
-function pager({ from, matched, items }: TubesView, desk: PageContext): Part {
-  const to = (at: number): void => desk.go({ from: at <= 0 ? "" : `${at}` });
+function pager({ from, matched, items }: TubesView, context: PageContext): Part {
+  const to = (at: number): void => context.go({ from: at <= 0 ? "" : `${at}` });
   return html`<div class="bar">
     <span class="quiet">${exact(from + 1)}–${exact(from + items.length)} of ${exact(matched)}</span>
     <button class="button" type="button" ?disabled=${from === 0} @click=${() => to(from - PAGE_ROWS)}>Previous</button>

@@ -71,7 +71,7 @@ export interface Page {
   readonly title: (place: Place) => string;
   /** Returns the query of the view, which may depend on permissions. */
   readonly view: (place: Place, may: (what: string) => boolean) => string;
-  readonly show: (view: never, desk: PageContext) => Part;
+  readonly show: (view: never, context: PageContext) => Part;
   /** Returns announcements for screen readers. */
   readonly says?: (view: never) => string;
   /** Returns the URL of additional data, refreshed every few seconds. */

@@ -86,7 +86,7 @@ export class JobPage {
   readonly heapPosition: Int32Array;
   /**
    * Links of the tube's list of ready or buried jobs, or of the holder's list of reserved ones. For
-   * a moving job: the number of its shipment, and its previous state.
+   * a moving job: the number of its transfer, and its previous state.
    */
   readonly next: Int32Array;
   readonly previous: Int32Array;

@@ -121,10 +121,10 @@ export class JobQueues {
   }
 
   /**
-   * Marks a job that has left its queue as on its way to another shard, with the shipment of this
+   * Marks a job that has left its queue as on its way to another shard, with the transfer of this
    * number.
    */
-  becomeMoving(slot: number, tube: Tube, shipment: number): void {
+  becomeMoving(slot: number, tube: Tube, transfer: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
     assert(
@@ -132,7 +132,7 @@ export class JobQueues {
       "a job that is here departs",
     );
     page.previous[row] = page.state[row]!;
-    page.next[row] = shipment;
+    page.next[row] = transfer;
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Moving);
     this.#startMoving(page, row, tube);
@@ -172,7 +172,7 @@ export class JobQueues {
     page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
     session.held.push(slot);
     session.heldInOrder.append(slot);
-    return page.extras !== undefined || tube.gate !== undefined;
+    return page.extras !== undefined || tube.limiter !== undefined;
   }
 
   /** Restarts the TTR of a reserved job; the caller sets the session's timer. */

@@ -13,7 +13,7 @@ export const Travel = {
 } as const;
 export type Travel = (typeof Travel)[keyof typeof Travel];
 
-/** How the jobs of one shipment arrive. */
+/** How the jobs of one transfer arrive. */
 export interface Arrival {
   readonly travel: Travel;
   /** Whether they become ready, whatever their state was. */

@@ -5,7 +5,7 @@ import { assert } from "../../base/assert.ts";
 import type { TubePolicy } from "./tube-settings.ts";
 
 /** The number of values that `save` writes. */
-export const GATE_NUMBERS = 4;
+export const LIMITER_NUMBERS = 4;
 
 export class RateLimiter {
   #reservedMax = Number.POSITIVE_INFINITY;
@@ -54,7 +54,7 @@ export class RateLimiter {
     return this.#hasAtMs(this.#burst);
   }
 
-  /** Writes the state of the bucket as GATE_NUMBERS numbers. */
+  /** Writes the state of the bucket as LIMITER_NUMBERS numbers. */
   save(numbers: Float64Array, at: number): void {
     numbers[at] = this.#rate;
     numbers[at + 1] = this.#burst;

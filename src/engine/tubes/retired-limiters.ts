@@ -7,25 +7,25 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import type { EarliestTime } from "../queues/earliest-time.ts";
 import { IndexedHeap } from "../queues/indexed-heap.ts";
-import { GATE_NUMBERS, RateLimiter } from "./rate-limiter.ts";
+import { LIMITER_NUMBERS, RateLimiter } from "./rate-limiter.ts";
 import type { TubePolicy } from "./tube-settings.ts";
 
 /** Maximum number of buckets per shard. */
-export const GATES_MAX = 10000;
+export const RETIRED_LIMITERS_MAX = 10000;
 
 /**
  * Rows of numbers, the next full bucket on top. Objects would live just long enough to reach V8's
  * old generation.
  */
-class GateRows extends IndexedHeap {
+class LimiterRows extends IndexedHeap {
   /** The saved numbers of each row's rate limiter. */
-  readonly gates: Float64Array;
+  readonly limiters: Float64Array;
   readonly fullAtMs: Float64Array;
   readonly #positions: Int32Array;
 
   constructor(rows: number) {
     super();
-    this.gates = new Float64Array(rows * GATE_NUMBERS);
+    this.limiters = new Float64Array(rows * LIMITER_NUMBERS);
     this.fullAtMs = new Float64Array(rows);
     this.#positions = new Int32Array(rows).fill(-1);
   }
@@ -52,12 +52,12 @@ export class RetiredLimiters {
   /** The tube name of each row. */
   readonly #names: string[] = [];
   readonly #freeRows: number[] = [];
-  #rows: GateRows | undefined;
+  #rows: LimiterRows | undefined;
   readonly #max: number;
   readonly #earliest: EarliestTime | undefined;
 
   /** Keeps `earliest` up to date with `nextAtMs`. */
-  constructor(earliest?: EarliestTime, max = GATES_MAX) {
+  constructor(earliest?: EarliestTime, max = RETIRED_LIMITERS_MAX) {
     this.#max = max;
     this.#earliest = earliest;
     earliest?.join(this);
@@ -81,22 +81,22 @@ export class RetiredLimiters {
     const row = this.#rowOf.get(name);
     if (row === undefined) return undefined;
     assert(this.#names[row] === name, "a bucket has the name of its tube");
-    const gate = new RateLimiter().load(this.#rows!.gates, row * GATE_NUMBERS);
+    const limiter = new RateLimiter().load(this.#rows!.limiters, row * LIMITER_NUMBERS);
     this.#forget(row);
-    return policy !== undefined && gate.isSetTo(policy) ? gate : undefined;
+    return policy !== undefined && limiter.isSetTo(policy) ? limiter : undefined;
   }
 
-  keep(name: string, gate: RateLimiter): void {
-    if (gate.isFull) return;
+  keep(name: string, limiter: RateLimiter): void {
+    if (limiter.isFull) return;
     if (CHECKED) assert(!this.#rowOf.has(name), "a tube leaves its bucket once");
-    const rows = (this.#rows ??= new GateRows(this.#max));
+    const rows = (this.#rows ??= new LimiterRows(this.#max));
     if (this.size === this.#max) this.forgetNext();
     const row = this.#freeRows.pop() ?? this.#names.length;
     assert(row < this.#max, "there is a row for each bucket");
     this.#names[row] = name;
     this.#rowOf.set(name, row);
-    gate.save(rows.gates, row * GATE_NUMBERS);
-    rows.fullAtMs[row] = gate.fullAtMs;
+    limiter.save(rows.limiters, row * LIMITER_NUMBERS);
+    rows.fullAtMs[row] = limiter.fullAtMs;
     rows.push(row);
     this.#update();
   }

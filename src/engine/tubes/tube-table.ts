@@ -69,7 +69,7 @@ export class TubeTable implements Tubes {
     assert(this.#byIndex[index] === undefined, "the index of a new tube is free");
     const sequence = name === "default" ? 0 : this.#nextSequence();
     const tube = new Tube(name, sequence, index, this.#jobs);
-    tube.gate = this.retiredLimiters.take(name, this.#settings.policyOf(name));
+    tube.limiter = this.retiredLimiters.take(name, this.#settings.policyOf(name));
     this.applySettings(tube, 0);
     this.#byIndex[index] = tube;
     this.#indexOf.set(name, index);
@@ -79,10 +79,10 @@ export class TubeTable implements Tubes {
   /** Applies its current settings to a tube. */
   applySettings(tube: Tube, nowMs: number): Tube {
     tube.policy = this.#settings.policyOf(tube.name);
-    if (tube.policy === undefined || !RateLimiter.isNeeded(tube.policy)) tube.gate = undefined;
+    if (tube.policy === undefined || !RateLimiter.isNeeded(tube.policy)) tube.limiter = undefined;
     else {
-      tube.gate ??= new RateLimiter();
-      tube.gate.set(tube.policy, nowMs);
+      tube.limiter ??= new RateLimiter();
+      tube.limiter.set(tube.policy, nowMs);
     }
     return tube;
   }
@@ -100,7 +100,7 @@ export class TubeTable implements Tubes {
     this.#indexOf.delete(tube.name);
     this.#jobs.groups -= tube.groups?.size ?? 0;
     assert(this.#jobs.groups >= 0, "the groups of tubes are counted");
-    if (tube.gate !== undefined) this.retiredLimiters.keep(tube.name, tube.gate);
+    if (tube.limiter !== undefined) this.retiredLimiters.keep(tube.name, tube.limiter);
     this.#byIndex[tube.index] = undefined;
     this.#freeIndexes.push(tube.index);
   }

@@ -61,8 +61,8 @@ export class Tube {
   /** Whether the tube gives jobs: it is not paused, and its rate limiter allows it. */
   open = true;
   /** Only with settings that limit reservations. */
-  gate: RateLimiter | undefined = undefined;
-  #gateTimer: Timer<Tube> | undefined;
+  limiter: RateLimiter | undefined = undefined;
+  #limiterTimer: Timer<Tube> | undefined;
   /** The tube's settings, if any. */
   policy: TubePolicy | undefined = undefined;
   #policyCounts: PolicyCounts | undefined;
@@ -112,8 +112,8 @@ export class Tube {
   }
 
   /** Due when the rate limiter has a token again. */
-  get gateTimer(): Timer<Tube> {
-    return (this.#gateTimer ??= new Timer<Tube>(this));
+  get limiterTimer(): Timer<Tube> {
+    return (this.#limiterTimer ??= new Timer<Tube>(this));
   }
 
   get delayed(): DeadlineHeap {

@@ -23,7 +23,7 @@ export class SessionTimers {
   /** Updates the timer; call after the session's reservations or wait have changed. */
   set(session: Session): void {
     if (session.waiting === Waiting.No) {
-      this.setForExpiry(session);
+      this.setForTimeout(session);
       return;
     }
     const marginAtMs = session.held.soonestMs - DEADLINE_MARGIN_MS;
@@ -31,7 +31,7 @@ export class SessionTimers {
   }
 
   /** Sets the timer to the end of a reservation only, even while the session waits. */
-  setForExpiry(session: Session): void {
+  setForTimeout(session: Session): void {
     this.heap.set(session.timer, session.held.soonestMs + AFTER_DEADLINE_MS);
   }
 

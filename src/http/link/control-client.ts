@@ -130,7 +130,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
       asked.onPart(bytes);
       if (isLast) asked.onEnd();
     };
-    const isHeld = (flags & ResponseFlag.Durable) !== 0 && !this.#core.log.isDurable(shard, recordNumber);
+    const isHeld = (flags & ResponseFlag.Durable) !== 0 && !this.#core.log.isLogged(shard, recordNumber);
     // Parts of an answer stay in order.
     if (!isHeld && asked.held === 0) {
       deliver();
@@ -147,7 +147,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
   }
 
   get mayFlushHeld(): boolean {
-    return this.#heldParts.some(({ shard, recordNumber }) => this.#core.log.isDurable(shard, recordNumber));
+    return this.#heldParts.some(({ shard, recordNumber }) => this.#core.log.isLogged(shard, recordNumber));
   }
 
   proceed(): void {}
@@ -156,7 +156,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
     const parts = this.#heldParts;
     this.#heldParts = [];
     for (const part of parts) {
-      if (this.#core.log.isDurable(part.shard, part.recordNumber)) part.deliver();
+      if (this.#core.log.isLogged(part.shard, part.recordNumber)) part.deliver();
       else this.#heldParts.push(part);
     }
     if (this.#heldParts.length > 0) this.#core.runQueues.holdBack(this);

@@ -8,11 +8,11 @@ import { AcceptorLoop } from "../../acceptor/acceptor-loop.ts";
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import { Point, REAL_THREAD } from "../../loop/point.ts";
 import type { PollPolicy } from "../../loop/waiting-policy.ts";
-import { hostOfShard, httpBell, type Topology } from "../../message/topology.ts";
+import { httpBell, type Topology, threadOfShard } from "../../message/topology.ts";
 import { TurnCounters } from "../../message/turn-counters.ts";
 import { Doorbell, DoorbellOwner } from "../../ring/doorbell.ts";
 
-const NO_PATIENCE: PollPolicy = { worked() {}, looks: () => 0, turnsAgain: () => false };
+const NO_POLLING: PollPolicy = { worked() {}, looks: () => 0, turnsAgain: () => false };
 
 export class PortLoop {
   readonly #loop: AcceptorLoop;
@@ -26,9 +26,9 @@ export class PortLoop {
     this.#loop = new AcceptorLoop({
       core,
       doorbell: this.#doorbell,
-      shards: core.links.requests.map((_, shard) => new Doorbell(words, hostOfShard(topology, shard))),
+      shards: core.links.requests.map((_, shard) => new Doorbell(words, threadOfShard(topology, shard))),
       counters: new TurnCounters(core.counters, core.links.responses),
-      patience: NO_PATIENCE,
+      pollPolicy: NO_POLLING,
       surroundings: REAL_THREAD,
     });
   }

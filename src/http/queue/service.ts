@@ -8,7 +8,7 @@ import type { ControlWords } from "../../ring/control-words.ts";
 import type { MemoryWords } from "../../ring/memory-words.ts";
 import type { Bodies } from "../link/bodies.ts";
 import type { ControlClient } from "../link/control-client.ts";
-import type { PutLanes } from "../link/put-lanes.ts";
+import type { PutPool } from "../link/put-pool.ts";
 import type { WireClients } from "../link/wire-clients.ts";
 import type { AuditLog } from "../state/audit-log.ts";
 import type { IdempotencyKeys } from "../state/idempotency.ts";
@@ -84,7 +84,7 @@ export interface Service {
   readonly liveness: Liveness;
   readonly wire: WireClients;
   readonly bodies: Bodies;
-  readonly puts: PutLanes;
+  readonly puts: PutPool;
   readonly reservations: Reservations;
   readonly leases: LeaseTable;
   readonly giveBacks: GiveBacks;

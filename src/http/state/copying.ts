@@ -4,7 +4,7 @@
 import type { BrowsePart, BulkPart, BulkQuestion, JobFacts } from "../../message/control.ts";
 import type { Bodies } from "../link/bodies.ts";
 import type { ControlClient } from "../link/control-client.ts";
-import type { NewPut, PutLanes } from "../link/put-lanes.ts";
+import type { NewPut, PutPool } from "../link/put-pool.ts";
 import { TaskRefused } from "./task-refused.ts";
 
 /** Maximum of jobs, and of their body bytes, that are read before they are put. */
@@ -21,7 +21,7 @@ export interface CopyQuestion extends Omit<BulkQuestion, "act"> {
 export interface CopyWays {
   readonly control: ControlClient;
   readonly bodies: Bodies;
-  readonly puts: PutLanes;
+  readonly puts: PutPool;
 }
 
 /**

@@ -5,10 +5,10 @@
 // can't close its ports; see docs/more-than-one-machine.md for checks that detect that too.
 
 import type { Logger } from "pino";
-import type { AcceptorHandle } from "../../host/threads.ts";
 import { ControlWord, type Topology } from "../../message/topology.ts";
 import { Lease } from "../../ring/lease-word.ts";
 import { monotonicMs } from "../../ring/monotonic-clock.ts";
+import type { AcceptorHandle } from "../../threads/start-threads.ts";
 
 const LOOK_MS = 100;
 

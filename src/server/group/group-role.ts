@@ -4,12 +4,12 @@
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { type OnThreadDeath, startGroup } from "../../host/threads.ts";
 import type { GroupMembers } from "../../message/group.ts";
 import type { Topology } from "../../message/topology.ts";
 import { parseGroupUrl } from "../../replica/group-url.ts";
 import type { GroupEnd, NodeNews } from "../../replica/node-state.ts";
 import type { GroupThreadData, NodeOrder } from "../../replica/thread.ts";
+import { type OnThreadDeath, startGroup } from "../../threads/start-threads.ts";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
 import type { Options } from "../options/options.ts";
 import { VERSION } from "../options/version.ts";

@@ -2,7 +2,7 @@
 // else all on one socket.
 
 import type { ListenAddress } from "../../acceptor/sockets/listener.ts";
-import type { AcceptorHandle } from "../../host/threads.ts";
+import type { AcceptorHandle } from "../../threads/start-threads.ts";
 import { explainListenError, type Listen, probeAddress, SocketFile } from "./listen-address.ts";
 
 export class Listening {

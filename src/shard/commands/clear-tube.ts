@@ -15,10 +15,10 @@ import type { ShardCommand } from "./command.ts";
 const USUAL_STATES = stateBit(JobState.Ready) | stateBit(JobState.Delayed) | stateBit(JobState.Buried);
 
 /** May take several turns. */
-export const clearTube: ShardCommand = ({ engine, replies, moves, nowMs }, session, request) => {
+export const clearTube: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, request) => {
   engine.runDue(nowMs);
   const filter = jobFilterOf(request, USUAL_STATES, nowMs);
   const limit = optionNumber(request.options, OptionTag.Limit) ?? Number.POSITIVE_INFINITY;
   const clearing = engine.clearing(request.tube.text, filter, limit);
-  moves.start(session, new ClearMany(engine, replies, session, clearing), nowMs);
+  slicedCommands.start(session, new ClearMany(engine, replies, session, clearing), nowMs);
 };

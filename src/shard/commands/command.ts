@@ -28,9 +28,9 @@ export interface CommandShard {
   readonly engine: Engine;
   readonly replies: Replies;
   readonly puts: PutIntake;
-  readonly moves: SlicedCommands;
+  readonly slicedCommands: SlicedCommands;
   /** Jobs on their way to other shards. */
-  readonly departures: TransferSender;
+  readonly transferSender: TransferSender;
   readonly lists: TubeLists;
   readonly tubeSetter: TubeSetter;
   /** Undefined without a log. */

@@ -1,7 +1,7 @@
 // Messages about a connection that are not client commands.
 
 import { assert } from "../../base/assert.ts";
-import { MoveView } from "../../message/request.ts";
+import { MigrationView } from "../../message/request.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const attach: ShardCommand = ({ engine }, { engineSession }) => {
@@ -20,7 +20,7 @@ export const halfClose: ShardCommand = ({ engine, nowMs }, session) =>
   engine.halfClose(session.engineSession, nowMs);
 
 export const detach: ShardCommand = (shard, session, request) =>
-  shard.detach(session, MoveView.move(request));
+  shard.detach(session, MigrationView.move(request));
 
 export const close: ShardCommand = (shard, session) => {
   if (!session.ended) shard.end(session);

@@ -5,7 +5,7 @@ import { DeleteMany } from "../slices/delete-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const deleteBatch: ShardCommand = (shard, session, { ids, count, flags }) => {
-  const { engine, replies, moves, nowMs } = shard;
+  const { engine, replies, slicedCommands, nowMs } = shard;
   const forAcceptor = (flags & RequestFlag.AckOnly) !== 0;
-  moves.start(session, new DeleteMany(engine, replies, session, ids, count, forAcceptor), nowMs);
+  slicedCommands.start(session, new DeleteMany(engine, replies, session, ids, count, forAcceptor), nowMs);
 };

@@ -4,7 +4,7 @@ import { KickMany } from "../slices/kick-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */
-export const kick: ShardCommand = ({ engine, replies, moves, nowMs }, session, { count }) => {
+export const kick: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, { count }) => {
   engine.runDue(nowMs);
-  moves.start(session, new KickMany(engine, replies, session, count), nowMs);
+  slicedCommands.start(session, new KickMany(engine, replies, session, count), nowMs);
 };

@@ -13,7 +13,7 @@ import { JobListing } from "../slices/job-listing.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */
-export const listJobs: ShardCommand = ({ engine, replies, moves, nowMs }, session, request) => {
+export const listJobs: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, request) => {
   const { options } = request;
   const filter = jobFilterOf(request, ALL_STATES, nowMs);
   const afterId = optionNumber(options, OptionTag.After) ?? 0;
@@ -25,7 +25,7 @@ export const listJobs: ShardCommand = ({ engine, replies, moves, nowMs }, sessio
     limit: optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL,
     showBytes: optionNumber(options, OptionTag.Show) ?? 0,
   };
-  moves.start(session, new JobListing(engine, replies, session, listed), nowMs);
+  slicedCommands.start(session, new JobListing(engine, replies, session, listed), nowMs);
 };
 
 /** Returns the states to search. A job on its way to another shard is shown as reserved. */

@@ -17,7 +17,7 @@ const ORIGINS = "*";
 
 /** May take several turns. */
 export const moveJobs: ShardCommand = (shard, session, request) => {
-  const { engine, replies, moves, departures, nowMs } = shard;
+  const { engine, replies, slicedCommands, transferSender, nowMs } = shard;
   engine.runDue(nowMs);
   const { tube, options } = request;
   const name = request.target.text;
@@ -25,7 +25,7 @@ export const moveJobs: ShardCommand = (shard, session, request) => {
   const walk = engine.walk(jobFilterOf(request, USUAL_STATES, nowMs), 0);
   const limit = optionNumber(options, OptionTag.Limit) ?? Number.POSITIVE_INFINITY;
   const asReady = optionNumber(options, OptionTag.As) !== undefined;
-  const far = new FarMove(departures, Travel.Move);
+  const far = new FarMove(transferSender, Travel.Move);
   const moving = new TubeMoving(engine, tube.text, walk, far, { target, asReady, limit });
-  moves.start(session, new MoveMany(engine, replies, session, moving, far), nowMs);
+  slicedCommands.start(session, new MoveMany(engine, replies, session, moving, far), nowMs);
 };

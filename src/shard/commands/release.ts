@@ -5,11 +5,14 @@ import { Reply } from "../../protocol/reply.ts";
 import { AwaitDeadLetter } from "../slices/await-dead-letter.ts";
 import type { ShardCommand } from "./command.ts";
 
-export const release: ShardCommand = ({ engine, replies, moves, nowMs }, session, request) => {
+export const release: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, request) => {
   const { id, pri, delaySeconds, flags } = request;
   const outcome = engine.release(session.engineSession, id, pri, delaySeconds, nowMs);
   if (outcome === Outcome.Done && engine.policies.deaths.someLeave && engine.isLeaving(id)) {
-    moves.join(session, new AwaitDeadLetter(engine, id, () => replies.fixed(session, Reply.released)));
+    slicedCommands.join(
+      session,
+      new AwaitDeadLetter(engine, id, () => replies.fixed(session, Reply.released)),
+    );
     return;
   }
   replies.outcome(session, outcome, Reply.released, flags);

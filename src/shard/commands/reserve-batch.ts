@@ -32,7 +32,7 @@ export function reserveMany(
   batch: BatchTerms,
   timeoutMs: number,
 ): void {
-  const { engine, replies, moves, nowMs } = shard;
+  const { engine, replies, slicedCommands, nowMs } = shard;
   const { limits, withTubes, number } = batch;
   const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
   const run = (atMs: number): void => {
@@ -47,7 +47,7 @@ export function reserveMany(
     else if (outcome !== ReserveOutcome.TimedOut) replies.batch(session, slots, withTubes);
     else replies.fixed(session, isAborted ? Reply.aborted : Reply.timedOut);
   };
-  moves.start(session, new AtomicCommand(session, jobs, run), nowMs);
+  slicedCommands.start(session, new AtomicCommand(session, jobs, run), nowMs);
 }
 
 /** Aborts a batch, because the client has sent more bytes after an abortable reserve-batch. */
@@ -62,7 +62,7 @@ export const abort: ShardCommand = (shard, session, request) => {
 };
 
 export const collectBatch: ShardCommand = (shard, session, request) => {
-  const { engine, replies, moves, nowMs } = shard;
+  const { engine, replies, slicedCommands, nowMs } = shard;
   const limits = limitsOf(request);
   const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
   const run = (atMs: number): void => {
@@ -70,10 +70,14 @@ export const collectBatch: ShardCommand = (shard, session, request) => {
     const isCut = engine.listBatch(session.engineSession, limits, atMs, slots);
     replies.candidates(session, slots, isCut);
   };
-  moves.start(session, new AtomicCommand(session, jobs, run), nowMs);
+  slicedCommands.start(session, new AtomicCommand(session, jobs, run), nowMs);
 };
 
-export const takeBatch: ShardCommand = ({ engine, replies, moves, nowMs }, session, { body, flags }) => {
+export const takeBatch: ShardCommand = (
+  { engine, replies, slicedCommands, nowMs },
+  session,
+  { body, flags },
+) => {
   const listed = listedOf(body);
   const withTubes = (flags & RequestFlag.Tubes) !== 0;
   const isSingle = (flags & RequestFlag.Single) !== 0;
@@ -85,7 +89,7 @@ export const takeBatch: ShardCommand = ({ engine, replies, moves, nowMs }, sessi
     else if (taken === 0) replies.signal(session, ResponseKind.Absent);
     else replies.batch(session, withoutGaps(slots), withTubes);
   };
-  moves.start(session, new AtomicCommand(session, listed.length, run), nowMs);
+  slicedCommands.start(session, new AtomicCommand(session, listed.length, run), nowMs);
 };
 
 function limitsOf(request: Request): BatchLimits {

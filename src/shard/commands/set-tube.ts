@@ -8,7 +8,11 @@ import { SetMany } from "../slices/set-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */
-export const setTube: ShardCommand = ({ engine, moves, replies, tubeSetter, nowMs }, session, request) => {
+export const setTube: ShardCommand = (
+  { engine, slicedCommands, replies, tubeSetter, nowMs },
+  session,
+  request,
+) => {
   const { tube, options, flags } = request;
   const pattern = tube.text;
   const isPart = (flags & RequestFlag.AckOnly) !== 0;
@@ -24,5 +28,5 @@ export const setTube: ShardCommand = ({ engine, moves, replies, tubeSetter, nowM
   const change = isPart ? SetPartView.change(request) : 0;
   const setting = options.length === 0 ? undefined : tubeSetter.change(pattern, options, change, nowMs);
   if (setting === undefined) answer(options.length === 0 && tubeSetter.mayHave(pattern));
-  else moves.start(session, new SetMany(engine, setting, () => answer(true)), nowMs);
+  else slicedCommands.start(session, new SetMany(engine, setting, () => answer(true)), nowMs);
 };

@@ -5,7 +5,7 @@ import { TouchMany } from "../slices/touch-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */
-export const touchAll: ShardCommand = ({ engine, replies, moves, nowMs }, session, { flags }) => {
+export const touchAll: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, { flags }) => {
   const forAcceptor = (flags & RequestFlag.AckOnly) !== 0;
-  moves.start(session, new TouchMany(engine, replies, session, forAcceptor), nowMs);
+  slicedCommands.start(session, new TouchMany(engine, replies, session, forAcceptor), nowMs);
 };

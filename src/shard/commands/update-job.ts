@@ -11,7 +11,7 @@ import type { ShardCommand } from "./command.ts";
 
 /** If the new tube is on another shard, the command takes until the job has arrived. */
 export const updateJob: ShardCommand = (shard, session, { id, flags, options }) => {
-  const { engine, replies, moves, nowMs } = shard;
+  const { engine, replies, slicedCommands, nowMs } = shard;
   const ttrSeconds = optionNumber(options, OptionTag.Ttr);
   const name = optionText(options, OptionTag.Tube);
   const tube = name === undefined ? undefined : String.fromCharCode(...name);
@@ -32,7 +32,7 @@ export const updateJob: ShardCommand = (shard, session, { id, flags, options }) 
   }
   if (outcome === Outcome.OtherShard) {
     const onLanded = (landed: Outcome): void => answer(replies, session, landed, flags);
-    moves.start(session, new FarUpdate(shard, id, tube!, change, onLanded), nowMs);
+    slicedCommands.start(session, new FarUpdate(shard, id, tube!, change, onLanded), nowMs);
   } else answer(replies, session, outcome, flags);
 };
 

@@ -31,11 +31,11 @@ export class BulkWork implements ControlWork {
   #isOver = false;
   #isFull = false;
 
-  constructor(shard: ControlShard, departures: TransferSender, question: BulkQuestion) {
+  constructor(shard: ControlShard, transferSender: TransferSender, question: BulkQuestion) {
     this.#shard = shard;
     this.#question = question;
     const { states, where } = question;
-    this.#far = new FarMove(departures, Travel.Move);
+    this.#far = new FarMove(transferSender, Travel.Move);
     this.#firstId = (where.idFrom ?? 1) - 1;
     this.#walk = shard.engine.walk(filterOf(states, where, shard.nowMs), this.#firstId);
   }

@@ -37,7 +37,7 @@ export interface ControlHandlerOptions {
   readonly port: ReplyPort;
   readonly meter: LatencyMeter;
   /** Takes jobs that go to tubes on other shards. */
-  readonly departures: TransferSender;
+  readonly transferSender: TransferSender;
   /** Index of the session that holds leased jobs. */
   readonly leaseSession: number;
   readonly waiting: () => number;
@@ -146,7 +146,7 @@ export class ControlHandler implements ControlAnswerer {
         return jobs.filter((job) => giveBackLease(shard, leaseSession, job.id, job.reserves)).length;
       }),
     browse: (question) => beginBrowse(this.#options.shard, question),
-    bulk: (question) => new BulkWork(this.#options.shard, this.#options.departures, question),
+    bulk: (question) => new BulkWork(this.#options.shard, this.#options.transferSender, question),
     cancel: ({ number }) => atOnce<"cancel">(() => this.#cancel(number)),
     "job-act": (question) => atOnce<"job-act">(() => actOnJob(this.#options.shard, question)),
     sessions: (question) => atOnce<"sessions">(() => sessionFacts(this.#options.shard, question)),

@@ -17,7 +17,7 @@ export function actOnJob(
   // The job is on its way to another shard.
   if (engine.isMoving(id)) return "reserved";
   const isReserved = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
-  if (act === "release") return engine.expire(id, nowMs) === Outcome.Done ? "done" : "state";
+  if (act === "release") return engine.timeOutNow(id, nowMs) === Outcome.Done ? "done" : "state";
   if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done ? "done" : "state";
   if (isReserved && (act === "move" || !force)) return "reserved";
   if (act === "move") return moveTo(shard, slot, to!);

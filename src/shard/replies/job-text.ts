@@ -180,8 +180,8 @@ moved-out: ${counts.movedOut}
 }
 
 /** Returns the number of jobs that may be reserved at once now, if the tube has a rate limit. */
-function tokenRow({ gate }: Tube, nowMs: number): string {
-  const tokens = gate?.tokens(nowMs) ?? Number.POSITIVE_INFINITY;
+function tokenRow({ limiter }: Tube, nowMs: number): string {
+  const tokens = limiter?.tokens(nowMs) ?? Number.POSITIVE_INFINITY;
   return tokens === Number.POSITIVE_INFINITY ? "" : `tokens: ${Math.max(0, Math.floor(tokens))}\n`;
 }
 

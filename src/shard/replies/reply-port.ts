@@ -204,19 +204,19 @@ export class ReplyPort {
    * require.
    */
   beginCarry(
-    shipping: number,
+    transferMessage: number,
     toShard: number,
-    shipment: number,
+    transfer: number,
     payloadBytes: number,
     durable: boolean,
     recordNumber: number,
   ): void {
-    assert(toShard >= 0 && shipment >= 0, "a message to another shard has an address");
+    assert(toShard >= 0 && transfer >= 0, "a message to another shard has an address");
     this.#urgent = true;
     const header = this.#header;
     header.kind = ResponseKind.Carry;
     header.flags = durable ? ResponseFlag.Durable : 0;
-    CarryView.fill(header, toShard, shipping, shipment);
+    CarryView.fill(header, toShard, transferMessage, transfer);
     header.recordNumber = recordNumber % 2 ** 32;
     this.#begin(payloadBytes);
   }

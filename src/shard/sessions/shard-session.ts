@@ -82,7 +82,7 @@ export class ShardSession {
    */
   abortedTo = 0;
   /** The sliced command in progress. */
-  longMove: SlicedCommand | undefined;
+  slicedCommand: SlicedCommand | undefined;
   /** Its acceptor is looking for the job of its command on other shards. */
   isRedirected = false;
   /** Its connection is gone. The session stays until its sliced commands are done. */

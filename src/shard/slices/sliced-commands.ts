@@ -88,13 +88,13 @@ export class SlicedCommands {
   }
 
   #begin(session: ShardSession, move: SlicedCommand): UnderWay {
-    assert(session.longMove === undefined, "a session has one long move at a time");
-    session.longMove = move;
+    assert(session.slicedCommand === undefined, "a session has one long move at a time");
+    session.slicedCommand = move;
     return { session, move, recordsBefore: this.#replies.recordsBefore };
   }
 
   #enqueue(underWay: UnderWay): void {
-    assert(underWay.session.longMove === underWay.move, "a command that queues is its session's");
+    assert(underWay.session.slicedCommand === underWay.move, "a command that queues is its session's");
     const { awaitedJob } = underWay.move;
     if (awaitedJob === undefined) this.#line.push(underWay);
     else this.#standAside(underWay, awaitedJob);
@@ -109,7 +109,7 @@ export class SlicedCommands {
   }
 
   /**
-   * Queues the commands that wait for a job, because its transfer is over or a shipment has
+   * Queues the commands that wait for a job, because its transfer is over or a transfer has
    * arrived.
    */
   settled(job: number): void {
@@ -173,12 +173,12 @@ export class SlicedCommands {
   }
 
   #step({ session, move, recordsBefore }: UnderWay, nowMs: number): boolean {
-    assert(session.longMove === move, "the command under way is its session's");
+    assert(session.slicedCommand === move, "the command under way is its session's");
     this.#replies.recordsBefore = recordsBefore;
     const beganMs = this.#clock();
     const isDone = this.#slice(move, nowMs, beganMs);
     if (isDone) {
-      session.longMove = undefined;
+      session.slicedCommand = undefined;
       move.finish();
     }
     this.spentMs += this.#clock() - beganMs;

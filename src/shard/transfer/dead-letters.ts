@@ -1,11 +1,11 @@
-// Dead jobs on their way to dead-letter tubes on other shards, one round of shipments after
+// Dead jobs on their way to dead-letter tubes on other shards, one round of transfers after
 // another.
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { Travel } from "../../engine/transfer/job-travel.ts";
-import { SHIPMENT_JOBS_MAX } from "../../message/shipment.ts";
+import { TRANSFER_JOBS_MAX } from "../../message/transfer.ts";
 import { FarMove } from "./far-moves.ts";
 import type { TransferSender } from "./transfer-sender.ts";
 
@@ -16,9 +16,9 @@ export class DeadLetters {
   #ids: readonly number[] = [];
   #at = 0;
 
-  constructor(engine: Engine, departures: TransferSender) {
+  constructor(engine: Engine, transferSender: TransferSender) {
     this.#engine = engine;
-    this.#round = new FarMove(departures, Travel.Death);
+    this.#round = new FarMove(transferSender, Travel.Death);
   }
 
   get hasWork(): boolean {
@@ -29,7 +29,7 @@ export class DeadLetters {
 
   /** Begins a round. */
   step(nowMs: number): void {
-    for (let left = SHIPMENT_JOBS_MAX; left > 0 && this.#mayGoOn(); left--) this.#take(nowMs);
+    for (let left = TRANSFER_JOBS_MAX; left > 0 && this.#mayGoOn(); left--) this.#take(nowMs);
     this.#round.sendAll();
   }
 

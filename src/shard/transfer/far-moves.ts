@@ -1,15 +1,15 @@
 // Many jobs that go to tubes on other shards, such as those of one move-jobs: one round of
-// shipments after another.
+// transfers after another.
 
 import { assert } from "../../base/assert.ts";
 import { Outcome } from "../../engine/jobs/outcome.ts";
 import type { Travel } from "../../engine/transfer/job-travel.ts";
 import type { FarMoves } from "../../engine/walks/tube-moving.ts";
-import { SHIPMENT_BYTES_MAX, SHIPMENT_JOBS_MAX } from "../../message/shipment.ts";
-import type { Sender, Shipment, TransferSender } from "./transfer-sender.ts";
+import { TRANSFER_BYTES_MAX, TRANSFER_JOBS_MAX } from "../../message/transfer.ts";
+import type { Sender, Transfer, TransferSender } from "./transfer-sender.ts";
 
 /**
- * A round is about as many jobs as fit into one shipment, whatever their tubes. The next round
+ * A round is about as many jobs as fit into one transfer, whatever their tubes. The next round
  * waits for its outcome, so that a full tube ends the move with the jobs it has taken.
  */
 export class FarMove implements FarMoves, Sender {
@@ -17,17 +17,17 @@ export class FarMove implements FarMoves, Sender {
   moved = 0;
   /** Why the first refused job was refused; Done if none was. */
   refusal: Outcome = Outcome.Done;
-  readonly #departures: TransferSender;
+  readonly #transferSender: TransferSender;
   #bytes = 0;
-  /** Shipments in flight. */
-  readonly #sent = new Set<Shipment>();
-  /** Shipments being filled, by tube. */
-  readonly #open = new Map<string, Shipment>();
+  /** Transfers in flight. */
+  readonly #sent = new Set<Transfer>();
+  /** Transfers being filled, by tube. */
+  readonly #open = new Map<string, Transfer>();
 
   readonly #travel: Travel;
 
-  constructor(departures: TransferSender, travel: Travel) {
-    this.#departures = departures;
+  constructor(transferSender: TransferSender, travel: Travel) {
+    this.#transferSender = transferSender;
     this.#travel = travel;
   }
 
@@ -36,7 +36,7 @@ export class FarMove implements FarMoves, Sender {
   }
 
   get isFull(): boolean {
-    return this.underWay >= SHIPMENT_JOBS_MAX || this.#bytes >= SHIPMENT_BYTES_MAX || this.#isSent;
+    return this.underWay >= TRANSFER_JOBS_MAX || this.#bytes >= TRANSFER_BYTES_MAX || this.#isSent;
   }
 
   /** Whether the round is complete. */
@@ -46,31 +46,31 @@ export class FarMove implements FarMoves, Sender {
     assert(slot >= 0, "a job that is sent is here");
     assert(!this.#isSent, "a round that is under way takes no more jobs");
     const open = this.#open.get(target);
-    let shipment = open;
-    if (shipment === undefined || !this.#departures.hasRoom(shipment, slot)) {
+    let transfer = open;
+    if (transfer === undefined || !this.#transferSender.hasRoom(transfer, slot)) {
       if (open !== undefined) this.#sendOne(open);
-      shipment = this.#departures.begin(target, this.#travel, this);
-      shipment.asReady = asReady;
-      this.#open.set(target, shipment);
+      transfer = this.#transferSender.begin(target, this.#travel, this);
+      transfer.asReady = asReady;
+      this.#open.set(target, transfer);
     }
-    const before = shipment.bytes;
-    this.#departures.add(shipment, slot);
-    this.#bytes += shipment.bytes - before;
+    const before = transfer.bytes;
+    this.#transferSender.add(transfer, slot);
+    this.#bytes += transfer.bytes - before;
     this.underWay++;
   }
 
-  /** Sends the shipments that a step has filled. */
+  /** Sends the transfers that a step has filled. */
   sendAll(): void {
     if (this.#open.size === 0) return;
-    for (const shipment of this.#open.values()) this.#sendOne(shipment);
+    for (const transfer of this.#open.values()) this.#sendOne(transfer);
     this.#open.clear();
     this.#isSent = true;
   }
 
-  #sendOne(shipment: Shipment): void {
-    assert(!this.#sent.has(shipment), "a shipment is sent once");
-    this.#sent.add(shipment);
-    this.#departures.send(shipment);
+  #sendOne(transfer: Transfer): void {
+    assert(!this.#sent.has(transfer), "a transfer is sent once");
+    this.#sent.add(transfer);
+    this.#transferSender.send(transfer);
   }
 
   /** One of the jobs in flight whose arrival the sender will be told of. */
@@ -79,16 +79,16 @@ export class FarMove implements FarMoves, Sender {
     return first?.ids[0];
   }
 
-  landed(shipment: Shipment, taken: number, refusal: Outcome): void {
-    const wasSent = this.#sent.delete(shipment);
-    assert(wasSent, "a shipment of the round lands once");
-    assert(taken <= shipment.ids.length, "no more jobs arrive than were sent");
-    this.underWay -= shipment.ids.length;
+  landed(transfer: Transfer, taken: number, refusal: Outcome): void {
+    const wasSent = this.#sent.delete(transfer);
+    assert(wasSent, "a transfer of the round lands once");
+    assert(taken <= transfer.ids.length, "no more jobs arrive than were sent");
+    this.underWay -= transfer.ids.length;
     assert(this.underWay >= 0, "jobs under way are counted");
     this.moved += taken;
     if (this.refusal === Outcome.Done) this.refusal = refusal;
     if (this.underWay > 0) return;
-    assert(this.#sent.size === 0 && this.#open.size === 0, "a round without jobs under way has no shipment");
+    assert(this.#sent.size === 0 && this.#open.size === 0, "a round without jobs under way has no transfer");
     this.#bytes = 0;
     this.#isSent = false;
   }

@@ -7,7 +7,7 @@ import type { JobChange } from "../../engine/jobs/new-job.ts";
 import { Outcome } from "../../engine/jobs/outcome.ts";
 import { Travel } from "../../engine/transfer/job-travel.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
-import type { Sender, Shipment, TransferSender } from "./transfer-sender.ts";
+import type { Sender, Transfer, TransferSender } from "./transfer-sender.ts";
 
 /**
  * The job stays unchanged here until it exists there with the changes. If the other shard refuses
@@ -21,7 +21,7 @@ export class FarUpdate implements SlicedCommand, Sender {
 
   /** Sends a job, which the session may change, to `tube` on another shard. */
   constructor(
-    { engine, departures, nowMs }: { engine: Engine; departures: TransferSender; nowMs: number },
+    { engine, transferSender, nowMs }: { engine: Engine; transferSender: TransferSender; nowMs: number },
     id: number,
     tube: string,
     change: JobChange,
@@ -32,12 +32,12 @@ export class FarUpdate implements SlicedCommand, Sender {
     const slot = engine.find(id);
     assert(slot !== NO_SLOT, "a job that is changed is here");
     const isHeld = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
-    const shipment = departures.begin(tube, isHeld ? Travel.Handed : Travel.Update, this);
+    const transfer = transferSender.begin(tube, isHeld ? Travel.Handed : Travel.Update, this);
     // Moving a reserved job releases it.
-    shipment.delayMs = change.delayMs ?? (isHeld ? 0 : undefined);
-    shipment.facts = engine.changedFacts(slot, change, nowMs);
-    departures.add(shipment, slot);
-    departures.send(shipment);
+    transfer.delayMs = change.delayMs ?? (isHeld ? 0 : undefined);
+    transfer.facts = engine.changedFacts(slot, change, nowMs);
+    transferSender.add(transfer, slot);
+    transferSender.send(transfer);
   }
 
   get awaitedJob(): number | undefined {
@@ -48,7 +48,7 @@ export class FarUpdate implements SlicedCommand, Sender {
     return this.#outcome !== undefined;
   }
 
-  landed(_: Shipment, taken: number, refusal: Outcome): void {
+  landed(_: Transfer, taken: number, refusal: Outcome): void {
     assert(this.#outcome === undefined, "the job of an update lands once");
     this.#outcome = taken === 1 ? Outcome.Done : refusal;
   }

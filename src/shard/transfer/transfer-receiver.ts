@@ -21,13 +21,13 @@ import {
 import {
   LANDED_BYTES,
   LandedView,
-  PARCEL_HEADER_BYTES,
-  ParcelView,
-  SHIP_HEADER_BYTES,
-  ShipFlag,
-  Shipping,
-  ShipView,
-} from "../../message/shipment.ts";
+  TRANSFER_HEADER_BYTES,
+  TRANSFER_JOB_HEADER_BYTES,
+  TransferFlag,
+  TransferJobView,
+  TransferMessage,
+  TransferView,
+} from "../../message/transfer.ts";
 import type { Span } from "../../protocol/request.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
@@ -41,7 +41,7 @@ export interface TransferReceiverOptions {
   readonly onArrived: (id: number) => void;
 }
 
-/** The properties that a shipment states for all its jobs. */
+/** The properties that a transfer states for all its jobs. */
 interface Manifest extends Arrival {
   readonly tube: string;
 }
@@ -67,37 +67,43 @@ export class TransferReceiver {
     this.#options = options;
   }
 
-  /** Takes a shipment from another shard. */
-  ship(from: number, number: number, payload: Span, nowMs: number): void {
+  /** Takes a transfer from another shard. */
+  begin(from: number, number: number, payload: Span, nowMs: number): void {
     const bytes = payload.bytes.subarray(payload.start, payload.end);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    const flags = ShipView.flags(view);
-    let at = SHIP_HEADER_BYTES + ShipView.tubeBytes(view);
+    const flags = TransferView.flags(view);
+    let at = TRANSFER_HEADER_BYTES + TransferView.tubeBytes(view);
     const manifest = {
-      tube: latin1(bytes, SHIP_HEADER_BYTES, at),
-      travel: ShipView.travel(view) as Travel,
-      asReady: (flags & ShipFlag.AsReady) !== 0,
-      delayMs: (flags & ShipFlag.Delay) === 0 ? undefined : ShipView.delayMs(view),
+      tube: latin1(bytes, TRANSFER_HEADER_BYTES, at),
+      travel: TransferView.travel(view) as Travel,
+      asReady: (flags & TransferFlag.AsReady) !== 0,
+      delayMs: (flags & TransferFlag.Delay) === 0 ? undefined : TransferView.delayMs(view),
     };
-    if ((flags & ShipFlag.InPieces) !== 0) {
-      const head = Memory.ofSize(ParcelView.recordBytes(view, at));
-      const file = ParcelView.file(view, at);
+    if ((flags & TransferFlag.InPieces) !== 0) {
+      const head = Memory.ofSize(TransferJobView.recordBytes(view, at));
+      const file = TransferJobView.file(view, at);
       const incoming = { manifest, file, head, headBytes: 0, body: EMPTY_BODY, bodyBytes: 0 };
       assert(!this.#incoming.has(keyOf(from, number)), "a job in pieces begins once");
       this.#incoming.set(keyOf(from, number), incoming);
       return;
     }
-    const jobs = ShipView.jobs(view);
-    assert(jobs > 0, "a shipment that arrives has a job");
+    const jobs = TransferView.jobs(view);
+    assert(jobs > 0, "a transfer that arrives has a job");
     let taken = 0;
     let outcome: Outcome = Outcome.Done;
     const recordsBefore = this.#lastRecord;
     for (; taken < jobs; taken++) {
-      const length = ParcelView.recordBytes(view, at);
-      outcome = this.#takeWhole(manifest, ParcelView.file(view, at), bytes, at + PARCEL_HEADER_BYTES, nowMs);
+      const length = TransferJobView.recordBytes(view, at);
+      outcome = this.#takeWhole(
+        manifest,
+        TransferJobView.file(view, at),
+        bytes,
+        at + TRANSFER_JOB_HEADER_BYTES,
+        nowMs,
+      );
       if (outcome !== Outcome.Done) break;
-      at += PARCEL_HEADER_BYTES + length;
-      assert(at <= bytes.length, "the jobs of a shipment lie within it");
+      at += TRANSFER_JOB_HEADER_BYTES + length;
+      assert(at <= bytes.length, "the jobs of a transfer lie within it");
     }
     this.#landed(from, number, taken, outcome, recordsBefore);
   }
@@ -158,7 +164,7 @@ export class TransferReceiver {
     const hasMemory = this.#takePiece(incoming, payload);
     const { head, headBytes, body, bodyBytes, manifest, file } = incoming;
     if (hasMemory && (headBytes < head.bytes.length || bodyBytes < bodyBytesOf(head.view, 0))) {
-      this.#say(Shipping.Credit, from, number, 0, false);
+      this.#say(TransferMessage.Credit, from, number, 0, false);
       return;
     }
     this.#incoming.delete(keyOf(from, number));
@@ -199,12 +205,12 @@ export class TransferReceiver {
   #landed(from: number, number: number, taken: number, refusal: Outcome, recordsBefore: number): void {
     const { port } = this.#options;
     assert(taken >= 0, "jobs that were taken are counted");
-    this.#say(Shipping.Landed, from, number, LANDED_BYTES, this.#lastRecord !== recordsBefore);
+    this.#say(TransferMessage.Landed, from, number, LANDED_BYTES, this.#lastRecord !== recordsBefore);
     const view = new DataView(port.target.buffer, port.target.byteOffset);
     LandedView.write(view, port.at, taken, refusal);
   }
 
-  #say(kind: Shipping, to: number, number: number, bytes: number, durable: boolean): void {
+  #say(kind: TransferMessage, to: number, number: number, bytes: number, durable: boolean): void {
     this.#options.port.beginCarry(kind, to, number, bytes, durable, this.#lastRecord);
   }
 }

@@ -1,8 +1,8 @@
-// Sends jobs of this shard to tubes on other shards, in shipments: those being filled, those queued
+// Sends jobs of this shard to tubes on other shards, in transfers: those being filled, those queued
 // and those in flight.
 //
-// At most SHIPMENTS_MAX are in flight, which bounds the memory of acceptors and other shards. The
-// others are queued as lists of ids. A job with more bytes than a shipment may have goes alone, in
+// At most TRANSFERS_MAX are in flight, which bounds the memory of acceptors and other shards. The
+// others are queued as lists of ids. A job with more bytes than a transfer may have goes alone, in
 // pieces, with only a few pieces sent ahead of the other shard's credits.
 
 import { assert } from "../../base/assert.ts";
@@ -15,22 +15,22 @@ import type { Outcome } from "../../engine/jobs/outcome.ts";
 import type { Travel } from "../../engine/transfer/job-travel.ts";
 import { emptyRecordFields, encodePutHead, RECORD_FIXED_BYTES } from "../../message/record.ts";
 import {
-  PARCEL_HEADER_BYTES,
-  ParcelView,
-  SHIP_HEADER_BYTES,
-  SHIPMENT_BYTES_MAX,
-  SHIPMENT_JOBS_MAX,
-  ShipFlag,
-  Shipping,
-  ShipView,
-} from "../../message/shipment.ts";
+  TRANSFER_BYTES_MAX,
+  TRANSFER_HEADER_BYTES,
+  TRANSFER_JOB_HEADER_BYTES,
+  TRANSFER_JOBS_MAX,
+  TransferFlag,
+  TransferJobView,
+  TransferMessage,
+  TransferView,
+} from "../../message/transfer.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { fillRecordFields } from "../records/record-fields.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
 
-/** The most shipments in flight. */
-const SHIPMENTS_MAX = 8;
+/** The most transfers in flight. */
+const TRANSFERS_MAX = 8;
 /** The most pieces of a job sent ahead of credits. */
 const PIECES_MAX = 4;
 /** The header of a request is this much longer than that of a response. */
@@ -38,19 +38,19 @@ const HEADER_DIFFERENCE = 40;
 /** The most bytes of a record's mutable attributes, without the origin. */
 const CHANGING_BYTES = 64;
 const NO_NAME = new Uint8Array(0);
-/** Shipment numbers fit into a column of the job table. */
+/** Transfer numbers fit into a column of the job table. */
 const NUMBERS = 2 ** 31;
 
-/** Receives the outcome of a shipment. */
+/** Receives the outcome of a transfer. */
 export interface Sender {
   /**
    * Called when the first `taken` jobs have arrived and the log has recorded that. `refusal` tells
    * why the others have not.
    */
-  landed(shipment: Shipment, taken: number, refusal: Outcome): void;
+  landed(transfer: Transfer, taken: number, refusal: Outcome): void;
 }
 
-export class Shipment {
+export class Transfer {
   readonly number: number;
   readonly tube: string;
   readonly travel: Travel;
@@ -59,7 +59,7 @@ export class Shipment {
   asReady = false;
   /** The jobs become ready, or delayed for this time, in ms. */
   delayMs: number | undefined;
-  /** Changed properties of the shipment's only job. */
+  /** Changed properties of the transfer's only job. */
   facts: ChangedFacts | undefined;
   readonly ids: number[] = [];
   /** Upper bound of the records' size. */
@@ -88,137 +88,138 @@ export interface TransferSenderOptions {
   readonly shardOf: (tube: string) => number;
   /** Called before a job can leave. */
   readonly onBegin: () => void;
-  /** Called for each job of a shipment whose outcome is known, after its sender. */
+  /** Called for each job of a transfer whose outcome is known, after its sender. */
   readonly onLanded: (id: number) => void;
 }
 
 export class TransferSender {
   readonly #options: TransferSenderOptions;
   readonly #bytesMax: number;
-  readonly #waiting: Shipment[] = [];
-  readonly #underWay = new Map<number, Shipment>();
+  readonly #waiting: Transfer[] = [];
+  readonly #underWay = new Map<number, Transfer>();
   readonly #writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
   readonly #fields = emptyRecordFields();
-  readonly #scratch = Memory.ofSize(SHIPMENT_BYTES_MAX);
+  readonly #scratch = Memory.ofSize(TRANSFER_BYTES_MAX);
   #lastNumber = 0;
 
   constructor(options: TransferSenderOptions) {
     this.#options = options;
-    this.#bytesMax = Math.min(SHIPMENT_BYTES_MAX, options.port.payloadBytesMax - HEADER_DIFFERENCE);
+    this.#bytesMax = Math.min(TRANSFER_BYTES_MAX, options.port.payloadBytesMax - HEADER_DIFFERENCE);
   }
 
-  /** Begins a shipment to a tube on another shard. The caller fills and sends it. */
-  begin(tube: string, travel: Travel, sender: Sender): Shipment {
-    assert(tube !== "", "a shipment goes to a tube");
+  /** Begins a transfer to a tube on another shard. The caller fills and sends it. */
+  begin(tube: string, travel: Travel, sender: Sender): Transfer {
+    assert(tube !== "", "a transfer goes to a tube");
     this.#options.onBegin();
     this.#lastNumber = (this.#lastNumber + 1) % NUMBERS;
-    const shipment = new Shipment(this.#lastNumber, tube, travel, sender);
-    shipment.bytes = SHIP_HEADER_BYTES + tube.length;
-    return shipment;
+    const transfer = new Transfer(this.#lastNumber, tube, travel, sender);
+    transfer.bytes = TRANSFER_HEADER_BYTES + tube.length;
+    return transfer;
   }
 
-  /** Returns whether the job fits into the shipment. If not, it needs another one. */
-  hasRoom(shipment: Shipment, slot: number): boolean {
-    const { ids, bytes } = shipment;
+  /** Returns whether the job fits into the transfer. If not, it needs another one. */
+  hasRoom(transfer: Transfer, slot: number): boolean {
+    const { ids, bytes } = transfer;
     return (
-      ids.length === 0 || (ids.length < SHIPMENT_JOBS_MAX && bytes + this.#bytesOf(slot) <= this.#bytesMax)
+      ids.length === 0 || (ids.length < TRANSFER_JOBS_MAX && bytes + this.#bytesOf(slot) <= this.#bytesMax)
     );
   }
 
   /** Adds a job, which is in transfer from here on. */
-  add(shipment: Shipment, slot: number): void {
+  add(transfer: Transfer, slot: number): void {
     const { engine } = this.#options;
-    shipment.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
-    shipment.bytes += this.#bytesOf(slot);
-    assert(shipment.ids.length === 1 || shipment.bytes <= this.#bytesMax, "a shipment has room for its jobs");
-    engine.depart(slot, shipment.number);
+    transfer.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
+    transfer.bytes += this.#bytesOf(slot);
+    assert(transfer.ids.length === 1 || transfer.bytes <= this.#bytesMax, "a transfer has room for its jobs");
+    engine.depart(slot, transfer.number);
   }
 
-  /** Queues a complete shipment. */
-  send(shipment: Shipment): void {
-    assert(shipment.ids.length > 0, "a shipment has a job");
-    this.#waiting.push(shipment);
+  /** Queues a complete transfer. */
+  send(transfer: Transfer): void {
+    assert(transfer.ids.length > 0, "a transfer has a job");
+    this.#waiting.push(transfer);
   }
 
-  /** Returns the most bytes that the job may take in a shipment. */
+  /** Returns the most bytes that the job may take in a transfer. */
   #bytesOf(slot: number): number {
     const page = this.#options.engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const { extras } = page;
     const attributeBytes =
       extras === undefined ? 0 : extras.attributeBytes[row]! + extras.originBytes[row]! + CHANGING_BYTES;
-    return PARCEL_HEADER_BYTES + RECORD_FIXED_BYTES + attributeBytes + page.bodyBytes[row]!;
+    return TRANSFER_JOB_HEADER_BYTES + RECORD_FIXED_BYTES + attributeBytes + page.bodyBytes[row]!;
   }
 
-  /** Whether a shipment could be sent now. */
+  /** Whether a transfer could be sent now. */
   get hasWork(): boolean {
     return this.#maySend && this.#options.port.ring.hasRoom(this.#options.port.ring.messageBytesMax);
   }
 
   get #maySend(): boolean {
-    return this.#waiting.length > 0 && this.#underWay.size < SHIPMENTS_MAX && !this.#options.port.blocked;
+    return this.#waiting.length > 0 && this.#underWay.size < TRANSFERS_MAX && !this.#options.port.blocked;
   }
 
-  /** Sends the shipments that may go. */
+  /** Sends the transfers that may go. */
   step(): void {
     while (this.hasWork) this.#begin(this.#waiting.shift()!);
   }
 
-  #begin(shipment: Shipment): void {
-    assert(!this.#underWay.has(shipment.number), "shipments in flight have numbers of their own");
-    this.#underWay.set(shipment.number, shipment);
-    const end = shipment.bytes <= this.#bytesMax ? this.#write(shipment) : this.#writeHead(shipment);
-    this.#carry(shipment, Shipping.Ship, this.#scratch.bytes, end);
-    if (shipment.head.length > 0) this.#sendPieces(shipment);
+  #begin(transfer: Transfer): void {
+    assert(!this.#underWay.has(transfer.number), "transfers in flight have numbers of their own");
+    this.#underWay.set(transfer.number, transfer);
+    const end = transfer.bytes <= this.#bytesMax ? this.#write(transfer) : this.#writeHead(transfer);
+    this.#carry(transfer, TransferMessage.Begin, this.#scratch.bytes, end);
+    if (transfer.head.length > 0) this.#sendPieces(transfer);
   }
 
-  #carry({ tube, number }: Shipment, kind: Shipping, bytes: Uint8Array, length: number): void {
+  #carry({ tube, number }: Transfer, kind: TransferMessage, bytes: Uint8Array, length: number): void {
     const { port, records, shardOf } = this.#options;
     port.beginCarry(kind, shardOf(tube), number, length, false, records?.lastNumber ?? 0);
     copyBytes(port.target, port.at, bytes, 0, length);
   }
 
-  // --- shipments out -----------------------------------------------------------------------------
+  // --- transfers out -----------------------------------------------------------------------------
 
-  #writeHeader({ travel, asReady, delayMs, tube, ids }: Shipment, flags: number): number {
+  #writeHeader({ travel, asReady, delayMs, tube, ids }: Transfer, flags: number): number {
     const { bytes, view } = this.#scratch;
     const name = asciiBytes(tube);
-    const how = flags | (asReady ? ShipFlag.AsReady : 0) | (delayMs === undefined ? 0 : ShipFlag.Delay);
-    ShipView.write(view, travel, how, name.length, ids.length, delayMs ?? 0);
-    copyBytes(bytes, SHIP_HEADER_BYTES, name, 0, name.length);
-    return SHIP_HEADER_BYTES + name.length;
+    const how =
+      flags | (asReady ? TransferFlag.AsReady : 0) | (delayMs === undefined ? 0 : TransferFlag.Delay);
+    TransferView.write(view, travel, how, name.length, ids.length, delayMs ?? 0);
+    copyBytes(bytes, TRANSFER_HEADER_BYTES, name, 0, name.length);
+    return TRANSFER_HEADER_BYTES + name.length;
   }
 
-  /** Writes all jobs of a shipment. Returns the end position. */
-  #write(shipment: Shipment): number {
+  /** Writes all jobs of a transfer. Returns the end position. */
+  #write(transfer: Transfer): number {
     const { engine } = this.#options;
     const { bytes, view } = this.#scratch;
-    let at = this.#writeHeader(shipment, 0);
-    for (const id of shipment.ids) {
+    let at = this.#writeHeader(transfer, 0);
+    for (const id of transfer.ids) {
       const slot = engine.find(id);
       assert(slot !== NO_SLOT, "a job under way is still here");
       const page = engine.jobs.pageOf(slot);
       const bodyBytes = page.bodyBytes[rowOf(slot)]!;
-      const bodyAt = this.#writeRecord(slot, shipment.facts, this.#scratch, at + PARCEL_HEADER_BYTES);
+      const bodyAt = this.#writeRecord(slot, transfer.facts, this.#scratch, at + TRANSFER_JOB_HEADER_BYTES);
       engine.bodies.read(page.body[rowOf(slot)]!, 0, bytes, bodyAt, bodyBytes);
       const end = bodyAt + bodyBytes;
-      ParcelView.write(view, at, end - at - PARCEL_HEADER_BYTES, this.#fileOf(slot));
+      TransferJobView.write(view, at, end - at - TRANSFER_JOB_HEADER_BYTES, this.#fileOf(slot));
       at = end;
     }
-    assert(at <= shipment.bytes, "the records of a shipment are no larger than reckoned");
+    assert(at <= transfer.bytes, "the records of a transfer are no larger than reckoned");
     return at;
   }
 
   /** Writes only the head of a job that goes in pieces. Returns the end position. */
-  #writeHead(shipment: Shipment): number {
-    const slot = this.#options.engine.find(shipment.ids[0]!);
+  #writeHead(transfer: Transfer): number {
+    const slot = this.#options.engine.find(transfer.ids[0]!);
     assert(slot !== NO_SLOT, "a job that goes in pieces is still here");
     const head = Memory.ofSize(RECORD_FIXED_BYTES + ATTRIBUTE_BYTES_MAX);
-    shipment.head = head.bytes.subarray(0, this.#writeRecord(slot, shipment.facts, head, 0));
+    transfer.head = head.bytes.subarray(0, this.#writeRecord(slot, transfer.facts, head, 0));
     const { view } = this.#scratch;
-    const at = this.#writeHeader(shipment, ShipFlag.InPieces);
-    ParcelView.write(view, at, shipment.head.length, this.#fileOf(slot));
-    return at + PARCEL_HEADER_BYTES;
+    const at = this.#writeHeader(transfer, TransferFlag.InPieces);
+    TransferJobView.write(view, at, transfer.head.length, this.#fileOf(slot));
+    return at + TRANSFER_JOB_HEADER_BYTES;
   }
 
   #fileOf(slot: number): number {
@@ -250,55 +251,55 @@ export class TransferSender {
     return encodePutHead(memory, at, this.#fields, NO_NAME, page.bodyBytes[row]!, attributes);
   }
 
-  #sendPieces(shipment: Shipment): void {
+  #sendPieces(transfer: Transfer): void {
     const { engine } = this.#options;
-    const slot = engine.find(shipment.ids[0]!);
+    const slot = engine.find(transfer.ids[0]!);
     assert(slot !== NO_SLOT, "a job whose pieces are sent is still here");
     const page = engine.jobs.pageOf(slot);
     const bodyBytes = page.bodyBytes[rowOf(slot)]!;
-    const { head } = shipment;
+    const { head } = transfer;
     const { bytes } = this.#scratch;
-    while (shipment.sentBytes < head.length + bodyBytes && shipment.piecesAhead < PIECES_MAX) {
-      const from = shipment.sentBytes;
+    while (transfer.sentBytes < head.length + bodyBytes && transfer.piecesAhead < PIECES_MAX) {
+      const from = transfer.sentBytes;
       const headPart = Math.max(0, Math.min(this.#bytesMax, head.length - from));
       copyBytes(bytes, 0, head, from, headPart);
       const bodyFrom = from + headPart - head.length;
       const bodyPart = bodyFrom < 0 ? 0 : Math.min(this.#bytesMax - headPart, bodyBytes - bodyFrom);
       assert(headPart + bodyPart > 0, "a piece of a job has bytes");
       engine.bodies.read(page.body[rowOf(slot)]!, Math.max(0, bodyFrom), bytes, headPart, bodyPart);
-      shipment.sentBytes += headPart + bodyPart;
-      assert(shipment.sentBytes <= head.length + bodyBytes, "no more of a job is sent than it has");
-      shipment.piecesAhead++;
-      this.#carry(shipment, Shipping.Piece, bytes, headPart + bodyPart);
+      transfer.sentBytes += headPart + bodyPart;
+      assert(transfer.sentBytes <= head.length + bodyBytes, "no more of a job is sent than it has");
+      transfer.piecesAhead++;
+      this.#carry(transfer, TransferMessage.Piece, bytes, headPart + bodyPart);
     }
   }
 
   // --- outcomes ----------------------------------------------------------------------------------
 
-  /** Takes a credit for a piece of the shipment's only job. The job may have been refused since. */
+  /** Takes a credit for a piece of the transfer's only job. The job may have been refused since. */
   credit(number: number): void {
-    const shipment = this.#underWay.get(number);
-    if (shipment === undefined) return;
-    assert(shipment.piecesAhead > 0, "a credit is for a piece that was sent");
-    shipment.piecesAhead--;
-    this.#sendPieces(shipment);
+    const transfer = this.#underWay.get(number);
+    if (transfer === undefined) return;
+    assert(transfer.piecesAhead > 0, "a credit is for a piece that was sent");
+    transfer.piecesAhead--;
+    this.#sendPieces(transfer);
   }
 
   /**
-   * Handles the outcome of a shipment: the other shard has its first `taken` jobs and none of the
+   * Handles the outcome of a transfer: the other shard has its first `taken` jobs and none of the
    * others.
    */
   landed(number: number, taken: number, refusal: Outcome, nowMs: number): void {
-    const shipment = this.#underWay.get(number);
-    assert(shipment !== undefined, "a shipment lands once");
-    assert(taken <= shipment.ids.length, "no more jobs land than were sent");
+    const transfer = this.#underWay.get(number);
+    assert(transfer !== undefined, "a transfer lands once");
+    assert(taken <= transfer.ids.length, "no more jobs land than were sent");
     this.#underWay.delete(number);
     const { engine } = this.#options;
-    for (const [index, id] of shipment.ids.entries()) {
+    for (const [index, id] of transfer.ids.entries()) {
       if (index < taken) engine.departed(id, number, nowMs);
       else engine.stay(id, number, nowMs);
     }
-    shipment.sender.landed(shipment, taken, refusal);
-    for (const id of shipment.ids) this.#options.onLanded(id);
+    transfer.sender.landed(transfer, taken, refusal);
+    for (const id of transfer.ids) this.#options.onLanded(id);
   }
 }

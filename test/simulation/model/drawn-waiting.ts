@@ -10,16 +10,16 @@ const LOOKS_MAX = 3;
 /** Waits for more now and then. */
 class Drawn {
   protected readonly random: SeededRandom;
-  readonly #patience: number;
+  readonly #pollChance: number;
 
-  /** `patience` is how likely it waits for more, 0 to 1. */
-  constructor(random: SeededRandom, patience: number) {
+  /** `pollChance` is how likely it waits for more, 0 to 1. */
+  constructor(random: SeededRandom, pollChance: number) {
     this.random = random;
-    this.#patience = patience;
+    this.#pollChance = pollChance;
   }
 
   protected waits(): boolean {
-    return this.random.chance(this.#patience);
+    return this.random.chance(this.#pollChance);
   }
 
   worked(): void {}
@@ -37,7 +37,7 @@ export class DrawnSpin extends Drawn implements Spin {
   paid(): void {}
 }
 
-export class DrawnPatience extends Drawn implements PollPolicy {
+export class DrawnPollPolicy extends Drawn implements PollPolicy {
   looks({ expecting }: Asked): number {
     return expecting > 0 && this.waits() ? this.random.between(1, LOOKS_MAX) : 0;
   }

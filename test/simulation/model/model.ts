@@ -41,12 +41,12 @@ export interface ModelJob {
   /** What it has by its options, and by what is set for its tube. */
   readonly policy: JobPolicy;
   /**
-   * For a job on its way to another shard: its state before, its holder then, its shipment, and the
+   * For a job on its way to another shard: its state before, its holder then, its transfer, and the
    * reason.
    */
   stateBefore: Exclude<State, "moving">;
   holderBefore: ModelSession | undefined;
-  shipment: number;
+  transfer: number;
   errand: Errand | undefined;
   ttrSeconds: number;
   pri: number;
@@ -1459,14 +1459,14 @@ export class Model {
     return "moved";
   }
 
-  depart(job: ModelJob, shipment: number, errand: Errand): void {
+  depart(job: ModelJob, transfer: number, errand: Errand): void {
     const { state } = job;
     assert.ok(state !== "moving", `job ${job.id} leaves once`);
     assert.equal(state === "reserved", errand.travel === "handed", `only its holder hands job ${job.id} on`);
     job.stateBefore = state;
     job.holderBefore = job.holder;
     job.holder = undefined;
-    job.shipment = shipment;
+    job.transfer = transfer;
     job.errand = errand;
     job.state = "moving";
   }
@@ -1497,19 +1497,19 @@ export class Model {
   }
 
   /** The shard that it has left is told. */
-  departed(id: number, shard: number, shipment: number, nowMs: number): void {
+  departed(id: number, shard: number, transfer: number, nowMs: number): void {
     this.runDue(shard, nowMs);
     const copy = this.copies.find(
-      (each) => each.id === id && each.tube.shard === shard && each.shipment === shipment,
+      (each) => each.id === id && each.tube.shard === shard && each.transfer === transfer,
     );
     if (copy !== undefined) this.#forgetCopy(copy, nowMs);
   }
 
   /** The shard that it was to leave is told that it was not taken. */
-  stay(job: ModelJob, shipment: number, nowMs: number): void {
+  stay(job: ModelJob, transfer: number, nowMs: number): void {
     const { tube } = job;
     this.runDue(tube.shard, nowMs);
-    assert.deepEqual([job.state, job.shipment], ["moving", shipment], `job ${job.id} stays where it is`);
+    assert.deepEqual([job.state, job.transfer], ["moving", transfer], `job ${job.id} stays where it is`);
     if (job.stateBefore === "ready") this.#becomeReady(job);
     else job.state = job.stateBefore;
     if (job.state === "reserved") {
@@ -1641,7 +1641,7 @@ export class Model {
 }
 
 /** What a job has that is on no way. */
-const AT_HOME = { stateBefore: "ready", holderBefore: undefined, shipment: 0, errand: undefined } as const;
+const AT_HOME = { stateBefore: "ready", holderBefore: undefined, transfer: 0, errand: undefined } as const;
 
 const keptState = (state: Exclude<State, "moving">): KeptJob["state"] =>
   state === "reserved" ? "ready" : state;

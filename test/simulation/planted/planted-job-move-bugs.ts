@@ -7,7 +7,7 @@ import { Travel } from "../../../src/engine/transfer/job-travel.ts";
 import { stateBit } from "../../../src/engine/walks/job-walk.ts";
 import { packListedJobs } from "../../../src/message/listed-jobs.ts";
 import { RequestOp } from "../../../src/message/request.ts";
-import { Shipping } from "../../../src/message/shipment.ts";
+import { TransferMessage } from "../../../src/message/transfer.ts";
 import type { RecordLog } from "../../../src/shard/records/record-log.ts";
 import type { InProcessServer } from "../in-process-server.ts";
 import { everyNth, type PlantedBug } from "./planted-bug.ts";
@@ -35,13 +35,13 @@ const plantedInEngine = (
   );
 
 /** Some of what shards say to each other gets lost. */
-const plantedOnTheWay = (name: string, isKept: (kind: Shipping) => boolean): PlantedBug =>
+const plantedOnTheWay = (name: string, isKept: (kind: TransferMessage) => boolean): PlantedBug =>
   plantedInMoves(name, ({ acceptors }) => {
     for (const core of acceptors) {
       const post = core.links.post.bind(core.links);
       core.links.post = (shard, message) => {
         if (message.op !== RequestOp.Carried) post(shard, message);
-        else if (isKept(message.count as Shipping)) post(shard, message);
+        else if (isKept(message.count as TransferMessage)) post(shard, message);
       };
     }
   });
@@ -69,11 +69,11 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
     engine.arrive = (...args) => (isLost() ? Outcome.Done : arrive.apply(engine, args));
   }),
   plantedInEngine("a job that has moved stays where it was, too", (engine) => {
-    engine.departed = (id, shipment, nowMs) => engine.stay(id, shipment, nowMs);
+    engine.departed = (id, transfer, nowMs) => engine.stay(id, transfer, nowMs);
   }),
-  plantedOnTheWay("word that jobs have arrived gets lost", (kind) => kind !== Shipping.Landed),
-  plantedOnTheWay("a piece of a long job that moves gets lost", (kind) => kind !== Shipping.Piece),
-  plantedOnTheWay("a long job that moves gets no credit", (kind) => kind !== Shipping.Credit),
+  plantedOnTheWay("word that jobs have arrived gets lost", (kind) => kind !== TransferMessage.Landed),
+  plantedOnTheWay("a piece of a long job that moves gets lost", (kind) => kind !== TransferMessage.Piece),
+  plantedOnTheWay("a long job that moves gets no credit", (kind) => kind !== TransferMessage.Credit),
   plantedInEngine("a job that has come is not logged where it is", (engine, records) => {
     const { arrive } = engine;
     engine.arrive = (...args) =>
@@ -94,7 +94,7 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
       if (before !== NO_SLOT && engine.find(id) === NO_SLOT) records?.deleted(id);
     };
   }),
-  plantedInMoves("a shipment overtakes the records of its shard", ({ acceptors }) => {
+  plantedInMoves("a transfer overtakes the records of its shard", ({ acceptors }) => {
     for (const core of acceptors) core.log.isWritten = () => true;
   }),
   plantedInMoves("MOVED is said before the record of the other shard is durable", ({ shards, records }) => {
@@ -102,7 +102,7 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
       for (const port of ports) {
         const carry = port.beginCarry.bind(port);
         port.beginCarry = (kind, to, number, bytes, durable, recordNumber) => {
-          const isEarly = records[shard] !== undefined && kind === Shipping.Landed;
+          const isEarly = records[shard] !== undefined && kind === TransferMessage.Landed;
           carry(kind, to, number, bytes, durable && !isEarly, isEarly ? 0 : recordNumber);
         };
       }
@@ -229,7 +229,7 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a job that is not taken is lost",
     (engine) => {
-      engine.stay = (id, shipment, nowMs) => engine.departed(id, shipment, nowMs);
+      engine.stay = (id, transfer, nowMs) => engine.departed(id, transfer, nowMs);
     },
     true,
   ),
@@ -283,8 +283,8 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
     "a job that its holder hands on, and that is refused, is nobody's",
     (engine) => {
       const { stay } = engine;
-      engine.stay = (id, shipment, nowMs) => {
-        stay.call(engine, id, shipment, nowMs);
+      engine.stay = (id, transfer, nowMs) => {
+        stay.call(engine, id, transfer, nowMs);
         const slot = engine.find(id);
         if (slot === NO_SLOT || engine.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Reserved) return;
         const holder = engine.sessionAt(engine.jobs.pageOf(slot).holder[rowOf(slot)]!);

@@ -34,7 +34,7 @@ class ReusedId extends InProcessServer {
 class SilentSync extends InProcessServer {
   protected override createBell(from: number, to: number): Doorbell {
     const bell = super.createBell(from, to);
-    const rings = from === binlogBell(this.topology) && this.topology.hosts[to]?.acceptors.length !== 0;
+    const rings = from === binlogBell(this.topology) && this.topology.threads[to]?.acceptors.length !== 0;
     if (rings) bell.ring = () => false;
     return bell;
   }
@@ -69,7 +69,7 @@ export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
   }),
   planted("a reply leaves before its record is written", ({ acceptors, log }) => {
     if (log?.repliesWaitFor === LogWord.Synced) return;
-    for (const core of acceptors) core.log.isDurable = () => true;
+    for (const core of acceptors) core.log.isLogged = () => true;
   }),
   planted("the number written is published before the write", ({ storage }) => {
     if (storage === undefined) return;

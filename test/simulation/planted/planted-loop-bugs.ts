@@ -37,11 +37,11 @@ function before<Core extends object>(core: Core, method: keyof Core, act: () => 
 }
 
 /** Hosts that have both roles do not hear each other. */
-class HostsOutOfHearing extends InProcessServer {
+class ThreadsOutOfHearing extends InProcessServer {
   protected override createBell(from: number, to: number): Doorbell {
-    const { hosts } = this.topology;
+    const { threads } = this.topology;
     const hasBoth = (thread: number): boolean =>
-      hosts[thread] !== undefined && Object.values(hosts[thread]).every((roles) => roles.length > 0);
+      threads[thread] !== undefined && Object.values(threads[thread]).every((roles) => roles.length > 0);
     const bell = super.createBell(from, to);
     if (from !== to && hasBoth(from) && hasBoth(to)) bell.ring = () => false;
     return bell;
@@ -64,13 +64,13 @@ export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
   planted("a shard does not look once more after it has announced its sleep", ({ shards }) => {
     for (const core of shards) blind(core, "wantRoom", "hasWork", "step");
   }),
-  planted("a host does not wake for what its shards have due", ({ loops }) => {
+  planted("a thread does not wake for what its shards have due", ({ loops }) => {
     for (const loop of loops)
       Object.defineProperty(loop, "wakeAtMs", { get: () => Number.POSITIVE_INFINITY, set() {} });
   }),
-  plantedIn("a host does not ring another", (settings) => new HostsOutOfHearing(settings)),
+  plantedIn("a thread does not ring another", (settings) => new ThreadsOutOfHearing(settings)),
   planted("of the acceptors of a thread only the first is asked whether there is work", (server) => {
-    for (const { acceptors } of server.topology.hosts) {
+    for (const { acceptors } of server.topology.threads) {
       for (const acceptor of acceptors.slice(1)) {
         for (const question of ["hasAnswers", "hasWork", "hasDurable"])
           Object.defineProperty(server.acceptors[acceptor], question, { get: () => false });

@@ -47,17 +47,20 @@ function onGroups(engine: Engine, plant: (groups: NonNullable<Tube["groups"]>) =
   };
 }
 
-/** Breaks the gate of each tube that has one, in the turn behind that in which it was made. */
-function plantedInGates(name: string, plant: (gate: RateLimiter, policy: TubePolicy) => void): PlantedBug {
+/** Breaks the limiter of each tube that has one, in the turn behind that in which it was made. */
+function plantedInLimiters(
+  name: string,
+  plant: (limiter: RateLimiter, policy: TubePolicy) => void,
+): PlantedBug {
   return plantedInEngine(name, (engine) => {
     const broken = new WeakSet<object>();
     const begin = engine.beginTurn.bind(engine);
     engine.beginTurn = () => {
       begin();
-      for (const { gate, policy } of engine.tubes.values()) {
-        if (gate === undefined || broken.has(gate)) continue;
-        broken.add(gate);
-        plant(gate, policy!);
+      for (const { limiter, policy } of engine.tubes.values()) {
+        if (limiter === undefined || broken.has(limiter)) continue;
+        broken.add(limiter);
+        plant(limiter, policy!);
       }
     };
   });
@@ -209,7 +212,7 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
       groups.limit = () => {};
     });
   }),
-  plantedInEngine("a gate that opens with a delete serves nobody", (engine) => {
+  plantedInEngine("a limiter that opens with a delete serves nobody", (engine) => {
     const remove = engine.delete.bind(engine);
     engine.delete = (...args) => unserved(engine, () => remove(...args));
   }),
@@ -217,20 +220,20 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     const apply = engine.applySettings.bind(engine);
     engine.applySettings = (...args) => unserved(engine, () => apply(...args));
   }),
-  plantedInGates("a rate is ignored", (gate) => {
-    gate.took = () => {};
+  plantedInLimiters("a rate is ignored", (limiter) => {
+    limiter.took = () => {};
   }),
-  plantedInGates("nobody who waits is served when there is a token again", (gate) => {
-    gate.tokenAtMs = () => Number.POSITIVE_INFINITY;
+  plantedInLimiters("nobody who waits is served when there is a token again", (limiter) => {
+    limiter.tokenAtMs = () => Number.POSITIVE_INFINITY;
   }),
-  plantedInGates("a token comes some milliseconds late", (gate) => {
-    const tokenAtMs = gate.tokenAtMs.bind(gate);
-    gate.tokenAtMs = (nowMs) => tokenAtMs(nowMs) + 5;
+  plantedInLimiters("a token comes some milliseconds late", (limiter) => {
+    const tokenAtMs = limiter.tokenAtMs.bind(limiter);
+    limiter.tokenAtMs = (nowMs) => tokenAtMs(nowMs) + 5;
   }),
-  plantedInGates("a bucket keeps twice as many tokens as it should", (gate, policy) => {
-    const set = gate.set.bind(gate);
-    gate.set = (values, nowMs) => set({ ...values, burst: 2 * values.burst }, nowMs);
-    gate.set(policy, 0);
+  plantedInLimiters("a bucket keeps twice as many tokens as it should", (limiter, policy) => {
+    const set = limiter.set.bind(limiter);
+    limiter.set = (values, nowMs) => set({ ...values, burst: 2 * values.burst }, nowMs);
+    limiter.set(policy, 0);
   }),
   plantedInPolicies("a pattern reaches the first shard only", ({ shards }) => {
     for (const { tubeSetter, engine } of shards.slice(1)) {
@@ -250,9 +253,9 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     };
   }),
   plantedInPolicies("SET is said before tubes have it", ({ shards }) => {
-    for (const { moves } of shards) {
-      const start = moves.start.bind(moves);
-      moves.start = (session, move, nowMs) => {
+    for (const { slicedCommands } of shards) {
+      const start = slicedCommands.start.bind(slicedCommands);
+      slicedCommands.start = (session, move, nowMs) => {
         const { step, finish } = move;
         if (move.constructor.name === "SetMany") {
           finish.call(move);

@@ -115,7 +115,7 @@ class InvariantCheck {
       watch: watches,
       group: groups,
       key: policies.keys.table.size,
-      keptGate: retiredLimiters.size,
+      retiredLimiter: retiredLimiters.size,
       setting: settings.size,
     };
     let bytes = engine.bodies.usedBytes;
@@ -178,7 +178,7 @@ class InvariantCheck {
         assert.ok(above! <= below!, `${tube.name}: the first to expire is on top`);
       }
       assert.equal(tube.bytes, bytes.get(tube) ?? 0, `${tube.name}: bytes of bodies`);
-      if (tube.gate === undefined)
+      if (tube.limiter === undefined)
         assert.equal(tube.open, !tube.paused, `${tube.name}: open unless it is paused`);
       else if (tube.paused) assert.ok(!tube.open, `${tube.name}: closed while it is paused`);
       this.#groups(tube);
@@ -481,7 +481,7 @@ class InvariantCheck {
   #timers(): void {
     const timers: Timer<unknown>[] = [];
     for (const tube of this.#engine.tubes.values())
-      timers.push(tube.delayTimer, tube.pauseTimer, tube.expiryTimer, tube.gateTimer);
+      timers.push(tube.delayTimer, tube.pauseTimer, tube.expiryTimer, tube.limiterTimer);
     for (const session of this.#sessions) timers.push(session.timer);
     for (const timer of timers)
       assert.equal(timer.position >= 0, timer.atMs < NEVER, "a timer that is set is in its heap");

@@ -13,12 +13,12 @@ export const GUARDED_ADDRESS = "192.0.2.1";
 export class GuardedHandDriven {
   readonly server: HandDrivenServer;
   nowMs = 1000;
-  readonly gatekeeper: AdmissionControl;
+  readonly admission: AdmissionControl;
   #onWoken: () => void = () => {};
 
   constructor(tokens: readonly Token[], server: HandDrivenServer = new HandDrivenServer(1)) {
     this.server = server;
-    this.gatekeeper = new AdmissionControl({
+    this.admission = new AdmissionControl({
       rules: this.#rules(tokens),
       counts: undefined,
       counters: server.acceptor.counters,
@@ -40,11 +40,11 @@ export class GuardedHandDriven {
 
   /** The token file was read again. */
   reload(tokens: readonly Token[]): void {
-    this.gatekeeper.configure(this.#rules(tokens));
+    this.admission.configure(this.#rules(tokens));
   }
 
   connect(reads = true): HandDrivenClient {
-    const entry = this.gatekeeper.admit(0, GUARDED_ADDRESS);
+    const entry = this.admission.admit(0, GUARDED_ADDRESS);
     assert.ok(typeof entry !== "string", "it is let in");
     const client = new HandDrivenClient(reads);
     client.connection = this.server.acceptor.connect(entry.wrap(client), entry.filter)!;

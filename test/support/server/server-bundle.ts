@@ -38,7 +38,11 @@ const ENTRIES = [
 /** They look for their own files, or are loaded by few. */
 const UNBUNDLED = ["piscina", "pino-pretty", "@nats-io/*"];
 /** They start other threads from files beside them: in a bundle those of the bundle. */
-const START_THREADS = ["src/host/threads.ts", "src/binlog/recovery/scan-log.ts", "src/binlog/thread.ts"];
+const START_THREADS = [
+  "src/threads/start-threads.ts",
+  "src/binlog/recovery/scan-log.ts",
+  "src/binlog/thread.ts",
+];
 
 /** CommonJS packages ask for Node's modules in this way. */
 const REQUIRE =

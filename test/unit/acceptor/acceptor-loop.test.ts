@@ -4,7 +4,7 @@ import { AcceptorLoop } from "../../../src/acceptor/acceptor-loop.ts";
 import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
 import { Point, type Surroundings } from "../../../src/loop/point.ts";
 import type { ColocatedRole, ResidentShard } from "../../../src/loop/role.ts";
-import { AcceptorPatience } from "../../../src/loop/waiting-policy.ts";
+import { AcceptorPollPolicy } from "../../../src/loop/waiting-policy.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
@@ -29,7 +29,7 @@ function stage() {
     doorbell: new DoorbellOwner(words, 1),
     shards: [new Doorbell(words, 1)],
     counters: new TurnCounters(core.counters, core.links.responses),
-    patience: new AcceptorPatience({ spinMs: 0, lingerMs: 0, isCrowded: false }, nowMs, true),
+    pollPolicy: new AcceptorPollPolicy({ spinMs: 0, lingerMs: 0, isCrowded: false }, nowMs, true),
     surroundings,
   });
   return { clock, core, loop, ring: new RingReader(topology.requests[0]![0]!) };

@@ -22,7 +22,7 @@ describe("a sample", () => {
     let logged = 6;
     const counters = new Float64Array(COUNTERS_PER_ROLE);
     const sampler = new CommandSampler(counters, () => nowMs);
-    const log = { isDurable: (_: number, number: number) => number <= logged };
+    const log = { isLogged: (_: number, number: number) => number <= logged };
     while (!sampler.isDue) sampler.turned();
     const sample = sampler.begin(Op.Put);
     assert.equal(sampler.isDue, false);

@@ -34,30 +34,30 @@ describe("a reply in a group", () => {
   it("waits only for the shared log without -f 0: its batches are written", () => {
     const { core, shared, publish } = groupOf(LogWord.Written, true);
     assert.equal(publish({ written: 1 }), false, "no connection is woken in vain");
-    assert.ok(core.log.isWritten(0, 1) && !core.log.isDurable(0, 1));
+    assert.ok(core.log.isWritten(0, 1) && !core.log.isLogged(0, 1));
     // The answer of the shared log may come before the log's thread has told that it has written
     // the record.
     shared.publish(0, 2);
-    assert.ok(core.log.isDurable(0, 2) && core.log.isWritten(0, 2));
-    assert.ok(!core.log.isDurable(0, 3) && !core.log.isWritten(0, 3));
+    assert.ok(core.log.isLogged(0, 2) && core.log.isWritten(0, 2));
+    assert.ok(!core.log.isLogged(0, 3) && !core.log.isWritten(0, 3));
   });
 
   it("waits for both logs with -f 0, and the last one wakes it", () => {
     const { core, shared, publish } = groupOf(LogWord.Synced, true);
     assert.equal(publish({ written: 2 }), false);
     shared.publish(0, 1);
-    assert.ok(!core.log.isDurable(0, 1));
+    assert.ok(!core.log.isLogged(0, 1));
     assert.equal(publish({ synced: 2 }), true);
-    assert.ok(core.log.isDurable(0, 1) && !core.log.isDurable(0, 2));
+    assert.ok(core.log.isLogged(0, 1) && !core.log.isLogged(0, 2));
     shared.publish(0, 2);
-    assert.ok(core.log.isDurable(0, 2));
+    assert.ok(core.log.isLogged(0, 2));
   });
 
   it("waits for the own log with --replicate-wait nothing", () => {
     const { core, shared, publish } = groupOf(LogWord.Written, false);
     shared.publish(0, 1);
-    assert.ok(!core.log.isDurable(0, 1) && !core.log.isWritten(0, 1));
+    assert.ok(!core.log.isLogged(0, 1) && !core.log.isWritten(0, 1));
     assert.equal(publish({ written: 1 }), true);
-    assert.ok(core.log.isDurable(0, 1));
+    assert.ok(core.log.isLogged(0, 1));
   });
 });

@@ -17,7 +17,7 @@ const secret = drawSecret();
 class Guarded {
   readonly server = new HandDrivenServer(2);
   unixMs = Date.parse(`${DAY}T12:00:00Z`);
-  readonly #gatekeeper = new AdmissionControl({
+  readonly #admission = new AdmissionControl({
     rules: {
       tokens: parseTokenFile(`limited operator sha256:${hashOf(secret)} tubes=mail,mail-* expires=${DAY}`)
         .tokens,
@@ -37,7 +37,7 @@ class Guarded {
   readonly limited = new HandDrivenClient(true);
 
   constructor() {
-    const entry = this.#gatekeeper.admit(0, "192.0.2.1");
+    const entry = this.#admission.admit(0, "192.0.2.1");
     assert.ok(typeof entry !== "string", "it is let in");
     this.limited.connection = this.server.acceptor.connect(entry.wrap(this.limited), entry.filter)!;
     assert.equal(this.ask(this.limited, `auth ${secret}`), "AUTHENTICATED\r\n");

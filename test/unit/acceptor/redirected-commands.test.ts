@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { asciiBytes } from "../../../src/base/bytes.ts";
 import { shardOfTube } from "../../../src/base/tube-hash.ts";
 import { RequestOp } from "../../../src/message/request.ts";
-import { Shipping } from "../../../src/message/shipment.ts";
+import { TransferMessage } from "../../../src/message/transfer.ts";
 import { type HandDrivenClient, HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
 const SHARDS = 2;
@@ -47,7 +47,7 @@ function scene(behind: string): Scene {
 }
 
 /** Drops all messages of one kind between shards. */
-function lose({ acceptor }: HandDrivenServer, kind: Shipping): void {
+function lose({ acceptor }: HandDrivenServer, kind: TransferMessage): void {
   const post = acceptor.links.post.bind(acceptor.links);
   acceptor.links.post = (shard, message) => {
     if (message.op !== RequestOp.Carried || message.count !== kind) post(shard, message);
@@ -69,7 +69,7 @@ describe("a job that arrived elsewhere before its old shard knows,", () => {
   for (const [command, reply] of DONE)
     it(`is found by a ${command}`, () => {
       const { server, client, other, ask } = scene(`${command}\r\n`);
-      lose(server, Shipping.Landed);
+      lose(server, TransferMessage.Landed);
       // No acceptor is told that it has moved.
       assert.equal(ask(other, `update-job 1 tube=${ELSEWHERE}`), "");
       const third = server.connect(true);
@@ -83,10 +83,10 @@ describe("a job that arrived elsewhere before its old shard knows,", () => {
 
 describe("a moving job is listed once, in any list:", () => {
   for (const [when, kind, tube, state] of [
-    ["on its way, as if somebody held it", Shipping.Ship, JOBS, "reserved"],
+    ["on its way, as if somebody held it", TransferMessage.Begin, JOBS, "reserved"],
     [
       "where it has arrived, before word of that has come to where it was",
-      Shipping.Landed,
+      TransferMessage.Landed,
       ELSEWHERE,
       "ready",
     ],

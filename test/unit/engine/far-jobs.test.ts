@@ -24,7 +24,7 @@ import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engi
 import { setTubes } from "../../support/in-process/set-tubes.ts";
 
 const GONE: JobChange = { pri: undefined, ttrSeconds: undefined, delayMs: undefined, tube: "elsewhere" };
-const SHIPMENT = 7;
+const TRANSFER = 7;
 /** The session that waits. */
 const WAITING = 1;
 
@@ -91,7 +91,7 @@ class Bench {
 
   handOn(id: number): void {
     assert.equal(this.engine.update(this.engine.session(0), id, GONE, 0), Outcome.OtherShard);
-    this.engine.depart(this.engine.find(id), SHIPMENT);
+    this.engine.depart(this.engine.find(id), TRANSFER);
     this.check();
   }
 
@@ -135,7 +135,7 @@ describe("a held job on its way to another shard", () => {
       // What is done in the tube meanwhile opens nothing.
       bench.put(3, group);
       assert.deepEqual(bench.given, []);
-      bench.engine.departed(1, SHIPMENT, 0);
+      bench.engine.departed(1, TRANSFER, 0);
       assert.deepEqual(bench.given, [2]);
       bench.check();
     });
@@ -147,7 +147,7 @@ describe("a held job on its way to another shard", () => {
       bench.put(2, group);
       bench.wait();
       bench.handOn(1);
-      bench.engine.stay(1, SHIPMENT, 0);
+      bench.engine.stay(1, TRANSFER, 0);
       bench.check();
       assert.deepEqual(bench.given, []);
       assert.equal(bench.engine.delete(bench.engine.session(0), 1, 0), Outcome.Done);
@@ -170,9 +170,9 @@ describe("a held job that update-job sends to another shard", () => {
       bench.put(3, "g");
       bench.put(4, "h");
       bench.handOn(1);
-      if (isTaken) engine.departed(1, SHIPMENT, 0);
+      if (isTaken) engine.departed(1, TRANSFER, 0);
       else {
-        engine.stay(1, SHIPMENT, 0);
+        engine.stay(1, TRANSFER, 0);
         assert.equal(engine.delete(client, 1, 0), Outcome.Done);
       }
       assert.equal(engine.delete(client, 2, 0), Outcome.Done);
@@ -207,11 +207,11 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     bench.die(1);
     assert.deepEqual(bench.again(settings).leaving(), [[1, "elsewhere"]]);
     assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
-    bench.engine.depart(bench.engine.find(1), SHIPMENT);
+    bench.engine.depart(bench.engine.find(1), TRANSFER);
     assert.ok(bench.engine.isLeaving(1));
     bench.check();
     assert.deepEqual(bench.again(settings).leaving(), [[1, "elsewhere"]]);
-    bench.engine.departed(1, SHIPMENT, 0);
+    bench.engine.departed(1, TRANSFER, 0);
     assert.ok(!bench.engine.isLeaving(1));
   });
 
@@ -247,8 +247,8 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     bench.die(1);
     assert.deepEqual(bench.again({ maxAttempts: 1 }).leaving(), [[1, ""]]);
     assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
-    bench.engine.depart(bench.engine.find(1), SHIPMENT);
-    bench.engine.stay(1, SHIPMENT, 0);
+    bench.engine.depart(bench.engine.find(1), TRANSFER);
+    bench.engine.stay(1, TRANSFER, 0);
     assert.deepEqual(bench.again(settings).leaving(), []);
     const other = new Bench({ maxAttempts: 1 });
     other.put(1);
@@ -277,9 +277,9 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     const bench = new Bench(settings);
     bench.put(1);
     bench.die(1);
-    bench.engine.depart(bench.engine.find(1), SHIPMENT);
+    bench.engine.depart(bench.engine.find(1), TRANSFER);
     assert.deepEqual(bench.leaving(), [[1, ""]]);
-    bench.engine.stay(1, SHIPMENT, 0);
+    bench.engine.stay(1, TRANSFER, 0);
     assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
     bench.check();
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { AcceptorPatience, IdlePoll, IdleSpin, waitingOf } from "../../../src/loop/waiting-policy.ts";
+import { AcceptorPollPolicy, IdlePoll, IdleSpin, waitingOf } from "../../../src/loop/waiting-policy.ts";
 
 /** Looks every 0.01 ms until the linger ends; returns how many times it looked again. */
 function looks(linger: IdlePoll, fromMs: number): number {
@@ -114,40 +114,40 @@ describe("IdleSpin", () => {
   });
 });
 
-describe("AcceptorPatience", () => {
+describe("AcceptorPollPolicy", () => {
   const asked = (expecting: number, asking: number) => ({ expecting, asking, hasHeld: false });
 
   /** Turns without work until it sleeps, while the clock stands. */
-  function turns(patience: AcceptorPatience, connections: number): number {
+  function turns(pollPolicy: AcceptorPollPolicy, connections: number): number {
     let count = 0;
-    while (count < 1000 && patience.turnsAgain(asked(connections, connections))) count++;
+    while (count < 1000 && pollPolicy.turnsAgain(asked(connections, connections))) count++;
     return count;
   }
 
   it("gives up after some empty turns, after few if threads outnumber cores", () => {
-    const roomy = new AcceptorPatience({ spinMs: 0, lingerMs: 0, isCrowded: false }, () => 0);
+    const roomy = new AcceptorPollPolicy({ spinMs: 0, lingerMs: 0, isCrowded: false }, () => 0);
     assert.equal(turns(roomy, 5), 30);
     assert.equal(turns(roomy, 5), 0);
     roomy.worked();
     assert.equal(turns(roomy, 5), 30);
-    assert.equal(turns(new AcceptorPatience({ spinMs: 0, lingerMs: 0.1, isCrowded: true }, () => 0), 5), 3);
+    assert.equal(turns(new AcceptorPollPolicy({ spinMs: 0, lingerMs: 0.1, isCrowded: true }, () => 0), 5), 3);
   });
 
   it("lingers for one or two clients, also without pending replies", () => {
     let nowMs = 1;
-    const patience = new AcceptorPatience({ spinMs: 0, lingerMs: 0.1, isCrowded: true }, () => nowMs);
-    assert.ok(patience.turnsAgain(asked(0, 2)));
+    const pollPolicy = new AcceptorPollPolicy({ spinMs: 0, lingerMs: 0.1, isCrowded: true }, () => nowMs);
+    assert.ok(pollPolicy.turnsAgain(asked(0, 2)));
     nowMs = 1.05;
-    assert.ok(patience.turnsAgain(asked(0, 2)));
+    assert.ok(pollPolicy.turnsAgain(asked(0, 2)));
     nowMs = 1.15;
-    assert.ok(!patience.turnsAgain(asked(0, 2)));
-    assert.ok(!patience.turnsAgain(asked(0, 3)));
+    assert.ok(!pollPolicy.turnsAgain(asked(0, 2)));
+    assert.ok(!pollPolicy.turnsAgain(asked(0, 3)));
   });
 
   it("spins for the answers to one or two clients", () => {
-    const patience = new AcceptorPatience({ spinMs: 0, lingerMs: 0, isCrowded: false }, () => 0);
+    const pollPolicy = new AcceptorPollPolicy({ spinMs: 0, lingerMs: 0, isCrowded: false }, () => 0);
     assert.deepEqual(
-      [0, 1, 2, 3].map((expecting) => patience.looks(asked(expecting, 3))),
+      [0, 1, 2, 3].map((expecting) => pollPolicy.looks(asked(expecting, 3))),
       [0, 200, 200, 0],
     );
   });

@@ -4,7 +4,7 @@
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { bytesOf, type NewPut, type PutBody, type PutOutcome } from "../../link/put-lanes.ts";
+import { bytesOf, type NewPut, type PutBody, type PutOutcome } from "../../link/put-pool.ts";
 import type { Service } from "../../queue/service.ts";
 import { answers, type Routes, requireServing, tubeOf } from "../api.ts";
 import { BodyPieces } from "../bodies/body-pieces.ts";

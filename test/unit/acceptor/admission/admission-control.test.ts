@@ -215,7 +215,7 @@ describe("AdmissionControl", () => {
       assert.equal(client.take(), "AUTHENTICATED\r\nUNAUTHORIZED\r\n");
       assert.ok(client.ended);
     }
-    assert.equal(guarded.gatekeeper.admit(0, GUARDED_ADDRESS), "auth");
+    assert.equal(guarded.admission.admit(0, GUARDED_ADDRESS), "auth");
   });
 
   it("checks ten concurrent guesses of an address, and refuses all behind them", async () => {
@@ -227,7 +227,7 @@ describe("AdmissionControl", () => {
       assert.equal(await guarded.answered(client), "UNAUTHORIZED\r\n");
       assert.ok(client.ended);
     }
-    assert.equal(guarded.gatekeeper.admit(0, GUARDED_ADDRESS), "auth");
+    assert.equal(guarded.admission.admit(0, GUARDED_ADDRESS), "auth");
     guarded.nowMs += 60_000;
     const late = guarded.connect();
     late.say(`auth cheap:${PASSWORD}\r\n`);

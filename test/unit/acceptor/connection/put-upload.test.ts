@@ -19,8 +19,8 @@ describe("PutUpload", () => {
         server.settle();
         assert.match(client.take(), /^INSERTED \d+\r\n$/);
       }
-      const { affinity, lane } = client.connection.pipeline;
-      assert.deepEqual([affinity.shard, affinity.streak], [lane.shard, PUTS]);
+      const { affinity, inFlight } = client.connection.pipeline;
+      assert.deepEqual([affinity.shard, affinity.streak], [inFlight.shard, PUTS]);
     });
   }
 });

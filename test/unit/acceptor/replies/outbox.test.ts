@@ -25,7 +25,7 @@ class Stage {
       descriptor: -1,
     };
     Object.defineProperty(transport, "pendingBytes", { get: () => this.pendingBytes });
-    this.outbox = new Outbox(transport, { isDurable: (shard, number) => number <= this.logged[shard]! });
+    this.outbox = new Outbox(transport, { isLogged: (shard, number) => number <= this.logged[shard]! });
   }
 
   append(text: string): void {

@@ -6,7 +6,7 @@ import { Engine } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import { RateLimiter } from "../../../../src/engine/tubes/rate-limiter.ts";
-import { GATES_MAX, RetiredLimiters } from "../../../../src/engine/tubes/retired-limiters.ts";
+import { RETIRED_LIMITERS_MAX, RetiredLimiters } from "../../../../src/engine/tubes/retired-limiters.ts";
 import { NOTHING_SET, type TubePolicy } from "../../../../src/engine/tubes/tube-settings.ts";
 import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
 import { checkInvariants } from "../../../support/in-process/engine-invariants.ts";
@@ -74,11 +74,11 @@ describe("a tube with a rate that is deleted and recreated", () => {
 
   it("is forgotten if too many such tubes come and go", () => {
     const engine = engineWith("1/4000000000");
-    for (let id = 1; id <= GATES_MAX + 500; id++) assert.ok(pass(engine, id, `g-${id}`, id));
-    assert.equal(engine.tubes.retiredLimiters.size, GATES_MAX);
+    for (let id = 1; id <= RETIRED_LIMITERS_MAX + 500; id++) assert.ok(pass(engine, id, `g-${id}`, id));
+    assert.equal(engine.tubes.retiredLimiters.size, RETIRED_LIMITERS_MAX);
     checkInvariants(engine, [0]);
     assert.ok(pass(engine, 1e6, "g-500", 1e6), "the first that went are forgotten");
-    assert.ok(!pass(engine, 1e6 + 1, `g-${GATES_MAX + 500}`, 1e6 + 1));
+    assert.ok(!pass(engine, 1e6 + 1, `g-${RETIRED_LIMITERS_MAX + 500}`, 1e6 + 1));
   });
 });
 
@@ -92,10 +92,10 @@ describe("RetiredLimiters beyond their number", () => {
     });
     const seconds = [50, 10, 40, 20, 30];
     for (const each of seconds) {
-      const gate = new RateLimiter();
-      gate.set(policyOf(each), 0);
-      gate.took(0);
-      kept.keep(`in ${each}`, gate);
+      const limiter = new RateLimiter();
+      limiter.set(policyOf(each), 0);
+      limiter.took(0);
+      kept.keep(`in ${each}`, limiter);
     }
     assert.equal(kept.size, 3);
     assert.equal(kept.nextAtMs, 30 * SECOND_MS);

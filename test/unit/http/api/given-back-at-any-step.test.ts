@@ -23,7 +23,7 @@ import { wasSent } from "../../../../src/http/api/limits/response-budget.ts";
 import { Bodies } from "../../../../src/http/link/bodies.ts";
 import { Busy } from "../../../../src/http/link/busy.ts";
 import { ControlClient } from "../../../../src/http/link/control-client.ts";
-import { PutLanes } from "../../../../src/http/link/put-lanes.ts";
+import { PutPool } from "../../../../src/http/link/put-pool.ts";
 import { WireClients } from "../../../../src/http/link/wire-clients.ts";
 import { GiveBacks } from "../../../../src/http/queue/give-backs.ts";
 import { Reservations } from "../../../../src/http/queue/reservations.ts";
@@ -163,7 +163,7 @@ class Scene {
       giveBacks: new GiveBacks(leases, control),
       tubes: new TubeCache(control, () => 1000),
       bodies: new Bodies(wire, control, core.places),
-      puts: new PutLanes(wire, SHARDS),
+      puts: new PutPool(wire, SHARDS),
       keys: new IdempotencyKeys(() => 1000),
       words: new ControlWords(topology.control),
       memory: memoryWords(topology),

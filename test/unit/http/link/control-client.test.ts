@@ -15,7 +15,7 @@ class Log {
 
   constructor() {
     this.core = new HandDrivenServer(1, undefined, { http: true }).http!;
-    this.core.log.isDurable = (_shard, number) => number <= this.durable;
+    this.core.log.isLogged = (_shard, number) => number <= this.durable;
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { createTopology, hostOfAcceptor, hostOfShard } from "../../../../src/message/topology.ts";
+import { createTopology, threadOfAcceptor, threadOfShard } from "../../../../src/message/topology.ts";
 import { choosePlacement } from "../../../../src/server/options/placement.ts";
 import { cgroupPath, coresWithin } from "../../../../src/server/options/usable-cores.ts";
 
@@ -74,14 +74,14 @@ describe("placement", () => {
         ...{ shards, acceptors, threads, placement: "together" },
         ...{ jobBytesMax: 65535, ringBytes: 4096 },
       });
-      assert.equal(topology.hosts.length, threads);
+      assert.equal(topology.threads.length, threads);
       for (let shard = 0; shard < shards; shard++)
-        assert.ok(topology.hosts[hostOfShard(topology, shard)]!.shards.includes(shard));
+        assert.ok(topology.threads[threadOfShard(topology, shard)]!.shards.includes(shard));
       for (let acceptor = 0; acceptor < acceptors; acceptor++)
-        assert.ok(topology.hosts[hostOfAcceptor(topology, acceptor)]!.acceptors.includes(acceptor));
-      const counts = topology.hosts.map((host) => host.acceptors.length);
+        assert.ok(topology.threads[threadOfAcceptor(topology, acceptor)]!.acceptors.includes(acceptor));
+      const counts = topology.threads.map((thread) => thread.acceptors.length);
       assert.ok(Math.min(...counts) > 0 && Math.max(...counts) <= Math.ceil(acceptors / threads));
-      const residents = topology.hosts.map((host) => host.shards.length);
+      const residents = topology.threads.map((thread) => thread.shards.length);
       assert.equal(
         residents.reduce((sum, count) => sum + count),
         shards,

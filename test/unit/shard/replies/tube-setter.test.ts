@@ -47,7 +47,7 @@ describe("TubeSetter", () => {
     for (const order of [settings, settings.toReversed()]) {
       const { engine, setter: tubes } = setter();
       tubes.restore(order, 1000);
-      assert.equal(engine.tubes.get("default")!.gate!.tokens(1000), 3);
+      assert.equal(engine.tubes.get("default")!.limiter!.tokens(1000), 3);
     }
   });
 

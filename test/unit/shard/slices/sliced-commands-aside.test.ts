@@ -7,7 +7,7 @@ import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { shardOfTube } from "../../../../src/base/tube-hash.ts";
 import type { Engine } from "../../../../src/engine/engine.ts";
 import { RequestOp } from "../../../../src/message/request.ts";
-import { Shipping } from "../../../../src/message/shipment.ts";
+import { TransferMessage } from "../../../../src/message/transfer.ts";
 import type { Replies } from "../../../../src/shard/replies/replies.ts";
 import type { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 import type { SlicedCommand } from "../../../../src/shard/sessions/sliced-command.ts";
@@ -50,7 +50,7 @@ class Waiter implements SlicedCommand {
 }
 
 class Scene {
-  readonly moves = new SlicedCommands({ recordsBefore: 0 } as Replies, 1000, () => 0);
+  readonly slicedCommands = new SlicedCommands({ recordsBefore: 0 } as Replies, 1000, () => 0);
   readonly waiters: Waiter[] = [];
 
   /** Waiter n waits for job n. */
@@ -58,7 +58,7 @@ class Scene {
     for (let job = 0; job < count; job++) {
       const waiter = new Waiter(job, mayEndUnheard);
       this.waiters.push(waiter);
-      this.moves.join({} as ShardSession, waiter);
+      this.slicedCommands.join({} as ShardSession, waiter);
     }
     Waiter.looks = 0;
   }
@@ -66,8 +66,8 @@ class Scene {
   /** Takes turns as long as there is something to do, and so many more. */
   turns(more: number): void {
     for (let left = more; left > 0; ) {
-      if (!this.moves.hasWork(anybody)) left--;
-      this.moves.step(anybody, 0);
+      if (!this.slicedCommands.hasWork(anybody)) left--;
+      this.slicedCommands.step(anybody, 0);
     }
   }
 
@@ -87,7 +87,7 @@ describe("SlicedCommands", () => {
     const scene = new Scene(MANY);
     for (const job of [7, 5000]) {
       scene.waiters[job]!.waitFor(undefined);
-      scene.moves.settled(job);
+      scene.slicedCommands.settled(job);
     }
     scene.turns(TURNS);
     assert.deepEqual(scene.done, [7, 5000]);
@@ -97,15 +97,15 @@ describe("SlicedCommands", () => {
   it("lets a command wait again, for another job or the same", () => {
     const scene = new Scene(3);
     scene.waiters[0]!.waitFor(1);
-    scene.moves.settled(0);
-    scene.moves.settled(2);
+    scene.slicedCommands.settled(0);
+    scene.slicedCommands.settled(2);
     scene.turns(TURNS);
     assert.deepEqual(scene.done, []);
     for (const waiter of scene.waiters) waiter.waitFor(undefined);
-    scene.moves.settled(1);
+    scene.slicedCommands.settled(1);
     scene.turns(TURNS);
     assert.deepEqual(scene.done, [0, 1]);
-    scene.moves.settled(2);
+    scene.slicedCommands.settled(2);
     scene.turns(TURNS);
     assert.deepEqual(scene.done, [0, 1, 2]);
   });
@@ -118,8 +118,8 @@ describe("SlicedCommands", () => {
     scene.turns(TURNS);
     assert.equal(scene.done.length, 10);
     scene.waiters[3]!.waitFor(undefined);
-    scene.moves.settled(3);
-    scene.moves.step(anybody, 0);
+    scene.slicedCommands.settled(3);
+    scene.slicedCommands.step(anybody, 0);
     assert.equal(scene.waiters[3]!.isDone, true);
     // It is not among those that nobody has told of their job any more.
     scene.turns(TURNS);
@@ -128,7 +128,7 @@ describe("SlicedCommands", () => {
 
   it("has each slice of a command wait for the records before its first", () => {
     const replies = { recordsBefore: 5 } as Replies;
-    const moves = new SlicedCommands(replies, 1000, () => 0);
+    const slicedCommands = new SlicedCommands(replies, 1000, () => 0);
     const seen: number[] = [];
     const move = {
       jobs: 3000,
@@ -136,10 +136,10 @@ describe("SlicedCommands", () => {
       step: (): boolean => seen.push(replies.recordsBefore) === 20,
       finish: (): void => {},
     };
-    moves.join({} as ShardSession, move as unknown as SlicedCommand);
+    slicedCommands.join({} as ShardSession, move as unknown as SlicedCommand);
     for (let turn = 0; turn < 10; turn++) {
       replies.recordsBefore = 100 + turn;
-      moves.step(anybody, 0);
+      slicedCommands.step(anybody, 0);
     }
     assert.deepEqual(
       seen,
@@ -175,7 +175,7 @@ function looksBeside(count: number, command: (jobs: string) => string): number {
   // It never comes there.
   const post = server.acceptor.links.post.bind(server.acceptor.links);
   server.acceptor.links.post = (shard, message) => {
-    if (message.op !== RequestOp.Carried || message.count !== Shipping.Ship) post(shard, message);
+    if (message.op !== RequestOp.Carried || message.count !== TransferMessage.Begin) post(shard, message);
   };
   const mover = server.connect(true);
   mover.say(`update-job 1 tube=${there}\r\n`);

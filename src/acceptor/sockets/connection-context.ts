@@ -5,7 +5,7 @@ import type { KeepAlive } from "../admission/listener-policy.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { ConnectionLog } from "../state/connection-log.ts";
 
-export interface Serving {
+export interface ConnectionContext {
   readonly core: AcceptorCore;
   /** To be called whenever bytes or an end have arrived. */
   readonly onActivity: () => void;

@@ -18,10 +18,15 @@ class MovingServer extends InProcessServer {
   }
 }
 
-function plantedInMoves(name: string, plant: (server: MovingServer) => void): PlantedBug {
+function plantedInMigration(name: string, plant: (server: MovingServer) => void): PlantedBug {
   return plantedIn(name, (settings) => {
     const { acceptors } = settings;
-    const server = new MovingServer({ ...settings, placement: "together", threads: acceptors, moves: 0.9 });
+    const server = new MovingServer({
+      ...settings,
+      placement: "together",
+      threads: acceptors,
+      migrations: 0.9,
+    });
     plant(server);
     return server;
   });
@@ -29,7 +34,7 @@ function plantedInMoves(name: string, plant: (server: MovingServer) => void): Pl
 
 /** On the way something of the message changes, or all of it is lost. */
 function plantedOnTheWay(name: string, change: Change): PlantedBug {
-  return plantedInMoves(name, (server) => {
+  return plantedInMigration(name, (server) => {
     server.change = change;
   });
 }
@@ -62,11 +67,11 @@ export const PLANTED_MOVE_BUGS: readonly PlantedBug[] = [
     ...moved,
     state: { ...moved.state, isProducer: false },
   })),
-  plantedInMoves("a message between acceptors gets lost", (server) => {
+  plantedInMigration("a message between acceptors gets lost", (server) => {
     const isLost = everyNth(4);
     server.change = (moved) => (isLost() ? undefined : moved);
   }),
-  plantedInMoves("an Adopt gets lost", ({ acceptors }) => {
+  plantedInMigration("an Adopt gets lost", ({ acceptors }) => {
     const isLost = everyNth(5);
     for (const core of acceptors) {
       const post = core.links.post.bind(core.links);
@@ -75,13 +80,13 @@ export const PLANTED_MOVE_BUGS: readonly PlantedBug[] = [
       };
     }
   }),
-  plantedInMoves("a connection that holds a job moves", (server) => {
+  plantedInMigration("a connection that holds a job moves", (server) => {
     onConnections(server, ({ pipeline }) => {
       const onReply = pipeline.onReply.bind(pipeline);
       pipeline.onReply = (shard, flags, ...rest) => onReply(shard, flags & ~ResponseFlag.HoldsJob, ...rest);
     });
   }),
-  plantedInMoves("a shard does not wait until a session has lost its old place", ({ shards }) => {
+  plantedInMigration("a shard does not wait until a session has lost its old place", ({ shards }) => {
     for (const { adoptions } of shards) adoptions.isWaiting = () => false;
   }),
 ];

@@ -2,22 +2,22 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { HostLoads } from "../../../src/acceptor/host-loads.ts";
 import { ShardAffinity } from "../../../src/acceptor/state/shard-affinity.ts";
+import { ThreadLoads } from "../../../src/acceptor/thread-loads.ts";
 import { acceptorRole, Counter, countersOf, createTopology } from "../../../src/message/topology.ts";
 
 /**
  * Two threads with an acceptor and a shard each; `pass` lets time go by, of which each slept so
  * much.
  */
-function twoHosts() {
+function twoThreads() {
   const topology = createTopology({
     ...{ shards: 2, acceptors: 2, placement: "together" },
     ...{ jobBytesMax: 65535, ringBytes: 4096 },
   });
   const counters = [0, 1].map((acceptor) => countersOf(topology, acceptorRole(topology, acceptor)));
   const clock = { nowMs: 1000 };
-  const loads = new HostLoads(topology, 0);
+  const loads = new ThreadLoads(topology, 0);
   for (const each of counters) each[Counter.TakesMoved] = 1;
   const mayMove = (): boolean => loads.mayTakeOne(1, clock.nowMs);
   const pass = (ms: number, ...idleMs: number[]): void => {
@@ -31,9 +31,9 @@ function twoHosts() {
   return { counters, mayMove, pass, open, clock };
 }
 
-describe("HostLoads", () => {
+describe("ThreadLoads", () => {
   it("allows a move to an idle thread, however many connections it has", () => {
-    const { mayMove, pass, open } = twoHosts();
+    const { mayMove, pass, open } = twoThreads();
     open(1, 50);
     pass(500, 0, 200);
     assert.equal(mayMove(), true);
@@ -42,7 +42,7 @@ describe("HostLoads", () => {
   });
 
   it("allows a move between busy threads if the target has no more connections and work", () => {
-    const { mayMove, pass, open, counters } = twoHosts();
+    const { mayMove, pass, open, counters } = twoThreads();
     open(10, 10);
     pass(500, 0, 0);
     assert.equal(mayMove(), true);
@@ -55,7 +55,7 @@ describe("HostLoads", () => {
   });
 
   it("counts an ongoing sleep", () => {
-    const { mayMove, pass, open, counters, clock } = twoHosts();
+    const { mayMove, pass, open, counters, clock } = twoThreads();
     open(1, 50);
     counters[1]![Counter.IdleSinceMs] = clock.nowMs;
     pass(500);
@@ -63,7 +63,7 @@ describe("HostLoads", () => {
   });
 
   it("ignores old readings, and threads without any", () => {
-    const { mayMove, pass, counters } = twoHosts();
+    const { mayMove, pass, counters } = twoThreads();
     pass(10_000, 0, 10_000);
     assert.equal(mayMove(), false);
     pass(200, 0, 200);

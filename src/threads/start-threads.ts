@@ -10,7 +10,7 @@ import type { AcceptorQuestion, HttpNews, HttpOrder, HttpThreadData } from "../h
 import type { Topology } from "../message/topology.ts";
 import type { NodeNews } from "../replica/node-state.ts";
 import type { GroupThreadData, NodeOrder } from "../replica/thread.ts";
-import type { AcceptorHostData, HostThreadData, LogHostData, ShardHostData } from "./thread.ts";
+import type { AcceptorWorkerData, LogWorkerData, ShardWorkerData, WorkerData } from "./thread.ts";
 
 /**
  * docs/differences.md mentions what is experimental in Node (node:ffi, if requested), so Node need
@@ -54,10 +54,10 @@ function newWorker(file: URL, options: WorkerOptions): Worker {
 }
 
 /** Starts a shard in a thread of its own. Resolves once it takes messages. */
-export function startShard(shard: ShardHostData, onDeath: OnThreadDeath): Promise<Worker> {
+export function startShard(shard: ShardWorkerData, onDeath: OnThreadDeath): Promise<Worker> {
   const ports = shard.recovery === undefined ? [] : [shard.recovery];
-  const data: HostThreadData = { kind: "shard", shard };
-  const worker = start(`shard ${shard.shard}`, "host", data, onDeath, { transferList: ports });
+  const data: WorkerData = { kind: "shard", shard };
+  const worker = start(`shard ${shard.shard}`, "threads", data, onDeath, { transferList: ports });
   return new Promise((resolve) => worker.once("message", () => resolve(worker)));
 }
 
@@ -98,7 +98,7 @@ export function startBinlog(
 export function residentBinlog(
   data: BinlogData,
   onNews: OnBinlogNews,
-): { data: LogHostData; handle: BinlogThreadHandle } {
+): { data: LogWorkerData; handle: BinlogThreadHandle } {
   const { port1, port2 } = new MessageChannel();
   return { data: { ...data, port: port1 }, handle: { ...binlogHandle(port2, onNews), end: async () => {} } };
 }
@@ -144,20 +144,20 @@ export interface BinlogThreadHandle {
  * acceptor.
  */
 export function startAcceptors(
-  data: Omit<AcceptorHostData, "ports">,
+  data: Omit<AcceptorWorkerData, "ports">,
   onDeath: OnThreadDeath,
   onNews: (news: AcceptorNews) => void,
 ): AcceptorHandle[] {
-  const { acceptors, shards } = data.topology.hosts[data.host]!;
+  const { acceptors, shards } = data.topology.threads[data.thread]!;
   const channels = acceptors.map(() => new MessageChannel());
   const ports = channels.map(({ port1 }) => port1);
   const log = data.log === undefined ? [] : [data.log.port, ...portsOf(data.log)];
   const ways = data.residents.flatMap(({ recovery }) => (recovery === undefined ? [] : [recovery]));
   const residents = shards.length === 0 ? "" : ` with shard ${shards.join(", ")}`;
   const logName = data.log === undefined ? "" : " and the log";
-  const hostData: HostThreadData = { kind: "acceptors", acceptors: { ...data, ports } };
+  const roles: WorkerData = { kind: "acceptors", acceptors: { ...data, ports } };
   const transferred = [...ports, ...(ways as MessagePort[]), ...log];
-  start(`acceptor ${acceptors.join(", ")}${residents}${logName}`, "host", hostData, onDeath, {
+  start(`acceptor ${acceptors.join(", ")}${residents}${logName}`, "threads", roles, onDeath, {
     transferList: transferred,
   });
   return channels.map(({ port2 }) => new AcceptorHandle(port2, onNews));

@@ -31,7 +31,7 @@ const NO_LIMITS: Limits = {
   burst: 1,
 };
 
-class GatesRun implements ClientEffects {
+class LimitersRun implements ClientEffects {
   readonly #random: SeededRandom;
   readonly #engine: Engine;
   readonly #sessions: Session[];
@@ -216,16 +216,16 @@ it("limits of tubes and groups hold, and no waiter misses a job", (t) => {
   printSeed(t);
   let given = 0;
   for (let run = 0; run < RUNS; run++) {
-    const gates = new GatesRun(new SeededRandom(seed + run));
+    const limiters = new LimitersRun(new SeededRandom(seed + run));
     for (let step = 0; step < STEPS; step++) {
       try {
-        gates.step();
-        gates.check();
+        limiters.step();
+        limiters.check();
       } catch (error) {
         throw new Error(`seed ${seed + run}, step ${step}: ${(error as Error).message}`, { cause: error });
       }
     }
-    given += gates.given;
+    given += limiters.given;
   }
   assert.ok(given > RUNS * 20, `${given} jobs were given`);
 });

@@ -1,4 +1,4 @@
-// Entry point of a worker thread that serves: hosts acceptors with the shards beside them and
+// Entry point of a worker thread that serves: runs acceptors with the shards beside them and
 // perhaps the log, or a single shard.
 
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
@@ -8,32 +8,32 @@ import type { Waiting } from "../loop/waiting-policy.ts";
 import type { OwnLog } from "../shard/record-room.ts";
 import type { ShardRuntime, ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 
-export interface ShardHostData extends ShardRuntimeOptions {
+export interface ShardWorkerData extends ShardRuntimeOptions {
   recovery: MessagePort | undefined;
   waiting: Waiting;
 }
 
-export interface AcceptorHostData extends AcceptorThreadData {
+export interface AcceptorWorkerData extends AcceptorThreadData {
   /** The shards that run in this thread. */
   residents: ShardRuntimeOptions[];
   /** The log, if it runs here. */
-  log: LogHostData | undefined;
+  log: LogWorkerData | undefined;
 }
 
-export interface LogHostData extends BinlogData {
+export interface LogWorkerData extends BinlogData {
   /** The port to the main thread, as a separate log thread would have. */
   port: MessagePort;
 }
 
-export type HostThreadData =
-  | { readonly kind: "shard"; readonly shard: ShardHostData }
-  | { readonly kind: "acceptors"; readonly acceptors: AcceptorHostData };
+export type WorkerData =
+  | { readonly kind: "shard"; readonly shard: ShardWorkerData }
+  | { readonly kind: "acceptors"; readonly acceptors: AcceptorWorkerData };
 
 /**
  * Loads only the code of this thread's roles: reading code is most of the startup time, in every
  * thread.
  */
-async function start(data: HostThreadData, port: MessagePort): Promise<void> {
+async function start(data: WorkerData, port: MessagePort): Promise<void> {
   if (data.kind === "shard") {
     const { runShard } = await import("../shard/shard-thread.ts");
     port.postMessage("ready");
@@ -55,7 +55,7 @@ async function start(data: HostThreadData, port: MessagePort): Promise<void> {
 }
 
 async function residentsOf(
-  { residents }: AcceptorHostData,
+  { residents }: AcceptorWorkerData,
   ownLog: OwnLog | undefined,
 ): Promise<ShardRuntime[]> {
   if (residents.length === 0) return [];
@@ -68,7 +68,7 @@ async function residentsOf(
  * Returns false if it cannot be opened.
  */
 async function openLog(
-  { port, ...log }: LogHostData,
+  { port, ...log }: LogWorkerData,
   ownLog: OwnLog,
   thread: AcceptorThread,
 ): Promise<boolean> {
@@ -87,4 +87,4 @@ async function openLog(
   return true;
 }
 
-await start(workerData as HostThreadData, parentPort!);
+await start(workerData as WorkerData, parentPort!);

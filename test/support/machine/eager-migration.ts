@@ -1,14 +1,14 @@
 // Preloaded into a server with --import: its connections move at every opportunity, instead of
 // after 64 commands and at most every few seconds.
 
-import { HostLoads } from "../../../src/acceptor/host-loads.ts";
 import { ConnectionMigrator } from "../../../src/acceptor/migration/connection-migrator.ts";
 import { ShardAffinity } from "../../../src/acceptor/state/shard-affinity.ts";
+import { ThreadLoads } from "../../../src/acceptor/thread-loads.ts";
 
 /** More than any commands that are asked for. */
 const MANY = 1000;
 
-HostLoads.prototype.mayTakeOne = () => true;
+ThreadLoads.prototype.mayTakeOne = () => true;
 
 ShardAffinity.prototype.note = function (shard: number): void {
   this.shard = shard;
@@ -17,6 +17,6 @@ ShardAffinity.prototype.note = function (shard: number): void {
 
 const { consider } = ConnectionMigrator.prototype;
 ConnectionMigrator.prototype.consider = function (connection, shard): void {
-  connection.client.history = { moves: 0, mayMoveAtMs: 0 };
+  connection.client.history = { migrations: 0, mayMigrateAtMs: 0 };
   consider.call(this, connection, shard);
 };

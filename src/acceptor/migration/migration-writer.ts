@@ -7,7 +7,7 @@
 //   offset 16  float64  openedAtMs
 //   offset 24  float64  when it may move again, in monotonic ms
 //   offset 32  uint32   moves so far
-//   offset 36  uint32   MoveFlag
+//   offset 36  uint32   MigrationFlag
 //   offset 40  float64  number of the next batch
 //   offset 48  int32    listener, -1 for none
 //   offset 52  uint32   number of bytes that were read meanwhile
@@ -21,14 +21,14 @@ import { RingWriter } from "../../ring/ring-writer.ts";
 import type { HandedOver } from "../replies/transport.ts";
 import type { ConnectionState } from "./moved-connection.ts";
 
-export const MOVE_HEADER_BYTES = 60;
-export const MoveFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8 } as const;
+export const MIGRATION_HEADER_BYTES = 60;
+export const MigrationFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8 } as const;
 /** The most that one receive may have read meanwhile. */
-export const MOVE_BYTES_MAX: number = 16 * 1024;
+export const MIGRATION_BYTES_MAX: number = 16 * 1024;
 const NAME_BYTES_MAX = 255;
 
 /** The way to another acceptor. */
-export interface MoveWay {
+export interface MigrationWay {
   /** Returns whether a connection with this state can go now. */
   hasRoom(state: ConnectionState): boolean;
   write(handedOver: HandedOver, number: number, state: ConnectionState): void;
@@ -36,7 +36,7 @@ export interface MoveWay {
   publish(): void;
 }
 
-export class MoveWriter implements MoveWay {
+export class MigrationWriter implements MigrationWay {
   readonly #ring: RingWriter;
 
   constructor(ring: SharedArrayBuffer) {
@@ -44,7 +44,7 @@ export class MoveWriter implements MoveWay {
   }
 
   hasRoom(state: ConnectionState): boolean {
-    const bytes = stateBytes(state) + MOVE_BYTES_MAX;
+    const bytes = stateBytes(state) + MIGRATION_BYTES_MAX;
     return bytes <= this.#ring.messageBytesMax && this.#ring.hasRoom(bytes);
   }
 
@@ -56,14 +56,14 @@ export class MoveWriter implements MoveWay {
     int32[word + 1] = descriptor;
     float64[double + 1] = number;
     float64[double + 2] = state.openedAtMs;
-    float64[double + 3] = state.history.mayMoveAtMs;
-    uint32[word + 8] = state.history.moves;
-    uint32[word + 9] = flagsOf(state) | (bytes === undefined ? 0 : MoveFlag.Bytes);
+    float64[double + 3] = state.history.mayMigrateAtMs;
+    uint32[word + 8] = state.history.migrations;
+    uint32[word + 9] = flagsOf(state) | (bytes === undefined ? 0 : MigrationFlag.Bytes);
     float64[double + 5] = state.nextBatchNumber;
     int32[word + 12] = state.listener ?? -1;
     uint32[word + 13] = bytes?.length ?? 0;
     uint32[word + 14] = state.touched.length | ((1 + state.watched.length) << 16);
-    let at = offset + MOVE_HEADER_BYTES;
+    let at = offset + MIGRATION_HEADER_BYTES;
     for (const shard of state.touched) data[at++] = shard;
     at = writeName(data, at, state.used);
     for (const name of state.watched) at = writeName(data, at, name);
@@ -77,12 +77,12 @@ export class MoveWriter implements MoveWay {
 }
 
 function flagsOf({ isProducer, isWorker, peer }: ConnectionState): number {
-  const marks = (isProducer ? MoveFlag.Producer : 0) | (isWorker ? MoveFlag.Worker : 0);
-  return marks | (peer === undefined ? 0 : MoveFlag.Peer);
+  const marks = (isProducer ? MigrationFlag.Producer : 0) | (isWorker ? MigrationFlag.Worker : 0);
+  return marks | (peer === undefined ? 0 : MigrationFlag.Peer);
 }
 
 function stateBytes({ used, watched, touched, peer }: ConnectionState): number {
-  let bytes = MOVE_HEADER_BYTES + touched.length + 1 + used.length;
+  let bytes = MIGRATION_HEADER_BYTES + touched.length + 1 + used.length;
   for (const name of watched) bytes += 1 + name.length;
   return peer === undefined ? bytes : bytes + 1 + peer.length;
 }

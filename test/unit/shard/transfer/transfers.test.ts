@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { shardOfTube } from "../../../../src/base/tube-hash.ts";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
-import { Shipping } from "../../../../src/message/shipment.ts";
+import { TransferMessage } from "../../../../src/message/transfer.ts";
 import { InProcessServer } from "../../../simulation/in-process-server.ts";
 import { checkArenaAtRest } from "../../../support/in-process/engine-invariants.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
@@ -143,10 +143,10 @@ describe("a shard without memory for jobs that move there", () => {
       "INSERTED 1\r\nINSERTED 2\r\n",
     );
     assert.match(ask(MOVE), /^(MOVED 0|OUT_OF_MEMORY)\r\n$/);
-    assert.deepEqual(said, [Shipping.Landed]);
+    assert.deepEqual(said, [TransferMessage.Landed]);
   });
 
-  it("accepts the jobs of a shipment that fit into memory, and no other", () => {
+  it("accepts the jobs of a transfer that fit into memory, and no other", () => {
     const { server, ask } = scene(MIB);
     for (let id = 1; id <= 4; id++) assert.equal(ask(put(id === 3 ? 3000 : 200)), `INSERTED ${id}\r\n`);
     assert.match(ask(MOVE), /^(MOVED 2|OUT_OF_MEMORY)\r\n$/);

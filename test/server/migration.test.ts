@@ -10,8 +10,8 @@ import { type ServerProcess, startServer } from "../support/server/server-proces
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
-const EAGER = new URL("../support/machine/eager-moves.ts", import.meta.url).href;
-const TWO_HOSTS = ["-V", "--shards", "4", "--acceptors", "2", "--placement", "together", "--threads", "2"];
+const EAGER = new URL("../support/machine/eager-migration.ts", import.meta.url).href;
+const TWO_THREADS = ["-V", "--shards", "4", "--acceptors", "2", "--placement", "together", "--threads", "2"];
 const CLIENTS = 12;
 const ROUNDS = 40;
 const SEED = 1;
@@ -67,7 +67,7 @@ async function gauges(server: ServerProcess): Promise<Record<string, number>> {
 async function eager(t: TestContext, ...flags: string[]): Promise<ServerProcess | undefined> {
   if (!canRun(t, NEEDS.ours)) return undefined;
   const environment = { NODE_OPTIONS: `--import ${EAGER}` };
-  return await startWithTransport(t, "io_uring", [...TWO_HOSTS, ...flags], environment);
+  return await startWithTransport(t, "io_uring", [...TWO_THREADS, ...flags], environment);
 }
 
 async function workAll(server: ServerProcess): Promise<void> {
@@ -120,7 +120,7 @@ describe("connections that move", () => {
       if (!canRun(t, NEEDS.ours)) return;
       const server = await startServer({
         kind: "ours",
-        flags: [...TWO_HOSTS, ...flags],
+        flags: [...TWO_THREADS, ...flags],
         env: { NODE_OPTIONS: `--import ${EAGER}` },
       });
       t.after(() => server.kill());

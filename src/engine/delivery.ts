@@ -1,8 +1,8 @@
 // Gives ready jobs to sessions, and takes reserved ones back.
 //
 // The engine is one object, but its class is written in layers, one for each topic: ShardState,
-// Serving, Due, Reservations, Batches, JobCommands, JobChanges, Transfers, Engine. Each extends the
-// one before it, and calls only itself and those before it.
+// Delivery, Timers, Reservations, Batches, JobCommands, JobChanges, Transfers, Engine. Each extends
+// the one before it, and calls only itself and those before it.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
@@ -13,7 +13,7 @@ import type { Tube } from "./tubes/tube.ts";
 import type { Meter } from "./waiting/effects.ts";
 import { type Session, Waiting } from "./waiting/session.ts";
 
-export class Serving extends ShardState {
+export class Delivery extends ShardState {
   readonly policies: Policies;
   readonly store: JobStore;
 
@@ -27,7 +27,7 @@ export class Serving extends ShardState {
 
   /** Gives ready jobs of the tube to waiting clients. */
   protected serve(tube: Tube, nowMs: number): void {
-    if (tube.gate !== undefined) this.setOpen(tube, nowMs);
+    if (tube.limiter !== undefined) this.setOpen(tube, nowMs);
     while (tube.open && tube.ready.top !== NO_SLOT && this.serveOne(tube, nowMs)) {
       // while there are a job and a waiter
     }
@@ -35,7 +35,7 @@ export class Serving extends ShardState {
 
   /** Serves a tube after a reservation ended: under a limit, another job may now be available. */
   protected serveIfLimited(tube: Tube, nowMs: number): void {
-    if (tube.gate !== undefined || tube.groups !== undefined) this.serve(tube, nowMs);
+    if (tube.limiter !== undefined || tube.groups !== undefined) this.serve(tube, nowMs);
   }
 
   /** Gives the tube's best job to the longest-waiting session; returns false if none waits. */
@@ -70,12 +70,12 @@ export class Serving extends ShardState {
 
   /** Updates whether the tube gives jobs now, and the timer of its rate limiter. */
   protected setOpen(tube: Tube, nowMs: number): void {
-    const { gate, paused } = tube;
+    const { limiter, paused } = tube;
     const wasOpen = tube.open;
-    tube.open = !paused && (gate === undefined || gate.isOpen(tube.inWork, nowMs));
+    tube.open = !paused && (limiter === undefined || limiter.isOpen(tube.inWork, nowMs));
     if (tube.open && !wasOpen) this.queues.improved(tube);
-    if (gate !== undefined)
-      this.rateTimers.set(tube.gateTimer, paused ? Number.POSITIVE_INFINITY : gate.tokenAtMs(nowMs));
+    if (limiter !== undefined)
+      this.rateTimers.set(tube.limiterTimer, paused ? Number.POSITIVE_INFINITY : limiter.tokenAtMs(nowMs));
   }
 
   // --- a reservation begins -------------------------------------------------------------------
@@ -100,9 +100,9 @@ export class Serving extends ShardState {
   #applyPolicies(slot: number, nowMs: number): void {
     if (this.jobs.pageOf(slot).extras !== undefined) this.policies.keys.reserved(slot, nowMs);
     const tube = this.tubeOf(slot);
-    if (tube.gate === undefined) return;
+    if (tube.limiter === undefined) return;
     assert(tube.inWork > 0, "a job that was taken is counted as held");
-    tube.gate.took(nowMs);
+    tube.limiter.took(nowMs);
     this.setOpen(tube, nowMs);
   }
 
@@ -171,7 +171,7 @@ export class Serving extends ShardState {
     if (CHECKED) assert(this.waiters.longest(tube) === undefined, "nobody waits for a tube that goes");
     if (tube.groups !== undefined) this.queues.untidy.delete(tube);
     if (tube.paused) this.pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
-    if (tube.gate !== undefined) this.rateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
+    if (tube.limiter !== undefined) this.rateTimers.set(tube.limiterTimer, Number.POSITIVE_INFINITY);
     this.tubes.remove(tube);
   }
 }

@@ -1,8 +1,8 @@
-// Put lanes: a few in-memory connections per shard pipeline the puts of many requests. A large body
-// arrives in pieces and would hold up other puts, so it gets a connection of its own.
+// Pool of in-memory connections for puts: a few per shard pipeline the puts of many requests. A
+// large body arrives in pieces and would hold up other puts, so it gets a connection of its own.
 //
-// A pipeline has at most 256 commands or 128 KiB in progress. A single lane would be limited by the
-// wake-up latency of two threads.
+// A pipeline has at most 256 commands or 128 KiB in progress. A single connection would be limited
+// by the wake-up latency of two threads.
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
@@ -28,9 +28,9 @@ export const bytesOf = (body: PutBody): number =>
 
 /** Larger bodies get a connection of their own. */
 const GATHERED_BYTES_MAX = 32 * 1024;
-/** Lanes per shard. */
-const LANES_MAX = 8;
-/** Commands in progress on a lane beyond which another lane is used. */
+/** Connections per shard. */
+const CONNECTIONS_MAX = 8;
+/** Commands in progress on a connection beyond which another connection is used. */
 const BUSY = 100;
 /** Maximum of body bytes in progress for all requests. */
 const BYTES_MAX = 128 * 1024 * 1024;
@@ -41,11 +41,11 @@ const CR = 0x0d;
 const LF = 0x0a;
 const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 
-export class PutLanes {
+export class PutPool {
   readonly #wire: WireClients;
   readonly #shards: number;
   /** By shard. */
-  readonly #lanes: WireConnection[][] = [];
+  readonly #connections: WireConnection[][] = [];
   #bytes = 0;
 
   constructor(wire: WireClients, shards: number) {
@@ -78,10 +78,11 @@ export class PutLanes {
 
   /** Puts a job whose bytes are already reserved. */
   #put(put: NewPut, body: PutBody, length: number): Promise<PutOutcome> {
-    if (length <= GATHERED_BYTES_MAX) return this.#laneFor(put.tube).put(lineOf(put, length), body, length);
-    const lane = this.#wire.open();
-    const done = lane.put(lineOf(put, length), body, length);
-    const close = (): void => lane.close();
+    if (length <= GATHERED_BYTES_MAX)
+      return this.#connectionFor(put.tube).put(lineOf(put, length), body, length);
+    const connection = this.#wire.open();
+    const done = connection.put(lineOf(put, length), body, length);
+    const close = (): void => connection.close();
     done.then(close, close);
     return done;
   }
@@ -96,10 +97,10 @@ export class PutLanes {
     // For each job: the line, CR LF, the body, CR LF.
     const length = lengths.reduce((sum, each, index) => sum + lines[index]!.length + each + 4, 0);
     this.#require(length);
-    const lane = this.#laneFor(first.put.tube);
+    const connection = this.#connectionFor(first.put.tube);
     this.#bytes += length;
     try {
-      return await lane.puts(piecesOf(jobs, lines, lengths), jobs.length);
+      return await connection.puts(piecesOf(jobs, lines, lengths), jobs.length);
     } finally {
       this.#bytes -= length;
     }
@@ -131,24 +132,24 @@ export class PutLanes {
    */
   async putPieces(put: NewPut, length: number, pieces: AsyncIterable<Uint8Array>): Promise<PutOutcome> {
     this.#require(length);
-    const lane = this.#wire.open();
+    const connection = this.#wire.open();
     this.#bytes += length;
     try {
-      const reply = lane.command(lineOf(put, length));
+      const reply = connection.command(lineOf(put, length));
       // If the pieces fail first, their error is reported and the reply's rejection is ignored.
       reply.catch(() => {});
       let sent = 0;
       for await (const piece of pieces) {
         sent += piece.length;
         if (sent > length) throw new RangeError("more bytes came than the request announced");
-        await lane.feed(piece);
+        await connection.feed(piece);
       }
       if (sent < length) throw new RangeError("the body ended too early");
-      await lane.feed(asciiBytes("\r\n"));
+      await connection.feed(asciiBytes("\r\n"));
       return outcomeOf((await reply).line);
     } finally {
       this.#bytes -= length;
-      lane.close();
+      connection.close();
     }
   }
 
@@ -158,16 +159,17 @@ export class PutLanes {
       throw new Busy("too many bytes of jobs are under way");
   }
 
-  /** Returns a lane for puts into a tube. Puts on the same lane keep their order. */
-  #laneFor(tube: string): WireConnection {
+  /** Returns a connection for puts into a tube. Puts on the same connection keep their order. */
+  #connectionFor(tube: string): WireConnection {
     const bytes = asciiBytes(tube);
     const shard = shardOfTube(bytes, 0, bytes.length, this.#shards);
-    const lanes = (this.#lanes[shard] ??= []);
-    for (const lane of lanes) if (!lane.isOver && lane.underWay < BUSY) return lane;
-    const open = lanes.filter((lane) => !lane.isOver);
-    this.#lanes[shard] = open;
-    if (open.length < LANES_MAX) open.push(this.#wire.open());
-    return open.reduce((least, lane) => (lane.underWay < least.underWay ? lane : least));
+    const connections = (this.#connections[shard] ??= []);
+    for (const connection of connections)
+      if (!connection.isOver && connection.underWay < BUSY) return connection;
+    const open = connections.filter((connection) => !connection.isOver);
+    this.#connections[shard] = open;
+    if (open.length < CONNECTIONS_MAX) open.push(this.#wire.open());
+    return open.reduce((least, connection) => (connection.underWay < least.underWay ? connection : least));
   }
 }
 

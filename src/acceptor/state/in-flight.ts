@@ -14,7 +14,7 @@ const WINDOW_COMMANDS_RESERVING = 128;
  */
 const PUT_BYTES_MAX = 128 * 1024;
 
-export class Lane {
+export class InFlight {
   /** The shard of the commands in flight or, if there are none, of the last command. */
   shard = 0;
   /** Commands sent and not answered. */
@@ -22,7 +22,7 @@ export class Lane {
   /** The reserves among them. The count may be too high until all are answered. */
   reservesUnderWay = 0;
   /**
-   * Whether a reserve-job is in flight, or has been since the lane was last empty. Its job may be
+   * Whether a reserve-job is in flight, or has been since no command was. Its job may be
    * on another shard.
    */
   mayHoldElsewhere = false;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { MigrationReceiver } from "../../../../src/acceptor/migration/migration-receiver.ts";
-import { MOVE_BYTES_MAX, MoveWriter } from "../../../../src/acceptor/migration/move-writer.ts";
+import { MIGRATION_BYTES_MAX, MigrationWriter } from "../../../../src/acceptor/migration/migration-writer.ts";
 import type {
   ConnectionState,
   MovedConnection,
@@ -20,7 +20,7 @@ const STATE: ConnectionState = {
   openedAtMs: 1234.5,
   peer: "[2001:db8::1]:40000",
   listener: 2,
-  history: { moves: 3, mayMoveAtMs: 99_999.25 },
+  history: { migrations: 3, mayMigrateAtMs: 99_999.25 },
 };
 const PLAIN: ConnectionState = {
   ...STATE,
@@ -30,30 +30,34 @@ const PLAIN: ConnectionState = {
   listener: undefined,
 };
 
-function wayBetween(): { way: MoveWriter; arrivals: MigrationReceiver; landed: MovedConnection[] } {
-  const { moves } = createTopology({
-    ...{ shards: 2, acceptors: 2, placement: "together", moves: true },
+function wayBetween(): {
+  way: MigrationWriter;
+  migrationReceiver: MigrationReceiver;
+  landed: MovedConnection[];
+} {
+  const { migrationRings } = createTopology({
+    ...{ shards: 2, acceptors: 2, placement: "together", migration: true },
     ...{ jobBytesMax: 65535, ringBytes: 4096 },
   });
-  const ring = moves[0]![1]!;
+  const ring = migrationRings[0]![1]!;
   const landed: MovedConnection[] = [];
-  const arrivals = new MigrationReceiver([ring], (moved) => void landed.push(moved));
-  return { way: new MoveWriter(ring), arrivals, landed };
+  const migrationReceiver = new MigrationReceiver([ring], (moved) => void landed.push(moved));
+  return { way: new MigrationWriter(ring), migrationReceiver, landed };
 }
 
-describe("MoveWriter and Arrivals", () => {
+describe("MigrationWriter and MigrationReceiver", () => {
   it("transfer connections unchanged, in order, once published", () => {
-    const { way, arrivals, landed } = wayBetween();
-    const bytes = new Uint8Array(MOVE_BYTES_MAX).fill(7);
+    const { way, migrationReceiver, landed } = wayBetween();
+    const bytes = new Uint8Array(MIGRATION_BYTES_MAX).fill(7);
     way.write({ descriptor: 17, bytes }, 5, STATE);
     way.write({ descriptor: 18, bytes: undefined }, 7, PLAIN);
-    arrivals.take();
-    assert.equal(arrivals.hasSome, false);
+    migrationReceiver.take();
+    assert.equal(migrationReceiver.hasSome, false);
     assert.deepEqual(landed, []);
     way.publish();
-    assert.equal(arrivals.hasSome, true);
-    arrivals.take();
-    assert.equal(arrivals.hasSome, false);
+    assert.equal(migrationReceiver.hasSome, true);
+    migrationReceiver.take();
+    assert.equal(migrationReceiver.hasSome, false);
     assert.deepEqual(landed, [
       { descriptor: 17, number: 5, bytes, state: STATE },
       { descriptor: 18, number: 7, bytes: undefined, state: PLAIN },
@@ -61,12 +65,12 @@ describe("MoveWriter and Arrivals", () => {
   });
 
   it("free room, and keep bytes unchanged", () => {
-    const { way, arrivals, landed } = wayBetween();
+    const { way, migrationReceiver, landed } = wayBetween();
     for (let number = 0; number < 100; number++) {
       assert.equal(way.hasRoom(STATE), true, `connection ${number}`);
       way.write({ descriptor: number, bytes: new Uint8Array(10_000).fill(number) }, number, STATE);
       way.publish();
-      arrivals.take();
+      migrationReceiver.take();
     }
     for (const { descriptor, bytes } of landed)
       assert.deepEqual(bytes, new Uint8Array(10_000).fill(descriptor));
@@ -78,23 +82,33 @@ describe("MoveWriter and Arrivals", () => {
     assert.equal(way.hasRoom({ ...STATE, watched }), false);
     let written = 0;
     for (; way.hasRoom(STATE); written++)
-      way.write({ descriptor: 1, bytes: new Uint8Array(MOVE_BYTES_MAX) }, written, STATE);
+      way.write({ descriptor: 1, bytes: new Uint8Array(MIGRATION_BYTES_MAX) }, written, STATE);
     assert.ok(written >= 6, `${written} fit`);
   });
 
   it("exist between acceptors of different threads if shards live with acceptors", () => {
-    const options = { shards: 3, acceptors: 3, threads: 2, moves: true, jobBytesMax: 65535, ringBytes: 4096 };
-    const { moves } = createTopology({ ...options, placement: "together" });
+    const options = {
+      shards: 3,
+      acceptors: 3,
+      threads: 2,
+      migration: true,
+      jobBytesMax: 65535,
+      ringBytes: 4096,
+    };
+    const { migrationRings } = createTopology({ ...options, placement: "together" });
     assert.deepEqual(
-      moves.map((ways) => ways.map((ring) => ring !== undefined)),
+      migrationRings.map((ways) => ways.map((ring) => ring !== undefined)),
       [
         [false, true, false],
         [true, false, true],
         [false, true, false],
       ],
     );
-    assert.deepEqual(createTopology({ ...options, placement: "apart" }).moves, []);
-    assert.deepEqual(createTopology({ ...options, placement: "together", threads: 1 }).moves, []);
-    assert.deepEqual(createTopology({ ...options, placement: "together", moves: false }).moves, []);
+    assert.deepEqual(createTopology({ ...options, placement: "apart" }).migrationRings, []);
+    assert.deepEqual(createTopology({ ...options, placement: "together", threads: 1 }).migrationRings, []);
+    assert.deepEqual(
+      createTopology({ ...options, placement: "together", migration: false }).migrationRings,
+      [],
+    );
   });
 });

@@ -4,9 +4,9 @@ import {
   acceptorRole,
   Counter,
   countersOf,
-  hostOfAcceptor,
   SESSIONS_PER_ACCEPTOR_MAX,
   type Topology,
+  threadOfAcceptor,
 } from "../message/topology.ts";
 import type { Loads } from "./migration/connection-migrator.ts";
 
@@ -23,14 +23,14 @@ const ABOUT = 0.1;
  */
 const OPEN_MAX = SESSIONS_PER_ACCEPTOR_MAX / 2;
 
-export class HostLoads implements Loads {
-  readonly #hostOf: readonly number[];
+export class ThreadLoads implements Loads {
+  readonly #threadOf: readonly number[];
   /** By acceptor. */
   readonly #counters: readonly Float64Array[];
   readonly #acceptors: readonly (readonly number[])[];
   readonly #own: number;
   /**
-   * By host: the time it had slept at the last reading, and its share of sleep between the last
+   * By thread: the time it had slept at the last reading, and its share of sleep between the last
    * two.
    */
   readonly #idleMs: number[];
@@ -38,14 +38,14 @@ export class HostLoads implements Loads {
   #readAtMs = 0;
 
   constructor(topology: Topology, acceptor: number) {
-    const { hosts, acceptors } = topology;
+    const { threads, acceptors } = topology;
     const all = Array.from({ length: acceptors }, (_, each) => each);
-    this.#hostOf = all.map((each) => hostOfAcceptor(topology, each));
+    this.#threadOf = all.map((each) => threadOfAcceptor(topology, each));
     this.#counters = all.map((each) => countersOf(topology, acceptorRole(topology, each)));
-    this.#acceptors = hosts.map((host) => host.acceptors);
-    this.#own = this.#hostOf[acceptor]!;
-    this.#idleMs = hosts.map(() => 0);
-    this.#spare = hosts.map(() => 0);
+    this.#acceptors = threads.map((thread) => thread.acceptors);
+    this.#own = this.#threadOf[acceptor]!;
+    this.#idleMs = threads.map(() => 0);
+    this.#spare = threads.map(() => 0);
   }
 
   /**
@@ -54,12 +54,12 @@ export class HostLoads implements Loads {
    * comparison of connections keeps two threads that exchange connections balanced.
    */
   mayTakeOne(acceptor: number, nowMs: number): boolean {
-    const host = this.#hostOf[acceptor]!;
+    const thread = this.#threadOf[acceptor]!;
     if (this.#counters[acceptor]![Counter.TakesMoved] !== 1) return false;
     if (!this.#isFresh(nowMs) || this.#openOf(acceptor) >= OPEN_MAX) return false;
-    const [spare, ownSpare] = [this.#spare[host]!, this.#spare[this.#own]!];
+    const [spare, ownSpare] = [this.#spare[thread]!, this.#spare[this.#own]!];
     if (spare >= SPARE_SHARE) return true;
-    return spare >= ownSpare - ABOUT && this.#openAt(host) <= this.#openAt(this.#own);
+    return spare >= ownSpare - ABOUT && this.#openAt(thread) <= this.#openAt(this.#own);
   }
 
   /** Takes a new reading if it is time. Returns whether the last reading is current. */
@@ -67,19 +67,19 @@ export class HostLoads implements Loads {
     const windowMs = nowMs - this.#readAtMs;
     if (windowMs < WINDOW_MS_MIN) return true;
     this.#readAtMs = nowMs;
-    for (const [host, acceptors] of this.#acceptors.entries()) {
+    for (const [thread, acceptors] of this.#acceptors.entries()) {
       if (acceptors.length === 0) continue;
       const counters = this.#counters[acceptors[0]!]!;
       const sinceMs = counters[Counter.IdleSinceMs]!;
       const idleMs = counters[Counter.IdleMs]! + (sinceMs > 0 ? Math.max(0, nowMs - sinceMs) : 0);
-      this.#spare[host] = (idleMs - this.#idleMs[host]!) / windowMs;
-      this.#idleMs[host] = idleMs;
+      this.#spare[thread] = (idleMs - this.#idleMs[thread]!) / windowMs;
+      this.#idleMs[thread] = idleMs;
     }
     return windowMs <= WINDOW_MS_MAX;
   }
 
-  #openAt(host: number): number {
-    return this.#acceptors[host]!.reduce((open, acceptor) => open + this.#openOf(acceptor), 0);
+  #openAt(thread: number): number {
+    return this.#acceptors[thread]!.reduce((open, acceptor) => open + this.#openOf(acceptor), 0);
   }
 
   #openOf(acceptor: number): number {

@@ -2,16 +2,16 @@
 // other: an acceptor relays the messages (Carry in response.ts, Carried in request.ts), in the
 // order of the log.
 //
-// A shipment is a number of jobs for one tube, at most SHIPMENT_BYTES_MAX with their bodies, or a
+// A transfer is a number of jobs for one tube, at most TRANSFER_BYTES_MAX with their bodies, or a
 // single job of any size. The sender assigns its number.
 //
-//   Ship      offset  0  uint8    Travel
-//             offset  1  uint8    flags: ShipFlag
+//   Begin     offset  0  uint8    Travel
+//             offset  1  uint8    flags: TransferFlag
 //             offset  2  uint16   length of the tube's name
 //             offset  4  uint32   jobs
 //             offset  8  float64  delayMs, if the flags include Delay
 //             offset 16  the tube's name, then the jobs; of a job in pieces only its
-//                        PARCEL_HEADER_BYTES:
+//                        TRANSFER_JOB_HEADER_BYTES:
 //                          uint32   length of the record, without the body if it goes in pieces
 //                          uint32   number of the log file with its full record
 //                          a PUT record (record.ts) with its body, without the tube's name, in
@@ -21,21 +21,21 @@
 //   Landed    offset  0  uint32   how many of the first jobs were taken
 //             offset  4  uint8    why the rest were not: an Outcome
 
-export const Shipping = { Ship: 1, Piece: 2, Credit: 3, Landed: 4 } as const;
-export type Shipping = (typeof Shipping)[keyof typeof Shipping];
+export const TransferMessage = { Begin: 1, Piece: 2, Credit: 3, Landed: 4 } as const;
+export type TransferMessage = (typeof TransferMessage)[keyof typeof TransferMessage];
 
-export const ShipFlag = { AsReady: 1, Delay: 2, InPieces: 4 } as const;
+export const TransferFlag = { AsReady: 1, Delay: 2, InPieces: 4 } as const;
 
-export const SHIP_HEADER_BYTES = 16;
-/** Bytes before each job of a shipment. */
-export const PARCEL_HEADER_BYTES = 8;
+export const TRANSFER_HEADER_BYTES = 16;
+/** Bytes before each job of a transfer. */
+export const TRANSFER_JOB_HEADER_BYTES = 8;
 export const LANDED_BYTES = 5;
-/** Limits of a shipment of several jobs. */
-export const SHIPMENT_JOBS_MAX = 256;
-export const SHIPMENT_BYTES_MAX = 32 * 1024;
+/** Limits of a transfer of several jobs. */
+export const TRANSFER_JOBS_MAX = 256;
+export const TRANSFER_BYTES_MAX = 32 * 1024;
 
-/** The header of Ship, at the beginning of `view`. */
-export const ShipView = {
+/** The header of Begin, at the beginning of `view`. */
+export const TransferView = {
   write(
     view: DataView,
     travel: number,
@@ -57,8 +57,8 @@ export const ShipView = {
   delayMs: (view: DataView): number => view.getFloat64(8, true),
 };
 
-/** The header of a job in Ship. */
-export const ParcelView = {
+/** The header of a job in Begin. */
+export const TransferJobView = {
   write(view: DataView, at: number, recordBytes: number, file: number): void {
     view.setUint32(at, recordBytes, true);
     view.setUint32(at + 4, file, true);

@@ -3,17 +3,17 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { PutLanes } from "../../../../src/http/link/put-lanes.ts";
+import { PutPool } from "../../../../src/http/link/put-pool.ts";
 import type { WireClients } from "../../../../src/http/link/wire-clients.ts";
 import type { PutOutcome } from "../../../../src/http/link/wire-connection.ts";
 
 const MIB = 1 << 20;
 const put = { tube: "t", pri: 0, delay: 0, ttr: 1 };
 
-function scene(): { lanes: PutLanes; lines: string[]; puts: PromiseWithResolvers<PutOutcome>[] } {
+function scene(): { pool: PutPool; lines: string[]; puts: PromiseWithResolvers<PutOutcome>[] } {
   const lines: string[] = [];
   const puts: PromiseWithResolvers<PutOutcome>[] = [];
-  const lane = {
+  const connection = {
     ...{ isGone: false, underWay: 0, close() {} },
     put(line: string) {
       lines.push(line);
@@ -22,14 +22,14 @@ function scene(): { lanes: PutLanes; lines: string[]; puts: PromiseWithResolvers
       return outcome.promise;
     },
   };
-  return { lanes: new PutLanes({ open: () => lane } as unknown as WireClients, 1), lines, puts };
+  return { pool: new PutPool({ open: () => connection } as unknown as WireClients, 1), lines, puts };
 }
 
-describe("PutLanes", () => {
+describe("PutPool", () => {
   it("writes delays in milliseconds, as the command accepts them", () => {
-    const { lanes, lines } = scene();
+    const { pool, lines } = scene();
     for (const delay of [0, 1, 0.1 + 0.2, 1e-7, 0.0005, 1.9996, 2 ** 32 - 1])
-      void lanes.put({ ...put, delay }, "");
+      void pool.put({ ...put, delay }, "");
     assert.deepEqual(
       lines.map((line) => line.split(" ")[3]),
       ["0", "1", "0.3", "0", "0.001", "2", "4294967295"],
@@ -37,10 +37,10 @@ describe("PutLanes", () => {
   });
 
   it("has room for all large bodies of a batch, or puts none", async () => {
-    const { lanes, puts } = scene();
-    const batch = lanes.putMany([MIB, 20 * MIB].map((bytes) => ({ put, body: new Uint8Array(bytes) })));
+    const { pool, puts } = scene();
+    const batch = pool.putMany([MIB, 20 * MIB].map((bytes) => ({ put, body: new Uint8Array(bytes) })));
     // Comes while the first is under way, and is more than there is room for beside both.
-    const other = (async () => lanes.put(put, new Uint8Array(120 * MIB)))();
+    const other = (async () => pool.put(put, new Uint8Array(120 * MIB)))();
     other.catch(() => {});
     puts[0]!.resolve({ id: 1 });
     while (puts.length < 2) await Promise.resolve();

@@ -1,14 +1,14 @@
 // Runs what is due: expiring jobs, delayed jobs, ending pauses, rate limiters and sessions.
 
 import { assert } from "../base/assert.ts";
+import { Delivery } from "./delivery.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import { Serving } from "./serving.ts";
 import { ResumedTubes } from "./tubes/resumed-tubes.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { type Session, Waiting } from "./waiting/session.ts";
 import { inMargin, isOver } from "./waiting/session-timers.ts";
 
-export class Due extends Serving {
+export class Timers extends Delivery {
   /** When `runDue` next has something to do, or Infinity. */
   get nextDueAtMs(): number {
     return Math.min(
@@ -107,7 +107,7 @@ export class Due extends Serving {
     while (this.rateTimers.nextAtMs <= nowMs && this.#mayRunDue()) {
       const tube = this.rateTimers.first;
       assert(tube !== undefined, "a timer that is due has a tube");
-      assert(tube.gate !== undefined, "a timer of tokens has a rate limiter");
+      assert(tube.limiter !== undefined, "a timer of tokens has a rate limiter");
       this.serve(tube, nowMs);
     }
   }
@@ -136,7 +136,7 @@ export class Due extends Serving {
     } else if (waitEnds && session.waiting === Waiting.Shared) {
       // Report it once: the acceptor either ends the wait or sets a new deadline.
       session.timeoutAtMs = Number.POSITIVE_INFINITY;
-      this.sessionTimers.setForExpiry(session);
+      this.sessionTimers.setForTimeout(session);
       this.effects.waitDue(session);
       return;
     }
