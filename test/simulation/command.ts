@@ -1,6 +1,7 @@
 // Commands of a simulated client: their bytes, their meaning, and what is known of their reply.
 
 import type { SettingName, SettingValues } from "../../src/engine/tubes/tube-settings.ts";
+import type { Failure } from "../../src/protocol/job-failure.ts";
 import { chosenJobs, fits, type JobChoice } from "./model/job-choice.ts";
 import type { ListedRow } from "./model/list-of-all.ts";
 import type { Model, ModelJob } from "./model/model.ts";
@@ -294,7 +295,10 @@ export function statsTube(tube: string): Command {
   return { ...simple(`stats-tube ${tube}`), kind: "read", answer: (model) => statsTubeText(model, tube) };
 }
 
-/** `ports` is the number of acceptors: sessions are named by their acceptor and connection. */
+/** Sessions are named by their acceptor, one of `ports`, and connection. */
+export const sessionName = (session: number, ports: number): string =>
+  `${session % ports}.${Math.floor(session / ports)}`;
+
 export function inspectJob(id: number, ports: number): Command {
   return {
     ...simple(`inspect-job ${id}`),
@@ -368,9 +372,17 @@ function statsJobText(job: ModelJob | undefined): string {
 function inspectJobText(job: ModelJob | undefined, ports: number): string {
   if (job === undefined) return "NOT_FOUND\r\n";
   const { body, holder } = job;
-  const name = holder === undefined ? "none" : `${holder.index % ports}.${Math.floor(holder.index / ports)}`;
-  return `${statsJobText(job)}\n${ok({ bytes: body.length, ...policyRows(job), holder: name })}`;
+  const name = holder === undefined ? "none" : sessionName(holder.index, ports);
+  const rows = { bytes: body.length, ...policyRows(job), holder: name };
+  return `${statsJobText(job)}\n${ok(rows)}\nfailures: ${JSON.stringify(job.policy.failures.map(shownFailure))}`;
 }
+
+const shownFailure = ({ attempt, cause, worker, reason }: Failure): Omit<Failure, "atMs"> => ({
+  ...{ attempt, cause, worker, reason },
+});
+
+const listedFailure = (failure: Failure): Omit<Failure, "atMs"> =>
+  shownFailure({ ...failure, reason: failure.reason.slice(0, 256) });
 
 function policyRows({ reserves, policy }: ModelJob): Record<string, string | number> {
   const { attemptsBase, expiresAtMs, key, group, weight, origin, reason } = policy;
@@ -455,6 +467,7 @@ function listedJob(job: ModelJob, showBytes: number, named: { readonly tube?: st
     ...named,
     ...{ state, pri, delay: delaySeconds, ttr: ttrSeconds, reserves, timeouts, releases, buries, kicks },
     bytes: body.length,
+    ...(job.policy.failures.length === 0 ? {} : { failure: listedFailure(job.policy.failures[0]!) }),
     ...(showBytes === 0 ? {} : { body: body.slice(0, showBytes) }),
   });
 }

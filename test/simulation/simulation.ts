@@ -258,6 +258,7 @@ class Simulation {
     this.#firstJobId = 1;
     this.#options.plant?.(server);
     this.#model = new Model(this.#shards, log?.wallOffsetMs);
+    this.#model.workerName = (session) => command.sessionName(session, this.#acceptors);
     this.#log?.restore(server, end);
     this.#restoreModel();
     this.#watchServer();
@@ -1083,7 +1084,12 @@ class Simulation {
       touch: 2,
       "reserve-job": 2,
     });
-    const rest = name === "release" ? ` ${pri} ${delaySeconds}` : name === "bury" ? ` ${pri}` : "";
+    // Without the commands of our own, nothing more is drawn.
+    const reason = this.#extensions
+      ? this.#random.pick(["", "", " reason=no%20disk", ` reason=${"x%20y".repeat(99)}`])
+      : "";
+    const numbers = name === "release" ? ` ${pri} ${delaySeconds}` : ` ${pri}`;
+    const rest = name === "release" || name === "bury" ? `${numbers}${reason}` : "";
     return command.byId(name, this.#id(client), rest);
   }
 

@@ -483,13 +483,15 @@ export class EngineWitness {
     this.#watch("delete", ([session, id, nowMs], outcome, seen) =>
       this.#byId("delete", session, id, outcome, seen, (client) => model.delete(client, shard, id, nowMs)),
     );
-    this.#watch("release", ([session, id, pri, delaySeconds, nowMs], outcome, seen) =>
+    this.#watch("release", ([session, id, pri, delaySeconds, nowMs, reason], outcome, seen) =>
       this.#byId("release", session, id, outcome, seen, (client) =>
-        model.release(client, shard, id, pri, delaySeconds, nowMs),
+        model.release(client, shard, id, { pri, delaySeconds, reason: reason?.text ?? "" }, nowMs),
       ),
     );
-    this.#watch("bury", ([session, id, pri, nowMs], outcome, seen) =>
-      this.#byId("bury", session, id, outcome, seen, (client) => model.bury(client, shard, id, pri, nowMs)),
+    this.#watch("bury", ([session, id, pri, nowMs, reason], outcome, seen) =>
+      this.#byId("bury", session, id, outcome, seen, (client) =>
+        model.bury(client, shard, id, pri, nowMs, reason?.text ?? ""),
+      ),
     );
     this.#watch("update", ([session, id, change, nowMs], outcome, seen) => {
       this.#checkWaited("update-job", id);

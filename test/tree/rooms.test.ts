@@ -179,6 +179,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine/waiting",
     "engine/tubes",
     "engine/jobs",
+    "protocol",
     "base",
   ],
   shard: [
@@ -258,6 +259,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "acceptor/state",
     "message",
     "ring",
+    "protocol",
     "base",
   ],
   "http/api": ["http/queue", "message", "protocol", "base"],
@@ -294,6 +296,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "http/queue",
     "http/link",
     "message",
+    "protocol",
     "ring",
     "access",
   ],

@@ -12,10 +12,11 @@ import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
 import { backoffMs } from "../../../src/engine/policies/attempts.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";
+import { FAILURES_MAX } from "../../../src/protocol/job-failure.ts";
 import { DEADLINE_MARGIN_MS } from "../../../src/protocol/limits.ts";
 import { fits, type JobChoice } from "./job-choice.ts";
 import type { State } from "./job-state.ts";
-import { type KeptKey, type KeptPolicy, keptPolicy } from "./kept-policy.ts";
+import { type KeptKey, type KeptPolicy, keptPolicy, shifted } from "./kept-policy.ts";
 import { ModelBucket } from "./model-bucket.ts";
 import { ModelGroups } from "./model-groups.ts";
 import {
@@ -203,6 +204,9 @@ export class Model {
   #seen: readonly Effect[] = [];
   #expected: Effect[] = [];
 
+  /** What a shard calls the worker in a session. */
+  workerName: (session: number) => string = () => "";
+
   constructor(shards: number, wallOffsetMs = 0) {
     this.#shards = shards;
     this.settings = Array.from({ length: shards }, () => new ModelSettings());
@@ -338,6 +342,7 @@ export class Model {
       ...kept,
       keyUntilWallMs: keyUntilMs,
       expiresAtMs: this.#sinceStart(expiresAtMs),
+      failures: kept.failures.map((failure) => shifted(failure, -this.wallOffsetMs)),
     };
   }
 
@@ -512,7 +517,8 @@ export class Model {
     this.#endWait(session, shard);
     const held = this.held(session, shard).sort((a, b) => a.reservedAt - b.reservedAt);
     for (const job of held) {
-      this.#endReservation(job, 0, false, nowMs);
+      this.#fail(job, "disconnected", nowMs);
+      this.#endReservation(job, 0, true, nowMs);
       this.#serve(job.tube, nowMs);
     }
     this.unuse(session, shard);
@@ -651,6 +657,7 @@ export class Model {
       job.timeouts++;
       this.jobTimeouts++;
       session.expiredAt = this.event;
+      this.#fail(job, "timed-out", nowMs);
       this.#endReservation(job, 0, true, nowMs);
       this.#serve(job.tube, nowMs);
     }
@@ -910,6 +917,7 @@ export class Model {
     const { tube } = job;
     tube.counts.expired++;
     if (tube.resolved.values.expireBuries) {
+      this.#fail(job, "expired", nowMs);
       this.#markDead(job, "expired");
       this.#bury(job);
       this.#keep(job);
@@ -918,6 +926,15 @@ export class Model {
       this.#keepEnd(job);
       this.#forget(job);
     }
+  }
+
+  /** An attempt of the job failed in the hands of its holder; if it has expired, in nobody's. */
+  #fail({ policy, holder, reserves }: ModelJob, cause: string, nowMs: number, reason = ""): void {
+    const isExpired = cause === "expired";
+    const attempt = isExpired ? 0 : reserves - policy.attemptsBase;
+    const worker = isExpired ? "" : this.workerName(holder!.index);
+    const failure = { atMs: nowMs, attempt, cause, worker, reason };
+    policy.failures = [failure, ...policy.failures].slice(0, FAILURES_MAX);
   }
 
   /** It has no attempts left: it goes where dead ones go, unless it has died before. */
@@ -1250,13 +1267,13 @@ export class Model {
     session: ModelSession,
     shard: number,
     id: number,
-    pri: number,
-    delaySeconds: number,
+    { pri, delaySeconds, reason }: { pri: number; delaySeconds: number; reason: string },
     nowMs: number,
   ): ByIdResult {
     this.runDue(shard, nowMs);
     const job = this.#heldBy(session, shard, id);
     if (job === undefined) return "not found";
+    if (reason !== "") this.#fail(job, "released", nowMs, reason);
     job.pri = pri;
     job.delaySeconds = delaySeconds;
     job.releases++;
@@ -1265,10 +1282,18 @@ export class Model {
     return "done";
   }
 
-  bury(session: ModelSession, shard: number, id: number, pri: number, nowMs: number): ByIdResult {
+  bury(
+    session: ModelSession,
+    shard: number,
+    id: number,
+    pri: number,
+    nowMs: number,
+    reason: string,
+  ): ByIdResult {
     this.runDue(shard, nowMs);
     const job = this.#heldBy(session, shard, id);
     if (job === undefined) return "not found";
+    this.#fail(job, "buried", nowMs, reason);
     job.pri = pri;
     job.buries++;
     job.state = "buried";

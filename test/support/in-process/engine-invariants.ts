@@ -55,6 +55,8 @@ function arenaBytesOf(engine: Engine): number {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     bytes += cellBytesOf(page.bodyBytes[row]!);
+    const { length } = policies.failures.of(slot);
+    if (length > 0) bytes += cellBytesOf(2 + length);
     if (page.extras === undefined) return;
     bytes += cellBytesOf(page.extras.attributeBytes[row]!) + cellBytesOf(page.extras.originBytes[row]!);
   });
@@ -111,6 +113,7 @@ class InvariantCheck {
     const counted = {
       job: jobs.live,
       extras: extraRows,
+      failurePage: jobs.pages.filter((page) => page?.failures !== undefined).length,
       tube: tubes.length,
       watch: watches,
       group: groups,
