@@ -8,6 +8,7 @@ import { JobDirectory } from "../ring/job-directory.ts";
 import { LOG_WORDS, type LogWord } from "../ring/log-words.ts";
 import { MemoryWords } from "../ring/memory-words.ts";
 import { createRing } from "../ring/ring-layout.ts";
+import { WorkerNames } from "../ring/worker-names.ts";
 import { GROUP_FIGURES } from "./group.ts";
 
 /** Words of `control`, each on its own cache line (16 int32 words). */
@@ -190,6 +191,8 @@ export interface Topology {
   readonly migrationRings: readonly (readonly (SharedArrayBuffer | undefined)[])[];
   /** One for each port: see ring/claim-word.ts. */
   readonly claims: readonly SharedArrayBuffer[];
+  /** One for each port: see ring/worker-names.ts. */
+  readonly workerNames: readonly SharedArrayBuffer[];
   /** See ring/job-directory.ts; unused with a single shard. */
   readonly directory: SharedArrayBuffer;
   /** Shared by the shards and the binlog; undefined without a log. */
@@ -313,6 +316,7 @@ export function createTopology(options: TopologyOptions): Topology {
     migrationRings:
       options.migration === true && mayMigrate(threads) ? createMigrationRings(threads, acceptors) : [],
     claims: perPort(() => new SharedArrayBuffer(SESSIONS_PER_ACCEPTOR_MAX * 4)),
+    workerNames: perPort(() => new SharedArrayBuffer(WorkerNames.bytesFor(SESSIONS_PER_ACCEPTOR_MAX))),
     directory: new SharedArrayBuffer(shards === 1 ? 4 : JobDirectory.BYTES),
     binlog:
       options.binlog === undefined

@@ -140,7 +140,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a list of all jobs ends where all of its shards have rested": 4,
   "a job on its way to another shard is not listed": 231,
   "the number synced is published too early": 8,
-  "a shard counts on the log to ring for replies whose records were written before": 38,
+  "a shard counts on the log to ring for replies whose records were written before": 117,
   "a shard shows the log its records before it publishes their replies": 6,
   "a sync under -f MS comes too late": 6,
   "a deleted job comes back": 6,

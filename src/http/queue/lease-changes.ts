@@ -2,6 +2,7 @@
 // retries.
 
 import type { LeaseChange } from "../../message/control.ts";
+import { REASON_BYTES_MAX } from "../../protocol/job-failure.ts";
 import type { ControlClient } from "../link/control-client.ts";
 import type { LeaseKey, LeaseTable } from "../state/lease-table.ts";
 
@@ -15,6 +16,7 @@ export interface NewChange {
   readonly token: string;
   readonly pri?: number | undefined;
   readonly delay?: number | undefined;
+  readonly reason?: string | undefined;
 }
 
 /**
@@ -66,6 +68,12 @@ async function askAgain(
   return isDone!;
 }
 
+/** Returns a reason as UTF-8, cut to what a job keeps of it. */
+export function reasonBytes(reason: string): Uint8Array {
+  const bytes = new Uint8Array(REASON_BYTES_MAX);
+  return bytes.subarray(0, new TextEncoder().encodeInto(reason, bytes).written);
+}
+
 interface Asked {
   readonly index: number;
   readonly key: LeaseKey;
@@ -79,11 +87,12 @@ async function askShard(
   done: boolean[],
 ): Promise<void> {
   const asked = group.map(({ index, key }): LeaseChange => {
-    const { act, pri, delay } = changes[index]!;
+    const { act, pri, delay, reason } = changes[index]!;
     const { id, reserves } = key;
     // Omitted values need not be packed.
-    if (pri === undefined && delay === undefined) return { act, id, reserves };
-    return { act, id, reserves, pri, delay };
+    const change = reason === undefined ? {} : { reason: reasonBytes(reason) };
+    if (pri === undefined && delay === undefined) return { act, id, reserves, ...change };
+    return { act, id, reserves, pri, delay, ...change };
   });
   try {
     const answers = await control.ask(shard, "leases", { changes: asked });
