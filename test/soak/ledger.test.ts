@@ -209,7 +209,7 @@ describe("soak ledger: complains", () => {
       script.ledger.putRefused(put, script.now());
       script.settleFound(put, 1);
     });
-    complains(/there twice/, (script) => {
+    complains(/it exists twice/, (script) => {
       const put = script.sendPut();
       script.reserve(A, put, 1);
       script.reserve(B, put, 2);
