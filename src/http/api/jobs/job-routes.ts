@@ -133,8 +133,12 @@ function failureView({
   };
 }
 
-/** Returns what a client sent as text: UTF-8, as far as it is. */
-const textOf = (latin1: string): string => Buffer.from(latin1, "latin1").toString("utf8");
+/**
+ * Returns what a client sent as text: UTF-8, as far as it is, without a last character that a list
+ * has cut.
+ */
+const textOf = (latin1: string): string =>
+  new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.from(latin1, "latin1"), { stream: true });
 
 /** Returns the body without a truncated last character, so that a part of a text is still text. */
 function bodyOrPart(body: Uint8Array, bytes: number): Uint8Array {
