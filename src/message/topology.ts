@@ -7,9 +7,11 @@ import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
 import { LOG_WORDS, type LogWord } from "../ring/log-words.ts";
 import { MemoryWords } from "../ring/memory-words.ts";
-import { createRing } from "../ring/ring-layout.ts";
+import { createRing, messageBytesMax } from "../ring/ring-layout.ts";
 import { WorkerNames } from "../ring/worker-names.ts";
+import { APPEND_HEADER_BYTES } from "./append.ts";
 import { GROUP_FIGURES } from "./group.ts";
+import { UPDATE_BYTES_MAX } from "./record.ts";
 
 /** Words of `control`, each on its own cache line (16 int32 words). */
 export const ControlWord = {
@@ -285,6 +287,10 @@ export function segmentBytesMin(shards: number): number {
 function recordRingBytes(shards: number, segmentBytes: number): number {
   let bytes = RECORD_RING_BYTES_MAX;
   while (bytes > RECORD_RING_BYTES_MIN && bytes * shards > segmentBytes / 4) bytes /= 2;
+  assert(
+    messageBytesMax(bytes) >= APPEND_HEADER_BYTES + UPDATE_BYTES_MAX,
+    "the longest record without a body fits into a message",
+  );
   return bytes;
 }
 

@@ -104,7 +104,7 @@ export class CommandDraws {
     });
     // Without the commands of our own, nothing more is drawn.
     const reason = this.#simulation.extensions
-      ? this.#simulation.random.pick(["", "", " reason=no%20disk", ` reason=${"x%20y".repeat(280)}`])
+      ? this.#simulation.random.pick(["", "", " reason=no%20disk", ` reason=${"x%20y".repeat(99)}`])
       : "";
     const numbers = name === "release" ? ` ${pri} ${delaySeconds}` : ` ${pri}`;
     const rest = name === "release" || name === "bury" ? `${numbers}${reason}` : "";
