@@ -173,6 +173,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine/tubes",
     "engine/jobs",
     "base",
+    "protocol",
   ],
   shard: [
     "shard/control",
@@ -252,6 +253,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "message",
     "ring",
     "base",
+    "protocol",
   ],
   "http/api": ["http/queue", "message", "protocol", "base"],
   "http/metrics": ["http/queue", "http/state", "http/link", "message", "protocol", "base"],
@@ -289,6 +291,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "message",
     "ring",
     "access",
+    "protocol",
   ],
   "http/api/tubes": [
     "http/api/jobs",
