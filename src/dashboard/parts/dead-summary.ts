@@ -27,6 +27,14 @@ export function deadSummary(step: Step, redraw: () => void): Part {
   const { sample } = shown;
   if (sample === undefined || sample.items.length === 0) return nothing;
   const rows = groups(sample.items);
+  return html`${table(rows)}
+    <p class="quiet">
+      ${sample.cursor === null ? nothing : `Of the first ${exact(sample.items.length)}. `}${rows.length > ROWS_MAX ? `${exact(rows.length - ROWS_MAX)} more kinds. ` : nothing}They
+      keep their ids, and get all their attempts again.
+    </p>`;
+}
+
+function table(rows: readonly Group[]): Part {
   return html`<div class="scroll tall" tabindex="0" role="region" aria-label="Where they died, and why">
       <table>
         <caption class="hidden">Where they died, and why</caption>
@@ -39,11 +47,7 @@ export function deadSummary(step: Step, redraw: () => void): Part {
           )}
         </tbody>
       </table>
-    </div>
-    <p class="quiet">
-      ${sample.cursor === null ? nothing : `Of the first ${exact(sample.items.length)}. `}${rows.length > ROWS_MAX ? `${exact(rows.length - ROWS_MAX)} more kinds. ` : nothing}They
-      keep their ids, and get all their attempts again.
-    </p>`;
+    </div>`;
 }
 
 async function load(its: Summary, redraw: () => void): Promise<void> {

@@ -1,5 +1,5 @@
-// Dialog that changes the settings of a tube or of a pattern. It says beforehand how many tubes they
-// apply to, and what changes.
+// Dialog that changes the settings of a tube or of a pattern. It says beforehand how many tubes
+// they apply to, and what changes.
 
 import { html, nothing } from "lit-html";
 import { ask } from "./dialog.ts";
@@ -90,7 +90,7 @@ class SettingsAsking {
   }
 
   content(): Part {
-    return html`<label>For the tube, or for all whose names begin alike (<code>mail-*</code>), or <code>*</code>
+    return html`<label><span>For a tube, for all whose names begin alike (<code>mail-*</code>), or for all (<code>*</code>)</span>
         <input name="pattern" required maxlength="200" autocomplete="off" spellcheck="false" .defaultValue=${this.#pattern}
           @input=${({ target }: Event) => this.#choose((target as HTMLInputElement).value.trim())}></label>
       <p aria-live="polite">${this.#fault !== "" ? this.#fault : this.#loaded === undefined ? "…" : appliesTo(this.#loaded)}</p>
@@ -108,14 +108,14 @@ class SettingsAsking {
     if (kind === "expire")
       return html`<label>${label}
         <select name=${name} @change=${change}>
-          <option value="" ?selected=${value === ""}>deleted, as usual</option>
+          <option value="" ?selected=${value === ""}>as usual</option>
           ${Object.entries(EXPIRED).map(([word, said]) => html`<option value=${word} ?selected=${word === value}>${said}</option>`)}
         </select></label>`;
     const unit = kind === "seconds" ? ", s" : "";
     const isText = kind === "text" || kind === "rate";
     return html`<label title=${hint}>${label}${unit}
       <input name=${name} type=${isText ? "text" : "number"} min="0" step=${kind === "seconds" ? "any" : "1"}
-        placeholder=${hint === "" ? "none" : hint} autocomplete="off" spellcheck="false" .value=${value} @input=${change}></label>`;
+        placeholder="none" autocomplete="off" spellcheck="false" .value=${value} @input=${change}></label>`;
   }
 
   #summary(): Part {

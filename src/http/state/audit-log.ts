@@ -13,7 +13,7 @@ export interface Change {
   readonly route: string;
   /** Parameters of the path: a tube, job, connection or task. */
   readonly what: Readonly<Record<string, string>>;
-  /** Number of jobs; null if none are counted or a task is still running, which sets it at its end. */
+  /** Number of jobs; null if none are counted, or until the task that changes them has ended. */
   affected: number | null;
   readonly status: number;
 }
