@@ -138,16 +138,15 @@ class SettingsAsking {
   }
 
   async act(): Promise<string> {
-    const settings = Object.fromEntries(
-      SETTING_FIELDS.flatMap((field) => {
+    // Only what was changed, so that nothing overwrites what another user sets meanwhile.
+    const changes = Object.fromEntries(
+      this.#changes.map((field) => {
         const value = this.#valueOf(field);
-        return value === "" ? [] : [[field.name, value]];
+        return [field.name, value === "" ? null : value];
       }),
     );
-    const isNone = Object.keys(settings).length === 0;
-    const path = pathOf(this.#pattern);
-    const set = (await (isNone ? send("DELETE", path) : send("PUT", path, settings))) as Loaded;
-    return `The settings of ${this.#pattern} are ${isNone ? "removed" : "changed"}: ${appliesTo(set)}`;
+    const set = (await send("PATCH", pathOf(this.#pattern), changes)) as Loaded;
+    return `The settings of ${this.#pattern} are changed: ${appliesTo(set)}`;
   }
 }
 
