@@ -123,7 +123,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await card.getByRole("button", { name: "Change…" }).click();
     await dialog().getByText("Applies to 1 tube now.").waitFor();
     await dialog()
-      .getByLabel(/^For the tube/)
+      .getByLabel(/^For a tube/)
       .fill("set-*");
     await dialog().getByText("Applies to 2 tubes now.").waitFor();
     const attempts = dialog().getByLabel("attempts at most");

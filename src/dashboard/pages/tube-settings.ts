@@ -81,7 +81,7 @@ async function load(its: Known, redraw: () => void): Promise<void> {
   its.atMs = Number.POSITIVE_INFINITY;
   try {
     // The name "." or ".." can't be part of a path; tubePath knows.
-    const response = await fetch(tubePath(its.tube, "").replace(/\/(?=$|\?)/, ""));
+    const response = await fetch(tubePath(its.tube, "", "missing=zero").replace(/\/(?=$|\?)/, ""));
     if (response.ok) its.inEffect = (await response.json()) as InEffect;
   } catch {
     // The page shows that the connection is lost.
