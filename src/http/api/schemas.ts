@@ -35,6 +35,7 @@ export const Tube = Fields({
   watchers: count,
   waiters: count,
   pause: Type.Union([Fields({ seconds: count, timeLeft: seconds("Until it ends.") }), Type.Null()]),
+  holdsDead: Type.Boolean({ description: "Whether its next ready job is dead: a dead-letter tube." }),
   totals: Counters,
   rates: Counters,
 });
