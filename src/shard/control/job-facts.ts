@@ -4,6 +4,7 @@ import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Holder, JobFacts } from "../../message/control.ts";
+import { jobOptions } from "./job-options.ts";
 
 const STATES: Readonly<Record<number, JobFacts["state"]>> = {
   [JobState.Ready]: "ready",
@@ -48,6 +49,7 @@ export function jobFacts(
     kicks: page.kicks[row]!,
     sinceSeconds: isTimed ? undefined : seconds(nowMs - atMs),
     holder: state === JobState.Reserved ? holderOf(page.holder[row]!, ports) : undefined,
+    options: jobOptions(engine, slot, nowMs),
     bytes,
     body: bodyMax < 0 ? undefined : bodyStart(engine, page.body[row]!, Math.min(bytes, bodyMax)),
   };

@@ -280,6 +280,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "http/link",
   ],
   "http/api/jobs": [
+    "protocol",
     "http/api/bodies",
     "http/api/access",
     "http/api/limits",
