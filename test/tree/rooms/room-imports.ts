@@ -172,6 +172,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine/waiting",
     "engine/tubes",
     "engine/jobs",
+    "protocol",
     "base",
   ],
   shard: [
