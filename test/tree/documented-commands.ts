@@ -114,11 +114,13 @@ export const ROWS: readonly Row[] = [
   { match: /^npm run format$/, not: "writes into the sources; npm run lint says what it would change" },
   { match: /^npm run check$/, not: "types, lint and npm test, of which this test is a part" },
   { match: /^npm run documented$/, not: "this test" },
+  { match: /^npm run (?:build|prepack)$/, by: "test/packaging/bundle.test.ts", has: ["bundledFiles"] },
   {
-    match: /^npm run (?:build|prepack)$|^npm .*npm pack\b/,
-    by: "test/client/client-package.test.ts",
-    has: ["pack"],
+    match: /^npm (?:ci && npm )?run build:packages\b/,
+    by: "test/packaging/packages.test.ts",
+    has: ["packServer", "packClient", "packNode"],
   },
+  { match: /^npm run packaging$/, not: "fetches compilers and runtimes, for ten minutes" },
   {
     match: /^npm run build:executable$/,
     by: "test/packaging/executable.test.ts",
