@@ -184,6 +184,8 @@ export const ROWS: readonly Row[] = [
     "tubes",
     "top",
   ),
+  tool(/^runnerbean redrive\b/, "test/tools/cli-http.test.ts", "redrive", "--text", "--limit"),
+  tool(/^runnerbean settings\b/, "test/tools/cli-http.test.ts", "settings", "set", "show", "remove"),
   tool(/^runnerbean (?:drain|undrain|reload)$/, "test/tools/cli-http.test.ts", "drain", "undrain", "reload"),
   tool(/^runnerbean replica\b/, "test/replica/failures.test.ts", "init", "status", "yield"),
 ];
