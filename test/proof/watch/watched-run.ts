@@ -1,0 +1,91 @@
+// Runs a seed of the simulator of test/simulation, watched: in Node for tests, in a worker for the
+// page.
+
+import type { Fault } from "../../simulation/faults.ts";
+import { InProcessServer } from "../../simulation/server/in-process-server.ts";
+import { simulate } from "../../simulation/simulation.ts";
+import type { SimulationOptions } from "../../simulation/simulation-state.ts";
+import type { WatchedResult } from "./control.ts";
+import { Digest } from "./digest.ts";
+import { ObservedServer } from "./observed-server.ts";
+
+export interface WatchedOptions {
+  readonly seed: number;
+  readonly steps: number;
+  /** Of a planted bug. */
+  readonly planted?: Partial<SimulationOptions> | undefined;
+  readonly faultAt?: (step: number) => Fault | undefined;
+  /** Told when another process of the server has started. */
+  readonly onServer?: (observed: ObservedServer) => void;
+  readonly onStep?: (step: number) => void;
+  readonly onAct?: (what: string) => void;
+  /** Called after each step of a thread. */
+  readonly onThread?: () => void;
+}
+
+const STILL: NodeJS.ResourceUsage = {
+  ...{ userCPUTime: 0, systemCPUTime: 0, maxRSS: 0, sharedMemorySize: 0, unsharedDataSize: 0 },
+  ...{ unsharedStackSize: 0, minorPageFault: 0, majorPageFault: 0, swappedOut: 0, fsRead: 0, fsWrite: 0 },
+  ...{ ipcSent: 0, ipcReceived: 0, signalsCount: 0, voluntaryContextSwitches: 0 },
+  involuntaryContextSwitches: 0,
+};
+
+/** Plays a seed to its end, or to what is found. */
+export async function watchRun(options: WatchedOptions): Promise<WatchedResult> {
+  const { seed, steps, planted = {}, faultAt, onAct } = options;
+  const digest = new Digest();
+  const observed: ObservedServer[] = [];
+  const sum = (of: (each: ObservedServer) => number): number =>
+    observed.reduce((all, each) => all + of(each), 0);
+  let at = 0;
+  const found = await findOf(() =>
+    simulate({
+      ...{ seed, steps },
+      ...planted,
+      createServer: (settings) => {
+        const server = planted.createServer?.(settings) ?? new InProcessServer(settings);
+        const made = new ObservedServer(
+          server,
+          {
+            process: observed.length + 1,
+            stepsBefore: sum((each) => each.server.stepsTaken),
+            firstClient: 1 + sum((each) => each.clientsMade),
+          },
+          digest,
+          options.onThread ?? (() => {}),
+        );
+        observed.push(made);
+        options.onServer?.(made);
+        return server;
+      },
+      onStep: (step) => {
+        at = step;
+        options.onStep?.(step);
+      },
+      ...(onAct === undefined ? {} : { onAct }),
+      ...(faultAt === undefined ? {} : { faultAt }),
+    }),
+  );
+  return {
+    found,
+    step: at,
+    schedulerSteps: sum((each) => each.server.stepsTaken),
+    processes: observed.length,
+    clients: sum((each) => each.clientsMade),
+    digest: digest.hex,
+  };
+}
+
+async function findOf(run: () => Promise<unknown>): Promise<string | undefined> {
+  // The processor time in a reply to `stats` is all that a seed does not draw: here it stands still.
+  const { resourceUsage } = process;
+  process.resourceUsage = () => ({ ...STILL });
+  try {
+    await run();
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  } finally {
+    process.resourceUsage = resourceUsage;
+  }
+}
