@@ -56,7 +56,10 @@ describe("mutants", () => {
     const tests = ["test/unit/ring/ring.test.ts"];
     assert.equal((await runChild(tests, {}, LIMIT_MS)).code, 0);
     const text = join(folder, "mutant.ts");
-    writeFileSync(text, readFileSync(source, "utf8").replace("(capacity - 1)) !== 0", "(capacity - 1)) === 0"));
+    writeFileSync(
+      text,
+      readFileSync(source, "utf8").replace("(capacity - 1)) !== 0", "(capacity - 1)) === 0"),
+    );
     const env = { MUTANT_URL: pathToFileURL(source).href, MUTANT_TEXT: text };
     const { code, said } = await runChild(tests, env, LIMIT_MS);
     assert.equal(code, 1);

@@ -76,6 +76,23 @@ export async function watchRun(options: WatchedOptions): Promise<WatchedResult> 
   };
 }
 
+/** Longer values are cut off. */
+const SHOWN_CHARACTERS = 400;
+
+/** The message of a find; behind its first line, what the server has and what the model expects. */
+function described(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const [first = "", ...rest] = error.message.split("\n");
+  const { actual, expected } = (error.cause ?? {}) as { actual?: unknown; expected?: unknown };
+  const shown = (value: unknown): string => {
+    const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "nothing");
+    return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
+  };
+  const compared =
+    actual === expected ? [] : [`  is:        ${shown(actual)}`, `  should be: ${shown(expected)}`];
+  return [first, ...compared, ...rest].join("\n");
+}
+
 async function findOf(run: () => Promise<unknown>): Promise<string | undefined> {
   // The processor time in a reply to `stats` is all that a seed does not draw: here it stands still.
   const { resourceUsage } = process;
@@ -84,7 +101,7 @@ async function findOf(run: () => Promise<unknown>): Promise<string | undefined> 
     await run();
     return undefined;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return described(error);
   } finally {
     process.resourceUsage = resourceUsage;
   }

@@ -4,6 +4,8 @@ import equalDeeply from "fast-deep-equal/es6/index.js";
 
 class AssertionError extends Error {
   override readonly name = "AssertionError";
+  actual: unknown;
+  expected: unknown;
 }
 
 function shown(value: unknown): string {
@@ -12,8 +14,12 @@ function shown(value: unknown): string {
 }
 
 /** A message that is an Error is thrown itself. */
-function refuse(message: string | Error | undefined, otherwise: string): never {
-  throw message instanceof Error ? message : new AssertionError(message ?? otherwise);
+function refuse(
+  message: string | Error | undefined,
+  otherwise: string,
+  values: { actual?: unknown; expected?: unknown } = {},
+): never {
+  throw message instanceof Error ? message : Object.assign(new AssertionError(message ?? otherwise), values);
 }
 
 function ok(value: unknown, message?: string | Error): asserts value {
@@ -21,7 +27,8 @@ function ok(value: unknown, message?: string | Error): asserts value {
 }
 
 function equal(actual: unknown, expected: unknown, message?: string | Error): void {
-  if (!Object.is(actual, expected)) refuse(message, `${shown(actual)} is not ${shown(expected)}`);
+  if (!Object.is(actual, expected))
+    refuse(message, `${shown(actual)} is not ${shown(expected)}`, { actual, expected });
 }
 
 function notEqual(actual: unknown, expected: unknown, message?: string | Error): void {
@@ -29,7 +36,8 @@ function notEqual(actual: unknown, expected: unknown, message?: string | Error):
 }
 
 function deepEqual(actual: unknown, expected: unknown, message?: string | Error): void {
-  if (!equalDeeply(actual, expected)) refuse(message, `${shown(actual)} is not ${shown(expected)}`);
+  if (equalDeeply(actual, expected)) return;
+  refuse(message, `${shown(actual)} is not ${shown(expected)}`, { actual, expected });
 }
 
 function fail(message?: string | Error): never {

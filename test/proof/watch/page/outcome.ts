@@ -38,11 +38,14 @@ function nothingFound({ seed, steps, bug, faults }: Outcome, result: WatchedResu
 }
 
 function found({ bug }: Outcome, result: WatchedResult, what: string): TemplateResult {
-  const [first = "", ...rest] = what.split("\n");
+  const lines = what.split("\n");
+  const first = lines[0] ?? "";
+  const last = lines.findIndex((line) => line.startsWith("  last: "));
+  const [shown, acts] = last < 0 ? [lines, []] : [lines.slice(0, last), lines.slice(last)];
   return html`<div class="outcome found" id="outcome" data-state="found" data-digest=${result.digest} data-what=${first}>
     <b>${bug === "" ? "The server and the model disagree" : "Found: the model disagrees"}</b>
     ${bug === "" ? "" : html`<p>Planted: ${bug}.</p>`}
-    <p>${first}</p>
-    ${rest.length === 0 ? "" : html`<details><summary>The last acts</summary><pre class="mono">${rest.join("\n")}</pre></details>`}
+    <pre class="mono">${shown.join("\n")}</pre>
+    ${acts.length === 0 ? "" : html`<details><summary>The last acts</summary><pre class="mono">${acts.join("\n")}</pre></details>`}
   </div>`;
 }
