@@ -352,7 +352,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   dashboard: ["dashboard/pages", "dashboard/parts"],
   client: [],
   cli: ["client"],
-  "cli/commands": ["cli", "client", "base"],
+  "cli/commands": ["cli", "client", "protocol", "base"],
   "server/logging": [],
   "server/options": [
     "server/logging",
