@@ -94,7 +94,7 @@ function described(error: unknown): string {
 }
 
 async function findOf(run: () => Promise<unknown>): Promise<string | undefined> {
-  // The processor time in a reply to `stats` is all that a seed does not draw: here it stands still.
+  // The processor time in a reply to `stats` is all that a seed does not draw: it stands still.
   const { resourceUsage } = process;
   process.resourceUsage = () => ({ ...STILL });
   try {
