@@ -25,6 +25,9 @@ import { manPages } from "./man-pages.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SCRIPTS = fileURLToPath(new URL("scripts", import.meta.url));
 
+/** As in packaging/executable. */
+const QUIET = ["--disable-warning=ExperimentalWarning"];
+
 /** Debian's names. */
 export const DEBIAN: Readonly<Record<Architecture, string>> = { x64: "amd64", arm64: "arm64" };
 
@@ -75,7 +78,7 @@ async function fill(
   { executable, bundle, architecture, version }: DebianPackage,
 ): Promise<void> {
   const say = (...args: string[]): string =>
-    execFileSync(process.execPath, [join(bundle, "runnerbean.cjs"), ...args], { encoding: "utf8" });
+    execFileSync(process.execPath, [...QUIET, join(bundle, "runnerbean.cjs"), ...args], { encoding: "utf8" });
   mkdirSync(join(folder, "usr/bin"), { recursive: true });
   cpSync(executable, join(folder, "usr/bin/runnerbean"));
   put(folder, "etc/runnerbean/runnerbean.toml", readFileSync(join(ROOT, "deploy/runnerbean.toml")));
