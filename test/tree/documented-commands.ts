@@ -109,6 +109,18 @@ export const ROWS: readonly Row[] = [
   },
   { match: /^npm run kill -- --moves/, by: "test/process/moves-kill.test.ts", has: ["MOVE_KILLS"] },
   { match: /^npm run kill -- --replica/, by: "test/replica/group.test.ts", has: ["ROUNDS"] },
+  {
+    match: /^npm run proof:histories -- --planted/,
+    by: "test/proof/histories/histories.test.ts",
+    has: ["lie"],
+  },
+  {
+    match: /^npm run proof:histories\b/,
+    small: small({ histories: "8" }),
+    says: /^8 of 8 histories accepted/m,
+    needs: ["beanstalkd"],
+    isLong: true,
+  },
   { match: /^npm run types$/, small: same, says: /^/, isLong: true },
   { match: /^npm run lint$/, small: same, says: /^Checked \d+ files/m, isLong: true },
   { match: /^npm run format$/, not: "writes into the sources; npm run lint says what it would change" },
@@ -177,6 +189,8 @@ export const ROWS: readonly Row[] = [
     "tubes",
     "top",
   ),
+  tool(/^runnerbean redrive\b/, "test/tools/cli-http.test.ts", "redrive", "--text", "--limit"),
+  tool(/^runnerbean settings\b/, "test/tools/cli-http.test.ts", "settings", "set", "show", "remove"),
   tool(/^runnerbean (?:drain|undrain|reload)$/, "test/tools/cli-http.test.ts", "drain", "undrain", "reload"),
   tool(/^runnerbean replica\b/, "test/replica/failures.test.ts", "init", "status", "yield"),
 ];
