@@ -134,6 +134,11 @@ export const ROWS: readonly Row[] = [
     by: "test/packaging/packages.test.ts",
     has: ["packServer", "packClient", "packNode"],
   },
+  {
+    match: /^npm run build:deb$/,
+    by: "test/packaging/debian.test.ts",
+    has: ["makeDebianPackage"],
+  },
   { match: /^npm run packaging$/, not: "fetches compilers and runtimes, for ten minutes" },
   {
     match: /^npm run build:executable$/,
