@@ -89,6 +89,8 @@ export const ROWS: readonly Row[] = [
     says: /^splitting, server: [12] runs in .*, nothing found$/m,
     needs: ["beanstalkd"],
   },
+  { match: /^npm run simulate:page/, by: "test/proof/watch/watch.test.ts", has: ["pageAssets", "servePage"] },
+  { match: /^npm run mutate\b/, by: "test/proof/mutation/mutation.test.ts", has: ["mutantsOf", "runChild"] },
   {
     match: /^npm run soak\b/,
     small: () => "npm run soak -- --seconds 3 --no-disk --seed 1",
@@ -127,11 +129,18 @@ export const ROWS: readonly Row[] = [
   { match: /^npm run format$/, not: "writes into the sources; npm run lint says what it would change" },
   { match: /^npm run check$/, not: "types, lint and npm test, of which this test is a part" },
   { match: /^npm run documented$/, not: "this test" },
+  { match: /^npm run (?:build|prepack)$/, by: "test/packaging/bundle.test.ts", has: ["bundledFiles"] },
   {
-    match: /^npm run (?:build|prepack)$|^npm .*npm pack\b/,
-    by: "test/client/client-package.test.ts",
-    has: ["pack"],
+    match: /^npm (?:ci && npm )?run build:packages\b/,
+    by: "test/packaging/packages.test.ts",
+    has: ["packServer", "packClient", "packNode"],
   },
+  {
+    match: /^npm run build:deb$/,
+    by: "test/packaging/debian.test.ts",
+    has: ["makeDebianPackage"],
+  },
+  { match: /^npm run packaging$/, not: "fetches compilers and runtimes, for ten minutes" },
   {
     match: /^npm run build:executable$/,
     by: "test/packaging/executable.test.ts",
@@ -183,6 +192,8 @@ export const ROWS: readonly Row[] = [
     "tubes",
     "top",
   ),
+  tool(/^runnerbean redrive\b/, "test/tools/cli-http.test.ts", "redrive", "--text", "--limit"),
+  tool(/^runnerbean settings\b/, "test/tools/cli-http.test.ts", "settings", "set", "show", "remove"),
   tool(/^runnerbean (?:drain|undrain|reload)$/, "test/tools/cli-http.test.ts", "drain", "undrain", "reload"),
   tool(/^runnerbean replica\b/, "test/replica/failures.test.ts", "init", "status", "yield"),
 ];
