@@ -123,7 +123,11 @@ export const ROWS: readonly Row[] = [
     needs: ["beanstalkd"],
     isLong: true,
   },
-  { match: /^(?:LAZYFS=\S+ )?npm run proof:power\b/, by: "test/proof/power/power.test.ts", has: ["losePowerAgain"] },
+  {
+    match: /^(?:LAZYFS=\S+ )?npm run proof:power\b/,
+    by: "test/proof/power/power.test.ts",
+    has: ["losePowerAgain"],
+  },
   { match: /^npm run types$/, small: same, says: /^/, isLong: true },
   { match: /^npm run lint$/, small: same, says: /^Checked \d+ files/m, isLong: true },
   { match: /^npm run format$/, not: "writes into the sources; npm run lint says what it would change" },

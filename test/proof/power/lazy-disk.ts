@@ -64,7 +64,7 @@ export class LazyDisk {
       "[cache]",
       "apply_eviction=false",
       "[cache.simple]",
-      'custom_size="512mb"',
+      'custom_size="256mb"',
       "blocks_per_page=1",
       "[filesystem]",
       "log_all_operations=false",
