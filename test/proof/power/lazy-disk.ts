@@ -19,7 +19,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../../support/eventually.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";
 
-/** How the power goes. A torn sequence keeps some whole writes of one file, a torn write parts of one. */
+/**
+ * How the power goes: between writes, or so that parts of a write reach the disk, or some writes of
+ * a sequence.
+ */
 export type Loss = "between" | "torn write" | "torn sequence";
 
 const { LAZYFS = "" } = process.env;
