@@ -97,9 +97,14 @@ export async function losePowerAgain(mode: PowerMode, rounds: number, seed: numb
         const loss = random.weighted(mode.losses);
         report.losses[loss]++;
         const late = new SchedulingDelay();
-        lostAtMs = await loseUnderLoad(server, disk, ledger, loss, random);
-        report.lateMs = Math.max(report.lateMs, (await late.stop())(100));
-        untilMs = promisedUntil(mode, lostAtMs, report.lateMs);
+        let lateMs = 0;
+        try {
+          lostAtMs = await loseUnderLoad(server, disk, ledger, loss, random);
+        } finally {
+          lateMs = (await late.stop())(100);
+        }
+        report.lateMs = Math.max(report.lateMs, lateMs);
+        untilMs = promisedUntil(mode, lostAtMs, lateMs);
         // beanstalkd goes on without a disk: its answers from then on say nothing.
         if (mode.kind !== "ours") ledger.surprises.length = 0;
       } finally {

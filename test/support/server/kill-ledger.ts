@@ -43,6 +43,10 @@ export class KillLedger {
   readonly surprises: string[] = [];
   /** Puts that were answered INSERTED. */
   acknowledgedPuts = 0;
+  /** When the oldest change was answered that a check has found undone and had to allow. */
+  oldestUndoneMs: number = Number.POSITIVE_INFINITY;
+  /** Changes that a check has found undone and had to allow. */
+  undone = 0;
   #bodies = 0;
 
   /** Runs random commands on one client until its connection breaks. */
@@ -118,11 +122,6 @@ export class KillLedger {
     entry.fate = fate;
     if (fate !== "deleted") entry.pri = pri;
   }
-
-  /** When the oldest change was answered that a check has found undone and had to allow. */
-  oldestUndoneMs: number = Number.POSITIVE_INFINITY;
-  /** Changes that a check has found undone and had to allow. */
-  undone = 0;
 
   /** Compares every acknowledged job with the server's. Returns what is wrong, in words. */
   async check(client: WireClient, promised: Promised = ALL): Promise<string[]> {
