@@ -11,9 +11,11 @@ import {
   findLink,
   firstJob,
   inHeldOrder,
+  isLog,
   logFacts,
   noLog,
   type Part,
+  scaleButton,
   stateTiles,
   threadTable,
   tile,
@@ -69,6 +71,7 @@ const overview: Page = {
               @click=${() => context.go({ span: key === "5m" ? "" : key })}>${label}</button>`,
           )}
         </div>
+        ${scaleButton(context)}
       </div>
       ${chartPlace("chart")}
     </section>
@@ -134,7 +137,7 @@ function overviewCharts(context: PageContext): Chart[] {
   const { seconds, span } = SPANS[spanOf(context)]!;
   const of = (id: string, title: string, lines: Chart["lines"]): Chart => {
     const url = `v1/history?seconds=${seconds}&series=${lines.map(({ series }) => series).join()}`;
-    return { id, title, url, span, spanSeconds: seconds, lines };
+    return { id, title, url, span, spanSeconds: seconds, lines, isLog: isLog(context) };
   };
   return [
     of("chart", "Jobs a second", [

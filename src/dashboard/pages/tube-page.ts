@@ -9,7 +9,9 @@ import {
   empty,
   facts,
   folded,
+  isLog,
   type Part,
+  scaleButton,
   stateTiles,
   tile,
   tubePath,
@@ -117,7 +119,15 @@ function charts(name: string, context: PageContext): Part {
   const of = (id: string, title: string, lines: Chart["lines"]): Chart => {
     const series = lines.map((each) => each.series).join();
     const url = tubePath(name, "history", `seconds=${HISTORY_SECONDS}&series=${series}`);
-    return { id, title, url, lines, span: "The last 50 minutes", spanSeconds: HISTORY_SECONDS };
+    return {
+      id,
+      title,
+      url,
+      lines,
+      span: "The last 50 minutes",
+      spanSeconds: HISTORY_SECONDS,
+      isLog: isLog(context),
+    };
   };
   const states = [
     line("ready", "ready"),
@@ -131,7 +141,7 @@ function charts(name: string, context: PageContext): Part {
     { ...line("timeouts", "buried", [3, 3]), label: "timeouts /s", isRate: true },
   ];
   return html`<div class="two">
-    ${chartCard("states-chart", "Jobs by state")} ${chartCard("flow-chart", "Jobs a second")}
+    ${chartCard("states-chart", "Jobs by state", context)} ${chartCard("flow-chart", "Jobs a second", context)}
     ${context.charts([of("states-chart", "Jobs by state", states), of("flow-chart", "Jobs a second", flow)])}
   </div>`;
 }
@@ -139,7 +149,8 @@ function charts(name: string, context: PageContext): Part {
 const chartCard = (
   id: string,
   title: string,
+  context: PageContext,
 ): Part => html`<section class="card" aria-labelledby="${id}-title">
-  <h2 id="${id}-title">${title}</h2>
+  <div class="heading"><h2 id="${id}-title">${title}</h2>${scaleButton(context)}</div>
   ${chartPlace(id)}
 </section>`;
