@@ -196,7 +196,19 @@ export interface JobRow {
   readonly body?: string;
   readonly bodyBase64?: string;
   readonly truncated: boolean;
+  readonly attempts: number;
+  /** Newest first; in lists only the last one. */
+  readonly failures: readonly FailureRow[];
   readonly [field: string]: unknown;
+}
+
+export interface FailureRow {
+  readonly attempt: number;
+  readonly cause: string;
+  readonly at: string;
+  readonly age: number;
+  readonly worker: string | null;
+  readonly reason: string | null;
 }
 
 export interface JobPageView {
