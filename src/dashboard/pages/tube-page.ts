@@ -17,6 +17,7 @@ import {
   tubePath,
 } from "../parts/parts.ts";
 import type { TubeRow, TubeView } from "../parts/view-types.ts";
+import { tubeFailures } from "./tube-failures.ts";
 import { filterOf, jobsCard } from "./tube-jobs.ts";
 import { tubeSettings } from "./tube-settings.ts";
 
@@ -50,7 +51,7 @@ export function showTube(view: TubeView, context: PageContext): Part {
         ["put in all", exact(totals["puts"] ?? 0)],
       ])}
     </section>
-    ${tubeSettings(name, context)} ${charts(name, context)}
+    ${tubeFailures(view.tube, context)} ${tubeSettings(name, context)} ${charts(name, context)}
     ${jobsCard(jobs, context)}
   `;
 }
