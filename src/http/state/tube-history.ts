@@ -158,7 +158,10 @@ export class TubeHistory {
       tubes: busiest.map(({ name, kept }) => {
         const from = Math.max(first, kept.from);
         const values = new Float32Array(Math.max(0, kept.to - from) * TUBE_SERIES_NAMES.length);
-        for (let point = from; point < kept.to; point++) values.set(pointOf(kept, point), at(point - from));
+        // At most two pieces of the ring.
+        const turn = Math.min(kept.to, (Math.floor(from / POINTS) + 1) * POINTS);
+        values.set(kept.values.subarray(at(from), at(from) + (turn - from) * TUBE_SERIES_NAMES.length));
+        values.set(kept.values.subarray(0, at(kept.to - turn)), at(turn - from));
         return { name, from: from - first, values };
       }),
     };

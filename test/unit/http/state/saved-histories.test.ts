@@ -162,6 +162,22 @@ describe("histories over a restart", () => {
     assert.deepEqual(next.of("mail", "ready"), [1, 2, 3, 4, 5, 6]);
   });
 
+  it("are whole however often the ring of points has gone round", async () => {
+    for (const steps of [299, 300, 301, 450, 600]) {
+      const place = folder();
+      const run = new Run(place, START_MS);
+      run.saved.restore();
+      for (let n = 1; n <= steps; n++) await run.step([tube("mail", 1, n, n)]);
+      await run.saved.save();
+      const next = new Run(place, run.atMs);
+      next.saved.restore();
+      const expected = run.of("mail", "ready")!;
+      assert.deepEqual(next.of("mail", "ready"), expected);
+      await next.step([tube("mail", 2, 7, 0)]);
+      assert.deepEqual(next.of("mail", "ready"), [...expected, 7].slice(-300), `${steps} steps`);
+    }
+  });
+
   it("are bounded, and a server that never served overwrites nothing", async () => {
     const place = folder();
     const run = new Run(place, START_MS, 600);
