@@ -174,6 +174,25 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await inDialog("Cancel").click();
   });
 
+  it("draws charts on a logarithmic scale, and says so", async () => {
+    const page = actions.page;
+    for (const [hash, words] of [
+      ["#/", "#failures-chart-words"],
+      ["#/tubes/set-a", "#states-chart-words"],
+    ] as const) {
+      await page.goto(`${actions.base}/${hash}`);
+      await page.locator(words, { hasText: /^The last / }).waitFor();
+      assert.doesNotMatch((await page.locator(words).textContent())!, /logarithmic/);
+      await page.getByRole("button", { name: "Log scale" }).first().click();
+      await page.waitForURL(/scale=log/);
+      await page.locator(words, { hasText: "The scale is logarithmic above 1." }).waitFor();
+      assert.equal(
+        await page.getByRole("button", { name: "Log scale", pressed: true }).count(),
+        hash === "#/" ? 1 : 2,
+      );
+    }
+  });
+
   it("says in what time a tube will be empty", async () => {
     await fill("emptied", 3);
     await actions.page.goto(`${actions.base}/#/tubes/emptied`);

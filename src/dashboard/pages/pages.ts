@@ -71,7 +71,6 @@ const overview: Page = {
               @click=${() => context.go({ span: key === "5m" ? "" : key })}>${label}</button>`,
           )}
         </div>
-        ${scaleButton(context)}
       </div>
       ${chartPlace("chart")}
     </section>
@@ -81,6 +80,7 @@ const overview: Page = {
           Failures a second
           <small>${rate(view.rates.timeouts)} timed out · ${rate(view.rates.buries)} buried · ${rate(view.rates.releases)} released</small>
         </h2>
+          ${scaleButton(context)}
       </div>
       ${chartPlace("failures-chart")} ${context.charts(overviewCharts(context))}
     </section>
