@@ -205,6 +205,7 @@ export class HttpThread {
   readonly #authentication: Authentication;
   readonly #limit: RequestLimit;
   readonly #histories: SavedHistories | undefined;
+  #cannotSave = false;
   #toldAtMs: number = Number.NEGATIVE_INFINITY;
 
   constructor(data: HttpThreadData, port: HttpThreadPort) {
@@ -375,8 +376,11 @@ export class HttpThread {
   async #saveHistories(): Promise<void> {
     try {
       await this.#histories?.save();
+      this.#cannotSave = false;
     } catch (error) {
-      this.#tellError(`histories can't be saved: ${(error as Error).message}`);
+      // Once, until it works again: a full disk has alerts of its own.
+      if (!this.#cannotSave) this.#tellError(`histories can't be saved: ${(error as Error).message}`);
+      this.#cannotSave = true;
     }
   }
 
