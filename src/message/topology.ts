@@ -2,6 +2,7 @@
 // once and passes it to every thread at startup.
 
 import { assert } from "../base/assert.ts";
+import { BackupWords } from "../ring/backup-words.ts";
 import { DOORBELL_WORDS } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
@@ -55,8 +56,11 @@ export const ControlWord = {
    * In a group: the end of the lease as in ServeUntil, by the wall clock (see ring/lease-word.ts).
    */
   ServeUntilWall: 256,
+  /** The backup that asks for a cut of the log, and what the log answers: ring/backup-words.ts. */
+  BackupAsked: 272,
+  BackupAnswered: 288,
 } as const;
-const CONTROL_WORDS = 272;
+const CONTROL_WORDS = 304;
 
 /** Float64 counters per role. Each role writes its own, and any acceptor may read them. */
 export const COUNTERS_PER_ROLE = 320;
@@ -407,6 +411,11 @@ export const groupBell = (topology: Topology): number => topology.threads.length
 export function memoryWords({ control }: Topology): MemoryWords {
   const { MemoryUsed, MemoryLimit, MemoryFull } = ControlWord;
   return new MemoryWords(new Int32Array(control), MemoryUsed, MemoryLimit, MemoryFull);
+}
+
+/** Returns the words by which the HTTP thread asks the log for a cut. */
+export function backupWords({ control }: Topology): BackupWords {
+  return new BackupWords(new Int32Array(control), ControlWord.BackupAsked, ControlWord.BackupAnswered);
 }
 
 /** Returns what the binlog and the group share. Call it in a group only. */

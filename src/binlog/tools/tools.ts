@@ -4,12 +4,12 @@
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createReadStream, createWriteStream, mkdirSync } from "node:fs";
+import { segmentName } from "../../base/segment-name.ts";
 import { type ExportResult, exportForBeanstalkd } from "../beanstalkd/beanstalkd-export.ts";
 import { beanstalkdFiles } from "../beanstalkd/beanstalkd-log.ts";
 import { asBinlogError, BinlogError, reasonOf } from "../disk/binlog-error.ts";
 import { DirectoryLock } from "../disk/directory-lock.ts";
 import { RealDisk } from "../disk/real-disk.ts";
-import { segmentName } from "../format/segment-format.ts";
 import type { StorageNotice } from "../live/storage-options.ts";
 import { type LogBooks, settingsOf } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
