@@ -45,15 +45,19 @@ export class LogCut {
     this.state = number === 0 ? "none" : "sought";
   }
 
-  /** Returns whether a segment that is dropped must stay on the disk for now. */
+  /**
+   * Returns whether a segment that is dropped must stay on the disk for now. The backup takes the
+   * header of the segment behind the cut, too.
+   */
   keeps(segment: number): boolean {
-    if (this.state !== "made" || segment < this.oldest || segment > this.last) return false;
+    if (this.state !== "made" || segment < this.oldest || segment > this.last + 1) return false;
     if (this.#tail.segments.shortage !== "") {
       this.state = "refused";
       return false;
     }
-    if (this.kept === 0) this.#keptFrom = segment;
-    assert(segment <= this.#keptFrom + this.kept, "segments are dropped in order");
+    if (this.kept === 0) this.#keptFrom = this.#keptEnd = segment;
+    // A step that failed is repeated.
+    assert(segment === this.#keptEnd || segment === this.#keptEnd - 1, "segments are dropped in order");
     this.#keptEnd = segment + 1;
     return true;
   }
