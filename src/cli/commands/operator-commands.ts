@@ -1,6 +1,7 @@
 // List of all commands for operators.
 
 import type { Command } from "commander";
+import { backupCommand } from "./backup.ts";
 import { changeCommands } from "./change.ts";
 import { checkCommand } from "./check.ts";
 import { jobsCommand } from "./jobs.ts";
@@ -23,6 +24,7 @@ export function operatorCommands(): Command[] {
     ...manyJobsCommands(),
     checkCommand(),
     ...httpCommands(),
+    backupCommand(),
     proxyCommand(),
   ];
 }

@@ -16,6 +16,8 @@ export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
     "drain",
     "undrain",
     "reload",
+    "backup",
+    "restore",
   ],
   setup: ["config", "token", "proxy", "binlog", "replica", "completion"],
 };

@@ -45,6 +45,8 @@ const KEEPERS: readonly Keeper[] = [
       "binlog/disk/",
       "http/metrics/process-files.ts",
       "http/http-thread.ts",
+      // The log's segments, for a backup.
+      "http/queue/backups.ts",
       // The dashboard's files, once at its start.
       "http/api/dashboard/dashboard-assets.ts",
       // Files that the operator names.
@@ -59,6 +61,7 @@ const KEEPERS: readonly Keeper[] = [
       "server/logging/line-sink.ts",
       "server/listeners/token-store.ts",
       "cli/target.ts",
+      "cli/backup-file.ts",
     ],
   },
   {

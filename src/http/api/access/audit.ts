@@ -57,7 +57,8 @@ export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (lin
 const hooksOf = <Hook>(hooks: Hook | Hook[] | undefined): Hook[] => [hooks ?? []].flat() as Hook[];
 
 function isForChanges({ method, config }: RouteOptions): boolean {
-  const { may } = config ?? {};
+  const { may, isAudited } = config ?? {};
+  if (isAudited === true) return true;
   return method !== "GET" && method !== "HEAD" && (may === "manage" || may === "admin");
 }
 
