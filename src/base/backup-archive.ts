@@ -8,7 +8,6 @@
 // The segment behind the cut comes first so that a half-restored directory lacks a segment, and no
 // server starts on it.
 
-import { crc32 } from "node:zlib";
 import { assert } from "./assert.ts";
 import { segmentName } from "./segment-name.ts";
 
@@ -118,8 +117,12 @@ export type BackupPart =
   /** The checksums are right, and nothing is missing. */
   | { readonly part: "end" };
 
+/** CRC-32 of bytes that follow others, as node:zlib has it. */
+export type Crc32 = (bytes: Uint8Array, before: number) => number;
+
 /** Reads an archive piece by piece, and checks it. */
 export class BackupReader {
+  readonly #crc32: Crc32;
   /** Bytes that were taken. */
   taken = 0;
   #begin: BackupBegin | undefined;
@@ -134,6 +137,10 @@ export class BackupReader {
   readonly #checksums: number[] = [];
   #text: Uint8Array[] = [];
   #ended = false;
+
+  constructor(crc32: Crc32) {
+    this.#crc32 = crc32;
+  }
 
   /** Takes the next piece of the archive. Throws a BackupFault. */
   *take(piece: Uint8Array): Generator<BackupPart> {
@@ -225,7 +232,7 @@ export class BackupReader {
     const isText = this.#name === BEGIN_NAME || this.#name === END_NAME;
     if (isText) this.#text.push(bytes.slice());
     else {
-      this.#crc = crc32(bytes, this.#crc);
+      this.#crc = this.#crc32(bytes, this.#crc);
       yield { part: "bytes", bytes };
     }
     if (this.#left > 0) return;

@@ -8,15 +8,9 @@
 import { assert } from "../base/assert.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
 import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/append.ts";
+import { backupWords } from "../message/backup.ts";
 import { RECORD_ID_AT } from "../message/record.ts";
-import {
-  backupWords,
-  binlogRole,
-  ControlWord,
-  Counter,
-  countersOf,
-  type Topology,
-} from "../message/topology.ts";
+import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../message/topology.ts";
 import type { BackupWords } from "../ring/backup-words.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { FileTable } from "../ring/file-table.ts";

@@ -2,7 +2,6 @@
 // once and passes it to every thread at startup.
 
 import { assert } from "../base/assert.ts";
-import { BackupWords } from "../ring/backup-words.ts";
 import { DOORBELL_WORDS } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
@@ -411,11 +410,6 @@ export const groupBell = (topology: Topology): number => topology.threads.length
 export function memoryWords({ control }: Topology): MemoryWords {
   const { MemoryUsed, MemoryLimit, MemoryFull } = ControlWord;
   return new MemoryWords(new Int32Array(control), MemoryUsed, MemoryLimit, MemoryFull);
-}
-
-/** Returns the words by which the HTTP thread asks the log for a cut. */
-export function backupWords({ control }: Topology): BackupWords {
-  return new BackupWords(new Int32Array(control), ControlWord.BackupAsked, ControlWord.BackupAnswered);
 }
 
 /** Returns what the binlog and the group share. Call it in a group only. */

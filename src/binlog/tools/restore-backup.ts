@@ -1,5 +1,6 @@
 // Makes a log from a backup, in a directory without one.
 
+import { crc32 } from "node:zlib";
 import { assert } from "../../base/assert.ts";
 import { BackupFault, type BackupPart, BackupReader } from "../../base/backup-archive.ts";
 import { segmentName, segmentNumber } from "../../base/segment-name.ts";
@@ -20,7 +21,7 @@ export async function restoreBackup(
   progress: (doneBytes: number, totalBytes: number) => void,
 ): Promise<void> {
   const files = new RestoredFiles(disk);
-  const reader = new BackupReader();
+  const reader = new BackupReader(crc32);
   let total = 0;
   try {
     for await (const piece of pieces) {

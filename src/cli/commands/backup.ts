@@ -1,6 +1,7 @@
 // `backup`: copies the log of a running server into a file.
 
 import { once } from "node:events";
+import { crc32 } from "node:zlib";
 import type { Command } from "commander";
 import { BackupFault, BackupReader } from "../../base/backup-archive.ts";
 import { whole } from "../argument.ts";
@@ -64,7 +65,7 @@ const toStdout: Output = {
 async function copy(target: Target, { rate }: BackupOptions, output: Output): Promise<number> {
   const path = `/v1/backup${rate === undefined ? "" : `?rate=${rate}`}`;
   const response = await streamOf(target, path, "application/x-tar");
-  const reader = new BackupReader();
+  const reader = new BackupReader(crc32);
   const progress = await Progress.create();
   try {
     for await (const piece of response) {

@@ -7,7 +7,8 @@ import { crc32 } from "node:zlib";
 import { assert } from "../../base/assert.ts";
 import { backupEnd, backupHead, NEXT_BYTES, paddingOf, segmentHead } from "../../base/backup-archive.ts";
 import { segmentName } from "../../base/segment-name.ts";
-import { backupWords, binlogBell, type Topology } from "../../message/topology.ts";
+import { backupWords } from "../../message/backup.ts";
+import { binlogBell, type Topology } from "../../message/topology.ts";
 import type { BackupWords, CutSegments } from "../../ring/backup-words.ts";
 import { Doorbell } from "../../ring/doorbell.ts";
 
