@@ -30,10 +30,11 @@ async function started(t: TestContext, folder: string, ...flags: string[]): Prom
 }
 
 /** Begins a backup and reads nothing of it. */
-function unread({ port }: HttpServer, rate = 1): Promise<IncomingMessage> {
+function unread(t: TestContext, { port }: HttpServer, rate = 1): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const asked = get({ host: "127.0.0.1", port, path: `/v1/backup?rate=${rate}` }, (answer) => {
       answer.on("error", () => {});
+      t.after(() => answer.destroy());
       resolve(answer);
     });
     asked.on("error", reject);
@@ -41,6 +42,13 @@ function unread({ port }: HttpServer, rate = 1): Promise<IncomingMessage> {
 }
 
 const logOf = async (server: HttpServer) => (await server.ask("/v1/binlog")).json;
+
+/** Puts jobs of 60 kB that stay. */
+async function fill(server: HttpServer, jobs: number): Promise<void> {
+  const client = await WireClient.connect(server.process.address);
+  for (let i = 0; i < jobs; i++) assert.match((await client.put("x".repeat(60_000))).line, /^INSERTED/);
+  client.socket.destroy();
+}
 
 /** Puts jobs and deletes them until the log has left this many segments. */
 async function churn(server: HttpServer, segments: number): Promise<void> {
@@ -114,10 +122,10 @@ describe("a backup of a running server", () => {
   it("keeps what it reads while compaction goes on, and gives it back", async (t) => {
     const folder = temporary(t);
     const server = await started(t, folder);
-    await churn(server, 4);
-    const first = await unread(server);
+    await fill(server, 140);
+    const first = await unread(t, server);
     const { oldestFile } = await logOf(server);
-    await churn(server, 4);
+    await churn(server, 16);
     await eventually("dropped segments are kept", async () => (await logOf(server)).backup.kept > 0);
     const second = await server.ask("/v1/backup");
     assert.equal(second.status, 409);
@@ -134,21 +142,24 @@ describe("a backup of a running server", () => {
     assert.equal((await server.ask("/v1/backup")).status, 200);
   });
 
-  it("is refused to most, and by a server without a log", async (t) => {
+  it("needs a log, and the permission of an administrator", async (t) => {
     const folder = temporary(t);
     const tokens = join(folder, "tokens");
-    for (const [name, role] of [
-      ["eve", "operator"],
-      ["ann", "admin"],
-    ] as const)
-      assert.equal((await runTool(["token", "add", name, "--role", role, "--file", tokens])).code, 0);
-    const bare = await startHttpServer();
+    const secretOf = async (name: string, role: string): Promise<string> => {
+      const made = await runTool(["token", "add", name, "--role", role, "--token-file", tokens]);
+      return /rb_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stdout + made.stderr);
+    };
+    const [operator, admin] = [await secretOf("eve", "operator"), await secretOf("ann", "admin")];
+    const bare = await startHttpServer("--token-file", tokens);
     t.after(() => bare.process.kill());
-    const answer = await bare.ask("/v1/backup");
+    const as = (secret: string) => ({ headers: { authorization: `Bearer ${secret}` } });
+    assert.equal((await bare.ask("/v1/backup")).status, 401);
+    assert.equal((await bare.ask("/v1/backup", as(operator))).status, 403);
+    const answer = await bare.ask("/v1/backup", as(admin));
     assert.equal(answer.status, 404);
     assert.equal(answer.json.code, "no-binlog");
-    assert.equal((await bare.ask("/v1/backup", { method: "HEAD" })).status, 405);
-    const tool = await runTool(["backup", bare.url, join(folder, "b.tar")]);
+    assert.equal((await bare.ask("/v1/backup", { method: "HEAD", ...as(admin) })).status, 405);
+    const tool = await runTool(["backup", bare.url, join(folder, "b.tar"), "--token", admin]);
     assert.equal(tool.code, 1);
     assert.match(tool.stderr, /started without -b/);
     assert.deepEqual(readdirSync(folder), ["tokens"]);
@@ -157,8 +168,7 @@ describe("a backup of a running server", () => {
   it("that breaks off when the server is killed leaves no file, and no segment", async (t) => {
     const folder = temporary(t);
     const server = await started(t, folder);
-    const client = await WireClient.connect(server.process.address);
-    for (let i = 0; i < 60; i++) assert.match((await client.put("x".repeat(60_000))).line, /^INSERTED/);
+    await fill(server, 60);
     const copies = temporary(t);
     const file = join(copies, "b.tar");
     const copying = runTool(["backup", server.url, file, "--rate", "1"]);
@@ -187,14 +197,12 @@ describe("a backup of a running server", () => {
   });
 
   it("gives way when the disk runs full", async (t) => {
-    const folder = smallDisk(t, "12m");
+    const folder = smallDisk(t, "20m");
     if (folder === undefined) return;
     const server = await started(t, folder);
-    await churn(server, 2);
+    await fill(server, 140);
     const client = await WireClient.connect(server.process.address);
-    // Jobs that stay: the segments of the cut.
-    for (let i = 0; i < 50; i++) assert.match((await client.put("x".repeat(60_000))).line, /^INSERTED/);
-    const stalled = await unread(server);
+    const stalled = await unread(t, server);
     const ended = new Promise((resolve) => stalled.on("close", resolve));
     // Everything is rewritten, again and again, until the kept segments fill the disk.
     await churn(server, 30);
@@ -208,9 +216,8 @@ describe("a backup of a running server", () => {
   it("ends if its client takes nothing", async (t) => {
     const folder = temporary(t);
     const server = await started(t, folder);
-    const client = await WireClient.connect(server.process.address);
-    for (let i = 0; i < 400; i++) assert.match((await client.put("x".repeat(60_000))).line, /^INSERTED/);
-    const stalled = await unread(server, 1000);
+    await fill(server, 400);
+    const stalled = await unread(t, server, 1000);
     await eventually("the server has cut it off", async () => !(await logOf(server)).backup.underWay);
     stalled.destroy();
   });
