@@ -6,6 +6,8 @@ import { CommandFailed, ExitCode } from "./exit-code.ts";
 import type { Target } from "./target.ts";
 
 const BODY_BYTES_MAX = 64 << 20;
+const NO_HTTP =
+  "; start the server with --http, which it answers here only with, or name another with --url or RUNNERBEAN_HTTP_URL";
 
 export interface HttpAnswer {
   readonly status: number;
@@ -16,9 +18,14 @@ export interface HttpAnswer {
  * Sends a request. Throws CommandFailed for a target that is not HTTP, a failed connection, 401 and
  * 403.
  */
-export async function askHttp(target: Target, method: string, path: string): Promise<HttpAnswer> {
+export async function askHttp(
+  target: Target,
+  method: string,
+  path: string,
+  json?: unknown,
+): Promise<HttpAnswer> {
   mustBeHttp(target);
-  const { status, text } = await send(target, method, path);
+  const { status, text } = await send(target, method, path, json);
   return permitted({ status, body: parse(text) });
 }
 
@@ -84,8 +91,9 @@ export async function resultOf(
   path: string,
   shape: Shape,
   method = "GET",
+  json?: unknown,
 ): Promise<Readonly<Record<string, unknown>>> {
-  const answer = await askHttp(target, method, path);
+  const answer = await askHttp(target, method, path, json);
   const { status, body } = answer;
   if (status >= 400) {
     mustBe(target, answer, { detail: isText });
@@ -95,8 +103,13 @@ export async function resultOf(
   return body as Readonly<Record<string, unknown>>;
 }
 
-async function send(target: Target, method: string, path: string): Promise<{ status: number; text: string }> {
-  const response = await openHttp(target, method, path, "application/json");
+async function send(
+  target: Target,
+  method: string,
+  path: string,
+  json: unknown,
+): Promise<{ status: number; text: string }> {
+  const response = await openHttp(target, method, path, "application/json", json);
   return { status: response.statusCode ?? 0, text: await textOf(target, response) };
 }
 
@@ -111,31 +124,40 @@ async function textOf(target: Target, response: IncomingMessage): Promise<string
       if (bytes > BODY_BYTES_MAX) throw new Error("the answer is too long");
     }
   } catch (error) {
-    throw noAnswer(target, error as Error);
+    throw noAnswer(target.address, error as Error);
   }
   return text;
 }
 
 /** Sends a request, and resolves with the response as soon as its headers are there. */
-function openHttp(target: Target, method: string, path: string, accept: string): Promise<IncomingMessage> {
-  const { address, token, ca, limitMs } = target;
-  const headers = { accept, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
+function openHttp(
+  { address, token, ca, limitMs }: Target,
+  method: string,
+  path: string,
+  accept: string,
+  json?: unknown,
+): Promise<IncomingMessage> {
+  const headers = {
+    accept,
+    ...(json === undefined ? {} : { "content-type": "application/json" }),
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  };
   const request = address.startsWith("https:") ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
     const options = { method, headers, timeout: limitMs, ...(ca === undefined ? {} : { ca }) };
     const sent = request(new URL(path, address), options, resolve);
     sent.on("timeout", () => sent.destroy(new Error(`nothing came within ${limitMs} ms`)));
     // Behind the headers, the response reports the error.
-    sent.on("error", (error) => reject(noAnswer(target, error)));
-    sent.end();
+    sent.on("error", (error) => reject(noAnswer(address, error)));
+    sent.end(json === undefined ? undefined : JSON.stringify(json));
   });
 }
 
-function noAnswer({ address }: Target, error: Error): CommandFailed {
+function noAnswer(address: string, error: Error): CommandFailed {
   const { code = "" } = error as NodeJS.ErrnoException;
   // OpenSSL's own message is long.
   const why = code === "EPROTO" ? "it speaks no TLS that this can" : error.message || code;
-  const hint = code === "ECONNREFUSED" ? "; a server answers here only with --http" : "";
+  const hint = code === "ECONNREFUSED" ? NO_HTTP : "";
   return new CommandFailed(`no answer from ${address}: ${why}${hint}`, ExitCode.NoConnection);
 }
 
