@@ -11,6 +11,7 @@ import { proxyCommand } from "./proxy.ts";
 import { putCommand } from "./put.ts";
 import { reserveCommand } from "./reserve.ts";
 import { settingsCommand } from "./settings.ts";
+import { shadowCommand } from "./shadow.ts";
 import { showCommands } from "./show.ts";
 import { topCommand } from "./top.ts";
 
@@ -28,5 +29,6 @@ export function operatorCommands(): Command[] {
     ...httpCommands(),
     backupCommand(),
     proxyCommand(),
+    shadowCommand(),
   ];
 }

@@ -19,7 +19,7 @@ export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
     "backup",
     "restore",
   ],
-  setup: ["config", "token", "proxy", "binlog", "replica", "completion", "help"],
+  setup: ["config", "token", "proxy", "shadow", "binlog", "replica", "completion", "help"],
 };
 
 /** A separate module without imports, so that starting the server loads no code of the tools. */

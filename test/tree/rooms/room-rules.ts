@@ -36,6 +36,8 @@ const KEEPERS: readonly Keeper[] = [
       "server/logging/line-sink.ts",
       "client/",
       "cli/proxy.ts",
+      "cli/listen-on.ts",
+      "cli/shadow/",
     ],
   },
   {
@@ -62,6 +64,8 @@ const KEEPERS: readonly Keeper[] = [
       "server/listeners/token-store.ts",
       "cli/target.ts",
       "cli/backup-file.ts",
+      // Standard output without blocking.
+      "cli/shadow/report.ts",
     ],
   },
   {
