@@ -1,5 +1,5 @@
-// The report of a shadow: differences as JSON lines, and a summary. A reader that stalls loses lines
-// and never holds anything up.
+// The report of a shadow: differences as JSON lines, and a summary. A reader that stalls loses
+// lines and never holds anything up.
 
 import { createWriteStream, type WriteStream } from "node:fs";
 

@@ -200,7 +200,8 @@ export class ShadowConnection {
 
   /**
    * Returns the command for the new server, or undefined if it can't be repeated. A reserve becomes
-   * that of the job which the old server chose: two servers with several clients choose differently.
+   * that of the job which the old server chose: two servers with several clients choose
+   * differently.
    */
   async #translated({ line }: WirePart, reply: WirePart): Promise<string | undefined> {
     const isReserve = /^reserve(?:$|-with-timeout )/.test(line);
@@ -225,7 +226,7 @@ export class ShadowConnection {
     }
   }
 
-  /** Asks again while the job is in the state that another connection's command is about to change. */
+  /** Asks again for a while: another connection's command on the same job may be late. */
   async #askInTime(command: WirePart, reply: WirePart): Promise<WirePart> {
     const untilMs = performance.now() + LATE_MS_MAX;
     for (;;) {

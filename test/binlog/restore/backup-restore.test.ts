@@ -10,15 +10,15 @@ import {
   backupHead,
   paddingOf,
   segmentHead,
-} from "../../src/base/backup-archive.ts";
-import { segmentName } from "../../src/base/segment-name.ts";
-import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { segmentNumbers } from "../../src/binlog/recovery/scan-log.ts";
-import { restoreBackup } from "../../src/binlog/tools/restore-backup.ts";
-import { SeededRandom } from "../support/seeded-random.ts";
-import { recoveredTexts } from "./model.ts";
-import { largerLog, virtualOptions } from "./sample/sample-log.ts";
-import { VirtualDisk } from "./virtual-disk.ts";
+} from "../../../src/base/backup-archive.ts";
+import { segmentName } from "../../../src/base/segment-name.ts";
+import { openBinlog } from "../../../src/binlog/open-binlog.ts";
+import { segmentNumbers } from "../../../src/binlog/recovery/scan-log.ts";
+import { restoreBackup } from "../../../src/binlog/tools/restore-backup.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
+import { recoveredTexts } from "../model.ts";
+import { largerLog, virtualOptions } from "../sample/sample-log.ts";
+import { VirtualDisk } from "../virtual-disk.ts";
 
 const AT_MS = 1_700_000_000_000;
 
