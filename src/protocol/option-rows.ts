@@ -22,6 +22,8 @@ export const OptionTag = {
   Ttl: 35,
   Group: 36,
   Weight: 37,
+  OnDuplicate: 38,
+  DebounceMax: 39,
   MaxAttempts: 48,
   DeadLetter: 49,
   Backoff: 50,
