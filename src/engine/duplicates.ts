@@ -54,13 +54,13 @@ export class Duplicates extends JobChanges {
     (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
     tube.expiry.makeRoom();
     this.queues.expireAt(slot, tube, attributes.expiresAtMs > 0 ? attributes.expiresAtMs : usualMs);
+    this.queues.reprioritise(slot, tube, job.pri);
     this.queues.leave(slot);
     this.bodies.free(page.body[row]!);
     page.body[row] = body;
     page.bodyBytes[row] = job.bodyBytes;
     tube.bytes += growth;
     assert(tube.bytes >= 0, "the bytes of a replaced body were counted");
-    page.pri[row] = job.pri;
     page.delaySeconds[row] = job.delaySeconds;
     page.ttrSeconds[row] = job.ttrSeconds;
     if (delayMs > 0) this.queues.becomeDelayed(slot, tube, fromMs + delayMs);
