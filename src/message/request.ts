@@ -133,7 +133,12 @@ export const RequestFlag = {
   Whole: 1024,
   /** It is the only job of the batch. */
   Single: 2048,
+  /** Include what jobs were put with as `meta`. */
+  Meta: 4096,
 } as const;
+
+/** What a batch says of each job besides its body. */
+export const BATCH_DETAILS: number = RequestFlag.Tubes | RequestFlag.Meta;
 
 // --- views: the words of a message by the names that they have there ---
 

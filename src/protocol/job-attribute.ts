@@ -21,6 +21,8 @@ export const Attribute = {
   Group: 5,
   /** u16, 1 to 1000. */
   Weight: 6,
+  /** `<name>:<value>`, up to 200 bytes. A job may have several. */
+  Meta: 7,
   // The attributes from here on are mutable: every UPDATE contains all of them.
   /** f64. The time at which the job expires. */
   ExpiresAt: 16,
@@ -69,12 +71,15 @@ export type DeathReason = (typeof DeathReason)[keyof typeof DeathReason];
  */
 export const FIRST_MUTABLE_ATTRIBUTE: number = Attribute.ExpiresAt;
 /**
- * Maximum bytes of all attributes of a job but its failures; a record stores the size in units of
- * four bytes.
+ * Maximum bytes of the immutable attributes of a job, and of a short list in a record, which stores
+ * its size in units of four bytes.
  */
 export const ATTRIBUTE_BYTES_MAX = 1020;
-/** Maximum bytes with failures. A record stores sizes above ATTRIBUTE_BYTES_MAX in larger units. */
-export const ALL_ATTRIBUTE_BYTES_MAX = 6624;
+/**
+ * Maximum bytes of all attributes of a job. A record stores sizes above ATTRIBUTE_BYTES_MAX in
+ * larger units.
+ */
+export const ALL_ATTRIBUTE_BYTES_MAX = 6880;
 /** The units of the size of a short list, and of one above ATTRIBUTE_BYTES_MAX. */
 export const ATTRIBUTE_UNIT = 4;
 export const LONG_ATTRIBUTE_UNIT = 32;

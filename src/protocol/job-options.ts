@@ -43,6 +43,7 @@ export const PUT_OPTIONS: readonly OptionRow[] = [
   { name: "group", tag: OptionTag.Group, kind: OptionKind.Key, usage: "<key>" },
   { name: "weight", tag: OptionTag.Weight, kind: OptionKind.Number, min: 1, max: WEIGHT_MAX, usage: "<1..1000>" },
   { name: "on-duplicate", tag: OptionTag.OnDuplicate, kind: OptionKind.Word, words: ON_DUPLICATE_WORDS, usage: ON_DUPLICATE_WORDS.join("|") },
+  { name: "meta", tag: OptionTag.Meta, kind: OptionKind.Pair, repeats: true, usage: "<name>:<value>" },
   { name: "debounce-max", tag: OptionTag.DebounceMax, kind: OptionKind.Duration, usage: "<duration>" },
 ];
 

@@ -278,6 +278,7 @@ const PUT_OPTIONS: Options = {
   weight: upTo(1n, 1000n),
   "on-duplicate": (text) => ["refuse", "keep", "replace", "escalate", "debounce"].includes(text),
   "debounce-max": isDuration,
+  meta: (text) => isKey(text) && /^[-A-Za-z0-9._]+:/.test(text),
 };
 const isRate = (text: string): boolean => {
   const [, jobs, seconds] = /^(\d+)\/(\d+)$/.exec(text) ?? [];
@@ -326,7 +327,12 @@ function meaningOfSetTube(rest: string): LineMeaning {
 }
 
 const isYes: IsValue = (value) => value === "yes";
-const BATCH_OPTIONS: Options = { bytes: numberTo(U32_MAX, 1n), tubes: isYes, abort: isYes };
+const BATCH_OPTIONS: Options = {
+  bytes: numberTo(U32_MAX, 1n),
+  tubes: isYes,
+  meta: isYes,
+  abort: isYes,
+};
 
 function meaningOfReserveBatch(rest: string): LineMeaning {
   const command = "reserve-batch";

@@ -44,7 +44,7 @@ export class JobAttributes {
   failures: Uint8Array = NO_BYTES;
   /** Whether the log has nothing else of the job than failures. */
   hasOnlyFailures = false;
-  /** Only of a put: what becomes of a waiting job that has its key, and how long that may be put off. */
+  /** What a put does to a waiting job that has its key, and how long that may be put off. */
   onDuplicate: OnDuplicate = OnDuplicate.Refuse;
   debounceMaxMs = 0;
 

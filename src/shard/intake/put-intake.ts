@@ -230,6 +230,9 @@ export class PutIntake {
         case OptionTag.Group:
           attributes.fixed.text(Attribute.Group, bytes, at, at + bytes[at - 1]!);
           break;
+        case OptionTag.Meta:
+          attributes.fixed.text(Attribute.Meta, bytes, at, at + bytes[at - 1]!);
+          break;
         case OptionTag.Weight:
           attributes.fixed.uint16(Attribute.Weight, numberAt(bytes, at));
           break;

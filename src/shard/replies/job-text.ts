@@ -113,9 +113,17 @@ expires-in: ${expiresIn}
 unique: ${unique}
 group: ${group}
 weight: ${weight}
-origin: ${engine.policies.attributes.originOf(slot) || "none"}
+${metaRow(fixed)}origin: ${engine.policies.attributes.originOf(slot) || "none"}
 reason: ${REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]}
 `;
+}
+
+/** Returns the line `meta`, a list in JSON, for a job that was put with it. */
+function metaRow(fixed: Uint8Array): string {
+  const pairs: string[] = [];
+  for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed[at + 1]!)
+    if (fixed[at] === Attribute.Meta) pairs.push(quoted(latin1(fixed, at + 2, at + 2 + fixed[at + 1]!)));
+  return pairs.length === 0 ? "" : `meta: [${pairs.join(", ")}]\n`;
 }
 
 /** Returns a text chosen by a client, quoted for any parser of YAML or JSON. */
