@@ -6,6 +6,8 @@ import { CommandFailed, ExitCode } from "./exit-code.ts";
 import type { Target } from "./target.ts";
 
 const BODY_BYTES_MAX = 64 << 20;
+const NO_HTTP =
+  "; start the server with --http, which it answers here only with, or name another with --url or RUNNERBEAN_HTTP_URL";
 
 export interface HttpAnswer {
   readonly status: number;
@@ -16,13 +18,18 @@ export interface HttpAnswer {
  * Sends a request. Throws CommandFailed for a target that is not HTTP, a failed connection, 401 and
  * 403.
  */
-export async function askHttp(target: Target, method: string, path: string): Promise<HttpAnswer> {
+export async function askHttp(
+  target: Target,
+  method: string,
+  path: string,
+  json?: unknown,
+): Promise<HttpAnswer> {
   if (target.kind !== "http")
     throw new CommandFailed(
       "this is asked over HTTP: --url or RUNNERBEAN_HTTP_URL, as http://127.0.0.1:11380, of a server that was started with --http",
       ExitCode.BadArguments,
     );
-  const { status, text } = await send(target, method, path);
+  const { status, text } = await send(target, method, path, json);
   const body = parse(text);
   if (status === 401 || status === 403)
     throw new CommandFailed(detailOf(body) ?? "this token may not do that", ExitCode.NotPermitted);
@@ -62,8 +69,9 @@ export async function resultOf(
   path: string,
   shape: Shape,
   method = "GET",
+  json?: unknown,
 ): Promise<Readonly<Record<string, unknown>>> {
-  const answer = await askHttp(target, method, path);
+  const answer = await askHttp(target, method, path, json);
   const { status, body } = answer;
   if (status >= 400) {
     mustBe(target, answer, { detail: isText });
@@ -73,9 +81,10 @@ export async function resultOf(
   return body as Readonly<Record<string, unknown>>;
 }
 
-function send({ address, token, ca, limitMs }: Target, method: string, path: string) {
+function send({ address, token, ca, limitMs }: Target, method: string, path: string, json: unknown) {
   const headers = {
     accept: "application/json",
+    ...(json === undefined ? {} : { "content-type": "application/json" }),
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
   };
   const request = address.startsWith("https:") ? requestHttps : requestHttp;
@@ -84,7 +93,7 @@ function send({ address, token, ca, limitMs }: Target, method: string, path: str
       const { code = "" } = error as NodeJS.ErrnoException;
       // OpenSSL's own message is long.
       const why = code === "EPROTO" ? "it speaks no TLS that this can" : error.message || code;
-      const hint = code === "ECONNREFUSED" ? "; a server answers here only with --http" : "";
+      const hint = code === "ECONNREFUSED" ? NO_HTTP : "";
       reject(new CommandFailed(`no answer from ${address}: ${why}${hint}`, ExitCode.NoConnection));
     };
     const options = { method, headers, timeout: limitMs, ...(ca === undefined ? {} : { ca }) };
@@ -101,7 +110,7 @@ function send({ address, token, ca, limitMs }: Target, method: string, path: str
     });
     sent.on("timeout", () => sent.destroy(new Error(`nothing came within ${limitMs} ms`)));
     sent.on("error", fail);
-    sent.end();
+    sent.end(json === undefined ? undefined : JSON.stringify(json));
   });
 }
 

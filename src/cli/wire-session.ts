@@ -32,9 +32,11 @@ export class WireSession {
   static async open({ address, token, ca, limitMs }: Target): Promise<WireSession> {
     const dial = dialer(address, ca === undefined ? undefined : { ca }, DIAL_MS);
     const socket = await dial().catch((error: Error) => {
-      const isRefused = (error.cause as NodeJS.ErrnoException | undefined)?.code === "ECONNREFUSED";
-      if (!isRefused) throw error;
-      const hint = "no server listens there; name another with --url or RUNNERBEAN_URL";
+      const { code = "" } = (error.cause ?? {}) as NodeJS.ErrnoException;
+      // ENOENT: no file of that name, for a unix socket.
+      if (code !== "ECONNREFUSED" && code !== "ENOENT") throw error;
+      const hint =
+        "no server listens there; start one with runnerbean, or name another with --url or RUNNERBEAN_URL";
       throw new CommandFailed(`${error.message}: ${hint}`, ExitCode.NoConnection);
     });
     const wire = new Wire(socket, () => {}, limitMs);

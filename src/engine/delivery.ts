@@ -111,8 +111,8 @@ export class Delivery extends ShardState {
 
   /**
    * Ends a reservation without its holder: unless a policy says otherwise, the job becomes ready
-   * and is offered. The log treats reserved jobs as ready, so it need not record the return of a
-   * job that its client never got, which has no cause.
+   * and is offered. The log treats reserved jobs as ready. So it need not record a return without a
+   * cause, which is no failure: the client never got the job, or the server stops.
    */
   protected takeBack(slot: number, session: Session, nowMs: number, cause?: FailureCause): void {
     const tube = this.tubeOf(slot);

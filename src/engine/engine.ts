@@ -153,9 +153,10 @@ export class Engine extends Transfers {
     this.runDue(nowMs);
     if (session.waiting !== Waiting.No) this.waiters.end(session);
     const { heldInOrder } = session;
+    const cause = session.endsWithServer ? undefined : FailureCause.Disconnected;
     let steps = 0;
     for (; heldInOrder.first !== NO_SLOT && steps < stepsMax; steps++)
-      this.takeBack(heldInOrder.first, session, nowMs, FailureCause.Disconnected);
+      this.takeBack(heldInOrder.first, session, nowMs, cause);
     assert(
       (heldInOrder.first === NO_SLOT) === (session.held.size === 0),
       "a session's heap and list have the same jobs",

@@ -128,6 +128,7 @@ export type HttpNews =
   | { news: "ask"; acceptor: number; question: AcceptorQuestion }
   /** A request to reload the configuration. */
   | { news: "reload"; question: number }
+  | { news: "serving" }
   | { news: "stopped" };
 
 /** The thread's end of the message channel to the main thread. */
@@ -356,6 +357,7 @@ export class HttpThread {
       this.#each(SYNC_STEP_SECONDS * 1000, () => syncs.note(syncCountsOf(topology), Date.now()));
     this.#each(TUBES_EACH_MS, () => leases.sweep());
     this.#each(PING_EACH_MS, () => liveness.ping());
+    this.#port.postMessage({ news: "serving" });
   }
 
   #each(ms: number, act: () => unknown): void {

@@ -133,8 +133,10 @@ export const RequestFlag = {
   Whole: 1024,
   /** It is the only job of the batch. */
   Single: 2048,
+  /** The server stops, so it isn't a failure of the jobs that the connection holds. */
+  Stopping: 4096,
   /** Include what jobs were put with as `meta`. */
-  Meta: 4096,
+  Meta: 8192,
 } as const;
 
 /** What a batch says of each job besides its body. */

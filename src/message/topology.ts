@@ -10,6 +10,7 @@ import { MemoryWords } from "../ring/memory-words.ts";
 import { createRing } from "../ring/ring-layout.ts";
 import { WorkerNames } from "../ring/worker-names.ts";
 import { GROUP_FIGURES } from "./group.ts";
+import { recordRingBytes } from "./record-ring.ts";
 
 /** Words of `control`, each on its own cache line (16 int32 words). */
 export const ControlWord = {
@@ -260,33 +261,12 @@ export interface TopologyOptions {
 const STORED_BYTES_MIN = 4096;
 /** Below this size, a copy is cheaper than a message of several parts. */
 const IN_PLACE_BYTES_MIN = 16 * 1024;
-const RECORD_RING_BYTES_MIN = 32 * 1024;
-const RECORD_RING_BYTES_MAX = 1024 * 1024;
 /**
  * One connection may take a quarter of it: 16 KiB of received bytes, and as much for its watched
  * tubes.
  */
 export const MIGRATION_RING_BYTES = 128 * 1024;
 const GROUP_RING_BYTES = 4 * 1024 * 1024;
-
-/**
- * Returns the smallest segment size. Smaller segments would reserve less than the smallest rings of
- * this many shards can hold.
- */
-export function segmentBytesMin(shards: number): number {
-  return 4 * RECORD_RING_BYTES_MIN * shards;
-}
-
-/**
- * Returns the size of each shard's ring to the log. Together the rings hold at most a quarter of a
- * segment, which is what may still arrive after the log has reported that it is full. The log makes
- * its segments large enough for that (segmentBytesMin).
- */
-function recordRingBytes(shards: number, segmentBytes: number): number {
-  let bytes = RECORD_RING_BYTES_MAX;
-  while (bytes > RECORD_RING_BYTES_MIN && bytes * shards > segmentBytes / 4) bytes /= 2;
-  return bytes;
-}
 
 export function createTopology(options: TopologyOptions): Topology {
   const { shards, acceptors, jobBytesMax, ringBytes } = options;

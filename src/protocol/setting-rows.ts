@@ -2,6 +2,10 @@
 
 import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 
+/** Returns the name that an option has in JSON: "maxAttempts" for "max-attempts". */
+export const jsonNameOf = ({ name }: OptionRow): string =>
+  name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+
 export const EXPIRE_WORDS: readonly string[] = ["delete", "bury"];
 
 // biome-ignore format: a table

@@ -37,7 +37,8 @@ export class WorkerNames {
     const before = this.#words[word]!;
     if (length === 0 && (before & LENGTH_MASK) === 0) return;
     Atomics.store(this.#words, word, before + CHANGE);
-    for (let i = 0; i < length; i++) this.#bytes[word * 4 + 4 + i] = name.charCodeAt(i);
+    // Only atomic accesses keep their order beside those of the word.
+    for (let i = 0; i < length; i++) Atomics.store(this.#bytes, word * 4 + 4 + i, name.charCodeAt(i));
     Atomics.store(this.#words, word, ((before & ~LENGTH_MASK) + 2 * CHANGE) | length);
   }
 
@@ -48,7 +49,7 @@ export class WorkerNames {
       const before = Atomics.load(this.#words, word);
       if ((before & CHANGE) !== 0) continue;
       const length = before & LENGTH_MASK;
-      into.set(this.#bytes.subarray(word * 4 + 4, word * 4 + 4 + length), at);
+      for (let i = 0; i < length; i++) into[at + i] = Atomics.load(this.#bytes, word * 4 + 4 + i);
       if (Atomics.load(this.#words, word) === before) return length;
     }
     return 0;

@@ -45,6 +45,8 @@ import { type StartedHttp, startHttp } from "./start-http.ts";
 const STOP_MS_MAX = 4000;
 /** The same before any client is served, when the log has only been read. */
 const STOP_LOADING_MS_MAX = 500;
+/** Time that clients of the protocol wait for an HTTP thread that is busy, as one in a group is. */
+const HTTP_SERVES_MS_MAX = 500;
 /** Time that an exit waits for the last lines of output, and for the binlog thread. */
 const LAST_LINES_MS = 200;
 const LOG_THREAD_MS = 200;
@@ -169,15 +171,14 @@ class Server {
       onNews: (news) => this.#onNews(news),
     });
     const transport = await threads.transportOf(this.#acceptors);
+    // Scripts wait for the protocol's port and then ask over HTTP, so the HTTP port opens first.
+    const httpWhere = await http?.listening;
     // In a group, only the server that serves clients may have its port open.
     let listeners = replicate === undefined ? await this.#listen(addresses) : [];
     const loadLog = logStart === undefined ? undefined : await this.#startLog(logStart, resident);
     // By now all threads have loaded their code, which the new user may not be allowed to read.
     await Promise.all(shards);
-    if (options.user !== undefined) {
-      await http?.listening;
-      switchUser(options.user);
-    }
+    if (options.user !== undefined) switchUser(options.user);
     if (this.#stopping) return;
     this.#group?.start();
     await loadLog?.();
@@ -186,12 +187,13 @@ class Server {
     if (replicate !== undefined) listeners = await this.#listen(addresses);
     const where = listeners.join(", ");
     this.#serving = true;
+    // A client that gets a reply over the protocol may ask over HTTP next.
+    const httpServes = http?.handle.serve(listeners, transport);
+    await Promise.race([httpServes, sleep(HTTP_SERVES_MS_MAX, undefined, { ref: false })]);
+    if (this.#stopping) return;
     for (const acceptor of this.#acceptors) acceptor.serve();
-    this.#http?.tell({ order: "serve", listeners, transport });
     this.#group?.serves();
     if (replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
-    // Clients of the protocol are served already: the http thread has the most code to load.
-    const httpWhere = await http?.listening;
     notifySystemd("ready", `serves on ${where}`);
     this.#log.info(this.#startLine(httpWhere === undefined ? where : `${where} and ${httpWhere}`, transport));
   }
@@ -276,6 +278,9 @@ class Server {
     if (listen !== "none") addresses.push([await listenAddress(this.#options, process.env, notice), false]);
     for (const listener of listeners)
       addresses.push([await furtherAddress(listener, notice), listener.cert !== undefined]);
+    // Members of a group on one machine may share a port, which only the primary opens.
+    if (this.#options.replicate === undefined)
+      for (const [address] of addresses) await this.#listening.probe(address);
     return addresses;
   }
 

@@ -176,6 +176,7 @@ export class HttpThreadHandle {
   readonly #worker: Worker;
   /** Resolves when it listens, or with its failure. */
   readonly listening: Promise<HttpNews>;
+  #onServing: () => void = () => {};
   #onStopped: () => void = () => {};
 
   constructor(data: HttpThreadData, onDeath: OnThreadDeath, onNews: (news: HttpNews) => void) {
@@ -184,6 +185,7 @@ export class HttpThreadHandle {
     this.listening = new Promise((resolve) => {
       this.#worker.on("message", (news: HttpNews) => {
         if (news.news === "listening" || news.news === "failed") resolve(news);
+        else if (news.news === "serving") this.#onServing();
         else if (news.news === "stopped") this.#onStopped();
         else onNews(news);
       });
@@ -192,6 +194,15 @@ export class HttpThreadHandle {
 
   tell(order: HttpOrder): void {
     this.#worker.postMessage(order);
+  }
+
+  /** Resolves when requests about jobs are served. */
+  serve(listeners: readonly string[], transport: string): Promise<void> {
+    const serving = new Promise<void>((resolve) => {
+      this.#onServing = resolve;
+    });
+    this.tell({ order: "serve", listeners, transport });
+    return serving;
   }
 
   /** Answers the requests in flight and closes all connections. */

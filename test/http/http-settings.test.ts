@@ -101,11 +101,38 @@ describe("settings over HTTP", () => {
     assert.deepEqual(await all(20), []);
   });
 
+  it("are changed one by one, and null removes one", async () => {
+    const patch = (json: object) => ask("/v1/settings/few-*", { method: "PATCH", json });
+    await put("few-*", { maxAttempts: 5, ttl: 60, deadLetter: "dead" });
+    const { status, json } = await patch({ ttl: null, maxJobs: 7, backoff: null });
+    assert.equal(status, 200);
+    assert.deepEqual(json, {
+      pattern: "few-*",
+      settings: { maxAttempts: 5, deadLetter: "dead", maxJobs: 7 },
+      tubes: 0,
+    });
+    for (const [changes, said] of [
+      [{}, /Say what is to change: maxAttempts, /],
+      [{ maxAttempts: 0 }, /"\/maxAttempts" must be at least 1, not 0/],
+      [{ ttl: "10" }, /"\/ttl" must be a number/],
+      [{ expire: "keep" }, /"\/expire" must be delete or bury/],
+      [{ deadLetter: "a b" }, /"\/deadLetter" must be the name of a tube/],
+      [{ ttk: 1 }, /"\/ttk" is not known here; known are maxAttempts/],
+    ] as const) {
+      const refused = await patch(changes);
+      assert.equal(refused.status, 400);
+      assert.match(refused.json.detail, said);
+    }
+    await ask("/v1/settings/few-*", { method: "DELETE" });
+  });
+
   it("refuse what set-tube refuses, and say which field", async () => {
     const refused: [pattern: string, json: object, said: RegExp][] = [
       ["a", { maxAttempts: 0 }, /"\/maxAttempts" must be at least 1, not 0/],
       ["a", { maxAttempts: 1.5 }, /"\/maxAttempts" must be a whole number/],
       ["a", { ttl: -1 }, /"\/ttl" must be at least 0/],
+      ["a", { ttl: 0.0004 }, /"\/ttl" must be 0 or at least 0.001, not 0.0004/],
+      ["a", { backoff: 0.0009 }, /"\/backoff" must be 0 or at least 0.001/],
       ["a", { ttl: "10" }, /"\/ttl" must be a number/],
       ["a", { expire: "keep" }, /"\/expire" must be delete or bury/],
       ["a", { rate: "100 per minute" }, /"\/rate"/],

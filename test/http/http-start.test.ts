@@ -9,9 +9,11 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/machine/free-port.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { startHttpServer } from "../support/server/http-server.ts";
 import { launch, startServer } from "../support/server/server-process.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 
 describe("--http", { concurrency: 3 }, () => {
   it("refuses a reachable address without tokens, and says what to do", async () => {
@@ -29,6 +31,43 @@ describe("--http", { concurrency: 3 }, () => {
     } finally {
       await first.process.stop();
     }
+  });
+
+  it("serves before a client gets in over the protocol, also while a log is read", async (t) => {
+    const folder = temporaryFolder(t, "log");
+    const log = ["-b", folder, "-f", "0"];
+    const before = await startServer({ kind: "ours", flags: log });
+    const first = await WireClient.connect(before.address);
+    await first.ask("put 0 0 60 1\r\nx");
+    await before.stop();
+    for (const flags of [log, ["--acceptors", "2", "--shards", "2"]]) {
+      const [http, port] = [await freePort(), await freePort()];
+      const where = ["-p", `${port}`, "--http", `127.0.0.1:${http}`];
+      const server = await launch({ kind: "ours", flags: [...where, ...flags] });
+      t.after(() => server.kill());
+      const client = await eventually("the port is open", () =>
+        WireClient.connect({ port, host: "127.0.0.1" }).catch(() => undefined),
+      );
+      const status = async (path: string): Promise<number> =>
+        (await fetch(`http://127.0.0.1:${http}${path}`)).status;
+      assert.equal(await status("/livez"), 200);
+      assert.match((await client.ask("list-tube-used")).line, /^USING/);
+      assert.equal(await status("/v1/stats"), 200);
+      assert.equal(await status("/readyz"), 200);
+      client.close();
+      await server.stop();
+    }
+  });
+
+  it("opens neither address, and leaves no socket, if that of the protocol is taken", async (t) => {
+    const first = await startServer({ kind: "ours" });
+    t.after(() => first.kill());
+    const path = join(temporaryFolder(t), "http.sock");
+    const flags = ["-p", `${first.port}`, "--http", `unix:${path}`];
+    const second = await launch({ kind: "ours", flags });
+    assert.equal((await second.refused()).code, 111);
+    assert.match(second.stderr, /cannot listen on 127\.0\.0\.1 port [0-9]+: Address already in use/);
+    assert.ok(!existsSync(path));
   });
 
   it("listens on a unix socket of mode 0600, and replaces one that a killed server left", async (t) => {

@@ -108,8 +108,28 @@ describe("work over HTTP", () => {
       assert.ok(Math.abs(Date.parse(json.failures[0].at) - Date.now()) < 60_000);
       const [listed] = (await server.ask("/v1/tubes/reasons/jobs")).json.items;
       assert.deepEqual(
-        listed.failures.map(({ reason }: { reason: string }) => reason.slice(0, 85)),
+        listed.failures.map(({ reason }: { reason: string }) => reason),
         ["€".repeat(85)],
+      );
+    });
+
+    it("ends with a reason in a request for as many leases as there may be", async () => {
+      const count = 1000;
+      await server.ask("/v1/tubes/many/jobs", { json: { jobs: Array(count).fill({ body: "x" }) } });
+      const { json } = await server.ask("/v1/reserve", { json: { tubes: ["many"], max: count } });
+      const leases = json.jobs.map(({ lease }: { lease: string }) => lease);
+      assert.equal(leases.length, count);
+      const reason = "r".repeat(1024);
+      const bury = leases.map((lease: string) => ({ lease, reason }));
+      const answer = await server.ask("/v1/leases", { json: { bury } });
+      assert.deepEqual([answer.status, answer.json.failed], [200, 0]);
+      const { items } = (await server.ask("/v1/tubes/many/jobs?state=buried&limit=1000")).json;
+      assert.deepEqual(
+        [
+          items.length,
+          new Set(items.map(({ failures }: { failures: { reason: string }[] }) => failures[0]!.reason)),
+        ],
+        [count, new Set([reason.slice(0, 256)])],
       );
     });
 

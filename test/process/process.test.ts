@@ -52,7 +52,7 @@ for (const kind of KINDS) {
     for (const [flags, message] of [
       [["-x"], "unknown flag: -x"],
       [["foo"], "unknown argument: foo"],
-      [["-z", "10k"], "invalid size: 10k"],
+      [["-z", "10x"], "invalid size: 10x"],
       [["-z"], "flag requires an argument: -z"],
     ] as const) {
       it(`exits with 5 for ${flags.join(" ")}, and explains it in the first line`, async (t) => {

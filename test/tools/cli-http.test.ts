@@ -78,6 +78,83 @@ describe("cli over HTTP", () => {
     assert.match(closed, /^id\taddress\tclosedFor\treason\t.*\n\S+\t\S+\t[\d.]+\tadmin\t/);
   });
 
+  it("lists, shows, changes and removes settings of tubes", async () => {
+    assert.equal((await run("settings")).code, 1);
+    await say("put", "cli-set-a", "x");
+    await say("put", "cli-set-b", "x");
+    const set = await say("settings", "set", "cli-set-*", "max-attempts=5", "backoff=1.5", "dead-letter=7");
+    assert.match(set, /^key\tvalue\npattern\tcli-set-\*\nmax-attempts\t5\ndead-letter\t7\nbackoff\t1\.5\n/);
+    await say("settings", "set", "cli-set-a", "rate=100/60");
+    // What is not named stays, and an empty value removes.
+    await say("settings", "set", "cli-set-*", "backoff=", "max-jobs=9");
+    const kept = { maxAttempts: 5, deadLetter: "7", maxJobs: 9 };
+    await eventually("both tubes are counted", async () => {
+      const shown = JSON.parse(await say("settings", "show", "cli-set-*", "--json"));
+      assert.deepEqual(shown.settings, kept);
+      return shown.tubes === 2;
+    });
+    const listed =
+      "pattern\tsettings\ncli-set-*\tmax-attempts=5 dead-letter=7 max-jobs=9\ncli-set-a\trate=100/60\n";
+    assert.equal(await say("settings"), listed);
+    assert.equal(await say("settings", "list"), listed);
+    const [first = ""] = (await say("settings", "--json")).split("\n");
+    assert.deepEqual(JSON.parse(first), { pattern: "cli-set-*", settings: kept });
+    const inEffect = await say("settings", "show", "cli-set-a", "--in-effect");
+    assert.match(
+      inEffect,
+      /^setting\tvalue\tfrom\nmax-attempts\t5\tcli-set-\*\n(?:.*\n)*rate\t100\/60\tcli-set-a\n$/,
+    );
+    assert.equal(await say("settings", "remove", "cli-set-a"), "removed cli-set-a\n");
+    await say("settings", "remove", "cli-set-*");
+    const none = await run("settings", "show", "cli-set-*");
+    assert.deepEqual([none.code, none.stdout.split("\n")[1]], [1, "pattern\tcli-set-*"]);
+    for (const [args, said] of [
+      [["set", "a"], /missing required argument/],
+      [["set", "a b", "ttl=1"], /a tube name/],
+      [["set", "a", "ttl"], /name=value, where the name is max-attempts, /],
+      [["set", "a", "ttk=1"], /name=value/],
+      [["set", "a", "ttl=soon"], /ttl=<duration>, a number/],
+      [["set", "a", "max-attempts=0"], /"\/maxAttempts" must be at least 1, not 0/],
+      [["set", "a", "ttl=0.0004"], /ttl=<duration>/],
+      [["set", "a", "expire=keep"], /"\/expire" must be delete or bury/],
+    ] as const) {
+      const refused = await run("settings", ...args);
+      assert.equal(refused.code, 5, args.join(" "));
+      assert.match(refused.stderr, said);
+    }
+  });
+
+  it("returns dead jobs to where they died", async (t) => {
+    await say("settings", "set", "cli-mail", "max-attempts=1", "dead-letter=cli-dead");
+    const queue = await connect(`127.0.0.1:${server!.port}`);
+    t.after(() => queue.close());
+    queue.watch("cli-mail");
+    for (const body of ["acme", "globex", "acme too"]) {
+      await say("put", "cli-mail", body);
+      await (await queue.reserve()).release();
+    }
+    await say("put", "cli-dead", "acme by hand");
+    const redrive = (...args: string[]) => run("redrive", "cli-dead", ...args);
+    assert.equal((await redrive("--dry-run")).stdout, "would redrive 3\n");
+    assert.equal((await redrive("--dry-run", "--limit", "2", "--json")).stdout, '{"jobs":2}\n');
+    const unasked = await redrive();
+    assert.deepEqual([unasked.code, /to redrive without being asked: --yes/.test(unasked.stderr)], [5, true]);
+    assert.equal((await redrive("--text", "acme", "--limit", "1", "--yes")).stdout, "redriven 1\n");
+    assert.equal((await redrive("--text", "acme", "--yes", "--json")).stdout, '{"redriven":1}\n');
+    assert.equal((await redrive("--yes")).stdout, "redriven 1\n");
+    assert.equal((await redrive("--yes")).stdout, "redriven 0\n");
+    assert.match(await say("tube", "cli-mail"), /^current-jobs-ready\t3$/m);
+    assert.match(await say("jobs", "cli-dead"), /\tacme by hand\n$/);
+    // One that is buried where it died, too.
+    await say("settings", "set", "cli-mail", "dead-letter=");
+    await (await queue.reserve()).release();
+    assert.match(await say("tube", "cli-mail"), /^current-jobs-buried\t1$/m);
+    assert.equal((await run("redrive", "cli-mail", "--dry-run")).stdout, "would redrive 1\n");
+    assert.equal((await run("redrive", "cli-mail", "--yes")).stdout, "redriven 1\n");
+    assert.match(await say("tube", "cli-mail"), /^current-jobs-ready\t3$/m);
+    await say("settings", "remove", "cli-mail");
+  });
+
   it("shows leases, drains and undrains", async () => {
     await say("put", "cli-lease", "x");
     const none = await run("leases");

@@ -244,7 +244,13 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       await run(["put", "cli-jobs", "--lines"], "one\ntwo\n\u00e9t\u00e9\n");
       const listed = await run(["jobs", "cli-jobs"]);
       if (kind !== "ours") {
-        for (const args of [["jobs"], ["clear", "--yes"], ["update", "--pri", "1"], ["move", "to"]]) {
+        for (const args of [
+          ["jobs"],
+          ["clear", "--yes"],
+          ["update", "--pri", "1"],
+          ["move", "to"],
+          ["redrive"],
+        ]) {
           const refused = await run([args[0]!, "cli-jobs", ...args.slice(1)]);
           assert.equal(refused.code, 1, `${args}`);
           assert.match(refused.stderr, /works with runnerbean only/);
@@ -292,13 +298,30 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
     it("says what to do where no server listens", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
       for (const [args, advice] of [
-        [["stats"], /connect ECONNREFUSED 127\.0\.0\.1:1: no server listens there; name another with --url/],
-        [["health", "--url", "http://127.0.0.1:1"], /ECONNREFUSED 127\.0\.0\.1:1; .* only with --http$/m],
+        [["stats"], /connect ECONNREFUSED 127\.0\.0\.1:1: no server listens there; start one .* --url/],
+        [["redrive", "a", "--yes"], /no server listens there; start one with runnerbean, or name/],
+        [["stats", "--url", "unix:/nowhere/x"], /connect ENOENT \/nowhere\/x: no server listens there/],
+        [["health", "--url", "http://127.0.0.1:1"], /REFUSED 127\.0\.0\.1:1; start the server with --http/],
+        [["settings", "--url", "http://127.0.0.1:1"], /start the server with --http.*RUNNERBEAN_HTTP_URL$/m],
       ] as [string[], RegExp][]) {
         const { code, stderr } = await runTool(args, { env: { RUNNERBEAN_URL: "127.0.0.1:1" } });
         assert.equal(code, 3, stderr);
         assert.match(stderr, advice);
       }
+    });
+
+    it("shows the help of a tool, or of the server", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      const help = await say("help");
+      assert.match(help, /^Use: runnerbean \[OPTIONS\]\n(?:.*\n)*Commands that clients send:\n/);
+      assert.equal(await say("help", "help"), help);
+      for (const words of [["put"], ["settings", "set"], ["binlog", "check"]])
+        assert.equal(await say("help", ...words), await say(...words, "--help"));
+      const { code, stderr } = await run(["help", "redrve"]);
+      assert.deepEqual(
+        [code, stderr.split("\n")[0]],
+        [5, "runnerbean: unknown command: redrve: is redrive meant?"],
+      );
     });
 
     it("prints its results as JSON, too, and takes no argument for a command", async (t) => {

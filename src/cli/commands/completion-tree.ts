@@ -26,7 +26,7 @@ export interface Known {
 export const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 export function knownCommands(command: Command, path = ""): Known[] {
-  const children = command.commands.filter((each) => each.name() !== "help");
+  const children = command.commands;
   const values = command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices);
   const takes = (names: RegExp): boolean =>
     command.registeredArguments.some((argument) => names.test(argument.name()));

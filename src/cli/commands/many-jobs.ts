@@ -1,4 +1,4 @@
-// Commands that change many jobs of a tube after a confirmation: clear, move, update.
+// Commands that change many jobs of a tube after a confirmation: clear, move, redrive, update.
 
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
@@ -27,7 +27,7 @@ interface UpdateOptions extends ManyOptions {
 }
 
 export function manyJobsCommands(): Command[] {
-  return [clear(), move(), update()];
+  return [clear(), move(), redrive(), update()];
 }
 
 const withQuestion = (command: Command): Command =>
@@ -68,6 +68,25 @@ function move(): Command {
         printDone("moved", countOf(reply), options);
       }),
     );
+}
+
+function redrive(): Command {
+  const command = newCommand(
+    "redrive <tube>",
+    "return dead jobs to the tubes where they died, ready and with all their attempts",
+    { tube: tubeName },
+  );
+  return withQuestion(command).action((tube: string, options: ManyOptions) =>
+    withWire(options, async (session) => {
+      await session.needs("move-jobs");
+      const text = ["redrive", "Return {n} dead jobs of", " to where they died"] as const;
+      if (!(await isAgreed(session, tube, options, text, countDead))) return;
+      // Jobs that are buried where they died become ready, too.
+      const command = `move-jobs ${tube} *${limitedFilter(options)} as=ready`;
+      const reply = await session.ask(command, "MOVED", undefined, BULK_MS);
+      printDone("redriven", countOf(reply), options);
+    }),
+  );
 }
 
 function update(): Command {
@@ -135,14 +154,16 @@ async function isAgreed(
   tube: string,
   options: ManyOptions,
   [verb, question, rest]: readonly [verb: string, question: string, rest: string],
+  counter: Counter = countJobs,
 ): Promise<boolean> {
   if (options.yes === true && options.dryRun !== true) return true;
   // In a script, nobody can answer.
   if (options.dryRun !== true && !process.stdin.isTTY)
     throw new CommandFailed(`to ${verb} without being asked: --yes`, ExitCode.BadArguments);
-  let count = 0;
-  const state = options.state ?? "ready,delayed,buried";
-  for await (const part of listJobs(session, tube, { ...options, state })) count += part.length;
+  const count = await counter(session, tube, {
+    ...options,
+    state: options.state ?? "ready,delayed,buried",
+  });
   if (options.dryRun === true) {
     print(options.json === true ? JSON.stringify({ jobs: count }) : `would ${verb} ${count}`);
     return false;
@@ -153,3 +174,24 @@ async function isAgreed(
   if (!/^y(?:es)?$/i.test(answer.trim())) throw new CommandFailed("nothing was done", ExitCode.Nothing);
   return true;
 }
+
+/** Counts the jobs that a command would change. */
+type Counter = (session: WireSession, tube: string, options: ManyOptions) => Promise<number>;
+
+const countJobs: Counter = async (session, tube, options) => {
+  let count = 0;
+  for await (const part of listJobs(session, tube, options)) count += part.length;
+  return count;
+};
+
+/** A list doesn't tell which jobs are dead, so each is looked at. */
+const countDead: Counter = async (session, tube, { limit, ...filter }) => {
+  const most = limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
+  let count = 0;
+  for await (const part of listJobs(session, tube, filter)) {
+    const reports = await Promise.all(part.map(({ id }) => session.report(`inspect-job ${id}`)));
+    count += reports.filter((report) => report !== undefined && report["origin"] !== "none").length;
+    if (count >= most) return most;
+  }
+  return count;
+};

@@ -9,6 +9,7 @@ import { httpCommands } from "./over-http.ts";
 import { proxyCommand } from "./proxy.ts";
 import { putCommand } from "./put.ts";
 import { reserveCommand } from "./reserve.ts";
+import { settingsCommand } from "./settings.ts";
 import { showCommands } from "./show.ts";
 import { topCommand } from "./top.ts";
 
@@ -21,6 +22,7 @@ export function operatorCommands(): Command[] {
     ...changeCommands(),
     jobsCommand(),
     ...manyJobsCommands(),
+    settingsCommand(),
     checkCommand(),
     ...httpCommands(),
     proxyCommand(),

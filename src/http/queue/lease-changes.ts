@@ -11,6 +11,10 @@ export interface LeaseWays {
   readonly control: ControlClient;
 }
 
+/** The most bytes of a question without its changes, and of a change without its reason. */
+const QUESTION_BYTES = 64;
+const CHANGE_BYTES = 128;
+
 export interface NewChange {
   readonly act: LeaseChange["act"];
   readonly token: string;
@@ -51,10 +55,30 @@ export async function changeLeases(
     byShard.getOrInsertComputed(key.shard, () => []).push({ index, key });
   }
   await Promise.all([
-    ...Array.from(byShard, ([shard, group]) => askShard(ways, shard, group, changes, done)),
+    ...[...byShard].flatMap(([shard, group]) =>
+      questionsOf(group, changes, control.questionBytesMax).map((part) =>
+        askShard(ways, shard, part, changes, done),
+      ),
+    ),
     ...again,
   ]);
   return done;
+}
+
+/** Divides the changes at one shard into questions that are short enough. */
+function questionsOf(group: readonly Asked[], changes: readonly NewChange[], bytesMax: number): Asked[][] {
+  const questions: Asked[][] = [];
+  let left = 0;
+  for (const each of group) {
+    const bytes = CHANGE_BYTES + (changes[each.index]!.reason === undefined ? 0 : REASON_BYTES_MAX);
+    left -= bytes;
+    if (left < 0) {
+      questions.push([]);
+      left = bytesMax - QUESTION_BYTES - bytes;
+    }
+    questions.at(-1)!.push(each);
+  }
+  return questions;
 }
 
 async function askAgain(

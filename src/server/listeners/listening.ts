@@ -28,6 +28,11 @@ export class Listening {
     return isTls ? `${where} (TLS)` : where;
   }
 
+  /** Throws an OperatorError if the address is taken, before anything has been started for it. */
+  async probe(listen: Listen): Promise<void> {
+    if (listen.kind === "tcp" && listen.port !== 0) await probedPort(listen);
+  }
+
   /** Returns the address in the form that all acceptors get. */
   async #shared(listen: Listen, byMany: boolean): Promise<ListenAddress> {
     if (listen.kind === "unix") {
@@ -37,17 +42,21 @@ export class Listening {
     }
     if (listen.kind === "descriptor" || !byMany)
       return listen.kind === "tcp" ? { ...listen, reusePort: false } : listen;
-    try {
-      return { ...listen, reusePort: true, port: await probeAddress(listen.host, listen.port) };
-    } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      throw explainListenError(listen, code ?? "UNKNOWN", message);
-    }
+    return { ...listen, reusePort: true, port: await probedPort(listen) };
   }
 
   /** Removes the paths of unix sockets that still belong to this server. */
   removeSocketFiles(): void {
     for (const file of this.#socketFiles) file.remove();
+  }
+}
+
+async function probedPort(listen: Listen & { kind: "tcp" }): Promise<number> {
+  try {
+    return await probeAddress(listen.host, listen.port);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw explainListenError(listen, code ?? "UNKNOWN", message);
   }
 }
 

@@ -1,6 +1,7 @@
 // Settings that beanstalkd has too: addresses, the size of jobs, and the log.
 
 import { SEGMENT_BYTES_MAX } from "../../binlog/format/segment-format.ts";
+import { parseDurationMs, parseSize } from "../../config/quantity.ts";
 import { type Setting, SettingError } from "../../config/setting.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../../protocol/limits.ts";
 import { portNumber } from "./port-number.ts";
@@ -35,12 +36,16 @@ export function beanstalkdDefaults(): BeanstalkdSettings {
   };
 }
 
-/** Takes digits only, as beanstalkd does. Throws SettingError. */
-function digits(flag: string, unit: string, text: string, max: number): number {
-  const value = /^[ \t]*\+?[0-9]+$/.test(text) ? Number(text) : Number.NaN;
-  if (value <= max) return value;
+const BYTES = 'bytes, as 65536, "64K" or "8G"';
+const MILLISECONDS = 'milliseconds, or a time as "250ms" or "30s"';
+
+/** Takes digits in beanstalkd's form, and units as the file does. Throws SettingError. */
+function quantity(flag: string, unit: typeof BYTES | typeof MILLISECONDS, text: string, max: number): number {
+  const isPlain = /^[ \t]*\+?[0-9]+$/.test(text);
+  const value = isPlain ? Number(text) : unit === BYTES ? parseSize(text) : parseDurationMs(text, "ms");
+  if (value !== undefined && value <= max) return value;
   const bound = max === Number.POSITIVE_INFINITY ? "" : `, at most ${max}`;
-  throw new SettingError(`invalid size: ${text} (${flag} takes ${unit}, in digits${bound})`);
+  throw new SettingError(`invalid size: ${text} (${flag} takes ${unit}${bound})`);
 }
 
 export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
@@ -62,7 +67,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     plainFlag: true,
     text: `with -b: fsync at most this many milliseconds after a change; 0: before each reply (default ${FSYNC_MS_DEFAULT})`,
     apply(options, ms) {
-      options.fsyncMs = digits("-f", "milliseconds", ms, 2 ** 31);
+      options.fsyncMs = quantity("-f", MILLISECONDS, ms, 2 ** 31);
     },
     show: ({ fsyncMs }) => (fsyncMs === Number.POSITIVE_INFINITY ? undefined : fsyncMs),
   },
@@ -105,7 +110,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     plainFlag: true,
     text: `with -b: size of one log file (default ${BINLOG_BYTES_DEFAULT}, at most ${SEGMENT_BYTES_MAX})`,
     apply(options, bytes) {
-      options.binlogBytes = digits("-s", "bytes", bytes, SEGMENT_BYTES_MAX);
+      options.binlogBytes = quantity("-s", BYTES, bytes, SEGMENT_BYTES_MAX);
     },
     show: ({ binlogBytes }) => binlogBytes,
   },
@@ -127,7 +132,7 @@ export const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
     plainFlag: true,
     text: `maximum size of a job body (default ${JOB_BYTES_MAX_DEFAULT}, at most ${JOB_BYTES_MAX_LIMIT})`,
     apply(options, bytes) {
-      options.jobBytesMax = digits("-z", "bytes", bytes, Number.POSITIVE_INFINITY);
+      options.jobBytesMax = quantity("-z", BYTES, bytes, Number.POSITIVE_INFINITY);
       if (options.jobBytesMax <= JOB_BYTES_MAX_LIMIT) return;
       options.jobBytesMax = JOB_BYTES_MAX_LIMIT;
       options.notices.push(`maximum job size was set to ${JOB_BYTES_MAX_LIMIT}`);

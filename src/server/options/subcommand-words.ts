@@ -4,7 +4,7 @@
 export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
   inspect: ["top", "stats", "tubes", "tube", "jobs", "peek", "check"],
   jobs: ["put", "reserve", "delete", "kick", "release"],
-  tubes: ["pause", "resume", "clear", "move", "update"],
+  tubes: ["pause", "resume", "clear", "move", "redrive", "update", "settings"],
   server: [
     "health",
     "server",
@@ -17,7 +17,7 @@ export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
     "undrain",
     "reload",
   ],
-  setup: ["config", "token", "proxy", "binlog", "replica", "completion"],
+  setup: ["config", "token", "proxy", "binlog", "replica", "completion", "help"],
 };
 
 /** A separate module without imports, so that starting the server loads no code of the tools. */

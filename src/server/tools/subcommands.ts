@@ -1,6 +1,7 @@
 // Dispatcher of `runnerbean WORD …`: runs tools, which start no server.
 
 import { Command } from "commander";
+import { SUBCOMMAND_WORDS } from "../options/subcommand-words.ts";
 import { PROGRAM } from "../options/version.ts";
 
 /** The exit code of CommandFailed for bad arguments, and of the server for a bad flag. */
@@ -8,7 +9,8 @@ const BAD_ARGUMENTS = 5;
 
 /** Runs the tool that the first argument names. */
 export async function runSubcommand(args: readonly string[]): Promise<void> {
-  const [word = ""] = args;
+  const [word = "", ...rest] = args;
+  if (word === "help") return await showHelp(rest);
   const program = word === "completion" ? await allCommands() : new Command(PROGRAM);
   if (word !== "completion") for (const command of await commandsFor(word)) program.addCommand(command);
   // The reader of the output may close it early, as `head` does.
@@ -21,6 +23,25 @@ export async function runSubcommand(args: readonly string[]): Promise<void> {
   // These tools have exit codes of their own.
   if (word !== "binlog" && word !== "replica") for (const command of program.commands) exitAsServer(command);
   await program.parseAsync(args as string[], { from: "user" });
+}
+
+/** Shows the help of a tool, or of the server if no tool is named. */
+async function showHelp(words: readonly string[]): Promise<void> {
+  const names = words.filter((each) => !each.startsWith("-"));
+  const [word] = names;
+  if (word !== undefined && word !== "help" && SUBCOMMAND_WORDS.has(word))
+    return await runSubcommand([...names, "--help"]);
+  const { FLAGS_HINT, parseOptions } = await import("../options/options.ts");
+  if (word === undefined || word === "help") {
+    const help = parseOptions(["--help"], PROGRAM);
+    if ("stdout" in help) process.stdout.write(help.stdout);
+    return;
+  }
+  const { nearestWord } = await import("../../config/nearest-word.ts");
+  const nearest = nearestWord(word, SUBCOMMAND_WORDS);
+  const meant = nearest === undefined ? "" : `: is ${nearest} meant?`;
+  process.stderr.write(`${PROGRAM}: unknown command: ${word}${meant}\n${FLAGS_HINT}`);
+  process.exitCode = BAD_ARGUMENTS;
 }
 
 /** Ends every message about wrong arguments with a hint. */
@@ -63,5 +84,6 @@ export async function allCommands(): Promise<Command> {
   for (const word of ["", "binlog", "config", "replica", "token"])
     for (const command of await commandsFor(word)) program.addCommand(command);
   const { completionCommand } = await import("../../cli/commands/completion.ts");
-  return program.addCommand(completionCommand(() => program));
+  const help = new Command("help").description("show the help of a tool, or of the server");
+  return program.addCommand(completionCommand(() => program)).addCommand(help.argument("[command...]"));
 }

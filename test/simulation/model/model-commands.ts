@@ -50,13 +50,14 @@ export class ModelCommands {
     return true;
   }
 
-  close(session: ModelSession, shard: number, nowMs: number): void {
+  /** `isStop`: the server ends it, and its jobs have not failed. */
+  close(session: ModelSession, shard: number, isStop: boolean, nowMs: number): void {
     this.#model.timers.runDue(shard, nowMs);
     this.#model.waiting.endWait(session, shard);
     const held = this.#model.connections.held(session, shard).sort((a, b) => a.reservedAt - b.reservedAt);
     for (const job of held) {
-      this.#model.deaths.fail(job, "disconnected", nowMs);
-      this.#model.deaths.endReservation(job, 0, true, nowMs);
+      if (!isStop) this.#model.deaths.fail(job, "disconnected", nowMs);
+      this.#model.deaths.endReservation(job, 0, !isStop, nowMs);
       this.#model.waiting.serve(job.tube, nowMs);
     }
     this.#model.registry.unuse(session, shard);

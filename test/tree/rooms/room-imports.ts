@@ -172,6 +172,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine/waiting",
     "engine/tubes",
     "engine/jobs",
+    "protocol",
     "base",
     "protocol",
   ],
@@ -282,6 +283,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "http/link",
   ],
   "http/api/jobs": [
+    "protocol",
     "http/api/bodies",
     "http/api/access",
     "http/api/limits",
@@ -355,7 +357,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   dashboard: ["dashboard/pages", "dashboard/parts"],
   client: [],
   cli: ["client"],
-  "cli/commands": ["cli", "client", "base"],
+  "cli/commands": ["cli", "client", "protocol", "base"],
   "server/logging": [],
   "server/options": [
     "server/logging",

@@ -82,7 +82,7 @@ const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 
 /** Returns a job as the API shows it. */
 export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): Static<typeof Job> {
-  const { body, holder, sinceSeconds, state, bytes } = facts;
+  const { body, holder, sinceSeconds, state, bytes, options } = facts;
   const since = sinceSeconds === undefined ? null : rounded(sinceSeconds);
   return {
     id: facts.id,
@@ -106,6 +106,10 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     readySince: state === "ready" ? since : null,
     buriedSince: state === "buried" ? since : null,
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
+    expiresIn: options?.expiresIn === undefined ? null : rounded(options.expiresIn),
+    unique: keyOf(options?.unique),
+    group: keyOf(options?.group),
+    weight: options?.weight ?? 1,
     bytes,
     ...(body === undefined || body === null
       ? {}
@@ -133,8 +137,16 @@ function failureView({
   };
 }
 
-/** Returns what a client sent as text: UTF-8, as far as it is. */
-const textOf = (latin1: string): string => Buffer.from(latin1, "latin1").toString("utf8");
+/**
+ * Returns what a client sent as text: UTF-8, as far as it is, without a last character that a list
+ * has cut.
+ */
+const textOf = (latin1: string): string =>
+  new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.from(latin1, "latin1"), { stream: true });
+
+/** Returns a key, which clients write in UTF-8. */
+const keyOf = (latin1: string | undefined): string | null =>
+  latin1 === undefined ? null : Buffer.from(latin1, "latin1").toString();
 
 /** Returns the body without a truncated last character, so that a part of a text is still text. */
 function bodyOrPart(body: Uint8Array, bytes: number): Uint8Array {

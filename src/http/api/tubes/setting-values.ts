@@ -3,8 +3,9 @@
 import { type TObject, type TSchema, Type } from "typebox";
 import type { SettingInEffect } from "../../../message/control.ts";
 import { OptionKind, type OptionRow } from "../../../protocol/option-rows.ts";
-import { SETTING_ROWS } from "../../../protocol/setting-rows.ts";
+import { jsonNameOf, SETTING_ROWS } from "../../../protocol/setting-rows.ts";
 import { isTubeName } from "../../../protocol/tube-name.ts";
+import { toMilliseconds } from "../durations.ts";
 import { Problem } from "../problem.ts";
 
 const NUMBER_MAX = 2 ** 32 - 1;
@@ -12,12 +13,11 @@ const NUMBER_MAX = 2 ** 32 - 1;
 const RATE = "^[1-9][0-9]{0,9}/[1-9][0-9]{0,9}$";
 
 export type SettingJson = Readonly<Record<string, number | string>>;
+/** Some settings, of which null removes one. */
+export type SettingChanges = Readonly<Record<string, number | string | null>>;
 
-const fieldOf = ({ name }: OptionRow): string =>
-  name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
-
-const ROWS: ReadonlyMap<string, OptionRow> = new Map(SETTING_ROWS.map((row) => [fieldOf(row), row]));
-const FIELDS: ReadonlyMap<string, string> = new Map(SETTING_ROWS.map((row) => [row.name, fieldOf(row)]));
+const ROWS: ReadonlyMap<string, OptionRow> = new Map(SETTING_ROWS.map((row) => [jsonNameOf(row), row]));
+const FIELDS: ReadonlyMap<string, string> = new Map(SETTING_ROWS.map((row) => [row.name, jsonNameOf(row)]));
 
 function schemaOf({ kind, min = 0, max = NUMBER_MAX, words = [] }: OptionRow): TSchema {
   switch (kind) {
@@ -37,6 +37,14 @@ function schemaOf({ kind, min = 0, max = NUMBER_MAX, words = [] }: OptionRow): T
 /** Schema of the settings of a tube or pattern. */
 export const Settings: TObject = Type.Object(
   Object.fromEntries([...ROWS].map(([field, row]) => [field, Type.Optional(schemaOf(row))])),
+  { additionalProperties: false },
+);
+
+/** Schema of a change of some settings. */
+export const Changes: TObject = Type.Object(
+  Object.fromEntries(
+    [...ROWS].map(([field, row]) => [field, Type.Optional(Type.Union([schemaOf(row), Type.Null()]))]),
+  ),
   { additionalProperties: false },
 );
 
@@ -86,15 +94,24 @@ export function settingsJson(text: string): SettingJson {
  * Converts settings that were checked against the schema to the form of set-tube. Those that are
  * not there are removed.
  */
-export function settingsLine(settings: SettingJson): string {
-  const options = [...ROWS].map(([field, { name, kind }]) => {
-    const value = Object.hasOwn(settings, field) ? settings[field] : undefined;
-    if (value === undefined) return `${name}=`;
-    if (kind === OptionKind.Duration) return `${name}=${Number(Number(value).toFixed(3))}`;
-    if (kind === OptionKind.Tube) requireTubeName(`${value}`, field);
-    return `${name}=${value}`;
-  });
-  return options.join(" ");
+export const settingsLine = (settings: SettingJson): string =>
+  [...ROWS.keys()].map((field) => optionOf(field, valueAt(settings, field) ?? null)).join(" ");
+
+/** Does the same for a change, which leaves alone what is not there. */
+export const changesLine = (changes: SettingChanges): string =>
+  Object.entries(changes)
+    .map(([field, value]) => optionOf(field, value))
+    .join(" ");
+
+const valueAt = (settings: SettingJson, field: string): number | string | undefined =>
+  Object.hasOwn(settings, field) ? settings[field] : undefined;
+
+function optionOf(field: string, value: number | string | null): string {
+  const { name, kind } = ROWS.get(field)!;
+  if (value === null) return `${name}=`;
+  if (kind === OptionKind.Duration) return `${name}=${toMilliseconds(Number(value), field)}`;
+  if (kind === OptionKind.Tube) requireTubeName(`${value}`, field);
+  return `${name}=${value}`;
 }
 
 function requireTubeName(name: string, field: string): void {

@@ -4,12 +4,21 @@
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
 import { isTubeName } from "../../../protocol/tube-name.ts";
+import { InTurn } from "../../link/in-turn.ts";
 import type { Service } from "../../queue/service.ts";
 import { answers, type Routes, requireServing, shardOf } from "../api.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
 import { Problem } from "../problem.ts";
 import { Fields } from "../schemas.ts";
-import { type SettingJson, Settings, settingsJson, settingsLine } from "./setting-values.ts";
+import {
+  Changes,
+  changesLine,
+  type SettingChanges,
+  type SettingJson,
+  Settings,
+  settingsJson,
+  settingsLine,
+} from "./setting-values.ts";
 
 const LIMIT = 100;
 const LIMIT_MAX = 1000;
@@ -42,6 +51,14 @@ const ListQuery = Type.Object(
 );
 
 export const settingsRoutes: Routes = (api, service) => {
+  addList(api, service);
+  addPatterns(api, service);
+};
+
+const addList: Routes = (api, service) => {
+  // A page takes up to a page of each shard, some MB with long names. All clients at once could
+  // fill the heap.
+  const pages = new InTurn();
   api.get(
     "/v1/settings",
     {
@@ -52,16 +69,19 @@ export const settingsRoutes: Routes = (api, service) => {
         response: answers({ 200: List }, 400, 503),
       },
     },
-    async ({ query: { limit = LIMIT, cursor } }) => {
+    async ({ query: { limit = LIMIT, cursor } }, reply) => {
       requireServing(service);
       const after = cursor === undefined ? "" : (decodeCursor(cursor, ["string"]) as [string])[0];
-      const { settings, isMore } = await pageOf(service, after, limit);
+      const { settings, isMore } = await pages.make(reply.raw, () => pageOf(service, after, limit));
       return {
         items: settings.map(([pattern, text]) => ({ pattern, settings: settingsJson(text) })),
         cursor: isMore ? encodeCursor([settings.at(-1)![0]]) : null,
       };
     },
   );
+};
+
+const addPatterns: Routes = (api, service) => {
   const shared = { params: PatternParams, querystring: PatternQuery };
   api.get(
     "/v1/settings/:pattern",
@@ -91,7 +111,30 @@ export const settingsRoutes: Routes = (api, service) => {
     },
     async ({ params, query, body }) => {
       const pattern = patternOf(params, query);
-      await change(service, pattern, body as SettingJson);
+      await change(service, pattern, settingsLine(body as SettingJson));
+      return await oneOf(service, pattern);
+    },
+  );
+  api.patch(
+    "/v1/settings/:pattern",
+    {
+      config: { may: "manage" },
+      schema: {
+        summary: "Changes some settings of a tube or pattern; null removes one",
+        ...shared,
+        body: Changes,
+        response: answers({ 200: One }, 400, 503, 507),
+      },
+    },
+    async ({ params, query, body }) => {
+      const pattern = patternOf(params, query);
+      const changes = changesLine(body as SettingChanges);
+      if (changes === "")
+        throw new Problem(
+          "bad-request",
+          `Say what is to change: ${Object.keys(Changes.properties).join(", ")}.`,
+        );
+      await change(service, pattern, changes);
       return await oneOf(service, pattern);
     },
   );
@@ -107,15 +150,15 @@ export const settingsRoutes: Routes = (api, service) => {
     },
     async ({ params, query }) => {
       const pattern = patternOf(params, query);
-      await change(service, pattern, {});
+      await change(service, pattern, settingsLine({}));
       return await oneOf(service, pattern);
     },
   );
 };
 
-async function change(service: Service, pattern: string, settings: SettingJson): Promise<void> {
+async function change(service: Service, pattern: string, options: string): Promise<void> {
   requireServing(service);
-  const { line } = await service.wire.command(`set-tube ${pattern} ${settingsLine(settings)}`);
+  const { line } = await service.wire.command(`set-tube ${pattern} ${options}`);
   if (line === "SET") return;
   if (line === "OUT_OF_MEMORY")
     throw new Problem("settings-full", "Remove the settings of a pattern or tube that needs them no more.");
@@ -127,7 +170,8 @@ async function oneOf(service: Service, pattern: string): Promise<Static<typeof O
     service.control.ask(shardOf(service, pattern), "setting", { pattern }),
     service.tubes.fresh(FRESH_MS),
   ]);
-  const count = [...tubes.keys()].filter((tube) => matchesGlob(pattern, tube)).length;
+  let count = 0;
+  for (const tube of tubes.keys()) if (matchesGlob(pattern, tube)) count++;
   return { pattern, settings: settingsJson(text ?? ""), tubes: count };
 }
 

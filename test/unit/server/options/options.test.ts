@@ -73,14 +73,27 @@ describe("options", () => {
     );
   });
 
-  it("of beanstalkd accept only digits after their flags, as beanstalkd does", () => {
+  it("of beanstalkd take units after their flags, as in the file, and say what they take", (t) => {
+    const { jobBytesMax, fsyncMs, binlogBytes } = optionsOf(["-z", "1M", "-f", "10s", "-s", "64K"]);
+    assert.deepEqual([jobBytesMax, fsyncMs, binlogBytes], [2 ** 20, 10_000, 2 ** 16]);
+    assert.equal(optionsOf(["-f", " +7"]).fsyncMs, 7);
+    const config = fileOf(t, 'max-job-size = "2G"\n');
+    for (const args of [
+      ["-z", "2G"],
+      ["-z", "2147483648"],
+      ["--config", config],
+    ]) {
+      const capped = optionsOf(args);
+      assert.equal(capped.jobBytesMax, 2 ** 30);
+      assert.deepEqual(capped.notices, ["maximum job size was set to 1073741824"]);
+    }
     assert.match(
-      refusalOf(["-z", "10k"]),
-      /^runnerbean: invalid size: 10k \(-z takes bytes, in digits\)\nrunnerbean --help .*\n$/,
+      refusalOf(["-z", "10x"]),
+      /^runnerbean: invalid size: 10x \(-z takes bytes, as 65536, "64K" or "8G"\)\nrunnerbean --help .*\n$/,
     );
     assert.match(
       refusalOf(["-f", "-1"]),
-      /invalid size: -1 \(-f takes milliseconds, in digits, at most \d+\)\n/,
+      /invalid size: -1 \(-f takes milliseconds, or a time .*, at most \d+\)\n/,
     );
     assert.match(
       refusalOf(["tube5"]),
