@@ -8,6 +8,7 @@
 // Times are wall-clock ms. The shard turns the options of a put (options.ts) into attributes,
 // because it knows the time.
 
+import { latin1 } from "../base/bytes.ts";
 import type { Memory } from "../base/memory.ts";
 
 export const Attribute = {
@@ -98,6 +99,14 @@ export function findAttribute(bytes: Uint8Array, start: number, end: number, tag
     at = next;
   }
   return -1;
+}
+
+/** Returns the pairs of `meta` in a list of attributes, Latin-1. */
+export function metaOf(fixed: Uint8Array): string[] {
+  const pairs: string[] = [];
+  for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed[at + 1]!)
+    if (fixed[at] === Attribute.Meta) pairs.push(latin1(fixed, at + 2, at + 2 + fixed[at + 1]!));
+  return pairs;
 }
 
 /** Returns the number of attributes in `bytes[start, end)`. */
