@@ -34,7 +34,7 @@ const IDS_A_COMMAND = 900;
 
 export class Queue<Out, In = Out> {
   readonly #codec: Codec<Out, In>;
-  readonly #newLink: () => Link;
+  readonly #newLink: (label?: string) => Link;
   /** For everything except reserves, so that nothing waits behind a reserve. */
   readonly #link: Link;
   readonly #reserver: Reserver<Out>;
@@ -44,7 +44,7 @@ export class Queue<Out, In = Out> {
     if (!/^[!-~]*$/.test(options.token ?? "")) throw new TypeError("a token must not contain spaces");
     const dial = dialer(address, options.tls, options.connectMs);
     this.#codec = codec;
-    this.#newLink = () => new Link(dial, options);
+    this.#newLink = (label) => new Link(dial, options, label);
     this.#link = this.#newLink();
     this.#reserver = this.reserver();
   }
@@ -169,14 +169,14 @@ export class Queue<Out, In = Out> {
     await Promise.all([this.#link.close(), this.#reserver.close()]);
   }
 
-  /** @internal Error of the first attempt to connect, if it failed. */
-  get failure(): Promise<Error | undefined> {
-    return this.#link.first;
+  /** @internal Waits for the first connection. */
+  begin(): Promise<void> {
+    return this.#link.begin();
   }
 
   /** @internal For workers. */
-  reserver(): Reserver<Out> {
-    return new Reserver(this.#newLink, this.#codec);
+  reserver(label?: string): Reserver<Out> {
+    return new Reserver(() => this.#newLink(label), this.#codec);
   }
 }
 
@@ -212,8 +212,8 @@ async function deleteSome(wire: Wire, ids: readonly number[]): Promise<number[]>
 }
 
 /**
- * Connects to a server. Fails if it can't be reached now; later, connections are restored
- * automatically.
+ * Connects to a server. Waits up to `offlineMs` for one that isn't up yet; later, connections are
+ * restored automatically.
  */
 export function connect(
   address: string,
@@ -228,8 +228,11 @@ export async function connect(
   options: ConnectOptions & { codec?: Codec<unknown> } = {},
 ): Promise<unknown> {
   const queue = new Queue<unknown, never>(address, options.codec ?? plain, options);
-  const error = await queue.failure;
-  if (error === undefined) return queue;
-  await queue.close();
-  throw error;
+  try {
+    await queue.begin();
+    return queue;
+  } catch (error) {
+    await queue.close();
+    throw error;
+  }
 }

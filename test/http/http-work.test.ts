@@ -125,7 +125,10 @@ describe("work over HTTP", () => {
       assert.deepEqual([answer.status, answer.json.failed], [200, 0]);
       const { items } = (await server.ask("/v1/tubes/many/jobs?state=buried&limit=1000")).json;
       assert.deepEqual(
-        [items.length, new Set(items.map(({ failures }: { failures: { reason: string }[] }) => failures[0]!.reason))],
+        [
+          items.length,
+          new Set(items.map(({ failures }: { failures: { reason: string }[] }) => failures[0]!.reason)),
+        ],
         [count, new Set([reason.slice(0, 256)])],
       );
     });
