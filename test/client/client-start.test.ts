@@ -14,7 +14,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { startServer } from "../support/server/server-process.ts";
 import { scriptedServer } from "./scripted-server.ts";
 
-const EXTENSIONS = "OK 23\r\n---\nextensions: 1\nname: 1\n\r\n";
+const report = (rows: string): string => `OK ${rows.length + 4}\r\n---\n${rows}\r\n`;
 
 describe("a server that is not up yet", () => {
   it("is waited for, and then gets the commands", async (t) => {
@@ -50,7 +50,7 @@ describe("a server that is not up yet", () => {
 describe("the name of a client", () => {
   it("is host and process by default, with the label of a worker", async (t) => {
     const server = await scriptedServer(t, (line) => {
-      if (line === "extensions") return EXTENSIONS;
+      if (line === "extensions") return report("extensions: 1\nname: 1\n");
       if (line.startsWith("name ")) return "NAMED\r\n";
       return line.startsWith("watch") ? "WATCHING 2\r\n" : undefined;
     });
@@ -121,7 +121,7 @@ it("a handler that fails without onError and onWarning is one line on stderr", a
     bury: "BURIED\r\n",
     watch: "WATCHING 2\r\n",
     ignore: "WATCHING 1\r\n",
-    "stats-job": "OK 15\r\n---\npri: 1024\n\r\n",
+    "stats-job": report("pri: 1024\n"),
   };
   let isGiven = false;
   const server = await scriptedServer(t, (line) => {
