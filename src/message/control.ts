@@ -134,9 +134,20 @@ export interface JobFacts {
   readonly holder: Holder | undefined;
   /** The log file, as in stats-job. Only in the answer for a single job. */
   readonly file?: number;
+  /** Options that the job was put with; undefined without any. */
+  readonly options: JobOptions | undefined;
   readonly bytes: number;
   /** The beginning of the body. */
   readonly body: Uint8Array | undefined;
+}
+
+/** Keys are Latin-1: each character is a byte. */
+export interface JobOptions {
+  /** Seconds until it expires. */
+  readonly expiresIn: number | undefined;
+  readonly unique: string | undefined;
+  readonly group: string | undefined;
+  readonly weight: number;
 }
 
 /**
@@ -167,6 +178,9 @@ export interface Where {
   readonly dead?: boolean;
   /** Bytes that occur anywhere in the body, 1 to 200. */
   readonly text?: Uint8Array;
+  /** The group and the unique key, Latin-1. */
+  readonly group?: string;
+  readonly unique?: string;
 }
 
 export type StateName = JobFacts["state"];

@@ -3,7 +3,7 @@
 import { html, nothing } from "lit-html";
 import { duration, exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { ago, empty, facts, folded, type Part, STATES, tubeLink } from "../parts/parts.ts";
+import { ago, empty, facts, findLink, folded, type Part, STATES, tubeLink } from "../parts/parts.ts";
 import type { FailureRow, JobPageView, JobRow, Refused } from "../parts/view-types.ts";
 import { bodyCard } from "./job-body.ts";
 
@@ -11,7 +11,7 @@ export function showJob({ job }: JobPageView, context: PageContext): Part {
   const { name } = context.place;
   if (job === null)
     return html`<div class="title"><h1>Job ${name}</h1></div>
-      <section class="card">${empty("There is no such job: it is done, or was never put.")}</section>`;
+      <section class="card">${empty("There is no such job: it is done, or was never put.", html`<p><a href=${findLink(name)}>Look for “${name}” in the bodies of all jobs</a></p>`)}</section>`;
   const body = bodyOf(context.fetched as JobRow | Refused | undefined, job);
   const state = STATES.find(({ name }) => name === job.state);
   return html`

@@ -39,6 +39,8 @@ export interface TubeRow {
   readonly watchers: number;
   readonly waiters: number;
   readonly pause: { readonly seconds: number; readonly timeLeft: number } | null;
+  /** Its next ready job is dead, so it is a dead-letter tube. */
+  readonly holdsDead: boolean;
   readonly rates: Readonly<Record<string, number>>;
   readonly totals: Readonly<Record<string, number>>;
 }
@@ -93,7 +95,9 @@ export interface RingRow {
   readonly fillMax: number;
 }
 
-export type Rates = Readonly<Record<"puts" | "reserves" | "deletes" | "timeouts", number>>;
+export type Rates = Readonly<
+  Record<"puts" | "reserves" | "deletes" | "timeouts" | "buries" | "releases", number>
+>;
 
 export interface OverviewView {
   readonly frame: Frame;

@@ -35,6 +35,7 @@ export const Tube = Fields({
   watchers: count,
   waiters: count,
   pause: Type.Union([Fields({ seconds: count, timeLeft: seconds("Until it ends.") }), Type.Null()]),
+  holdsDead: Type.Boolean({ description: "Whether its next ready job is dead: a dead-letter tube." }),
   totals: Counters,
   rates: Counters,
 });
@@ -105,6 +106,10 @@ export const Job = Fields({
     Type.String({ description: "What the holder calls itself, or its address." }),
     Type.Null(),
   ]),
+  expiresIn: Type.Union([seconds("Until it expires, if it has a ttl."), Type.Null()]),
+  unique: Type.Union([Type.String({ description: "The key that it was put with." }), Type.Null()]),
+  group: Type.Union([Type.String(), Type.Null()]),
+  weight: Type.Integer({ description: "Of its group; 1 unless it was put with another one." }),
   bytes: count,
   body: Type.Optional(Type.String({ description: "The body if it is UTF-8; bytes in MessagePack." })),
   bodyBase64: Type.Optional(Type.String({ description: "The body if it is not." })),

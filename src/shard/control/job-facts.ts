@@ -6,6 +6,7 @@ import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Holder, JobFacts } from "../../message/control.ts";
 import { failuresOf, LISTED_REASON_BYTES } from "../replies/failure-text.ts";
+import { jobOptions } from "./job-options.ts";
 
 const STATES: Readonly<Record<number, JobFacts["state"]>> = {
   [JobState.Ready]: "ready",
@@ -60,6 +61,7 @@ export function jobFacts(
       })),
     sinceSeconds: isTimed ? undefined : seconds(nowMs - atMs),
     holder: state === JobState.Reserved ? holderOf(page.holder[row]!, ports) : undefined,
+    options: jobOptions(engine, slot, nowMs),
     bytes,
     body: bodyMax < 0 ? undefined : bodyStart(engine, page.body[row]!, Math.min(bytes, bodyMax)),
   };

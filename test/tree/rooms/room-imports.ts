@@ -172,6 +172,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine/waiting",
     "engine/tubes",
     "engine/jobs",
+    "protocol",
     "base",
     "protocol",
   ],
@@ -282,6 +283,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "http/link",
   ],
   "http/api/jobs": [
+    "protocol",
     "http/api/bodies",
     "http/api/access",
     "http/api/limits",

@@ -58,11 +58,11 @@ describe("a job that arrived elsewhere before its old shard knows,", () => {
     ["reserve-job 1", /^RESERVED 1 1\r\nx\r\n$/],
     [
       "reserve-job 1\r\nbury 1 0 reason=why%20buried\r\ninspect-job 1",
-      /^RESERVED[^]*\r\nBURIED\r\n[^]*"buried",[^}]*"reason":"why buried"/,
+      /^RESERVED[\s\S]*\r\nBURIED\r\n[\s\S]*"buried",[^}]*"reason":"why buried"/,
     ],
     [
       `reserve-job 1\r\nrelease 1 0 0 reason=${"r".repeat(1024)}\r\ninspect-job 1`,
-      /^RESERVED[^]*\r\nRELEASED\r\n[^]*"released",[^}]*"reason":"r{1024}"/,
+      /^RESERVED[\s\S]*\r\nRELEASED\r\n[\s\S]*"released",[^}]*"reason":"r{1024}"/,
     ],
     ["kick-job 1", /^NOT_FOUND\r\n$/],
     ["update-job 1 pri=5", /^UPDATED\r\n$/],

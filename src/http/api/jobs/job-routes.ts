@@ -84,7 +84,7 @@ const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 
 /** Returns a job as the API shows it. */
 export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): Static<typeof Job> {
-  const { body, holder, sinceSeconds, state, bytes } = facts;
+  const { body, holder, sinceSeconds, state, bytes, options } = facts;
   const since = sinceSeconds === undefined ? null : rounded(sinceSeconds);
   return {
     id: facts.id,
@@ -109,6 +109,10 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     buriedSince: state === "buried" ? since : null,
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
     worker: holder === undefined || holder === null ? null : workerOf(holder, service),
+    expiresIn: options?.expiresIn === undefined ? null : rounded(options.expiresIn),
+    unique: keyOf(options?.unique),
+    group: keyOf(options?.group),
+    weight: options?.weight ?? 1,
     bytes,
     ...(body === undefined || body === null
       ? {}
@@ -135,6 +139,10 @@ function failureView({
     reason: reason === "" ? null : textOf(reason),
   };
 }
+
+/** Returns a key, which clients write in UTF-8. */
+const keyOf = (latin1: string | undefined): string | null =>
+  latin1 === undefined ? null : Buffer.from(latin1, "latin1").toString();
 
 /** Returns the body without a truncated last character, so that a part of a text is still text. */
 function bodyOrPart(body: Uint8Array, bytes: number): Uint8Array {
