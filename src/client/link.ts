@@ -58,7 +58,7 @@ const WAITING_MAX = 10_000;
 /** Codes of errors of TLS, such as that of an unknown certificate. */
 const TLS_CODE = /^(?:ERR|CERT|DEPTH|SELF_SIGNED|UNABLE_TO)_/;
 
-/** Whether waiting is pointless: the server refused, is no beanstalkd or has a wrong certificate. */
+/** Whether waiting is pointless: the server refused, is no beanstalkd or isn't trusted. */
 function isFinal(error: Error): boolean {
   if (error instanceof ReplyError || error instanceof ProtocolError) return true;
   const code = error.cause instanceof Error && "code" in error.cause ? error.cause.code : "";
