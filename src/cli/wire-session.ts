@@ -111,7 +111,7 @@ export class WireSession {
     return reports.filter((report) => report !== undefined);
   }
 
-  /** Throws if the server lacks the extension, as beanstalkd does; `what` names it in the message. */
+  /** Throws if the server lacks the extension, as beanstalkd does; `what` is what it lacks then. */
   async needs(extension: string, what = extension): Promise<void> {
     const reply = await this.ask("extensions", "OK UNKNOWN_COMMAND");
     if (reply.words[0] === "OK" && extension in reportOf(reply.body)) return;

@@ -10,7 +10,7 @@ const BLANK_OR_CONTROL = /[\x00-\x20\x7f]/;
  * Returns the name as the protocol's Latin-1: the given one, or host and process id; the label
  * follows after a slash. Throws TypeError for a name that the server would refuse.
  */
-export function clientName(given: string | undefined, label: string | undefined): string {
+export function clientName(given: string | undefined, label?: string): string {
   const end = label === undefined ? "" : `/${label}`;
   const name = `${given ?? ownName(end)}${end}`;
   const bytes = Buffer.from(name);

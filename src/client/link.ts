@@ -56,7 +56,7 @@ class Offline extends ConnectionLost {}
 /** Maximum of commands that wait for a connection. */
 const WAITING_MAX = 10_000;
 /** Codes of errors of TLS, such as that of an unknown certificate. */
-const TLS_CODE = /^(?:ERR|CERT|DEPTH|SELF_SIGNED|UNABLE_TO)_/;
+const TLS_CODE = /^(?:ERR_TLS|ERR_SSL|CERT|DEPTH|SELF_SIGNED|UNABLE_TO)_/;
 
 /** Whether waiting is pointless: the server refused, is no beanstalkd or isn't trusted. */
 function isFinal(error: Error): boolean {
@@ -86,11 +86,11 @@ export class Link {
   #retry: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  /** `label` follows the client's name. */
-  constructor(dial: () => Promise<Socket>, options: LinkOptions, label?: string) {
+  /** `name` is in the protocol's Latin-1. */
+  constructor(dial: () => Promise<Socket>, options: LinkOptions, name: string = clientName(options.name)) {
     this.#dial = dial;
     this.#options = options;
-    this.#name = clientName(options.name, label);
+    this.#name = name;
     this.offlineMs = options.offlineMs ?? 30_000;
     this.#first = this.#connect();
   }

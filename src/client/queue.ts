@@ -1,6 +1,7 @@
 // A queue server, as a program sees it.
 
 import type { ConnectionOptions } from "node:tls";
+import { clientName } from "./client-name.ts";
 import { type Codec, plain } from "./codec.ts";
 import { wholeLong } from "./command-text.ts";
 import { dialer } from "./dial.ts";
@@ -34,7 +35,8 @@ const IDS_A_COMMAND = 900;
 
 export class Queue<Out, In = Out> {
   readonly #codec: Codec<Out, In>;
-  readonly #newLink: (label?: string) => Link;
+  readonly #newLink: (name: string) => Link;
+  readonly #name: string | undefined;
   /** For everything except reserves, so that nothing waits behind a reserve. */
   readonly #link: Link;
   readonly #reserver: Reserver<Out>;
@@ -44,8 +46,9 @@ export class Queue<Out, In = Out> {
     if (!/^[!-~]*$/.test(options.token ?? "")) throw new TypeError("a token must not contain spaces");
     const dial = dialer(address, options.tls, options.connectMs);
     this.#codec = codec;
-    this.#newLink = (label) => new Link(dial, options, label);
-    this.#link = this.#newLink();
+    this.#newLink = (name) => new Link(dial, options, name);
+    this.#name = options.name;
+    this.#link = this.#newLink(clientName(options.name));
     this.#reserver = this.reserver();
   }
 
@@ -174,9 +177,10 @@ export class Queue<Out, In = Out> {
     return this.#link.begin();
   }
 
-  /** @internal For workers. */
+  /** @internal For workers. Throws TypeError for a bad label. */
   reserver(label?: string): Reserver<Out> {
-    return new Reserver(() => this.#newLink(label), this.#codec);
+    const name = clientName(this.#name, label);
+    return new Reserver(() => this.#newLink(name), this.#codec);
   }
 }
 

@@ -63,6 +63,7 @@ describe("the name of a client", () => {
       [`name ${own}`, `name ${own}/m\u00c3\u00a4il`],
     );
     await worker.stop();
+    assert.throws(() => work(queue, ["default"], () => {}, { label: "a b" }), TypeError);
     await queue.close();
   });
 
