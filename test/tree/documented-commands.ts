@@ -89,6 +89,8 @@ export const ROWS: readonly Row[] = [
     says: /^splitting, server: [12] runs in .*, nothing found$/m,
     needs: ["beanstalkd"],
   },
+  { match: /^npm run simulate:page/, by: "test/proof/watch/watch.test.ts", has: ["pageAssets", "servePage"] },
+  { match: /^npm run mutate\b/, by: "test/proof/mutation/mutation.test.ts", has: ["mutantsOf", "runChild"] },
   {
     match: /^npm run soak\b/,
     small: () => "npm run soak -- --seconds 3 --no-disk --seed 1",
@@ -131,6 +133,11 @@ export const ROWS: readonly Row[] = [
     match: /^npm (?:ci && npm )?run build:packages\b/,
     by: "test/packaging/packages.test.ts",
     has: ["packServer", "packClient", "packNode"],
+  },
+  {
+    match: /^npm run build:deb$/,
+    by: "test/packaging/debian.test.ts",
+    has: ["makeDebianPackage"],
   },
   { match: /^npm run packaging$/, not: "fetches compilers and runtimes, for ten minutes" },
   {

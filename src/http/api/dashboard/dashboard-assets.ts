@@ -32,6 +32,8 @@ const MODULES = [
     "pages/tube-page",
     "pages/tube-jobs",
     "pages/tube-settings",
+    "pages/tube-failures",
+    "parts/failures",
     "pages/find-page",
     "parts/job-cells",
     "parts/match-count",
@@ -68,7 +70,7 @@ interface Packaged {
 }
 
 /** Files of packages. An import of `from` is served as `name`. */
-const PACKAGED: readonly Packaged[] = [
+export const PACKAGED: readonly Packaged[] = [
   { from: "lit-html", name: "lit-html.js", path: "lit-html/lit-html.js" },
   { from: "lit-html/directives/repeat.js", name: "repeat.js", path: "lit-html/directives/repeat.js" },
   { from: "lit-html/directive.js", name: "directive.js", path: "lit-html/directive.js" },
