@@ -75,7 +75,7 @@ const TUBES = [
 ];
 
 /** Rows that change with time, name a file, or belong to the process. */
-const CHANGES = /^(age|time-left|time-left-ms|expires-in|file|holder): /;
+const CHANGES = /^(age|time-left|time-left-ms|expires-in|file|holder|worker): /;
 /** Rows documented to start over with the server. */
 const ANEW = /^(next-age|duplicates|rejected|expired|dead|moved-in|moved-out|tokens|groups|groups-blocked): /;
 

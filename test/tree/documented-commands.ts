@@ -198,6 +198,7 @@ export const ROWS: readonly Row[] = [
     "tubes",
     "top",
   ),
+  tool(/^runnerbean failures\b/, "test/tools/cli-failures.test.ts", "failures"),
   tool(/^runnerbean redrive\b/, "test/tools/cli-http.test.ts", "redrive", "--text", "--limit"),
   tool(/^runnerbean settings\b/, "test/tools/cli-http.test.ts", "settings", "set", "show", "remove"),
   tool(/^runnerbean (?:drain|undrain|reload)$/, "test/tools/cli-http.test.ts", "drain", "undrain", "reload"),

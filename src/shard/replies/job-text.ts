@@ -75,9 +75,14 @@ pause-time-left: ${tube.paused ? secondsLeft(tube.pauseTimer.atMs, nowMs) : 0}
 
 /**
  * Returns the lines that inspect-job adds to stats-job. `holder` names the holder, or says that
- * there is none.
+ * there is none; `worker` is what it calls itself, or its address.
  */
-export function inspectJobText(engine: Engine, slot: number, nowMs: number, holder: string): string {
+export function inspectJobText(
+  engine: Engine,
+  slot: number,
+  nowMs: number,
+  { holder, worker }: { readonly holder: string; readonly worker: string | undefined },
+): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const state = page.state[row]!;
@@ -86,6 +91,7 @@ export function inspectJobText(engine: Engine, slot: number, nowMs: number, hold
   return `bytes: ${page.bodyBytes[row]}
 time-left-ms: ${leftMs}
 ${policyRows(engine, slot, nowMs)}holder: ${holder}
+worker: ${worker === undefined ? "none" : quoted(worker)}
 failures: ${failuresText(engine, slot, nowMs)}
 `;
 }

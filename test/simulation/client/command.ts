@@ -284,7 +284,7 @@ export function inspectJob(id: number, ports: number): Command {
   return {
     ...simple(`inspect-job ${id}`),
     kind: "read",
-    answer: (model) => inspectJobText(model.jobs.get(id), ports),
+    answer: (model) => inspectJobText(model.jobs.get(id), ports, model.workerName),
   };
 }
 
