@@ -10,6 +10,8 @@
 //   offset 8  float64  TUBE_FIELDS for each row
 //   then      for each row: uint8 length of the name, and the name
 
+import type { Failure } from "../protocol/job-failure.ts";
+
 /** The columns of a tube's row, in this order. Times are in ms of the monotonic clock. */
 export const TubeField = {
   /** Creation order over all shards. It distinguishes two consecutive tubes of the same name. */
@@ -121,6 +123,12 @@ export interface Quantiles {
 export type Holder = { readonly port: number; readonly slot: number };
 
 /** Everything in stats-job, and more. */
+/** A failed attempt; texts are Latin-1. */
+export interface FailureFacts extends Omit<Failure, "atMs"> {
+  /** In seconds. */
+  readonly age: number;
+}
+
 export interface JobFacts {
   readonly id: number;
   readonly tube: string;
@@ -136,6 +144,13 @@ export interface JobFacts {
   readonly releases: number;
   readonly buries: number;
   readonly kicks: number;
+  /** Reservations that count for `max-attempts`. */
+  readonly attempts: number;
+  /** The tube in which it died, or "", and a DeathReason. */
+  readonly origin: string;
+  readonly death: number;
+  /** The last failures, newest first; only one in a list of jobs. */
+  readonly failures: readonly FailureFacts[];
   /** Seconds since it became ready or was buried; undefined in other states. */
   readonly sinceSeconds: number | undefined;
   readonly holder: Holder | undefined;
@@ -167,6 +182,8 @@ export interface LeaseChange {
   readonly reserves: number;
   readonly pri?: number | undefined;
   readonly delay?: number | undefined;
+  /** At most REASON_BYTES_MAX bytes; for release and bury. */
+  readonly reason?: Uint8Array | undefined;
 }
 
 /** A filter of jobs: all conditions must hold. Ages are in seconds. */

@@ -1,5 +1,5 @@
-// Tests of metrics of tubes that have policies: deaths, expiries, duplicates, refusals and waits for
-// a rate, with series of their own and in the sum of the others.
+// Tests of metrics of tubes that have policies: deaths, expiries, duplicates, refusals and waits
+// for a rate, with series of their own and in the sum of the others.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

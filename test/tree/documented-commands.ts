@@ -89,6 +89,8 @@ export const ROWS: readonly Row[] = [
     says: /^splitting, server: [12] runs in .*, nothing found$/m,
     needs: ["beanstalkd"],
   },
+  { match: /^npm run simulate:page/, by: "test/proof/watch/watch.test.ts", has: ["pageAssets", "servePage"] },
+  { match: /^npm run mutate\b/, by: "test/proof/mutation/mutation.test.ts", has: ["mutantsOf", "runChild"] },
   {
     match: /^npm run soak\b/,
     small: () => "npm run soak -- --seconds 3 --no-disk --seed 1",
@@ -109,6 +111,18 @@ export const ROWS: readonly Row[] = [
   },
   { match: /^npm run kill -- --moves/, by: "test/process/moves-kill.test.ts", has: ["MOVE_KILLS"] },
   { match: /^npm run kill -- --replica/, by: "test/replica/group.test.ts", has: ["ROUNDS"] },
+  {
+    match: /^npm run proof:histories -- --planted/,
+    by: "test/proof/histories/histories.test.ts",
+    has: ["lie"],
+  },
+  {
+    match: /^npm run proof:histories\b/,
+    small: small({ histories: "8" }),
+    says: /^8 of 8 histories accepted/m,
+    needs: ["beanstalkd"],
+    isLong: true,
+  },
   { match: /^npm run types$/, small: same, says: /^/, isLong: true },
   { match: /^npm run lint$/, small: same, says: /^Checked \d+ files/m, isLong: true },
   { match: /^npm run format$/, not: "writes into the sources; npm run lint says what it would change" },
@@ -119,6 +133,11 @@ export const ROWS: readonly Row[] = [
     match: /^npm (?:ci && npm )?run build:packages\b/,
     by: "test/packaging/packages.test.ts",
     has: ["packServer", "packClient", "packNode"],
+  },
+  {
+    match: /^npm run build:deb$/,
+    by: "test/packaging/debian.test.ts",
+    has: ["makeDebianPackage"],
   },
   { match: /^npm run packaging$/, not: "fetches compilers and runtimes, for ten minutes" },
   {

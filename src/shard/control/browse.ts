@@ -61,7 +61,7 @@ abstract class Browse implements ControlWork {
       const page = engine.jobs.pageOf(slot);
       isPast = this.isPast(page.id[rowOf(slot)]!);
       if (isPast || !isMeant(engine, slot, where, nowMs)) continue;
-      const facts = jobFacts(engine, slot, nowMs, portCount, this.bodyMax);
+      const facts = jobFacts(engine, slot, nowMs, portCount, this.bodyMax, 1);
       jobs.push(facts);
       this.#left--;
       bodyBytes += facts.body?.length ?? 0;

@@ -174,6 +174,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine/jobs",
     "protocol",
     "base",
+    "protocol",
   ],
   shard: [
     "shard/control",
@@ -253,6 +254,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "message",
     "ring",
     "base",
+    "protocol",
   ],
   "http/api": ["http/queue", "message", "protocol", "base"],
   "http/metrics": ["http/queue", "http/state", "http/link", "message", "protocol", "base"],
@@ -291,6 +293,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "message",
     "ring",
     "access",
+    "protocol",
   ],
   "http/api/tubes": [
     "http/api/jobs",

@@ -30,6 +30,14 @@ const MODULES = [
   ...[
     "pages/tubes-page",
     "pages/tube-page",
+    "pages/tube-jobs",
+    "pages/tube-settings",
+    "pages/find-page",
+    "parts/job-cells",
+    "parts/match-count",
+    "parts/setting-fields",
+    "parts/settings-dialog",
+    "parts/dead-summary",
     "pages/job-page",
     "pages/job-body",
     "pages/body-forms",
@@ -60,7 +68,7 @@ interface Packaged {
 }
 
 /** Files of packages. An import of `from` is served as `name`. */
-const PACKAGED: readonly Packaged[] = [
+export const PACKAGED: readonly Packaged[] = [
   { from: "lit-html", name: "lit-html.js", path: "lit-html/lit-html.js" },
   { from: "lit-html/directives/repeat.js", name: "repeat.js", path: "lit-html/directives/repeat.js" },
   { from: "lit-html/directive.js", name: "directive.js", path: "lit-html/directive.js" },

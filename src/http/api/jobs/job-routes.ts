@@ -1,7 +1,7 @@
 // Route of a job by id: its properties and its body.
 
 import { type Static, Type } from "typebox";
-import type { JobFacts } from "../../../message/control.ts";
+import type { FailureFacts, JobFacts } from "../../../message/control.ts";
 import { httpPort } from "../../../message/topology.ts";
 import { UNKNOWN_SHARD } from "../../../ring/job-directory.ts";
 import type { Service } from "../../queue/service.ts";
@@ -99,6 +99,10 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     releases: facts.releases,
     buries: facts.buries,
     kicks: facts.kicks,
+    attempts: facts.attempts,
+    origin: facts.origin === "" ? null : facts.origin,
+    death: DEATHS[facts.death] ?? null,
+    failures: facts.failures.map(failureView),
     readySince: state === "ready" ? since : null,
     buriedSince: state === "buried" ? since : null,
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
@@ -113,6 +117,32 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     truncated: (body?.length ?? 0) < bytes,
   };
 }
+
+/** By DeathReason. */
+const DEATHS: readonly (string | null)[] = [null, "attempts", "expired"];
+
+function failureView({
+  age,
+  worker,
+  reason,
+  attempt,
+  cause,
+}: FailureFacts): Static<typeof Job>["failures"][0] {
+  return {
+    ...{ attempt, cause },
+    at: new Date(Date.now() - age * 1000).toISOString(),
+    age: rounded(age),
+    worker: worker === "" ? null : textOf(worker),
+    reason: reason === "" ? null : textOf(reason),
+  };
+}
+
+/**
+ * Returns what a client sent as text: UTF-8, as far as it is, without a last character that a list
+ * has cut.
+ */
+const textOf = (latin1: string): string =>
+  new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.from(latin1, "latin1"), { stream: true });
 
 /** Returns a key, which clients write in UTF-8. */
 const keyOf = (latin1: string | undefined): string | null =>
