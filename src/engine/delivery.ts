@@ -105,8 +105,8 @@ export class Delivery extends ShardState {
   }
 
   /**
-   * Measures a reservation that its holder ends. A touch restarts the time, because no column records
-   * when a job was reserved.
+   * Measures a reservation that its holder ends. A touch restarts the time, because no column
+   * records when a job was reserved.
    */
   protected meterHold(meter: Meter, slot: number, nowMs: number): void {
     const page = this.jobs.pageOf(slot);

@@ -1,7 +1,7 @@
 // Times of tubes: which tubes have them, and the sum of all others as `*`.
 //
-// The shards count from the moment when a tube is first asked for; what was before stays in the sum.
-// The sum never falls, and the counts of a tube that is measured no more are added to no other
+// The shards count from the moment when a tube is first asked for; what was before stays in the
+// sum. The sum never falls, and the counts of a tube that is measured no more are added to no other
 // series, as with the counters of tubes (series-set.ts).
 
 import {

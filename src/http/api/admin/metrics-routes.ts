@@ -9,7 +9,13 @@ import { metricsText, wantsOpenMetrics } from "../../metrics/metrics-text.ts";
 import { SeriesSet } from "../../metrics/series-set.ts";
 import { serverFamilies } from "../../metrics/server-families.ts";
 import { TimeSeries } from "../../metrics/time-series.ts";
-import { countersOfAll, seriesOf, timeFamilies, tubeFamilies, tubeStateFamilies } from "../../metrics/tube-families.ts";
+import {
+  countersOfAll,
+  seriesOf,
+  timeFamilies,
+  tubeFamilies,
+  tubeStateFamilies,
+} from "../../metrics/tube-families.ts";
 import { knownTimes, knownTotals, knownTubes } from "../../queue/known.ts";
 import type { Service } from "../../queue/service.ts";
 import { type Routes, requireServing } from "../api.ts";
