@@ -107,7 +107,7 @@ describe("metrics of tubes with policies", () => {
       assert.equal(all, (await samples(`job_${kind}_seconds_count`))[""]);
     }
     const { text } = await server.ask("/metrics");
-    const buckets = [...text.matchAll(/^runnerbean_tube_wait_seconds_bucket\{le="([^"]+)",tube="mail"\}/gm)];
+    const buckets = [...text.matchAll(/^runnerbean_tube_wait_seconds_bucket\{tube="mail",le="([^"]+)"\}/gm)];
     assert.deepEqual(
       buckets.map(([, le]) => le),
       ["0.01", "0.1", "1", "10", "60", "600", "3600", "86400", "+Inf"],
