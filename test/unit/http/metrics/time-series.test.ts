@@ -71,7 +71,10 @@ describe("times of tubes", () => {
       assert.ok(last.times.wait.counts.every((count, at) => count >= others[at]!));
       others = last.times.wait.counts;
       const sum = shown.flatMap(({ times }) => [...times.wait.counts]).reduce((all, count) => all + count, 0);
-      assert.equal(sum + gone, older.counts.reduce((all, count) => all + count, 0));
+      assert.equal(
+        sum + gone,
+        older.counts.reduce((all, count) => all + count, 0),
+      );
       assert.deepEqual(last.times.hold, last.times.wait);
     }
   });
