@@ -59,7 +59,8 @@ describe("times of tubes", () => {
       const older = totals.now;
       const name = `t${random.below(6)}`;
       if (random.below(4) === 0) {
-        gone += measured.get(name)?.counts.reduce((sum, count) => sum + count, 0) ?? 0;
+        // What it had since it was last seen is in the sum of the others.
+        gone += series.last.get(name)?.wait.counts.reduce((sum, count) => sum + count, 0) ?? 0;
         measured.delete(name);
       } else if (!measured.has(name)) measured.set(name, new Counted(TUBE_BOUNDS_SECONDS));
       series.renew(
