@@ -14,6 +14,8 @@ export function arenaBytesOf(engine: Engine, slots: readonly number[]): number {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     bytes += cellBytesOf(page.bodyBytes[row]!);
+    const { length } = policies.failures.of(slot);
+    if (length > 0) bytes += cellBytesOf(2 + length);
     if (page.extras === undefined) continue;
     bytes += cellBytesOf(page.extras.attributeBytes[row]!) + cellBytesOf(page.extras.originBytes[row]!);
   }

@@ -30,6 +30,7 @@ export class ExtraInvariants {
     const counted = {
       job: jobs.live,
       extras: extraRows,
+      failurePage: jobs.pages.filter((page) => page?.failures !== undefined).length,
       tube: tubes.length,
       watch: watches,
       group: groups,
