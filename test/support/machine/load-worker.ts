@@ -15,10 +15,6 @@ const BATCH_COMMANDS = 5000;
 const MIXED_CLIENTS = 8;
 const MIXED_PAUSE_MS = 2;
 const BODY_BYTES_MAX = 65_535;
-/** Jobs of a tube from which on they are reserved and deleted by batches: singly takes too long. */
-const BATCHED_FROM = 1_000_000;
-/** As many as a batch takes. */
-const BATCH_JOBS = 1000;
 /** Small commands of a greedy connection for each large one. */
 const SMALL_COMMANDS = 10;
 
@@ -115,12 +111,7 @@ async function huge(): Promise<void> {
   };
   await phase("kick of all, delayed", kickAll);
   const holder = await connected();
-  const batches = jobs < BATCHED_FROM ? 0 : Math.floor(jobs / BATCH_JOBS);
-  const singly = jobs - batches * BATCH_JOBS;
-  await phase("reserve of all", async () => {
-    await pipeline(holder, batches, () => `reserve-batch ${BATCH_JOBS} 0\r\n`, 1 + 2 * BATCH_JOBS);
-    await pipeline(holder, singly, () => "reserve\r\n", 2);
-  });
+  await phase("reserve of all", () => pipeline(holder, jobs, () => "reserve\r\n", 2));
   await phase("end of the connection that holds all", async () => {
     holder.close();
     for (let left = true; left; )
@@ -132,12 +123,7 @@ async function huge(): Promise<void> {
     await client.ask(`pause-tube ${tube} 1`);
     await client.readSome(1100);
   });
-  await phase("delete of all", async () => {
-    const idsOf = (batch: number): string =>
-      ids.slice(singly + batch * BATCH_JOBS, singly + (batch + 1) * BATCH_JOBS).join(" ");
-    await pipeline(client, batches, (batch) => `delete-batch ${idsOf(batch)}\r\n`, 1);
-    await pipeline(client, singly, (index) => `delete ${ids[index]}\r\n`, 1);
-  });
+  await phase("delete of all", () => pipeline(client, jobs, (index) => `delete ${ids[index]}\r\n`, 1));
   client.close();
 }
 
