@@ -2,7 +2,7 @@
 // real-time limits separately, and reports skipped tests.
 //
 // node test/run.ts [part of a file name …] runs only the files whose path contains one of the
-// parts. CPU_TIMES=/tmp/times adds a line for each file to /tmp/times: its CPU seconds and its name.
+// parts. CPU_TIMES=/tmp/times adds a line for each file to /tmp/times: its CPU seconds, its name.
 
 import { spawnSync } from "node:child_process";
 import { globSync } from "node:fs";
