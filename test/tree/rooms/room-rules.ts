@@ -29,7 +29,7 @@ const KEEPERS: readonly Keeper[] = [
     pattern: moduleImport("net"),
     keepers: [
       "acceptor/",
-      "http/http-thread.ts",
+      "http/door.ts",
       "http/api/limits/lingering-close.ts",
       "replica/peer-address.ts",
       "server/listeners/listen-address.ts",
@@ -46,7 +46,8 @@ const KEEPERS: readonly Keeper[] = [
     keepers: [
       "binlog/disk/",
       "http/metrics/process-files.ts",
-      "http/http-thread.ts",
+      "http/door.ts",
+      "http/state/history-file.ts",
       // The log's segments, for a backup.
       "http/queue/backups.ts",
       // The dashboard's files, once at its start.
