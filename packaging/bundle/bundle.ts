@@ -4,7 +4,8 @@
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type BuildOptions, build, type Plugin } from "esbuild";
-import { loadAssets } from "../../src/http/api/dashboard/dashboard-assets.ts";
+import { loadAssets, PACKAGED } from "../../src/http/api/dashboard/dashboard-assets.ts";
+import { type BundledPackage, licenceReport, packagesOf } from "../licences/bundled-packages.ts";
 import { compiledCode } from "./compiled-code.ts";
 import { PARTS } from "./parts.ts";
 
@@ -79,8 +80,14 @@ const COMMON: BuildOptions = {
   logLevel: "warning",
 };
 
-async function part(entry: string): Promise<string> {
-  const { outputFiles } = await build({
+interface Part {
+  readonly source: string;
+  /** What it is made of: paths from the root. */
+  readonly inputs: readonly string[];
+}
+
+async function part(entry: string): Promise<Part> {
+  const { outputFiles, metafile } = await build({
     ...COMMON,
     entryPoints: [join(ROOT, entry)],
     // A part loads others through `require`.
@@ -88,8 +95,10 @@ async function part(entry: string): Promise<string> {
     plugins: [linked],
     // Native accelerators of packages, which work without.
     external: ["msgpackr-extract", "@napi-rs/nice"],
+    metafile: true,
   });
-  return `(function(module,exports,require,__filename,__dirname){${outputFiles![0]!.text}})`;
+  const source = `(function(module,exports,require,__filename,__dirname){${outputFiles![0]!.text}})`;
+  return { source, inputs: Object.keys(metafile!.inputs) };
 }
 
 async function loader(): Promise<string> {
@@ -97,16 +106,24 @@ async function loader(): Promise<string> {
   return outputFiles![0]!.text;
 }
 
+/** Returns the packages of others that are in the bundle, the dashboard's among them. */
+export async function bundledPackages(): Promise<readonly BundledPackage[]> {
+  return packagesIn(await Promise.all(Object.values(ENTRIES).map(part)));
+}
+
+const packagesIn = (parts: readonly Part[]): readonly BundledPackage[] =>
+  packagesOf(ROOT, [
+    ...parts.flatMap(({ inputs }) => inputs),
+    ...PACKAGED.map(({ path }) => `node_modules/${path}`),
+  ]);
+
 /** Returns the files of the bundle by path. `runnerbean.cjs` is the one to start. */
 export async function bundledFiles(): Promise<Map<string, Uint8Array>> {
   const files = new Map<string, Uint8Array>();
   files.set("runnerbean.cjs", Buffer.from(await loader()));
-  await Promise.all(
-    Object.entries(ENTRIES).map(async ([name, entry]) => {
-      const source = await part(entry);
-      files.set(`parts/${name}.js`, Buffer.from(source));
-    }),
-  );
+  const parts = await Promise.all(Object.values(ENTRIES).map(part));
+  for (const [index, name] of Object.keys(ENTRIES).entries())
+    files.set(`parts/${name}.js`, Buffer.from(parts[index]!.source));
   for (const [path, code] of compiledCode(files)) files.set(path, code);
   const list: object[] = [];
   for (const [name, assetOf] of loadAssets()) {
@@ -116,5 +133,6 @@ export async function bundledFiles(): Promise<Map<string, Uint8Array>> {
     files.set(`dashboard/${name}.gz`, gzipped);
   }
   files.set("dashboard/assets.json", Buffer.from(JSON.stringify(list)));
+  files.set("licences.txt", Buffer.from(licenceReport(packagesIn(parts))));
   return new Map([...files].sort(([one], [other]) => (one < other ? -1 : 1)));
 }

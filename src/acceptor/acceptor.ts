@@ -305,10 +305,7 @@ export class Acceptor {
   }
 
   #serveOne(client: AcceptedHandle, place: number): void {
-    const context =
-      this.core.closed === undefined
-        ? this.#context
-        : { ...this.#context, peer: peerName(client), listener: place };
+    const context = { ...this.#context, peer: peerName(client), listener: place };
     if (this.#admission.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, context);
     else this.#letIn(client, place, context);
   }

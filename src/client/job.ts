@@ -27,6 +27,34 @@ export interface UpdateOptions {
   readonly tube?: string;
 }
 
+/** A failed attempt of a job. */
+export interface JobFailure {
+  /** The attempt that failed, from 1; 0 for none. */
+  readonly attempt: number;
+  readonly cause: "released" | "buried" | "timed-out" | "disconnected" | "expired";
+  /** Seconds since then. */
+  readonly age: number;
+  /** Name or address of the worker; "" for none. */
+  readonly worker: string;
+  /** What the worker said; "" for nothing. */
+  readonly reason: string;
+}
+
+/** A reason is UTF-8, whose bytes the server shows as characters. */
+const fromLatin1 = (text: string): string => Buffer.from(text, "latin1").toString();
+
+const REASON_BYTES_MAX = 1024;
+
+/** Returns the option for a reason, cut to what the server takes. */
+function reasonText(reason: string | undefined): string {
+  if (reason === undefined || reason === "") return "";
+  const bytes = new Uint8Array(REASON_BYTES_MAX);
+  const { written } = new TextEncoder().encodeInto(reason, bytes);
+  const text = Buffer.from(bytes.buffer, 0, written).toString("latin1");
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a line can't have
+  return ` reason=${text.replace(/[\x00-\x20%\x7f]/g, (byte) => `%${byte.charCodeAt(0).toString(16).padStart(2, "0")}`)}`;
+}
+
 /** A job that need not be held. */
 export class JobHandle<Out> {
   readonly id: number;
@@ -60,6 +88,27 @@ export class JobHandle<Out> {
   /** Extension `inspect-job`. */
   async inspect(): Promise<JobReport> {
     return parseReport((await this.link.askExtended(`inspect-job ${this.id}`, "OK", true)).body);
+  }
+
+  /** Number of times that the job has been reserved, as `max-attempts` counts them. */
+  async attempts(): Promise<number> {
+    return Number((await this.inspect())["attempts"]);
+  }
+
+  /** The last failures, newest first. */
+  async failures(): Promise<readonly JobFailure[]> {
+    const { failures } = await this.inspect();
+    const listed = JSON.parse(String(failures ?? "[]")) as JobFailure[];
+    return listed.map((failure) => ({
+      ...failure,
+      worker: fromLatin1(failure.worker),
+      reason: fromLatin1(failure.reason),
+    }));
+  }
+
+  /** The last failure; undefined if the job has never failed. */
+  async lastError(): Promise<JobFailure | undefined> {
+    return (await this.failures())[0];
   }
 
   /** Extension `update-job`. */
@@ -131,20 +180,31 @@ export class Job<Out> extends JobHandle<Out> implements Held {
 
   /**
    * Releases the job after a `delay` in seconds. Without `pri`, it first asks for the job's
-   * priority.
+   * priority. With a `reason`, the server notes a failure; servers without reasons don't get it.
    */
-  async release(options: { readonly pri?: number; readonly delay?: number } = {}): Promise<void> {
+  async release(
+    options: { readonly pri?: number; readonly delay?: number; readonly reason?: string } = {},
+  ): Promise<void> {
     const delay = wholeSeconds(options.delay ?? 0, "delay");
     await this.#asHolder(
-      async () => `release ${this.id} ${await this.#pri(options.pri)} ${delay}`,
+      async () => `release ${this.id} ${await this.#pri(options.pri)} ${delay}${this.#reason(options)}`,
       "RELEASED",
     );
     this.end();
   }
 
-  async bury(options: { readonly pri?: number } = {}): Promise<void> {
-    await this.#asHolder(async () => `bury ${this.id} ${await this.#pri(options.pri)}`, "BURIED");
+  /** Buries the job. The server notes a failure, with the `reason` if it knows reasons. */
+  async bury(options: { readonly pri?: number; readonly reason?: string } = {}): Promise<void> {
+    await this.#asHolder(
+      async () => `bury ${this.id} ${await this.#pri(options.pri)}${this.#reason(options)}`,
+      "BURIED",
+    );
     this.end();
+  }
+
+  /** The server's list of extensions has `name` since it takes reasons. */
+  #reason({ reason }: { readonly reason?: string }): string {
+    return this.link.has("name") ? reasonText(reason) : "";
   }
 
   /** Restarts the job's time to run. */

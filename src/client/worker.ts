@@ -131,13 +131,15 @@ export class Worker<Out> {
   async #failed(error: unknown, job: Job<Out>): Promise<void> {
     if (job.signal.aborted) return this.#options.onWarning?.(error, job);
     await this.#quietly((async () => await this.#options.onError?.(error, job))(), job);
-    if (!job.isOver) await this.#quietly(job.bury(), job);
+    if (!job.isOver) await this.#quietly(job.bury({ reason: messageOf(error) }), job);
   }
 
   async #quietly(promise: Promise<unknown>, job: Job<Out>): Promise<void> {
     await promise.catch((error) => this.#options.onWarning?.(error, job));
   }
 }
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** Passes jobs of these tubes to a handler, on connections of its own, until it is stopped. */
 export function work<Out, In>(

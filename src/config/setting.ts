@@ -28,8 +28,8 @@ export interface ScalarSetting<O> extends Described<O> {
   /** The flags in commander's syntax: "-b, --binlog <dir>". */
   readonly flags?: string;
   /**
-   * Takes the flag's value literally: beanstalkd's flags accept numbers in its form, and others report
-   * their own errors.
+   * Takes the flag's value literally: beanstalkd's flags accept numbers in its form, and others
+   * report their own errors.
    */
   readonly plainFlag?: true;
   /**

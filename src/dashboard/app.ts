@@ -3,7 +3,7 @@
 
 import { html, nothing, render } from "lit-html";
 import { Live, RETRY_MS } from "./live.ts";
-import { BAR, GROUP_PAGE, pageNamed } from "./pages/pages.ts";
+import { BAR, findBox, GROUP_PAGE, pageNamed, placeOf, sameView } from "./pages/pages.ts";
 import type { Chart, Page, PageContext, Place } from "./parts/page-context.ts";
 import type { Part } from "./parts/parts.ts";
 import type { Frame } from "./parts/view-types.ts";
@@ -57,8 +57,10 @@ class App {
       this.#render();
     });
     document.addEventListener("keydown", (event) => this.#key(event));
-    // A button acts on what the user typed before, even within the pause.
-    document.addEventListener("pointerdown", () => this.#typed !== undefined && this.#go({}));
+    // A button or link acts on what the user typed before, even within the pause, whether it is
+    // pressed by pointer or by key. In the capture phase, so that it runs before the button's own
+    // listener; not at pointerdown, which might move the button from under the pointer.
+    document.addEventListener("click", () => this.#typed !== undefined && this.#go({}), true);
     void this.#enter();
   }
 
@@ -260,7 +262,7 @@ class App {
     return html`<header class="top">
       <a class="brand" href="#/">${MARK}runnerbean <span>${frame?.version ?? ""} ${frame === undefined ? "" : `· ${frame.hostname}`}</span></a>
       <span class="state" role="status"><span class="dot ${tone}" aria-hidden="true"></span>${said}</span>
-      ${this.#who()}
+      ${this.#session ? findBox(this.#place) : nothing} ${this.#who()}
       <button class="button" type="button" @click=${showKeys} aria-label="Keys">?</button>
       <button class="button" type="button" @click=${nextTheme} aria-label="Theme: light, dark, or as the system has it">◐</button>
     </header>`;
@@ -352,11 +354,10 @@ class App {
 
   readonly #shortcuts: Readonly<Record<string, (event: KeyboardEvent) => void>> = {
     "/": (event) => {
-      const filter = document.querySelector<HTMLInputElement>('input[type="search"]');
-      if (filter === null) return;
-      event.preventDefault();
-      filter.focus();
+      const ofPage = document.querySelector<HTMLInputElement>('main input[type="search"]');
+      focusField(event, ofPage ?? document.querySelector<HTMLInputElement>("#find"));
     },
+    f: (event) => focusField(event, document.querySelector<HTMLInputElement>("#find")),
     ".": () => this.#live.freeze(!this.#live.isFrozen),
     "?": () => void showKeys(),
     d: () => nextTheme(),
@@ -366,6 +367,13 @@ class App {
     // The button opens a dialog, which asks for confirmation.
     p: () => document.querySelector<HTMLButtonElement>("#pause")?.click(),
   };
+}
+
+function focusField(event: KeyboardEvent, field: HTMLInputElement | null): void {
+  if (field === null) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
 }
 
 const isTypedInto = (target: HTMLElement): boolean =>
@@ -400,28 +408,6 @@ async function showKeys(): Promise<void> {
     // The page shows that the connection is lost.
   }
 }
-
-/** Parses "#/tubes/mail?state=buried". */
-function placeOf(hash: string): Place {
-  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  const [page = "", ...rest] = path.split("/");
-  let name = rest.join("/");
-  try {
-    name = decodeURIComponent(name);
-  } catch {
-    // A malformed address typed by hand is kept as it is.
-  }
-  return { page, name, query: new URLSearchParams(query) };
-}
-
-/**
- * Tells whether two queries belong to the same view, so that the old one may stay until the new one
- * arrives.
- */
-const sameView = (a: string, b: string): boolean => {
-  const [left, right] = [new URLSearchParams(a), new URLSearchParams(b)];
-  return ["view", "tube", "id"].every((key) => left.get(key) === right.get(key));
-};
 
 function setTheme(theme: string): void {
   if (theme === "") delete document.documentElement.dataset["theme"];

@@ -12,6 +12,7 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ["g s", "server"],
   ["g a", "audit"],
   ["/", "filter"],
+  ["f", "finds a job by its id, or a text in any tube"],
   ["j", "next row"],
   ["k", "row before"],
   ["x", "selects the row, or does not"],

@@ -5,6 +5,7 @@
 // the one before it, and calls only itself and those before it.
 
 import { assert, CHECKED } from "../base/assert.ts";
+import type { FailureCause } from "../protocol/job-failure.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { JobStore } from "./policies/job-store.ts";
 import { Policies } from "./policies/policies.ts";
@@ -19,7 +20,7 @@ export class Delivery extends ShardState {
 
   constructor(options: EngineOptions) {
     super(options);
-    this.policies = new Policies(this, options.keySeed ?? [0, 0]);
+    this.policies = new Policies(this, options.keySeed ?? [0, 0], options.workerName ?? (() => 0));
     this.store = this.policies.store;
   }
 
@@ -110,19 +111,20 @@ export class Delivery extends ShardState {
 
   /**
    * Ends a reservation without its holder: unless a policy says otherwise, the job becomes ready
-   * and is offered. The log treats reserved jobs as ready, so it need not record the end of a
-   * connection, only other changes.
+   * and is offered. The log treats reserved jobs as ready. So it need not record a return without a
+   * cause, which is no failure: the client never got the job, or the server stops.
    */
-  protected takeBack(slot: number, session: Session, nowMs: number, logged: boolean): void {
+  protected takeBack(slot: number, session: Session, nowMs: number, cause?: FailureCause): void {
     const tube = this.tubeOf(slot);
     assert(session.held.size > 0, "a job is taken back from its holder");
     this.queues.leaveHolder(slot, session);
+    if (cause !== undefined) this.policies.failures.add(slot, cause, session.index, nowMs);
     if (this.policies.applyTo(slot, tube)) {
       this.endReservation(slot, tube, 0, nowMs);
       return;
     }
     this.queues.becomeReady(slot, tube, nowMs);
-    if (logged) this.records.updated(slot);
+    if (cause !== undefined) this.records.updated(slot);
     this.serve(tube, nowMs);
   }
 

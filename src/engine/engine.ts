@@ -9,6 +9,7 @@
 // delivery.ts, have the commands on jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
+import { FailureCause } from "../protocol/job-failure.ts";
 import { BodySearch } from "./jobs/body-search.ts";
 import { JobState, NO_SLOT } from "./jobs/job-table.ts";
 import { BYTES_OF } from "./memory-use.ts";
@@ -40,6 +41,7 @@ export class Engine extends Transfers {
       this.bodies.usedBytes +
       jobs.live * BYTES_OF.job +
       jobs.extraRows * BYTES_OF.extras +
+      jobs.failurePages * BYTES_OF.failurePage +
       tubes.size * BYTES_OF.tube +
       tubes.retiredLimiters.size * BYTES_OF.retiredLimiter +
       jobs.groups * BYTES_OF.group +
@@ -151,9 +153,10 @@ export class Engine extends Transfers {
     this.runDue(nowMs);
     if (session.waiting !== Waiting.No) this.waiters.end(session);
     const { heldInOrder } = session;
+    const cause = session.endsWithServer ? undefined : FailureCause.Disconnected;
     let steps = 0;
     for (; heldInOrder.first !== NO_SLOT && steps < stepsMax; steps++)
-      this.takeBack(heldInOrder.first, session, nowMs, false);
+      this.takeBack(heldInOrder.first, session, nowMs, cause);
     assert(
       (heldInOrder.first === NO_SLOT) === (session.held.size === 0),
       "a session's heap and list have the same jobs",

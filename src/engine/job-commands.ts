@@ -1,6 +1,8 @@
 // Commands that put, delete, release, bury and kick jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
+import { FailureCause } from "../protocol/job-failure.ts";
+import type { Span } from "../protocol/request.ts";
 import { Batches } from "./batches.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
@@ -206,9 +208,19 @@ export class JobCommands extends Batches {
 
   // --- release and bury --------------------------------------------------------------------------
 
-  release(session: Session, id: number, pri: number, delaySeconds: number, nowMs: number): Outcome {
+  /** A release with a reason is a failure; without one, it isn't known to be one. */
+  release(
+    session: Session,
+    id: number,
+    pri: number,
+    delaySeconds: number,
+    nowMs: number,
+    reason?: Span,
+  ): Outcome {
     const slot = this.#takeFromHolder(session, id, pri, nowMs);
     if (slot === NO_SLOT) return Outcome.NotFound;
+    if (reason !== undefined && reason.length > 0)
+      this.policies.failures.add(slot, FailureCause.Released, session.index, nowMs, reason);
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = this.tubeOf(slot);
@@ -227,9 +239,10 @@ export class JobCommands extends Batches {
     return Outcome.Done;
   }
 
-  bury(session: Session, id: number, pri: number, nowMs: number): Outcome {
+  bury(session: Session, id: number, pri: number, nowMs: number, reason?: Span): Outcome {
     const slot = this.#takeFromHolder(session, id, pri, nowMs);
     if (slot === NO_SLOT) return Outcome.NotFound;
+    this.policies.failures.add(slot, FailureCause.Buried, session.index, nowMs, reason);
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = this.tubeOf(slot);

@@ -10,6 +10,8 @@ export const BYTES_OF = {
   job: 112,
   /** The job's row in a page where some jobs have attributes. */
   extras: 36,
+  /** What a page takes for failures if a job on it has failed. The failures are in the arena. */
+  failurePage: 32768,
   tube: 512,
   watch: 256,
   group: 320,

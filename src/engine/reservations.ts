@@ -205,12 +205,12 @@ export class Reservations extends Timers {
     this.sessionTimers.set(to);
   }
 
-  /** Returns one job that the session holds, as the end of its connection would. */
+  /** Returns one job that the session holds and whose client never got it. */
   giveBackOne(session: Session, id: number, nowMs: number): Outcome {
     this.runDue(nowMs);
     const slot = this.heldBy(session, id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    this.takeBack(slot, session, nowMs, false);
+    this.takeBack(slot, session, nowMs);
     this.sessionTimers.set(session);
     return Outcome.Done;
   }

@@ -1,6 +1,7 @@
 // Runs what is due: expiring jobs, delayed jobs, ending pauses, rate limiters and sessions.
 
 import { assert } from "../base/assert.ts";
+import { FailureCause } from "../protocol/job-failure.ts";
 import { Delivery } from "./delivery.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import { ResumedTubes } from "./tubes/resumed-tubes.ts";
@@ -152,6 +153,6 @@ export class Timers extends Delivery {
     page.timeouts[row] = page.timeouts[row]! + 1;
     this.jobTimeouts++;
     this.tubeOf(slot).timeouts++;
-    this.takeBack(slot, session, nowMs, true);
+    this.takeBack(slot, session, nowMs, FailureCause.TimedOut);
   }
 }

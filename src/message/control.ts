@@ -10,6 +10,8 @@
 //   offset 8  float64  TUBE_FIELDS for each row
 //   then      for each row: uint8 length of the name, and the name
 
+import type { Failure } from "../protocol/job-failure.ts";
+
 /** The columns of a tube's row, in this order. Times are in ms of the monotonic clock. */
 export const TubeField = {
   /** Creation order over all shards. It distinguishes two consecutive tubes of the same name. */
@@ -99,6 +101,12 @@ export interface Quantiles {
 export type Holder = { readonly port: number; readonly slot: number };
 
 /** Everything in stats-job, and more. */
+/** A failed attempt; texts are Latin-1. */
+export interface FailureFacts extends Omit<Failure, "atMs"> {
+  /** In seconds. */
+  readonly age: number;
+}
+
 export interface JobFacts {
   readonly id: number;
   readonly tube: string;
@@ -114,14 +122,32 @@ export interface JobFacts {
   readonly releases: number;
   readonly buries: number;
   readonly kicks: number;
+  /** Reservations that count for `max-attempts`. */
+  readonly attempts: number;
+  /** The tube in which it died, or "", and a DeathReason. */
+  readonly origin: string;
+  readonly death: number;
+  /** The last failures, newest first; only one in a list of jobs. */
+  readonly failures: readonly FailureFacts[];
   /** Seconds since it became ready or was buried; undefined in other states. */
   readonly sinceSeconds: number | undefined;
   readonly holder: Holder | undefined;
   /** The log file, as in stats-job. Only in the answer for a single job. */
   readonly file?: number;
+  /** Options that the job was put with; undefined without any. */
+  readonly options: JobOptions | undefined;
   readonly bytes: number;
   /** The beginning of the body. */
   readonly body: Uint8Array | undefined;
+}
+
+/** Keys are Latin-1: each character is a byte. */
+export interface JobOptions {
+  /** Seconds until it expires. */
+  readonly expiresIn: number | undefined;
+  readonly unique: string | undefined;
+  readonly group: string | undefined;
+  readonly weight: number;
 }
 
 /**
@@ -134,6 +160,8 @@ export interface LeaseChange {
   readonly reserves: number;
   readonly pri?: number | undefined;
   readonly delay?: number | undefined;
+  /** At most REASON_BYTES_MAX bytes; for release and bury. */
+  readonly reason?: Uint8Array | undefined;
 }
 
 /** A filter of jobs: all conditions must hold. Ages are in seconds. */
@@ -150,6 +178,9 @@ export interface Where {
   readonly dead?: boolean;
   /** Bytes that occur anywhere in the body, 1 to 200. */
   readonly text?: Uint8Array;
+  /** The group and the unique key, Latin-1. */
+  readonly group?: string;
+  readonly unique?: string;
 }
 
 export type StateName = JobFacts["state"];

@@ -3,9 +3,9 @@
 //
 //   PUT and UPDATE                              DELETE                    PIECE (rest of a body)
 //   0  u8   kind                                0  u8   kind              0  u8   kind
-//   1  u8   state                               1  7 zero                 1  3 zero
+//   1  u8   state, and 128 for long attributes  1  7 zero                 1  3 zero
 //   2  u8   tube name bytes                     8  f64  id                4  u32  offset in body
-//   3  u8   attribute bytes / 4                 16                        8  f64  id
+//   3  u8   attribute bytes / 4, or long: / 32  16                        8  f64  id
 //   4  u32  pri                                                           16 bytes of the body
 //   8  f64  id
 //   16 u32  delaySeconds
@@ -36,9 +36,16 @@
 // (remembered) stands for a job that is gone, but whose unique key may not be put again yet. The
 // latest SETTING of a pattern applies.
 
+import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
 import type { Memory } from "../base/memory.ts";
-import { ATTRIBUTE_BYTES_MAX, FIRST_MUTABLE_ATTRIBUTE } from "../protocol/job-attribute.ts";
+import {
+  ALL_ATTRIBUTE_BYTES_MAX,
+  ATTRIBUTE_BYTES_MAX,
+  ATTRIBUTE_UNIT,
+  FIRST_MUTABLE_ATTRIBUTE,
+  LONG_ATTRIBUTE_UNIT,
+} from "../protocol/job-attribute.ts";
 
 export const RecordKind = { put: 1, update: 2, delete: 3, piece: 4, setting: 5 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
@@ -59,8 +66,8 @@ export const DELETE_BYTES = 16;
 export const PIECE_HEADER_BYTES = 16;
 export const SETTING_HEADER_BYTES = 16;
 /** Tube name and attributes of a record. */
-export const RECORD_TAIL_BYTES_MAX = 255 + ATTRIBUTE_BYTES_MAX;
-export const UPDATE_BYTES_MAX = UPDATE_BYTES + RECORD_TAIL_BYTES_MAX;
+export const RECORD_TAIL_BYTES_MAX: number = 255 + ALL_ATTRIBUTE_BYTES_MAX;
+export const UPDATE_BYTES_MAX: number = UPDATE_BYTES + RECORD_TAIL_BYTES_MAX;
 
 /**
  * The longest record of a shard. (The log's own copy of a PUT may be longer, if an UPDATE has added
@@ -119,8 +126,12 @@ export function putRecordBytes(tubeBytes: number, inlineBytes: number, attribute
   return RECORD_FIXED_BYTES + tubeBytes + attributeBytes + inlineBytes;
 }
 
+/** Flag of the state: the size of the attributes is in units of LONG_ATTRIBUTE_UNIT. */
+const LONG_ATTRIBUTES = 0x80;
+
 /**
- * Writes the fixed part. `lengths` has the lengths of tube name and attributes, in their positions.
+ * Writes the fixed part. `lengths` has the lengths of tube name and attributes, in their positions,
+ * and the flag of long attributes.
  */
 function writeFixed(
   view: DataView,
@@ -184,7 +195,14 @@ export function encodeLongUpdate(
 }
 
 function lengthsOf(tube: Uint8Array, attributes: Uint8Array): number {
-  return (tube.length << 16) | ((attributes.length >> 2) << 24);
+  return (tube.length << 16) | attributeWord(attributes.length);
+}
+
+/** Returns the size of attributes and its flag, in their positions in the first word. */
+function attributeWord(bytes: number): number {
+  assert(bytes <= ALL_ATTRIBUTE_BYTES_MAX, "attributes fit into a record");
+  if (bytes <= ATTRIBUTE_BYTES_MAX) return (bytes / ATTRIBUTE_UNIT) << 24;
+  return ((bytes / LONG_ATTRIBUTE_UNIT) << 24) | (LONG_ATTRIBUTES << 8);
 }
 
 /** Writes tube name and attributes. Returns their end. */
@@ -236,7 +254,7 @@ export function encodePieceHead(view: DataView, at: number, id: number, bodyOffs
 
 /** Fills `fields` from a PUT or UPDATE at `at`. The next functions locate tube and body. */
 export function decodeFields(view: DataView, at: number, fields: RecordFields): void {
-  fields.state = view.getUint8(at + 1) as RecordState;
+  fields.state = (view.getUint8(at + 1) & ~LONG_ATTRIBUTES) as RecordState;
   fields.pri = view.getUint32(at + 4, true);
   fields.id = view.getFloat64(at + 8, true);
   fields.delaySeconds = view.getUint32(at + 16, true);
@@ -261,7 +279,12 @@ export function tubeBytesOf(view: DataView, at: number): number {
 
 /** Returns the length of the attributes of a PUT or UPDATE, which follow the tube name. */
 export function attributeBytesOf(view: DataView, at: number): number {
-  return 4 * view.getUint8(at + 3);
+  return attributeBytes(view.getUint8(at + 1), view.getUint8(at + 3));
+}
+
+/** Returns the same from the bytes of the state and of the size. */
+export function attributeBytes(state: number, size: number): number {
+  return size * ((state & LONG_ATTRIBUTES) === 0 ? ATTRIBUTE_UNIT : LONG_ATTRIBUTE_UNIT);
 }
 
 /** Returns the length of a PUT before its body, or of a whole UPDATE. */
@@ -311,9 +334,11 @@ export function mergeHead(into: Memory, put: Memory, at: number, update: Memory,
   const start = RECORD_FIXED_BYTES + tubeBytes;
   let end = copyAttributes(into.bytes, start, put, at, (tag) => tag < FIRST_MUTABLE_ATTRIBUTE);
   end = copyAttributes(into.bytes, end, update, from, (tag) => tag >= FIRST_MUTABLE_ATTRIBUTE);
-  while ((end - start) % 4 !== 0) into.bytes[end++] = 0;
-  into.bytes[2] = tubeBytes;
-  into.bytes[3] = (end - start) >> 2;
+  const unit = end - start > ATTRIBUTE_BYTES_MAX ? LONG_ATTRIBUTE_UNIT : ATTRIBUTE_UNIT;
+  while ((end - start) % unit !== 0) into.bytes[end++] = 0;
+  const state = into.bytes[1]! & ~LONG_ATTRIBUTES;
+  const kindAndState = into.bytes[0]! | (state << 8);
+  into.view.setUint32(0, kindAndState | (tubeBytes << 16) | attributeWord(end - start), true);
   return end;
 }
 

@@ -133,6 +133,8 @@ export const RequestFlag = {
   Whole: 1024,
   /** It is the only job of the batch. */
   Single: 2048,
+  /** The server stops, so it isn't a failure of the jobs that the connection holds. */
+  Stopping: 4096,
 } as const;
 
 // --- views: the words of a message by the names that they have there ---

@@ -8,7 +8,9 @@ import { JobDirectory } from "../ring/job-directory.ts";
 import { LOG_WORDS, type LogWord } from "../ring/log-words.ts";
 import { MemoryWords } from "../ring/memory-words.ts";
 import { createRing } from "../ring/ring-layout.ts";
+import { WorkerNames } from "../ring/worker-names.ts";
 import { GROUP_FIGURES } from "./group.ts";
+import { recordRingBytes } from "./record-ring.ts";
 
 /** Words of `control`, each on its own cache line (16 int32 words). */
 export const ControlWord = {
@@ -190,6 +192,8 @@ export interface Topology {
   readonly migrationRings: readonly (readonly (SharedArrayBuffer | undefined)[])[];
   /** One for each port: see ring/claim-word.ts. */
   readonly claims: readonly SharedArrayBuffer[];
+  /** One for each port: see ring/worker-names.ts. */
+  readonly workerNames: readonly SharedArrayBuffer[];
   /** See ring/job-directory.ts; unused with a single shard. */
   readonly directory: SharedArrayBuffer;
   /** Shared by the shards and the binlog; undefined without a log. */
@@ -257,33 +261,12 @@ export interface TopologyOptions {
 const STORED_BYTES_MIN = 4096;
 /** Below this size, a copy is cheaper than a message of several parts. */
 const IN_PLACE_BYTES_MIN = 16 * 1024;
-const RECORD_RING_BYTES_MIN = 32 * 1024;
-const RECORD_RING_BYTES_MAX = 1024 * 1024;
 /**
  * One connection may take a quarter of it: 16 KiB of received bytes, and as much for its watched
  * tubes.
  */
 export const MIGRATION_RING_BYTES = 128 * 1024;
 const GROUP_RING_BYTES = 4 * 1024 * 1024;
-
-/**
- * Returns the smallest segment size. Smaller segments would reserve less than the smallest rings of
- * this many shards can hold.
- */
-export function segmentBytesMin(shards: number): number {
-  return 4 * RECORD_RING_BYTES_MIN * shards;
-}
-
-/**
- * Returns the size of each shard's ring to the log. Together the rings hold at most a quarter of a
- * segment, which is what may still arrive after the log has reported that it is full. The log makes
- * its segments large enough for that (segmentBytesMin).
- */
-function recordRingBytes(shards: number, segmentBytes: number): number {
-  let bytes = RECORD_RING_BYTES_MAX;
-  while (bytes > RECORD_RING_BYTES_MIN && bytes * shards > segmentBytes / 4) bytes /= 2;
-  return bytes;
-}
 
 export function createTopology(options: TopologyOptions): Topology {
   const { shards, acceptors, jobBytesMax, ringBytes } = options;
@@ -313,6 +296,7 @@ export function createTopology(options: TopologyOptions): Topology {
     migrationRings:
       options.migration === true && mayMigrate(threads) ? createMigrationRings(threads, acceptors) : [],
     claims: perPort(() => new SharedArrayBuffer(SESSIONS_PER_ACCEPTOR_MAX * 4)),
+    workerNames: perPort(() => new SharedArrayBuffer(WorkerNames.bytesFor(SESSIONS_PER_ACCEPTOR_MAX))),
     directory: new SharedArrayBuffer(shards === 1 ? 4 : JobDirectory.BYTES),
     binlog:
       options.binlog === undefined

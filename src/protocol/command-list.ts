@@ -1,6 +1,6 @@
 // The list of commands in `--help`.
 
-import { AUTH, COMMANDS, commandUsage } from "./commands.ts";
+import { AUTH, COMMANDS, type Command, commandName, FIELDS } from "./commands.ts";
 
 const ALL = [...COMMANDS, AUTH];
 
@@ -17,6 +17,13 @@ export function commandListText(): string {
       ? ` ${usage.padEnd(USAGE_WIDTH)}  ${command.help}\n`
       : ` ${wrapped(usage)}\n${indent}${command.help}\n`;
   }).join("");
+}
+
+/** Returns the usage of a command: its word, arguments and options. */
+export function commandUsage(command: Command): string {
+  const fields = FIELDS[command.args].map((field) => `<${field}>`);
+  const options = (command.options ?? []).map(({ name, usage }) => `[${name}=${usage}]`);
+  return [commandName(command), ...fields, ...options].join(" ");
 }
 
 function wrapped(usage: string): string {

@@ -3,14 +3,16 @@
 import * as ascii from "../base/ascii.ts";
 import { type CommandWord, type CommandWords, commandWords, startsWith } from "./command-words.ts";
 import { Args, COMMANDS, type Command, FIELDS, type Field, Op } from "./commands.ts";
+import { WORKER_BYTES_MAX } from "./job-failure.ts";
 import { BATCH_JOBS_MAX, EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
-import { OptionParser, OptionsSyntax } from "./option-parser.ts";
+import { mayHaveReason, OptionParser, OptionsSyntax } from "./option-parser.ts";
+import type { OptionRow } from "./option-rows.ts";
 import { Request } from "./request.ts";
 import { isEveryTube, isTubeName, isTubePattern, tubeNameEnd } from "./tube-name.ts";
 
 // Local constants, because each use of an imported one loads it again.
-const { HYPHEN, SPACE } = ascii;
+const { DELETE, HYPHEN, SPACE } = ascii;
 
 /** The result of parsing a line, apart from its command. */
 export const Syntax = {
@@ -56,7 +58,9 @@ export class CommandParser {
   /** Returns the length limit, including CR LF, of the line that `bytes[start, end)` begins. */
   lineBytesMax(bytes: Uint8Array, start: number, end: number): number {
     const word = this.#wordOf(bytes, start, end);
-    return word?.isExtension === true ? EXTENSION_LINE_BYTES_MAX : LINE_BYTES_MAX;
+    if (word === undefined) return LINE_BYTES_MAX;
+    const mayBeLong = word.isExtension || (word.options !== undefined && mayHaveReason(bytes, start, end));
+    return mayBeLong ? EXTENSION_LINE_BYTES_MAX : LINE_BYTES_MAX;
   }
 
   /** The name of the unknown option in the last line. */
@@ -78,7 +82,7 @@ export class CommandParser {
     this.request.begin(word.op);
     const at = start + word.bytes.length;
     if (word.isExtension) return this.#extension(word, bytes, at, end);
-    return this.#arguments(word.args, bytes, at, end);
+    return this.#arguments(word, bytes, at, end);
   }
 
   /** Returns the command word that `bytes[start, end)` begins with, if any. */
@@ -92,7 +96,7 @@ export class CommandParser {
     return undefined;
   }
 
-  #arguments(args: Args, bytes: Uint8Array, at: number, end: number): Syntax {
+  #arguments({ args, options }: CommandWord, bytes: Uint8Array, at: number, end: number): Syntax {
     const request = this.request;
     const number = this.#number;
     number.at = at;
@@ -102,9 +106,14 @@ export class CommandParser {
       case Args.Id:
         return this.#ends(this.#id(bytes, end), end);
       case Args.IdPri:
-        return this.#ends(this.#id(bytes, end) && this.#pri(bytes, end), end);
+        return this.#mayGiveReason(this.#id(bytes, end) && this.#pri(bytes, end), options, bytes, end);
       case Args.IdPriDelay:
-        return this.#ends(this.#id(bytes, end) && this.#pri(bytes, end) && this.#delay(bytes, end), end);
+        return this.#mayGiveReason(
+          this.#id(bytes, end) && this.#pri(bytes, end) && this.#delay(bytes, end),
+          options,
+          bytes,
+          end,
+        );
       case Args.Put:
         return this.#put(bytes, end);
       case Args.Bound:
@@ -218,6 +227,8 @@ export class CommandParser {
         return this.#batchCount(bytes, end);
       case "ids":
         return this.#ids(bytes, end);
+      case "name":
+        return this.#name(bytes, end);
       case "bound":
       case "token":
         throw new Error("broken invariant: no extension has such an argument");
@@ -267,6 +278,17 @@ export class CommandParser {
     return isValid && this.request.count > 0;
   }
 
+  /** Reads blanks, then a name up to the next blank or the end. */
+  #name(bytes: Uint8Array, end: number): boolean {
+    let start = this.#number.at;
+    while (start < end && bytes[start] === SPACE) start++;
+    let at = start;
+    while (at < end && bytes[at]! > SPACE && bytes[at] !== DELETE) at++;
+    this.#number.at = at;
+    this.request.name.set(bytes, start, at);
+    return at > start && at - start <= WORKER_BYTES_MAX;
+  }
+
   /** Reads all ids up to the end. */
   #ids(bytes: Uint8Array, end: number): boolean {
     const number = this.#number;
@@ -299,6 +321,19 @@ export class CommandParser {
    */
   #ends(isValid: boolean, end: number): Syntax {
     return isValid && this.#number.at === end ? Syntax.Ok : Syntax.BadFormat;
+  }
+
+  /** Does the same for a line that may also end with a reason, if the command has that option. */
+  #mayGiveReason(
+    isValid: boolean,
+    options: readonly OptionRow[] | undefined,
+    bytes: Uint8Array,
+    end: number,
+  ): Syntax {
+    const { at } = this.#number;
+    if (isValid && at < end && options !== undefined)
+      return this.#options.reason(bytes, at, end, this.request.reason) ? Syntax.Ok : Syntax.BadFormat;
+    return this.#ends(isValid, end);
   }
 
   #secret(bytes: Uint8Array, at: number, end: number): Syntax {

@@ -2,7 +2,7 @@
 // acceptor, the shards, `stats`, `--help` and the list in README.md read it. CONTRIBUTING.md
 // explains how to add a command.
 
-import { CLEAR_OPTIONS, LIST_OPTIONS, MOVE_OPTIONS, PUT_OPTIONS, UPDATE_OPTIONS } from "./job-options.ts";
+import * as options from "./job-options.ts";
 import { batchAbort, batchBytes, batchTubes, type OptionRow } from "./option-rows.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 
@@ -49,6 +49,7 @@ export const Op = {
   ReserveBatch: 60,
   DeleteBatch: 61,
   TouchAll: 62,
+  Name: 63,
   /** Known only on listeners that require it: see AUTH. */
   Auth: 127,
 } as const;
@@ -91,6 +92,8 @@ export const Args = {
   CountTimeout: 30,
   /** Ids, up to the maximum batch size. */
   Ids: 31,
+  /** A name for a worker: bytes without blanks and control characters. */
+  Name: 32,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
@@ -109,7 +112,8 @@ export type Field =
   | "pattern"
   | "to"
   | "count"
-  | "ids";
+  | "ids"
+  | "name";
 
 /** The arguments of each Args, in order. A line with `bytes` precedes a body of that size. */
 export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
@@ -130,6 +134,7 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.TubeOrAll]: ["tube | *"],
   [Args.CountTimeout]: ["count", "seconds"],
   [Args.Ids]: ["ids"],
+  [Args.Name]: ["name"],
 };
 
 /** Where the server executes a command. */
@@ -158,6 +163,8 @@ export const Route = {
   Jobs: 10,
   /** On the shards where the connection holds jobs. */
   Held: 11,
+  /** On the acceptor, which notes the client's name. */
+  Name: 12,
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
 
@@ -290,7 +297,7 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.Delete, word: "delete ", args: Id, route: Route.Job, inStats: true,
     permission: Work, scope: Scope.Job, timing: "delete", deletes: true, waitsForTransfer: true,
     replies: ["DELETED", NOT_FOUND], section: "5", help: "deletes a job: its work is done" },
-  { op: Op.Release, word: "release ", args: IdPriDelay, route: Route.Job, inStats: true,
+  { op: Op.Release, word: "release ", args: IdPriDelay, options: options.REASON_OPTIONS, route: Route.Job, inStats: true,
     permission: Work, scope: Scope.Job,
     replies: ["RELEASED", NOT_FOUND], section: "5", help: "puts a reserved job back in its tube" },
   { op: Op.Use, word: "use ", args: Tube, route: Route.TubeSet, inStats: true,
@@ -302,7 +309,7 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.Ignore, word: "ignore ", args: Tube, route: Route.TubeSet, inStats: true,
     permission: ANYONE, scope: Scope.Connection,
     replies: [WATCHING, "NOT_IGNORED"], section: "7.1", help: "removes a tube from the watch list, but never the last one" },
-  { op: Op.Bury, word: "bury ", args: IdPri, route: Route.Job, inStats: true,
+  { op: Op.Bury, word: "bury ", args: IdPri, options: options.REASON_OPTIONS, route: Route.Job, inStats: true,
     permission: Work, scope: Scope.Job,
     replies: ["BURIED", NOT_FOUND], section: "5", help: "sets a reserved job aside until it is kicked" },
   { op: Op.Kick, word: "kick ", args: Bound, route: Route.UsedTube, inStats: true,
@@ -344,7 +351,7 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.Extensions, word: "extensions", args: None, route: Route.Report, extension: true,
     permission: ANYONE, scope: Scope.Connection,
     replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each has been used" },
-  { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: PUT_OPTIONS, route: Route.Put, extension: true,
+  { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: options.PUT_OPTIONS, route: Route.Put, extension: true,
     permission: Put, scope: Scope.NamedTube, timing: "put",
     replies: [...STORED, "DUPLICATE <id>", "TUBE_FULL", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a named tube without changing the tube in use" },
   { op: Op.ReserveBatch, word: "reserve-batch ", args: CountTimeout, options: [batchBytes, batchTubes, batchAbort], route: Route.Reserve, extension: true,
@@ -356,22 +363,25 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.TouchAll, word: "touch-all", args: None, route: Route.Held, extension: true,
     permission: Work, scope: Scope.HeldJobs,
     replies: ["TOUCHED_ALL <count>"], section: "18.11", help: "restarts the time to run of all jobs that the connection holds" },
+  { op: Op.Name, word: "name ", args: Args.Name, route: Route.Name, extension: true,
+    permission: ANYONE, scope: Scope.Connection,
+    replies: ["NAMED"], section: "18.12", help: "names the client, for the failures of its jobs" },
   { op: Op.InspectJob, word: "inspect-job ", args: Id, route: Route.Job, extension: true,
     permission: View | Work, scope: Scope.Job,
     replies: [OK, NOT_FOUND], section: "18.6", help: "what stats-job leaves out, such as who holds a job" },
   { op: Op.InspectTube, word: "inspect-tube ", args: Tube, route: Route.NamedTube, extension: true,
     permission: View | Work, scope: Scope.NamedTube,
     replies: [OK, NOT_FOUND], section: "18.6", help: "what stats-tube leaves out: settings, groups, keys and limits of a tube" },
-  { op: Op.UpdateJob, word: "update-job ", args: Id, options: UPDATE_OPTIONS, needsOption: true, route: Route.Job, extension: true,
+  { op: Op.UpdateJob, word: "update-job ", args: Id, options: options.UPDATE_OPTIONS, needsOption: true, route: Route.Job, extension: true,
     permission: Work | Manage, scope: Scope.Server, waitsForTransfer: true, movesJobs: true,
     replies: ["UPDATED", NOT_FOUND, "TUBE_FULL", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.7", help: "changes a job's priority, delay, time to run or to live, or its tube" },
-  { op: Op.ListJobs, word: "list-jobs ", args: TubeOrAll, options: LIST_OPTIONS, route: Route.NamedTubes, extension: true,
+  { op: Op.ListJobs, word: "list-jobs ", args: TubeOrAll, options: options.LIST_OPTIONS, route: Route.NamedTubes, extension: true,
     permission: Bodies, scope: Scope.NamedTubes,
     replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.8", help: "lists the jobs of a tube, or of all tubes, by id, a page at a time" },
-  { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: CLEAR_OPTIONS, route: Route.NamedTube, extension: true,
+  { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: options.CLEAR_OPTIONS, route: Route.NamedTube, extension: true,
     permission: Manage, scope: Scope.NamedTube,
     replies: ["CLEARED <count>", UNKNOWN_OPTION], section: "18.9", help: "deletes the jobs of a tube that are not reserved" },
-  { op: Op.MoveJobs, word: "move-jobs ", args: TubeTarget, options: MOVE_OPTIONS, route: Route.NamedTube, extension: true,
+  { op: Op.MoveJobs, word: "move-jobs ", args: TubeTarget, options: options.MOVE_OPTIONS, route: Route.NamedTube, extension: true,
     permission: Manage, scope: Scope.Server, movesJobs: true,
     replies: ["MOVED <count>", UNKNOWN_OPTION], section: "18.21", help: "moves jobs to another tube, or dead jobs back to where they came from" },
   { op: Op.SetTube, word: "set-tube ", args: Pattern, options: SETTING_ROWS, needsOption: true, route: Route.Pattern, extension: true,
@@ -430,13 +440,6 @@ export function commandName(command: Command): string {
 /** Returns whether a body follows the command's line. */
 export function hasBody(command: Command): boolean {
   return FIELDS[command.args].includes("bytes");
-}
-
-/** Returns the usage of a command: its word, arguments and options. */
-export function commandUsage(command: Command): string {
-  const fields = FIELDS[command.args].map((field) => `<${field}>`);
-  const options = (command.options ?? []).map(({ name, usage }) => `[${name}=${usage}]`);
-  return [commandName(command), ...fields, ...options].join(" ");
 }
 
 /** Returns the command word as beanstalkd's -VV prints it. */

@@ -38,6 +38,11 @@ export const Attribute = {
   Leaving: 22,
   /** u8. A KeyState: the state of the job's unique key. Records of older servers lack it. */
   Key: 23,
+  /**
+   * The next bytes of the failures (job-failure.ts): they may take several attributes. Records of
+   * older servers lack it.
+   */
+  Failures: 24,
 } as const;
 export type Attribute = (typeof Attribute)[keyof typeof Attribute];
 
@@ -63,8 +68,16 @@ export type DeathReason = (typeof DeathReason)[keyof typeof DeathReason];
  * contains those before.
  */
 export const FIRST_MUTABLE_ATTRIBUTE: number = Attribute.ExpiresAt;
-/** Maximum bytes of all attributes of a job; a record stores the size in units of four bytes. */
+/**
+ * Maximum bytes of all attributes of a job but its failures; a record stores the size in units of
+ * four bytes.
+ */
 export const ATTRIBUTE_BYTES_MAX = 1020;
+/** Maximum bytes with failures. A record stores sizes above ATTRIBUTE_BYTES_MAX in larger units. */
+export const ALL_ATTRIBUTE_BYTES_MAX = 6624;
+/** The units of the size of a short list, and of one above ATTRIBUTE_BYTES_MAX. */
+export const ATTRIBUTE_UNIT = 4;
+export const LONG_ATTRIBUTE_UNIT = 32;
 
 /**
  * Returns where the value of an attribute begins in `bytes[start, end)`, or -1. The byte before it
@@ -103,7 +116,7 @@ export class AttributeWriter {
   readonly #memory: Memory;
   length = 0;
 
-  /** `memory` must hold ATTRIBUTE_BYTES_MAX bytes. */
+  /** `memory` must hold ATTRIBUTE_BYTES_MAX bytes, with failures ALL_ATTRIBUTE_BYTES_MAX. */
   constructor(memory: Memory) {
     this.#memory = memory;
   }
@@ -142,11 +155,10 @@ export class AttributeWriter {
     for (let i = start; i < end; i++) this.#memory.bytes[at + i - start] = source[i]!;
   }
 
-  /**
-   * Pads the list with zeros to a multiple of four bytes, as records require; returns its length.
-   */
+  /** Pads the list with zeros to whole units, as records require; returns its length. */
   pad(): number {
-    while (this.length % 4 !== 0) this.#memory.bytes[this.length++] = 0;
+    const unit = this.length > ATTRIBUTE_BYTES_MAX ? LONG_ATTRIBUTE_UNIT : ATTRIBUTE_UNIT;
+    while (this.length % unit !== 0) this.#memory.bytes[this.length++] = 0;
     return this.length;
   }
 

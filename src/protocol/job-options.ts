@@ -76,6 +76,14 @@ export const MOVE_OPTIONS: readonly OptionRow[] = [
 
 export const CLEAR_OPTIONS: readonly OptionRow[] = [...FILTERS, limit(U32_MAX, "<count>")];
 
+/**
+ * The option of release and bury. It may be longer than those of extensions, travels as the body of
+ * its message, and is the only thing that these commands accept beyond beanstalkd's arguments.
+ */
+export const REASON_OPTIONS: readonly OptionRow[] = [
+  { name: "reason", tag: OptionTag.Reason, kind: OptionKind.Text, usage: "<text>" },
+];
+
 /** The properties that update-job changes. */
 export const UPDATE_OPTIONS: readonly OptionRow[] = [
   { name: "pri", tag: OptionTag.Pri, kind: OptionKind.Number, max: U32_MAX, usage: "<pri>" },

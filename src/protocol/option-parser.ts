@@ -2,6 +2,9 @@
 // by blanks.
 
 import * as ascii from "../base/ascii.ts";
+import { asciiBytes } from "../base/bytes.ts";
+import { startsWith } from "./command-words.ts";
+import { REASON_BYTES_MAX } from "./job-failure.ts";
 import { U32_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
 import { OPTION_NAME_BYTES_MAX, OPTION_VALUE_BYTES_MAX, OptionKind, type OptionRow } from "./option-rows.ts";
@@ -11,6 +14,16 @@ import { isTubeName } from "./tube-name.ts";
 
 // Local constants, because each use of an imported one loads it again.
 const { COMMA, DELETE, EQUALS, HYPHEN, LOWER_A, LOWER_Z, PERCENT, SLASH, SPACE } = ascii;
+
+const REASON_NAME = asciiBytes("reason=");
+const BLANK_REASON = asciiBytes(" reason=");
+
+/** Returns whether these bytes of a release or bury contain the beginning of a reason. */
+export function mayHaveReason(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++)
+    if (bytes[at] === SPACE && startsWith(bytes, at, end, BLANK_REASON)) return true;
+  return false;
+}
 
 /** The result of parsing the options of a line. */
 export const OptionsSyntax = {
@@ -29,6 +42,7 @@ export class OptionParser {
   readonly #writer = new OptionWriter();
   readonly #number = new NumberReader();
   readonly #text = new Uint8Array(OPTION_VALUE_BYTES_MAX);
+  readonly #reason = new Uint8Array(REASON_BYTES_MAX);
 
   /**
    * Parses the options in `bytes[at, end)` as `rows` describes them. The encoded options in `into`
@@ -47,6 +61,21 @@ export class OptionParser {
     }
     this.#writer.finish(into);
     return OptionsSyntax.Ok;
+  }
+
+  /**
+   * Reads blanks and the option `reason` at the end of a release or bury. The decoded bytes in
+   * `into` stay valid until the next call. Returns false for anything else.
+   */
+  reason(bytes: Uint8Array, at: number, end: number, into: Span): boolean {
+    const start = blanksEnd(bytes, at, end);
+    const valueAt = start + REASON_NAME.length;
+    if (start === at || valueAt >= end || !startsWith(bytes, start, end, REASON_NAME)) return false;
+    if (tokenEnd(bytes, valueAt, end) !== end) return false;
+    const length = decode(bytes, valueAt, end, this.#reason);
+    if (length < 0 || length > REASON_BYTES_MAX) return false;
+    into.set(this.#reason, 0, length);
+    return true;
   }
 
   #option(bytes: Uint8Array, start: number, end: number, rows: readonly OptionRow[]): OptionsSyntax {
@@ -176,7 +205,7 @@ function wordAt(bytes: Uint8Array, start: number, end: number, { words = [] }: O
 
 /**
  * Copies `bytes[at, end)` to `target` and decodes `%XX`. Returns the length, or -1 if it is not
- * valid text.
+ * valid text. Writes nothing beyond `target`, which may be shorter than the text.
  */
 function decode(bytes: Uint8Array, at: number, end: number, target: Uint8Array): number {
   let length = 0;

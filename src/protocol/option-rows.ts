@@ -15,6 +15,7 @@ export const OptionTag = {
   Pri: 10,
   Delay: 11,
   Ttr: 12,
+  Reason: 13,
   Unique: 32,
   UniqueFor: 33,
   UniqueUntil: 34,

@@ -23,6 +23,7 @@ export const Reply = {
   set: line("SET"),
   timedOut: line("TIMED_OUT"),
   touched: line("TOUCHED"),
+  named: line("NAMED"),
   tubeFull: line("TUBE_FULL"),
   unauthorized: line("UNAUTHORIZED"),
   unknownCommand: line("UNKNOWN_COMMAND"),

@@ -100,6 +100,16 @@ export class Request {
     return this.body;
   }
 
+  /** The reason of a release or bury, decoded; empty if there is none. */
+  get reason(): Span {
+    return this.body;
+  }
+
+  /** The name that a client gives itself. */
+  get name(): Span {
+    return this.body;
+  }
+
   /** The secret of auth. */
   get secret(): Span {
     return this.body;

@@ -45,7 +45,7 @@ import { type StartedHttp, startHttp } from "./start-http.ts";
 const STOP_MS_MAX = 4000;
 /** The same before any client is served, when the log has only been read. */
 const STOP_LOADING_MS_MAX = 500;
-/** Time that clients of the protocol wait for an HTTP thread that is busy, as it may be in a group. */
+/** Time that clients of the protocol wait for an HTTP thread that is busy, as one in a group is. */
 const HTTP_SERVES_MS_MAX = 500;
 /** Time that an exit waits for the last lines of output, and for the binlog thread. */
 const LAST_LINES_MS = 200;

@@ -2,6 +2,7 @@
 // the end of their sessions.
 
 import { assert } from "../base/assert.ts";
+import { asciiBytes } from "../base/bytes.ts";
 import { ReserveOutcome } from "../engine/engine.ts";
 import { JobState } from "../engine/jobs/job-table.ts";
 import { type Session, Waiting } from "../engine/waiting/session.ts";
@@ -146,6 +147,16 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
   holderName(session: number): string {
     if (session === this.leaseSession && this.leasePort !== NO_PORT) return "lease";
     return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
+  }
+
+  /** Writes the worker's name or address; without either, the same as `holderName`. */
+  protected workerName(session: number, into: Uint8Array, at: number): number {
+    const slot = Math.floor(session / this.portCount);
+    const length = this.workerNames[session % this.portCount]!.read(slot, into, at);
+    if (length > 0) return length;
+    const name = asciiBytes(this.holderName(session));
+    into.set(name, at);
+    return name.length;
   }
 
   updateGauges(): void {

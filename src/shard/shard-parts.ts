@@ -23,6 +23,7 @@ import { ControlWords } from "../ring/control-words.ts";
 import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { RingReader } from "../ring/ring-reader.ts";
+import { WorkerNames } from "../ring/worker-names.ts";
 import { ControlHandler } from "./control/control-handler.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
 import { PutIntake } from "./intake/put-intake.ts";
@@ -82,6 +83,7 @@ export abstract class ShardParts implements ClientEffects {
   readonly quoteNames: boolean;
   protected readonly controlWords: ControlWords;
   protected readonly tubeSequences: JobIds;
+  protected readonly workerNames: readonly WorkerNames[];
   protected readonly claims: readonly ClaimWords[];
   protected readonly sessions: (ShardSession | undefined)[] = [];
   readonly adoptions: Adoptions;
@@ -118,6 +120,7 @@ export abstract class ShardParts implements ClientEffects {
     this.quoteNames = options.quoteNames;
     this.controlWords = new ControlWords(topology.control);
     this.tubeSequences = new JobIds(this.controlWords.words, ControlWord.TubeSequence);
+    this.workerNames = topology.workerNames.map((buffer) => new WorkerNames(buffer));
     this.claims = topology.claims.map((buffer) => new ClaimWords(buffer));
     this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
     const thread = threadOfShard(topology, shard);
@@ -139,6 +142,7 @@ export abstract class ShardParts implements ClientEffects {
       ownsDefaultTube: owns("default"),
       ownsTube: owns,
       ...(options.keySeed === undefined ? {} : { keySeed: options.keySeed }),
+      workerName: (session, into, at) => this.workerName(session, into, at),
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
       ...(options.orderedTubesMin === undefined ? {} : { orderedTubesMin: options.orderedTubesMin }),
     });
@@ -199,6 +203,7 @@ export abstract class ShardParts implements ClientEffects {
   }
 
   protected abstract waiting(): number;
+  protected abstract workerName(session: number, into: Uint8Array, at: number): number;
   abstract reserved(client: Session, slot: number): void;
   abstract timedOut(client: Session): void;
   abstract deadlineSoon(client: Session): void;

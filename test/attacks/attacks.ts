@@ -110,6 +110,7 @@ export const CONSTANT: readonly string[] = [
   "list-tube-used",
   "reserve-job",
   "kick-job",
+  "name",
   "quit",
   "extensions",
   "inspect-job",

@@ -30,7 +30,7 @@ import {
   UPDATE_BYTES_MAX,
 } from "../../src/message/record.ts";
 import {
-  ATTRIBUTE_BYTES_MAX,
+  ALL_ATTRIBUTE_BYTES_MAX,
   Attribute,
   AttributeWriter,
   findAttribute,
@@ -64,12 +64,17 @@ const bodyOf = fc.uint8Array({ maxLength: 400 });
 const keyOf = fc.uint8Array({ minLength: 1, maxLength: 200 });
 /** The attributes of a job, padded. */
 const attributesOf = fc
-  .record({ key: fc.option(keyOf), weight: fc.option(fc.nat(1000)), expiresAt: fc.option(timeMs) })
-  .map(({ key, weight, expiresAt }) => {
-    const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+  .record({
+    ...{ key: fc.option(keyOf), weight: fc.option(fc.nat(1000)), expiresAt: fc.option(timeMs) },
+    // With more than three pieces, the list is a long one.
+    pieces: fc.array(fc.uint8Array({ minLength: 1, maxLength: 255 }), { maxLength: 22 }),
+  })
+  .map(({ key, weight, expiresAt, pieces }) => {
+    const writer = new AttributeWriter(Memory.ofSize(ALL_ATTRIBUTE_BYTES_MAX));
     if (key !== null) writer.text(Attribute.UniqueKey, key, 0, key.length);
     if (weight !== null) writer.uint16(Attribute.Weight, weight);
     if (expiresAt !== null) writer.float64(Attribute.ExpiresAt, expiresAt);
+    for (const piece of pieces) writer.text(Attribute.Failures, piece, 0, piece.length);
     return Buffer.from(writer.bytes.subarray(0, writer.pad()));
   });
 const job = { fields: fieldsOf, tube: tubeOf, body: bodyOf, attributes: attributesOf };

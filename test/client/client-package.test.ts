@@ -1,10 +1,10 @@
-// Tests of the entry point `runnerbean/client` as users import it: built, with its types, on the
-// oldest supported Node; and of the examples in docs/client.md.
+// Tests of the client as users import it: built, with its types, on the oldest supported Node; and
+// of the examples in docs/client.md. test/packaging/packages.test.ts installs it.
 
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import {
-  cpSync,
+  globSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -18,6 +18,8 @@ import { delimiter, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
+import { clientFiles } from "../../packaging/client/client-files.ts";
 import { canRun, NEEDS, type Need } from "../support/machine/need.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
 
@@ -53,7 +55,7 @@ function examples(): Example[] {
 
 /** Code that must not pass the type check, and code that must. */
 const TYPES = `
-import { connect, json, type Job, type Queue, NotFound, text, work } from "runnerbean/client";
+import { connect, json, type Job, type Queue, NotFound, text, work } from "@runnerbean/client";
 interface Mail { to: string }
 const mails: Queue<Mail> = await connect("h", { codec: json<Mail>() });
 const bytes = await connect("h");
@@ -122,31 +124,16 @@ describe("the client as a package", () => {
   after(() => Promise.all(Object.values(servers).map(async (server) => (await server).stop())));
 
   before(async () => {
-    const home = join(folder, "node_modules", "runnerbean");
-    mkdirSync(home, { recursive: true });
+    const home = join(folder, "node_modules", "@runnerbean", "client");
+    writeBundle(await clientFiles(), home);
+    const manifest = { name: "@runnerbean/client", type: "module", exports: "./client.js" };
+    writeFileSync(join(home, "package.json"), JSON.stringify(manifest));
     mkdirSync(join(folder, "node_modules", "@types"));
     symlinkSync(join(ROOT, "node_modules", "@types", "node"), join(folder, "node_modules", "@types", "node"));
-    cpSync(join(ROOT, "package.json"), join(home, "package.json"));
     writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
     writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(CONFIG));
     writeFileSync(join(folder, "types.ts"), TYPES);
     for (const { name, code } of examples()) writeFileSync(join(folder, `${name}.ts`), code);
-    const build = join(folder, "build.json");
-    const options = {
-      rootDir: join(ROOT, "src"),
-      outDir: join(home, "dist"),
-      typeRoots: [join(ROOT, "node_modules", "@types")],
-    };
-    writeFileSync(
-      build,
-      JSON.stringify({
-        extends: join(ROOT, "tsconfig.build.json"),
-        compilerOptions: options,
-        include: [join(ROOT, "src", "client")],
-      }),
-    );
-    await tsc("-p", build);
-    rmSync(build);
   });
 
   async function tsc(...args: string[]): Promise<void> {
@@ -161,9 +148,8 @@ describe("the client as a package", () => {
   });
 
   it("imports only Node's own modules", () => {
-    const files = readdirSync(join(ROOT, "src", "client")).map((name) =>
-      readFileSync(join(ROOT, "src", "client", name), "utf8"),
-    );
+    const sources = globSync("src/client/*.ts", { cwd: ROOT });
+    const files = sources.map((path) => readFileSync(join(ROOT, path), "utf8"));
     const imported = files.flatMap((code) => [...code.matchAll(/from "([^"]+)"/g)].map(([, name]) => name!));
     assert.deepEqual([...new Set(imported.filter((name) => !name.startsWith("./")))].sort(), [
       "node:net",

@@ -94,6 +94,28 @@ for (const { kind, need, flags } of SERVERS) {
       );
     });
 
+    it("tells the server why a job failed", async (t) => {
+      const [queue, tube] = await open(t);
+      const { id } = await queue.put(tube, "x");
+      const job = queue.job(id);
+      if (!(await queue.extensions()).has("name")) return;
+      assert.deepEqual([await job.attempts(), await job.lastError()], [0, undefined]);
+      const worker = work(queue, [tube], () => {
+        throw new Error("100% voll: \u20ac\r\n\0");
+      });
+      await eventually("it is buried", async () => (await job.stats()).state === "buried");
+      await worker.stop();
+      const { cause, attempt, reason } = (await job.lastError())!;
+      assert.deepEqual([cause, attempt, reason], ["buried", 1, "100% voll: \u20ac\r\n\0"]);
+      assert.equal(await job.attempts(), 1);
+      await job.kick();
+      const held = await queue.reserveJob(id);
+      await held.release({ reason: "\u20ac".repeat(1000) });
+      const [last, first] = await job.failures();
+      assert.deepEqual([last!.cause, last!.reason], ["released", "\u20ac".repeat(341)]);
+      assert.equal(first!.cause, "buried");
+    });
+
     it("keeps a job for longer than its ttr", async (t) => {
       const [queue, tube] = await open(t);
       const { id } = await queue.put(tube, "slow", { ttr: 3 });

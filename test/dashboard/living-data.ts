@@ -45,6 +45,7 @@ export class LivingData {
     await producer.put('{"month":"2026-10"}', { ttr: 600 });
     await producer.put('{"month":"2026-11"}', { ttr: 600 });
     await this.#buried();
+    await this.#dead(producer);
     for (const { name, workers } of TUBES) for (let i = 0; i < workers; i++) await this.#work(name);
     this.#timer = setInterval(() => {
       this.#turn ??= this.#produce(producer).finally(() => {
@@ -61,6 +62,22 @@ export class LivingData {
       const { line } = await client.ask("reserve-with-timeout 0");
       await client.ask(`bury ${line.split(" ")[1]} 10`);
     }
+  }
+
+  /** Jobs that failed once too often, and a tube that is paused. */
+  async #dead(client: WireClient): Promise<void> {
+    await client.ask("set-tube mail-* max-attempts=5 backoff=10");
+    await client.ask("set-tube sync max-attempts=1 dead-letter=sync-dead");
+    await client.ask("use sync");
+    for (let i = 0; i < 12; i++) {
+      const { line } = await client.put(bodyOf("sync", ++this.#number));
+      const id = line.split(" ")[1];
+      await client.ask(`reserve-job ${id}`);
+      await client.ask(`release ${id} 0 0`);
+    }
+    await client.ask("use newsletter");
+    await client.put('{"edition":"2026-11"}');
+    await client.ask("pause-tube newsletter 3600");
   }
 
   /** A worker that always has one job in hand. */

@@ -1,5 +1,5 @@
-// `npm run screenshots`: screenshots of each page in light and dark, at 1280 and 360 px, of a
-// server with live data and of an empty one.
+// `npm run screenshots`: screenshots of each page in light and dark, from 375 to 1920 px, of
+// a server with live data and of an empty one.
 //
 // node test/dashboard/screenshots.ts [folder] [part of a name …]: into /tmp/runnerbean-screenshots
 // if no folder is given.
@@ -17,7 +17,9 @@ const PAGES: Readonly<Record<string, string>> = {
   overview: "#/",
   tubes: "#/tubes",
   tube: "#/tubes/mail-eu",
+  "dead-letter": "#/tubes/sync-dead",
   job: "#/jobs/1",
+  find: "#/find?text=welcome",
   connections: "#/connections",
   log: "#/log",
   server: "#/server",
@@ -28,8 +30,10 @@ const DIALOGS: Readonly<Record<string, readonly [hash: string, button: string]>>
   "put-dialog": ["#/tubes/mail-eu", "Put a job…"],
   "clear-dialog": ["#/tubes/mail-eu", "Clear…"],
   "update-dialog": ["#/jobs/1", "Update…"],
+  "redrive-dialog": ["#/tubes/sync-dead", "Redrive…"],
+  "settings-dialog": ["#/tubes/mail-eu", "Change…"],
 };
-const WIDTHS = [1280, 360] as const;
+const WIDTHS = (process.env["WIDTHS"] ?? "375,768,1280,1440,1920").split(",").map(Number);
 const THEMES = ["light", "dark"] as const;
 /** Time of activity before the first picture, so that charts have data. */
 const LIVE_MS = Number(process.env["LIVE_MS"] ?? 50_000);
@@ -93,13 +97,13 @@ async function livingPages(page: Page, url: string): Promise<void> {
     await picture(page, name, name !== "tube");
   }
   await page.goto(`${url}/#/`);
-  await page.getByText("As a table").click();
+  await page.getByText("As a table").first().click();
   await picture(page, "chart-table");
   for (const [name, [hash, button]] of Object.entries(DIALOGS)) {
     await page.goto(`${url}/${hash}`);
     await page.waitForSelector("main .actions");
     const fold = page.getByRole("button", { name: "Actions" });
-    if (name !== "put-dialog" && (await fold.isVisible())) await fold.click();
+    if (!["put-dialog", "settings-dialog"].includes(name) && (await fold.isVisible())) await fold.click();
     await page.getByRole("button", { name: button }).click();
     await dialogPicture(page, name);
   }

@@ -34,6 +34,8 @@ const U32_MAX = 2n ** 32n - 1n;
 const U64_MAX = 2n ** 64n - 1n;
 const TIMEOUT_MAX = 2n ** 31n - 1n;
 const NAME = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
+/** The name of a worker. */
+const WORKER = /^ *[\x21-\x7e\x80-\xff]{1,63}$/;
 const LINE: After = { kind: "line" };
 
 const RESERVED = "RESERVED {int} {int}";
@@ -91,6 +93,7 @@ const WORDS: readonly string[] = [
   "delete-batch ",
   "reserve-with-timeout ",
   "pause-tube",
+  "name ",
   "quit",
 ].sort((left, right) => right.length - left.length);
 
@@ -126,17 +129,30 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   if (command === "reserve-with-timeout") return meaningOfTimeout(rest);
   if (command === "pause-tube") return meaningOfPause(rest);
   if (command === "quit") return meaning(command, [], { after: { kind: "end" } });
+  if (command === "name") return WORKER.test(rest) ? meaning(command, ["NAMED"]) : bad;
   const byId = BY_ID[command];
-  if (byId !== undefined) {
-    const [, id, ...numbers] = byId[0].exec(rest) ?? [];
-    if (id === undefined || !fits(id, U64_MAX)) return bad;
-    const delays = Number(numbers[1] ?? 0) > 0;
-    return numbers.every((number) => fits(number, U32_MAX)) ? meaning(command, byId[1], { delays }) : bad;
-  }
+  if (byId !== undefined) return meaningById(command, rest, byId);
   const named = BY_NAME[command];
   if (named !== undefined) return NAME.test(rest) ? meaning(command, named) : bad;
   if (rest !== "") return bad;
   return meaning(command, BARE[command] ?? [], { mayWait: command === "reserve" });
+}
+
+/** A command by id, or with a reason behind its numbers (18.13). */
+function meaningById(
+  command: string,
+  rest: string,
+  [pattern, replies]: readonly [pattern: RegExp, replies: readonly string[]],
+): LineMeaning {
+  const bad = meaning(command, ["BAD_FORMAT"]);
+  const reason = /^bury$|^release$/.test(command) ? /^(.*\d) +reason=([^ ]+)$/s.exec(rest) : null;
+  const [, id, ...numbers] = pattern.exec(reason?.[1] ?? rest) ?? [];
+  if (id === undefined || !fits(id, U64_MAX)) return bad;
+  const delays = Number(numbers[1] ?? 0) > 0;
+  if (!numbers.every((number) => fits(number, U32_MAX))) return bad;
+  if (reason === null) return meaning(command, replies, { delays });
+  const isReason = isText(reason[2]!) && reason[2]!.replace(/%../g, "x").length <= 1024;
+  return isReason ? meaning(command, replies, { delays, differsFrom112: true }) : bad;
 }
 
 function meaningOfPut(rest: string, jobBytesMax: number): LineMeaning {

@@ -122,7 +122,10 @@ export class StreamModel {
     if (line.includes("\r") || (total > WINDOW_BYTES && total % WINDOW_BYTES === 1))
       this.differsFrom112 = true;
     const asShort = meaningOf(line, this.#jobBytesMax);
-    const isOverlong = length > (isOurs(asShort.command) ? EXTENSION_TEXT_BYTES_MAX : LINE_TEXT_BYTES_MAX);
+    // Those with a reason may be long, too.
+    const hasReason = /^(?:release|bury) /.test(line) && line.slice(0, WINDOW_BYTES).includes(" reason=");
+    const mayBeLong = hasReason || isOurs(asShort.command);
+    const isOverlong = length > (mayBeLong ? EXTENSION_TEXT_BYTES_MAX : LINE_TEXT_BYTES_MAX);
     this.#line = isOverlong ? { ...meaningOf("", 0), command: "overlong", replies: ["BAD_FORMAT"] } : asShort;
     if (this.#line.differsFrom112 || isOurs(this.#line.command)) this.differsFrom112 = true;
     this.#after = this.#line.after;

@@ -89,6 +89,50 @@ describe("work over HTTP", () => {
       assert.equal((await act(second.lease, "bury", { pri: 7, delay: 1 })).status, 400);
     });
 
+    it("keeps with the job why it was released or buried", async () => {
+      const id = await put("reasons", "a");
+      const [first] = await reserve("reasons");
+      assert.equal((await act(first.lease, "release", { reason: "kein Platz für äöü\n2" })).status, 200);
+      const [second] = await reserve("reasons");
+      assert.equal((await act(second.lease, "bury", { reason: "x".repeat(1025) })).status, 400);
+      const many = { bury: [{ lease: second.lease, reason: "€".repeat(1000) }] };
+      assert.equal((await server.ask("/v1/leases", { json: many })).json.failed, 0);
+      const { json } = await server.ask(`/v1/jobs/${id}`);
+      assert.equal(json.attempts, 2);
+      const shown = json.failures.map(({ at: _, age: __, ...failure }: Record<string, unknown>) => failure);
+      assert.deepEqual(shown, [
+        // As many whole characters as 1,024 bytes have.
+        { attempt: 2, cause: "buried", worker: "lease", reason: "€".repeat(341) },
+        { attempt: 1, cause: "released", worker: "lease", reason: "kein Platz für äöü\n2" },
+      ]);
+      assert.ok(Math.abs(Date.parse(json.failures[0].at) - Date.now()) < 60_000);
+      const [listed] = (await server.ask("/v1/tubes/reasons/jobs")).json.items;
+      assert.deepEqual(
+        listed.failures.map(({ reason }: { reason: string }) => reason),
+        ["€".repeat(85)],
+      );
+    });
+
+    it("ends with a reason in a request for as many leases as there may be", async () => {
+      const count = 1000;
+      await server.ask("/v1/tubes/many/jobs", { json: { jobs: Array(count).fill({ body: "x" }) } });
+      const { json } = await server.ask("/v1/reserve", { json: { tubes: ["many"], max: count } });
+      const leases = json.jobs.map(({ lease }: { lease: string }) => lease);
+      assert.equal(leases.length, count);
+      const reason = "r".repeat(1024);
+      const bury = leases.map((lease: string) => ({ lease, reason }));
+      const answer = await server.ask("/v1/leases", { json: { bury } });
+      assert.deepEqual([answer.status, answer.json.failed], [200, 0]);
+      const { items } = (await server.ask("/v1/tubes/many/jobs?state=buried&limit=1000")).json;
+      assert.deepEqual(
+        [
+          items.length,
+          new Set(items.map(({ failures }: { failures: { reason: string }[] }) => failures[0]!.reason)),
+        ],
+        [count, new Set([reason.slice(0, 256)])],
+      );
+    });
+
     it("that was forged or changed by a bit is refused", async () => {
       await put("forged", "a");
       const [job] = await reserve("forged");

@@ -23,6 +23,9 @@ function flagOf(transcript: Transcript, flag: string): string | undefined {
   return at < 0 ? undefined : transcript.flags[at + 1];
 }
 
+/** Has messages that don't fit into the smallest rings; those of a server are far larger. */
+const LONG_MESSAGES = "ext-reasons-long";
+
 function serverFor(
   transcript: Transcript,
   topology: { shards: number; acceptors: number },
@@ -34,7 +37,7 @@ function serverFor(
   }
   return new InProcessServer({
     ...topology,
-    ringBytes,
+    ringBytes: transcript.name === LONG_MESSAGES ? Math.max(ringBytes, 8192) : ringBytes,
     random: new SeededRandom(seed),
     holdUps: ringBytes === RINGS[0] ? 0 : 0.3,
     jobBytesMax: Number(flagOf(transcript, "-z") ?? 65535),

@@ -3,12 +3,12 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { bundledFiles } from "../../packaging/bundle/bundle.ts";
 import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
-import { makeExecutable, NODE } from "../../packaging/executable/executable.ts";
+import { makeExecutable } from "../../packaging/executable/executable.ts";
 import { eventually } from "../support/eventually.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { ServerProcess } from "../support/server/server-process.ts";
@@ -29,7 +29,6 @@ describe("the executable", () => {
   }
 
   it("serves both protocols and runs the tools, and takes no code from where it is started", async (t) => {
-    if (!existsSync(NODE)) return t.skip("the optional dependency with Node is not installed");
     const program = executable(t);
     const cwd = temporaryFolder(t, "elsewhere");
     for (const name of ["msgpackr-extract", "piscina", "yaml"]) {

@@ -129,7 +129,7 @@ describe("the launcher", () => {
     assert.deepEqual(ask(), {
       code: 1,
       stdout: "",
-      stderr: `runnerbean: needs Node 26: install the optional dependency ${PACKAGE}, or put a Node 26 on the PATH\n`,
+      stderr: `runnerbean: needs Node 26: install the optional dependency with ${PACKAGE}, or put a Node 26 on the PATH\n`,
     });
     writeFileSync(join(path, "node"), "#!/bin/sh\necho v20.1.0\n", { mode: 0o755 });
     assert.match(ask().stderr, /node --version says: v20\.1\.0\nrunnerbean: needs Node 26/);

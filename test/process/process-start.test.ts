@@ -109,7 +109,7 @@ describe("a start", () => {
   it("by the launcher in a checkout runs the bundle unless a source is newer", (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const folder = temporaryFolder(t);
-    for (const name of ["bin", "src", "packaging", "package.json"])
+    for (const name of ["bin", "src", "packaging", "package.json", "package-lock.json"])
       cpSync(join(ROOT, name), join(folder, name), { recursive: true });
     symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
     mkdirSync(join(folder, "dist"));
@@ -119,7 +119,10 @@ describe("a start", () => {
     const now = Date.now() / 1000;
     utimesSync(bundle, now + 60, now + 60);
     assert.equal(launched(), 3);
-    utimesSync(join(folder, "src", "base", "bytes.ts"), now + 120, now + 120);
-    assert.equal(launched(), 0);
+    for (const source of ["package-lock.json", "src/base/bytes.ts"]) {
+      utimesSync(join(folder, source), now + 120, now + 120);
+      assert.equal(launched(), 0, source);
+      utimesSync(join(folder, source), now, now);
+    }
   });
 });

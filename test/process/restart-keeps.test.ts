@@ -4,6 +4,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { eventually } from "../support/eventually.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
@@ -15,15 +16,16 @@ const SETTINGS =
 
 /** Jobs in all states, with all that a job can have. */
 const STORY: readonly (readonly [line: string, reply: RegExp])[] = [
+  ["name story", /^NAMED/],
   [`set-tube full* ${SETTINGS}`, /^SET/],
   ["set-tube mortal max-attempts=1 dead-letter=morgue", /^SET/],
   ["put-in-tube plain 7 0 60 4\r\none!", /^INSERTED 1/],
   ["put-in-tube plain 3 900 61 4\r\ntwo!", /^INSERTED 2/],
   // Released, buried and kicked.
   ["reserve-job 1", /^RESERVED/],
-  ["release 1 9 0", /^RELEASED/],
+  [`release 1 9 0 reason=${"%ff".repeat(1024)}`, /^RELEASED/],
   ["reserve-job 1", /^RESERVED/],
-  ["bury 1 11", /^BURIED/],
+  [`bury 1 11 reason=${"x".repeat(1024)}`, /^BURIED/],
   ["kick-job 1", /^KICKED/],
   // Buried in another order than that of ids.
   ["put-in-tube graves 1 0 60 1\r\nx", /^INSERTED 3/],
@@ -43,7 +45,7 @@ const STORY: readonly (readonly [line: string, reply: RegExp])[] = [
   // A death on another shard, and one that stays.
   ["put-in-tube mortal 5 0 60 4\r\ndead", /^INSERTED 8/],
   ["reserve-job 8", /^RESERVED/],
-  ["release 8 5 0", /^RELEASED/],
+  ["release 8 5 0 reason=the%20last%20time", /^RELEASED/],
   ["put-in-tube moved-from 5 100 60 4\r\nmove", /^INSERTED 9/],
   ["move-jobs moved-from moved-to", /^MOVED 1/],
   ["update-job 9 pri=77 ttr=88 ttl=2000", /^UPDATED/],
@@ -97,8 +99,8 @@ async function look(server: ServerProcess): Promise<Seen> {
   const [ages, left]: [number[], number[]] = [[], []];
   for (const id of IDS) {
     const { body } = await client.ask(`inspect-job ${id}`);
-    same[`job ${id}`] = lines(body, CHANGES).map((line) => (id === 12 ? ready(line) : line));
-    ages.push(numberIn(body, "age"));
+    same[`job ${id}`] = lines(body, CHANGES).map((line) => (id === 12 ? ready(line) : withoutAges(line)));
+    ages.push(numberIn(body, "age"), ...failureAges(body));
     if (id === 12) continue;
     const expiresIn = numberIn(body, "expires-in");
     left.push(numberIn(body, "time-left-ms"), Number.isNaN(expiresIn) ? 0 : expiresIn);
@@ -117,6 +119,11 @@ async function look(server: ServerProcess): Promise<Seen> {
   client.close();
   return { same, ages, left };
 }
+
+const FAILURE_AGE = /"age":(\d+)/g;
+const withoutAges = (line: string): string => line.replace(FAILURE_AGE, '"age":0');
+const failureAges = (body: Buffer | undefined): number[] =>
+  [...body!.toString("latin1").matchAll(FAILURE_AGE)].map(([, age]) => Number(age));
 
 /** A job that is held is ready after a restart, and its reservation isn't counted. */
 function ready(line: string): string {
@@ -150,6 +157,8 @@ it("a restart keeps and loses what the table says", async (t) => {
     const client = await WireClient.connect(server.address);
     for (const [line, reply] of STORY) assert.match((await client.ask(line)).line, reply, line.slice(0, 80));
     before = await look(server);
+    // The end of a connection would be in the log, so the client closes its own only afterwards.
+    await server.kill();
     client.close();
   } finally {
     await server.kill();
@@ -184,4 +193,38 @@ it("a restart keeps and loses what the table says", async (t) => {
       await (shards === 7 ? server.stop() : server.kill());
     }
   }
+});
+
+it("jobs that are held when the server stops have not failed; those whose client left have", async (t) => {
+  if (!canRun(t, NEEDS.ours)) return;
+  const folder = temporaryFolder(t);
+  const start = (): Promise<ServerProcess> =>
+    startServer({ kind: "ours", flags: ["-b", folder, "--shards", "2", "--acceptors", "2"] });
+  let server = await start();
+  t.after(() => server.kill());
+  const put = "put-in-tube held 0 0 60 1\r\nx";
+  const [stays, leaves] = [
+    await WireClient.connect(server.address),
+    await WireClient.connect(server.address),
+  ];
+  assert.deepEqual((await stays.ask(put)).line, "INSERTED 1");
+  assert.deepEqual((await stays.ask(put)).line, "INSERTED 2");
+  assert.equal((await leaves.ask("name leaver")).line, "NAMED");
+  await leaves.ask("reserve-job 2");
+  leaves.close();
+  // Reserved at the first moment that it isn't held.
+  await eventually(
+    "the job is given back",
+    async () => (await stays.ask("reserve-job 2")).line !== "NOT_FOUND",
+  );
+  await stays.ask("reserve-job 1");
+  await server.stop();
+  server = await start();
+  const client = await WireClient.connect(server.address);
+  const rows = async (id: number): Promise<string[]> =>
+    lines((await client.ask(`inspect-job ${id}`)).body, /^(?!state|reserves|failures)/).map(withoutAges);
+  assert.deepEqual(await rows(1), ["state: ready", "reserves: 0", "failures: []"]);
+  const failure = { attempt: 1, cause: "disconnected", age: 0, worker: "leaver", reason: "" };
+  assert.deepEqual(await rows(2), ["state: ready", "reserves: 1", `failures: ${JSON.stringify([failure])}`]);
+  client.close();
 });

@@ -65,12 +65,26 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     const group = await ServerGroup.start(t, [], 1);
     const client = await group.serving();
     const first = await put(client, "one");
+    const reason = "r".repeat(1024);
+    for (const name of ["w1", "w2"]) {
+      for (const line of [`name ${name}`, `reserve-job ${first}`, `bury ${first} 0 reason=${reason}`])
+        assert.match((await client.ask(line)).line, /^(NAMED|RESERVED|BURIED)/);
+    }
+    const held = await put(client, "held");
+    await client.ask(`reserve-job ${held}`);
     const a = await group.primary();
     await group.caughtUp();
     await a.end("SIGTERM");
     assert.deepEqual(a.exits.slice(-1), [0]);
     const second = await group.serving();
     assert.equal(await bodyOf(second, first), "one");
+    const failures = (id: number): Promise<string[]> =>
+      second
+        .ask(`inspect-job ${id}`)
+        .then(({ body }) => JSON.parse(/^failures: (.*)$/m.exec(body!.toString())![1]!))
+        .then((all) => all.map((each: Record<string, string>) => `${each["worker"]} ${each["reason"]}`));
+    assert.deepEqual(await failures(first), [`w2 ${reason}`, `w1 ${reason}`]);
+    assert.deepEqual(await failures(held), [], "a server that stops is no failure of the jobs");
     const id = await put(second, "two");
     assert.ok(id > first && id < first + 20, `${id} follows ${first}: an orderly end leaves no gap`);
     a.start();

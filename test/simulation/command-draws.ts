@@ -102,7 +102,13 @@ export class CommandDraws {
       touch: 2,
       "reserve-job": 2,
     });
-    const rest = name === "release" ? ` ${pri} ${delaySeconds}` : name === "bury" ? ` ${pri}` : "";
+    // Without the commands of our own, nothing more is drawn. Five reasons and the rest of a record
+    // fit into the small messages of simulated rings to the log.
+    const reason = this.#simulation.extensions
+      ? this.#simulation.random.pick(["", "", " reason=no%20disk", ` reason=${"x%20y".repeat(20)}`])
+      : "";
+    const numbers = name === "release" ? ` ${pri} ${delaySeconds}` : ` ${pri}`;
+    const rest = name === "release" || name === "bury" ? `${numbers}${reason}` : "";
     return command.byId(name, this.#simulation.id(client), rest);
   }
 

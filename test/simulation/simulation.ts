@@ -8,6 +8,7 @@
 import assert from "node:assert/strict";
 import * as command from "./client/command.ts";
 import { CommandCounts } from "./client/command-counts.ts";
+import { sessionName } from "./client/model-replies.ts";
 import { ClientActs } from "./client-acts.ts";
 import { CommandDraws } from "./command-draws.ts";
 import { ExtensionDraws } from "./extension-draws.ts";
@@ -103,6 +104,7 @@ class Simulation extends SimulationState {
     this.firstJobId = 1;
     this.options.plant?.(server);
     this.model = new Model(this.shards, log?.wallOffsetMs);
+    this.model.workerName = (session) => sessionName(session, this.acceptors);
     this.log?.restore(server, end);
     this.#restoreModel();
     this.watching.watchServer();

@@ -112,11 +112,10 @@ async function underLoad(
   const load = new ServerLoad(server, new SeededRandom(seed));
   await load.run(seconds);
   const died = server.hasExited;
-  const { code, signal } = await server.stop(STOP_MS);
+  const ending = await endOf(server);
   const broken = notStressed(server.stderr, played);
   if (died) broken.push("the server died");
-  else if (signal === "SIGKILL") broken.push(`the server did not stop within ${STOP_MS / 1000} s`);
-  else if (code !== 0) broken.push(`the server ended with code ${code}`);
+  else if (ending !== undefined) broken.push(ending);
   if (load.failures.length + broken.length > 0) broken.push(...spoken(server.stderr).slice(-LINES_SHOWN));
   return {
     played,
@@ -145,6 +144,16 @@ export function smallRings({ topology: { shards, acceptors }, hasLog }: ServerCa
  * Returns whether the rings were small and each thread had its pauses; otherwise the run shows
  * nothing.
  */
+/** Returns what was wrong with the end of the server. */
+async function endOf(server: ServerProcess): Promise<string | undefined> {
+  try {
+    const { code } = await server.stop(STOP_MS);
+    return code === 0 ? undefined : `the server ended with code ${code}`;
+  } catch (error) {
+    return `${error}`;
+  }
+}
+
 function notStressed(stderr: string, played: ServerCase): string[] {
   const { topology, hasLog, placement, threads: hosts } = played;
   const lines = stderr.split("\n");

@@ -145,6 +145,13 @@ describe("cli over HTTP", () => {
     assert.equal((await redrive("--yes")).stdout, "redriven 0\n");
     assert.match(await say("tube", "cli-mail"), /^current-jobs-ready\t3$/m);
     assert.match(await say("jobs", "cli-dead"), /\tacme by hand\n$/);
+    // One that is buried where it died, too.
+    await say("settings", "set", "cli-mail", "dead-letter=");
+    await (await queue.reserve()).release();
+    assert.match(await say("tube", "cli-mail"), /^current-jobs-buried\t1$/m);
+    assert.equal((await run("redrive", "cli-mail", "--dry-run")).stdout, "would redrive 1\n");
+    assert.equal((await run("redrive", "cli-mail", "--yes")).stdout, "redriven 1\n");
+    assert.match(await say("tube", "cli-mail"), /^current-jobs-ready\t3$/m);
     await say("settings", "remove", "cli-mail");
   });
 

@@ -22,6 +22,7 @@ import { ControlWord, Counter, countersOf, portRole, type Topology } from "../..
 import { CommandParser } from "../../protocol/command-parser.ts";
 import { COMMANDS, type Command } from "../../protocol/commands.ts";
 import { Span } from "../../protocol/request.ts";
+import { STRICT_COMMANDS } from "../../protocol/strict-commands.ts";
 import { ClaimWords } from "../../ring/claim-word.ts";
 import { ControlWords } from "../../ring/control-words.ts";
 import { EMPTY, type RingReader } from "../../ring/ring-reader.ts";
@@ -143,15 +144,14 @@ export class AcceptorCore implements AcceptorParts {
     this.log = new LogProgress(topology);
     this.barriers = new BarrierAcks(this.links);
     this.#relay = new ShardRelay(this.links, this.log);
-    this.slots = new ConnectionSlots(options.firstSlot ?? 0);
+    this.slots = new ConnectionSlots(options.firstSlot ?? 0, topology.workerNames[acceptor]!);
     this.#control = new ControlWords(topology.control);
   }
 
   /** Returns a parser that accepts `further` commands besides the server's own. */
   parserWith(further: readonly Command[]): CommandParser {
     const { jobBytesMax, protocol } = this.topology;
-    const extended = this.#extended ?? protocol === "extended";
-    const commands = COMMANDS.filter(({ extension }) => !extension || extended);
+    const commands = (this.#extended ?? protocol === "extended") ? COMMANDS : STRICT_COMMANDS;
     return new CommandParser(jobBytesMax, [...commands, ...further]);
   }
 
@@ -164,7 +164,7 @@ export class AcceptorCore implements AcceptorParts {
     peer?: string,
     listener?: number,
   ): Connection | undefined {
-    const slot = this.slots.take();
+    const slot = this.slots.take(peer);
     if (slot === undefined) return undefined;
     this.open++;
     this.#add(Counter.Connections, 1);
@@ -202,7 +202,7 @@ export class AcceptorCore implements AcceptorParts {
 
   /** Accepts a connection from another acceptor, with the state it had there. */
   land({ number, state }: MovedConnection, transport: Transport): Connection {
-    const slot = this.slots.take();
+    const slot = this.slots.take(state.name ?? state.peer);
     assert(slot !== undefined, "connections move only to where half of the slots are free");
     this.open++;
     this.#add(Counter.MovedIn, 1);

@@ -37,6 +37,7 @@ export interface AcceptorParts {
   readonly waitingInput: WaitingInput;
   readonly sampler: CommandSampler;
   readonly claims: ClaimWords;
+  readonly slots: { nameWorker(slot: number, name: string): void };
   /** The arenas of shards that run in the acceptor's thread. */
   readonly arenas: readonly (BodyArena | undefined)[];
   readonly parser: CommandParser;

@@ -2,6 +2,7 @@
 // its connection and the socket is gone.
 
 import { SESSIONS_PER_ACCEPTOR_MAX } from "../../message/topology.ts";
+import { WorkerNames } from "../../ring/worker-names.ts";
 import type { ConnectionFacts } from "../state/connection-facts.ts";
 import type { Connection } from "./connection.ts";
 
@@ -9,17 +10,29 @@ export class ConnectionSlots {
   readonly connections: (Connection | undefined)[] = [];
   readonly #free: number[] = [];
 
+  /** What shards call the worker in a slot. */
+  readonly #names: WorkerNames;
+
   /** Slots below `first` are not given to connections. */
-  constructor(first: number) {
+  constructor(first: number, names: SharedArrayBuffer) {
+    this.#names = new WorkerNames(names);
     for (let slot = 0; slot < first; slot++) this.connections.push(undefined);
   }
 
   /**
    * Returns a free slot, to be filled before the next one is asked for. Undefined if all are taken.
+   * A worker without a name is called after its slot.
    */
-  take(): number | undefined {
+  take(name = ""): number | undefined {
     const slot = this.#free.pop() ?? this.connections.length;
-    return slot < SESSIONS_PER_ACCEPTOR_MAX ? slot : undefined;
+    if (slot >= SESSIONS_PER_ACCEPTOR_MAX) return undefined;
+    this.#names.set(slot, name);
+    return slot;
+  }
+
+  /** Changes what shards call the worker in a slot. */
+  nameWorker(slot: number, name: string): void {
+    this.#names.set(slot, name);
   }
 
   /** Frees the slot of a connection that no shard knows any more. */

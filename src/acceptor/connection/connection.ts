@@ -82,6 +82,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
       serial: this.serial,
       descriptor: this.transport.descriptor,
       peer: client.peer,
+      name: client.name,
       listener: client.listener,
       openedAtMs: client.openedAtMs,
       answeredAtMs: pipeline.answeredAtMs,

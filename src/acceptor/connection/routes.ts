@@ -49,6 +49,7 @@ export const ROUTES: readonly CommandRoute[] = Object.values({
   [Route.Pattern]: setTubes,
   [Route.Jobs]: deleteBatch,
   [Route.Held]: touchAll,
+  [Route.Name]: nameClient,
   [Route.End]: ({ pipeline, shutdown }) => pipeline.isIdle && shutdown.end("quit"),
 } satisfies Record<Route, CommandRoute>);
 
@@ -218,6 +219,12 @@ function listJobs({ acceptor, pipeline, conversations }: CommandParts, request: 
   conversations.begin(conversation);
   listQueue.enter(conversation);
   return true;
+}
+
+function nameClient({ acceptor, client, pipeline }: CommandParts, { op, name }: Request): boolean {
+  client.name = name.text;
+  acceptor.slots.nameWorker(pipeline.slot, client.name);
+  return pipeline.answer(op, Reply.named);
 }
 
 function report({ acceptor, client, pipeline, conversations }: CommandParts, { op }: Request): boolean {

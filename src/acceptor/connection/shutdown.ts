@@ -112,12 +112,18 @@ export class Shutdown {
     for (let shard = 0; shard < acceptor.shards; shard++) {
       if (!client.touched.has(shard)) continue;
       this.closesLeft++;
-      const close = pipeline.message(RequestOp.Close);
-      if (!pipeline.isDeaf) close.flags = RequestFlag.Orderly;
-      pipeline.post(shard, close);
+      this.#postClose(shard, !pipeline.isDeaf);
     }
     // Closed counts as an expected answer: the client may be waiting for the end of the connection.
     acceptor.pendingReplies.expect(pipeline);
+  }
+
+  #postClose(shard: number, isOrderly: boolean): void {
+    const { pipeline } = this.#connection;
+    const close = pipeline.message(RequestOp.Close);
+    close.flags =
+      (isOrderly ? RequestFlag.Orderly : 0) | (this.#reason === "stop" ? RequestFlag.Stopping : 0);
+    pipeline.post(shard, close);
   }
 
   /** Uncounts the connection: all shards have released what it held, so its end may be sent. */
@@ -167,7 +173,7 @@ export class Shutdown {
     conversations.abandon();
     // A Close that waits behind a long reply would wait forever.
     const { underWay, shard } = pipeline.inFlight;
-    if (pipeline.isEnding && underWay > 0) pipeline.post(shard, pipeline.message(RequestOp.Close));
+    if (pipeline.isEnding && underWay > 0) this.#postClose(shard, false);
   }
 
   // --- while the connection migrates -------------------------------------------------------------

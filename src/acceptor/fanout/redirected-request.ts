@@ -23,7 +23,7 @@ export function redirectedRequest(signal: Signal): Request {
   if (request.op === Op.DeleteBatch) {
     const idsAt = optionsEnd + DELETED_HEADER_BYTES + view.getUint32(optionsEnd - start + 4, true);
     request.ids.set(bytes.slice(idsAt, payload.end), 0, payload.end - idsAt);
-  }
+  } else request.body.set(bytes.slice(optionsEnd, payload.end), 0, payload.end - optionsEnd);
   return request;
 }
 

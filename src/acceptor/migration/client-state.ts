@@ -18,6 +18,8 @@ export class ClientState {
   readonly openedAtMs: number;
   /** Address and port of the client: see ConnectionContext. */
   peer: string | undefined;
+  /** What the client calls itself. */
+  name: string | undefined;
   /** Index of its listener: see ConnectionContext. */
   listener: number | undefined;
   history: MigrationHistory = { migrations: 0, mayMigrateAtMs: 0 };
@@ -41,6 +43,7 @@ export class ClientState {
     this.nextBatchNumber = rest.nextBatchNumber;
     this.history = rest.history;
     this.peer = rest.peer;
+    this.name = rest.name;
     this.listener = rest.listener;
   }
 
@@ -55,6 +58,7 @@ export class ClientState {
       nextBatchNumber: this.nextBatchNumber,
       openedAtMs: this.openedAtMs,
       peer: this.peer,
+      name: this.name,
       listener: this.listener,
       history,
     };

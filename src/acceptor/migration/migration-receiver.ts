@@ -52,6 +52,7 @@ function read({ int32, uint32, float64, bytes: data }: RingReader, offset: numbe
   const watched: string[] = [];
   for (let left = (counts >>> 16) - 1; left > 0; left--) watched.push(nextName());
   const peer = (flags & MigrationFlag.Peer) === 0 ? undefined : nextName();
+  const name = (flags & MigrationFlag.Name) === 0 ? undefined : nextName();
   const history = { migrations: uint32[word + 8]!, mayMigrateAtMs: float64[double + 3]! };
   return {
     descriptor: int32[word + 1]!,
@@ -64,6 +65,7 @@ function read({ int32, uint32, float64, bytes: data }: RingReader, offset: numbe
       watched,
       touched,
       peer,
+      name,
       history,
       isProducer: (flags & MigrationFlag.Producer) !== 0,
       isWorker: (flags & MigrationFlag.Worker) !== 0,

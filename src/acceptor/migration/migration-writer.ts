@@ -14,7 +14,8 @@
 //   offset 56  uint16   number of shards that know it
 //   offset 58  uint16   number of tube names
 //   offset 60  the shards, one byte each; the names, each after a byte with its length (the tube in
-//              use, the watched tubes, and the peer if there is one); the bytes that were read
+//              use, the watched tubes, and the client's address and name if there are any); the
+//              bytes that were read
 
 import { copyBytes } from "../../base/bytes.ts";
 import { RingWriter } from "../../ring/ring-writer.ts";
@@ -22,7 +23,7 @@ import type { HandedOver } from "../replies/transport.ts";
 import type { ConnectionState } from "./moved-connection.ts";
 
 export const MIGRATION_HEADER_BYTES = 60;
-export const MigrationFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8 } as const;
+export const MigrationFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8, Name: 16 } as const;
 /** The most that one receive may have read meanwhile. */
 export const MIGRATION_BYTES_MAX: number = 16 * 1024;
 const NAME_BYTES_MAX = 255;
@@ -68,6 +69,7 @@ export class MigrationWriter implements MigrationWay {
     at = writeName(data, at, state.used);
     for (const name of state.watched) at = writeName(data, at, name);
     if (state.peer !== undefined) at = writeName(data, at, state.peer);
+    if (state.name !== undefined) at = writeName(data, at, state.name);
     if (bytes !== undefined) copyBytes(data, at, bytes, 0, bytes.length);
   }
 
@@ -76,18 +78,19 @@ export class MigrationWriter implements MigrationWay {
   }
 }
 
-function flagsOf({ isProducer, isWorker, peer }: ConnectionState): number {
+function flagsOf({ isProducer, isWorker, peer, name: own }: ConnectionState): number {
   const marks = (isProducer ? MigrationFlag.Producer : 0) | (isWorker ? MigrationFlag.Worker : 0);
-  return marks | (peer === undefined ? 0 : MigrationFlag.Peer);
+  return marks | (peer === undefined ? 0 : MigrationFlag.Peer) | (own === undefined ? 0 : MigrationFlag.Name);
 }
 
-function stateBytes({ used, watched, touched, peer }: ConnectionState): number {
+function stateBytes({ used, watched, touched, peer, name: own }: ConnectionState): number {
   let bytes = MIGRATION_HEADER_BYTES + touched.length + 1 + used.length;
   for (const name of watched) bytes += 1 + name.length;
-  return peer === undefined ? bytes : bytes + 1 + peer.length;
+  if (peer !== undefined) bytes += 1 + peer.length;
+  return own === undefined ? bytes : bytes + 1 + own.length;
 }
 
-/** Writes a name, which is ASCII. Returns the position after it. */
+/** Writes a name, which is Latin-1. Returns the position after it. */
 function writeName(bytes: Uint8Array, at: number, name: string): number {
   const length = Math.min(name.length, NAME_BYTES_MAX);
   bytes[at] = length;

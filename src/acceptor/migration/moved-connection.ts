@@ -15,6 +15,7 @@ export interface ConnectionState {
   /** In monotonic ms. */
   readonly openedAtMs: number;
   readonly peer: string | undefined;
+  readonly name: string | undefined;
   readonly listener: number | undefined;
   readonly history: MigrationHistory;
 }

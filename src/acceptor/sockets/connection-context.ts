@@ -13,8 +13,8 @@ export interface ConnectionContext {
   readonly keepAlive: KeepAlive;
   /** The connection's admission; undefined if every client is accepted without a filter. */
   readonly entry: Entry | undefined;
-  /** Address and port of the client, or "unix". Recorded only if closed connections are. */
+  /** Address and port of the client, or "unix". */
   readonly peer?: string | undefined;
-  /** Index of its listener among those of the server. Recorded only if `peer` is. */
+  /** Index of its listener among those of the server. */
   readonly listener?: number | undefined;
 }

@@ -10,6 +10,8 @@ export interface ConnectionFacts {
   readonly descriptor: number;
   /** Address and port of the client, if they were recorded: see ConnectionContext. */
   readonly peer: string | undefined;
+  /** What the client calls itself. */
+  readonly name: string | undefined;
   /** Index of its listener among those of the server, if it was recorded: see ConnectionContext. */
   readonly listener: number | undefined;
   /** In monotonic ms. */

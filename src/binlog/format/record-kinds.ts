@@ -6,6 +6,7 @@ import { latin1 } from "../../base/bytes.ts";
 import type { Memory } from "../../base/memory.ts";
 import { BATCH_HEADER_BYTES } from "../../message/batch.ts";
 import {
+  attributeBytes,
   attributeBytesOf,
   PIECE_HEADER_BYTES,
   patternBytesOf,
@@ -59,7 +60,7 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
 // Same as `recordHeadBytes` of message/record.ts, for bytes without a view.
 
 function headBytes(bytes: Uint8Array, at: number): number {
-  return RECORD_FIXED_BYTES + bytes[at + 2]! + 4 * bytes[at + 3]!;
+  return RECORD_FIXED_BYTES + bytes[at + 2]! + attributeBytes(bytes[at + 1]!, bytes[at + 3]!);
 }
 
 function settingBytes(bytes: Uint8Array, at: number): number {

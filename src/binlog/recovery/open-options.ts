@@ -1,7 +1,7 @@
 // Options for opening a log, and the resulting size of its segments.
 
 import { MAX_RECORD_BYTES } from "../../message/record.ts";
-import { segmentBytesMin } from "../../message/topology.ts";
+import { segmentBytesMin } from "../../message/record-ring.ts";
 import type { Disk } from "../disk/disk.ts";
 import type { ChainOptions } from "../live/batch-chain.ts";
 import type { StorageNotice } from "../live/storage-options.ts";

@@ -11,7 +11,13 @@ import {
   type RecordFields,
   RecordState,
 } from "../../message/record.ts";
-import { ATTRIBUTE_BYTES_MAX, attributesAreWhole } from "../../protocol/job-attribute.ts";
+import {
+  ALL_ATTRIBUTE_BYTES_MAX,
+  ATTRIBUTE_BYTES_MAX,
+  ATTRIBUTE_UNIT,
+  attributesAreWhole,
+  LONG_ATTRIBUTE_UNIT,
+} from "../../protocol/job-attribute.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
 import type { Storage } from "../live/storage.ts";
@@ -217,7 +223,9 @@ function checkJob(job: JobLine, number: number): void {
     throw badLine(number, `the state ${job.state} is unknown`);
   const attributes = attributesOf(job);
   const { length } = attributes;
-  if (length % 4 !== 0 || length > ATTRIBUTE_BYTES_MAX || !attributesAreWhole(attributes, 0, length))
+  const unit = length > ATTRIBUTE_BYTES_MAX ? LONG_ATTRIBUTE_UNIT : ATTRIBUTE_UNIT;
+  const hasSize = length % unit === 0 && length <= ALL_ATTRIBUTE_BYTES_MAX;
+  if (!hasSize || !attributesAreWhole(attributes, 0, length))
     throw badLine(number, "the attributes are not whole");
 }
 

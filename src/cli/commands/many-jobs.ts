@@ -73,7 +73,7 @@ function move(): Command {
 function redrive(): Command {
   const command = newCommand(
     "redrive <tube>",
-    "return the jobs of a dead-letter tube to the tubes where they died, ready and with all their attempts; kick is for jobs buried where they died",
+    "return dead jobs to the tubes where they died, ready and with all their attempts",
     { tube: tubeName },
   );
   return withQuestion(command).action((tube: string, options: ManyOptions) =>
@@ -81,7 +81,8 @@ function redrive(): Command {
       await session.needs("move-jobs");
       const text = ["redrive", "Return {n} dead jobs of", " to where they died"] as const;
       if (!(await isAgreed(session, tube, options, text, countDead))) return;
-      const command = `move-jobs ${tube} *${limitedFilter(options)}`;
+      // Jobs that are buried where they died become ready, too.
+      const command = `move-jobs ${tube} *${limitedFilter(options)} as=ready`;
       const reply = await session.ask(command, "MOVED", undefined, BULK_MS);
       printDone("redriven", countOf(reply), options);
     }),
@@ -183,7 +184,7 @@ const countJobs: Counter = async (session, tube, options) => {
   return count;
 };
 
-/** A list doesn't tell which jobs have come from where they died, so each is looked at. */
+/** A list doesn't tell which jobs are dead, so each is looked at. */
 const countDead: Counter = async (session, tube, { limit, ...filter }) => {
   const most = limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
   let count = 0;

@@ -91,7 +91,11 @@ const DONE: Readonly<Record<string, string>> = {
   "POST /v1/tubes/:tube/clear": "cleared jobs",
   "POST /v1/tubes/:tube/move": "moved jobs",
   "POST /v1/tubes/:tube/update": "updated jobs",
+  "POST /v1/tubes/:tube/redrive": "redrove dead jobs",
   "DELETE /v1/tubes/:tube": "deleted a tube",
+  "PUT /v1/settings/:pattern": "replaced settings",
+  "PATCH /v1/settings/:pattern": "changed settings",
+  "DELETE /v1/settings/:pattern": "removed settings",
   "DELETE /v1/jobs/:id": "deleted a job",
   "POST /v1/jobs/:id/kick": "kicked a job",
   "POST /v1/jobs/:id/release": "released a job",
@@ -131,7 +135,8 @@ function changeRow({ at, who, address, method, route, what, affected, status }: 
   </tr>`;
 }
 
-function ofWhat({ tube, id }: ChangeRow["what"]): Part {
+function ofWhat({ tube, id, pattern }: ChangeRow["what"]): Part {
+  if (pattern !== undefined) return html`${pattern}`;
   if (tube !== undefined) return html`<a href=${tubeLink(tube)}>${tube}</a>`;
   return id === undefined ? nothing : html`${id}`;
 }

@@ -3,15 +3,15 @@
 import { html, nothing } from "lit-html";
 import { duration, exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { ago, empty, facts, folded, type Part, STATES, tubeLink } from "../parts/parts.ts";
-import type { JobPageView, JobRow, Refused } from "../parts/view-types.ts";
+import { ago, empty, facts, findLink, folded, type Part, STATES, tubeLink } from "../parts/parts.ts";
+import type { FailureRow, JobPageView, JobRow, Refused } from "../parts/view-types.ts";
 import { bodyCard } from "./job-body.ts";
 
 export function showJob({ job, holderAddress }: JobPageView, context: PageContext): Part {
   const { name } = context.place;
   if (job === null)
     return html`<div class="title"><h1>Job ${name}</h1></div>
-      <section class="card">${empty("There is no such job: it is done, or was never put.")}</section>`;
+      <section class="card">${empty("There is no such job: it is done, or was never put.", html`<p><a href=${findLink(name)}>Look for “${name}” in the bodies of all jobs</a></p>`)}</section>`;
   const body = bodyOf(context.fetched as JobRow | Refused | undefined, job);
   const state = STATES.find(({ name }) => name === job.state);
   return html`
@@ -28,14 +28,47 @@ export function showJob({ job, holderAddress }: JobPageView, context: PageContex
         ["put", html`${ago(job.age)} ago`],
         ["delay", duration(Number(job["delay"]))],
         ["time to run", duration(Number(job["ttr"]))],
+        ["attempt", exact(job.attempts)],
         ...["reserves", "timeouts", "releases", "buries", "kicks"].map((key): [string, string] => [
           key,
           exact(Number(job[key])),
         ]),
       ])}
     </section>
+    ${job.failures.length === 0 ? nothing : failuresCard(job.failures)}
     ${bodyCard({ ...job, ...body }, context)}
   `;
+}
+
+const CAUSES: Readonly<Record<string, string>> = {
+  released: "released by its worker",
+  buried: "buried by its worker",
+  "timed-out": "its time to run was over",
+  disconnected: "its worker's connection ended",
+  expired: "it had waited too long",
+};
+
+/** Shows why the last attempts failed, newest first. */
+function failuresCard(failures: readonly FailureRow[]): Part {
+  return html`<section class="card" aria-label="Failures">
+    <h2>Last failures</h2>
+    <div class="scroll" tabindex="0" role="region" aria-label="Last failures, as a table">
+      <table>
+        <thead><tr><th>when</th><th>attempt</th><th>what happened</th><th>reason</th><th>worker</th></tr></thead>
+        <tbody>
+          ${failures.map(
+            ({ at, age, attempt, cause, reason, worker }) => html`<tr>
+              <td><time datetime=${at} title=${at}>${ago(age)} ago</time></td>
+              <td>${attempt === 0 ? "" : exact(attempt)}</td>
+              <td>${CAUSES[cause] ?? cause}</td>
+              <td>${reason ?? ""}</td>
+              <td>${worker ?? ""}</td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>
+  </section>`;
 }
 
 /** The view has no body. It is fetched once, since it never changes. */

@@ -2,12 +2,13 @@
 
 import { html, nothing } from "lit-html";
 import { exact, rate, short, tubes as tubeCount } from "../parts/format.ts";
-import type { Chart, Page, PageContext } from "../parts/page-context.ts";
+import type { Chart, Page, PageContext, Place } from "../parts/page-context.ts";
 import {
   ago,
   COLUMNS,
   chartPlace,
   empty,
+  findLink,
   firstJob,
   inHeldOrder,
   logFacts,
@@ -52,6 +53,7 @@ const overview: Page = {
       <h2 id="attention">Needs attention</h2>
       ${attention(view)}
     </section>
+    <div class="two">
     <section class="card" aria-labelledby="rates">
       <div class="heading">
         <h2 id="rates">
@@ -68,8 +70,18 @@ const overview: Page = {
           )}
         </div>
       </div>
-      ${chartPlace("chart")} ${context.charts([rateChart(context)])}
+      ${chartPlace("chart")}
     </section>
+    <section class="card" aria-labelledby="failures">
+      <div class="heading">
+        <h2 id="failures">
+          Failures a second
+          <small>${rate(view.rates.timeouts)} timed out · ${rate(view.rates.buries)} buried · ${rate(view.rates.releases)} released</small>
+        </h2>
+      </div>
+      ${chartPlace("failures-chart")} ${context.charts(overviewCharts(context))}
+    </section>
+    </div>
     <div class="two">
       <section class="card" aria-labelledby="oldest">
         <h2 id="oldest">Waiting longest</h2>
@@ -118,20 +130,24 @@ const spanOf = ({ place }: PageContext): string => {
   return Object.hasOwn(SPANS, asked) ? asked : "5m";
 };
 
-function rateChart(context: PageContext): Chart {
+function overviewCharts(context: PageContext): Chart[] {
   const { seconds, span } = SPANS[spanOf(context)]!;
-  return {
-    id: "chart",
-    title: "Jobs a second",
-    url: `v1/history?seconds=${seconds}&series=puts,reserves,deletes`,
-    span,
-    spanSeconds: seconds,
-    lines: [
+  const of = (id: string, title: string, lines: Chart["lines"]): Chart => {
+    const url = `v1/history?seconds=${seconds}&series=${lines.map(({ series }) => series).join()}`;
+    return { id, title, url, span, spanSeconds: seconds, lines };
+  };
+  return [
+    of("chart", "Jobs a second", [
       { series: "puts", label: "puts /s", colour: "ready", isRate: true },
       { series: "reserves", label: "reserves /s", colour: "reserved", isRate: true, dash: [8, 4] },
       { series: "deletes", label: "deletes /s", colour: "delayed", isRate: true, dash: [3, 3] },
-    ],
-  };
+    ]),
+    of("failures-chart", "Failures a second", [
+      { series: "timeouts", label: "timeouts /s", colour: "buried", isRate: true },
+      { series: "buries", label: "buries /s", colour: "delayed", isRate: true, dash: [8, 4] },
+      { series: "releases", label: "releases /s", colour: "reserved", isRate: true, dash: [3, 3] },
+    ]),
+  ];
 }
 
 function attention({ attention: found }: OverviewView): Part {
@@ -195,7 +211,7 @@ function later(load: () => Promise<(view: never, context: PageContext) => Part>)
 /** The page shows that the connection is lost; the next view tries again. */
 const nothingToDo = (): void => {};
 
-const JOB_FILTERS = ["text", "cursor", "order", "ageFrom", "priFrom", "priTo"];
+const JOB_FILTERS = ["text", "cursor", "order", "ageFrom", "priFrom", "priTo", "dead"];
 
 const tube: Page = {
   title: ({ name }) => name,
@@ -254,9 +270,24 @@ const audit: Page = {
   show: later(async () => (await import("./audit-page.ts")).showAudit),
 };
 
+const find: Page = {
+  title: ({ query }) => `“${query.get("text") ?? ""}”`,
+  view: ({ query }) => `${new URLSearchParams({ view: "tubes", match: query.get("text") ?? "" })}`,
+  fetch: ({ query }, may) => {
+    const text = query.get("text") ?? "";
+    if (text === "" || !may("bodies")) return undefined;
+    const asked = new URLSearchParams({ limit: "50", bodyMax: "120" });
+    for (const key of ["text", "state", "cursor"]) if (query.has(key)) asked.set(key, query.get(key)!);
+    return `v1/jobs?${asked}`;
+  },
+  // A search reads all bodies, so it is repeated only when the user asks for it.
+  fetchesOnce: true,
+  show: later(async () => (await import("./find-page.ts")).showFind),
+};
+
 /** A Map, since addresses are typed by users, and a Map has no `__proto__`. */
 const PAGES: ReadonlyMap<string, Page> = new Map(
-  Object.entries({ tubes, tube, job, jobs: job, connections, log, group, server, audit }),
+  Object.entries({ tubes, tube, job, jobs: job, find, connections, log, group, server, audit }),
 );
 
 const missing: Page = {
@@ -291,3 +322,44 @@ export const BAR: readonly RouteState[] = [
   { page: "server", label: "Server", key: "s" },
   { page: "audit", label: "Audit", key: "a", may: "manage" },
 ];
+
+/** Parses "#/tubes/mail?state=buried". */
+export function placeOf(hash: string): Place {
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const [page = "", ...rest] = path.split("/");
+  let name = rest.join("/");
+  try {
+    name = decodeURIComponent(name);
+  } catch {
+    // A malformed address typed by hand is kept as it is.
+  }
+  return { page, name, query: new URLSearchParams(query) };
+}
+
+/**
+ * Tells whether two queries belong to the same view, so that the old one may stay until the new one
+ * arrives.
+ */
+export const sameView = (a: string, b: string): boolean => {
+  const [left, right] = [new URLSearchParams(a), new URLSearchParams(b)];
+  return ["view", "tube", "id"].every((key) => left.get(key) === right.get(key));
+};
+
+/**
+ * Returns the search field of the header: a number is the id of a job, anything else a text that
+ * occurs in bodies of jobs or in names of tubes.
+ */
+export function findBox({ page, query }: Place): Part {
+  const find = (event: SubmitEvent): void => {
+    event.preventDefault();
+    const { value } = (event.target as HTMLFormElement).elements.namedItem("find") as HTMLInputElement;
+    const text = value.trim();
+    if (text === "") return;
+    location.hash = /^\d{1,15}$/.test(text) ? `#/jobs/${Number(text)}` : findLink(text);
+  };
+  return html`<form class="find" role="search" @submit=${find}>
+    <input id="find" name="find" type="search" maxlength="200" autocomplete="off" spellcheck="false"
+      aria-label="Job id, or text in any tube" placeholder="job id, or text in any tube" title="f"
+      .value=${page === "find" ? (query.get("text") ?? "") : ""}>
+  </form>`;
+}

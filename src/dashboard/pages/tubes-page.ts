@@ -67,7 +67,7 @@ export function showTubes(view: TubesView, context: PageContext): Part {
             id="filter"
             placeholder="filter, as mail-*"
             .value=${match}
-            @input=${(event: Event) => context.go({ match: (event.target as HTMLInputElement).value, from: "" })}
+            @input=${({ target }: Event) => context.goSoon(() => ({ match: (target as HTMLInputElement).value.trim(), from: "" }))}
           >
         </label>
         <span class="quiet">${tubes(view.total)}${match === "" ? nothing : `, ${exact(view.matched)} match`}</span>

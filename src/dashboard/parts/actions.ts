@@ -9,6 +9,7 @@ import { send, type Task } from "./request.ts";
 
 export * from "./bulk.ts";
 export { putJob } from "./put-job.ts";
+export { changeSettings } from "./settings-dialog.ts";
 
 const PAUSE_SECONDS = 600;
 

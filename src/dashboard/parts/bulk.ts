@@ -2,10 +2,11 @@
 // that can be stopped.
 
 import { html, nothing } from "lit-html";
+import { deadSummary } from "./dead-summary.ts";
 import { ask, input } from "./dialog.ts";
 import { exact, jobs } from "./format.ts";
 import { type Part, tubePath } from "./parts.ts";
-import { send, sendBulk, type Task } from "./request.ts";
+import { type JobFilter, type Step, send, sendBulk, type Task } from "./request.ts";
 
 /** From this count on, the user must type the tube's name. */
 const TYPED_FROM_JOBS = 100;
@@ -14,12 +15,6 @@ const QUEUED = ["ready", "delayed", "buried"];
 /** Returns the name of a single tube, or the number of tubes. */
 export const named = (tubes: readonly string[]): string =>
   tubes.length === 1 ? tubes[0]! : `${exact(tubes.length)} tubes`;
-
-/** The filter of a list of jobs: as a request has it, and in words ("with “acme” in the body"). */
-export interface JobFilter {
-  readonly where: object;
-  readonly words: string;
-}
 
 const stepsOf = (tubes: readonly string[], filter: JobFilter | undefined): readonly Step[] =>
   tubes.map((tube) => ({ tube, ...(filter === undefined ? {} : { where: filter.where }) }));
@@ -38,6 +33,11 @@ export function clearTubes(tubes: readonly string[], filter?: JobFilter): void {
 export function moveTubes(tubes: readonly string[], filter?: JobFilter): void {
   const steps = stepsOf(tubes, filter);
   askBulk({ tubes, filter, steps, route: "move", states: QUEUED, chosen: ["ready"] });
+}
+
+/** Returns dead jobs to the tubes where they died. The server takes no others. */
+export function redriveTubes(tubes: readonly string[], filter?: JobFilter): void {
+  askBulk({ tubes, filter, steps: stepsOf(tubes, filter), route: "redrive", states: [], chosen: QUEUED });
 }
 
 /** Jobs in one state of a tube: some ids, or all that match. */
@@ -75,17 +75,11 @@ const CHANGES = html`<div class="fields">
   </div>
   <p class="quiet">What is left empty stays as it is. A delay counts from now on; 0 makes a delayed job ready.</p>`;
 
-/** One request: a tube, and which of its jobs. */
-interface Step {
-  readonly tube: string;
-  readonly where?: object;
-}
-
 interface Bulk {
   readonly tubes: readonly string[];
   readonly filter: JobFilter | undefined;
   readonly steps: readonly Step[];
-  readonly route: "kick" | "clear" | "move" | "update";
+  readonly route: "kick" | "clear" | "move" | "update" | "redrive";
   /** States to choose from, and those chosen initially. */
   readonly states: readonly string[];
   readonly chosen: readonly string[];
@@ -96,6 +90,7 @@ const WORDS = {
   clear: { title: "Delete jobs of", verb: "Delete", done: "deleted" },
   move: { title: "Move jobs of", verb: "Move", done: "moved" },
   update: { title: "Update jobs of", verb: "Update", done: "updated" },
+  redrive: { title: "Redrive dead jobs of", verb: "Redrive", done: "back where they died" },
 } as const;
 
 /**
@@ -131,8 +126,9 @@ class BulkAsking {
       let sum = 0;
       for (const { tube, where } of states.length === 0 ? [] : this.#bulk.steps) {
         const asked = { states, dryRun: true, ...(where === undefined ? {} : { where }) };
-        // A dry run of "clear" counts the same jobs as any other action, and needs no target.
-        sum += (await sendBulk(tubePath(tube, "clear"), asked, () => {})).affected;
+        // A dry run of "clear" counts the same jobs as other actions, and needs no target.
+        const route = this.#bulk.route === "redrive" ? "redrive" : "clear";
+        sum += (await sendBulk(tubePath(tube, route), asked, () => {})).affected;
         if (states !== this.#chosen) return;
       }
       this.#count = sum;
@@ -192,7 +188,8 @@ class BulkAsking {
               }}></label>`
           : nothing
       }
-      ${route === "clear" ? html`<p class="quiet">${this.#warning()}</p>` : nothing}`;
+      ${route === "clear" ? html`<p class="quiet">${this.#warning()}</p>` : nothing}
+      ${route === "redrive" ? deadSummary(this.#bulk.steps[0]!, this.redraw) : nothing}`;
   }
 
   #warning(): string {

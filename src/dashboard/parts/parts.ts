@@ -17,6 +17,9 @@ export const STATES: readonly { readonly name: keyof JobCounts; readonly sign: s
 
 export const tubeLink = (name: string): string => `#/tubes/${encodeURIComponent(name)}`;
 
+/** Returns the address of the page that looks for a text in all tubes. */
+export const findLink = (text: string): string => `#/find?${new URLSearchParams({ text })}`;
+
 /**
  * Returns the API path for a tube. A path can't contain "." and "..", so they go into the query.
  */
@@ -273,8 +276,10 @@ export const chartPlace = (id: string): Part =>
 
 /** Returns buttons that fold into a menu on narrow screens. */
 export function folded(label: string, buttons: Part): Part {
-  const turn = (head: Element, isOpen?: boolean): void =>
-    head.setAttribute("aria-expanded", `${isOpen ?? head.getAttribute("aria-expanded") !== "true"}`);
+  const turn = (head: Element, isOpen = head.getAttribute("aria-expanded") !== "true"): void => {
+    head.setAttribute("aria-expanded", `${isOpen}`);
+    head.nextElementSibling!.classList.toggle("menu-list", isOpen);
+  };
   const close = (event: Event): void => turn((event.currentTarget as Element).firstElementChild!, false);
   const leave = (event: FocusEvent): void => {
     if (!(event.currentTarget as Node).contains(event.relatedTarget as Node)) close(event);

@@ -6,6 +6,18 @@ export type { Task };
 
 const POLL_MS = 250;
 
+/** The filter of a list of jobs: as a request has it, and in words ("with “acme” in the body"). */
+export interface JobFilter {
+  readonly where: object;
+  readonly words: string;
+}
+
+/** One request of a bulk action: a tube, and which of its jobs. */
+export interface Step {
+  readonly tube: string;
+  readonly where?: object;
+}
+
 /**
  * Returns the response's content; undefined if it has none. Throws an error with a readable
  * message.

@@ -39,6 +39,8 @@ export interface TubeRow {
   readonly watchers: number;
   readonly waiters: number;
   readonly pause: { readonly seconds: number; readonly timeLeft: number } | null;
+  /** Its next ready job is dead, so it is a dead-letter tube. */
+  readonly holdsDead: boolean;
   readonly rates: Readonly<Record<string, number>>;
   readonly totals: Readonly<Record<string, number>>;
 }
@@ -93,7 +95,9 @@ export interface RingRow {
   readonly fillMax: number;
 }
 
-export type Rates = Readonly<Record<"puts" | "reserves" | "deletes" | "timeouts", number>>;
+export type Rates = Readonly<
+  Record<"puts" | "reserves" | "deletes" | "timeouts" | "buries" | "releases", number>
+>;
 
 export interface OverviewView {
   readonly frame: Frame;
@@ -192,7 +196,19 @@ export interface JobRow {
   readonly body?: string;
   readonly bodyBase64?: string;
   readonly truncated: boolean;
+  readonly attempts: number;
+  /** Newest first; in lists only the last one. */
+  readonly failures: readonly FailureRow[];
   readonly [field: string]: unknown;
+}
+
+export interface FailureRow {
+  readonly attempt: number;
+  readonly cause: string;
+  readonly at: string;
+  readonly age: number;
+  readonly worker: string | null;
+  readonly reason: string | null;
 }
 
 export interface JobPageView {

@@ -9,8 +9,16 @@ import {
   DeathReason,
   FIRST_MUTABLE_ATTRIBUTE,
 } from "../../protocol/job-attribute.ts";
+import { failuresAreWhole, shiftFailures } from "../../protocol/job-failure.ts";
 
 const NO_BYTES = new Uint8Array(0);
+
+function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
+  const both = new Uint8Array(first.length + second.length);
+  both.set(first);
+  both.set(second, first.length);
+  return both;
+}
 
 /** Times are monotonic ms, 0 for never. */
 export class JobAttributes {
@@ -31,6 +39,10 @@ export class JobAttributes {
   leaving = false;
   /** A KeyState; undefined if the log doesn't state what became of the key. */
   keyState: number | undefined;
+  /** The job's last failures, in monotonic times (protocol/job-failure.ts). */
+  failures: Uint8Array = NO_BYTES;
+  /** Whether the log has nothing else of the job than failures. */
+  hasOnlyFailures = false;
 
   /** Whether the job has a unique key. */
   get hasKey(): boolean {
@@ -49,6 +61,8 @@ export class JobAttributes {
     this.moved = false;
     this.leaving = false;
     this.keyState = undefined;
+    this.failures = NO_BYTES;
+    this.hasOnlyFailures = false;
     return this;
   }
 
@@ -64,9 +78,13 @@ export class JobAttributes {
   /** Reads an attribute list from the log; `wallOffsetMs` is wall clock minus monotonic clock. */
   read(bytes: Uint8Array, start: number, end: number, wallOffsetMs: number): this {
     this.clear();
+    this.hasOnlyFailures = true;
     const view = new DataView(bytes.buffer, bytes.byteOffset);
     for (let at = start; at + 2 <= end && bytes[at] !== 0; at += 2 + bytes[at + 1]!)
       this.#take(bytes, view, at, wallOffsetMs);
+    // Only a log that was edited by hand has others.
+    if (!failuresAreWhole(this.failures)) this.failures = NO_BYTES;
+    else shiftFailures(this.failures, -wallOffsetMs);
     return this;
   }
 
@@ -74,6 +92,11 @@ export class JobAttributes {
     const tag = bytes[at]!;
     const valueAt = at + 2;
     const end = valueAt + bytes[at + 1]!;
+    if (tag === Attribute.Failures) {
+      this.failures = joined(this.failures, bytes.subarray(valueAt, end));
+      return;
+    }
+    this.hasOnlyFailures = false;
     switch (tag) {
       case Attribute.UniqueKey:
         this.setKey(bytes, valueAt, end, false);

@@ -6,6 +6,7 @@
 // without garbage collection.
 
 import { assert, CHECKED } from "../../base/assert.ts";
+import { EMPTY_BODY } from "./body-arena.ts";
 import { JobExtras } from "./job-extras.ts";
 
 export const PAGE_BITS = 13;
@@ -100,6 +101,8 @@ export class JobPage {
    * last job.
    */
   extras: JobExtras | undefined = undefined;
+  /** Handles of what jobs keep of their failures, or EMPTY_BODY; created for the first such job. */
+  failures: Uint32Array | undefined = undefined;
   readonly #buffer: ArrayBuffer;
   readonly #spareExtras: SpareExtras;
   /** Number of rows in use. */
@@ -192,6 +195,8 @@ export class JobTable {
    * allocate.
    */
   #emptyPages = 0;
+  /** Number of pages with a column of failures. */
+  failurePages = 0;
   readonly #spareExtras = new SpareExtras();
 
   /** Number of jobs in pages with extras: each of them has room for extras. */
@@ -255,11 +260,24 @@ export class JobTable {
   #emptied(page: JobPage, number: number): void {
     assert(this.#emptyPages >= 0, "empty pages are counted");
     page.giveExtras();
+    if (page.failures !== undefined) this.failurePages--;
+    page.failures = undefined;
     if (++this.#emptyPages <= 1) return;
     this.#emptyPages--;
     page.discard();
     this.reservedBytes -= PAGE_ROWS * ROW_BYTES;
     this.pages[number] = undefined;
+  }
+
+  /**
+   * Returns the page's column of failures, created if necessary. Throws RangeError when memory is
+   * exhausted.
+   */
+  makeFailures(page: JobPage): Uint32Array {
+    if (page.failures !== undefined) return page.failures;
+    page.failures = new Uint32Array(PAGE_ROWS).fill(EMPTY_BODY);
+    this.failurePages++;
+    return page.failures;
   }
 
   /** Calls `visit` for each job. */

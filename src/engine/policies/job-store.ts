@@ -12,6 +12,7 @@ import { NO_GROUP } from "../queues/job-groups.ts";
 import type { ShardState } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
 import type { DeadJobs } from "./dead-jobs.ts";
+import type { Failures } from "./failures.ts";
 import { type GroupMembership, hasGroup } from "./group-membership.ts";
 import { NO_ROW } from "./key-table.ts";
 import type { StoredAttributes } from "./stored-attributes.ts";
@@ -23,6 +24,7 @@ export class JobStore {
   readonly #attributes: StoredAttributes;
   readonly #groups: GroupMembership;
   readonly #deaths: DeadJobs;
+  readonly #failures: Failures;
 
   constructor(
     shard: ShardState,
@@ -30,12 +32,14 @@ export class JobStore {
     attributes: StoredAttributes,
     groups: GroupMembership,
     deaths: DeadJobs,
+    failures: Failures,
   ) {
     this.#shard = shard;
     this.#keys = keys;
     this.#attributes = attributes;
     this.#groups = groups;
     this.#deaths = deaths;
+    this.#failures = failures;
   }
 
   /**
@@ -64,8 +68,10 @@ export class JobStore {
     this.#groups.weigh(slot, tube);
   }
 
-  /** Restores the extras of a job from the log. */
+  /** Restores the failures and the extras of a job from the log. */
   restore(slot: number, tube: Tube, attributes: JobAttributes): void {
+    if (attributes.failures.length > 0) this.#failures.restore(slot, attributes.failures);
+    if (attributes.hasOnlyFailures) return;
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     this.#attributes.keep(page.makeExtras(), row, attributes);
@@ -83,7 +89,10 @@ export class JobStore {
     const page = this.#shard.jobs.pageOf(slot);
     const extras = page.makeExtras();
     const row = rowOf(slot);
-    if (attributes !== undefined) this.#attributes.keep(extras, row, attributes);
+    if (attributes !== undefined) {
+      this.#attributes.keep(extras, row, attributes);
+      if (attributes.failures.length > 0) this.#failures.restore(slot, attributes.failures);
+    }
     extras.flags[row] = extras.flags[row]! | ExtraFlag.Moved;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
     this.#groups.join(slot, tube);
@@ -136,6 +145,7 @@ export class JobStore {
     assert(tube.bytes >= 0, "the bytes of a removed body were counted");
     queues.becomeFree(slot, tube);
     if (page.extras !== undefined) this.#forget(slot);
+    if (page.failures !== undefined) this.#failures.forget(slot);
     index.delete(id);
     jobs.free(slot);
   }

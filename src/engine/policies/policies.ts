@@ -5,13 +5,15 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";
+import { FailureCause } from "../../protocol/job-failure.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "../jobs/job-table.ts";
-import type { ShardState } from "../state/shard-state.ts";
+import type { ShardState, WorkerName } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { attemptsOf, backoffMs, excuse, isSpent, resetAttempts } from "./attempts.ts";
 import { DeadJobs } from "./dead-jobs.ts";
+import { Failures, NOBODY } from "./failures.ts";
 import { GroupMembership } from "./group-membership.ts";
 import { JobStore } from "./job-store.ts";
 import { NO_ROW } from "./key-table.ts";
@@ -26,6 +28,7 @@ export class Policies {
   readonly keys: UniqueKeys;
   readonly attributes: StoredAttributes;
   readonly deaths: DeadJobs;
+  readonly failures: Failures;
   readonly store: JobStore;
   /** The job of which the last put was a duplicate. */
   duplicateOf = 0;
@@ -33,13 +36,14 @@ export class Policies {
   readonly #groups: GroupMembership;
 
   /** `keySeed` is the seed of the hash of keys. */
-  constructor(shard: ShardState, keySeed: readonly [number, number]) {
+  constructor(shard: ShardState, keySeed: readonly [number, number], workerName: WorkerName) {
     this.#shard = shard;
     this.keys = new UniqueKeys(shard, keySeed);
-    this.attributes = new StoredAttributes(shard, this.keys);
+    this.failures = new Failures(shard, workerName);
+    this.attributes = new StoredAttributes(shard, this.keys, this.failures);
     this.deaths = new DeadJobs(shard, this.keys, this.attributes);
     this.#groups = new GroupMembership(shard, this.attributes);
-    this.store = new JobStore(shard, this.keys, this.attributes, this.#groups, this.deaths);
+    this.store = new JobStore(shard, this.keys, this.attributes, this.#groups, this.deaths, this.failures);
   }
 
   /** When the next job expires or the next key is forgotten; Infinity for never. */
@@ -218,6 +222,7 @@ export class Policies {
         "a job that expires is in no queue",
       );
     if (tube.policy?.expireBuries === true) {
+      this.failures.add(slot, FailureCause.Expired, NOBODY, nowMs);
       this.deaths.mark(slot, tube, DeathReason.Expired);
       queues.becomeBuried(slot, tube, nowMs);
       records.updated(slot);

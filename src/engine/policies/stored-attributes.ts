@@ -10,6 +10,7 @@ import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { ExtraFlag, type JobExtras } from "../jobs/job-extras.ts";
 import { rowOf } from "../jobs/job-table.ts";
 import type { ShardState } from "../state/shard-state.ts";
+import type { Failures } from "./failures.ts";
 import type { UniqueKeys } from "./unique-keys.ts";
 
 const NO_BYTES: Uint8Array = new Uint8Array(0);
@@ -17,11 +18,13 @@ const NO_BYTES: Uint8Array = new Uint8Array(0);
 export class StoredAttributes {
   readonly #shard: ShardState;
   readonly #keys: UniqueKeys;
+  readonly #failures: Failures;
   readonly #scratch = new Uint8Array(attribute.ATTRIBUTE_BYTES_MAX);
 
-  constructor(shard: ShardState, keys: UniqueKeys) {
+  constructor(shard: ShardState, keys: UniqueKeys, failures: Failures) {
     this.#shard = shard;
     this.#keys = keys;
+    this.#failures = failures;
   }
 
   /** Stores what a put, another shard or the log says of a job; its row has no extras yet. */
@@ -112,9 +115,12 @@ export class StoredAttributes {
 
   /** Writes the attributes that every UPDATE contains. */
   writeMutable(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
-    const { extras } = this.#shard.jobs.pageOf(slot);
-    if (extras === undefined) return;
-    const row = rowOf(slot);
+    const { extras, failures } = this.#shard.jobs.pageOf(slot);
+    if (extras !== undefined) this.#writeExtras(extras, rowOf(slot), writer, wallOffsetMs);
+    if (failures !== undefined) this.#failures.write(slot, writer, wallOffsetMs);
+  }
+
+  #writeExtras(extras: JobExtras, row: number, writer: AttributeWriter, wallOffsetMs: number): void {
     const { Attribute } = attribute;
     const flags = extras.flags[row]!;
     if ((flags & ExtraFlag.Moved) !== 0) writer.flag(Attribute.Moved);

@@ -31,7 +31,15 @@ export interface EngineOptions {
   orderedTubesMin?: number;
   /** Random seed for the hash of unique keys, so that clients can't construct collisions. */
   keySeed?: readonly [number, number];
+  /** Names the workers of failed attempts; without it they have no names. */
+  workerName?: WorkerName;
 }
+
+/**
+ * Writes the name of the worker in this session to `into[at]`, at most WORKER_BYTES_MAX bytes;
+ * returns their number.
+ */
+export type WorkerName = (session: number, into: Uint8Array, at: number) => number;
 
 /** Up to this many tubes, checking each one costs less than keeping an order. */
 const ORDERED_TUBES_MIN = 64;

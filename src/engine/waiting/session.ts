@@ -89,6 +89,8 @@ export class Session {
   order: ReadyOrder | undefined;
   /** Whether its client can't send any more, so that it never waits. */
   halfClosed = false;
+  /** Whether it ends because the server stops. The jobs that it holds have not failed then. */
+  endsWithServer = false;
   readonly timer: Timer<Session> = new Timer<Session>(this);
 
   constructor(index: number, jobs: JobTable) {

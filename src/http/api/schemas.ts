@@ -35,6 +35,7 @@ export const Tube = Fields({
   watchers: count,
   waiters: count,
   pause: Type.Union([Fields({ seconds: count, timeLeft: seconds("Until it ends.") }), Type.Null()]),
+  holdsDead: Type.Boolean({ description: "Whether its next ready job is dead: a dead-letter tube." }),
   totals: Counters,
   rates: Counters,
 });
@@ -68,6 +69,15 @@ export const JobState = Type.Union([
   Type.Literal("buried"),
 ]);
 
+const Failure = Fields({
+  attempt: Type.Integer({ minimum: 0, description: "The attempt that failed, from 1; 0 for none." }),
+  cause: Type.String({ description: "released, buried, timed-out, disconnected or expired." }),
+  at: Type.String({ description: "ISO 8601." }),
+  age: seconds("Since then."),
+  worker: Type.Union([Type.String({ description: "Its address." }), Type.Null()]),
+  reason: Type.Union([Type.String({ description: "What the worker said." }), Type.Null()]),
+});
+
 export const Job = Fields({
   id: count,
   tube: Type.String(),
@@ -83,9 +93,19 @@ export const Job = Fields({
   releases: count,
   buries: count,
   kicks: count,
+  attempts: Type.Integer({ minimum: 0, description: "Reservations that count for max-attempts." }),
+  origin: Type.Union([Type.String({ description: "The tube in which it died." }), Type.Null()]),
+  death: Type.Union([Type.String({ description: "Why it died: attempts or expired." }), Type.Null()]),
+  failures: Type.Array(Failure, {
+    description: "The last five, newest first; in lists only the last, with a short reason.",
+  }),
   readySince: Type.Union([seconds("How long it has been ready."), Type.Null()]),
   buriedSince: Type.Union([seconds("How long it has been buried."), Type.Null()]),
   holder: Type.Union([Type.String({ description: "A connection, or lease." }), Type.Null()]),
+  expiresIn: Type.Union([seconds("Until it expires, if it has a ttl."), Type.Null()]),
+  unique: Type.Union([Type.String({ description: "The key that it was put with." }), Type.Null()]),
+  group: Type.Union([Type.String(), Type.Null()]),
+  weight: Type.Integer({ description: "Of its group; 1 unless it was put with another one." }),
   bytes: count,
   body: Type.Optional(Type.String({ description: "The body if it is UTF-8; bytes in MessagePack." })),
   bodyBase64: Type.Optional(Type.String({ description: "The body if it is not." })),

@@ -22,6 +22,10 @@ export const whereFields = {
   dead: Type.Optional(
     Type.Boolean({ description: "True for jobs without attempts left, and expired ones." }),
   ),
+  group: Type.Optional(Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Its group." })),
+  unique: Type.Optional(
+    Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Its unique key." }),
+  ),
   text: Type.Optional(
     Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Somewhere in the body." }),
   ),
@@ -51,5 +55,14 @@ export function whereOf(given: Static<typeof WhereBody>): Where {
         : Buffer.from(textBase64, "base64");
   if (bytes !== undefined && (bytes.length === 0 || bytes.length > TEXT_BYTES_MAX))
     throw new Problem("bad-request", `A text to look for has 1 to ${TEXT_BYTES_MAX} bytes.`);
-  return { ...Object.fromEntries(plain), ...(bytes === undefined ? {} : { text: bytes }) } as Where;
+  const { group, unique } = given;
+  return {
+    ...Object.fromEntries(plain),
+    ...(bytes === undefined ? {} : { text: bytes }),
+    ...(group === undefined ? {} : { group: latin1Of(group) }),
+    ...(unique === undefined ? {} : { unique: latin1Of(unique) }),
+  } as Where;
 }
+
+/** Keys are compared byte for byte. */
+const latin1Of = (text: string): string => Buffer.from(text).toString("latin1");

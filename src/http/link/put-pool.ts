@@ -18,6 +18,8 @@ export interface NewPut {
   /** In seconds. */
   readonly delay: number;
   readonly ttr: number;
+  /** Further options as the line ends with them: " unique=a ttl=60". */
+  readonly options?: string;
 }
 
 /** Bytes, or text that is sent as UTF-8. */
@@ -35,7 +37,7 @@ const BUSY = 100;
 /** Maximum of body bytes in progress for all requests. */
 const BYTES_MAX = 128 * 1024 * 1024;
 
-/** Buffer that assembles the commands of a request in batches; a line has a few hundred bytes. */
+/** Buffer that assembles the commands of a request in batches; a line has at most a KiB. */
 const SCRATCH_BYTES = 2 * GATHERED_BYTES_MAX;
 const CR = 0x0d;
 const LF = 0x0a;
@@ -206,8 +208,8 @@ function piecesOf(
  * would read the body as commands. The default format could cause that: 0.1 + 0.2 has seventeen
  * decimals, and 1e-7 an exponent.
  */
-const lineOf = ({ tube, pri, delay, ttr }: NewPut, bytes: number): string =>
-  `put-in-tube ${tube} ${pri} ${Math.round(delay * 1000) / 1000} ${ttr} ${bytes}`;
+const lineOf = ({ tube, pri, delay, ttr, options = "" }: NewPut, bytes: number): string =>
+  `put-in-tube ${tube} ${pri} ${Math.round(delay * 1000) / 1000} ${ttr} ${bytes}${options}`;
 
 function outcomeOf(line: string): PutOutcome {
   const [word, id] = line.split(" ");

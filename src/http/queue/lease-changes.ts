@@ -2,6 +2,7 @@
 // retries.
 
 import type { LeaseChange } from "../../message/control.ts";
+import { REASON_BYTES_MAX } from "../../protocol/job-failure.ts";
 import type { ControlClient } from "../link/control-client.ts";
 import type { LeaseKey, LeaseTable } from "../state/lease-table.ts";
 
@@ -10,11 +11,16 @@ export interface LeaseWays {
   readonly control: ControlClient;
 }
 
+/** The most bytes of a question without its changes, and of a change without its reason. */
+const QUESTION_BYTES = 64;
+const CHANGE_BYTES = 128;
+
 export interface NewChange {
   readonly act: LeaseChange["act"];
   readonly token: string;
   readonly pri?: number | undefined;
   readonly delay?: number | undefined;
+  readonly reason?: string | undefined;
 }
 
 /**
@@ -49,10 +55,30 @@ export async function changeLeases(
     byShard.getOrInsertComputed(key.shard, () => []).push({ index, key });
   }
   await Promise.all([
-    ...Array.from(byShard, ([shard, group]) => askShard(ways, shard, group, changes, done)),
+    ...[...byShard].flatMap(([shard, group]) =>
+      questionsOf(group, changes, control.questionBytesMax).map((part) =>
+        askShard(ways, shard, part, changes, done),
+      ),
+    ),
     ...again,
   ]);
   return done;
+}
+
+/** Divides the changes at one shard into questions that are short enough. */
+function questionsOf(group: readonly Asked[], changes: readonly NewChange[], bytesMax: number): Asked[][] {
+  const questions: Asked[][] = [];
+  let left = 0;
+  for (const each of group) {
+    const bytes = CHANGE_BYTES + (changes[each.index]!.reason === undefined ? 0 : REASON_BYTES_MAX);
+    left -= bytes;
+    if (left < 0) {
+      questions.push([]);
+      left = bytesMax - QUESTION_BYTES - bytes;
+    }
+    questions.at(-1)!.push(each);
+  }
+  return questions;
 }
 
 async function askAgain(
@@ -64,6 +90,12 @@ async function askAgain(
   await sooner;
   const [isDone] = await changeLeases(ways, owner, [change]);
   return isDone!;
+}
+
+/** Returns a reason as UTF-8, cut to what a job keeps of it. */
+export function reasonBytes(reason: string): Uint8Array {
+  const bytes = new Uint8Array(REASON_BYTES_MAX);
+  return bytes.subarray(0, new TextEncoder().encodeInto(reason, bytes).written);
 }
 
 interface Asked {
@@ -79,11 +111,12 @@ async function askShard(
   done: boolean[],
 ): Promise<void> {
   const asked = group.map(({ index, key }): LeaseChange => {
-    const { act, pri, delay } = changes[index]!;
+    const { act, pri, delay, reason } = changes[index]!;
     const { id, reserves } = key;
     // Omitted values need not be packed.
-    if (pri === undefined && delay === undefined) return { act, id, reserves };
-    return { act, id, reserves, pri, delay };
+    const change = reason === undefined ? {} : { reason: reasonBytes(reason) };
+    if (pri === undefined && delay === undefined) return { act, id, reserves, ...change };
+    return { act, id, reserves, pri, delay, ...change };
   });
   try {
     const answers = await control.ask(shard, "leases", { changes: asked });

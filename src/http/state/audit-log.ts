@@ -13,8 +13,8 @@ export interface Change {
   readonly route: string;
   /** Parameters of the path: a tube, job, connection or task. */
   readonly what: Readonly<Record<string, string>>;
-  /** Number of jobs; null if none are counted or a task is still running. */
-  readonly affected: number | null;
+  /** Number of jobs; null if none are counted, or until the task that changes them has ended. */
+  affected: number | null;
   readonly status: number;
 }
 

@@ -122,17 +122,25 @@ export class TubeHistory {
    * grown.
    */
   mostGrown(series: TubeSeriesName, sinceMs: number): string | undefined {
-    const index = TUBE_SERIES_NAMES.indexOf(series);
     let most = 0;
     let name: string | undefined;
-    for (const [tube, { values, from, to }] of this.#kept) {
-      let first = from;
-      while (first < to - 1 && this.#atMs[first % POINTS]! < sinceMs) first++;
-      const value = (point: number): number => values[(point % POINTS) * TUBE_SERIES_NAMES.length + index]!;
-      const grown = value(to - 1) - value(first);
+    for (const tube of this.#kept.keys()) {
+      const grown = this.grown(tube, series, sinceMs);
       if (grown > most) [most, name] = [grown, tube];
     }
     return name;
+  }
+
+  /** Returns how much a tube's counter has grown since a moment; 0 if the tube is not recorded. */
+  grown(tube: string, series: TubeSeriesName, sinceMs: number): number {
+    const kept = this.#kept.get(tube);
+    if (kept === undefined || kept.to === kept.from) return 0;
+    const { values, from, to } = kept;
+    let first = from;
+    while (first < to - 1 && this.#atMs[first % POINTS]! < sinceMs) first++;
+    const index = TUBE_SERIES_NAMES.indexOf(series);
+    const value = (point: number): number => values[(point % POINTS) * TUBE_SERIES_NAMES.length + index]!;
+    return value(to - 1) - value(first);
   }
 
   /**

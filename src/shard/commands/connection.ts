@@ -1,7 +1,7 @@
 // Messages about a connection that are not client commands.
 
 import { assert } from "../../base/assert.ts";
-import { MigrationView } from "../../message/request.ts";
+import { MigrationView, RequestFlag } from "../../message/request.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const attach: ShardCommand = ({ engine }, { engineSession }) => {
@@ -22,6 +22,8 @@ export const halfClose: ShardCommand = ({ engine, nowMs }, session) =>
 export const detach: ShardCommand = (shard, session, request) =>
   shard.detach(session, MigrationView.move(request));
 
-export const close: ShardCommand = (shard, session) => {
-  if (!session.ended) shard.end(session);
+export const close: ShardCommand = (shard, session, { flags }) => {
+  if (session.ended) return;
+  session.engineSession.endsWithServer = (flags & RequestFlag.Stopping) !== 0;
+  shard.end(session);
 };

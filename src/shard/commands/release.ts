@@ -6,8 +6,8 @@ import { AwaitDeadLetter } from "../slices/await-dead-letter.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const release: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, request) => {
-  const { id, pri, delaySeconds, flags } = request;
-  const outcome = engine.release(session.engineSession, id, pri, delaySeconds, nowMs);
+  const { id, pri, delaySeconds, flags, reason } = request;
+  const outcome = engine.release(session.engineSession, id, pri, delaySeconds, nowMs, reason);
   if (outcome === Outcome.Done && engine.policies.deaths.someLeave && engine.isLeaving(id)) {
     slicedCommands.join(
       session,

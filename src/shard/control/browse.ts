@@ -60,8 +60,8 @@ abstract class Browse implements ControlWork {
       if (slot === NO_SLOT) break;
       const page = engine.jobs.pageOf(slot);
       isPast = this.isPast(page.id[rowOf(slot)]!);
-      if (isPast || !isMeant(page, rowOf(slot), where, nowMs)) continue;
-      const facts = jobFacts(engine, slot, nowMs, portCount, this.bodyMax);
+      if (isPast || !isMeant(engine, slot, where, nowMs)) continue;
+      const facts = jobFacts(engine, slot, nowMs, portCount, this.bodyMax, 1);
       jobs.push(facts);
       this.#left--;
       bodyBytes += facts.body?.length ?? 0;

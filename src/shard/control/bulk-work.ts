@@ -137,10 +137,8 @@ export class BulkWork implements ControlWork {
   #act(slot: number): boolean {
     const { engine, nowMs } = this.#shard;
     const { act, where } = this.#question;
-    const page = engine.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    if (!isMeant(page, row, where, nowMs)) return false;
-    const id = page.id[row]!;
+    if (!isMeant(engine, slot, where, nowMs)) return false;
+    const id = engine.jobs.pageOf(slot).id[rowOf(slot)]!;
     if (act === "count") return true;
     if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done;
     if (act === "move") return this.#move(slot, this.#question.to!, false);

@@ -10,6 +10,7 @@ import { copyBytes } from "../../base/bytes.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import type { Answers, Questions, ShardTotals, Verb } from "../../message/control.ts";
 import { ResponseFlag } from "../../message/response.ts";
+import { FAILURES_MAX } from "../../protocol/job-failure.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
 import { beginBrowse } from "./browse.ts";
@@ -134,7 +135,7 @@ export class ControlHandler implements ControlAnswerer {
         const slot = engine.find(id);
         if (slot === NO_SLOT) return null;
         const file = records?.fileOf(slot) ?? 0;
-        return { ...jobFacts(engine, slot, nowMs, portCount, bodyMax), file };
+        return { ...jobFacts(engine, slot, nowMs, portCount, bodyMax, FAILURES_MAX), file };
       }),
     leases: ({ changes }) =>
       atOnce<"leases">(() => {

@@ -2,8 +2,11 @@
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
+import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Holder, JobFacts } from "../../message/control.ts";
+import { failuresOf, LISTED_REASON_BYTES } from "../replies/failure-text.ts";
+import { jobOptions } from "./job-options.ts";
 
 const STATES: Readonly<Record<number, JobFacts["state"]>> = {
   [JobState.Ready]: "ready",
@@ -14,8 +17,8 @@ const STATES: Readonly<Record<number, JobFacts["state"]>> = {
 };
 
 /**
- * Returns the facts with at most `bodyMax` bytes of the body. A negative value omits the body, even
- * an empty one.
+ * Returns the facts with at most `bodyMax` bytes of the body, and up to `failuresMax` failures. A
+ * negative `bodyMax` omits the body, even an empty one.
  */
 export function jobFacts(
   engine: Engine,
@@ -23,6 +26,7 @@ export function jobFacts(
   nowMs: number,
   ports: number,
   bodyMax: number,
+  failuresMax: number,
 ): JobFacts {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
@@ -46,8 +50,18 @@ export function jobFacts(
     releases: page.releases[row]!,
     buries: page.buries[row]!,
     kicks: page.kicks[row]!,
+    attempts: page.reserves[row]! - (page.extras?.attemptsBase[row] ?? 0),
+    origin: engine.policies.attributes.originOf(slot),
+    death: (page.extras?.flags[row] ?? 0) & ExtraFlag.Reason,
+    failures: failuresOf(engine, slot)
+      .slice(0, failuresMax)
+      .map(({ atMs, reason, ...failure }) => ({
+        ...{ ...failure, age: seconds(nowMs - atMs) },
+        reason: failuresMax === 1 ? reason.slice(0, LISTED_REASON_BYTES) : reason,
+      })),
     sinceSeconds: isTimed ? undefined : seconds(nowMs - atMs),
     holder: state === JobState.Reserved ? holderOf(page.holder[row]!, ports) : undefined,
+    options: jobOptions(engine, slot, nowMs),
     bytes,
     body: bodyMax < 0 ? undefined : bodyStart(engine, page.body[row]!, Math.min(bytes, bodyMax)),
   };

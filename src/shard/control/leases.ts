@@ -8,6 +8,7 @@ import { assert } from "../../base/assert.ts";
 import { Outcome } from "../../engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { LeaseChange } from "../../message/control.ts";
+import { Span } from "../../protocol/request.ts";
 import type { ControlShard } from "./control-work.ts";
 
 /** Returns whether the job is still held by the lease with this count of reserves. */
@@ -40,11 +41,18 @@ export function changeLease(shard: ControlShard, leaseSession: number, change: L
   const pri = change.pri ?? engine.jobs.pageOf(slot).pri[rowOf(slot)]!;
   const outcomes = {
     delete: () => engine.delete(session, id, nowMs),
-    release: () => engine.release(session, id, pri, change.delay ?? 0, nowMs),
-    bury: () => engine.bury(session, id, pri, nowMs),
+    release: () => engine.release(session, id, pri, change.delay ?? 0, nowMs, reasonOf(change)),
+    bury: () => engine.bury(session, id, pri, nowMs, reasonOf(change)),
     touch: () => engine.touch(session, id, nowMs),
   };
   return outcomes[act]() === Outcome.Done;
+}
+
+function reasonOf({ reason }: LeaseChange): Span | undefined {
+  if (reason === undefined || reason === null) return undefined;
+  const span = new Span();
+  span.set(reason, 0, reason.length);
+  return span;
 }
 
 /** Makes the job ready again, as if its client had disconnected. */

@@ -1,9 +1,11 @@
 // Job filters of the HTTP API: the part that the engine's walk applies and the part that it does
 // not.
 
-import { type JobPage, JobState } from "../../engine/jobs/job-table.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import { type JobFilter, stateBit } from "../../engine/walks/job-walk.ts";
 import type { StateName, Where } from "../../message/control.ts";
+import { hasKeys } from "./job-options.ts";
 
 const STATES: Readonly<Record<StateName, JobState>> = {
   ready: JobState.Ready,
@@ -24,7 +26,9 @@ export function filterOf(states: readonly StateName[], where: Where, nowMs: numb
 }
 
 /** Returns whether a job that a walk has found matches the rest of the filter. */
-export function isMeant(page: JobPage, row: number, where: Where, nowMs: number): boolean {
+export function isMeant(engine: Engine, slot: number, where: Where, nowMs: number): boolean {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
   const { idFrom = 0, priFrom = 0, reservesFrom = 0, timeoutsFrom = 0 } = where;
   const { idTo = Infinity, priTo = Infinity, ageTo = Infinity } = where;
   const id = page.id[row]!;
@@ -37,6 +41,7 @@ export function isMeant(page: JobPage, row: number, where: Where, nowMs: number)
     pri <= priTo &&
     nowMs - page.createdAtMs[row]! <= ageTo * 1000 &&
     page.reserves[row]! >= reservesFrom &&
-    page.timeouts[row]! >= timeoutsFrom
+    page.timeouts[row]! >= timeoutsFrom &&
+    hasKeys(engine, slot, where)
   );
 }

@@ -26,7 +26,7 @@ import {
   UPDATE_BYTES,
 } from "../../message/record.ts";
 import type { BinlogTopology } from "../../message/topology.ts";
-import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
+import { ALL_ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { FileTable } from "../../ring/file-table.ts";
 import { isLent, type LentIds } from "../../ring/lent-ids.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
@@ -70,7 +70,7 @@ export class RecordLog implements RecordSink {
   readonly #memory: Memory;
   readonly #files: FileTable;
   readonly #fields: RecordFields = emptyRecordFields();
-  readonly #attributeWriter = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+  readonly #attributeWriter = new AttributeWriter(Memory.ofSize(ALL_ATTRIBUTE_BYTES_MAX));
   readonly #recordBytesMax: number;
   #attached: Engine | undefined;
   #burySequence = 0;
@@ -195,7 +195,8 @@ export class RecordLog implements RecordSink {
   }
 
   updated(slot: number): void {
-    if (this.#engine().jobs.pageOf(slot).extras !== undefined && this.#longUpdate(slot)) return;
+    const { extras, failures } = this.#engine().jobs.pageOf(slot);
+    if ((extras !== undefined || failures !== undefined) && this.#longUpdate(slot)) return;
     encodeUpdate(this.#memory.view, this.#claim(UPDATE_BYTES), this.#fill(slot));
   }
 

@@ -1,7 +1,6 @@
 // The texts of stats-job, stats-tube, inspect-job and inspect-tube, quoted as the chosen
 // compatibility requires.
 
-import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -10,6 +9,8 @@ import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { PolicyCounts, Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
 import { Attribute, DeathReason, findAttribute } from "../../protocol/job-attribute.ts";
+import { failuresText } from "./failure-text.ts";
+import { ageSeconds, escaped, secondsLeft } from "./row-values.ts";
 import { settingNamed, settingsText } from "./tube-setter.ts";
 
 export const STATE_NAMES: Readonly<Record<number, string>> = {
@@ -20,19 +21,6 @@ export const STATE_NAMES: Readonly<Record<number, string>> = {
   // No client can reserve it, as if another client held it.
   [JobState.Moving]: "reserved",
 };
-/**
- * beanstalkd reads its clock again, so a fresh delay of 10 s has 9 left. Here a batch shares one
- * reading.
- */
-const CLOCK_STEP_MS = 0.001;
-
-export const secondsLeft = (untilMs: number, nowMs: number): number =>
-  Math.max(0, Math.floor((untilMs - nowMs - CLOCK_STEP_MS) / 1000));
-
-/** An acceptor reads its clock for the put line and may be slightly ahead of the shard's turn. */
-export const ageSeconds = (createdAtMs: number, nowMs: number): number =>
-  Math.max(0, Math.floor((nowMs - createdAtMs) / 1000));
-
 /** Returns the YAML of stats-job, without the framing of its reply. */
 export function statsJobText(
   engine: Engine,
@@ -98,6 +86,7 @@ export function inspectJobText(engine: Engine, slot: number, nowMs: number, hold
   return `bytes: ${page.bodyBytes[row]}
 time-left-ms: ${leftMs}
 ${policyRows(engine, slot, nowMs)}holder: ${holder}
+failures: ${failuresText(engine, slot, nowMs)}
 `;
 }
 
@@ -136,23 +125,6 @@ function quotedAttribute(fixed: Uint8Array, tag: Attribute): string {
 }
 
 const quoted = (text: string): string => `"${escaped(text)}"`;
-
-/** Returns Latin-1 text as the inside of a plain-ASCII JSON string. */
-export function escaped(text: string): string {
-  return ESCAPES.test(text)
-    ? text.replace(EACH_ESCAPE, (character) => ESCAPED[character.charCodeAt(0)]!)
-    : text;
-}
-
-/** Characters that plain-ASCII JSON has to escape. */
-const ESCAPES = /[^\x20\x21\x23-\x5b\x5d-\x7e]/;
-const EACH_ESCAPE = new RegExp(ESCAPES, "g");
-
-const ESCAPED: readonly string[] = Array.from({ length: 256 }, (_, byte) => {
-  if (byte === QUOTE || byte === BACKSLASH) return `\\${String.fromCharCode(byte)}`;
-  if (byte >= SPACE && byte < DELETE) return String.fromCharCode(byte);
-  return `\\u00${byte.toString(16).padStart(2, "0")}`;
-});
 
 /**
  * Returns the YAML of inspect-tube for a tube that does not exist but would have settings, without

@@ -85,23 +85,26 @@ export class Replies extends LongReplies {
   /** Tells the acceptor that a command by id belongs to another shard. */
   elsewhere(session: ShardSession, request: Request, requestFlags: number): void {
     if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
-    else this.redirected(session, request, NO_BYTES);
+    else this.redirected(session, request);
   }
 
-  /** Has the acceptor look for a command's job on other shards. Later commands wait for GoOn. */
-  redirected(session: ShardSession, request: Request, details: Uint8Array): void {
-    const { op, id, pri, delaySeconds, options } = request;
+  /**
+   * Has the acceptor look for a command's job on other shards. Later commands wait for GoOn.
+   * The body is the reason of a release or bury, or what is left of a delete-batch.
+   */
+  redirected(session: ShardSession, request: Request): void {
+    const { op, id, pri, delaySeconds, options, body } = request;
     assert(!session.isRedirected, "a command is redirected once");
     session.isRedirected = true;
     const port = this.ports[session.acceptor]!;
-    const bytes = REDIRECTED_HEADER_BYTES + options.length + details.length;
+    const bytes = REDIRECTED_HEADER_BYTES + options.length + body.length;
     port.beginSignal(ResponseKind.Redirected, this.holds(session), session.connectionSlot, bytes, id, pri);
     const view = new DataView(port.target.buffer, port.target.byteOffset + port.at);
     view.setFloat64(0, session.engineSession.held.soonestMs, true);
     view.setUint32(8, op | (options.length << 8), true);
     view.setUint32(12, delaySeconds, true);
     const at = options.copyTo(port.target, port.at + REDIRECTED_HEADER_BYTES);
-    copyBytes(port.target, at, details, 0, details.length);
+    body.copyTo(port.target, at);
   }
 
   /** Answers FOUND with the job in `slot`, requested by id, or NOT_FOUND for NO_SLOT. */

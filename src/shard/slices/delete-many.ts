@@ -97,7 +97,9 @@ export class DeleteMany implements SlicedCommand {
   #handOn(): void {
     assert(!this.#forAcceptor, "an acceptor looks for missing jobs by itself");
     const { bytes, start, end } = this.#span;
-    const details = packDeleted(this.#results, latin1(bytes, start, end), this.#replies.lastRecord);
-    this.#replies.redirected(this.#session, new Request().begin(Op.DeleteBatch), details);
+    const rest = packDeleted(this.#results, latin1(bytes, start, end), this.#replies.lastRecord);
+    const request = new Request().begin(Op.DeleteBatch);
+    request.body.set(rest, 0, rest.length);
+    this.#replies.redirected(this.#session, request);
   }
 }

@@ -24,7 +24,7 @@ import {
   TransferMessage,
   TransferView,
 } from "../../message/transfer.ts";
-import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
+import { ALL_ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { fillRecordFields } from "../records/record-fields.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
@@ -97,7 +97,7 @@ export class TransferSender {
   readonly #bytesMax: number;
   readonly #waiting: Transfer[] = [];
   readonly #underWay = new Map<number, Transfer>();
-  readonly #writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+  readonly #writer = new AttributeWriter(Memory.ofSize(ALL_ATTRIBUTE_BYTES_MAX));
   readonly #fields = emptyRecordFields();
   readonly #scratch = Memory.ofSize(TRANSFER_BYTES_MAX);
   #lastNumber = 0;
@@ -145,12 +145,16 @@ export class TransferSender {
 
   /** Returns the most bytes that the job may take in a transfer. */
   #bytesOf(slot: number): number {
-    const page = this.#options.engine.jobs.pageOf(slot);
+    const { jobs, policies } = this.#options.engine;
+    const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     const { extras } = page;
     const attributeBytes =
       extras === undefined ? 0 : extras.attributeBytes[row]! + extras.originBytes[row]! + CHANGING_BYTES;
-    return TRANSFER_JOB_HEADER_BYTES + RECORD_FIXED_BYTES + attributeBytes + page.bodyBytes[row]!;
+    const failureBytes = page.failures === undefined ? 0 : policies.failures.attributeBytes(slot);
+    return (
+      TRANSFER_JOB_HEADER_BYTES + RECORD_FIXED_BYTES + attributeBytes + failureBytes + page.bodyBytes[row]!
+    );
   }
 
   /** Whether a transfer could be sent now. */
@@ -220,7 +224,7 @@ export class TransferSender {
     assert(transfer.ids.length === 1, "a job that goes in pieces goes alone");
     const slot = this.#options.engine.find(transfer.ids[0]!);
     assert(slot !== NO_SLOT, "a job that goes in pieces is still here");
-    const head = Memory.ofSize(RECORD_FIXED_BYTES + ATTRIBUTE_BYTES_MAX);
+    const head = Memory.ofSize(RECORD_FIXED_BYTES + ALL_ATTRIBUTE_BYTES_MAX);
     transfer.head = head.bytes.subarray(0, this.#writeRecord(slot, transfer.facts, head, 0));
     const { view } = this.#scratch;
     const at = this.#writeHeader(transfer, TransferFlag.InPieces);

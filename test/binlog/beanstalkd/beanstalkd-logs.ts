@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { encodeBeanstalkdRecord } from "../../../src/binlog/beanstalkd/beanstalkd-format.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { emptyRecordFields, type RecordFields, RecordState } from "../../../src/message/record.ts";
-import { startServer } from "../../support/server/server-process.ts";
+import { type ServerProcess, startServer } from "../../support/server/server-process.ts";
 import { WireClient } from "../../support/server/wire-client.ts";
 import { recoveredTexts } from "../model.ts";
 import { realOptions } from "../sample/real-options.ts";
@@ -16,7 +16,7 @@ export async function withBeanstalkd(
   talk: (client: WireClient) => Promise<void>,
 ): Promise<string> {
   const server = await startServer({ kind: "beanstalkd-1.12", flags: ["-b", path, "-f0", ...flags] });
-  const client = await WireClient.connect(server.address);
+  const client = await served(server);
   try {
     await talk(client);
   } finally {
@@ -24,6 +24,23 @@ export async function withBeanstalkd(
     await server.kill();
   }
   return server.stderr;
+}
+
+/**
+ * Connects. beanstalkd listens before it locks its directory: only an answer shows that it has the
+ * lock.
+ */
+async function served(server: ServerProcess): Promise<WireClient> {
+  let client: WireClient | undefined;
+  try {
+    client = await WireClient.connect(server.address);
+    await client.ask("list-tube-used");
+    return client;
+  } catch (cause) {
+    client?.close();
+    await server.kill();
+    throw new Error(`beanstalkd does not answer: ${server.stderr}`, { cause });
+  }
 }
 
 export async function statsJob(client: WireClient, id: number): Promise<Record<string, string>> {

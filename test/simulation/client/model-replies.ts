@@ -1,5 +1,6 @@
 // Replies as the model words them: statistics, inspections and lists of jobs.
 
+import type { Failure } from "../../../src/protocol/job-failure.ts";
 import { chosenJobs, type JobChoice } from "../model/job-choice.ts";
 import type { Model } from "../model/model.ts";
 import type { ModelJob } from "../model/model-types.ts";
@@ -61,9 +62,21 @@ export function statsJobText(job: ModelJob | undefined): string {
 export function inspectJobText(job: ModelJob | undefined, ports: number): string {
   if (job === undefined) return "NOT_FOUND\r\n";
   const { body, holder } = job;
-  const name = holder === undefined ? "none" : `${holder.index % ports}.${Math.floor(holder.index / ports)}`;
-  return `${statsJobText(job)}\n${ok({ bytes: body.length, ...policyRows(job), holder: name })}`;
+  const name = holder === undefined ? "none" : sessionName(holder.index, ports);
+  const rows = { bytes: body.length, ...policyRows(job), holder: name };
+  return `${statsJobText(job)}\n${ok(rows)}\nfailures: ${JSON.stringify(job.policy.failures.map(shownFailure))}`;
 }
+
+/** Sessions are named by their acceptor, one of `ports`, and connection. */
+export const sessionName = (session: number, ports: number): string =>
+  `${session % ports}.${Math.floor(session / ports)}`;
+
+const shownFailure = ({ attempt, cause, worker, reason }: Failure): Omit<Failure, "atMs"> => ({
+  ...{ attempt, cause, worker, reason },
+});
+
+const listedFailure = (failure: Failure): Omit<Failure, "atMs"> =>
+  shownFailure({ ...failure, reason: failure.reason.slice(0, 256) });
 
 function policyRows({ reserves, policy }: ModelJob): Record<string, string | number> {
   const { attemptsBase, expiresAtMs, key, group, weight, origin, reason } = policy;
@@ -149,6 +162,7 @@ export function listedJob(job: ModelJob, showBytes: number, named: { readonly tu
     ...named,
     ...{ state, pri, delay: delaySeconds, ttr: ttrSeconds, reserves, timeouts, releases, buries, kicks },
     bytes: body.length,
+    ...(job.policy.failures.length === 0 ? {} : { failure: listedFailure(job.policy.failures[0]!) }),
     ...(showBytes === 0 ? {} : { body: body.slice(0, showBytes) }),
   });
 }

@@ -4,6 +4,7 @@
 import { latin1 } from "../../../src/base/bytes.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { Attribute, findAttribute, KeyState } from "../../../src/protocol/job-attribute.ts";
+import { type Failure, readFailures } from "../../../src/protocol/job-failure.ts";
 import { type JobPolicy, type ModelKey, REASONS } from "./model-policies.ts";
 
 /** Times are wall clock, 0 for never. */
@@ -22,6 +23,7 @@ export interface KeptPolicy {
   readonly leaves: boolean;
   /** It is in another tube than it was put into, or has been. */
   readonly hasMoved: boolean;
+  readonly failures: readonly Failure[];
 }
 
 /** A unique key whose job is gone. */
@@ -43,7 +45,13 @@ export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallO
     ...{ key, untilReserve, keyState, keyUntilMs: lasts ? policy.keyUntilWallMs : 0, group, weight },
     expiresAtMs: policy.expiresAtMs === 0 ? 0 : policy.expiresAtMs + wallOffsetMs,
     ...{ attemptsBase, reason, origin, leaves, hasMoved },
+    failures: policy.failures.map((failure) => shifted(failure, wallOffsetMs)),
   };
+}
+
+/** Returns the same failure by another clock. */
+export function shifted(failure: Failure, byMs: number): Failure {
+  return { ...failure, atMs: failure.atMs + byMs };
 }
 
 /** Policy in a record's attributes. */
@@ -61,6 +69,7 @@ export function policyInLog(attributes: Uint8Array): KeptPolicy {
     ...{ expiresAtMs: read.expiresAtMs, attemptsBase: read.attemptsBase, reason: REASONS[read.reason]! },
     origin: Buffer.from(read.origin).toString("latin1"),
     ...{ leaves: read.leaving, hasMoved: read.moved },
+    failures: readFailures(read.failures),
   };
 }
 

@@ -50,12 +50,14 @@ export class ModelCommands {
     return true;
   }
 
-  close(session: ModelSession, shard: number, nowMs: number): void {
+  /** `isStop`: the server ends it, and its jobs have not failed. */
+  close(session: ModelSession, shard: number, isStop: boolean, nowMs: number): void {
     this.#model.timers.runDue(shard, nowMs);
     this.#model.waiting.endWait(session, shard);
     const held = this.#model.connections.held(session, shard).sort((a, b) => a.reservedAt - b.reservedAt);
     for (const job of held) {
-      this.#model.deaths.endReservation(job, 0, false, nowMs);
+      if (!isStop) this.#model.deaths.fail(job, "disconnected", nowMs);
+      this.#model.deaths.endReservation(job, 0, !isStop, nowMs);
       this.#model.waiting.serve(job.tube, nowMs);
     }
     this.#model.registry.unuse(session, shard);
@@ -176,13 +178,13 @@ export class ModelCommands {
     session: ModelSession,
     shard: number,
     id: number,
-    pri: number,
-    delaySeconds: number,
+    { pri, delaySeconds, reason }: { pri: number; delaySeconds: number; reason: string },
     nowMs: number,
   ): ByIdResult {
     this.#model.timers.runDue(shard, nowMs);
     const job = this.#model.queues.heldBy(session, shard, id);
     if (job === undefined) return "not found";
+    if (reason !== "") this.#model.deaths.fail(job, "released", nowMs, reason);
     job.pri = pri;
     job.delaySeconds = delaySeconds;
     job.releases++;
@@ -191,10 +193,18 @@ export class ModelCommands {
     return "done";
   }
 
-  bury(session: ModelSession, shard: number, id: number, pri: number, nowMs: number): ByIdResult {
+  bury(
+    session: ModelSession,
+    shard: number,
+    id: number,
+    pri: number,
+    nowMs: number,
+    reason: string,
+  ): ByIdResult {
     this.#model.timers.runDue(shard, nowMs);
     const job = this.#model.queues.heldBy(session, shard, id);
     if (job === undefined) return "not found";
+    this.#model.deaths.fail(job, "buried", nowMs, reason);
     job.pri = pri;
     job.buries++;
     job.state = "buried";

@@ -1,6 +1,7 @@
 // Ends of reservations and jobs in the model: retries, backoff, expiry and dead letters.
 
 import { backoffMs } from "../../../src/engine/policies/attempts.ts";
+import { FAILURES_MAX } from "../../../src/protocol/job-failure.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { JobPolicy } from "./model-policies.ts";
@@ -30,6 +31,7 @@ export class ModelDeaths {
     const { tube } = job;
     tube.counts.expired++;
     if (tube.resolved.values.expireBuries) {
+      this.fail(job, "expired", nowMs);
       this.#markDead(job, "expired");
       this.#buryDead(job);
       this.#model.log.keep(job);
@@ -38,6 +40,15 @@ export class ModelDeaths {
       this.#model.log.keepEnd(job);
       this.#forget(job);
     }
+  }
+
+  /** Notes that an attempt failed in the hands of its holder; if the job expired, in nobody's. */
+  fail({ policy, holder, reserves }: ModelJob, cause: string, nowMs: number, reason = ""): void {
+    const isExpired = cause === "expired";
+    const attempt = isExpired ? 0 : reserves - policy.attemptsBase;
+    const worker = isExpired ? "" : this.#model.workerName(holder!.index);
+    const failure = { atMs: nowMs, attempt, cause, worker, reason };
+    policy.failures = [failure, ...policy.failures].slice(0, FAILURES_MAX);
   }
 
   /**

@@ -2,6 +2,7 @@
 
 import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { NOTHING_SET } from "../../../src/engine/tubes/tube-settings.ts";
+import type { Failure } from "../../../src/protocol/job-failure.ts";
 
 /** Options of a put-in-tube; durations in ms, 0 for none. */
 export interface PutOptions {
@@ -40,11 +41,14 @@ export interface JobPolicy {
   leaves: boolean;
   /** It has been moved to another tube, once. */
   hasMoved: boolean;
+  /** The last five, newest first. */
+  failures: readonly Failure[];
 }
 
 export const NO_POLICY: JobPolicy = {
   ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilWallMs: 0, group: "", weight: 1 },
   ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
+  failures: [],
 };
 
 /** By DeathReason. */

@@ -3,7 +3,7 @@
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";
 import { AT_HOME, isLimited } from "./job-order.ts";
-import type { KeptKey, KeptPolicy } from "./kept-policy.ts";
+import { type KeptKey, type KeptPolicy, shifted } from "./kept-policy.ts";
 import { type JobPolicy, type ModelKey, NO_POLICY } from "./model-policies.ts";
 import type { ModelQueues } from "./model-queues.ts";
 import type { ModelState } from "./model-state.ts";
@@ -101,6 +101,7 @@ export class ModelRestart {
       ...kept,
       keyUntilWallMs: keyUntilMs,
       expiresAtMs: this.#sinceStart(expiresAtMs),
+      failures: kept.failures.map((failure) => shifted(failure, -this.#model.wallOffsetMs)),
     };
   }
 }

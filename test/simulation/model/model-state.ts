@@ -36,6 +36,8 @@ export class ModelState {
   /** Buckets of deleted tubes. */
   readonly buckets = new Map<string, ModelBucket>();
   readonly shards: number;
+  /** Returns what a shard calls the worker in a session. */
+  workerName: (session: number) => string = () => "";
   burials = 0;
   reservations = 0;
   /** Effects of the engine in the present event, and those expected so far. */

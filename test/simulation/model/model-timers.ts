@@ -130,6 +130,7 @@ export class ModelTimers {
       job.timeouts++;
       this.#model.jobTimeouts++;
       session.expiredAt = this.#model.event;
+      this.#model.deaths.fail(job, "timed-out", nowMs);
       this.#model.deaths.endReservation(job, 0, true, nowMs);
       this.#model.waiting.serve(job.tube, nowMs);
     }

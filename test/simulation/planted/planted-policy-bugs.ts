@@ -80,6 +80,22 @@ function freeless<Result>({ bodies }: Engine, keeps: (handle: number) => boolean
 const LATER_TURNS = 20;
 
 export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
+  plantedInEngine("a job keeps only its last failure", ({ policies: { failures } }) => {
+    const { add } = failures;
+    failures.add = (slot, ...rest) => {
+      const { of } = failures;
+      failures.of = () => new Uint8Array(0);
+      const isKept = add.call(failures, slot, ...rest);
+      failures.of = of;
+      return isKept;
+    };
+  }),
+  plantedInEngine("a failure is not in the log", ({ policies: { failures } }) => {
+    failures.write = () => {};
+  }),
+  plantedInEngine("a job that has come from another shard has never failed", ({ policies: { failures } }) => {
+    failures.restore = () => {};
+  }),
   plantedInEngine("the body of a duplicate is never freed", (engine) => {
     const put = engine.put.bind(engine);
     engine.put = (session, job, body, ...rest) => {

@@ -110,14 +110,14 @@ export class JobWitness {
         model.commands.delete(client, shard, id, nowMs),
       ),
     );
-    this.#witness.watch("release", ([session, id, pri, delaySeconds, nowMs], outcome, seen) =>
+    this.#witness.watch("release", ([session, id, pri, delaySeconds, nowMs, reason], outcome, seen) =>
       this.#byId("release", session, id, outcome, seen, (client) =>
-        model.commands.release(client, shard, id, pri, delaySeconds, nowMs),
+        model.commands.release(client, shard, id, { pri, delaySeconds, reason: reason?.text ?? "" }, nowMs),
       ),
     );
-    this.#witness.watch("bury", ([session, id, pri, nowMs], outcome, seen) =>
+    this.#witness.watch("bury", ([session, id, pri, nowMs, reason], outcome, seen) =>
       this.#byId("bury", session, id, outcome, seen, (client) =>
-        model.commands.bury(client, shard, id, pri, nowMs),
+        model.commands.bury(client, shard, id, pri, nowMs, reason?.text ?? ""),
       ),
     );
     this.#witness.watch("update", ([session, id, change, nowMs], outcome, seen) => {

@@ -10,6 +10,7 @@ import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import type { SettingName } from "../../../src/engine/tubes/tube-settings.ts";
 import { Attribute, findAttribute } from "../../../src/protocol/job-attribute.ts";
+import { readFailures } from "../../../src/protocol/job-failure.ts";
 import { type JobPolicy, type ModelKey, NO_POLICY, REASONS } from "../model/model-policies.ts";
 import type { ModelJob, ModelTube } from "../model/model-types.ts";
 
@@ -32,7 +33,10 @@ function textOf(bytes: Uint8Array, length: number, tag: number): string {
   return at < 0 ? "" : latin1(bytes, at, at + bytes[at - 1]!);
 }
 
-type Compared = Pick<JobPolicy, "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group"> & {
+type Compared = Pick<
+  JobPolicy,
+  "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group" | "failures"
+> & {
   /** Present weight of its group. */
   readonly weightOfGroup: number;
   /** State of its key: whether it holds it, and until when it is remembered. */
@@ -53,6 +57,7 @@ export function policyAt(engine: Engine, slot: number): Compared {
     group: textOf(fixed, fixed.length, Attribute.Group),
     weightOfGroup: engine.tubeOf(slot).groups?.describe(extras?.groupRow[row] ?? NO_GROUP)?.weight ?? 1,
     owned: ownedAt(engine, extras?.keyRow[row] ?? -1),
+    failures: readFailures(engine.policies.failures.of(slot)),
   };
 }
 
@@ -62,10 +67,10 @@ function ownedAt({ policies }: Engine, keyRow: number): Compared["owned"] {
 }
 
 export const compared = ({ policy, tube }: ModelJob, owns: ModelKey | undefined): Compared => {
-  const { expiresAtMs, attemptsBase, reason, origin, key, group } = policy;
+  const { expiresAtMs, attemptsBase, reason, origin, key, group, failures } = policy;
   const weightOfGroup = tube.groups?.weightOf(group) ?? 1;
   const owned = owns === undefined ? undefined : ([owns.isHeld, owns.untilMs] as const);
-  return { expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned };
+  return { expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned, failures };
 };
 
 /** Settings of a tube, each with its source, and its counts. */

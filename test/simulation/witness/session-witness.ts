@@ -33,7 +33,9 @@ export class SessionWitness {
       this.#witness.follow(seen, () => model.timers.runDue(shard, nowMs)),
     );
     this.#witness.watch("closeSession", ([session, nowMs], _, seen) =>
-      this.#witness.follow(seen, () => model.commands.close(this.#witness.session(session), shard, nowMs)),
+      this.#witness.follow(seen, () =>
+        model.commands.close(this.#witness.session(session), shard, session.endsWithServer, nowMs),
+      ),
     );
     this.#witness.watch("halfClose", ([session, nowMs], _, seen) =>
       this.#witness.follow(seen, () =>

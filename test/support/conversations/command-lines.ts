@@ -8,9 +8,10 @@ import { CommandParser, Syntax } from "../../../src/protocol/command-parser.ts";
 import { COMMANDS, type Command, commandName, FIELDS, type Field } from "../../../src/protocol/commands.ts";
 import { U32_MAX } from "../../../src/protocol/limits.ts";
 import { OptionKind, type OptionRow } from "../../../src/protocol/option-rows.ts";
+import { STRICT_COMMANDS } from "../../../src/protocol/strict-commands.ts";
 
 /** Commands that beanstalkd has too. */
-export const BEANSTALKD_COMMANDS: readonly Command[] = COMMANDS.filter(({ extension }) => !extension);
+export const BEANSTALKD_COMMANDS: readonly Command[] = STRICT_COMMANDS;
 
 const OURS: ReadonlySet<string> = new Set(COMMANDS.filter(({ extension }) => extension).map(commandName));
 
@@ -36,6 +37,7 @@ export const GOOD_ARGUMENTS: Arguments = {
   to: "default",
   count: "2",
   ids: "1 2",
+  name: "worker-1",
 };
 
 /** A value that an option takes. */

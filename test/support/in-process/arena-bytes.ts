@@ -5,17 +5,20 @@ import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 
 /**
  * Returns the bytes that bodies, attributes and keys take in the arena, from their lengths alone.
+ * `slots` are all jobs.
  */
-export function arenaBytesOf(engine: Engine): number {
+export function arenaBytesOf(engine: Engine, slots: readonly number[]): number {
   const { jobs, policies } = engine;
   let bytes = 0;
-  jobs.forEach((slot) => {
+  for (const slot of slots) {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     bytes += cellBytesOf(page.bodyBytes[row]!);
-    if (page.extras === undefined) return;
+    const { length } = policies.failures.of(slot);
+    if (length > 0) bytes += cellBytesOf(2 + length);
+    if (page.extras === undefined) continue;
     bytes += cellBytesOf(page.extras.attributeBytes[row]!) + cellBytesOf(page.extras.originBytes[row]!);
-  });
+  }
   for (const row of policies.keys.table.rows()) bytes += cellBytesOf(policies.keys.table.cellOf(row).length);
   return bytes;
 }

@@ -10,7 +10,8 @@ export const NEVER = Number.POSITIVE_INFINITY;
 export class CheckedEngine {
   readonly engine: Engine;
   readonly sessions: readonly Session[];
-
+  /** All jobs: to find them takes longer than to check them. */
+  readonly slots: readonly number[];
   readonly stillWaiting: (session: Session) => boolean;
 
   constructor(
@@ -20,6 +21,7 @@ export class CheckedEngine {
   ) {
     this.engine = engine;
     this.sessions = [...sessions].map((each) => (typeof each === "number" ? engine.session(each) : each));
+    this.slots = slotsOf(engine);
     this.stillWaiting = stillWaiting;
   }
 
@@ -34,4 +36,12 @@ export class CheckedEngine {
   soonest(heap: DeadlineHeap): number {
     return heap.top === NO_SLOT ? NEVER : this.page(heap.top).deadlineAtMs[rowOf(heap.top)]!;
   }
+}
+
+export function slotsOf({ jobs }: Engine): number[] {
+  const slots: number[] = [];
+  jobs.forEach((slot) => {
+    slots.push(slot);
+  });
+  return slots;
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { Session } from "../../../src/engine/waiting/session.ts";
 import { arenaBytesOf } from "./arena-bytes.ts";
-import { CheckedEngine } from "./checked-engine.ts";
+import { CheckedEngine, slotsOf } from "./checked-engine.ts";
 import { ExtraInvariants } from "./extra-invariants.ts";
 import { JobInvariants } from "./job-invariants.ts";
 import { SessionInvariants } from "./session-invariants.ts";
@@ -28,7 +28,8 @@ export function checkInvariants(
  * nothing may be under way.
  */
 export function checkArenaAtRest(engine: Engine): void {
-  assert.equal(engine.bodies.usedBytes, arenaBytesOf(engine), "bytes of the arena that jobs and keys have");
+  const bytes = arenaBytesOf(engine, slotsOf(engine));
+  assert.equal(engine.bodies.usedBytes, bytes, "bytes of the arena that jobs and keys have");
 }
 
 class InvariantCheck extends CheckedEngine {

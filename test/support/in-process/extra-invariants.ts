@@ -8,6 +8,8 @@ import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import { arenaBytesOf } from "./arena-bytes.ts";
 import { type CheckedEngine, NEVER } from "./checked-engine.ts";
 
+type GroupCounts = Map<number, { jobs: number; inWork: number }>;
+
 export class ExtraInvariants {
   readonly #check: CheckedEngine;
 
@@ -28,6 +30,7 @@ export class ExtraInvariants {
     const counted = {
       job: jobs.live,
       extras: extraRows,
+      failurePage: jobs.pages.filter((page) => page?.failures !== undefined).length,
       tube: tubes.length,
       watch: watches,
       group: groups,
@@ -40,7 +43,7 @@ export class ExtraInvariants {
       bytes += count * BYTES_OF[what as keyof typeof BYTES_OF];
     assert.equal(engine.memoryBytes, bytes, "memory that jobs and tubes take");
     const { usedBytes } = engine.bodies;
-    const ownedBytes = arenaBytesOf(engine);
+    const ownedBytes = arenaBytesOf(engine, this.#check.slots);
     assert.ok(usedBytes >= ownedBytes, `jobs and keys have ${ownedBytes} of ${usedBytes} bytes`);
     assert.equal(
       retiredLimiters.size === 0,
@@ -59,14 +62,14 @@ export class ExtraInvariants {
     const expiring = new Map<Tube, number>();
     const bytes = new Map<Tube, number>();
     let held = 0;
-    this.#check.engine.jobs.forEach((slot) => {
+    for (const slot of this.#check.slots) {
       const page = this.#check.page(slot);
       const row = rowOf(slot);
       const name = `job ${page.id[row]}`;
       const tube = this.#check.engine.tubeOf(slot);
       bytes.set(tube, (bytes.get(tube) ?? 0) + page.bodyBytes[row]!);
       const { extras } = page;
-      if (extras === undefined) return;
+      if (extras === undefined) continue;
       const state = page.state[row]!;
       const waits = state === JobState.Ready || state === JobState.Delayed;
       const expires = waits && extras.expiresAtMs[row]! > 0;
@@ -77,13 +80,14 @@ export class ExtraInvariants {
         assert.equal(tube.expiry.at(position), slot, `${name}: where it says among those that expire`);
       }
       const keyRow = extras.keyRow[row]!;
-      if (keyRow < 0) return;
+      if (keyRow < 0) continue;
       assert.equal(keys.idOf(keyRow), page.id[row], `${name}: its key is its own`);
-      if (keys.slotOf(keyRow) < 0) return;
+      if (keys.slotOf(keyRow) < 0) continue;
       assert.equal(keys.slotOf(keyRow), slot, `${name}: has its key`);
       held++;
-    });
+    }
     assert.equal(keys.size, held + keys.windows, "each key has its job, or a time");
+    const groups = this.#countGroups();
     for (const tube of this.#check.engine.tubes.values()) {
       assert.equal(tube.expiry.size, expiring.get(tube) ?? 0, `${tube.name}: jobs that expire`);
       for (let position = 1; position < tube.expiry.size; position++) {
@@ -96,7 +100,7 @@ export class ExtraInvariants {
       if (tube.limiter === undefined)
         assert.equal(tube.open, !tube.paused, `${tube.name}: open unless it is paused`);
       else if (tube.paused) assert.ok(!tube.open, `${tube.name}: closed while it is paused`);
-      this.#groups(tube);
+      this.#groups(tube, groups.get(tube) ?? new Map());
     }
   }
 
@@ -107,18 +111,25 @@ export class ExtraInvariants {
     return this.#check.page(slot).previous[rowOf(slot)] === JobState.Reserved;
   }
 
-  /** Groups have the jobs that name them, and as many in work as are held. */
-  #groups(tube: Tube): void {
-    const { groups } = tube;
-    const counts = new Map<number, { jobs: number; inWork: number }>();
-    this.#check.engine.jobs.forEach((slot) => {
-      if (this.#check.engine.tubeOf(slot) !== tube) return;
+  /** Counts the jobs of each group of each tube. */
+  #countGroups(): Map<Tube, GroupCounts> {
+    const counts = new Map<Tube, GroupCounts>();
+    for (const slot of this.#check.slots) {
+      const tube = this.#check.engine.tubeOf(slot);
+      const ofTube = counts.get(tube) ?? new Map();
+      counts.set(tube, ofTube);
       const number = this.#check.page(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;
-      const count = counts.get(number) ?? { jobs: 0, inWork: 0 };
-      counts.set(number, count);
+      const count = ofTube.get(number) ?? { jobs: 0, inWork: 0 };
+      ofTube.set(number, count);
       count.jobs++;
       if (this.#isInWork(slot)) count.inWork++;
-    });
+    }
+    return counts;
+  }
+
+  /** Groups have the jobs that name them, and as many in work as are held. */
+  #groups(tube: Tube, counts: GroupCounts): void {
+    const { groups } = tube;
     if (groups === undefined) {
       assert.ok(
         [...counts.keys()].every((number) => number === NO_GROUP),

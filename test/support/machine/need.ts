@@ -31,6 +31,8 @@ export const NEEDS = {
   promtool: { path: "/usr/bin/promtool", remedy: "apt-get install prometheus" },
   fish: { path: "/usr/bin/fish", remedy: "apt-get install fish" },
   zsh: { path: "/usr/bin/zsh", remedy: "apt-get install zsh" },
+  dpkgDeb: { path: "/usr/bin/dpkg-deb", remedy: "apt-get install dpkg" },
+  debootstrap: { path: "/usr/sbin/debootstrap", remedy: "apt-get install debootstrap" },
   prlimit: { path: "/usr/bin/prlimit", remedy: "apt-get install util-linux" },
 } as const satisfies Record<string, Need>;
 

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Turns } from "../conversations/turns.ts";
 import { freePort } from "../machine/free-port.ts";
+import { waitedForCoresMs } from "../machine/waited-for-cores.ts";
 import { COMPILE_CACHE } from "./compile-cache.ts";
 
 export type ServerKind = "ours" | "beanstalkd-1.12";
@@ -45,7 +46,11 @@ export interface Exit {
  * core.
  */
 const START_MS = 120_000;
-const STOP_MS = 30_000;
+/** Of its own time. */
+const STOP_MS = 8_000;
+/** At most so much waiting for a core is allowed for: a server that spins waits, too. */
+const WAITED_MS = 60_000;
+const LOOK_MS = 250;
 const BIND_ATTEMPTS = 5;
 const POLL_MS = 5;
 /**
@@ -177,16 +182,30 @@ export class ServerProcess {
   }
 
   /**
-   * Ends the process: SIGTERM, and SIGKILL for one that hangs. Never fails for one that is gone.
+   * Ends the process with SIGTERM. Kills one that hangs, and fails; never fails for one that is
+   * gone. Time that its threads wait for a core doesn't count towards the limit.
    */
   async stop(limitMs = STOP_MS): Promise<Exit> {
     if (this.#exit !== undefined) return this.#exit;
+    const startedAt = performance.now();
+    let waitedBefore = waitedForCoresMs(this.pid);
+    let waitedMs = 0;
+    let hasHung = false;
     this.child.kill("SIGTERM");
-    const timer = setTimeout(() => this.child.kill("SIGKILL"), limitMs);
+    const timer = setInterval(() => {
+      const waitedNow = waitedForCoresMs(this.pid);
+      // It is less than before if a thread has ended.
+      waitedMs = Math.min(WAITED_MS, waitedMs + Math.max(0, waitedNow - waitedBefore));
+      waitedBefore = waitedNow;
+      hasHung ||= performance.now() - startedAt - waitedMs >= limitMs;
+      if (hasHung) this.child.kill("SIGKILL");
+    }, LOOK_MS);
     try {
-      return await this.exited;
+      const exit = await this.exited;
+      if (hasHung) throw new Error(`The server did not end within ${limitMs} ms of SIGTERM\n${this.stderr}`);
+      return exit;
     } finally {
-      clearTimeout(timer);
+      clearInterval(timer);
     }
   }
 

@@ -2,6 +2,7 @@
 // closed.
 
 import { createConnection, type NetConnectOpts, type Socket } from "node:net";
+import { busyness } from "../machine/busyness.ts";
 
 export interface Reply {
   /** The reply line without CR LF. */
@@ -11,12 +12,15 @@ export interface Reply {
 }
 
 const CRLF = Buffer.from("\r\n");
-const REPLY_MS = 60_000;
+/** On a machine that isn't overloaded: a busy one has as many times longer as it is slower. */
+const REPLY_MS = 10_000;
+/** More than any load accounts for. */
+const LONGEST_MS = 60_000;
 
 export class WireClient {
   readonly socket: Socket;
-  /** Default limit for a reply, ms. */
-  replyMs: number = REPLY_MS;
+  /** Limit for a reply, ms, if it isn't the default. */
+  replyMs: number | undefined;
   #pending: Buffer = Buffer.alloc(0);
   #chunks: Buffer[] = [];
   #ended = false;
@@ -107,7 +111,7 @@ export class WireClient {
    * Returns the bytes that have arrived or arrive within `limitMs`: empty if none do, null at the
    * end of the stream.
    */
-  async readSome(limitMs: number): Promise<Buffer | null> {
+  async readSome(limitMs: number | undefined): Promise<Buffer | null> {
     if (this.#bufferedBytes() === 0 && !this.#ended) await this.#wait(limitMs);
     const all = this.#gather();
     if (all.length === 0 && this.#ended) return null;
@@ -128,7 +132,7 @@ export class WireClient {
     if (some === null) return;
     throw new Error(
       some.length === 0
-        ? `Not closed after ${limitMs} ms`
+        ? `Not closed after ${limitMs ?? REPLY_MS} ms`
         : `Expected the end, got ${JSON.stringify(some.toString("latin1", 0, 300))}`,
     );
   }
@@ -186,19 +190,25 @@ export class WireClient {
     return taken;
   }
 
-  async #more(limitMs: number, wanted: string): Promise<void> {
+  async #more(limitMs: number | undefined, wanted: string): Promise<void> {
     if (this.#ended)
       throw new Error(
         `The connection ended${this.#error ? ` (${this.#error.message})` : ""} while waiting for ${wanted}`,
       );
     if (!(await this.#wait(limitMs)))
-      throw new Error(`Nothing more within ${limitMs} ms while waiting for ${wanted}`);
+      throw new Error(`Nothing more within ${limitMs ?? REPLY_MS} ms while waiting for ${wanted}`);
   }
 
   /** True when something happened, false when the time was over. */
-  #wait(limitMs: number): Promise<boolean> {
+  #wait(limitMs: number | undefined): Promise<boolean> {
     return new Promise((resolve) => {
-      const timer = setTimeout(() => done(false), limitMs);
+      const over = (): void => {
+        const furtherMs = limitMs === undefined ? longestMs() - (performance.now() - startedAt) : 0;
+        if (furtherMs > 0) timer = setTimeout(over, furtherMs);
+        else done(false);
+      };
+      const startedAt = performance.now();
+      let timer = setTimeout(over, limitMs ?? REPLY_MS);
       const done = (happened: boolean): void => {
         clearTimeout(timer);
         this.#wake = undefined;
@@ -208,6 +218,8 @@ export class WireClient {
     });
   }
 }
+
+const longestMs = (): number => Math.min(REPLY_MS * busyness(), LONGEST_MS);
 
 /** The size a reply line announces for its body, if it is one of the three that have a body. */
 export function bodyBytesOf(line: string): number | undefined {

@@ -172,7 +172,9 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine/waiting",
     "engine/tubes",
     "engine/jobs",
+    "protocol",
     "base",
+    "protocol",
   ],
   shard: [
     "shard/control",
@@ -252,6 +254,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "message",
     "ring",
     "base",
+    "protocol",
   ],
   "http/api": ["http/queue", "message", "protocol", "base"],
   "http/metrics": ["http/queue", "http/state", "http/link", "message", "protocol", "base"],
@@ -280,6 +283,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "http/link",
   ],
   "http/api/jobs": [
+    "protocol",
     "http/api/bodies",
     "http/api/access",
     "http/api/limits",
@@ -289,6 +293,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "message",
     "ring",
     "access",
+    "protocol",
   ],
   "http/api/tubes": [
     "http/api/jobs",

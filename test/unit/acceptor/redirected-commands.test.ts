@@ -56,13 +56,21 @@ describe("a job that arrived elsewhere before its old shard knows,", () => {
     ["peek 1", /^FOUND 1 1\r\nx\r\n$/],
     ["touch 1", /^NOT_FOUND\r\n$/],
     ["reserve-job 1", /^RESERVED 1 1\r\nx\r\n$/],
+    [
+      "reserve-job 1\r\nbury 1 0 reason=why%20buried\r\ninspect-job 1",
+      /^RESERVED[\s\S]*\r\nBURIED\r\n[\s\S]*"buried",[^}]*"reason":"why buried"/,
+    ],
+    [
+      `reserve-job 1\r\nrelease 1 0 0 reason=${"r".repeat(1024)}\r\ninspect-job 1`,
+      /^RESERVED[\s\S]*\r\nRELEASED\r\n[\s\S]*"released",[^}]*"reason":"r{1024}"/,
+    ],
     ["kick-job 1", /^NOT_FOUND\r\n$/],
     ["update-job 1 pri=5", /^UPDATED\r\n$/],
     ["delete 1", /^DELETED\r\n$/],
     ["delete-batch 1", /^DELETED_BATCH 1 0\r\n$/],
   ];
   for (const [command, reply] of DONE)
-    it(`is found by a ${command}`, () => {
+    it(`is found by a ${command.slice(0, 80)}`, () => {
       const { server, client, other, ask } = scene(`${command}\r\n`);
       lose(server, TransferMessage.Landed);
       // No acceptor is told that it has moved.

@@ -1,17 +1,9 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { commandListText } from "../../../src/protocol/command-list.ts";
+import { commandListText, commandUsage } from "../../../src/protocol/command-list.ts";
 import { commandWords } from "../../../src/protocol/command-words.ts";
-import {
-  AUTH,
-  COMMAND_OPS,
-  COMMANDS,
-  commandName,
-  commandUsage,
-  hasBody,
-  Op,
-} from "../../../src/protocol/commands.ts";
+import { AUTH, COMMAND_OPS, COMMANDS, commandName, hasBody, Op } from "../../../src/protocol/commands.ts";
 
 const PAGE = new URL("../../../src/protocol/README.md", import.meta.url);
 const LIST = /(<!-- commands: begin -->\n\n)([\s\S]*?)(\n\n<!-- commands: end -->)/;

@@ -15,18 +15,22 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Number of changed jobs, from the response. */
     affected?: number;
+    /** Id of the task that completes the change, from the response. */
+    task?: string;
   }
 }
 
 /**
  * Adds the hook to all routes for changes. `tell` receives at most `LINES_PER_SECOND` log lines.
  */
-export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (line: string) => void): void {
+export function addAudit(api: Api, service: Service, tell: (line: string) => void): void {
+  const { audit, tasks, wallMs, nowMs } = service;
   const lines = new RequestRate(LINES_PER_SECOND);
   let untold = 0;
-  const noteAffected: preSerializationHookHandler = (request, _reply, payload, done) => {
-    const { affected, deleted } = (payload ?? {}) as { affected?: unknown; deleted?: unknown };
+  const noteAffected: preSerializationHookHandler = (request, reply, payload, done) => {
+    const { affected, deleted, id } = (payload ?? {}) as Record<"affected" | "deleted" | "id", unknown>;
     const count = affected ?? deleted;
+    if (reply.statusCode === ACCEPTED && typeof id === "string") request.task = id;
     if (typeof count === "number") request.affected = count;
     done(null, payload);
   };
@@ -39,6 +43,11 @@ export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (lin
   const note = (request: FastifyRequest, statusCode: number): void => {
     const change = changeOf(request, statusCode, wallMs());
     audit.note(change);
+    const task = request.task === undefined ? undefined : tasks.get(request.task);
+    const count = (): void => {
+      change.affected = task!.affected;
+    };
+    task?.done.then(count, count);
     if (!lines.take("", nowMs())) {
       untold++;
       return;

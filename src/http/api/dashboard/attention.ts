@@ -12,6 +12,11 @@ const OLDEST_WARN_SECONDS = 60;
 const MEMORY_WARN_SHARE = 0.8;
 /** Share of timeouts among reserves that needs attention. */
 const TIMEOUTS_WARN_SHARE = 0.05;
+/** The same in one tube, where few jobs make a larger share; and the fewest timeouts that count. */
+const TUBE_TIMEOUTS_WARN_SHARE = 0.2;
+const TUBE_TIMEOUTS_MIN = 5;
+/** A shorter pause without ready jobs is no news. */
+const PAUSE_WARN_SECONDS = 60;
 /** 99th percentile of sync times that needs attention, s. */
 const SYNC_WARN_SECONDS = 0.1;
 /** Below this count, one in a hundred would be less than one sync. */
@@ -33,6 +38,8 @@ export interface Signs {
   readonly reserves: number;
   readonly timeouts: number;
   readonly timeoutsTube: string | undefined;
+  /** How much a counter of one tube has grown over the last ten minutes, if it is recorded. */
+  readonly grown: (tube: string, series: "timeouts" | "reserves") => number;
   /** Over the last five minutes. */
   readonly syncs: { readonly count: number; readonly p99Seconds: number };
 }
@@ -81,8 +88,11 @@ function addServer(found: Found[], { puts, memoryShare, isConfigTaken }: Signs):
     });
 }
 
+const areTooMany = (timeouts: number, reserves: number): boolean =>
+  timeouts > 0 && timeouts > TIMEOUTS_WARN_SHARE * reserves;
+
 function addTimeouts(found: Found[], { reserves, timeouts, timeoutsTube }: Signs): void {
-  if (timeouts === 0 || timeouts <= TIMEOUTS_WARN_SHARE * reserves) return;
+  if (!areTooMany(timeouts, reserves)) return;
   // Jobs reserved before this period can time out in it, so the ratio may exceed 1.
   const percent = Math.min(100, Math.round((timeouts / Math.max(reserves, timeouts)) * 100));
   found.push({
@@ -111,7 +121,7 @@ function addSyncs(found: Found[], { syncs: { count, p99Seconds } }: Signs): void
 interface TubeRule {
   readonly level: "bad" | "warn";
   /** Severity, also used in the text; 0 if all is well. */
-  readonly amount: (entry: TubeEntry, atMs: number) => number;
+  readonly amount: (entry: TubeEntry, atMs: number, signs: Signs) => number;
   readonly text: (amount: number) => string;
   /** Text for the tubes that are not listed. */
   readonly others: string;
@@ -130,6 +140,9 @@ function unwatched(entry: TubeEntry, atMs: number): number {
   return isWatched(entry) || isPaused(entry, atMs) ? 0 : entry.get(TubeField.Ready);
 }
 
+/** Amount of a paused tube without ready jobs: less than of any with some. */
+const NONE_READY = 0.5;
+
 const TUBE_RULES: readonly TubeRule[] = [
   {
     level: "bad",
@@ -143,9 +156,13 @@ const TUBE_RULES: readonly TubeRule[] = [
   },
   {
     level: "warn",
-    amount: (entry, atMs) => (isPaused(entry, atMs) ? entry.get(TubeField.Ready) : 0),
-    text: (ready) => `paused, with ${EXACT.format(ready)} ready`,
-    others: "are paused and have ready jobs",
+    amount: (entry, atMs) => {
+      if (!isPaused(entry, atMs)) return 0;
+      const isLong = entry.get(TubeField.PauseSeconds) >= PAUSE_WARN_SECONDS;
+      return entry.get(TubeField.Ready) || (isLong ? NONE_READY : 0);
+    },
+    text: (ready) => (ready < 1 ? "paused" : `paused, with ${EXACT.format(ready)} ready`),
+    others: "are paused",
     todo: "Its workers get no job until the pause ends or somebody resumes the tube.",
     state: "ready",
     sort: "pause",
@@ -156,10 +173,26 @@ const TUBE_RULES: readonly TubeRule[] = [
     amount: (entry, atMs) => (entry.get(TubeField.HoldsDead) > 0 ? unwatched(entry, atMs) : 0),
     text: (ready) => `${EXACT.format(ready)} ready in a dead-letter tube`,
     others: "are dead-letter tubes with jobs",
-    todo: "Look at them. When the cause is mended, runnerbean move TUBE '*' returns them.",
+    todo: "Look at why they died. When the cause is mended, Redrive on its page returns them.",
     state: "ready",
     sort: "ready",
     weight: 1e6,
+  },
+  {
+    level: "warn",
+    amount: ({ name }, _atMs, { grown, timeoutsTube, reserves, timeouts }) => {
+      // The rule for all tubes has named it.
+      if (name === timeoutsTube && areTooMany(timeouts, reserves)) return 0;
+      const its = grown(name, "timeouts");
+      const share = its / Math.max(its, grown(name, "reserves"));
+      return its >= TUBE_TIMEOUTS_MIN && share > TUBE_TIMEOUTS_WARN_SHARE ? its : 0;
+    },
+    text: (timeouts) => `${EXACT.format(timeouts)} timeouts in the last ten minutes`,
+    others: "have jobs that are not done in their time to run",
+    todo: "Look at which jobs time out again and again, or give them a longer ttr.",
+    state: "ready",
+    sort: "timeouts",
+    weight: 1e7,
   },
   {
     level: "warn",
@@ -191,11 +224,12 @@ const TUBE_RULES: readonly TubeRule[] = [
  * Adds the worst tubes of a rule and the number of others. The limit keeps one rule from crowding
  * out the rest.
  */
-function addTubes(found: Found[], rule: TubeRule, { tubes, atMs }: Signs): void {
+function addTubes(found: Found[], rule: TubeRule, signs: Signs): void {
+  const { tubes, atMs } = signs;
   const { level, todo, text, others, state, sort, weight } = rule;
   const all: { readonly tube: string; readonly amount: number }[] = [];
   for (const entry of tubes) {
-    const amount = rule.amount(entry, atMs);
+    const amount = rule.amount(entry, atMs, signs);
     if (amount > 0) all.push({ tube: entry.name, amount });
   }
   all.sort((a, b) => b.amount - a.amount);

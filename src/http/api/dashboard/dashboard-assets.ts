@@ -1,9 +1,9 @@
 // Files of the dashboard. They are read at startup, before the process drops its privileges, and
 // compressed when first requested, because most servers never show their dashboard.
 //
-// There is no build step. In a checkout, the modules are TypeScript, and this file strips the
-// types; a package contains the output of tsc. Imports of packages become relative ones, since
-// browsers know no node_modules.
+// There is no build step: this file strips the types of the modules, at the start of a checkout's
+// server and when the bundle is built. Imports of packages become relative ones, since browsers
+// know no node_modules.
 
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
@@ -21,8 +21,6 @@ export interface Asset {
 
 const JAVASCRIPT = "text/javascript; charset=utf-8";
 const HERE = fileURLToPath(new URL(".", import.meta.url));
-/** True in a checkout, where this file is TypeScript. */
-const IS_CHECKOUT = import.meta.url.endsWith(".ts");
 const DASHBOARD = join(HERE, "../../../dashboard/");
 
 /** Modules of src/dashboard. Each is served under its base name. */
@@ -32,6 +30,14 @@ const MODULES = [
   ...[
     "pages/tubes-page",
     "pages/tube-page",
+    "pages/tube-jobs",
+    "pages/tube-settings",
+    "pages/find-page",
+    "parts/job-cells",
+    "parts/match-count",
+    "parts/setting-fields",
+    "parts/settings-dialog",
+    "parts/dead-summary",
     "pages/job-page",
     "pages/job-body",
     "pages/body-forms",
@@ -62,7 +68,7 @@ interface Packaged {
 }
 
 /** Files of packages. An import of `from` is served as `name`. */
-const PACKAGED: readonly Packaged[] = [
+export const PACKAGED: readonly Packaged[] = [
   { from: "lit-html", name: "lit-html.js", path: "lit-html/lit-html.js" },
   { from: "lit-html/directives/repeat.js", name: "repeat.js", path: "lit-html/directives/repeat.js" },
   { from: "lit-html/directive.js", name: "directive.js", path: "lit-html/directive.js" },
@@ -92,8 +98,10 @@ export function loadAssets(): ReadonlyMap<string, () => Asset> {
   ].join("\n");
   add("style.css", "text/css; charset=utf-8", () => style);
   for (const path of MODULES) {
-    const source = own(`${path}.${IS_CHECKOUT ? "ts" : "js"}`);
-    add(`${basename(path)}.js`, JAVASCRIPT, () => withRelativeImports(javascriptOf(source)));
+    const source = own(`${path}.ts`);
+    add(`${basename(path)}.js`, JAVASCRIPT, () =>
+      withRelativeImports(stripTypeScriptTypes(source, { mode: "strip" })),
+    );
   }
   for (const { name, path, end = "" } of PACKAGED) {
     const source = packaged(path);
@@ -108,13 +116,8 @@ function assetOf(type: string, text: string): Asset {
   return { type, bytes, gzipped: gzipSync(bytes, { level: 9 }), etag };
 }
 
-/** Pages and styles exist only in src/dashboard: tsc copies none. */
 function own(name: string): string {
   return readFileSync(join(DASHBOARD, name), "utf8");
-}
-
-function javascriptOf(source: string): string {
-  return IS_CHECKOUT ? stripTypeScriptTypes(source, { mode: "strip" }) : source;
 }
 
 function packaged(path: string): string {

@@ -113,7 +113,7 @@ const EMPTY_OVERVIEW: Omit<OverviewView, "frame"> = {
   connections: 0,
   tubes: 0,
   oldest: null,
-  rates: { puts: 0, reserves: 0, deletes: 0, timeouts: 0 },
+  rates: { puts: 0, reserves: 0, deletes: 0, timeouts: 0, buries: 0, releases: 0 },
   attention: [],
   busiest: [],
   oldestTubes: [],
@@ -140,7 +140,7 @@ function sum({ topology }: Service, counter: number): number {
   return total;
 }
 
-const RATED = ["puts", "reserves", "deletes", "timeouts"] as const;
+const RATED = ["puts", "reserves", "deletes", "timeouts", "buries", "releases"] as const;
 
 function ratesOf({ totals }: Service): Rates {
   const { series } = totals.history(RATE_SECONDS, RATED);
@@ -156,6 +156,7 @@ function ratesOf({ totals }: Service): Rates {
 function signsOf(service: Service, tubes: readonly TubeEntry[], atMs: number): Signs {
   const { totals, tubeHistory, memory, state, syncs } = service;
   const timeouts = totals.grown(TIMEOUTS_SECONDS, "timeouts");
+  const sinceMs = service.wallMs() - TIMEOUTS_SECONDS * 1000;
   return {
     tubes,
     atMs,
@@ -164,10 +165,8 @@ function signsOf(service: Service, tubes: readonly TubeEntry[], atMs: number): S
     memoryShare: memory.usedBytes / memory.limitBytes,
     reserves: totals.grown(TIMEOUTS_SECONDS, "reserves"),
     timeouts,
-    timeoutsTube:
-      timeouts === 0
-        ? undefined
-        : tubeHistory.mostGrown("timeouts", service.wallMs() - TIMEOUTS_SECONDS * 1000),
+    timeoutsTube: timeouts === 0 ? undefined : tubeHistory.mostGrown("timeouts", sinceMs),
+    grown: (tube, series) => tubeHistory.grown(tube, series, sinceMs),
     syncs: syncs.summary(service.wallMs() - SYNCS_SECONDS * 1000),
   };
 }

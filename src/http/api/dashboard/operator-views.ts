@@ -88,7 +88,8 @@ const TASKS_SHOWN = 20;
 
 /** Returns the running tasks, then the finished ones, newest first. */
 export async function tasksView(service: Service): Promise<TasksView> {
-  const all = service.tasks.all.toReversed();
+  // A dry run of a dialog is no news once it has counted.
+  const all = service.tasks.all.filter(({ act, state }) => act !== "count" || state === "running").reverse();
   const isRunning = ({ state }: { state: string }): boolean => state === "running";
   const sorted = [...all.filter(isRunning), ...all.filter((each) => !isRunning(each))];
   return { frame: frameOf(service), tasks: sorted.slice(0, TASKS_SHOWN).map(taskView) };

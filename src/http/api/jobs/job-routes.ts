@@ -1,7 +1,7 @@
 // Route of a job by id: its properties and its body.
 
 import { type Static, Type } from "typebox";
-import type { JobFacts } from "../../../message/control.ts";
+import type { FailureFacts, JobFacts } from "../../../message/control.ts";
 import { httpPort } from "../../../message/topology.ts";
 import { UNKNOWN_SHARD } from "../../../ring/job-directory.ts";
 import type { Service } from "../../queue/service.ts";
@@ -82,7 +82,7 @@ const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 
 /** Returns a job as the API shows it. */
 export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): Static<typeof Job> {
-  const { body, holder, sinceSeconds, state, bytes } = facts;
+  const { body, holder, sinceSeconds, state, bytes, options } = facts;
   const since = sinceSeconds === undefined ? null : rounded(sinceSeconds);
   return {
     id: facts.id,
@@ -99,9 +99,17 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     releases: facts.releases,
     buries: facts.buries,
     kicks: facts.kicks,
+    attempts: facts.attempts,
+    origin: facts.origin === "" ? null : facts.origin,
+    death: DEATHS[facts.death] ?? null,
+    failures: facts.failures.map(failureView),
     readySince: state === "ready" ? since : null,
     buriedSince: state === "buried" ? since : null,
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
+    expiresIn: options?.expiresIn === undefined ? null : rounded(options.expiresIn),
+    unique: keyOf(options?.unique),
+    group: keyOf(options?.group),
+    weight: options?.weight ?? 1,
     bytes,
     ...(body === undefined || body === null
       ? {}
@@ -109,6 +117,36 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     truncated: (body?.length ?? 0) < bytes,
   };
 }
+
+/** By DeathReason. */
+const DEATHS: readonly (string | null)[] = [null, "attempts", "expired"];
+
+function failureView({
+  age,
+  worker,
+  reason,
+  attempt,
+  cause,
+}: FailureFacts): Static<typeof Job>["failures"][0] {
+  return {
+    ...{ attempt, cause },
+    at: new Date(Date.now() - age * 1000).toISOString(),
+    age: rounded(age),
+    worker: worker === "" ? null : textOf(worker),
+    reason: reason === "" ? null : textOf(reason),
+  };
+}
+
+/**
+ * Returns what a client sent as text: UTF-8, as far as it is, without a last character that a list
+ * has cut.
+ */
+const textOf = (latin1: string): string =>
+  new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.from(latin1, "latin1"), { stream: true });
+
+/** Returns a key, which clients write in UTF-8. */
+const keyOf = (latin1: string | undefined): string | null =>
+  latin1 === undefined ? null : Buffer.from(latin1, "latin1").toString();
 
 /** Returns the body without a truncated last character, so that a part of a text is still text. */
 function bodyOrPart(body: Uint8Array, bytes: number): Uint8Array {

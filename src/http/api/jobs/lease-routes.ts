@@ -4,6 +4,7 @@
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { mayTouchTube } from "../../../access/identity.ts";
+import { REASON_BYTES_MAX } from "../../../protocol/job-failure.ts";
 import { changeLeases, type NewChange } from "../../queue/lease-changes.ts";
 import { answers, ownerOf, type Routes, requireServing } from "../api.ts";
 import { Problem } from "../problem.ts";
@@ -18,17 +19,23 @@ const pri = Type.Optional(
   Type.Integer({ minimum: 0, maximum: NUMBER_MAX, description: "As it is, if it is left out." }),
 );
 const delay = Type.Optional(Type.Integer({ minimum: 0, maximum: NUMBER_MAX, description: "Seconds." }));
+const reason = Type.Optional(
+  Type.String({
+    maxLength: REASON_BYTES_MAX,
+    description: "Why the attempt failed; kept with the job, up to 1,024 bytes of UTF-8.",
+  }),
+);
 const BODIES = {
   delete: Type.Optional(Type.Union([Fields({}), Type.Null()])),
-  release: Type.Optional(Type.Union([Fields({ pri, delay }), Type.Null()])),
-  bury: Type.Optional(Type.Union([Fields({ pri }), Type.Null()])),
+  release: Type.Optional(Type.Union([Fields({ pri, delay, reason }), Type.Null()])),
+  bury: Type.Optional(Type.Union([Fields({ pri, reason }), Type.Null()])),
   touch: Type.Optional(Type.Union([Fields({}), Type.Null()])),
 };
 
 const Many = Fields({
   delete: Type.Optional(Type.Array(Token)),
-  release: Type.Optional(Type.Array(Fields({ lease: Token, pri, delay }))),
-  bury: Type.Optional(Type.Array(Fields({ lease: Token, pri }))),
+  release: Type.Optional(Type.Array(Fields({ lease: Token, pri, delay, reason }))),
+  bury: Type.Optional(Type.Array(Fields({ lease: Token, pri, reason }))),
   touch: Type.Optional(Type.Array(Token)),
 });
 const Result = Fields({ lease: Token, ok: Type.Boolean(), code: Type.Optional(Type.String()) });
@@ -59,7 +66,7 @@ export const leaseRoutes: Routes = (api, service) => {
       async (request) => {
         requireServing(service);
         const { lease } = request.params;
-        const details = (request.body ?? {}) as { pri?: number; delay?: number };
+        const details = (request.body ?? {}) as Pick<NewChange, "pri" | "delay" | "reason">;
         const [isDone] = await changeLeases(service, ownerOf(request), [{ act, token: lease, ...details }]);
         if (!isDone)
           throw new Problem(
@@ -91,8 +98,8 @@ const addMany: Routes = (api, service) => {
       const asked = request.body as {
         delete?: string[];
         touch?: string[];
-        release?: { lease: string; pri?: number; delay?: number }[];
-        bury?: { lease: string; pri?: number }[];
+        release?: { lease: string; pri?: number; delay?: number; reason?: string }[];
+        bury?: { lease: string; pri?: number; reason?: string }[];
       };
       const changes: NewChange[] = [
         ...(asked.delete ?? []).map((token) => ({ act: "delete" as const, token })),

@@ -15,6 +15,7 @@ import { refused } from "../bodies/put-refusal.ts";
 import { answeredOnce } from "../limits/answered-once.ts";
 import { Problem } from "../problem.ts";
 import { Fields, TubeParams, tubeQuery } from "../schemas.ts";
+import { optionsOf, putOptions } from "./put-options.ts";
 
 const BATCH_MAX = 1000;
 /** A longer body is streamed to its shard. */
@@ -53,6 +54,7 @@ const NewJob = Fields(
     json: Type.Optional(
       Type.Unknown({ description: "Any value, kept as it is written; of MessagePack as compact JSON." }),
     ),
+    ...putOptions,
   },
   "Exactly one of body, bodyBase64, json.",
 );
@@ -62,20 +64,22 @@ const PutRequest = Type.Union([Batch, NewJob]);
 const REQUESTS = Object.fromEntries(
   ["application/json", ...MSGPACK_TYPES].map((type) => [type, { schema: PutRequest }]),
 );
-const PutQuery = Type.Object({ ...tubeQuery, ...numbers }, { additionalProperties: false });
+const PutQuery = Type.Object({ ...tubeQuery, ...numbers, ...putOptions }, { additionalProperties: false });
 const OneAnswer = Fields({ id: Type.Integer() });
+/** The job that has the key; none was put. */
+const Known = Fields({ id: Type.Integer(), duplicate: Type.Literal(true) });
 const BatchAnswer = Fields({
-  results: Type.Array(Type.Union([OneAnswer, Fields({ code: Type.String(), detail: Type.String() })])),
+  results: Type.Array(Type.Union([OneAnswer, Known, Fields({ code: Type.String(), detail: Type.String() })])),
   failed: Type.Integer(),
 });
 
 type Job = Static<typeof NewJob>;
-type Numbers = { readonly [Name in "pri" | "delay" | "ttr"]?: number | undefined };
+type Query = Static<typeof PutQuery>;
 
 /** Status and payload of a put's response. */
 interface PutAnswer {
   readonly status: number;
-  readonly payload: { id: number } | Static<typeof BatchAnswer>;
+  readonly payload: Static<typeof OneAnswer> | Static<typeof Known> | Static<typeof BatchAnswer>;
 }
 
 export const putRoutes: Routes = (api, service) => {
@@ -90,7 +94,15 @@ export const putRoutes: Routes = (api, service) => {
           params: TubeParams,
           querystring: PutQuery,
           body: { content: REQUESTS },
-          response: answers({ 200: BatchAnswer, 201: OneAnswer }, 400, 409, 413, 422, 503, 507),
+          response: answers(
+            { 200: Type.Union([BatchAnswer, Known]), 201: OneAnswer },
+            400,
+            409,
+            413,
+            422,
+            503,
+            507,
+          ),
         },
       },
       // No async functions here: a promise for each step takes longer than the put itself.
@@ -122,11 +134,10 @@ function put(service: Service, tube: string, request: PutHttpRequest): Promise<P
     return putRaw(service, tube, query, body as Readable | undefined, request).then(answer);
   const asked = body as Static<typeof PutRequest>;
   const jsonOf = jsonReader(request);
-  if ("jobs" in asked) return putBatch(service, tube, asked.jobs, jsonOf);
+  if ("jobs" in asked) return putBatch(service, tube, query, asked.jobs, jsonOf);
   const content = bodyOf(asked, 0, jsonOf);
   checkSize(bytesOf(content), service);
-  const { pri = query.pri, delay = query.delay, ttr = query.ttr } = asked;
-  return service.puts.put(withDefaults(tube, { pri, delay, ttr }), content).then(answer);
+  return service.puts.put(newPut(tube, asked, query), content).then(answer);
 }
 
 /** Tells whether the content was parsed as a request, and is not a job's body. */
@@ -137,14 +148,23 @@ function isParsed(request: FastifyRequest): boolean {
 
 // http put 6/6
 function one(outcome: PutOutcome, service: Service): PutAnswer {
+  const known = "refusal" in outcome ? duplicateOf(outcome.refusal) : undefined;
+  if (known !== undefined) return { status: 200, payload: known };
   if ("refusal" in outcome) throw refused(outcome.refusal, service);
   return { status: 201, payload: { id: outcome.id } };
+}
+
+/** Returns the job that has the key of a put, if that is why it was refused. */
+function duplicateOf(refusal: string): Static<typeof Known> | undefined {
+  const [word, id] = refusal.split(" ");
+  return word === "DUPLICATE" ? { id: Number(id), duplicate: true } : undefined;
 }
 
 /** Puts all jobs at once. An invalid job is reported in its place in the results. */
 async function putBatch(
   service: Service,
   tube: string,
+  query: Query,
   jobs: readonly Job[],
   jsonOf: JsonReader,
 ): Promise<PutAnswer> {
@@ -154,7 +174,7 @@ async function putBatch(
     try {
       const body = bodyOf(job, index, jsonOf);
       checkSize(bytesOf(body), service);
-      puts.push({ put: withDefaults(tube, job), body });
+      puts.push({ put: newPut(tube, job, query), body });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       problems.set(index, error);
@@ -165,18 +185,23 @@ async function putBatch(
   const results = jobs.map((_, index) => {
     const outcome = problems.has(index) ? undefined : outcomes.next().value;
     if (outcome !== undefined && "id" in outcome) return { id: outcome.id };
+    const refusal = outcome?.refusal ?? "";
+    const known = duplicateOf(refusal);
+    if (known !== undefined) return known;
     failed++;
-    const problem = problems.get(index) ?? refused((outcome as { refusal: string }).refusal, service);
+    const problem = problems.get(index) ?? refused(refusal, service);
     return { code: problem.code, detail: problem.message };
   });
   return { status: 200, payload: { results, failed } };
 }
 
-const withDefaults = (tube: string, { pri = PRI, delay = 0, ttr = TTR_SECONDS }: Numbers) => ({
+/** What the job leaves out comes from the query string. */
+const newPut = (tube: string, job: Query, query: Query): NewPut => ({
   tube,
-  pri,
-  delay,
-  ttr,
+  pri: job.pri ?? query.pri ?? PRI,
+  delay: job.delay ?? query.delay ?? 0,
+  ttr: job.ttr ?? query.ttr ?? TTR_SECONDS,
+  options: optionsOf(job, query),
 });
 
 /** Returns the text of a job's `json` by its position in the request. */
@@ -230,11 +255,11 @@ function isBase64(text: string): boolean {
 async function putRaw(
   service: Service,
   tube: string,
-  query: Numbers,
+  query: Query,
   content: Readable | undefined,
   request: FastifyRequest,
 ): Promise<PutOutcome> {
-  const job = withDefaults(tube, query);
+  const job = newPut(tube, query, query);
   const said = request.headers["content-length"];
   const length = said === undefined ? undefined : Number(said);
   if (length !== undefined) checkSize(length, service);

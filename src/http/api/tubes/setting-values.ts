@@ -5,6 +5,7 @@ import type { SettingInEffect } from "../../../message/control.ts";
 import { OptionKind, type OptionRow } from "../../../protocol/option-rows.ts";
 import { jsonNameOf, SETTING_ROWS } from "../../../protocol/setting-rows.ts";
 import { isTubeName } from "../../../protocol/tube-name.ts";
+import { toMilliseconds } from "../durations.ts";
 import { Problem } from "../problem.ts";
 
 const NUMBER_MAX = 2 ** 32 - 1;
@@ -111,13 +112,6 @@ function optionOf(field: string, value: number | string | null): string {
   if (kind === OptionKind.Duration) return `${name}=${toMilliseconds(Number(value), field)}`;
   if (kind === OptionKind.Tube) requireTubeName(`${value}`, field);
   return `${name}=${value}`;
-}
-
-/** Rounds seconds to milliseconds. Rounded to 0, a duration would silently mean none. */
-function toMilliseconds(seconds: number, field: string): number {
-  if (seconds > 0 && seconds < 0.001)
-    throw new Problem("bad-request", `"/${field}" must be 0 or at least 0.001, not ${seconds}.`);
-  return Number(seconds.toFixed(3));
 }
 
 function requireTubeName(name: string, field: string): void {

@@ -56,8 +56,8 @@ export const settingsRoutes: Routes = (api, service) => {
 };
 
 const addList: Routes = (api, service) => {
-  // A page takes up to a page of each shard, some MB with long names. All clients at once could fill
-  // the heap.
+  // A page takes up to a page of each shard, some MB with long names. All clients at once could
+  // fill the heap.
   const pages = new InTurn();
   api.get(
     "/v1/settings",

@@ -38,6 +38,7 @@ export function tubeView(entry: TubeEntry, nowMs: number): TubeView {
       untilMs > nowMs
         ? { seconds: at(TubeField.PauseSeconds), timeLeft: rounded((untilMs - nowMs) / 1000) }
         : null,
+    holdsDead: at(TubeField.HoldsDead) > 0,
     totals: counters(at),
     rates: counters((field) => rounded(Math.max(0, entry.rate(field)))),
   };
@@ -59,6 +60,7 @@ export function emptyTube(name: string): TubeView {
     watchers: 0,
     waiters: 0,
     pause: null,
+    holdsDead: false,
     totals: none,
     rates: none,
   };

@@ -16,6 +16,7 @@ const STATE: ConnectionState = {
   touched: [0, 1, 63],
   isProducer: true,
   isWorker: false,
+  name: "worker\xe9",
   nextBatchNumber: 2 ** 40,
   openedAtMs: 1234.5,
   peer: "[2001:db8::1]:40000",

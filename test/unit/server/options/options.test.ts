@@ -78,7 +78,11 @@ describe("options", () => {
     assert.deepEqual([jobBytesMax, fsyncMs, binlogBytes], [2 ** 20, 10_000, 2 ** 16]);
     assert.equal(optionsOf(["-f", " +7"]).fsyncMs, 7);
     const config = fileOf(t, 'max-job-size = "2G"\n');
-    for (const args of [["-z", "2G"], ["-z", "2147483648"], ["--config", config]]) {
+    for (const args of [
+      ["-z", "2G"],
+      ["-z", "2147483648"],
+      ["--config", config],
+    ]) {
       const capped = optionsOf(args);
       assert.equal(capped.jobBytesMax, 2 ** 30);
       assert.deepEqual(capped.notices, ["maximum job size was set to 1073741824"]);

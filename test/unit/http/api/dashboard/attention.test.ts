@@ -23,6 +23,7 @@ const WELL: Signs = {
   reserves: 100,
   timeouts: 5,
   timeoutsTube: "well",
+  grown: () => 0,
   syncs: { count: 1000, p99Seconds: 0.1 },
 };
 
@@ -99,12 +100,30 @@ it("A paused tube is no tube without workers, nor one whose workers hang", () =>
   assert.equal(said({ tubes })[0], "over: 3 ready, and nobody watches");
 });
 
+it("A tube that was paused by hand is named also while nothing in it is ready", () => {
+  const pause = { PauseSeconds: 60, PauseUntilMs: AT_MS + 1 };
+  assert.deepEqual(said({ tubes: [tube("halted", pause)] }), ["halted: paused"]);
+  assert.deepEqual(said({ tubes: [tube("moment", { ...pause, PauseSeconds: 59 })] }), []);
+});
+
+it("A tube in which one reserve in five times out needs attention, though few do in all", () => {
+  const grown = (tube: string, series: string): number =>
+    tube === "poisoned" ? 21 : series === "timeouts" ? 0 : 100;
+  const tubes = [tube("poisoned", { Ready: 1, Watchers: 1, OldestReadyAtMs: AT_MS })];
+  const found = "poisoned: 21 timeouts in the last ten minutes";
+  assert.deepEqual(said({ tubes, grown, reserves: 10_000, timeouts: 21 }), [found]);
+  assert.deepEqual(said({ tubes, grown: (_tube, series) => (series === "timeouts" ? 21 : 105) }), []);
+  assert.deepEqual(said({ tubes, grown: () => 4 }), []);
+  // Named once, by the rule for all tubes.
+  assert.equal(said({ tubes, grown, reserves: 100, timeouts: 21, timeoutsTube: "poisoned" }).length, 1);
+});
+
 it("Jobs of a dead-letter tube are returned, and no workers started for them", () => {
   const dead = tube("mails-dead", { Ready: 1130, HoldsDead: 1 });
   const [found, ...others] = attentionOf({ ...WELL, tubes: [dead] });
   assert.deepEqual(others, []);
   assert.deepEqual([found!.level, found!.text], ["warn", "1,130 ready in a dead-letter tube"]);
-  assert.match(found!.todo, /Look at them.* move TUBE '\*' returns them\.$/);
+  assert.match(found!.todo, /Look at why they died.* Redrive on its page returns them\.$/);
   assert.deepEqual(said({ tubes: [tube("mails-dead", { Ready: 1, HoldsDead: 1, Watchers: 1 })] }), []);
 });
 

@@ -1,0 +1,72 @@
+// The client as a package carries it: one CommonJS file, which ES modules import too, so that a
+// program with both has each class once; and its types.
+
+import { execFileSync } from "node:child_process";
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import * as client from "../../src/client/client.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const CLIENT = join(ROOT, "src/client");
+const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
+
+async function program(): Promise<string> {
+  const { outputFiles } = await build({
+    absWorkingDir: ROOT,
+    entryPoints: ["src/client/client.ts"],
+    bundle: true,
+    format: "cjs",
+    platform: "node",
+    target: "node20",
+    write: false,
+  });
+  return outputFiles[0]!.text;
+}
+
+/** The declarations are of CommonJS modules, which ES modules may import; not so the reverse. */
+function declarations(): Map<string, string> {
+  const folder = mkdtempSync(join(tmpdir(), "runnerbean-types-"));
+  try {
+    const compilerOptions = {
+      noEmit: false,
+      declaration: true,
+      emitDeclarationOnly: true,
+      rootDir: CLIENT,
+      outDir: folder,
+      typeRoots: [join(ROOT, "node_modules/@types")],
+    };
+    const settings = {
+      extends: join(ROOT, "tsconfig.json"),
+      compilerOptions,
+      include: [CLIENT],
+      exclude: [],
+    };
+    const file = join(folder, "tsconfig.json");
+    writeFileSync(file, JSON.stringify(settings));
+    execFileSync(process.execPath, [TSC, "-p", file], { stdio: ["ignore", "inherit", "inherit"] });
+    return new Map(
+      globSync(join(folder, "*.d.ts"))
+        .sort()
+        .map((path) => [
+          basename(path).replace(/\.d\.ts$/, ".d.cts"),
+          readFileSync(path, "utf8").replace(/(from "\.\/[\w-]+)\.ts"/g, '$1.cjs"'),
+        ]),
+    );
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** Returns the files by name. Same sources, same bytes. */
+export async function clientFiles(): Promise<Map<string, string>> {
+  return new Map([
+    ["client.cjs", await program()],
+    // Names, not an asterisk: not every runtime finds those of a CommonJS module.
+    ["client.js", `export { ${Object.keys(client).join(", ")} } from "./client.cjs";\n`],
+    ["client.d.ts", 'export * from "./client.cjs";\n'],
+    ...declarations(),
+  ]);
+}

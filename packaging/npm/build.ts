@@ -1,0 +1,22 @@
+// npm run build:packages: writes the packages for npm's registry to dist/packages. Arguments are
+// architectures of Node; this machine's by default.
+
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { ARCHITECTURES, HERE } from "../node.ts";
+import { packClient, packNode, packServer } from "./packages.ts";
+
+const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
+const OUTPUT = join(DIST, "packages");
+
+const wanted = process.argv.slice(2);
+const unknown = wanted.find((name) => !ARCHITECTURES.some((each) => each === name));
+if (unknown !== undefined) throw new Error(`${unknown} is no architecture: ${ARCHITECTURES.join(" or ")}`);
+const chosen = ARCHITECTURES.filter((each) => (wanted.length === 0 ? each === HERE : wanted.includes(each)));
+const files = [
+  packServer(DIST, OUTPUT),
+  packClient(DIST, OUTPUT),
+  ...chosen.map((each) => packNode(each, OUTPUT)),
+];
+for (const file of files) process.stdout.write(`${file}: ${(statSync(file).size / 1e6).toFixed(2)} MB\n`);

@@ -1,0 +1,97 @@
+// Where dead jobs of a tube died, and why: shown before they are returned there.
+
+import { html, nothing } from "lit-html";
+import { exact } from "./format.ts";
+import { ago, type Part, tubePath } from "./parts.ts";
+import { type Step, send } from "./request.ts";
+import type { JobRow, JobsPage } from "./view-types.ts";
+
+/** The first dead jobs stand for all: their bodies are not asked for. */
+const SAMPLE = 1000;
+const ROWS_MAX = 8;
+
+interface Summary {
+  readonly step: Step;
+  sample?: JobsPage;
+}
+
+/** Of the open dialog. */
+let shown: Summary | undefined;
+
+/** Returns a table of origins and reasons; nothing until they are known. */
+export function deadSummary(step: Step, redraw: () => void): Part {
+  if (shown?.step !== step) {
+    shown = { step };
+    void load(shown, redraw);
+  }
+  const { sample } = shown;
+  if (sample === undefined || sample.items.length === 0) return nothing;
+  const rows = groups(sample.items);
+  return html`${table(rows)}
+    <p class="quiet">
+      ${sample.cursor === null ? nothing : `Of the first ${exact(sample.items.length)}. `}${rows.length > ROWS_MAX ? `${exact(rows.length - ROWS_MAX)} more kinds. ` : nothing}They
+      keep their ids, and get all their attempts again.
+    </p>`;
+}
+
+function table(rows: readonly Group[]): Part {
+  return html`<div class="scroll tall" tabindex="0" role="region" aria-label="Where they died, and why">
+      <table>
+        <caption class="hidden">Where they died, and why</caption>
+        <thead><tr><th scope="col">back to</th><th scope="col" class="left">died because</th><th scope="col">jobs</th><th scope="col">put</th></tr></thead>
+        <tbody>
+          ${rows.slice(0, ROWS_MAX).map(
+            ({ origin, reason, jobs, oldest }) => html`<tr>
+              <th scope="row">${origin}</th><td class="left">${reason}</td><td>${exact(jobs)}</td><td>${ago(oldest)} ago</td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>`;
+}
+
+async function load(its: Summary, redraw: () => void): Promise<void> {
+  const { tube, where } = its.step;
+  const asked = new URLSearchParams({ dead: "true", limit: `${SAMPLE}`, bodyMax: "0" });
+  for (const [key, value] of Object.entries(where ?? {})) asked.set(key, `${value}`);
+  try {
+    its.sample = (await send("GET", tubePath(tube, "jobs", `${asked}`))) as JobsPage;
+    redraw();
+  } catch {
+    // The count beside it shows the fault.
+  }
+}
+
+interface Group {
+  readonly origin: string;
+  readonly reason: string;
+  jobs: number;
+  oldest: number;
+}
+
+const DEATHS: Readonly<Record<string, string>> = {
+  attempts: "attempts used up",
+  expired: "expired before its turn",
+};
+
+/** What a job's page and its list call its last failure. */
+export function deathOf({ death, failures }: JobRow): string {
+  const words = DEATHS[`${death}`] ?? `${death ?? "–"}`;
+  const reason = (failures as readonly { readonly reason: string | null }[] | undefined)?.[0]?.reason;
+  return reason == null ? words : `${words}: ${reason}`;
+}
+
+/** By origin and reason, the largest first. */
+function groups(items: readonly JobRow[]): Group[] {
+  const found = new Map<string, Group>();
+  for (const job of items) {
+    const origin = `${job["origin"] ?? "where it died"}`;
+    const reason = deathOf(job);
+    const key = JSON.stringify([origin, reason]);
+    const group = found.get(key) ?? { origin, reason, jobs: 0, oldest: 0 };
+    group.jobs++;
+    group.oldest = Math.max(group.oldest, job.age);
+    found.set(key, group);
+  }
+  return [...found.values()].sort((a, b) => b.jobs - a.jobs);
+}

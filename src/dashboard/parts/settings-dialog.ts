@@ -1,0 +1,158 @@
+// Dialog that changes the settings of a tube or of a pattern. It says beforehand how many tubes
+// they apply to, and what changes.
+
+import { html, nothing } from "lit-html";
+import { ask } from "./dialog.ts";
+import { tubes } from "./format.ts";
+import type { Part } from "./parts.ts";
+import { send } from "./request.ts";
+import { EXPIRED, SETTING_FIELDS, type SettingField, valueInWords } from "./setting-fields.ts";
+
+const TYPED_MS = 250;
+
+type Values = Readonly<Record<string, number | string>>;
+
+interface Loaded {
+  readonly pattern: string;
+  readonly settings: Values;
+  /** Tubes that match now. */
+  readonly tubes: number;
+}
+
+export function changeSettings(tube: string): void {
+  const asking = new SettingsAsking(tube);
+  asking.redraw = ask({
+    title: "Change settings",
+    content: () => asking.content(),
+    verb: () => asking.verb,
+    isReady: () => asking.isReady,
+    act: () => asking.act(),
+  });
+  void asking.load();
+}
+
+/** A path can't contain "." and "..". */
+const pathOf = (pattern: string): string =>
+  pattern === "." || pattern === ".."
+    ? `v1/settings/-?pattern=${pattern}`
+    : `v1/settings/${encodeURIComponent(pattern)}`;
+
+class SettingsAsking {
+  #pattern: string;
+  #loaded: Loaded | undefined;
+  #fault = "";
+  /** What the fields say, by the name of the setting; empty for none. */
+  #typed: Record<string, string> = {};
+  #timer = 0;
+  redraw: () => void = () => {};
+
+  constructor(tube: string) {
+    this.#pattern = tube;
+  }
+
+  async load(): Promise<void> {
+    const pattern = this.#pattern;
+    this.#loaded = undefined;
+    this.#fault = "";
+    this.redraw();
+    try {
+      const loaded = (await send("GET", pathOf(pattern))) as Loaded;
+      if (pattern !== this.#pattern) return;
+      this.#loaded = loaded;
+      this.#typed = Object.fromEntries(
+        Object.entries(loaded.settings).map(([name, value]) => [name, `${value}`]),
+      );
+    } catch (error) {
+      if (pattern === this.#pattern) this.#fault = (error as Error).message;
+    }
+    this.redraw();
+  }
+
+  #choose(pattern: string): void {
+    this.#pattern = pattern;
+    this.#loaded = undefined;
+    clearTimeout(this.#timer);
+    if (pattern !== "") this.#timer = window.setTimeout(() => void this.load(), TYPED_MS);
+    this.redraw();
+  }
+
+  get isReady(): boolean {
+    return this.#loaded !== undefined && this.#changes.length > 0;
+  }
+
+  get verb(): string {
+    return this.#loaded === undefined ? "Set" : `Set for ${tubes(this.#loaded.tubes)}`;
+  }
+
+  get #changes(): readonly SettingField[] {
+    const before = this.#loaded?.settings ?? {};
+    return SETTING_FIELDS.filter(({ name }) => `${before[name] ?? ""}` !== (this.#typed[name] ?? ""));
+  }
+
+  content(): Part {
+    return html`<label><span>For a tube, for all whose names begin alike (<code>mail-*</code>), or for all (<code>*</code>)</span>
+        <input name="pattern" required maxlength="200" autocomplete="off" spellcheck="false" .defaultValue=${this.#pattern}
+          @input=${({ target }: Event) => this.#choose((target as HTMLInputElement).value.trim())}></label>
+      <p aria-live="polite">${this.#fault !== "" ? this.#fault : this.#loaded === undefined ? "…" : appliesTo(this.#loaded)}</p>
+      ${this.#loaded === undefined ? nothing : html`<div class="fields">${SETTING_FIELDS.map((field) => this.#field(field))}</div>`}
+      <div aria-live="polite">${this.#summary()}</div>`;
+  }
+
+  #field(field: SettingField): Part {
+    const { name, label, kind, hint } = field;
+    const value = this.#typed[name] ?? "";
+    const change = ({ target }: Event): void => {
+      this.#typed[name] = (target as HTMLInputElement).value.trim();
+      this.redraw();
+    };
+    if (kind === "expire")
+      return html`<label>${label}
+        <select name=${name} @change=${change}>
+          <option value="" ?selected=${value === ""}>as usual</option>
+          ${Object.entries(EXPIRED).map(([word, said]) => html`<option value=${word} ?selected=${word === value}>${said}</option>`)}
+        </select></label>`;
+    const unit = kind === "seconds" ? ", s" : "";
+    const isText = kind === "text" || kind === "rate";
+    return html`<label title=${hint}>${label}${unit}
+      <input name=${name} type=${isText ? "text" : "number"} min="0" step=${kind === "seconds" ? "any" : "1"}
+        placeholder="none" autocomplete="off" spellcheck="false" .value=${value} @input=${change}></label>`;
+  }
+
+  #summary(): Part {
+    if (this.#loaded === undefined) return nothing;
+    const before = this.#loaded.settings;
+    const said = (field: SettingField, value: number | string | undefined): string =>
+      value === undefined || value === "" ? "none" : valueInWords(field, value);
+    if (this.#changes.length === 0) return html`<p class="quiet">Nothing is changed yet.</p>`;
+    return html`<ul class="plain">
+      ${this.#changes.map(
+        (field) =>
+          html`<li>${field.label}: ${said(field, before[field.name])} → <b>${said(field, this.#valueOf(field))}</b></li>`,
+      )}
+    </ul>`;
+  }
+
+  #valueOf({ name, kind }: SettingField): number | string {
+    const text = this.#typed[name] ?? "";
+    return text === "" || kind === "text" || kind === "rate" || kind === "expire" ? text : Number(text);
+  }
+
+  async act(): Promise<string> {
+    // Only what was changed, so that nothing overwrites what another user sets meanwhile.
+    const changes = Object.fromEntries(
+      this.#changes.map((field) => {
+        const value = this.#valueOf(field);
+        return [field.name, value === "" ? null : value];
+      }),
+    );
+    const set = (await send("PATCH", pathOf(this.#pattern), changes)) as Loaded;
+    return `The settings of ${this.#pattern} are changed: ${appliesTo(set)}`;
+  }
+}
+
+function appliesTo({ pattern, tubes: count }: Loaded): string {
+  const isPattern = pattern.endsWith("*");
+  const it = `Applies to ${tubes(count)} now`;
+  if (isPattern) return `${it}. A tube's own settings, and those of a longer prefix, win over these.`;
+  return count === 0 ? `${it}: it counts as soon as the tube exists.` : `${it}.`;
+}

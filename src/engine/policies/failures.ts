@@ -1,0 +1,142 @@
+// The failures of jobs: why their last attempts came to nothing, when, and in whose hands.
+//
+// A job that has failed has a cell in the body arena; its length comes first, then its failures
+// (protocol/job-failure.ts). The handles are a column that only pages with such a job have. Without
+// memory for a failure, or beyond --max-memory, it goes unrecorded: no command fails for it.
+
+import { assert } from "../../base/assert.ts";
+import { copyBytes } from "../../base/bytes.ts";
+import { Attribute, type AttributeWriter } from "../../protocol/job-attribute.ts";
+import {
+  FAILURE_HEAD_BYTES,
+  FAILURES_BYTES_MAX,
+  FAILURES_MAX,
+  type FailureCause,
+  failureEnd,
+  REASON_BYTES_MAX,
+  shiftFailures,
+  WORKER_BYTES_MAX,
+} from "../../protocol/job-failure.ts";
+import type { Span } from "../../protocol/request.ts";
+import { EMPTY_BODY } from "../jobs/body-arena.ts";
+import { rowOf } from "../jobs/job-table.ts";
+import type { ShardState, WorkerName } from "../state/shard-state.ts";
+import { attemptsOf } from "./attempts.ts";
+
+const NO_BYTES = new Uint8Array(0);
+const LENGTH_BYTES = 2;
+/** The most bytes in an attribute of the log. */
+const CHUNK_BYTES = 255;
+/** No session: nobody held the job. */
+export const NOBODY = -1;
+
+export class Failures {
+  readonly #shard: ShardState;
+  readonly #workerName: WorkerName;
+  readonly #old = new Uint8Array(FAILURES_BYTES_MAX);
+  /** A cell: the length, then failures. */
+  readonly #cell = new Uint8Array(LENGTH_BYTES + FAILURES_BYTES_MAX);
+  readonly #view = new DataView(this.#cell.buffer);
+
+  constructor(shard: ShardState, workerName: WorkerName) {
+    this.#shard = shard;
+    this.#workerName = workerName;
+  }
+
+  /**
+   * Records that the job's attempt failed now, with the session that held it (or NOBODY) and at
+   * most REASON_BYTES_MAX bytes of reason. The caller logs the job. Returns false if there is no
+   * memory for it.
+   */
+  add(slot: number, cause: FailureCause, session: number, nowMs: number, reason?: Span): boolean {
+    if (!this.#shard.bodies.mayStay) return false;
+    const page = this.#shard.jobs.pageOf(slot);
+    const cell = this.#cell;
+    const start = LENGTH_BYTES + FAILURE_HEAD_BYTES;
+    const workerBytes = session === NOBODY ? 0 : this.#workerName(session, cell, start);
+    const reasonBytes = reason?.length ?? 0;
+    assert(
+      workerBytes <= WORKER_BYTES_MAX && reasonBytes <= REASON_BYTES_MAX,
+      "a failure is of bounded size",
+    );
+    this.#view.setFloat64(LENGTH_BYTES, nowMs, true);
+    this.#view.setUint32(LENGTH_BYTES + 8, session === NOBODY ? 0 : attemptsOf(page, rowOf(slot)), true);
+    cell[LENGTH_BYTES + 12] = cause;
+    cell[LENGTH_BYTES + 13] = workerBytes;
+    this.#view.setUint16(LENGTH_BYTES + 14, reasonBytes, true);
+    reason?.copyTo(cell, start + workerBytes);
+    const old = this.of(slot);
+    const keptBytes = endOfNewest(old, FAILURES_MAX - 1);
+    copyBytes(cell, start + workerBytes + reasonBytes, old, 0, keptBytes);
+    return this.#store(slot, FAILURE_HEAD_BYTES + workerBytes + reasonBytes + keptBytes);
+  }
+
+  /** Gives a job of the log or of another shard its failures. */
+  restore(slot: number, failures: Uint8Array): void {
+    assert(failures.length <= FAILURES_BYTES_MAX, "a job keeps its last failures only");
+    copyBytes(this.#cell, LENGTH_BYTES, failures, 0, failures.length);
+    this.#store(slot, failures.length);
+  }
+
+  /** Stores the failures in `#cell` in place of the job's. */
+  #store(slot: number, length: number): boolean {
+    const { bodies, jobs } = this.#shard;
+    const row = rowOf(slot);
+    this.#view.setUint16(0, length, true);
+    let handle: number = EMPTY_BODY;
+    try {
+      const handles = jobs.makeFailures(jobs.pageOf(slot));
+      handle = bodies.allocate(LENGTH_BYTES + length);
+      bodies.write(handle, 0, this.#cell, 0, LENGTH_BYTES + length);
+      bodies.free(handles[row]!);
+      handles[row] = handle;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      bodies.free(handle);
+      return false;
+    }
+    return true;
+  }
+
+  /** Returns the job's failures in monotonic times. They are valid until the next call. */
+  of(slot: number): Uint8Array {
+    const handle = this.#shard.jobs.pageOf(slot).failures?.[rowOf(slot)] ?? EMPTY_BODY;
+    if (handle === EMPTY_BODY) return NO_BYTES;
+    const { bodies } = this.#shard;
+    bodies.read(handle, 0, this.#old, 0, LENGTH_BYTES);
+    const length = this.#old[0]! + 256 * this.#old[1]!;
+    assert(length <= FAILURES_BYTES_MAX, "the failures of a job fit into the scratch space");
+    bodies.read(handle, LENGTH_BYTES, this.#old, 0, length);
+    return this.#old.subarray(0, length);
+  }
+
+  /** Frees what a job that goes has here. Its page has such a job, or had one. */
+  forget(slot: number): void {
+    const { failures } = this.#shard.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.#shard.bodies.free(failures![row]!);
+    failures![row] = EMPTY_BODY;
+  }
+
+  /** Writes the attributes with the job's failures, in wall-clock times. */
+  write(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
+    const failures = this.of(slot);
+    if (failures.length === 0) return;
+    shiftFailures(failures, wallOffsetMs);
+    for (let at = 0; at < failures.length; at += CHUNK_BYTES)
+      writer.text(Attribute.Failures, failures, at, Math.min(failures.length, at + CHUNK_BYTES));
+  }
+
+  /** Returns the most bytes that `write` appends, with the padding of a long list. */
+  attributeBytes(slot: number): number {
+    const { length } = this.of(slot);
+    return length === 0 ? 0 : length + 2 * Math.ceil(length / CHUNK_BYTES) + 32;
+  }
+}
+
+/** Returns where the newest `count` failures end. */
+function endOfNewest(failures: Uint8Array, count: number): number {
+  let end = 0;
+  for (let left = count; left > 0 && end < failures.length; left--) end = failureEnd(failures, end);
+  return end;
+}

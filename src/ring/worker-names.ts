@@ -1,0 +1,57 @@
+// Names of the workers at one acceptor, by slot, in shared memory: shards read them when an attempt
+// fails, so that no message tells a shard about a name that it may never need.
+//
+// An entry is a word, whose low byte is the length, and the name. The word changes before and after
+// each change of the name, so that a reader notices when it has read half of one.
+
+import { assert } from "../base/assert.ts";
+
+const ENTRY_BYTES = 68;
+const ENTRY_WORDS = ENTRY_BYTES / 4;
+/** The most bytes of a name. */
+const NAME_BYTES_MAX = 63;
+const LENGTH_MASK = 0xff;
+/** Added to the word by a change that begins, and again when it ends. */
+const CHANGE = 0x100;
+const TRIES = 100;
+
+export class WorkerNames {
+  readonly #words: Int32Array;
+  readonly #bytes: Uint8Array;
+
+  /** Returns the size of the table for this many slots. */
+  static bytesFor(slots: number): number {
+    return slots * ENTRY_BYTES;
+  }
+
+  constructor(buffer: SharedArrayBuffer) {
+    this.#words = new Int32Array(buffer);
+    this.#bytes = new Uint8Array(buffer);
+  }
+
+  /** Sets the Latin-1 name of the worker in a slot; longer ones are cut. Only its acceptor does. */
+  set(slot: number, name: string): void {
+    const word = slot * ENTRY_WORDS;
+    assert(word < this.#words.length, "a worker has a slot");
+    const length = Math.min(name.length, NAME_BYTES_MAX);
+    const before = this.#words[word]!;
+    if (length === 0 && (before & LENGTH_MASK) === 0) return;
+    Atomics.store(this.#words, word, before + CHANGE);
+    // Only atomic accesses keep their order beside those of the word.
+    for (let i = 0; i < length; i++) Atomics.store(this.#bytes, word * 4 + 4 + i, name.charCodeAt(i));
+    Atomics.store(this.#words, word, ((before & ~LENGTH_MASK) + 2 * CHANGE) | length);
+  }
+
+  /** Copies the name to `into[at]`. Returns its length; 0 if it has none, or one that changes. */
+  read(slot: number, into: Uint8Array, at: number): number {
+    const word = slot * ENTRY_WORDS;
+    for (let left = TRIES; left > 0; left--) {
+      const before = Atomics.load(this.#words, word);
+      if ((before & CHANGE) !== 0) continue;
+      const length = before & LENGTH_MASK;
+      for (let i = 0; i < length; i++) into[at + i] = Atomics.load(this.#bytes, word * 4 + 4 + i);
+      if (Atomics.load(this.#words, word) === before) return length;
+    }
+    return 0;
+  }
+}

@@ -1,0 +1,175 @@
+// Tests of what an on-call person needs from the dashboard, in Chromium: what holds jobs up is
+// visible at once, jobs are found over all tubes, and a change says beforehand what it will do.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { missing } from "../support/machine/need.ts";
+import { ActionsPage } from "./actions-page.ts";
+import { CHROMIUM_NEED } from "./browser.ts";
+import { assertAccessible } from "./watched-page.ts";
+
+describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
+  const actions = new ActionsPage();
+  const { dialog, button, inDialog, told, statsTube, fill } = actions;
+
+  /** Puts jobs that die at their first failure and go to a tube of their own. */
+  async function die(tube: string, bodies: readonly string[]): Promise<void> {
+    await actions.client.ask(`set-tube ${tube} max-attempts=1 dead-letter=${tube}-dead`);
+    await actions.client.ask(`use ${tube}`);
+    for (const body of bodies) {
+      const id = (await actions.client.put(body)).line.split(" ")[1];
+      await actions.client.ask(`reserve-job ${id}`);
+      await actions.client.ask(`release ${id} 0 0`);
+    }
+  }
+
+  it("acts on a filter as typed when a key presses a button before it counts", async () => {
+    await fill("by-key", 3);
+    await actions.page.goto(`${actions.base}/#/tubes/by-key`);
+    await actions.page.getByPlaceholder("text in the body").waitFor();
+    // In the page and in one go, so that no way there and back lies in the pause. Keys press a
+    // button by a click that no pointer precedes.
+    await actions.page.evaluate(`{
+      const filter = document.querySelector('main input[type="search"]');
+      filter.value = "job 1";
+      filter.dispatchEvent(new Event("input", { bubbles: true }));
+      const clear = [...document.querySelectorAll("button")].find((each) => each.textContent.trim() === "Clear…");
+      clear.focus();
+      clear.click();
+    }`);
+    await dialog().getByText("Delete 1 job of by-key with “job 1” in the body?").waitFor();
+    await inDialog("Cancel").click();
+  });
+
+  it("shows a paused tube at once: on the overview, in lists and on its page", async () => {
+    await actions.client.ask("watch halted-long");
+    await actions.client.ask("pause-tube halted-long 3600");
+    await actions.page.goto(`${actions.base}/#/`);
+    await actions.page.getByRole("listitem").filter({ hasText: "halted-long: paused" }).waitFor();
+    await actions.page.getByRole("link", { name: "halted-long" }).first().click();
+    const notice = actions.page.getByText(
+      /Paused: workers get no job of halted-long for another 59 min\. None is ready\./,
+    );
+    await notice.waitFor();
+    await assertAccessible(actions.page, "a paused tube");
+    await button("Resume…").click();
+    await inDialog("Resume").click();
+    await told(/not paused any more/);
+    await notice.waitFor({ state: "detached" });
+  });
+
+  it("finds a job by its id, and a text in all tubes, from any page", async () => {
+    const id = await fill("found-a", 1);
+    for (const tube of ["found-a", "found-b"]) {
+      await actions.client.ask(`use ${tube}`);
+      await actions.client.put(`order of acme in ${tube}`);
+    }
+    await actions.page.goto(`${actions.base}/#/server`);
+    await actions.page.getByRole("heading", { name: "Threads" }).waitFor();
+    await actions.page.keyboard.press("f");
+    await actions.page.keyboard.type(`${id}\n`);
+    await actions.page.getByRole("heading", { name: `Job ${id}` }).waitFor();
+    const field = actions.page.getByRole("searchbox", { name: "Job id, or text in any tube" });
+    await field.fill("order of acme");
+    await field.press("Enter");
+    const list = actions.page.getByRole("region", { name: "List of jobs" });
+    await list.getByRole("row", { name: /found-a.*order of acme in found-a/ }).waitFor();
+    await list.getByRole("row", { name: /found-b.*order of acme in found-b/ }).waitFor();
+    await assertAccessible(actions.page, "found jobs");
+    await button("delayed").click();
+    await actions.page.getByText("No job.").waitFor();
+    await field.fill("found-b");
+    await field.press("Enter");
+    const names = actions.page.getByRole("region", { name: "Tubes with this text in the name" });
+    await names.getByRole("link", { name: "found-b" }).waitFor();
+    await field.fill("999999999");
+    await field.press("Enter");
+    await actions.page.getByRole("link", { name: "Look for “999999999”" }).click();
+    await actions.page.waitForURL(/#\/find\?text=999999999/);
+  });
+
+  it("redrives dead jobs that match a filter, and says beforehand how many", async () => {
+    await die("mails", ["to acme", "to acme", "to globex"]);
+    await actions.page.goto(`${actions.base}/#/`);
+    const found = actions.page.getByRole("listitem").filter({ hasText: "3 ready in a dead-letter tube" });
+    await found.getByText("Redrive on its page returns them").waitFor();
+    await found.getByRole("link", { name: "mails-dead" }).click();
+    await actions.page.getByText("A dead-letter tube: its jobs died elsewhere.").waitFor();
+    await actions.page.getByPlaceholder("text in the body").fill("acme");
+    await actions.page.waitForURL(/text=acme/);
+    await button("Redrive…").click();
+    await dialog().getByText("Redrive 2 jobs of mails-dead with “acme” in the body?").waitFor();
+    const reasons = dialog().getByRole("region", { name: "Where they died, and why" });
+    await reasons.getByRole("cell", { name: "2", exact: true }).waitFor();
+    await assertAccessible(actions.page, "redrive");
+    await inDialog("Redrive 2 jobs").click();
+    await told("2 jobs of mails-dead are back where they died.");
+    assert.equal(await statsTube("mails", "current-jobs-ready"), 2);
+    assert.equal(await statsTube("mails-dead", "current-jobs-ready"), 1);
+    await actions.page.goto(`${actions.base}/#/tubes/mails-dead`);
+    await button("Redrive…").click();
+    await inDialog("Redrive 1 job").click();
+    await told("1 job of mails-dead is back where they died.");
+    assert.equal(await statsTube("mails", "current-jobs-ready"), 3);
+  });
+
+  it("shows a tube's settings in effect, and says for how many tubes it changes them", async () => {
+    for (const tube of ["set-a", "set-b"]) await fill(tube, 1);
+    await actions.client.ask("set-tube set-* max-attempts=4 backoff=90");
+    await actions.page.goto(`${actions.base}/#/tubes/set-a`);
+    const card = actions.page.getByRole("region", { name: "Settings" });
+    await card.getByText("4 from set-*").waitFor();
+    await card.getByText("90 s from set-*").waitFor();
+    await card.getByRole("button", { name: "Change…" }).click();
+    await dialog().getByText("Applies to 1 tube now.").waitFor();
+    await dialog()
+      .getByLabel(/^For a tube/)
+      .fill("set-*");
+    await dialog().getByText("Applies to 2 tubes now.").waitFor();
+    const attempts = dialog().getByLabel("attempts at most");
+    assert.equal(await attempts.inputValue(), "4");
+    assert.ok(await inDialog("Set for 2 tubes").isDisabled());
+    await attempts.fill("7");
+    await dialog().getByLabel("rate", { exact: true }).fill("100/60");
+    await dialog().getByText("attempts at most: 4 → 7").waitFor();
+    await dialog().getByText("rate: none → 100 in 60 s").waitFor();
+    await assertAccessible(actions.page, "settings");
+    await inDialog("Set for 2 tubes").click();
+    await told("The settings of set-* are changed: Applies to 2 tubes now.");
+    await card.getByText("7 from set-*").waitFor();
+    const settings = `${(await actions.client.ask("inspect-tube set-b")).body}`;
+    assert.match(settings, /max-attempts: 7\n.*backoff: 90\n.*rate: 100\/60\n/s);
+  });
+
+  it("selects all jobs that match, and counts them", async () => {
+    await fill("many-match", 120);
+    await actions.page.goto(`${actions.base}/#/tubes/many-match`);
+    await actions.page.getByLabel("All that are shown").check();
+    const chosen = actions.page.getByRole("group", { name: "What to do with jobs" });
+    await chosen.getByText("50 selected").waitFor();
+    await chosen.getByRole("button", { name: "Select all 120" }).click();
+    await chosen.getByText("All ready jobs, 120").waitFor();
+    await actions.page.getByPlaceholder("text in the body").fill("job 1");
+    await actions.page.waitForURL(/text=job\+1/);
+    // job 1, 10 to 19, 100 to 119: known without a request, since they are all shown.
+    await chosen.getByText("All ready jobs with “job 1” in the body, 31").waitFor();
+    await actions.page.getByPlaceholder("text in the body").fill("job");
+    await chosen.getByText("All ready jobs with “job” in the body, 120").waitFor();
+    await chosen.getByRole("button", { name: "Delete…" }).click();
+    await dialog().getByText("Delete 120 jobs of many-match with “job” in the body?").waitFor();
+    await inDialog("Cancel").click();
+  });
+
+  it("says in what time a tube will be empty", async () => {
+    await fill("emptied", 3);
+    await actions.page.goto(`${actions.base}/#/tubes/emptied`);
+    const tile = actions.page.locator(".tile", { hasText: "empty in" });
+    await tile.getByText(/∞|\d+ (?:s|min|h|days)/).waitFor();
+    await actions.page.goto(`${actions.base}/#/tubes/set-a`);
+    await tile.getByText("it stays as it is").waitFor();
+  });
+
+  it("causes no error, no refused content and no request to another host", () => {
+    assert.deepEqual(actions.wrongs, []);
+  });
+});

@@ -1,0 +1,158 @@
+// Tests of the options of a put over HTTP: unique keys, expiry and groups, as put-in-tube has them,
+// how jobs show them, and lists by key and group.
+
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { pack } from "msgpackr";
+import { eventually } from "../support/eventually.ts";
+import { type HttpAnswer, type HttpServer, startHttpServer } from "../support/server/http-server.ts";
+
+describe("options of a put over HTTP", () => {
+  let server: HttpServer;
+  before(async () => {
+    server = await startHttpServer("--shards", "2", "--acceptors", "1");
+  });
+  after(() => server.process.stop());
+
+  const put = (tube: string, json: unknown, query = ""): Promise<HttpAnswer> =>
+    server.ask(`/v1/tubes/${tube}/jobs${query}`, { json });
+  const job = async (id: number) => (await server.ask(`/v1/jobs/${id}`)).json;
+  const bodies = async (path: string): Promise<string[]> =>
+    (await server.ask(path)).json.items.map(({ body }: { body: string }) => body);
+
+  it("make a job unique, and name the one that has the key", async () => {
+    const first = await put("mails", { body: "a", unique: "welcome:17", uniqueFor: 3600 });
+    assert.equal(first.status, 201);
+    const second = await put("mails", { body: "b", unique: "welcome:17" });
+    assert.equal(second.status, 200);
+    assert.deepEqual(second.json, { id: first.json.id, duplicate: true });
+    assert.equal(second.headers["location"], `/v1/jobs/${first.json.id}`);
+    assert.equal((await job(first.json.id)).unique, "welcome:17");
+    // The key outlives the job that a worker has done.
+    const [{ lease }] = (await server.ask("/v1/reserve", { json: { tubes: ["mails"] } })).json.jobs;
+    assert.equal((await server.ask(`/v1/leases/${lease}/delete`, { method: "POST" })).status, 200);
+    assert.equal((await put("mails", { body: "c", unique: "welcome:17" })).json.duplicate, true);
+    // Any other tube has keys of its own; so do bodies that come as they are.
+    const raw = { body: "raw", headers: { "content-type": "text/plain" } };
+    const faxes = "/v1/tubes/faxes/jobs?unique=welcome:17&uniqueUntil=reserve";
+    assert.equal((await server.ask(faxes, raw)).status, 201);
+    assert.equal((await server.ask(faxes, raw)).json.duplicate, true);
+    await server.ask("/v1/reserve", { json: { tubes: ["faxes"] } });
+    assert.equal((await server.ask(faxes, raw)).status, 201);
+  });
+
+  it("in a batch hold for each job, and the query string fills what is left out", async () => {
+    const { json } = await put(
+      "batch",
+      {
+        jobs: [
+          { body: "0", unique: "a", pri: 5 },
+          { body: "1", unique: "a" },
+          { body: "2", unique: "b c" },
+          { body: "3", group: "g\u00fc", weight: 3, ttl: 99.5 },
+        ],
+      },
+      "?pri=7&group=all",
+    );
+    assert.equal(json.failed, 1);
+    const [{ id }, known, refused, last] = json.results;
+    assert.deepEqual(known, { id, duplicate: true });
+    assert.match(refused.detail, /"\/unique" must be 1 to 200 bytes/);
+    const [one, four] = [await job(id), await job(last.id)];
+    assert.deepEqual([one.pri, one.group, one.weight, one.expiresIn], [5, "all", 1, null]);
+    assert.deepEqual([four.pri, four.group, four.weight, four.unique], [7, "g\u00fc", 3, null]);
+    assert.ok(four.expiresIn > 90 && four.expiresIn <= 99.5);
+  });
+
+  it("let a job expire, and groups take turns", async () => {
+    const { id } = (await put("short", { body: "x", ttl: 0.001 })).json;
+    await eventually("it has expired", async () => (await server.ask(`/v1/jobs/${id}`)).status === 404);
+    for (const [body, group] of [
+      ["loud 1", "loud"],
+      ["loud 2", "loud"],
+      ["quiet", "quiet"],
+    ])
+      await put("sync", { body, group });
+    const order = [];
+    for (let n = 0; n < 3; n++) {
+      const { jobs } = (await server.ask("/v1/reserve", { json: { tubes: ["sync"] } })).json;
+      order.push(jobs[0].body);
+    }
+    assert.deepEqual(order, ["loud 1", "quiet", "loud 2"]);
+  });
+
+  it("are filters of lists and of changes", async () => {
+    for (const [body, unique, group] of [
+      ["a", "k1", "acme"],
+      ["b", "k2", "acme"],
+      ["c", "k3", "gl\u00fc"],
+    ])
+      await put("filters", { body, unique, group });
+    await put("filters", { body: "d" });
+    await put("filters-too", { body: "e", unique: "k1", group: "acme" });
+    const list = (query: string) => bodies(`/v1/tubes/filters/jobs?${query}`);
+    assert.deepEqual(await list("group=acme"), ["a", "b"]);
+    assert.deepEqual(await list(`group=${encodeURIComponent("gl\u00fc")}`), ["c"]);
+    assert.deepEqual(await list("unique=k2"), ["b"]);
+    assert.deepEqual(await list("unique=k2&group=other"), []);
+    assert.deepEqual(await list("unique=k2&state=ready&order=next"), ["b"]);
+    assert.deepEqual((await bodies("/v1/jobs?unique=k1&group=acme")).toSorted(), ["a", "e"]);
+    const clear = { states: ["ready"], where: { group: "acme" } };
+    const cleared = await server.ask("/v1/tubes/filters/clear", { json: clear });
+    assert.deepEqual(cleared.json, { affected: 2 });
+    assert.deepEqual(await list(""), ["c", "d"]);
+  });
+
+  it("that are wrong are refused with their field, and nothing is put", async () => {
+    const refused: [json: object, said: RegExp][] = [
+      [{ pri: -1 }, /"\/pri" must be at least 0, not -1/],
+      [{ ttr: "60" }, /"\/ttr" must be a whole number, not "60"/],
+      [{ bdy: "x" }, /"\/bdy" is not known here; known are pri, .*unique/],
+      [{ unique: "" }, /"\/unique" must/],
+      [{ unique: "a b" }, /"\/unique" must be 1 to 200 bytes of UTF-8 without blanks/],
+      [{ unique: "a\r\nstats" }, /"\/unique" must/],
+      [{ unique: "a\u007f" }, /"\/unique" must/],
+      [{ unique: "\ud800" }, /"\/unique" must/],
+      [{ unique: "\u00fc".repeat(101) }, /"\/unique" must be 1 to 200 bytes/],
+      [{ unique: 5 }, /"\/unique" must be text/],
+      [{ group: "a\tb" }, /"\/group" must/],
+      [{ uniqueFor: 60 }, /about the key in "\/unique": give it/],
+      [{ unique: "a", uniqueFor: 0.0004 }, /"\/uniqueFor" must be 0 or at least 0.001/],
+      [{ unique: "a", uniqueUntil: "never" }, /"\/uniqueUntil" must be delete or reserve/],
+      [{ ttl: 0.0004 }, /"\/ttl" must be 0 or at least 0.001, not 0.0004/],
+      [{ ttl: -1 }, /"\/ttl" must be at least 0/],
+      [{ weight: 0 }, /"\/weight" must be at least 1/],
+      [{ weight: 1001 }, /"\/weight" must be at most 1000/],
+    ];
+    for (const [json, said] of refused) {
+      const { status, json: problem } = await put("refused", { body: "x", ...json });
+      assert.equal(status, 400, JSON.stringify(json));
+      assert.match(problem.detail, said);
+    }
+    for (const [query, said] of [
+      ["unique=a%20b", /"\/unique" must/],
+      ["weight=many", /"\/weight" must be a whole number/],
+      ["uniqueFor=5", /about the key/],
+    ] as const) {
+      const answer = await server.ask(`/v1/tubes/refused/jobs?${query}`, { body: "delete 1\r\n" });
+      assert.equal(answer.status, 400, query);
+      assert.match(answer.json.detail, said);
+    }
+    assert.deepEqual(await bodies("/v1/tubes/refused/jobs"), []);
+  });
+
+  it("work with the longest keys, in MessagePack, and with a body that comes in pieces", async () => {
+    const long = "\u00fc".repeat(100);
+    const msgpack = { "content-type": "application/vnd.msgpack" };
+    const packed = { body: pack({ body: "x", unique: long, group: long, uniqueFor: 4294967295, ttl: 1e9 }) };
+    const { json, status } = await server.ask("/v1/tubes/long/jobs", { ...packed, headers: msgpack });
+    assert.equal(status, 201);
+    const { unique, group } = await job(json.id);
+    assert.deepEqual([unique, group], [long, long]);
+    const big = { body: Buffer.alloc(60_000, 120), headers: { "content-type": "text/plain" } };
+    const path = `/v1/tubes/long/jobs?unique=big&group=${encodeURIComponent(long)}`;
+    const first = (await server.ask(path, big)).json;
+    assert.equal((await job(first.id)).bytes, 60_000);
+    assert.deepEqual((await server.ask(path, big)).json, { id: first.id, duplicate: true });
+  });
+});

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# debian-root.sh OLD.deb NEW.deb: installs, upgrades, removes and purges the package in a minimal
+# Debian, where nothing else is installed and systemd does not run. Needs root and debootstrap.
+#
+# debootstrap makes the root from the mirror that this machine's apt already uses, and a tarball
+# keeps it ($BARE_CACHE, default /var/tmp/runnerbean-bare, as in .ci/bare).
+set -euo pipefail
+cache=${BARE_CACHE:-/var/tmp/runnerbean-bare} suite=bookworm
+tarball=$cache/$suite-$(uname -m)-minbase.tar.gz
+say() { echo "deb: $*"; }
+fail() { say "FAILED: $*" && exit 1; }
+
+if [[ ${1:-} != --in-namespace ]]; then
+  mkdir -p "$cache"
+  work=$(mktemp -d "$cache/deb.XXXXXX") inner=
+  clean() {
+    # Its death ends all processes of its namespace, and with them go their mounts.
+    [[ -z $inner ]] || kill -KILL "$inner" 2>/dev/null || true
+    wait
+    until rm -rf --one-file-system "$work" 2>/dev/null; do sleep 0.2; done
+  }
+  trap clean EXIT
+  trap 'exit 130' INT TERM HUP
+  unshare --mount --pid --fork --kill-child --mount-proc "$0" --in-namespace "$work" "$@" &
+  inner=$!
+  wait "$inner" && ended=0 || ended=$?
+  inner=
+  exit "$ended"
+fi
+
+work=$2 old=$3 new=$4
+root=$work/root
+mkdir -p "$root"
+if [[ ! -f $tarball ]]; then
+  mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep '/debian' | grep -v security | head -1)
+  say "makes a minimal Debian ($suite)"
+  debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$work/debootstrap.log" 2>&1 || {
+    tail -20 "$work/debootstrap.log"
+    exit 1
+  }
+  rm -rf "$root"/var/cache/apt/archives/*.deb
+  tar -C "$root" -I 'gzip -1' -cf "$work/root.tar.gz" .
+  mv "$work/root.tar.gz" "$tarball"
+else
+  tar -C "$root" -xzf "$tarball"
+fi
+
+# The way to Debian's mirror is that of this machine, and is not told to the tarball.
+for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
+  [[ ! -f $file ]] || install -D -m 644 "$(realpath "$file")" "$root$file"
+done
+apt-config dump | grep -E '^Acquire::https?::' >"$root/etc/apt/apt.conf.d/99-machine" || true
+environment=(HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive)
+for name in $(compgen -e | grep -iE '^(https?_proxy|no_proxy|all_proxy|SSL_CERT_(FILE|DIR))$'); do
+  environment+=("$name=${!name}")
+done
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+cp "$old" "$root/root/old.deb"
+cp "$new" "$root/root/new.deb"
+bare() { chroot "$root" env -i "${environment[@]}" bash -c "cd ~ && $1"; }
+install() {
+  bare "apt-get install -y -qq --no-install-recommends ./$1 >install.log 2>&1" || {
+    bare 'tail -20 install.log'
+    fail "apt-get install ./$1"
+  }
+}
+
+# Starts the service as its unit does, on the unit's account, and sends it lines.
+serve_alone() {
+  ip link set lo up
+  bare 'exec runuser -u runnerbean -- runnerbean --config /etc/runnerbean/runnerbean.toml' >"$work/serve.log" 2>&1 &
+  local started=$!
+  until { exec 3<>/dev/tcp/127.0.0.1/11300; } 2>/dev/null; do
+    kill -0 "$started" 2>/dev/null || { cat "$work/serve.log" && fail "the server ended"; }
+    sleep 0.1
+  done
+  printf '%bquit\r\n' "$1" >&3
+  tr '\r\n' '  ' <&3 >"$work/replies"
+  # The line that comes when all of it listens.
+  until grep -q ' or kill [0-9]' "$work/serve.log" || ! kill -0 "$started"; do sleep 0.1; done
+  bare 'runnerbean health --url http://127.0.0.1:11380' || fail 'health'
+  kill "$(sed -n 's/.* or kill \([0-9]*\).*/\1/p' "$work/serve.log")"
+  wait "$started" || { cat "$work/serve.log" && fail "the server ended with $?"; }
+}
+export -f serve_alone bare say fail
+export root work
+environment_text=$(printf '%q ' "${environment[@]}")
+# In a network of its own, where the ports are free.
+serve() {
+  unshare --net bash -euo pipefail -c "environment=($environment_text); serve_alone \"\$1\"" bash "$1"
+  replies=$(<"$work/replies")
+  say "replies: $replies"
+}
+
+bare 'apt-get update -qq'
+say "installs the old one: $(bare 'dpkg-deb -f old.deb Package Version Architecture' | tr '\n' ' ')"
+install old.deb
+bare 'test "$(stat -c %U:%a /var/lib/runnerbean)" = runnerbean:700' || fail 'the folder of the log'
+bare 'test -L /etc/systemd/system/multi-user.target.wants/runnerbean.service' || fail 'the unit is not enabled'
+bare 'test -s /usr/share/man/man1/runnerbean.1.gz' || fail 'no manual page'
+serve 'put 0 0 60 5\r\nhello\r\n'
+[[ $replies == 'INSERTED 1  ' ]] || fail "replies: $replies"
+
+say 'changes the configuration and upgrades'
+bare 'echo "max-job-size = 70000" | cat - /etc/runnerbean/runnerbean.toml >x && cat x >/etc/runnerbean/runnerbean.toml'
+install new.deb
+version=$(bare 'dpkg-deb -f new.deb Version')
+[[ $(bare 'dpkg-query -W -f "\${Version}" runnerbean') == "$version" ]] || fail 'the version after the upgrade'
+bare 'grep -q 70000 /etc/runnerbean/runnerbean.toml' || fail 'the upgrade changed the configuration'
+serve 'reserve\r\nstats\r\n'
+[[ $replies == 'RESERVED 1 5  hello  '*'max-job-size: 70000 '* ]] || fail "replies: $replies"
+
+say 'removes and purges'
+bare 'apt-get remove -y -qq runnerbean >/dev/null 2>&1' || fail 'apt-get remove'
+bare 'test ! -e /usr/bin/runnerbean && test -f /etc/runnerbean/runnerbean.toml' || fail 'what remove leaves'
+bare 'ls /var/lib/runnerbean | grep -q .' || fail 'remove took the log'
+bare 'apt-get purge -y -qq runnerbean >/dev/null 2>&1' || fail 'apt-get purge'
+bare 'test ! -e /etc/runnerbean && test ! -e /var/lib/runnerbean' || fail 'what purge leaves'
+bare '! find / -xdev -name "*runnerbean*" -not -path "/proc/*" -not -path "/root/*" | grep .' || fail 'purge left files'
+say 'passed'

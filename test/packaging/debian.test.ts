@@ -1,0 +1,111 @@
+// Tests of the package for Debian: what is in it, and its life in a minimal Debian.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { fileURLToPath } from "node:url";
+import { gunzipSync } from "node:zlib";
+import manifest from "../../package.json" with { type: "json" };
+import { type DebianPackage, makeDebianPackage } from "../../packaging/debian/debian.ts";
+import { makeExecutable } from "../../packaging/executable/executable.ts";
+import { HERE } from "../../packaging/node.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { bundleServer } from "../support/server/server-bundle.ts";
+
+const LIFE = fileURLToPath(new URL("debian-root.sh", import.meta.url));
+const FILES = `
+etc/runnerbean/runnerbean.toml
+usr/bin/runnerbean
+usr/lib/systemd/system/runnerbean.service
+usr/lib/systemd/system/runnerbean.socket
+usr/share/bash-completion/completions/runnerbean
+usr/share/doc/runnerbean/changelog.gz
+usr/share/doc/runnerbean/copyright
+usr/share/doc/runnerbean/licences-node.txt.gz
+usr/share/doc/runnerbean/licences.txt.gz
+usr/share/fish/vendor_completions.d/runnerbean.fish
+usr/share/man/man1/runnerbean.1.gz
+usr/share/man/man5/runnerbean.toml.5.gz
+usr/share/zsh/vendor-completions/_runnerbean
+`;
+
+describe("the package for Debian", () => {
+  /** What packages are made of. What is in an executable doesn't matter to a package. */
+  async function ingredients(executable: string): Promise<Omit<DebianPackage, "version" | "output">> {
+    const bundle = dirname(process.env["SERVER_BUNDLE"] ?? (await bundleServer()));
+    return { executable, bundle, architecture: HERE, compression: "none" };
+  }
+
+  it("has all that belongs to a package, and is the same, byte for byte, when it is made again", async (t) => {
+    if (!canRun(t, NEEDS.dpkgDeb)) return;
+    const folder = temporaryFolder(t, "deb");
+    const parts = await ingredients("/bin/true");
+    const made = await Promise.all(
+      ["one", "two"].map((name) =>
+        makeDebianPackage({ ...parts, version: manifest.version, output: join(folder, name) }),
+      ),
+    );
+    const [one, two] = made.map((file) => readFileSync(file));
+    assert.ok(one!.equals(two!));
+    const lines = execFileSync("dpkg-deb", ["-c", made[0]!], { encoding: "utf8" }).trim().split("\n");
+    const names = lines.map((line) => /\.\/(.*)$/.exec(line)![1]!).filter((name) => !/^$|\/$/.test(name));
+    assert.deepEqual(names.sort(), FILES.trim().split("\n").sort());
+    for (const line of lines) assert.match(line, /^(?:drwxr-xr-x|-rwxr-xr-x|-rw-r--r--) root\/root /);
+    execFileSync("dpkg-deb", ["-R", made[0]!, join(folder, "raw")]);
+    const read = (path: string): string => readFileSync(join(folder, "raw", path), "utf8");
+    assert.equal(read("DEBIAN/conffiles"), "/etc/runnerbean/runnerbean.toml\n");
+    assert.match(read("DEBIAN/control"), /^Depends: .*libatomic1.*libc6.*libstdc\+\+6/m);
+    assert.match(
+      read("usr/lib/systemd/system/runnerbean.service"),
+      /^ExecStart=\/usr\/bin\/runnerbean --config/m,
+    );
+    const page = (path: string): string =>
+      gunzipSync(readFileSync(join(folder, "raw/usr/share/man", path))).toString();
+    assert.match(page("man1/runnerbean.1.gz"), /^\.B \\-p, \\-\\-port <port>\nTCP port/m);
+    const bundle = join(parts.bundle, "runnerbean.cjs");
+    const help = execFileSync(process.execPath, [bundle, "--help"], { encoding: "utf8" });
+    const flags = [...help.matchAll(/^ (?:-\w, | {4})(--[\w-]+)/gm)].map(([, flag]) => flag!);
+    assert.ok(flags.length > 30);
+    for (const flag of flags)
+      assert.match(page("man1/runnerbean.1.gz"), new RegExp(`^\\.B .*${flag.replaceAll("-", "\\\\-")}`, "m"));
+    assert.match(page("man1/runnerbean.1.gz"), /^\.B runnerbean binlog inspect /m);
+    assert.match(page("man5/runnerbean.toml.5.gz"), /^# max\\-memory = /m);
+    for (const script of ["postinst", "prerm", "postrm"])
+      assert.equal(spawnSync("sh", ["-n", join(folder, "raw/DEBIAN", script)]).status, 0, script);
+  });
+
+  function canMakeRoots(t: TestContext): boolean {
+    if (process.env["PACKAGING"] !== "whole") {
+      t.skip("makes a Debian and an executable: npm run packaging");
+      return false;
+    }
+    if (process.getuid!() !== 0) {
+      t.skip("only root can make a Debian with debootstrap");
+      return false;
+    }
+    return canRun(t, NEEDS.dpkgDeb, NEEDS.debootstrap);
+  }
+
+  it("installs, serves, keeps log and configuration in an upgrade, and leaves nothing behind", async (t) => {
+    if (!canMakeRoots(t)) return;
+    const folder = temporaryFolder(t, "deb");
+    const bundle = join(folder, "bundle");
+    cpSync((await ingredients("")).bundle, bundle, { recursive: true });
+    mkdirSync(join(folder, "out"));
+    const { EXECUTABLE: executable = join(folder, "runnerbean") } = process.env;
+    if (executable === join(folder, "runnerbean")) makeExecutable(bundle, executable);
+    const parts = await ingredients(executable);
+    const older = manifest.version.replace(/\d+$/, (patch) => `${patch}~before`);
+    const versions = [older, manifest.version];
+    const [old, next] = await Promise.all(
+      versions.map((version) => makeDebianPackage({ ...parts, version, output: join(folder, "out") })),
+    );
+    const { status, stdout, stderr } = spawnSync(LIFE, [old!, next!], { encoding: "utf8" });
+    assert.equal(status, 0, stdout + stderr);
+    assert.match(stdout, /^deb: passed$/m);
+    t.diagnostic(stdout);
+  });
+});

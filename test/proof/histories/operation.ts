@@ -1,0 +1,120 @@
+// Operations of a history: what one client did to one tube, when it asked and when it was answered.
+// The format of a line of a history file, too.
+
+/** Reply of the server in one word, and what the commands below need of it. */
+export type Result =
+  | "inserted"
+  | "reserved"
+  | "timed-out"
+  | "deadline-soon"
+  | "done"
+  | "kicked"
+  | "found"
+  | "counted"
+  | "not-found";
+
+export type Kind =
+  | "put"
+  | "reserve"
+  | "reserve-job"
+  | "delete"
+  | "release"
+  | "bury"
+  | "touch"
+  | "kick"
+  | "kick-job"
+  | "peek"
+  | "peek-ready"
+  | "peek-delayed"
+  | "peek-buried"
+  | "stats-job"
+  | "stats-tube"
+  /**
+   * The client is gone, and its reservation of this job ends. One for each job: servers give them
+   * back one by one.
+   */
+  | "leave"
+  /** The end of a delay or of a ttr, which no client asks for. */
+  | "due";
+
+export type JobState = "ready" | "delayed" | "reserved" | "buried";
+
+/** What a client saw. Times are microseconds of one monotonic clock. */
+export interface Recorded {
+  readonly kind: Kind;
+  /** 0 for `due`, which has no client. */
+  readonly client: number;
+  /** The operation took effect between these two moments, both included. */
+  readonly callUs: number;
+  readonly returnUs: number;
+  readonly result: Result;
+  /** Id of the job that was named or answered; 0 for none. */
+  readonly job: number;
+  readonly pri: number;
+  readonly body: string;
+  /** put, release. */
+  readonly delaySeconds: number;
+  /** reserve, reserve-job, touch: of the job. */
+  readonly ttrSeconds: number;
+  /** reserve. */
+  readonly timeoutSeconds: number;
+  /** kick. */
+  readonly bound: number;
+  /** kick: jobs that were kicked. stats-tube: jobs by state, in the order of COUNTED. */
+  readonly counts: readonly number[];
+  /** stats-job. */
+  readonly state: JobState | "";
+}
+
+/** The same with the timer that it starts: what the model and other checkers read. */
+export interface Operation extends Recorded {
+  /** Number of the timer that this starts or, for `due`, that ends; 0 for none. */
+  readonly timer: number;
+  /** Interval in which the margin of the reservation begins. */
+  readonly marginFromUs: number;
+  readonly marginToUs: number;
+}
+
+export const COUNTED: readonly JobState[] = ["ready", "reserved", "delayed", "buried"];
+
+/** One tube's operations. */
+export interface History {
+  readonly name: string;
+  readonly operations: readonly Recorded[];
+}
+
+export const BLANK: Recorded = {
+  kind: "due",
+  client: 0,
+  callUs: 0,
+  returnUs: 0,
+  result: "done",
+  job: 0,
+  pri: 0,
+  body: "",
+  delaySeconds: 0,
+  ttrSeconds: 0,
+  timeoutSeconds: 0,
+  bound: 0,
+  counts: [],
+  state: "",
+};
+
+/** Describes an operation for people. */
+export function describe(operation: Recorded): string {
+  const { kind, client, callUs, returnUs, result, job, pri, bound, counts, state } = operation;
+  const { delaySeconds, ttrSeconds, timeoutSeconds } = operation;
+  const ms = (us: number): string => (us / 1000).toFixed(1).padStart(9);
+  const facts = [
+    job > 0 ? `job ${job}` : "",
+    kind === "put" || kind === "release" || kind === "bury" ? `pri ${pri}` : "",
+    delaySeconds > 0 ? `delay ${delaySeconds}` : "",
+    ttrSeconds > 0 ? `ttr ${ttrSeconds}` : "",
+    timeoutSeconds > 0 ? `timeout ${timeoutSeconds}` : "",
+    bound > 0 ? `at most ${bound}` : "",
+    kind === "due" ? "its time is over" : `-> ${result}`,
+    counts.join(" "),
+    state,
+  ].filter((fact) => fact !== "");
+  return `${ms(callUs)} ..${ms(returnUs)} ms  client ${client}  ${kind} ${facts.join(" ")}`;
+}

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { latin1 } from "../../../src/base/bytes.ts";
+import { WorkerNames } from "../../../src/ring/worker-names.ts";
+
+test("a table of names gives each slot its own, cut to 63 bytes, and never half of one", () => {
+  const buffer = new SharedArrayBuffer(WorkerNames.bytesFor(3));
+  const names = new WorkerNames(buffer);
+  const read = (slot: number): string => {
+    const into = new Uint8Array(70);
+    return latin1(into, 5, 5 + new WorkerNames(buffer).read(slot, into, 5));
+  };
+  assert.equal(read(1), "");
+  names.set(0, "x".repeat(200));
+  names.set(1, "w\xffrker");
+  names.set(2, "z");
+  assert.deepEqual([0, 1, 2].map(read), ["x".repeat(63), "w\xffrker", "z"]);
+  for (let n = 0; n < 1000; n++) names.set(1, "n".repeat(n % 64));
+  assert.deepEqual([0, 1, 2].map(read), ["x".repeat(63), "n".repeat(39), "z"]);
+  names.set(1, "");
+  assert.equal(read(1), "");
+  // The word of a change that has begun is odd: the reader gives up.
+  names.set(1, "whole");
+  Atomics.add(new Int32Array(buffer), 17, 0x100);
+  assert.equal(read(1), "");
+});
