@@ -90,6 +90,13 @@ export const ROWS: readonly Row[] = [
     needs: ["beanstalkd"],
   },
   { match: /^npm run simulate:page/, by: "test/proof/watch/watch.test.ts", has: ["pageAssets", "servePage"] },
+  {
+    match: /^npm run fuzz:coverage/,
+    small: same,
+    says: /^cursor: \d+ inputs/m,
+    isLong: true,
+  },
+  { match: /^npm run nightly\b/, by: "test/proof/nightly/nightly.test.ts", has: ["playNight", "withRow"] },
   { match: /^npm run mutate\b/, by: "test/proof/mutation/mutation.test.ts", has: ["mutantsOf", "runChild"] },
   {
     match: /^npm run soak\b/,
