@@ -1,8 +1,9 @@
 // Plays campaigns for a given time, each from seeds that were never used, and says what came of it.
 
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { runInGroup } from "../group-child.ts";
 import type { Campaign } from "./plan.ts";
 
 /** A call may take so long in all, and beyond its share, before it counts as one without end. */
@@ -122,31 +123,15 @@ async function call(
   [program, ...words]: readonly string[],
   { environment = {} }: Campaign,
   timeoutMs: number,
-): Promise<{ code: number; output: string }> {
+): Promise<{ code: number | "timeout"; output: string }> {
   const path = join(root, program!);
-  const child = spawn(existsSync(path) ? path : program!, words, {
-    cwd: root,
-    env: { ...process.env, ...environment },
-    stdio: ["ignore", "pipe", "pipe"],
-    detached: true,
+  const found = existsSync(path) ? path : program!;
+  const { code, output } = await runInGroup({
+    program: found,
+    ...{ words, folder: root, environment, timeoutMs },
   });
-  let output = "";
-  const keep = (bytes: Buffer): void => {
-    // What counts and what failed comes last.
-    output = (output + bytes.toString()).slice(-1_000_000);
-  };
-  child.stdout.on("data", keep);
-  child.stderr.on("data", keep);
-  const timer = setTimeout(() => {
-    output += `\nno end after ${Math.round(timeoutMs / 1000)} s`;
-    process.kill(-child.pid!, "SIGKILL");
-  }, timeoutMs);
-  const code = await new Promise<number>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", (exit) => resolve(exit ?? 1));
-  });
-  clearTimeout(timer);
-  return { code, output };
+  if (code !== "timeout") return { code, output };
+  return { code, output: `${output}\nno end after ${Math.round(timeoutMs / 1000)} s` };
 }
 
 function lineOf({
