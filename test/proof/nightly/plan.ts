@@ -56,10 +56,10 @@ export const PLAN: readonly Campaign[] = [
     counts: /(\d+) losses of power/g,
   },
   {
-    ...{ name: "kills", unit: "tests of three kills", script: "kill", weight: 2, seeds: 1 },
+    ...{ name: "kills", unit: "acknowledged puts", script: "kill", weight: 2, seeds: 1 },
     arguments: (seed) => one(seed),
     environment: { ROUNDS: "3", PARTITIONS: "1" },
-    counts: /^(?:ℹ|#) pass (\d+)/gm,
+    counts: /(\d+) acknowledged puts/g,
   },
   {
     ...{ name: "soak", unit: "seconds", script: "soak", weight: 2, seeds: 1 },
