@@ -21,6 +21,9 @@ export const HISTORY_SERIES = [
 ] as const;
 export type HistorySeries = (typeof HISTORY_SERIES)[number];
 
+/** The first series that is a counter. */
+const FIRST_COUNTER = HISTORY_SERIES.indexOf("puts");
+
 const HOUR_SECONDS = 3600;
 const DAY_MINUTES = 1440;
 
@@ -55,6 +58,16 @@ class Points {
     this.#count = Math.min(this.#count + 1, points);
   }
 
+  /** Returns all points, oldest first: each its time and its values. */
+  get rows(): number[][] {
+    const points = this.#atMs.length;
+    return Array.from({ length: this.#count }, (_, index) => {
+      const at = (this.#next + points - this.#count + index) % points;
+      const from = at * HISTORY_SERIES.length;
+      return [this.#atMs[at]!, ...this.#values.subarray(from, from + HISTORY_SERIES.length)];
+    });
+  }
+
   /** Returns the growth of a series from its first value since `sinceMs` to the last. */
   grown(sinceMs: number, series: number): number {
     const points = this.#atMs.length;
@@ -84,6 +97,10 @@ export class StatsHistory {
   readonly #bySecond = new Points(HOUR_SECONDS, 1);
   readonly #byMinute = new Points(DAY_MINUTES, 60);
   #asking: Promise<ShardTotals> | undefined;
+  /** The last values of an earlier run, until the first ones of this run are there. */
+  #before: readonly number[] | undefined;
+  /** What the counters of earlier runs came to: those of the shards begin at 0. */
+  #base: readonly number[] = HISTORY_SERIES.map(() => 0);
 
   constructor(control: ControlClient, wallMs: () => number) {
     this.#control = control;
@@ -102,13 +119,31 @@ export class StatsHistory {
     const totals = sumOf(await this.#control.askAll("totals", undefined));
     this.last = totals;
     const { ready, reserved, delayed, buried } = totals.jobs;
-    const values = [
+    const now = [
       ...[ready, reserved, delayed, buried, totals.waiting, totals.puts, totals.reserves, totals.deletes],
       ...[totals.releases, totals.buries, totals.kicks, totals.timeouts],
     ];
+    if (this.#before !== undefined) this.#base = basesOf(this.#before, now);
+    this.#before = undefined;
+    const values = now.map((value, series) => value + this.#base[series]!);
     this.#bySecond.take(this.#wallMs(), values);
     this.#byMinute.take(this.#wallMs(), values);
     return totals;
+  }
+
+  /** Returns all points, to be saved: of each second, and of each minute. */
+  get saved(): SavedTotals {
+    return { bySecond: this.#bySecond.rows, byMinute: this.#byMinute.rows };
+  }
+
+  /** Takes the points of an earlier run. The counters go on from there. */
+  restore({ bySecond, byMinute }: SavedTotals): void {
+    const nowMs = this.#wallMs();
+    // Points of the future are of a clock that was wrong.
+    for (const [rows, points] of [[bySecond, this.#bySecond] as const, [byMinute, this.#byMinute] as const])
+      for (const [atMs, ...values] of rows)
+        if (atMs! < nowMs && values.length === HISTORY_SERIES.length) points.take(atMs!, values);
+    this.#before = (bySecond.at(-1) ?? byMinute.at(-1))?.slice(1);
   }
 
   /** Returns the growth of a counter over the last `seconds`, at most an hour. */
@@ -136,6 +171,18 @@ export class StatsHistory {
     return { step: points.stepSeconds, series: Object.fromEntries(listed) };
   }
 }
+
+export interface SavedTotals {
+  /** Each row: the time (wall clock, ms), and the values of all series. */
+  readonly bySecond: readonly (readonly number[])[];
+  readonly byMinute: readonly (readonly number[])[];
+}
+
+/** A counter that is smaller than before has begun anew. */
+const basesOf = (before: readonly number[], now: readonly number[]): number[] =>
+  now.map((value, series) =>
+    series >= FIRST_COUNTER && value < (before[series] ?? 0) ? before[series]! : 0,
+  );
 
 function sumOf([first, ...others]: readonly ShardTotals[]): ShardTotals {
   const sum: Record<string, unknown> = { ...first };

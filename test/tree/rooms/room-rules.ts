@@ -29,7 +29,7 @@ const KEEPERS: readonly Keeper[] = [
     pattern: moduleImport("net"),
     keepers: [
       "acceptor/",
-      "http/http-thread.ts",
+      "http/door.ts",
       "http/api/limits/lingering-close.ts",
       "replica/peer-address.ts",
       "server/listeners/listen-address.ts",
@@ -44,7 +44,8 @@ const KEEPERS: readonly Keeper[] = [
     keepers: [
       "binlog/disk/",
       "http/metrics/process-files.ts",
-      "http/http-thread.ts",
+      "http/door.ts",
+      "http/state/history-file.ts",
       // The dashboard's files, once at its start.
       "http/api/dashboard/dashboard-assets.ts",
       // Files that the operator names.
