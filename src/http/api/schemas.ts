@@ -108,6 +108,7 @@ export const Job = Fields({
   buriedSince: Type.Union([seconds("How long it has been buried."), Type.Null()]),
   holder: Type.Union([Type.String({ description: "A connection, or lease." }), Type.Null()]),
   expiresIn: Type.Union([seconds("Until it expires, if it has a ttl."), Type.Null()]),
+  meta: Type.Record(Type.String(), Type.String(), { description: "Context that it was put with." }),
   unique: Type.Union([Type.String({ description: "The key that it was put with." }), Type.Null()]),
   group: Type.Union([Type.String(), Type.Null()]),
   weight: Type.Integer({ description: "Of its group; 1 unless it was put with another one." }),

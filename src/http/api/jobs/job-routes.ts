@@ -107,6 +107,7 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     buriedSince: state === "buried" ? since : null,
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
     expiresIn: options?.expiresIn === undefined ? null : rounded(options.expiresIn),
+    meta: metaView(options?.meta ?? []),
     unique: keyOf(options?.unique),
     group: keyOf(options?.group),
     weight: options?.weight ?? 1,
@@ -143,6 +144,16 @@ function failureView({
  */
 const textOf = (latin1: string): string =>
   new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.from(latin1, "latin1"), { stream: true });
+
+/** Of a name that a job has twice, the last one counts. */
+const metaView = (pairs: readonly string[]): Record<string, string> =>
+  Object.fromEntries(
+    pairs.map((pair) => {
+      const text = textOf(pair);
+      const colon = text.indexOf(":");
+      return [text.slice(0, colon), text.slice(colon + 1)];
+    }),
+  );
 
 /** Returns a key, which clients write in UTF-8. */
 const keyOf = (latin1: string | undefined): string | null =>
