@@ -216,7 +216,8 @@ class Simulation extends SimulationState {
     if (fault === "full") this.say(log.turnCapacity());
     else if (fault === "slow") this.say(log.slowDown());
     else if (fault === "torn") this.say(log.tearNextWrite());
-    else await this.#endProcess(fault);
+    // After a failed sync the contents of the disk are unknown.
+    else await this.#endProcess(this.isDoomed ? "power" : fault);
   }
 
   /** Ends the process while clients have something under way, and the log too. */

@@ -56,6 +56,12 @@ export const ROWS: readonly Row[] = [
   },
   { match: /^npm (?:ci|install)\b|^sudo /, not: NEEDS_ROOT },
   { match: /^\.ci\//, not: NEEDS_ROOT },
+  {
+    match: /^npm run fuzz:coverage/,
+    small: same,
+    says: /^cursor: \d+ inputs/m,
+    isLong: true,
+  },
   { match: /^npm run attacks\b/, by: "test/attacks/attacks.test.ts", has: ["ATTACKS"] },
   { match: /^npm (?:version|publish|pack)\b/, not: "part of a release: writes a version, or publishes it" },
 
@@ -90,6 +96,7 @@ export const ROWS: readonly Row[] = [
     needs: ["beanstalkd"],
   },
   { match: /^npm run simulate:page/, by: "test/proof/watch/watch.test.ts", has: ["pageAssets", "servePage"] },
+  { match: /^npm run nightly\b/, by: "test/proof/nightly/nightly.test.ts", has: ["playNight", "withRow"] },
   { match: /^npm run mutate\b/, by: "test/proof/mutation/mutation.test.ts", has: ["mutantsOf", "runChild"] },
   {
     match: /^npm run soak\b/,

@@ -1,10 +1,10 @@
 // Which test files execute which bytes of a source file, from V8's coverage of one run of each.
 
-import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { runInGroup } from "../group-child.ts";
 
 export const ROOT: string = fileURLToPath(new URL("../../..", import.meta.url));
 const NODE = join(ROOT, "bin/node");
@@ -41,29 +41,12 @@ export async function runChild(
   env: Readonly<Record<string, string>>,
   timeoutMs: number,
 ): Promise<ChildResult> {
-  const startedAt = performance.now();
-  const child = spawn(
-    NODE,
-    ["--disable-warning=ExperimentalWarning", CHILD, ...files.map((file) => join(ROOT, file))],
-    {
-      cwd: ROOT,
-      env: { ...process.env, RUNNERBEAN_CHECKED: "1", ...env },
-      stdio: ["ignore", "pipe", "pipe"],
-      // A group of its own, so that what a test started ends with it.
-      detached: true,
-    },
-  );
-  let said = "";
-  child.stdout.on("data", (bytes) => (said += bytes));
-  child.stderr.on("data", (bytes) => (said += bytes));
-  let isLate = false;
-  const timer = setTimeout(() => {
-    isLate = true;
-    process.kill(-child.pid!, "SIGKILL");
-  }, timeoutMs);
-  const code = await new Promise<number>((resolve) => child.once("exit", (exit) => resolve(exit ?? 1)));
-  clearTimeout(timer);
-  return { code: isLate ? "timeout" : code, said, ms: performance.now() - startedAt };
+  const { code, output, ms } = await runInGroup({
+    program: NODE,
+    words: ["--disable-warning=ExperimentalWarning", CHILD, ...files.map((file) => join(ROOT, file))],
+    ...{ folder: ROOT, environment: { RUNNERBEAN_CHECKED: "1", ...env }, timeoutMs },
+  });
+  return { code, said: output, ms };
 }
 
 /** Runs a test file once, as it is; undefined if it fails by itself in such a process. */

@@ -122,17 +122,17 @@ async function judge(mutant: Mutant, tests: readonly TestFile[]): Promise<Verdic
       return { mutant, by: "test", note: said.match(/^FAILED .*$/m)?.[0] ?? said.trim().split("\n")[0]! };
   }
   const { code, said } = await runChild([SEEDS], env, SEEDS_MS_MAX);
-  if (code === 0)
-    return {
-      mutant,
-      by: undefined,
-      note: fitting.length === 0 ? "no unit test executes it" : `${fitting.length} test files`,
-    };
+  if (code === 0) return { mutant, by: undefined, note: survival(fitting.length) };
   return {
     mutant,
     by: "seeds",
     note: code === "timeout" ? "no end" : (said.match(/^FAILED .*$/m)?.[0] ?? ""),
   };
+}
+
+function survival(testFiles: number): string {
+  if (!options.unit) return "unit tests were left out";
+  return testFiles === 0 ? "no unit test executes it" : `${testFiles} test files`;
 }
 
 async function mutateRoom(room: string, mutants: readonly Mutant[]): Promise<Verdict[]> {
@@ -142,7 +142,7 @@ async function mutateRoom(room: string, mutants: readonly Mutant[]): Promise<Ver
   );
   console.log(`${room}: ${chosen.length} mutants${changed === undefined ? "" : " in changed lines"}`);
   if (chosen.length === 0) return [];
-  const tests = await testFiles(room);
+  const tests = options.unit ? await testFiles(room) : [];
   const endsAtMs = performance.now() + options.time;
   const verdicts: Verdict[] = [];
   for (const mutant of shuffled(chosen, new SeededRandom(seed)).slice(0, options.mutants)) {

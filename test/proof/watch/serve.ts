@@ -14,8 +14,7 @@ const HEADERS = {
 /** Resolves when it listens on `port` of the loopback address; 0 for a free port. */
 export async function servePage(assets: ReadonlyMap<string, Asset>, port: number): Promise<Server> {
   const server = createServer((request, response) => {
-    const { pathname } = new URL(request.url ?? "/", "http://localhost");
-    const asset = assets.get(pathname);
+    const asset = assets.get((request.url ?? "/").split("?", 1)[0]!);
     if (asset === undefined) response.writeHead(404).end("There is nothing here.\n");
     else response.writeHead(200, { ...HEADERS, "content-type": asset.type }).end(asset.text);
   });

@@ -220,6 +220,8 @@ export class SimulatedLog {
 
   /** The process has ended at `nowMs` of its clock. */
   end(end: ProcessEnd, ranMs: number, nowMs: number, model: Model): void {
+    const tears = this.#tears;
+    this.#tears = false;
     this.#stoppedWith =
       end === "stop" ? { kept: model.log.kept, wallMs: nowMs + model.wallOffsetMs } : undefined;
     this.#lastEnd = end;
@@ -229,7 +231,6 @@ export class SimulatedLog {
     if (end === "stop") assert.equal(this.disk.openHandles, 0, "a log that is closed has no open files");
     if (end === "kill") this.disk.kill();
     // Also what was closed in order must be durable.
-    else this.disk.crash(this.#random, this.#tears ? Survival.Sectors : undefined);
-    this.#tears = false;
+    else this.disk.crash(this.#random, tears ? Survival.Sectors : undefined);
   }
 }

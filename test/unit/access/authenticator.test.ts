@@ -38,6 +38,18 @@ describe("Authenticator", () => {
     assert.equal(authenticator.byToken(secret, Date.parse("2026-11-22T00:00:00Z")), undefined);
   });
 
+  it("takes an identity for valid while its line stands and has not expired", () => {
+    const [mailer] = tokensOf(line("mailer", "expires=2026-11-22"));
+    const after = Date.parse("2026-11-23T00:00:00Z");
+    const same = new Authenticator(tokensOf(line("mailer", "expires=2026-11-22")));
+    assert.ok(same.stillValid(mailer!, NOW));
+    assert.ok(!same.stillValid(mailer!, after));
+    const changed = new Authenticator(tokensOf(line("mailer", "expires=2026-11-24")));
+    assert.ok(!changed.stillValid(mailer!, NOW));
+    const gone = new Authenticator(tokensOf(line("other")));
+    for (let times = 0; times < 2; times++) assert.ok(!gone.stillValid(mailer!, NOW));
+  });
+
   it("knows a name with its secret, drawn or chosen", async () => {
     const [chosen] = tokensOf("person viewer certificate");
     const password = "correct horse battery";

@@ -6,6 +6,7 @@ export class Run {
   readonly order: Order;
   readonly #worker = new Worker("/worker.js", { type: "module" });
   readonly #words: Int32Array<SharedArrayBuffer>;
+  #hasEnded = false;
 
   constructor(order: Omit<Order, "control">, speed: number, onTold: (told: Told) => void) {
     const control = new SharedArrayBuffer(4 * CONTROL_WORDS);
@@ -13,6 +14,7 @@ export class Run {
     this.order = { ...order, control };
     Atomics.store(this.#words, ControlWord.Speed, speed);
     this.#worker.onmessage = ({ data }: MessageEvent<Told>) => {
+      if (this.#hasEnded) return;
       if (data.kind === "ready") this.#worker.postMessage(this.order);
       onTold(data);
     };
@@ -43,6 +45,8 @@ export class Run {
   }
 
   end(): void {
+    // What it has told and nobody has heard is of a run that is over.
+    this.#hasEnded = true;
     this.#worker.terminate();
   }
 }
