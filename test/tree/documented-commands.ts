@@ -137,6 +137,11 @@ export const ROWS: readonly Row[] = [
     by: "test/packaging/debian.test.ts",
     has: ["makeDebianPackage"],
   },
+  {
+    match: /^npm (?:ci && npm )?run build:image$/,
+    by: "test/packaging/image.test.ts",
+    has: ["makeContext"],
+  },
   { match: /^npm run packaging$/, not: "fetches compilers and runtimes, for ten minutes" },
   {
     match: /^npm run build:executable$/,
