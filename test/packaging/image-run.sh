@@ -64,7 +64,7 @@ configure() {
     config["linux"].delete("resources")
     config["mounts"].reject! { |each| each["type"] == "cgroup" }
     File.write("run-bundle/config.json", config.to_json)
-  ' "$@"
+  ' -- "$@"
 }
 container=(crun --root "$work/crun" --cgroup-manager=disabled)
 install -d -o 11300 -g 11300 volume
