@@ -4,6 +4,8 @@ export interface State {
   readonly version: string;
   /** The version in package-lock.json. */
   readonly locked: string;
+  /** The version in src/client/package.json. */
+  readonly ofClient: string;
   readonly changelog: string;
   /** Tags at this commit. */
   readonly tags: readonly string[];
@@ -25,12 +27,16 @@ export function notesOf({ version, changelog }: Pick<State, "version" | "changel
 
 /** Returns what is wrong, each as a sentence with the next step. */
 export function faultsOf(state: State): readonly string[] {
-  const { version, locked, changelog, tags, changed } = state;
+  const { version, locked, ofClient, changelog, tags, changed } = state;
   const faults: string[] = [];
   if (!/^\d+\.\d+\.\d+$/.test(version))
     faults.push(`package.json: "${version}" is not a version such as 1.2.3: npm version sets it`);
-  if (locked !== version)
-    faults.push(`package-lock.json is for ${locked}, package.json for ${version}: npm version sets both`);
+  for (const [file, other] of [
+    ["package-lock.json", locked],
+    ["src/client/package.json", ofClient],
+  ])
+    if (other !== version)
+      faults.push(`${file} is for ${other}, package.json for ${version}: npm version --workspaces sets all`);
   const heading = new RegExp(`^## \\[${version.replaceAll(".", "\\.")}\\] - 20\\d\\d-\\d\\d-\\d\\d$`, "m");
   if (!heading.test(changelog))
     faults.push(`CHANGELOG.md has no line "## [${version}] - YYYY-MM-DD": rename [Unreleased]`);
@@ -38,7 +44,9 @@ export function faultsOf(state: State): readonly string[] {
   const unreleased = sectionOf(changelog, "Unreleased");
   if (unreleased === undefined) faults.push('CHANGELOG.md has no line "## [Unreleased]": add it');
   else if (unreleased !== "")
-    faults.push(`CHANGELOG.md has changes under [Unreleased]: move them to [${version}], or raise the version`);
+    faults.push(
+      `CHANGELOG.md has changes under [Unreleased]: move them to [${version}], or raise the version`,
+    );
   if (!tags.includes(`v${version}`))
     faults.push(`This commit has no tag v${version}: git tag -s v${version} -m "runnerbean ${version}"`);
   if (changed.length > 0) faults.push(`Not committed: ${changed.join(", ")}`);

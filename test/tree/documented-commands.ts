@@ -142,6 +142,11 @@ export const ROWS: readonly Row[] = [
     by: "test/packaging/image.test.ts",
     has: ["makeContext"],
   },
+  {
+    match: /^npm run release\b/,
+    by: "test/packaging/release.test.ts",
+    has: ["faultsOf", "billOfMaterials", "withTable"],
+  },
   { match: /^npm run packaging$/, not: "fetches compilers and runtimes, for ten minutes" },
   {
     match: /^npm run build:executable$/,
