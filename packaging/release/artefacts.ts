@@ -37,8 +37,6 @@ export async function buildArtefacts({
   onBuilt,
 }: Release): Promise<Artefact[]> {
   const built = join(root, "dist");
-  rmSync(output, { recursive: true, force: true });
-  mkdirSync(output, { recursive: true });
   const artefacts: Artefact[] = [];
   const add = async (make: () => string | Promise<string>): Promise<void> => {
     const startedAt = performance.now();
@@ -50,6 +48,9 @@ export async function buildArtefacts({
   const architecture: Architecture = HERE;
   const executable = join(output, `runnerbean-linux-${architecture}`);
   execFileSync("npm", ["run", "--silent", "build"], { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
+  // The build empties the folder, which may be in its own.
+  rmSync(output, { recursive: true, force: true });
+  mkdirSync(output, { recursive: true });
   await add(() => {
     makeExecutable(built, executable);
     return executable;
