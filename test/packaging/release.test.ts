@@ -75,7 +75,6 @@ describe("a release", () => {
     assert.deepEqual(bill.components.map(({ name }) => name).sort(), [...names, "node"].sort());
     const refs = new Set(bill.components.map((component) => component["bom-ref"]));
     for (const { dependsOn } of bill.dependencies) for (const ref of dependsOn) assert.ok(refs.has(ref), ref);
-    assert.deepEqual(bill, billOfMaterials(ROOT, packages), "the same again");
     const report = licenceReport(packages);
     for (const { name, version, license } of packages)
       assert.ok(report.includes(`${name} ${version}: ${license}`));
