@@ -75,8 +75,12 @@ export class Delivery extends ShardState {
     const wasOpen = tube.open;
     tube.open = !paused && (limiter === undefined || limiter.isOpen(tube.inWork, nowMs));
     if (tube.open && !wasOpen) this.queues.improved(tube);
-    if (limiter !== undefined)
-      this.rateTimers.set(tube.limiterTimer, paused ? Number.POSITIVE_INFINITY : limiter.tokenAtMs(nowMs));
+    if (limiter === undefined) return;
+    const tokenAtMs = paused ? Number.POSITIVE_INFINITY : limiter.tokenAtMs(nowMs);
+    this.rateTimers.set(tube.limiterTimer, tokenAtMs);
+    if (!wasOpen || tube.open || tokenAtMs === Number.POSITIVE_INFINITY) return;
+    tube.counts.rateWaits++;
+    this.rateWaits++;
   }
 
   // --- a reservation begins -------------------------------------------------------------------

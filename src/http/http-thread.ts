@@ -3,9 +3,6 @@
 // It may be slow without holding up the queue. An error in a request becomes a response and doesn't
 // end the thread.
 
-import { chmodSync, unlinkSync } from "node:fs";
-import { connect } from "node:net";
-import { setPriority } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ShownCertificate, TlsPolicy } from "../acceptor/admission/listener-policy.ts";
 import { AcceptorCore } from "../acceptor/connection/acceptor-core.ts";
@@ -18,6 +15,7 @@ import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { Authentication } from "./api/access/authentication.ts";
 import { auditRoutes } from "./api/admin/audit-routes.ts";
+import { backupRoutes } from "./api/admin/backup-routes.ts";
 import { connectionRoutes } from "./api/admin/connection-routes.ts";
 import { groupRoutes } from "./api/admin/group-routes.ts";
 import { healthRoutes, probeRoutes } from "./api/admin/health-routes.ts";
@@ -26,7 +24,6 @@ import { reloadRoutes } from "./api/admin/reload-routes.ts";
 import { serverRoutes } from "./api/admin/server-routes.ts";
 import { syncCountsOf } from "./api/admin/server-view.ts";
 import { taskRoutes } from "./api/admin/task-routes.ts";
-import type { Api } from "./api/api.ts";
 import { ANSWER_BYTES_MAX, BODY_BYTES_MAX, createApp } from "./api/app/app.ts";
 import { dashboardRoutes } from "./api/dashboard/dashboard-routes.ts";
 import { browseRoutes } from "./api/jobs/browse-routes.ts";
@@ -44,12 +41,14 @@ import { manageRoutes } from "./api/tubes/manage-routes.ts";
 import { settingsRoutes } from "./api/tubes/settings-routes.ts";
 import { tubeRoutes } from "./api/tubes/tube-routes.ts";
 import { certificateNames } from "./certificate-names.ts";
+import { type Door, listen, lowerPriority } from "./door.ts";
 import { type HttpAddress, type HttpAlso, SERVED, servedRoutes } from "./http-also.ts";
 import { Bodies } from "./link/bodies.ts";
 import { ControlClient } from "./link/control-client.ts";
 import { PortLoop } from "./link/port-loop.ts";
 import { PutPool } from "./link/put-pool.ts";
 import { WireClients } from "./link/wire-clients.ts";
+import { Backups } from "./queue/backups.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionClient } from "./queue/connection-client.ts";
 import { GiveBacks } from "./queue/give-backs.ts";
 import { Liveness } from "./queue/liveness.ts";
@@ -59,6 +58,7 @@ import type { MetricsRules, ServerFacts, ServerState, Service } from "./queue/se
 import { AuditLog } from "./state/audit-log.ts";
 import { IdempotencyKeys } from "./state/idempotency.ts";
 import { LeaseTable } from "./state/lease-table.ts";
+import { SAVE_EACH_MS, SavedHistories } from "./state/saved-histories.ts";
 import { StatsHistory } from "./state/stats-history.ts";
 import { SYNC_STEP_SECONDS, SyncHistory } from "./state/sync-history.ts";
 import { TaskRegistry } from "./state/task-registry.ts";
@@ -79,6 +79,8 @@ export interface HttpThreadData {
   /** Nice value of the thread, 0 to 19, for when cores are scarce. */
   readonly nice: number;
   readonly rules: HttpRules;
+  /** Where histories are saved: the folder of the log; undefined without one. */
+  readonly historyFolder: string | undefined;
 }
 
 /**
@@ -140,6 +142,8 @@ export interface HttpThreadPort {
 /** Time limit for requests in progress at shutdown, and the interval of the check, ms. */
 const STOP_MS_MAX = 3000;
 const STOP_LOOK_MS = 5;
+/** Time limit for saving histories at shutdown, ms: a slow disk holds up no stop. */
+const SAVE_MS_MAX = 1000;
 const TOTALS_EACH_MS = 1000;
 const PING_EACH_MS = 5000;
 /** Rates and tube histories need a table at this interval, ms. */
@@ -175,6 +179,7 @@ const routesOf = (
     serverRoutes,
     reloadRoutes(reloads),
     auditRoutes,
+    backupRoutes,
     groupRoutes,
     tubeRoutes,
     settingsRoutes,
@@ -190,11 +195,10 @@ const routesOf = (
   ],
 });
 
-/** An address with its application. */
-interface Door {
-  readonly api: Api;
-  readonly address: HttpAddress;
-  readonly isSecure: boolean;
+function backupsOf({ topology, facts }: HttpThreadData): Backups | undefined {
+  const directory = facts.options["binlog"];
+  if (topology.binlog === undefined || typeof directory !== "string") return undefined;
+  return new Backups({ topology, directory, version: facts.version, nowMs: monotonicMs, wallMs: Date.now });
 }
 
 export class HttpThread {
@@ -209,6 +213,8 @@ export class HttpThread {
   readonly #reloads: ReloadClient;
   readonly #authentication: Authentication;
   readonly #limit: RequestLimit;
+  readonly #histories: SavedHistories | undefined;
+  #cannotSave = false;
   #toldAtMs: number = Number.NEGATIVE_INFINITY;
 
   constructor(data: HttpThreadData, port: HttpThreadPort) {
@@ -260,10 +266,14 @@ export class HttpThread {
       words: new ControlWords(topology.control),
       memory: memoryWords(topology),
       audit: new AuditLog(),
+      backups: backupsOf(data),
       metrics,
       nowMs: monotonicMs,
       wallMs: Date.now,
     };
+    const { totals, tubeHistory } = this.#service;
+    if (data.historyFolder !== undefined)
+      this.#histories = new SavedHistories(data.historyFolder, totals, tubeHistory, Date.now);
     this.#doors = this.#open(tls);
     port.on("message", (order) => this.#obey(order));
     lowerPriority(data.nice);
@@ -351,6 +361,7 @@ export class HttpThread {
     Object.assign(this.#state, { phase: "serving", replayed: 1, listeners, transport });
     // Starts the loop, whose first sleep lets shards ring its doorbell.
     this.#loop.wake();
+    this.#restoreHistories();
     this.#each(TOTALS_EACH_MS, () => totals.ask());
     this.#each(TUBES_EACH_MS, async () => tubeHistory.note(await tubes.fresh(), Date.now()));
     if (topology.binlog !== undefined)
@@ -358,6 +369,29 @@ export class HttpThread {
     this.#each(TUBES_EACH_MS, () => leases.sweep());
     this.#each(PING_EACH_MS, () => liveness.ping());
     this.#port.postMessage({ news: "serving" });
+  }
+
+  /** The histories begin anew if they can't be restored: nothing else depends on them. */
+  #restoreHistories(): void {
+    const histories = this.#histories;
+    if (histories === undefined) return;
+    try {
+      histories.restore();
+    } catch (error) {
+      this.#tellError(`the saved histories are ignored: ${(error as Error).message}`);
+    }
+    this.#timers.push(setInterval(() => void this.#saveHistories(), SAVE_EACH_MS));
+  }
+
+  async #saveHistories(): Promise<void> {
+    try {
+      await this.#histories?.save();
+      this.#cannotSave = false;
+    } catch (error) {
+      // Once, until it works again: a full disk has alerts of its own.
+      if (!this.#cannotSave) this.#tellError(`histories can't be saved: ${(error as Error).message}`);
+      this.#cannotSave = true;
+    }
   }
 
   #each(ms: number, act: () => unknown): void {
@@ -382,6 +416,7 @@ export class HttpThread {
     while (this.#meter.underWay > 0 && monotonicMs() < untilMs) await sleep(STOP_LOOK_MS);
     for (const { api } of this.#doors) api.server.closeAllConnections();
     await closed;
+    await Promise.race([this.#saveHistories(), sleep(SAVE_MS_MAX, undefined, { ref: false })]);
     this.#port.postMessage({ news: "stopped" });
   }
 
@@ -390,41 +425,5 @@ export class HttpThread {
     if (nowMs - this.#toldAtMs < TELL_EACH_MS) return;
     this.#toldAtMs = nowMs;
     this.#port.postMessage({ news: "log", level: "error", message: `http: ${message}` });
-  }
-}
-
-/** Returns the address that it listens on. */
-async function listen({ api, address }: Door): Promise<string> {
-  await api.ready();
-  if ("path" in address) await removeStale(address.path);
-  const where = await api.listen(address);
-  if ("path" in address) ownOnly(address.path);
-  return where;
-}
-
-/** Socket access means full control, so only the server's user may open it. */
-function ownOnly(path: string): void {
-  chmodSync(path, 0o600);
-}
-
-/** Removes the socket of a killed server, but not one that a process still listens on. */
-async function removeStale(path: string): Promise<void> {
-  const refused = await new Promise<boolean>((resolve) => {
-    const socket = connect(path);
-    socket.on("connect", () => {
-      socket.destroy();
-      resolve(false);
-    });
-    socket.on("error", ({ code }: NodeJS.ErrnoException) => resolve(code === "ECONNREFUSED"));
-  });
-  if (refused) unlinkSync(path);
-}
-
-/** Lowers the priority of this thread only: on Linux, pid 0 means the calling thread. */
-function lowerPriority(nice: number): void {
-  try {
-    if (nice > 0) setPriority(0, nice);
-  } catch {
-    // A container may forbid it; the thread then keeps its normal priority.
   }
 }

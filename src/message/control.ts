@@ -42,8 +42,15 @@ export const TubeField = {
   Pauses: 21,
   /** 1 if its best ready job is dead: then it is a dead-letter tube. */
   HoldsDead: 22,
+  Deaths: 23,
+  Expiries: 24,
+  /** Puts whose key another job had, and puts that a limit refused. */
+  Duplicates: 25,
+  Refusals: 26,
+  /** How often the rate was used up. */
+  RateWaits: 27,
 } as const;
-export const TUBE_FIELDS = 23;
+export const TUBE_FIELDS = 28;
 export const TUBE_ROWS_AT = 8;
 
 /** Totals of a shard since its start, and its current state. */
@@ -58,6 +65,11 @@ export interface ShardTotals {
   readonly kicks: number;
   readonly touches: number;
   readonly timeouts: number;
+  readonly deaths: number;
+  readonly expiries: number;
+  readonly duplicates: number;
+  readonly refusals: number;
+  readonly rateWaits: number;
   readonly tubes: number;
   readonly waiting: number;
   /** Jobs held by the HTTP thread's slot 0: see shard/control/leases.ts. */

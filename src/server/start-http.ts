@@ -76,6 +76,7 @@ function dataOf({ options, address, topology, placement, stats, rules }: HttpSta
     metrics: { tubesMax: metricsTubesMax, tubes: metricsTubes },
     nice: httpNice,
     rules,
+    historyFolder: binlog,
   };
 }
 

@@ -22,6 +22,18 @@ interface VirtualFile extends Content {
   wasLent: boolean;
 }
 
+/** What a power cut leaves of changes that were not synced: of each sector, by chance or not. */
+export const Survival = { Nothing: 0, Everything: 1, Sectors: 2, Garbage: 3 } as const;
+export type Survival = (typeof Survival)[keyof typeof Survival];
+
+/** A file as a picture shows it. */
+export interface FileFigures {
+  readonly name: string;
+  readonly bytes: number;
+  /** Bytes written and not synced. */
+  readonly pendingBytes: number;
+}
+
 function fileOf(content: Uint8Array): VirtualFile {
   const durable = { content: content.slice(), bytes: content.length };
   return { content: content.slice(), bytes: content.length, durable, pending: [], wasLent: false };
@@ -181,6 +193,15 @@ export class VirtualDisk implements Disk {
     this.#pendingNames = later;
   }
 
+  /** Every file by its name, and how much of it a power cut may take. */
+  files(): FileFigures[] {
+    return [...this.#names].map(([name, { bytes, pending }]) => ({
+      name,
+      bytes,
+      pendingBytes: pending.reduce((sum, change) => sum + ("bytes" in change ? change.bytes.length : 0), 0),
+    }));
+  }
+
   usedBytes(): number {
     let sum = 0;
     for (const file of new Set(this.#names.values())) sum += file.bytes;
@@ -193,10 +214,10 @@ export class VirtualDisk implements Disk {
   }
 
   /** The power fails: of what was not synced, anything may have happened. */
-  crash(random: SeededRandom): void {
+  crash(random: SeededRandom, manner: Survival = random.below(4) as Survival): void {
     this.#handles.clear();
-    const manner = random.below(4);
-    const survives = () => (manner === 0 ? false : manner === 1 ? true : random.chance(0.5));
+    const survives = () =>
+      manner === Survival.Nothing ? false : manner === Survival.Everything ? true : random.chance(0.5);
     const names = new Map(this.#durableNames);
     for (const change of this.#pendingNames) if (survives()) change.apply(names);
     for (const file of new Set([
@@ -209,7 +230,8 @@ export class VirtualDisk implements Disk {
       for (const change of file.pending) {
         if ("truncate" in change) {
           if (survives()) after.bytes = Math.min(after.bytes, change.truncate);
-        } else tear(after, change.at, change.bytes, survives, manner === 3 ? random : undefined);
+        } else
+          tear(after, change.at, change.bytes, survives, manner === Survival.Garbage ? random : undefined);
       }
       file.content = after.content;
       file.bytes = after.bytes;

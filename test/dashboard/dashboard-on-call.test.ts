@@ -19,7 +19,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     for (const body of bodies) {
       const id = (await actions.client.put(body)).line.split(" ")[1];
       await actions.client.ask(`reserve-job ${id}`);
-      await actions.client.ask(`release ${id} 0 0`);
+      await actions.client.ask(`release ${id} 0 0 reason=SMTP%20550:%20no%20such%20user`);
     }
   }
 
@@ -89,24 +89,38 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
   });
 
   it("redrives dead jobs that match a filter, and says beforehand how many", async () => {
+    await actions.client.ask("name mailer-3");
     await die("mails", ["to acme", "to acme", "to globex"]);
     await actions.page.goto(`${actions.base}/#/`);
     const found = actions.page.getByRole("listitem").filter({ hasText: "3 ready in a dead-letter tube" });
     await found.getByText("Redrive on its page returns them").waitFor();
     await found.getByRole("link", { name: "mails-dead" }).click();
     await actions.page.getByText("A dead-letter tube: its jobs died elsewhere.").waitFor();
+    const why = actions.page.getByRole("region", { name: "Why jobs failed" }).last();
+    await why.getByRole("row", { name: /^SMTP 550: no such user 3 ready .* ago mailer-3$/ }).waitFor();
+    await assertAccessible(actions.page, "failures of a tube");
+    const list = actions.page.getByRole("region", { name: "List of jobs" });
+    await list.getByText("SMTP 550: no such user").first().waitFor();
     await actions.page.getByPlaceholder("text in the body").fill("acme");
     await actions.page.waitForURL(/text=acme/);
     await button("Redrive…").click();
     await dialog().getByText("Redrive 2 jobs of mails-dead with “acme” in the body?").waitFor();
     const reasons = dialog().getByRole("region", { name: "Where they died, and why" });
-    await reasons.getByRole("cell", { name: "2", exact: true }).waitFor();
+    await reasons.getByRole("row", { name: /^mails attempts used up: SMTP 550: no such user 2 / }).waitFor();
     await assertAccessible(actions.page, "redrive");
     await inDialog("Redrive 2 jobs").click();
     await told("2 jobs of mails-dead are back where they died.");
     assert.equal(await statsTube("mails", "current-jobs-ready"), 2);
     assert.equal(await statsTube("mails-dead", "current-jobs-ready"), 1);
     await actions.page.goto(`${actions.base}/#/tubes/mails-dead`);
+    await list.getByRole("link").first().click();
+    const last = actions.page.getByRole("region", { name: "Last failures, as a table" });
+    await last
+      .getByRole("row", { name: /^SMTP 550: no such user released by its worker 1 .* ago mailer-3$/ })
+      .waitFor();
+    await actions.page.getByText("mails: attempts used up").waitFor();
+    await assertAccessible(actions.page, "failures of a job");
+    await actions.page.goBack();
     await button("Redrive…").click();
     await inDialog("Redrive 1 job").click();
     await told("1 job of mails-dead is back where they died.");
@@ -158,6 +172,25 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await chosen.getByRole("button", { name: "Delete…" }).click();
     await dialog().getByText("Delete 120 jobs of many-match with “job” in the body?").waitFor();
     await inDialog("Cancel").click();
+  });
+
+  it("draws charts on a logarithmic scale, and says so", async () => {
+    const page = actions.page;
+    for (const [hash, words] of [
+      ["#/", "#failures-chart-words"],
+      ["#/tubes/set-a", "#states-chart-words"],
+    ] as const) {
+      await page.goto(`${actions.base}/${hash}`);
+      await page.locator(words, { hasText: /^The last / }).waitFor();
+      assert.doesNotMatch((await page.locator(words).textContent())!, /logarithmic/);
+      await page.getByRole("button", { name: "Log scale" }).first().click();
+      await page.waitForURL(/scale=log/);
+      await page.locator(words, { hasText: "The scale is logarithmic above 1." }).waitFor();
+      assert.equal(
+        await page.getByRole("button", { name: "Log scale", pressed: true }).count(),
+        hash === "#/" ? 1 : 2,
+      );
+    }
   });
 
   it("says in what time a tube will be empty", async () => {

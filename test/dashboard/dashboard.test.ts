@@ -10,25 +10,10 @@ import { startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { CHROMIUM_NEED, openBrowser, type Served, serve } from "./browser.ts";
 import { LivingData } from "./living-data.ts";
-import { assertAccessible, COLOUR_RULES, openPage, SEEN_MS } from "./watched-page.ts";
+import { assertAccessible, openPage, SEEN_MS } from "./watched-page.ts";
 
 const FIRST_LOAD_BYTES_MAX = 70_000;
 const FIRST_LOAD_REQUESTS_MAX = 12;
-const PHONE = 375;
-const WIDTHS = [PHONE, 768, 1280, 1440, 1920] as const;
-const PAGES = [
-  "#/",
-  "#/tubes",
-  "#/tubes/mail-eu",
-  "#/jobs/1",
-  "#/find?text=welcome",
-  "#/connections",
-  "#/log",
-  "#/group",
-  "#/server",
-  "#/audit",
-] as const;
-
 const skip = missing(CHROMIUM_NEED) ?? false;
 
 describe("dashboard", { skip }, () => {
@@ -64,55 +49,6 @@ describe("dashboard", { skip }, () => {
     await page.goto(`${served.url}/${hash}`);
     await eventually(`${hash} has a title of its own`, async () => (await page.title()) !== title);
   }
-
-  /**
-   * Uses the controls of small screens: buttons behind a menu, and sorting without column heads.
-   */
-  async function useSmallPage(page: Page, hash: string): Promise<void> {
-    if (hash === "#/tubes") {
-      await page.getByLabel("sort by").selectOption("name");
-      await page.waitForURL(/sort=name/);
-      await page.getByRole("button", { name: "Rising" }).click();
-      await page.waitForURL(/order=desc/);
-      // The address changes before the rows come.
-      await eventually("names go down", async () => {
-        const names = await page.locator("tbody th").allInnerTexts();
-        return names.length > 1 && `${names}` === `${names.toSorted().reverse()}`;
-      });
-    }
-    if (hash !== "#/tubes/mail-eu") return;
-    const kick = page.getByRole("button", { name: "Kick…" });
-    assert.equal(await kick.isVisible(), false);
-    const actions = page.getByRole("button", { name: "Actions" });
-    await actions.click();
-    await kick.waitFor();
-    await assertAccessible(page, "actions");
-    await kick.focus();
-    await page.keyboard.press("Escape");
-    await kick.waitFor({ state: "hidden" });
-    assert.ok(await actions.evaluate((button) => button.matches(":focus")));
-  }
-
-  for (const width of WIDTHS)
-    it(`passes axe, and no page scrolls sideways: ${width} px, light and dark`, async () => {
-      const page = await open(PAGES[0], width);
-      // As high as the page, so that the bar at the bottom of a phone covers nothing: axe does not
-      // scroll.
-      await page.setViewportSize({ width, height: 6000 });
-      for (const [index, hash] of PAGES.entries()) {
-        if (index > 0) await goOn(page, hash);
-        await page.waitForSelector("main .card");
-        for (const theme of ["light", "dark"] as const) {
-          await page.emulateMedia({ colorScheme: theme });
-          // On a desktop and on a phone, all of its rules once: elsewhere only colours differ.
-          const isWhole = theme === "light" && (width === 1280 || width === PHONE);
-          await assertAccessible(page, `${hash}, ${theme}`, isWhole ? undefined : COLOUR_RULES);
-        }
-        await page.emulateMedia({ colorScheme: "light" });
-        if (width === PHONE) await useSmallPage(page, hash);
-      }
-      await page.close();
-    });
 
   it("says that an address is no page, also where every object has such a name", async () => {
     const page = await open("#/server");

@@ -60,7 +60,7 @@ export class LivingData {
     await client.ask("ignore default");
     for (let i = 0; i < 2; i++) {
       const { line } = await client.ask("reserve-with-timeout 0");
-      await client.ask(`bury ${line.split(" ")[1]} 10`);
+      await client.ask(`bury ${line.split(" ")[1]} 10 reason=no%20template`);
     }
   }
 
@@ -73,7 +73,7 @@ export class LivingData {
       const { line } = await client.put(bodyOf("sync", ++this.#number));
       const id = line.split(" ")[1];
       await client.ask(`reserve-job ${id}`);
-      await client.ask(`release ${id} 0 0`);
+      await client.ask(`release ${id} 0 0 reason=SMTP%20550:%20no%20such%20user`);
     }
     await client.ask("use newsletter");
     await client.put('{"edition":"2026-11"}');

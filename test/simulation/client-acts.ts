@@ -118,6 +118,15 @@ export class ClientActs {
     this.#simulation.counts.sent("put");
   }
 
+  /** The network drops every connection of one acceptor at once. */
+  cutOff(): void {
+    const { acceptors, clients, random } = this.#simulation;
+    const acceptor = random.between(0, acceptors - 1);
+    this.#simulation.say(`the network drops all connections of acceptor ${acceptor}`);
+    for (const client of clients)
+      if (client.acceptor === acceptor && !client.gone && !client.over) this.reset(client);
+  }
+
   /** The connection breaks, for half of the clients at the server's side first. */
   reset(client: SimClient): void {
     client.gone = true;

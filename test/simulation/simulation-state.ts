@@ -7,6 +7,7 @@ import type { Command } from "./client/command.ts";
 import { CommandCounts } from "./client/command-counts.ts";
 import type { SimWorld } from "./client/pending-commands.ts";
 import type { SimClient } from "./client/sim-client.ts";
+import type { Fault } from "./faults.ts";
 import type { Model } from "./model/model.ts";
 import { type InProcessOptions, LogIsGone } from "./server/in-process-options.ts";
 import type { InProcessServer } from "./server/in-process-server.ts";
@@ -39,6 +40,10 @@ export interface SimulationOptions {
   readonly jobMoves?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
+  /** Told of each act of the run, in words. */
+  readonly onAct?: (what: string) => void;
+  /** Names the fault, if any, that takes the place of what the seed draws for a step. */
+  readonly faultAt?: (step: number) => Fault | undefined;
 }
 
 const JOB_BYTES_MAX = 6000;
@@ -167,6 +172,7 @@ export class SimulationState {
   }
 
   say(what: string): void {
+    this.options.onAct?.(what);
     this.lastActs.push(what);
     if (this.lastActs.length > 12) this.lastActs.shift();
   }

@@ -12,6 +12,7 @@ import { sessionName } from "./client/model-replies.ts";
 import { ClientActs } from "./client-acts.ts";
 import { CommandDraws } from "./command-draws.ts";
 import { ExtensionDraws } from "./extension-draws.ts";
+import type { Fault } from "./faults.ts";
 import type { ProcessEnd } from "./model/durability-ledger.ts";
 import { Model } from "./model/model.ts";
 import { ProcessWatch } from "./process-watch.ts";
@@ -173,6 +174,12 @@ class Simulation extends SimulationState {
       await this.#endProcess("power");
       return;
     }
+    const fault = this.options.faultAt?.(step);
+    if (fault !== undefined) {
+      await this.#strike(fault);
+      this.check();
+      return;
+    }
     const hasLog = this.log !== undefined;
     const act = random.weighted({
       ...{ send: 10, run: 10, settle: 2, time: 2, connect: 1, leave: 0.5, vanish: 0.5, read: 2 },
@@ -194,6 +201,20 @@ class Simulation extends SimulationState {
     else if (act === "end") await this.#endInTheMiddle();
     else this.acts.read();
     this.check();
+  }
+
+  /** Does what a person asked for; without a log, a process that ends would lose everything. */
+  async #strike(fault: Fault): Promise<void> {
+    if (fault === "cut") {
+      this.acts.cutOff();
+      return;
+    }
+    const { log } = this;
+    if (log === undefined) return;
+    if (fault === "full") this.say(log.turnCapacity());
+    else if (fault === "slow") this.say(log.slowDown());
+    else if (fault === "torn") this.say(log.tearNextWrite());
+    else await this.#endProcess(fault);
   }
 
   /** Ends the process while clients have something under way, and the log too. */

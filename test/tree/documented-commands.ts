@@ -89,6 +89,8 @@ export const ROWS: readonly Row[] = [
     says: /^splitting, server: [12] runs in .*, nothing found$/m,
     needs: ["beanstalkd"],
   },
+  { match: /^npm run simulate:page/, by: "test/proof/watch/watch.test.ts", has: ["pageAssets", "servePage"] },
+  { match: /^npm run mutate\b/, by: "test/proof/mutation/mutation.test.ts", has: ["mutantsOf", "runChild"] },
   {
     match: /^npm run soak\b/,
     small: () => "npm run soak -- --seconds 3 --no-disk --seed 1",
@@ -182,6 +184,8 @@ export const ROWS: readonly Row[] = [
   tool(/^runnerbean config print\b/, "test/process/config.test.ts", "print"),
   tool(/^runnerbean completion\b/, "test/tools/completion.test.ts", "fish"),
   tool(/^runnerbean token\b/, "test/server/token-command.test.ts", "add", "list", "remove"),
+  tool(/^runnerbean (?:backup|restore)\b/, "test/http/backup.test.ts", "backup", "--rate", "restore", "-"),
+  tool(/^runnerbean shadow\b/, "test/tools/shadow.test.ts", "shadow", "--old", "--new", "--listen"),
   tool(/^runnerbean proxy\b/, "test/server/proxy.test.ts", "proxy"),
   {
     match: /^runnerbean binlog\b/,

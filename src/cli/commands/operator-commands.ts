@@ -1,6 +1,7 @@
 // List of all commands for operators.
 
 import type { Command } from "commander";
+import { backupCommand } from "./backup.ts";
 import { changeCommands } from "./change.ts";
 import { checkCommand } from "./check.ts";
 import { jobsCommand } from "./jobs.ts";
@@ -10,6 +11,7 @@ import { proxyCommand } from "./proxy.ts";
 import { putCommand } from "./put.ts";
 import { reserveCommand } from "./reserve.ts";
 import { settingsCommand } from "./settings.ts";
+import { shadowCommand } from "./shadow.ts";
 import { showCommands } from "./show.ts";
 import { topCommand } from "./top.ts";
 
@@ -25,6 +27,8 @@ export function operatorCommands(): Command[] {
     settingsCommand(),
     checkCommand(),
     ...httpCommands(),
+    backupCommand(),
     proxyCommand(),
+    shadowCommand(),
   ];
 }

@@ -1,6 +1,7 @@
 // Find page: jobs of all tubes whose bodies contain a text, and tubes whose names do.
 
 import { html, nothing } from "lit-html";
+import { failureLine } from "../parts/failures.ts";
 import { exact, tubes } from "../parts/format.ts";
 import { bodyStart, searching } from "../parts/job-cells.ts";
 import type { PageContext } from "../parts/page-context.ts";
@@ -84,7 +85,7 @@ function table({ items }: JobsPage): Part {
             <td class="left"><a href=${tubeLink(job.tube)}>${job.tube}</a></td>
             <td class="left"><span class=${job.state}><span aria-hidden="true">${STATES.find(({ name }) => name === job.state)?.sign ?? ""}</span> ${job.state}</span></td>
             <td data-label="age">${ago(job.age)}</td>
-            <td class="left rest">${bodyStart(job)}</td>
+            <td class="left rest">${bodyStart(job)}${failureLine(job)}</td>
           </tr>`,
         )}
       </tbody>

@@ -1,10 +1,11 @@
 // Job page: live properties of the job, its body and its actions.
 
 import { html, nothing } from "lit-html";
+import { deathOf, failuresCard } from "../parts/failures.ts";
 import { duration, exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, empty, facts, findLink, folded, type Part, STATES, tubeLink } from "../parts/parts.ts";
-import type { FailureRow, JobPageView, JobRow, Refused } from "../parts/view-types.ts";
+import type { JobPageView, JobRow, Refused } from "../parts/view-types.ts";
 import { bodyCard } from "./job-body.ts";
 
 export function showJob({ job, holderAddress }: JobPageView, context: PageContext): Part {
@@ -28,7 +29,8 @@ export function showJob({ job, holderAddress }: JobPageView, context: PageContex
         ["put", html`${ago(job.age)} ago`],
         ["delay", duration(Number(job["delay"]))],
         ["time to run", duration(Number(job["ttr"]))],
-        ["attempt", exact(job.attempts)],
+        ["attempts", exact(job.attempts)],
+        ...policyFacts(job),
         ...["reserves", "timeouts", "releases", "buries", "kicks"].map((key): [string, string] => [
           key,
           exact(Number(job[key])),
@@ -38,37 +40,6 @@ export function showJob({ job, holderAddress }: JobPageView, context: PageContex
     ${job.failures.length === 0 ? nothing : failuresCard(job.failures)}
     ${bodyCard({ ...job, ...body }, context)}
   `;
-}
-
-const CAUSES: Readonly<Record<string, string>> = {
-  released: "released by its worker",
-  buried: "buried by its worker",
-  "timed-out": "its time to run was over",
-  disconnected: "its worker's connection ended",
-  expired: "it had waited too long",
-};
-
-/** Shows why the last attempts failed, newest first. */
-function failuresCard(failures: readonly FailureRow[]): Part {
-  return html`<section class="card" aria-label="Failures">
-    <h2>Last failures</h2>
-    <div class="scroll" tabindex="0" role="region" aria-label="Last failures, as a table">
-      <table>
-        <thead><tr><th>when</th><th>attempt</th><th>what happened</th><th>reason</th><th>worker</th></tr></thead>
-        <tbody>
-          ${failures.map(
-            ({ at, age, attempt, cause, reason, worker }) => html`<tr>
-              <td><time datetime=${at} title=${at}>${ago(age)} ago</time></td>
-              <td>${attempt === 0 ? "" : exact(attempt)}</td>
-              <td>${CAUSES[cause] ?? cause}</td>
-              <td>${reason ?? ""}</td>
-              <td>${worker ?? ""}</td>
-            </tr>`,
-          )}
-        </tbody>
-      </table>
-    </div>
-  </section>`;
 }
 
 /** The view has no body. It is fetched once, since it never changes. */
@@ -100,6 +71,19 @@ function jobActions(job: JobRow, { act, may }: PageContext): Part {
     ${isReserved ? nothing : button("Update…", (actions) => actions.updateJobs(of))}
     ${button("Delete…", (actions) => actions.deleteJob(id, tube, isReserved), "bad")}`;
   return html`<div class="actions">${folded("Actions", buttons)}</div>`;
+}
+
+/** Returns what the tube's policies and the put's options made of the job. */
+function policyFacts(job: JobRow): [string, string | Part][] {
+  const { origin, unique, group, expiresIn } = job;
+  return [
+    ...(origin === null
+      ? []
+      : [["died in", html`<a href=${tubeLink(origin)}>${origin}</a>: ${deathOf(job)}`] as [string, Part]]),
+    ...(expiresIn == null ? [] : [["expires in", duration(Number(expiresIn))] as [string, string]]),
+    ...(unique == null ? [] : [["unique key", `${unique}`] as [string, string]]),
+    ...(group == null ? [] : [["group", `${group}`] as [string, string]]),
+  ];
 }
 
 /** Returns facts about the job's state: since when, for how long, and the holder. */

@@ -43,6 +43,7 @@ const SYNCS: Chart = {
     { series: "p99", label: "99 % within", colour: "delayed", isRate: false },
     { series: "p50", label: "half within", colour: "ready", isRate: false, dash: [8, 4] },
   ],
+  isLog: false,
   write: milliseconds,
   inWords: ([most, half]) =>
     half === undefined

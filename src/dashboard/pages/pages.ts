@@ -11,9 +11,11 @@ import {
   findLink,
   firstJob,
   inHeldOrder,
+  isLog,
   logFacts,
   noLog,
   type Part,
+  scaleButton,
   stateTiles,
   threadTable,
   tile,
@@ -78,6 +80,7 @@ const overview: Page = {
           Failures a second
           <small>${rate(view.rates.timeouts)} timed out · ${rate(view.rates.buries)} buried · ${rate(view.rates.releases)} released</small>
         </h2>
+          ${scaleButton(context)}
       </div>
       ${chartPlace("failures-chart")} ${context.charts(overviewCharts(context))}
     </section>
@@ -134,7 +137,7 @@ function overviewCharts(context: PageContext): Chart[] {
   const { seconds, span } = SPANS[spanOf(context)]!;
   const of = (id: string, title: string, lines: Chart["lines"]): Chart => {
     const url = `v1/history?seconds=${seconds}&series=${lines.map(({ series }) => series).join()}`;
-    return { id, title, url, span, spanSeconds: seconds, lines };
+    return { id, title, url, span, spanSeconds: seconds, lines, isLog: isLog(context) };
   };
   return [
     of("chart", "Jobs a second", [

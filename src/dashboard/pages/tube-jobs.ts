@@ -5,6 +5,7 @@ import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import type { ChosenJobs } from "../parts/bulk.ts";
 import { columnChoice, shownColumns } from "../parts/columns.ts";
+import { failureLine } from "../parts/failures.ts";
 import { duration, exact, short } from "../parts/format.ts";
 import { heldList } from "../parts/held-list.ts";
 import { bodyStart, searching } from "../parts/job-cells.ts";
@@ -160,7 +161,7 @@ function jobList(fetched: JobsPage | Refused | undefined, jobsOfState: number, c
               ${mayChoose ? choiceCell(`${job.id}`, `Job ${job.id}`, context) : nothing}
               <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
               ${columns.map(({ cell, optional, label }) => html`<td data-label=${label} class=${optional ? "optional" : ""}>${cell(job)}</td>`)}
-              <td class="left rest">${bodyStart(job)}</td>
+              <td class="left rest">${bodyStart(job)}${failureLine(job)}</td>
             </tr>`,
           )}
         </tbody>

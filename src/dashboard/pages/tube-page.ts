@@ -9,12 +9,15 @@ import {
   empty,
   facts,
   folded,
+  isLog,
   type Part,
+  scaleButton,
   stateTiles,
   tile,
   tubePath,
 } from "../parts/parts.ts";
 import type { TubeRow, TubeView } from "../parts/view-types.ts";
+import { tubeFailures } from "./tube-failures.ts";
 import { filterOf, jobsCard } from "./tube-jobs.ts";
 import { tubeSettings } from "./tube-settings.ts";
 
@@ -48,7 +51,7 @@ export function showTube(view: TubeView, context: PageContext): Part {
         ["put in all", exact(totals["puts"] ?? 0)],
       ])}
     </section>
-    ${tubeSettings(name, context)} ${charts(name, context)}
+    ${tubeFailures(view.tube, context)} ${tubeSettings(name, context)} ${charts(name, context)}
     ${jobsCard(jobs, context)}
   `;
 }
@@ -117,7 +120,15 @@ function charts(name: string, context: PageContext): Part {
   const of = (id: string, title: string, lines: Chart["lines"]): Chart => {
     const series = lines.map((each) => each.series).join();
     const url = tubePath(name, "history", `seconds=${HISTORY_SECONDS}&series=${series}`);
-    return { id, title, url, lines, span: "The last 50 minutes", spanSeconds: HISTORY_SECONDS };
+    return {
+      id,
+      title,
+      url,
+      lines,
+      span: "The last 50 minutes",
+      spanSeconds: HISTORY_SECONDS,
+      isLog: isLog(context),
+    };
   };
   const states = [
     line("ready", "ready"),
@@ -131,7 +142,7 @@ function charts(name: string, context: PageContext): Part {
     { ...line("timeouts", "buried", [3, 3]), label: "timeouts /s", isRate: true },
   ];
   return html`<div class="two">
-    ${chartCard("states-chart", "Jobs by state")} ${chartCard("flow-chart", "Jobs a second")}
+    ${chartCard("states-chart", "Jobs by state", context)} ${chartCard("flow-chart", "Jobs a second", context)}
     ${context.charts([of("states-chart", "Jobs by state", states), of("flow-chart", "Jobs a second", flow)])}
   </div>`;
 }
@@ -139,7 +150,8 @@ function charts(name: string, context: PageContext): Part {
 const chartCard = (
   id: string,
   title: string,
+  context: PageContext,
 ): Part => html`<section class="card" aria-labelledby="${id}-title">
-  <h2 id="${id}-title">${title}</h2>
+  <div class="heading"><h2 id="${id}-title">${title}</h2>${scaleButton(context)}</div>
   ${chartPlace(id)}
 </section>`;

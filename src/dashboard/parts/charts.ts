@@ -26,6 +26,7 @@ interface Drawn {
   readonly place: HTMLElement;
   readonly plot: LinePlot;
   url: string;
+  isLog: boolean;
   atMs: number;
 }
 
@@ -45,11 +46,13 @@ export function drawCharts(charts: readonly Chart[]): void {
       // It belonged to an earlier page.
       shown?.plot.end();
       place.replaceChildren();
-      shown = { place, url: "", plot: new LinePlot(place, chart), atMs: 0 };
+      shown = { place, url: "", isLog: chart.isLog, plot: new LinePlot(place, chart), atMs: 0 };
       drawn.set(chart.id, shown);
     }
-    if (shown.url === chart.url && Date.now() - shown.atMs < EACH_MS) continue;
+    const isSame = shown.url === chart.url && shown.isLog === chart.isLog;
+    if (isSame && Date.now() - shown.atMs < EACH_MS) continue;
     shown.url = chart.url;
+    shown.isLog = chart.isLog;
     shown.atMs = Date.now();
     void fill(chart, shown);
   }
@@ -67,7 +70,7 @@ async function fill(chart: Chart, { place, plot, url }: Drawn): Promise<void> {
     const data = pointsOf(series, chart.lines);
     // Without a value, its axis would be an invention.
     place.classList.toggle("no-values", !data.slice(1).some((values) => known(values).length > 0));
-    plot.show(data);
+    plot.show(data, chart.isLog);
     showTable(chart, data);
     if (!kept) say("No history yet: it begins within seconds, for the busiest tubes.");
     else say(inWords(data, chart));
@@ -118,6 +121,7 @@ function inWords([times, ...values]: Data, chart: Chart): string {
   const isAll = seconds >= chart.spanSeconds * KNOWN_SHARE;
   const span = isAll ? chart.span : `${chart.span}, of which ${duration(seconds)} are known`;
   const { lines } = chart;
+  const scale = chart.isLog ? " The scale is logarithmic above 1." : "";
   const said = lines.map((line, index) => {
     const points = known(values[index]!);
     if (points.length === 0) return undefined;
@@ -125,7 +129,7 @@ function inWords([times, ...values]: Data, chart: Chart): string {
   });
   if (chart.inWords !== undefined) return `${span}. ${chart.inWords(said)}`;
   const list = lines.map(({ label }, index) => `${said[index] ?? "no"} ${label}`).join(", ");
-  return `${span}. ${lines[0]!.isRate ? "On average" : "Now"} ${list}.`;
+  return `${span}. ${lines[0]!.isRate ? "On average" : "Now"} ${list}.${scale}`;
 }
 
 /** Shows a collapsible table, whose rows are created only while it is open. */
@@ -182,7 +186,8 @@ class LinePlot {
   readonly #chart: Chart;
   readonly #resized: ResizeObserver;
   #plot: uPlot | undefined;
-  #colours = "";
+  /** Colours and scale of the drawn chart. */
+  #drawnAs = "";
 
   constructor(place: HTMLElement, chart: Chart) {
     this.#place = place;
@@ -199,17 +204,18 @@ class LinePlot {
     this.#plot?.destroy();
   }
 
-  show(data: Data): void {
+  show(data: Data, isLog: boolean): void {
     const { lines, write } = this.#chart;
     const style = getComputedStyle(document.documentElement);
     const colour = (name: string): string => resolved(this.#place, style.getPropertyValue(`--${name}`));
     const colours = [...lines.map((line) => colour(line.colour)), colour("quiet"), colour("line")];
-    if (this.#plot !== undefined && this.#colours === colours.join()) {
+    const drawnAs = `${colours.join()} ${isLog}`;
+    if (this.#plot !== undefined && this.#drawnAs === drawnAs) {
       this.#plot.setData(data);
       return;
     }
     this.#plot?.destroy();
-    this.#colours = colours.join();
+    this.#drawnAs = drawnAs;
     const [quiet, line] = colours.slice(-2);
     const axis: uPlot.Axis = { stroke: quiet!, grid: { stroke: line!, width: 1 }, ticks: { show: false } };
     const options: uPlot.Options = {
@@ -244,7 +250,11 @@ class LinePlot {
       ],
       scales: {
         x: { range: (_plot, min, max) => [max > min ? min : max - ALONE_SECONDS, max] },
-        y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.1 : 1] },
+        y: {
+          // A logarithm has no 0; asinh is linear up to 1 and logarithmic above.
+          ...(isLog ? { distr: 4, asinh: 1 } : {}),
+          range: (_plot, _min, max) => [0, max > 0 ? max * 1.1 : 1],
+        },
       },
     };
     this.#plot = new uPlot(options, data, this.#place);

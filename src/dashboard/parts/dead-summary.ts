@@ -1,6 +1,7 @@
 // Where dead jobs of a tube died, and why: shown before they are returned there.
 
 import { html, nothing } from "lit-html";
+import { deathOf, type FailureGroup, groupsOf, reasonOf, workersInWords } from "./failures.ts";
 import { exact } from "./format.ts";
 import { ago, type Part, tubePath } from "./parts.ts";
 import { type Step, send } from "./request.ts";
@@ -34,15 +35,15 @@ export function deadSummary(step: Step, redraw: () => void): Part {
     </p>`;
 }
 
-function table(rows: readonly Group[]): Part {
+function table(rows: readonly FailureGroup[]): Part {
   return html`<div class="scroll tall" tabindex="0" role="region" aria-label="Where they died, and why">
       <table>
         <caption class="hidden">Where they died, and why</caption>
-        <thead><tr><th scope="col">back to</th><th scope="col" class="left">died because</th><th scope="col">jobs</th><th scope="col">put</th></tr></thead>
+        <thead><tr><th scope="col">back to</th><th scope="col" class="left">died because</th><th scope="col">jobs</th><th scope="col">last</th><th scope="col" class="left optional">workers</th></tr></thead>
         <tbody>
           ${rows.slice(0, ROWS_MAX).map(
-            ({ origin, reason, jobs, oldest }) => html`<tr>
-              <th scope="row">${origin}</th><td class="left">${reason}</td><td>${exact(jobs)}</td><td>${ago(oldest)} ago</td>
+            ({ label, reason, jobs, last, workers }) => html`<tr>
+              <th scope="row">${label}</th><td class="left">${reason}</td><td>${exact(jobs)}</td><td>${ago(last)} ago</td><td class="left optional">${workersInWords(workers)}</td>
             </tr>`,
           )}
         </tbody>
@@ -62,36 +63,11 @@ async function load(its: Summary, redraw: () => void): Promise<void> {
   }
 }
 
-interface Group {
-  readonly origin: string;
-  readonly reason: string;
-  jobs: number;
-  oldest: number;
-}
-
-const DEATHS: Readonly<Record<string, string>> = {
-  attempts: "attempts used up",
-  expired: "expired before its turn",
+const reasonOfDeath = (job: JobRow): string => {
+  const [last] = job.failures;
+  return last === undefined ? deathOf(job) : `${deathOf(job)}: ${reasonOf(last)}`;
 };
 
-/** What a job's page and its list call its last failure. */
-export function deathOf({ death, failures }: JobRow): string {
-  const words = DEATHS[`${death}`] ?? `${death ?? "–"}`;
-  const reason = (failures as readonly { readonly reason: string | null }[] | undefined)?.[0]?.reason;
-  return reason == null ? words : `${words}: ${reason}`;
-}
-
-/** By origin and reason, the largest first. */
-function groups(items: readonly JobRow[]): Group[] {
-  const found = new Map<string, Group>();
-  for (const job of items) {
-    const origin = `${job["origin"] ?? "where it died"}`;
-    const reason = deathOf(job);
-    const key = JSON.stringify([origin, reason]);
-    const group = found.get(key) ?? { origin, reason, jobs: 0, oldest: 0 };
-    group.jobs++;
-    group.oldest = Math.max(group.oldest, job.age);
-    found.set(key, group);
-  }
-  return [...found.values()].sort((a, b) => b.jobs - a.jobs);
-}
+/** By origin and reason. */
+const groups = (items: readonly JobRow[]): FailureGroup[] =>
+  groupsOf(items, ({ origin }) => origin ?? "where it died", reasonOfDeath);

@@ -37,6 +37,8 @@ export interface Chart {
   /** URL of the data. */
   readonly url: string;
   readonly lines: readonly ChartLine[];
+  /** On a logarithmic scale, so that one outlier flattens nothing. */
+  readonly isLog: boolean;
   /** "The last 5 minutes", and the same in seconds. */
   readonly span: string;
   readonly spanSeconds: number;

@@ -274,6 +274,20 @@ export const chartPlace = (id: string): Part =>
     <p class="quiet" id="${id}-words"></p>
     <div id="${id}-table"></div>`;
 
+/** The part of a page's context that its scale needs. */
+interface ScaledPage {
+  readonly place: { readonly query: URLSearchParams };
+  go(change: Readonly<Record<string, string>>): void;
+}
+
+/** Tells whether the page's charts are on a logarithmic scale. */
+export const isLog = ({ place }: ScaledPage): boolean => place.query.get("scale") === "log";
+
+/** Returns a button that turns the logarithmic scale on or off. */
+export const scaleButton = (context: ScaledPage): Part => html`<button class="button" type="button"
+  aria-pressed=${isLog(context)} title="A logarithmic scale: small values stay visible beside large ones"
+  @click=${() => context.go({ scale: isLog(context) ? "" : "log" })}>Log scale</button>`;
+
 /** Returns buttons that fold into a menu on narrow screens. */
 export function folded(label: string, buttons: Part): Part {
   const turn = (head: Element, isOpen = head.getAttribute("aria-expanded") !== "true"): void => {

@@ -197,6 +197,9 @@ export interface JobRow {
   readonly bodyBase64?: string;
   readonly truncated: boolean;
   readonly attempts: number;
+  /** The tube in which it died, and why: attempts or expired. Null for a job that is not dead. */
+  readonly origin: string | null;
+  readonly death: string | null;
   /** Newest first; in lists only the last one. */
   readonly failures: readonly FailureRow[];
   readonly [field: string]: unknown;

@@ -47,6 +47,7 @@ export class DeadJobs {
     extras.flags[row] = (extras.flags[row]! & ~ExtraFlag.Reason) | reason;
     if (extras.origin[row] === EMPTY_BODY) this.#attributes.setOrigin(extras, row, tube.nameBytes);
     tube.counts.dead++;
+    this.#shard.jobDeaths++;
   }
 
   /** Revives a dead job, with all its attempts. */

@@ -67,6 +67,7 @@ export class Policies {
         this.duplicateOf = this.keys.table.idOf(row);
         assert(this.duplicateOf > 0, "a key has the id of a job");
         tube.counts.duplicates++;
+        this.#shard.putDuplicates++;
         return PutVerdict.Duplicate;
       }
       if (this.keys.table.isFull) return PutVerdict.NoRoom;
@@ -74,6 +75,7 @@ export class Policies {
     if (!this.#groups.hasNoRoomFor(tube, attributes) && !this.isFull(tube, bodyBytes))
       return PutVerdict.Welcome;
     tube.counts.rejected++;
+    this.#shard.putRefusals++;
     return PutVerdict.TubeFull;
   }
 
@@ -216,6 +218,7 @@ export class Policies {
   #expire(slot: number, tube: Tube, nowMs: number): void {
     const { queues, records, jobs } = this.#shard;
     tube.counts.expired++;
+    this.#shard.jobExpiries++;
     if (CHECKED)
       assert(
         jobs.pageOf(slot).extras!.expiryPosition[rowOf(slot)] === -1,

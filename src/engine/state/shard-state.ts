@@ -82,6 +82,12 @@ export class ShardState {
   jobKicks = 0;
   jobTouches = 0;
   jobTimeouts = 0;
+  jobDeaths = 0;
+  jobExpiries = 0;
+  /** Puts whose key another job had, and puts into full tubes. */
+  putDuplicates = 0;
+  putRefusals = 0;
+  rateWaits = 0;
 
   constructor(options: EngineOptions) {
     const { effects } = options;

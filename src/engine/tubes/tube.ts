@@ -20,6 +20,8 @@ export interface PolicyCounts {
   dead: number;
   movedIn: number;
   movedOut: number;
+  /** How often the rate limiter closed the tube until the next token. */
+  rateWaits: number;
 }
 
 export class Tube {
@@ -163,7 +165,13 @@ export class Tube {
       dead: 0,
       movedIn: 0,
       movedOut: 0,
+      rateWaits: 0,
     });
+  }
+
+  /** The same, if anything was ever counted. */
+  get countsIfAny(): PolicyCounts | undefined {
+    return this.#policyCounts;
   }
 
   get nameBytes(): Uint8Array {

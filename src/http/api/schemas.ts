@@ -23,6 +23,11 @@ export const Counters = Fields({
   buries: Type.Number(),
   kicks: Type.Number(),
   timeouts: Type.Number(),
+  deaths: Type.Number({ description: "Jobs that died: out of attempts, or expired and buried." }),
+  expiries: Type.Number({ description: "Jobs whose time to live was over." }),
+  duplicates: Type.Number({ description: "Puts whose unique key another job had." }),
+  refusals: Type.Number({ description: "Puts that a limit of the tube refused." }),
+  rateWaits: Type.Number({ description: "How often its rate was used up." }),
 });
 
 export const Tube = Fields({

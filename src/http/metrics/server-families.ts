@@ -24,6 +24,7 @@ import type { Service } from "../queue/service.ts";
 import { unsyncedSeconds } from "../state/unsynced-seconds.ts";
 import { type Counts, counter, type Family, gauge, histogram, type Sample } from "./family.ts";
 import { openDescriptors, threadCpu } from "./process-files.ts";
+import { HELP, nameOf } from "./tube-families.ts";
 
 /** Yields all families without a tube label. */
 export function* serverFamilies(service: Service, totals: ShardTotals | undefined): Iterable<Family> {
@@ -78,6 +79,8 @@ function* jobFamilies(totals: ShardTotals): Iterable<Family> {
   yield counter("buries", "Jobs that were buried.", totals.buries);
   yield counter("kicks", "Jobs that were kicked.", totals.kicks);
   yield counter("timeouts", "Reservations that ended because their time to run was over.", totals.timeouts);
+  for (const name of ["deaths", "expiries", "duplicates", "refusals", "rateWaits"] as const)
+    yield counter(nameOf(name), HELP[name], totals[name]);
   yield counter("touches", "Reservations that were renewed.", totals.touches);
   yield histogram("job_wait_seconds", "From ready to reserved.", WAIT_BOUNDS_SECONDS, [totals.wait]);
   yield histogram(

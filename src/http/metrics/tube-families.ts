@@ -23,7 +23,11 @@ const STATES = {
   buried: TubeField.Buried,
 } as const;
 
-const HELP: Record<TubeCounter, string> = {
+/** The names in metrics, without "tube_", where they differ. */
+const NAMES: Partial<Record<TubeCounter, string>> = { rateWaits: "rate_waits" };
+export const nameOf = (counter: TubeCounter): string => NAMES[counter] ?? counter;
+
+export const HELP: Readonly<Record<TubeCounter, string>> = {
   puts: "Jobs that were put.",
   reserves: "Jobs that were given to clients.",
   deletes: "Jobs that were deleted.",
@@ -31,6 +35,11 @@ const HELP: Record<TubeCounter, string> = {
   buries: "Jobs that were buried.",
   kicks: "Jobs that were kicked.",
   timeouts: "Reservations that ended because their time to run was over.",
+  deaths: "Jobs that died: their attempts were used up, or they expired and were buried.",
+  expiries: "Jobs whose time to live was over.",
+  duplicates: "Puts whose unique key another job had.",
+  refusals: "Puts that a limit of the tube refused.",
+  rateWaits: "How often the rate of the tube was used up, so that it gave no job for a while.",
 };
 
 const sumOf = ({ entries }: TubeSeries, field: number): number =>
@@ -76,6 +85,9 @@ export function* tubeFamilies(series: readonly TubeSeries[], nowMs: number): Ite
   yield of("tube_users", "Connections that use it.", (each) => sumOf(each, TubeField.Users));
   yield of("tube_watchers", "Connections that watch it.", (each) => sumOf(each, TubeField.Watchers));
   yield of("tube_waiters", "Connections that wait for its jobs.", (each) => sumOf(each, TubeField.Waiters));
+  yield of("tube_holds_dead", "1 for a dead-letter tube with a ready job: its jobs died elsewhere.", (each) =>
+    sumOf(each, TubeField.HoldsDead),
+  );
   yield of("tube_pause_seconds", "How long its pause still lasts.", (each) => pauseOf(each, nowMs));
   for (const name of TUBE_COUNTER_NAMES) {
     const samples = series.map(
@@ -84,8 +96,28 @@ export function* tubeFamilies(series: readonly TubeSeries[], nowMs: number): Ite
         labels: { tube: each.tube },
       }),
     );
-    yield counter(`tube_${name}`, HELP[name], samples);
+    yield counter(`tube_${nameOf(name)}`, HELP[name], samples);
   }
+}
+
+/** Yields how many of all tubes, with series or without, need somebody to look at them. */
+export function* tubeStateFamilies(tubes: ReadonlyMap<string, TubeEntry>, nowMs: number): Iterable<Family> {
+  let [unwatched, paused, deadLetter] = [0, 0, 0];
+  for (const entry of tubes.values()) {
+    const isPaused = entry.get(TubeField.PauseUntilMs) > nowMs;
+    const holdsDead = entry.get(TubeField.HoldsDead) > 0;
+    const hasWatchers = entry.get(TubeField.Watchers) > 0;
+    paused += Number(isPaused);
+    deadLetter += Number(holdsDead);
+    unwatched += Number(entry.get(TubeField.Ready) > 0 && !hasWatchers && !isPaused && !holdsDead);
+  }
+  yield gauge(
+    "tubes_unwatched",
+    "Tubes with ready jobs that nobody watches, apart from paused and dead-letter tubes.",
+    unwatched,
+  );
+  yield gauge("tubes_paused", "Tubes that are paused.", paused);
+  yield gauge("tubes_holding_dead", "Dead-letter tubes with a ready job.", deadLetter);
 }
 
 /** Returns the server's totals of the counters that tubes have. */

@@ -21,6 +21,14 @@ export const HISTORY_SERIES = [
 ] as const;
 export type HistorySeries = (typeof HISTORY_SERIES)[number];
 
+/** The first series that is a counter. */
+const FIRST_COUNTER = HISTORY_SERIES.indexOf("puts");
+
+/** Numbers of a saved point: its time, and its values. */
+const ROW = 1 + HISTORY_SERIES.length;
+const valuesAt = (rows: Float64Array, from: number): number[] =>
+  Array.from(rows.subarray(from + 1, from + ROW));
+
 const HOUR_SECONDS = 3600;
 const DAY_MINUTES = 1440;
 
@@ -55,6 +63,25 @@ class Points {
     this.#count = Math.min(this.#count + 1, points);
   }
 
+  /** Returns all points, oldest first: each its time, and its values. */
+  get rows(): Float64Array {
+    const points = this.#atMs.length;
+    const rows = new Float64Array(this.#count * ROW);
+    for (let index = 0; index < this.#count; index++) {
+      const at = (this.#next + points - this.#count + index) % points;
+      rows[index * ROW] = this.#atMs[at]!;
+      for (let series = 0; series < HISTORY_SERIES.length; series++)
+        rows[index * ROW + 1 + series] = this.#values[at * HISTORY_SERIES.length + series]!;
+    }
+    return rows;
+  }
+
+  /** Takes the points of an earlier run, except those of the future: its clock was wrong. */
+  restore(rows: Float64Array, nowMs: number): void {
+    for (let from = 0; from + ROW <= rows.length; from += ROW)
+      if (rows[from]! < nowMs) this.take(rows[from]!, valuesAt(rows, from));
+  }
+
   /** Returns the growth of a series from its first value since `sinceMs` to the last. */
   grown(sinceMs: number, series: number): number {
     const points = this.#atMs.length;
@@ -84,6 +111,10 @@ export class StatsHistory {
   readonly #bySecond = new Points(HOUR_SECONDS, 1);
   readonly #byMinute = new Points(DAY_MINUTES, 60);
   #asking: Promise<ShardTotals> | undefined;
+  /** The last values of an earlier run, until the first ones of this run are there. */
+  #before: readonly number[] | undefined;
+  /** What the counters of earlier runs came to: those of the shards begin at 0. */
+  #base: readonly number[] = HISTORY_SERIES.map(() => 0);
 
   constructor(control: ControlClient, wallMs: () => number) {
     this.#control = control;
@@ -102,13 +133,29 @@ export class StatsHistory {
     const totals = sumOf(await this.#control.askAll("totals", undefined));
     this.last = totals;
     const { ready, reserved, delayed, buried } = totals.jobs;
-    const values = [
+    const now = [
       ...[ready, reserved, delayed, buried, totals.waiting, totals.puts, totals.reserves, totals.deletes],
       ...[totals.releases, totals.buries, totals.kicks, totals.timeouts],
     ];
+    if (this.#before !== undefined) this.#base = basesOf(this.#before, now);
+    this.#before = undefined;
+    const values = now.map((value, series) => value + this.#base[series]!);
     this.#bySecond.take(this.#wallMs(), values);
     this.#byMinute.take(this.#wallMs(), values);
     return totals;
+  }
+
+  /** Returns all points, to be saved: of each second, and of each minute. */
+  get saved(): SavedTotals {
+    return { bySecond: this.#bySecond.rows, byMinute: this.#byMinute.rows };
+  }
+
+  /** Takes the points of an earlier run. The counters go on from there. */
+  restore({ bySecond, byMinute }: SavedTotals): void {
+    this.#bySecond.restore(bySecond, this.#wallMs());
+    this.#byMinute.restore(byMinute, this.#wallMs());
+    const last = bySecond.length >= ROW ? bySecond : byMinute;
+    if (last.length >= ROW) this.#before = valuesAt(last, last.length - ROW);
   }
 
   /** Returns the growth of a counter over the last `seconds`, at most an hour. */
@@ -136,6 +183,18 @@ export class StatsHistory {
     return { step: points.stepSeconds, series: Object.fromEntries(listed) };
   }
 }
+
+export interface SavedTotals {
+  /** For each point the time (wall clock, ms), and the values of all series. */
+  readonly bySecond: Float64Array;
+  readonly byMinute: Float64Array;
+}
+
+/** A counter that is smaller than before has begun anew. */
+const basesOf = (before: readonly number[], now: readonly number[]): number[] =>
+  now.map((value, series) =>
+    series >= FIRST_COUNTER && value < (before[series] ?? 0) ? before[series]! : 0,
+  );
 
 function sumOf([first, ...others]: readonly ShardTotals[]): ShardTotals {
   const sum: Record<string, unknown> = { ...first };

@@ -27,6 +27,11 @@ export const TUBE_COUNTERS = {
   buries: TubeField.Buries,
   kicks: TubeField.Kicks,
   timeouts: TubeField.Timeouts,
+  deaths: TubeField.Deaths,
+  expiries: TubeField.Expiries,
+  duplicates: TubeField.Duplicates,
+  refusals: TubeField.Refusals,
+  rateWaits: TubeField.RateWaits,
 } as const;
 export type TubeCounter = keyof typeof TUBE_COUNTERS;
 export const TUBE_COUNTER_NAMES = Object.keys(TUBE_COUNTERS) as TubeCounter[];

@@ -23,7 +23,8 @@ export const STEP_SECONDS = 10;
 const POINTS = 300;
 
 interface Kept {
-  readonly sequence: number;
+  /** NaN for a tube of an earlier run until it is there again. */
+  sequence: number;
   /** Ring of points, each with all series. */
   readonly values: Float32Array;
   /** Points for which it keeps its place without activity. */
@@ -31,6 +32,21 @@ interface Kept {
   /** Numbers of the first point and of the one after the last. */
   from: number;
   to: number;
+  /** What counters of earlier runs came to; undefined for none. */
+  base?: readonly number[];
+}
+
+/** Points for which a tube of an earlier run may be missing: its clients connect again first. */
+const RETURN_POINTS_MAX = 30;
+/** Tubes whose history is saved. */
+const SAVED_TUBES_MAX = 500;
+
+/** The history of some tubes, oldest point first. */
+export interface SavedTubes {
+  /** Wall clock, ms. */
+  readonly atMs: readonly number[];
+  /** `from` is the place of the first point in `atMs`; each point has a value for each series. */
+  readonly tubes: readonly { readonly name: string; readonly from: number; readonly values: Float32Array }[];
 }
 
 /** Jobs that pass through a tube in a second: in, to workers and out. */
@@ -58,6 +74,23 @@ function isQuiet({ values, quietMin, from, to }: Kept): boolean {
   return ACTIVE_SERIES.every((series) => value(to - 1, series) === value(from, series));
 }
 
+const COUNTERS: ReadonlySet<TubeSeriesName> = new Set(["puts", "reserves", "deletes", "timeouts"]);
+
+/** Place of a point's values. */
+const at = (point: number): number => (point % POINTS) * TUBE_SERIES_NAMES.length;
+
+const pointOf = ({ values }: Kept, point: number): Float32Array =>
+  values.subarray(at(point), at(point) + TUBE_SERIES_NAMES.length);
+
+const lastOf = (kept: Kept): Float32Array => pointOf(kept, kept.to - 1);
+
+/** Returns how much has happened at a tube while it was recorded. */
+function doneIn(kept: Kept): number {
+  if (kept.to === kept.from) return 0;
+  const [first, last] = [pointOf(kept, kept.from), lastOf(kept)];
+  return ACTIVE_SERIES.reduce((sum, series) => sum + last[series]! - first[series]!, 0);
+}
+
 export class TubeHistory {
   readonly #tubesMax: number;
   readonly #kept = new Map<string, Kept>();
@@ -71,21 +104,87 @@ export class TubeHistory {
 
   /** Records a point for each tube. */
   note(tubes: ReadonlyMap<string, TubeEntry>, wallMs: number): void {
-    for (const [name, { sequence }] of this.#kept)
-      if (tubes.get(name)?.get(TubeField.Sequence) !== sequence) this.#kept.delete(name);
     const point = this.#points++;
+    this.#forgetGone(tubes, point);
     this.#atMs[point % POINTS] = wallMs;
     const others = [...tubes.values()].filter(({ name }) => !this.#kept.has(name));
     if (this.#room < others.length)
       this.#makeRoom(others.filter((entry) => activity(entry) > 0).length - this.#room);
     if (this.#room > 0) this.#begin(others, this.#room, point);
     for (const [name, kept] of this.#kept) {
-      const entry = tubes.get(name)!;
+      const entry = tubes.get(name);
+      // It may come back after a restart.
+      if (entry === undefined) continue;
+      if (Number.isNaN(kept.sequence)) this.#goOn(kept, entry, point);
       const at = (point % POINTS) * TUBE_SERIES_NAMES.length;
       for (const [index, series] of TUBE_SERIES_NAMES.entries())
-        kept.values[at + index] = entry.get(TUBE_SERIES[series]);
+        kept.values[at + index] = entry.get(TUBE_SERIES[series]) + (kept.base?.[index] ?? 0);
       kept.to = point + 1;
       kept.from = Math.max(kept.from, kept.to - POINTS);
+    }
+  }
+
+  /** Forgets tubes that are gone, even if others have their names now. */
+  #forgetGone(tubes: ReadonlyMap<string, TubeEntry>, point: number): void {
+    for (const [name, { sequence, to }] of this.#kept) {
+      const now = tubes.get(name)?.get(TubeField.Sequence);
+      const mayReturn = Number.isNaN(sequence) && (now !== undefined || point - to < RETURN_POINTS_MAX);
+      if (now !== sequence && !mayReturn) this.#kept.delete(name);
+    }
+  }
+
+  /** Continues the history of a tube that was there before a restart. Its counters began anew. */
+  #goOn(kept: Kept, entry: TubeEntry, point: number): void {
+    kept.sequence = entry.get(TubeField.Sequence);
+    const last = lastOf(kept);
+    kept.base = TUBE_SERIES_NAMES.map((name, series) =>
+      COUNTERS.has(name) && entry.get(TUBE_SERIES[name]) < last[series]! ? last[series]! : 0,
+    );
+    // Without the tube, nothing was counted, and nothing waited.
+    const gap = TUBE_SERIES_NAMES.map((name, series) => (COUNTERS.has(name) ? last[series]! : 0));
+    for (let missed = kept.to; missed < point; missed++)
+      kept.values.set(gap, (missed % POINTS) * TUBE_SERIES_NAMES.length);
+  }
+
+  /** Returns the histories of the tubes at which most has happened, to be saved. */
+  get saved(): SavedTubes {
+    const first = Math.max(0, this.#points - POINTS);
+    const busiest = [...this.#kept]
+      .map(([name, kept]) => ({ name, kept, done: doneIn(kept) }))
+      .sort((a, b) => b.done - a.done)
+      .slice(0, SAVED_TUBES_MAX);
+    return {
+      atMs: Array.from({ length: this.#points - first }, (_, index) => this.#atMs[(first + index) % POINTS]!),
+      tubes: busiest.map(({ name, kept }) => {
+        const from = Math.max(first, kept.from);
+        const values = new Float32Array(Math.max(0, kept.to - from) * TUBE_SERIES_NAMES.length);
+        // At most two pieces of the ring.
+        const turn = Math.min(kept.to, (Math.floor(from / POINTS) + 1) * POINTS);
+        values.set(kept.values.subarray(at(from), at(from) + (turn - from) * TUBE_SERIES_NAMES.length));
+        values.set(kept.values.subarray(0, at(kept.to - turn)), at(turn - from));
+        return { name, from: from - first, values };
+      }),
+    };
+  }
+
+  /** Takes the histories of an earlier run, before the first point of this one. */
+  restore({ atMs, tubes }: SavedTubes, nowMs: number): void {
+    // What is too old for a chart, or of a clock that was wrong, is left out.
+    const isKnown = (ms: number): boolean => ms <= nowMs && ms > nowMs - POINTS * STEP_SECONDS * 1000;
+    const skipped = atMs.findIndex(isKnown);
+    const times = skipped < 0 ? [] : atMs.slice(skipped);
+    if (times.length === 0 || times.length > POINTS || !times.every(isKnown)) return;
+    this.#atMs.set(times);
+    this.#points = times.length;
+    for (const { name, from, values } of tubes.slice(0, this.#tubesMax)) {
+      const cut = Math.max(0, skipped - from);
+      const count = values.length / TUBE_SERIES_NAMES.length - cut;
+      const begin = from + cut - skipped;
+      if (!(count > 0 && begin >= 0 && begin + count <= times.length)) continue;
+      const ring = new Float32Array(POINTS * TUBE_SERIES_NAMES.length);
+      ring.set(values.subarray(at(cut)), at(begin));
+      const points = { from: begin, to: begin + count };
+      this.#kept.set(name, { sequence: Number.NaN, values: ring, quietMin: PAUSE_POINTS_MIN, ...points });
     }
   }
 

@@ -87,4 +87,10 @@ function writeRow(engine: Engine, tube: Tube, at: number): void {
   // Only the shards of the tubes where jobs die know the settings that name this one.
   const holdsDead = tube.jobsIn(JobState.Ready) > 0 && engine.originOf(tube.ready.best) !== "";
   rows[at + TubeField.HoldsDead] = holdsDead ? 1 : 0;
+  const counts = tube.countsIfAny;
+  rows[at + TubeField.Deaths] = counts?.dead ?? 0;
+  rows[at + TubeField.Expiries] = counts?.expired ?? 0;
+  rows[at + TubeField.Duplicates] = counts?.duplicates ?? 0;
+  rows[at + TubeField.Refusals] = counts?.rejected ?? 0;
+  rows[at + TubeField.RateWaits] = counts?.rateWaits ?? 0;
 }

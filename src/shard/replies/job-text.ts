@@ -137,7 +137,7 @@ next-age: 0
 ${countRows(NO_COUNTS)}${settingRows(policy)}`;
 }
 
-const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0, movedIn: 0, movedOut: 0 };
+const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0, movedIn: 0, movedOut: 0, rateWaits: 0 };
 
 function countRows(counts: PolicyCounts, groups = 0, blocked = 0): string {
   return `groups: ${groups}

@@ -30,10 +30,11 @@ export class DiskWeather {
   wasShort = false;
   readonly #disk: VirtualDisk;
   readonly #random: SeededRandom;
-  readonly #syncMs: number;
+  #syncMs: number;
   readonly #failingCall: DiskCall | undefined;
   readonly #failsAt: number;
   readonly #cutAt: number;
+  #isCutAtSync = false;
   /**
    * Calls from and until which nothing finds room that is written, be it over zeros; then it
    * passes.
@@ -52,12 +53,22 @@ export class DiskWeather {
     this.#shortUntil = this.#shortAt + random.between(1, 8);
   }
 
+  /** From here on, each sync takes up to `ms`. */
+  slowDown(ms: number): void {
+    this.#syncMs = ms;
+  }
+
+  /** The power goes as soon as written bytes are about to be synced. */
+  cutAtNextSync(): void {
+    this.#isCutAtSync = true;
+  }
+
   /** Begins with the server's first call. */
   begin(host: WeatherHost): void {
     this.#disk.fault = (call) => {
       if (call === "sync" && this.#syncMs > 0) host.takeTime(this.#random.next() * this.#syncMs);
       if (host.sheltered) return;
-      if (this.#disk.calls >= this.#cutAt) {
+      if (this.#disk.calls >= this.#cutAt || (this.#isCutAtSync && call === "sync")) {
         this.struck = true;
         host.halt();
         throw Object.assign(new Error("the power is gone"), { code: "EIO" });

@@ -153,6 +153,7 @@ export class InProcessServer extends ServerParts {
     if (thread === this.logThread && ready.length > 1 && this.random.chance(this.slowLog))
       thread = ready.find((each) => each !== thread)!;
     if (this.longHoldUps > 0) thread = this.#passOver(thread, ready);
+    this.running = thread;
     this.stepsTaken++;
     this.roomSteps = 0;
     if (this.tickMs > 0) this.nowMs += this.random.next() * this.tickMs;
@@ -167,7 +168,6 @@ export class InProcessServer extends ServerParts {
     if (this.heldUpThreads.has(thread) && this.random.chance(this.longHoldUps))
       next = this.random.pick(ready.filter((each) => !this.heldUpThreads.has(each))) ?? thread;
     this.heldUpThreads.delete(next);
-    this.running = next;
     return next;
   }
 

@@ -7,7 +7,7 @@ import { LENT_IDS } from "../../../src/binlog/live/id-lending.ts";
 import type { SyncEvery } from "../../../src/binlog/live/sync-policy.ts";
 import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
-import { VirtualDisk } from "../../binlog/virtual-disk.ts";
+import { Survival, VirtualDisk } from "../../binlog/virtual-disk.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";
 import { DurabilityLedger, keptTexts, type ProcessEnd } from "../model/durability-ledger.ts";
 import type { Model } from "../model/model.ts";
@@ -24,6 +24,7 @@ const SEGMENT_BYTES = 128 * 1024;
 const RECORD_RING_BYTES = 4096;
 /** The wall clock goes on while no server runs. */
 const DOWN_MS_MAX = 5000;
+const SLOW_SYNC_MS = 2000;
 /** Room left on a nearly full disk, in bytes. */
 const ROOM_BYTES_MAX = 60_000;
 
@@ -37,6 +38,8 @@ export class SimulatedLog {
   #clockMs: () => number = () => 0;
   #nextId = 1;
   #lastEnd: ProcessEnd = "stop";
+  /** The next power cut tears what was not synced. */
+  #tears = false;
   /** Jobs that were there when the last process ended in order. */
   #stoppedWith: { readonly kept: readonly Kept[]; readonly wallMs: number } | undefined;
 
@@ -199,6 +202,22 @@ export class SimulatedLog {
     return isFull ? "the disk has room again" : "the disk is almost full";
   }
 
+  /** Each sync takes up to two seconds until the process ends. */
+  slowDown(): string {
+    this.weather.slowDown(SLOW_SYNC_MS);
+    return `the disk is slow: a sync takes up to ${SLOW_SYNC_MS} ms`;
+  }
+
+  /**
+   * The power goes at the next sync, and each sector of what was written since the last may or may
+   * not be on the disk.
+   */
+  tearNextWrite(): string {
+    this.weather.cutAtNextSync();
+    this.#tears = true;
+    return "the power will fail in the middle of the next write";
+  }
+
   /** The process has ended at `nowMs` of its clock. */
   end(end: ProcessEnd, ranMs: number, nowMs: number, model: Model): void {
     this.#stoppedWith =
@@ -210,6 +229,7 @@ export class SimulatedLog {
     if (end === "stop") assert.equal(this.disk.openHandles, 0, "a log that is closed has no open files");
     if (end === "kill") this.disk.kill();
     // Also what was closed in order must be durable.
-    else this.disk.crash(this.#random);
+    else this.disk.crash(this.#random, this.#tears ? Survival.Sectors : undefined);
+    this.#tears = false;
   }
 }

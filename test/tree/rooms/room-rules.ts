@@ -29,13 +29,15 @@ const KEEPERS: readonly Keeper[] = [
     pattern: moduleImport("net"),
     keepers: [
       "acceptor/",
-      "http/http-thread.ts",
+      "http/door.ts",
       "http/api/limits/lingering-close.ts",
       "replica/peer-address.ts",
       "server/listeners/listen-address.ts",
       "server/logging/line-sink.ts",
       "client/",
       "cli/proxy.ts",
+      "cli/listen-on.ts",
+      "cli/shadow/",
     ],
   },
   {
@@ -44,7 +46,10 @@ const KEEPERS: readonly Keeper[] = [
     keepers: [
       "binlog/disk/",
       "http/metrics/process-files.ts",
-      "http/http-thread.ts",
+      "http/door.ts",
+      "http/state/history-file.ts",
+      // The log's segments, for a backup.
+      "http/queue/backups.ts",
       // The dashboard's files, once at its start.
       "http/api/dashboard/dashboard-assets.ts",
       // Files that the operator names.
@@ -59,6 +64,9 @@ const KEEPERS: readonly Keeper[] = [
       "server/logging/line-sink.ts",
       "server/listeners/token-store.ts",
       "cli/target.ts",
+      "cli/backup-file.ts",
+      // Standard output without blocking.
+      "cli/shadow/report.ts",
     ],
   },
   {

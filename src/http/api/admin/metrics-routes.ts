@@ -8,7 +8,7 @@ import { gauge } from "../../metrics/family.ts";
 import { metricsText, wantsOpenMetrics } from "../../metrics/metrics-text.ts";
 import { SeriesSet } from "../../metrics/series-set.ts";
 import { serverFamilies } from "../../metrics/server-families.ts";
-import { countersOfAll, seriesOf, tubeFamilies } from "../../metrics/tube-families.ts";
+import { countersOfAll, seriesOf, tubeFamilies, tubeStateFamilies } from "../../metrics/tube-families.ts";
 import { knownTotals, knownTubes } from "../../queue/known.ts";
 import type { Service } from "../../queue/service.ts";
 import { type Routes, requireServing } from "../api.ts";
@@ -132,6 +132,7 @@ async function familiesOf(
     gauge("tubes_without_series", "Tubes that are only in the sums called *.", shown.at(-1)!.entries.length),
     gauge("snapshot_seconds", "What the last table of tubes took.", service.tubes.tookMs / 1000),
     gauge("snapshot_age_seconds", "How old it is.", (service.nowMs() - service.tubes.atMs) / 1000),
+    ...tubeStateFamilies(tubes, service.nowMs()),
     ...tubeFamilies(shown, service.nowMs()),
   );
   return families;

@@ -32,6 +32,8 @@ const MODULES = [
     "pages/tube-page",
     "pages/tube-jobs",
     "pages/tube-settings",
+    "pages/tube-failures",
+    "parts/failures",
     "pages/find-page",
     "parts/job-cells",
     "parts/match-count",

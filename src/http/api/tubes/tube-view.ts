@@ -49,7 +49,7 @@ export function tubeView(entry: TubeEntry, nowMs: number): TubeView {
  * not in use yet.
  */
 export function emptyTube(name: string): TubeView {
-  const none = { puts: 0, reserves: 0, deletes: 0, releases: 0, buries: 0, kicks: 0, timeouts: 0 };
+  const none = Object.fromEntries(TUBE_COUNTER_NAMES.map((each) => [each, 0])) as Static<typeof Counters>;
   return {
     name,
     jobs: { ready: 0, urgent: 0, reserved: 0, delayed: 0, buried: 0 },

@@ -1,0 +1,50 @@
+// An address of the HTTP side: how it begins to listen. Also the priority of the thread.
+
+import { chmodSync, unlinkSync } from "node:fs";
+import { connect } from "node:net";
+import { setPriority } from "node:os";
+import type { Api } from "./api/api.ts";
+import type { HttpAddress } from "./http-also.ts";
+
+/** An address with its application. */
+export interface Door {
+  readonly api: Api;
+  readonly address: HttpAddress;
+  readonly isSecure: boolean;
+}
+
+/** Returns the address that it listens on. */
+export async function listen({ api, address }: Door): Promise<string> {
+  await api.ready();
+  if ("path" in address) await removeStale(address.path);
+  const where = await api.listen(address);
+  if ("path" in address) ownOnly(address.path);
+  return where;
+}
+
+/** Socket access means full control, so only the server's user may open it. */
+function ownOnly(path: string): void {
+  chmodSync(path, 0o600);
+}
+
+/** Removes the socket of a killed server, but not one that a process still listens on. */
+async function removeStale(path: string): Promise<void> {
+  const refused = await new Promise<boolean>((resolve) => {
+    const socket = connect(path);
+    socket.on("connect", () => {
+      socket.destroy();
+      resolve(false);
+    });
+    socket.on("error", ({ code }: NodeJS.ErrnoException) => resolve(code === "ECONNREFUSED"));
+  });
+  if (refused) unlinkSync(path);
+}
+
+/** Lowers the priority of this thread only: on Linux, pid 0 means the calling thread. */
+export function lowerPriority(nice: number): void {
+  try {
+    if (nice > 0) setPriority(0, nice);
+  } catch {
+    // A container may forbid it; the thread then keeps its normal priority.
+  }
+}

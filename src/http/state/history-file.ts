@@ -1,0 +1,93 @@
+// File beside the log in which the histories outlive a restart. It is a convenience: nothing waits
+// for it, a damaged one is ignored, and without it the histories begin anew.
+//
+// Two files are written in turn, each in place and without a sync. The last whole one survives a
+// write that a crash cuts off, and no rename makes the file system flush data ahead of the log's
+// own syncs. A file is: magic, length and CRC-32 of the rest, the time of the save, and the packed
+// histories, deflated.
+
+import { constants, readFileSync } from "node:fs";
+import { type FileHandle, open, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { crc32, deflateRaw, inflateRawSync } from "node:zlib";
+
+const MAGIC = 0x31_74_73_68_62_72; // "rbhst1"
+const HEADER_BYTES = 24;
+/** More than the packed histories of all tubes that are saved, and of the totals. */
+const UNPACKED_BYTES_MAX = 16 * 1024 * 1024;
+const NAMES = ["history.0", "history.1"] as const;
+/** Ages and gaps compress well at any level; the first costs least. */
+const deflate = promisify(deflateRaw);
+
+export class HistoryFile {
+  readonly #paths: readonly string[];
+  /** Which file the next save overwrites. */
+  #next = 0;
+  #saving: Promise<void> | undefined;
+
+  constructor(folder: string) {
+    this.#paths = NAMES.map((name) => join(folder, name));
+  }
+
+  /** Returns what was saved last; undefined if there is nothing, or nothing whole. */
+  read(): Uint8Array | undefined {
+    const found = this.#paths.map(readOne);
+    const newest = (found[0]?.savedAtMs ?? 0) >= (found[1]?.savedAtMs ?? 0) ? 0 : 1;
+    this.#next = found[newest] === undefined ? 0 : 1 - newest;
+    return found[newest]?.bytes;
+  }
+
+  /** Saves what `pack` returns, unless the save before is still under way. */
+  save(pack: () => Uint8Array, atMs: number): Promise<void> {
+    this.#saving ??= this.#save(pack(), atMs).finally(() => {
+      this.#saving = undefined;
+    });
+    return this.#saving;
+  }
+
+  async #save(packed: Uint8Array, atMs: number): Promise<void> {
+    if (packed.length > UNPACKED_BYTES_MAX) throw new RangeError("the histories are too long to be saved");
+    const body = await deflate(packed, { level: 1 });
+    const path = this.#paths[this.#next]!;
+    const header = Buffer.alloc(HEADER_BYTES);
+    header.writeUIntLE(MAGIC, 0, 6);
+    header.writeUInt32LE(body.length, 8);
+    header.writeUInt32LE(crc32(body), 12);
+    header.writeDoubleLE(atMs, 16);
+    const file = await open(path, constants.O_RDWR | constants.O_CREAT, 0o600);
+    try {
+      await giveToOwner(file, path);
+      await file.writev([header, body], 0);
+    } finally {
+      await file.close();
+    }
+    this.#next = 1 - this.#next;
+  }
+}
+
+/** A file that root creates belongs to the owner of the folder. */
+async function giveToOwner(file: FileHandle, path: string): Promise<void> {
+  if (process.geteuid?.() !== 0 || (await file.stat()).size > 0) return;
+  const { uid, gid } = await stat(dirname(path));
+  await file.chown(uid, gid);
+}
+
+interface Saved {
+  readonly savedAtMs: number;
+  readonly bytes: Uint8Array;
+}
+
+function readOne(path: string): Saved | undefined {
+  try {
+    const file = readFileSync(path);
+    if (file.length < HEADER_BYTES || file.readUIntLE(0, 6) !== MAGIC) return undefined;
+    const body = file.subarray(HEADER_BYTES, HEADER_BYTES + file.readUInt32LE(8));
+    if (crc32(body) !== file.readUInt32LE(12)) return undefined;
+    const bytes = inflateRawSync(body, { maxOutputLength: UNPACKED_BYTES_MAX });
+    return { savedAtMs: file.readDoubleLE(16), bytes };
+  } catch {
+    // Missing, unreadable or damaged: the histories begin anew.
+    return undefined;
+  }
+}

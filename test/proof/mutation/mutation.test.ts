@@ -1,0 +1,83 @@
+// Tests of `npm run mutate`: which mutants a source has, that a test process gets the mutant, and
+// which test files execute a line.
+
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { pathToFileURL } from "node:url";
+import { API } from "typescript/unstable/sync";
+import { temporaryFolder } from "../../support/machine/temporary-folder.ts";
+import { coverageOf, executes, ROOT, runChild } from "./covered.ts";
+import { applied, mutantsOf } from "./mutants.ts";
+import { testsOf } from "./rooms.ts";
+
+const LIMIT_MS = 120_000;
+const SOURCE = `// Numbers.
+const SIZE = 8;
+interface Old { readonly a: 1 }
+export function older(a: number, b: number): boolean {
+  assert(a < b, "in order");
+  if (a === b) throw new Error("the same + more");
+  log(a);
+  return a < b && !done;
+}
+`;
+
+describe("mutants", () => {
+  const folder = temporaryFolder({ after }, "mutants");
+
+  it("are small changes of what a test can see", () => {
+    writeFileSync(join(folder, "numbers.ts"), SOURCE);
+    writeFileSync(join(folder, "tsconfig.json"), '{ "include": ["numbers.ts"] }');
+    const api = new API({ cwd: folder });
+    const tsconfig = join(folder, "tsconfig.json");
+    const { program } = api.updateSnapshot({ openProjects: [tsconfig] }).getProject(tsconfig)!;
+    const mutants = mutantsOf("numbers.ts", program.getSourceFile(join(folder, "numbers.ts"))!);
+    api.close();
+    const changed = mutants.map((mutant) => {
+      const lines = applied(SOURCE, mutant).split("\n");
+      const line = lines.find((text, index) => text !== SOURCE.split("\n")[index])!;
+      return `${mutant.line}: ${line.trim()}`;
+    });
+    assert.deepEqual(changed.sort(), [
+      '6: if (a !== b) throw new Error("the same + more");',
+      '6: if (false) throw new Error("the same + more");',
+      '6: if (true) throw new Error("the same + more");',
+      "7: ;",
+      "8: return a < b && (done);",
+      "8: return a < b || !done;",
+      "8: return a <= b && !done;",
+    ]);
+  });
+
+  it("are what the tests of a process import", async () => {
+    const source = join(ROOT, "src/ring/ring-layout.ts");
+    const tests = ["test/unit/ring/ring.test.ts"];
+    assert.equal((await runChild(tests, {}, LIMIT_MS)).code, 0);
+    const text = join(folder, "mutant.ts");
+    writeFileSync(
+      text,
+      readFileSync(source, "utf8").replace("(capacity - 1)) !== 0", "(capacity - 1)) === 0"),
+    );
+    const env = { MUTANT_URL: pathToFileURL(source).href, MUTANT_TEXT: text };
+    const { code, said } = await runChild(tests, env, LIMIT_MS);
+    assert.equal(code, 1);
+    assert.match(said, /^FAILED ring\.test\.ts: /m);
+    const seeds = await runChild(["test/proof/mutation/seeds.ts"], env, LIMIT_MS);
+    assert.equal(seeds.code, 1, "the simulators get it, too");
+  });
+
+  it("meet the tests that execute them", async () => {
+    const file = await coverageOf("test/unit/ring/ring.test.ts", LIMIT_MS);
+    const path = join(ROOT, "src/ring/ring-layout.ts");
+    const text = readFileSync(path, "utf8");
+    assert.ok(executes(file!, pathToFileURL(path).href, text.indexOf("capacity >> 2")));
+    assert.ok(!executes(file!, pathToFileURL(join(ROOT, "src/ring/job-directory.ts")).href, 2000));
+  });
+
+  it("have tests in every room", () => {
+    for (const room of ["engine", "protocol", "ring", "binlog", "access"])
+      assert.ok(testsOf(room).length > 2, room);
+  });
+});
