@@ -70,7 +70,7 @@ export async function buildArtefacts({
   const bill = billOfMaterials(root, await bundledPackages());
   writeFileSync(join(output, "sbom.cdx.json"), `${JSON.stringify(bill, undefined, 2)}\n`);
   cpSync(join(built, "licences.txt"), join(output, "licences.txt"));
-  writeFileSync(join(output, "notes.md"), `${notes}\n`);
+  writeFileSync(join(output, "notes.txt"), `${notes}\n`);
   const files = [...artefacts.map(({ file }) => basename(file)), "sbom.cdx.json", "licences.txt"].sort();
   const sums = files.map((name) => `${sha256(join(output, name))}  ${name}\n`);
   writeFileSync(join(output, "SHA256SUMS"), sums.join(""));

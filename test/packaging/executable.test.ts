@@ -10,7 +10,6 @@ import { bundledFiles } from "../../packaging/bundle/bundle.ts";
 import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
 import { makeExecutable } from "../../packaging/executable/executable.ts";
 import { eventually } from "../support/eventually.ts";
-import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { ServerProcess } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
@@ -56,34 +55,5 @@ describe("the executable", () => {
     server.signal("SIGTERM");
     assert.deepEqual(await server.exited, { code: 0, signal: null });
     assert.doesNotMatch(server.stderr, /Warning/);
-  });
-
-  it("for arm64 serves under emulation", async (t) => {
-    if (process.env["PACKAGING"] !== "whole") return t.skip("fetches Node for arm64: npm run packaging");
-    if (process.arch !== "x64") return t.skip("it is not foreign here");
-    if (!canRun(t, NEEDS.qemu, NEEDS.arm64Libraries)) return;
-    const folder = temporaryFolder(t, "arm64");
-    writeBundle(files, join(folder, "bundle"));
-    const program = join(folder, "runnerbean");
-    makeExecutable(join(folder, "bundle"), program, "arm64");
-    // Machine 183 in the header of an ELF file is AArch64.
-    assert.equal(readFileSync(program).readUInt16LE(18), 183);
-    // The emulator knows no io_uring.
-    const args = ["-L", "/usr/aarch64-linux-gnu", program, "-p", "0", "-b", folder, "--transport", "libuv"];
-    const server = new ServerProcess("ours", spawn(NEEDS.qemu.path, args, { env: {} }), 0, undefined);
-    t.after(() => server.kill());
-    const [, port] = await eventually(
-      () => server.stderr,
-      () =>
-        server.hasExited
-          ? assert.fail(server.stderr)
-          : (/serves on [\d.]+:(\d+)/.exec(server.stderr) ?? undefined),
-    );
-    const client = await WireClient.connect({ port: Number(port) });
-    assert.equal((await client.ask("put 0 0 60 5\r\nhello")).line, "INSERTED 1");
-    assert.match(`${(await client.ask("stats")).body}`, /platform: "aarch64"/);
-    client.socket.destroy();
-    server.signal("SIGTERM");
-    assert.deepEqual(await server.exited, { code: 0, signal: null });
   });
 });

@@ -33,11 +33,6 @@ export const NEEDS = {
   zsh: { path: "/usr/bin/zsh", remedy: "apt-get install zsh" },
   dpkgDeb: { path: "/usr/bin/dpkg-deb", remedy: "apt-get install dpkg" },
   debootstrap: { path: "/usr/sbin/debootstrap", remedy: "apt-get install debootstrap" },
-  qemu: { path: "/usr/bin/qemu-aarch64", remedy: "apt-get install qemu-user" },
-  arm64Libraries: {
-    path: "/usr/aarch64-linux-gnu/lib/libatomic.so.1",
-    remedy: "apt-get install libstdc++6-arm64-cross libatomic1-arm64-cross",
-  },
   buildah: { path: "/usr/bin/buildah", remedy: "apt-get install buildah" },
   umoci: { path: "/usr/bin/umoci", remedy: "apt-get install umoci" },
   crun: { path: "/usr/bin/crun", remedy: "apt-get install crun" },
