@@ -20,7 +20,7 @@ const SMALL: Workload = {
   watchers: 5,
   pipeline: 4,
   tubes: 3,
-  seconds: 0.15,
+  seconds: 0.05,
   warmupSeconds: 0,
 };
 

@@ -2,7 +2,7 @@
 // real-time limits separately, and reports skipped tests.
 //
 // node test/run.ts [part of a file name …] runs only the files whose path contains one of the
-// parts.
+// parts. CPU_TIMES=/tmp/times adds a line for each file to /tmp/times: its CPU seconds, its name.
 
 import { spawnSync } from "node:child_process";
 import { globSync } from "node:fs";
@@ -129,6 +129,10 @@ const ENV: NodeJS.ProcessEnv = {
 };
 if (!files.every(computes)) ENV["SERVER_BUNDLE"] ??= await bundleServer();
 
+/** With CPU_TIMES=FILE, the CPU seconds of each file are added to that one. */
+const EXEC_ARGV =
+  ENV["CPU_TIMES"] === undefined ? [] : ["--import", `${root}test/support/machine/cpu-of-file.ts`];
+
 interface Skip {
   readonly name: string;
   readonly why: string;
@@ -185,6 +189,7 @@ async function runFiles(
     concurrency,
     cwd: root,
     env,
+    execArgv: EXEC_ARGV,
     // For each test. Not --test-force-exit: it ends a file's process before all of its results are
     // told.
     timeout: TEST_MS,

@@ -9,6 +9,7 @@ import {
   BATCH_BYTES_MAX,
   BATCH_HEADER_BYTES,
   type Batch,
+  type BatchHeader,
   BatchKind,
   type ChainPlace,
   encodeBatchHeader,
@@ -161,6 +162,7 @@ export class FollowLog {
   /** Writes a valid batch: the successor of the last one, or the first. */
   apply({ header, bytes }: Batch): void {
     assert(this.known.length === 0 || header.n === this.place.n + 1, "a batch follows the last one");
+    checkFrames(header, bytes);
     const segment = this.#segmentFor(header.segment, header.sequence);
     const framed = this.#frame(segment, header.sequence, bytes);
     this.#makeRoom(segment, framed.bytes);
@@ -384,4 +386,23 @@ function strays(path: string): BinlogError {
     `${path} was served without --replicate since it was last in its group: it holds changes that the group does not know`,
     'Make them the group\'s with "runnerbean replica reseed", or move the directory away to follow the group without them.',
   );
+}
+
+/**
+ * Throws unless the frames fill the batch, as many as its header says. Its checksum is right, so
+ * its writer framed it wrongly: nothing of it may come to the disk.
+ */
+function checkFrames({ n, frames }: BatchHeader, bytes: Uint8Array): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let count = 0;
+  for (let at = BATCH_HEADER_BYTES; at < bytes.length; count++) {
+    const left = bytes.length - at - FRAME_BYTES;
+    const length = left > 0 ? view.getUint32(at + 4, true) : 0;
+    const kind = bytes[at + FRAME_BYTES];
+    const isOwn = kind === OwnKind.end || kind === OwnKind.mark || kind === OwnKind.drop;
+    if (length === 0 || length > left || (isOwn && length < OWN_RECORD_BYTES))
+      throw new Error(`batch ${n} is framed wrongly: ${length} bytes at ${at} of ${bytes.length}`);
+    at += FRAME_BYTES + length;
+  }
+  if (count !== frames) throw new Error(`batch ${n} has ${count} frames, and says ${frames}`);
 }

@@ -2,14 +2,17 @@
 
 import { assert } from "../base/assert.ts";
 import { segmentName, segmentNumber } from "../base/segment-name.ts";
+import { damaged, encodeChecked, type FieldChecks, isInteger, readChecked } from "./disk/checked-json.ts";
 import { type Disk, type Handle, readFully } from "./disk/disk.ts";
-import { readWhole, replaceWhole, writeWhole } from "./disk/whole-file.ts";
+import { replaceWhole, writeWhole } from "./disk/whole-file.ts";
 import { decodeHeader, encodeHeader, HEADER_BYTES, SPARE_BYTES } from "./format/segment-format.ts";
 import type { SyncEvery } from "./live/sync-policy.ts";
 
 /** Zeros to write ahead at a time, because a sync that extends a file waits for the journal. */
 export const AHEAD_BYTES = 512 * 1024;
 const CUT = "cut.json";
+const CUT_REMEDY =
+  "Move the directory away to follow the group anew; keep it until another server has its jobs.";
 
 /** A batch in the log, behind which a cut can be made. */
 export interface Place {
@@ -24,6 +27,15 @@ export interface Place {
   /** The oldest segment that counts at this point. */
   oldest: number;
 }
+
+const PLACE_CHECKS: FieldChecks<Place> = {
+  segment: isInteger(1),
+  beginsAt: isInteger(HEADER_BYTES),
+  endsAt: isInteger(HEADER_BYTES + 1),
+  sequence: isInteger(1),
+  sealed: (value) => typeof value === "boolean",
+  oldest: isInteger(0),
+};
 
 export interface OpenSegment {
   number: number;
@@ -85,7 +97,7 @@ export function finishCut(options: FollowOptions, extentBytes = AHEAD_BYTES): vo
 
 /** Notes where to cut, so that the next start can finish an interrupted cut, and cuts. */
 export function beginCut(disk: Disk, place: Place, zeros: Uint8Array): void {
-  writeWhole(disk, CUT, new TextEncoder().encode(JSON.stringify(place)));
+  writeWhole(disk, CUT, encodeChecked(place));
   disk.syncFolder();
   cut(disk, place, zeros);
 }
@@ -120,10 +132,25 @@ function cut(disk: Disk, { segment, endsAt, sealed }: Place, zeros: Uint8Array):
 
 /** Returns undefined if the file is incomplete, in which case nothing was cut yet. */
 function readPlace(disk: Disk): Place | undefined {
+  let place: Place;
   try {
-    return JSON.parse(new TextDecoder().decode(readWhole(disk, CUT))) as Place;
+    place = readChecked(disk, CUT, PLACE_CHECKS, CUT_REMEDY);
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;
+  }
+  // A cut removes all that comes later: a wrong place would remove segments that count.
+  const name = segmentName(place.segment);
+  const bytes = disk.names().includes(name) ? bytesOf(disk, name) : 0;
+  if (bytes >= place.endsAt) return place;
+  throw damaged(disk, CUT, `it cuts ${name} at byte ${place.endsAt} of ${bytes}`, CUT_REMEDY);
+}
+
+function bytesOf(disk: Disk, name: string): number {
+  const handle = disk.open(name, "read");
+  try {
+    return disk.bytes(handle);
+  } finally {
+    disk.close(handle);
   }
 }

@@ -111,14 +111,11 @@ export class WireSession {
     return reports.filter((report) => report !== undefined);
   }
 
-  /** Throws if the server is beanstalkd or runs without the extension. */
-  async needs(extension: string): Promise<void> {
+  /** Throws if the server lacks the extension, as beanstalkd does; `what` is what it lacks then. */
+  async needs(extension: string, what = extension): Promise<void> {
     const reply = await this.ask("extensions", "OK UNKNOWN_COMMAND");
     if (reply.words[0] === "OK" && extension in reportOf(reply.body)) return;
-    throw new CommandFailed(
-      `the server has no ${extension}: this works with runnerbean only`,
-      ExitCode.Nothing,
-    );
+    throw new CommandFailed(`the server has no ${what}: this works with runnerbean only`, ExitCode.Nothing);
   }
 }
 

@@ -1,7 +1,8 @@
 // Parser of the server's reports, which are flat YAML like beanstalkd's.
 
 /** Keys whose values are text even if they consist of digits. */
-const TEXTS = /^(?:name|tube|version|hostname|os|platform|unique|group|origin|reason|holder|failures)$/;
+const TEXTS =
+  /^(?:name|tube|version|hostname|os|platform|unique|group|origin|reason|holder|worker|failures)$/;
 /** Longer values are names made of digits; JavaScript can't hold them as numbers. */
 const NUMBER = /^-?\d{1,15}(?:\.\d+)?$/;
 

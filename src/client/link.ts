@@ -2,6 +2,7 @@
 // until it is connected.
 
 import type { Socket } from "node:net";
+import { clientName } from "./client-name.ts";
 import { reportLines } from "./dictionary.ts";
 import { Closed, ConnectionLost, ProtocolError, ReplyError } from "./errors.ts";
 import type { Reply } from "./reply-reader.ts";
@@ -16,11 +17,18 @@ export interface LinkOptions {
   /** Sent first on each connection, for a server that requires it. */
   readonly token?: string;
   /**
+   * What the server calls this client in failures of jobs and in lists of connections, if it knows
+   * names: up to 63 bytes without blanks; `host:pid` by default.
+   */
+  readonly name?: string;
+  /**
    * Delay between attempts to reconnect, [50, 5000] by default. It doubles from the first to the
    * last, minus up to half at random.
    */
   readonly retryMs?: readonly [first: number, last: number];
-  /** Time that a command waits for a connection before it fails; 30,000 by default. */
+  /**
+   * Time that a command, and `connect`, waits for a connection before it fails; 30,000 by default.
+   */
   readonly offlineMs?: number;
   /** Time limit for connecting, ending a wait and closing; 10,000 by default. */
   readonly connectMs?: number;
@@ -47,6 +55,16 @@ class Offline extends ConnectionLost {}
 
 /** Maximum of commands that wait for a connection. */
 const WAITING_MAX = 10_000;
+/** Codes of errors of TLS, such as that of an unknown certificate. */
+const TLS_CODE = /^(?:ERR_TLS|ERR_SSL|CERT|DEPTH|SELF_SIGNED|UNABLE_TO)_/;
+
+/** Whether waiting is pointless: the server refused, is no beanstalkd or isn't trusted. */
+function isFinal(error: Error): boolean {
+  if (error instanceof ReplyError || error instanceof ProtocolError) return true;
+  const code = error.cause instanceof Error && "code" in error.cause ? error.cause.code : "";
+  return TLS_CODE.test(String(code));
+}
+
 /** Maximum delay of a timer. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 
@@ -55,21 +73,39 @@ export class Link {
   /** True while a reserve is pending, which may wait. */
   isReserving = false;
   wire: Wire | undefined;
-  /** Result of the first attempt to connect: its error or undefined. */
-  readonly first: Promise<Error | undefined>;
   readonly offlineMs: number;
+  /** Result of the first attempt to connect: its error or undefined. */
+  readonly #first: Promise<Error | undefined>;
   readonly #dial: () => Promise<Socket>;
   readonly #options: LinkOptions;
+  readonly #name: string;
+  /** Why there is no connection. */
+  #lastError: Error | undefined;
   readonly #waiters = new Set<Waiter>();
   #attempts = 0;
   #retry: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  constructor(dial: () => Promise<Socket>, options: LinkOptions) {
+  /** `name` is in the protocol's Latin-1. */
+  constructor(dial: () => Promise<Socket>, options: LinkOptions, name: string = clientName(options.name)) {
     this.#dial = dial;
     this.#options = options;
+    this.#name = name;
     this.offlineMs = options.offlineMs ?? 30_000;
-    this.first = this.#connect();
+    this.#first = this.#connect();
+  }
+
+  /**
+   * Waits for the first connection, for `offlineMs` but at least for one attempt. Throws at once if
+   * waiting is pointless.
+   */
+  async begin(): Promise<void> {
+    const endsAtMs = performance.now() + this.offlineMs;
+    const error = await this.#first;
+    if (error === undefined) return;
+    const leftMs = endsAtMs - performance.now();
+    if (isFinal(error) || leftMs <= 0) throw error;
+    await this.run(async () => {}, true, leftMs);
   }
 
   /** Tells whether the server is known to have this extension. */
@@ -124,7 +160,8 @@ export class Link {
         return reject(new Offline(`${WAITING_MAX} commands wait for a connection`, false));
       const tooLate = (): void => {
         this.#waiters.delete(waiter);
-        reject(new Offline(`no connection within ${limitMs} ms`, false));
+        const why = this.#lastError === undefined ? "" : `: ${this.#lastError.message}`;
+        reject(new Offline(`no connection within ${Math.round(limitMs)} ms${why}`, false, this.#lastError));
       };
       const timer = limitMs < TIMER_MS_MAX ? setTimeout(tooLate, limitMs) : undefined;
       const waiter: Waiter = { start: (wire) => resolve(action(wire)), reject, timer };
@@ -145,18 +182,23 @@ export class Link {
       return this.#again(cause instanceof ProtocolError ? cause : (error as Error));
     }
     this.wire = wire;
+    this.#lastError = undefined;
     this.#attempts = 0;
     this.#options.onConnection?.({ state: "connected" });
     for (const { start } of this.#takeWaiters()) start(wire);
     return undefined;
   }
 
-  /** Asks for `extensions` once per connection. Plain beanstalkd doesn't know the command. */
+  /**
+   * Asks for `extensions` once per connection, and says its name. Plain beanstalkd doesn't know the
+   * commands.
+   */
   async #greet(wire: Wire): Promise<void> {
     const { token } = this.#options;
     if (token !== undefined) await wire.request(`auth ${token}`, "AUTHENTICATED UNKNOWN_COMMAND");
     const { body } = await wire.request("extensions", "OK UNKNOWN_COMMAND");
     wire.extensions = new Set(reportLines(body).map((line) => line.split(":", 1)[0]!));
+    if (wire.extensions.has("name")) await wire.request(`name ${this.#name}`, "NAMED");
   }
 
   #onLost(error: ConnectionLost): void {
@@ -168,14 +210,13 @@ export class Link {
   }
 
   #again(error: Error): Error {
+    this.#lastError = error;
     if (this.#isClosed) return error;
     const [first, last] = this.#options.retryMs ?? [50, 5000];
     const retryMs = Math.min(last, first * 2 ** this.#attempts++) * (1 - Math.random() / 2);
     this.#retry = setTimeout(() => void this.#connect(), retryMs);
     this.#options.onConnection?.({ state: "lost", error, retryMs });
-    // Waiting is pointless if the server refused or is no beanstalkd.
-    if (error instanceof ReplyError || error instanceof ProtocolError)
-      for (const { reject } of this.#takeWaiters()) reject(error);
+    if (isFinal(error)) for (const { reject } of this.#takeWaiters()) reject(error);
     return error;
   }
 

@@ -1,6 +1,7 @@
 // A queue server, as a program sees it.
 
 import type { ConnectionOptions } from "node:tls";
+import { clientName } from "./client-name.ts";
 import { type Codec, plain } from "./codec.ts";
 import { wholeLong } from "./command-text.ts";
 import { dialer } from "./dial.ts";
@@ -34,7 +35,8 @@ const IDS_A_COMMAND = 900;
 
 export class Queue<Out, In = Out> {
   readonly #codec: Codec<Out, In>;
-  readonly #newLink: () => Link;
+  readonly #newLink: (name: string) => Link;
+  readonly #name: string | undefined;
   /** For everything except reserves, so that nothing waits behind a reserve. */
   readonly #link: Link;
   readonly #reserver: Reserver<Out>;
@@ -44,8 +46,9 @@ export class Queue<Out, In = Out> {
     if (!/^[!-~]*$/.test(options.token ?? "")) throw new TypeError("a token must not contain spaces");
     const dial = dialer(address, options.tls, options.connectMs);
     this.#codec = codec;
-    this.#newLink = () => new Link(dial, options);
-    this.#link = this.#newLink();
+    this.#newLink = (name) => new Link(dial, options, name);
+    this.#name = options.name;
+    this.#link = this.#newLink(clientName(options.name));
     this.#reserver = this.reserver();
   }
 
@@ -169,14 +172,15 @@ export class Queue<Out, In = Out> {
     await Promise.all([this.#link.close(), this.#reserver.close()]);
   }
 
-  /** @internal Error of the first attempt to connect, if it failed. */
-  get failure(): Promise<Error | undefined> {
-    return this.#link.first;
+  /** @internal Waits for the first connection. */
+  begin(): Promise<void> {
+    return this.#link.begin();
   }
 
-  /** @internal For workers. */
-  reserver(): Reserver<Out> {
-    return new Reserver(this.#newLink, this.#codec);
+  /** @internal For workers. Throws TypeError for a bad label. */
+  reserver(label?: string): Reserver<Out> {
+    const name = clientName(this.#name, label);
+    return new Reserver(() => this.#newLink(name), this.#codec);
   }
 }
 
@@ -212,8 +216,8 @@ async function deleteSome(wire: Wire, ids: readonly number[]): Promise<number[]>
 }
 
 /**
- * Connects to a server. Fails if it can't be reached now; later, connections are restored
- * automatically.
+ * Connects to a server. Waits up to `offlineMs` for one that isn't up yet; later, connections are
+ * restored automatically.
  */
 export function connect(
   address: string,
@@ -228,8 +232,11 @@ export async function connect(
   options: ConnectOptions & { codec?: Codec<unknown> } = {},
 ): Promise<unknown> {
   const queue = new Queue<unknown, never>(address, options.codec ?? plain, options);
-  const error = await queue.failure;
-  if (error === undefined) return queue;
-  await queue.close();
-  throw error;
+  try {
+    await queue.begin();
+    return queue;
+  } catch (error) {
+    await queue.close();
+    throw error;
+  }
 }

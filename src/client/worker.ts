@@ -20,11 +20,15 @@ export interface WorkOptions<Out> {
    */
   readonly onError?: (error: unknown, job: Job<Out>) => unknown;
   /**
-   * Called for other errors, of a reserve or at the end of a job. For a log; the worker continues.
+   * Called for other errors: of a handler if there is no `onError`, of a reserve, or at the end of
+   * a job. For a log; the worker continues. Without it, they are written to stderr, one per line.
    */
   readonly onWarning?: (error: unknown, job?: Job<Out>) => void;
+  /** Follows the client's name on the worker's connections, as in `host:pid/label`. */
+  readonly label?: string;
 }
 
+const LINE_LENGTH_MAX = 2000;
 /** Delay before a failed reserve is retried. */
 const PAUSE_MS = 1000;
 
@@ -37,6 +41,8 @@ export class Worker<Out> {
   readonly #taking: Promise<void>;
   #stopped: Promise<void> | undefined;
   #wake = (): void => {};
+  /** The last line about a reserve: one that fails again and again is reported once. */
+  #lastLine = "";
 
   /** @internal Use `work`. */
   constructor(reserver: Reserver<Out>, handler: Handler<Out>, options: WorkOptions<Out>) {
@@ -84,6 +90,7 @@ export class Worker<Out> {
         if (count() > 0)
           for (const job of await this.#reserver.take({ count, signal, isAlone })) this.#begin(job);
         else await this.#pause();
+        this.#lastLine = "";
         isAlone = false;
       } catch (error) {
         if (signal.aborted) return;
@@ -92,7 +99,7 @@ export class Worker<Out> {
         const isFirst: boolean = error instanceof DeadlineSoon && !isAlone;
         isAlone = isFirst;
         if (isFirst) continue;
-        this.#options.onWarning?.(error);
+        this.#warn(error);
         await this.#pause(PAUSE_MS);
       }
     }
@@ -129,17 +136,42 @@ export class Worker<Out> {
   }
 
   async #failed(error: unknown, job: Job<Out>): Promise<void> {
-    if (job.signal.aborted) return this.#options.onWarning?.(error, job);
-    await this.#quietly((async () => await this.#options.onError?.(error, job))(), job);
+    const { onError } = this.#options;
+    if (job.signal.aborted || onError === undefined) this.#warn(error, job);
+    if (job.signal.aborted) return;
+    if (onError !== undefined) await this.#quietly((async () => await onError(error, job))(), job);
     if (!job.isOver) await this.#quietly(job.bury({ reason: messageOf(error) }), job);
   }
 
   async #quietly(promise: Promise<unknown>, job: Job<Out>): Promise<void> {
-    await promise.catch((error) => this.#options.onWarning?.(error, job));
+    await promise.catch((error) => this.#warn(error, job));
+  }
+
+  #warn(error: unknown, job?: Job<Out>): void {
+    const { onWarning } = this.#options;
+    onWarning?.(error, job);
+    // What a worker that stops has aborted needs no attention.
+    if (onWarning !== undefined || this.#stopping.signal.aborted) return;
+    const tube = job?.tube === undefined ? "" : ` of tube ${job.tube}`;
+    const what = job === undefined ? "a worker can't reserve" : `job ${job.id}${tube} failed`;
+    const line = `runnerbean: ${what}: ${lineOf(error)}`;
+    if (job === undefined && line === this.#lastLine) return;
+    if (job === undefined) this.#lastLine = line;
+    console.error(line);
   }
 }
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+/** The reason of a failure; the kind of an error that says nothing else. */
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.message === "" ? error.name : error.message;
+}
+
+/** Returns an error as one line, without its stack. */
+function lineOf(error: unknown): string {
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return text.slice(0, LINE_LENGTH_MAX).replace(/\s+/g, " ");
+}
 
 /** Passes jobs of these tubes to a handler, on connections of its own, until it is stopped. */
 export function work<Out, In>(
@@ -148,7 +180,7 @@ export function work<Out, In>(
   handler: Handler<Out>,
   options: WorkOptions<Out> = {},
 ): Worker<Out> {
-  const reserver = queue.reserver();
+  const reserver = queue.reserver(options.label);
   reserver.watch(tubes);
   return new Worker(reserver, handler, options);
 }

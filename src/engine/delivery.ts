@@ -98,7 +98,22 @@ export class Delivery extends ShardState {
   #meterWait(meter: Meter, slot: number, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
-    if (page.state[row] === JobState.Ready) meter.waited(nowMs - page.deadlineAtMs[row]!);
+    if (page.state[row] !== JobState.Ready) return;
+    const ms = nowMs - page.deadlineAtMs[row]!;
+    meter.waited(ms);
+    this.tubeOf(slot).meter?.waited(ms);
+  }
+
+  /**
+   * Measures a reservation that its holder ends. A touch restarts the time, because no column
+   * records when a job was reserved.
+   */
+  protected meterHold(meter: Meter, slot: number, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const ms = nowMs - (page.deadlineAtMs[row]! - page.ttrSeconds[row]! * 1000);
+    meter.held(ms);
+    this.tubeOf(slot).meter?.held(ms);
   }
 
   /** Handles side effects of a reservation on the job's key and the tube's rate limiter. */

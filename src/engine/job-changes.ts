@@ -148,9 +148,7 @@ export class JobChanges extends JobCommands {
    * Notes that the holder returned a job or handed it to another shard, which counts as a release.
    */
   protected handedOn(slot: number, tube: Tube, nowMs: number): void {
-    const page = this.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    this.meter?.reservationEnded(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
+    if (this.meter !== undefined) this.meterHold(this.meter, slot, nowMs);
     tube.releases++;
     this.jobReleases++;
   }

@@ -270,9 +270,7 @@ export class JobCommands extends Batches {
 
   /** Takes a job out of the reservation that its holder ends at this moment. */
   #endHolding(slot: number, session: Session, nowMs: number): void {
-    const page = this.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    this.meter?.reservationEnded(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
+    if (this.meter !== undefined) this.meterHold(this.meter, slot, nowMs);
     this.queues.leaveHolder(slot, session);
     this.sessionTimers.set(session);
   }

@@ -91,10 +91,20 @@ export interface Distribution {
 export const WAIT_BOUNDS_SECONDS = [
   0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600, 21600, 86400,
 ] as const;
+/** The same for single tubes: some of the bounds above. */
+export const TUBE_BOUNDS_SECONDS = [0.01, 0.1, 1, 10, 60, 600, 3600, 86400] as const;
+/** Tubes with such times, per shard and in all. */
+export const MEASURED_TUBES_MAX = 100;
 /** Bytes of bodies. */
 export const BODY_BOUNDS_BYTES = [
   64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864,
 ] as const;
+
+/** How long the jobs of a tube waited and were held since it was first asked for. */
+export interface TubeTimes {
+  readonly wait: Distribution;
+  readonly hold: Distribution;
+}
 
 /** In milliseconds. */
 export interface Quantiles {
@@ -160,6 +170,8 @@ export interface JobOptions {
   readonly unique: string | undefined;
   readonly group: string | undefined;
   readonly weight: number;
+  /** Context: `<name>:<value>`. */
+  readonly meta: readonly string[];
 }
 
 /**
@@ -294,6 +306,8 @@ export interface Questions {
   totals: undefined;
   latency: undefined;
   tubes: { name?: string | undefined };
+  /** Measures these tubes of the shard, at most MEASURED_TUBES_MAX, from now on, and no others. */
+  "tube-times": { tubes: readonly string[] };
   job: { id: number; bodyMax: number };
   leases: { changes: readonly LeaseChange[] };
   /**
@@ -325,6 +339,8 @@ export interface Answers {
   totals: ShardTotals;
   latency: { wait: Quantiles; hold: Quantiles };
   tubes: never;
+  /** A part of them, by name. */
+  "tube-times": readonly (readonly [name: string, times: TubeTimes])[];
   job: JobFacts | null;
   /** Whether each change took effect. */
   leases: readonly boolean[];

@@ -5,6 +5,7 @@
 // each change of the name, so that a reader notices when it has read half of one.
 
 import { assert } from "../base/assert.ts";
+import { latin1 } from "../base/bytes.ts";
 
 const ENTRY_BYTES = 68;
 const ENTRY_WORDS = ENTRY_BYTES / 4;
@@ -40,6 +41,12 @@ export class WorkerNames {
     // Only atomic accesses keep their order beside those of the word.
     for (let i = 0; i < length; i++) Atomics.store(this.#bytes, word * 4 + 4 + i, name.charCodeAt(i));
     Atomics.store(this.#words, word, ((before & ~LENGTH_MASK) + 2 * CHANGE) | length);
+  }
+
+  /** Returns the name in a slot in Latin-1; "" if it has none. */
+  text(slot: number): string {
+    const name = new Uint8Array(NAME_BYTES_MAX);
+    return latin1(name, 0, this.read(slot, name, 0));
   }
 
   /** Copies the name to `into[at]`. Returns its length; 0 if it has none, or one that changes. */

@@ -2,13 +2,14 @@
 // the end of their sessions.
 
 import { assert } from "../base/assert.ts";
-import { asciiBytes } from "../base/bytes.ts";
+import { asciiBytes, latin1 } from "../base/bytes.ts";
 import { ReserveOutcome } from "../engine/engine.ts";
 import { JobState } from "../engine/jobs/job-table.ts";
 import { type Session, Waiting } from "../engine/waiting/session.ts";
 import { RequestOp, readRequest, requestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
 import { Counter } from "../message/topology.ts";
+import { WORKER_BYTES_MAX } from "../protocol/job-failure.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
 import type { Request } from "../protocol/request.ts";
 import type { BarrierRounds, CommandShard, ShardCommand } from "./commands/command.ts";
@@ -53,7 +54,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     const { batch } = session;
     if (batch !== undefined) {
       session.endBatch();
-      this.replies.batch(session, [slot], batch.withTubes);
+      this.replies.batch(session, [slot], batch.details);
       return;
     }
     if (session.acceptor !== this.leasePort) {
@@ -157,6 +158,11 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     const name = asciiBytes(this.holderName(session));
     into.set(name, at);
     return name.length;
+  }
+
+  workerText(session: number): string {
+    const name = new Uint8Array(WORKER_BYTES_MAX);
+    return latin1(name, 0, this.workerName(session, name, 0));
   }
 
   updateGauges(): void {

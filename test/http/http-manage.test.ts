@@ -241,6 +241,7 @@ describe("browsing and managing over HTTP", () => {
     other.send("put 0 0 60 1\r\na\r\n");
     await other.readReply();
     await other.ask("watch theirs");
+    await other.ask("name their-w\xc3\xb6rker");
     const { line } = await other.ask("reserve-with-timeout 0");
     const id = Number(line.split(" ")[1]);
     const { items } = await get("/v1/connections?tube=theirs");
@@ -252,6 +253,9 @@ describe("browsing and managing over HTTP", () => {
     );
     assert.deepEqual([connection.producer, connection.worker, connection.waiting], [true, true, false]);
     assert.equal(connection.address, `127.0.0.1:${other.socket.localPort}`);
+    assert.deepEqual([connection.name, (await get(`/v1/jobs/${id}`)).worker], Array(2).fill("their-wörker"));
+    for (const [name, matched] of Object.entries({ "their-w": 1, w: 0 }))
+      assert.equal((await get(`/v1/connections?name=${name}`)).matched, matched);
     assert.deepEqual((await get("/v1/server")).listeners, [connection.listener]);
     assert.ok(connection.idle >= 0 && connection.idle <= connection.age, `${connection.idle}`);
     const asked = `listener=${connection.listener}&address=${connection.address}&sort=idle`;

@@ -80,6 +80,40 @@ describe("metrics of tubes with policies", () => {
     assert.equal(first.totals.deaths, 1);
   });
 
+  it("tell how long jobs wait and are held, in a tube and in all others", async () => {
+    const counts = async (kind: string): Promise<Record<string, number>> =>
+      await samples(`tube_${kind}_seconds_count`);
+    const work = async (tube: string): Promise<void> => {
+      await say(`watch ${tube}`);
+      await say("ignore default");
+      await say(`put-in-tube ${tube} 0 0 60 1\r\nx`);
+      const [, id] = /^RESERVED (\d+)/.exec(await say("reserve-with-timeout 5"))!;
+      assert.equal(await say(`delete ${id}`), "DELETED");
+      // With its last watcher, the tube ends.
+      await say("watch default");
+      await say(`ignore ${tube}`);
+    };
+    await say("set-tube mail rate= max-jobs= dead-letter=");
+    await say("watch mail");
+    const before = await counts("wait");
+    assert.equal((await counts("hold"))["mail"], before["mail"]);
+    for (const tube of ["mail", "other", "mail", "other"]) await work(tube);
+    await eventually("all are counted", async () => {
+      const after = await counts("wait");
+      return after["mail"] === before["mail"]! + 2 && after["*"] === before["*"]! + 2;
+    });
+    for (const kind of ["wait", "hold"]) {
+      const all = Object.values(await counts(kind)).reduce((sum, count) => sum + count, 0);
+      assert.equal(all, (await samples(`job_${kind}_seconds_count`))[""]);
+    }
+    const { text } = await server.ask("/metrics");
+    const buckets = [...text.matchAll(/^runnerbean_tube_wait_seconds_bucket\{tube="mail",le="([^"]+)"\}/gm)];
+    assert.deepEqual(
+      buckets.map(([, le]) => le),
+      ["0.01", "0.1", "1", "10", "60", "600", "3600", "86400", "+Inf"],
+    );
+  });
+
   it("tell dead-letter tubes, paused tubes and those that nobody watches apart", async () => {
     await say("put-in-tube lonely 0 0 60 1\r\nx");
     await say("put-in-tube resting 0 0 60 1\r\nx");

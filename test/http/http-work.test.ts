@@ -123,14 +123,11 @@ describe("work over HTTP", () => {
       const bury = leases.map((lease: string) => ({ lease, reason }));
       const answer = await server.ask("/v1/leases", { json: { bury } });
       assert.deepEqual([answer.status, answer.json.failed], [200, 0]);
+      assert.equal((await server.ask("/v1/tubes/many")).json.jobs.buried, count);
+      // A page may have fewer jobs than its limit.
       const { items } = (await server.ask("/v1/tubes/many/jobs?state=buried&limit=1000")).json;
-      assert.deepEqual(
-        [
-          items.length,
-          new Set(items.map(({ failures }: { failures: { reason: string }[] }) => failures[0]!.reason)),
-        ],
-        [count, new Set([reason.slice(0, 256)])],
-      );
+      const reasons = items.map(({ failures }: { failures: { reason: string }[] }) => failures[0]!.reason);
+      assert.deepEqual(new Set(reasons), new Set([reason.slice(0, 256)]));
     });
 
     it("that was forged or changed by a bit is refused", async () => {

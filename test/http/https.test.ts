@@ -8,6 +8,7 @@ import { request } from "node:https";
 import { createConnection } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { connect, type SecureContextOptions } from "node:tls";
 import { type Certificates, makeCertificates } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
@@ -26,6 +27,10 @@ interface Answer {
 const certificateName = "spiffe://test/client-7";
 
 const skip = missing(NEEDS.openssl) ?? false;
+
+/** What is sent after an early answer: more than buffers on the way hold. */
+const LATE_PIECES = 100;
+const LATE_PIECE_BYTES = 64 * 1024;
 
 describe("https", { skip }, () => {
   const folder = temporaryFolder({ after }, "https");
@@ -118,6 +123,46 @@ describe("https", { skip }, () => {
     assert.equal((await ask("/readyz")).status, 200);
     silent.destroy();
   });
+
+  for (const [what, path, status] of [
+    ["a declared length", "/v1/tubes/q/jobs", 413],
+    ["an unknown path", "/nowhere", 404],
+  ] as const)
+    it(`a refusal of ${what} reaches a client that still sends, and the connection ends in order`, async () => {
+      const socket = connect({
+        socket: createConnection({ host: "127.0.0.1", port, allowHalfOpen: true }),
+        ...{ ca: readFileSync(files.ca), servername: "localhost" },
+      });
+      const errors: Error[] = [];
+      let [text, hasEnd] = ["", false];
+      socket.on("error", (error) => errors.push(error));
+      socket.on("data", (chunk) => {
+        text += chunk.toString("latin1");
+      });
+      socket.on("end", () => {
+        hasEnd = true;
+      });
+      const send = (bytes: string | Uint8Array): Promise<void> =>
+        new Promise((resolve) => {
+          socket.write(bytes, () => resolve());
+        });
+      await send(
+        `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${person.secret}\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n`,
+      );
+      await eventually("it answers", () => text.includes("\r\n\r\n") || errors.length > 0);
+      for (let piece = 0; piece < LATE_PIECES; piece++) {
+        await send(Buffer.alloc(LATE_PIECE_BYTES, "x"));
+        await setImmediate();
+      }
+      await eventually("the server ends", () => hasEnd || errors.length > 0);
+      socket.end();
+      await eventually("the socket is closed", () => socket.destroyed);
+      assert.deepEqual(errors, []);
+      const [head, body] = text.split("\r\n\r\n");
+      assert.match(head!, new RegExp(`^HTTP/1\\.1 ${status} `));
+      assert.match(head!, /^connection: close\r?$/im);
+      assert.equal(JSON.parse(body!).status, status);
+    });
 
   it("presents a new certificate after SIGHUP, and refuses an unusable one", async () => {
     const shown = (): Promise<string> =>

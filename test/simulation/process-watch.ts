@@ -63,6 +63,11 @@ export class ProcessWatch {
     for (const [acceptor, core] of server.acceptors.entries()) {
       this.#watchClaims(core, acceptor);
       const { slots } = core;
+      const nameWorker = slots.nameWorker.bind(slots);
+      slots.nameWorker = (slot, name) => {
+        nameWorker(slot, name);
+        this.#clientOf(this.#simulation.sessionOf(acceptor, slot)).onNamed(name);
+      };
       const vacate = slots.vacate.bind(slots);
       slots.vacate = (slot) => {
         vacate(slot);

@@ -104,7 +104,9 @@ class Simulation extends SimulationState {
     this.firstJobId = 1;
     this.options.plant?.(server);
     this.model = new Model(this.shards, log?.wallOffsetMs);
-    this.model.workerName = (session) => sessionName(session, this.acceptors);
+    this.model.workerName = (session) =>
+      this.clients.findLast((each) => each.session === session)?.workerName ??
+      sessionName(session, this.acceptors);
     this.log?.restore(server, end);
     this.#restoreModel();
     this.watching.watchServer();

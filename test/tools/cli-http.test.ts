@@ -50,15 +50,15 @@ describe("cli over HTTP", () => {
   });
 
   it("shows holders, takes jobs from them and ends connections", async (t) => {
-    const queue = await connect(`127.0.0.1:${server!.port}`);
+    const queue = await connect(`127.0.0.1:${server!.port}`, { name: "cli-holder" });
     t.after(() => queue.close());
     const { id } = await queue.put("cli-held", "x");
     queue.watch("cli-held");
     const job = await queue.reserve();
     const holding = ["connections", "--state", "holding", "--tube", "cli-held"];
     const [head = "", row = ""] = (await say(...holding)).split("\n");
-    assert.equal(head.split("\t").slice(0, 5).join(), "id,address,age,uses,watches");
-    assert.match(row, /^\S+\t127\.0\.0\.1:\d+\t.*\tcli-held\tfalse\t1\t/);
+    assert.equal(head.split("\t").slice(0, 5).join(), "id,name,address,age,uses");
+    assert.match(row, /^\S+\tcli-holder\t127\.0\.0\.1:\d+\t.*\tcli-held\tfalse\t1\t/);
     const connection = JSON.parse(await say(...holding, "--json"));
     assert.deepEqual(
       connection.holds.map((held: { id: number }) => held.id),
@@ -75,7 +75,7 @@ describe("cli over HTTP", () => {
     );
     assert.equal((await run("close", connection.id)).code, 1);
     const closed = await say("connections", "--state", "closed", "--tube", "cli-held");
-    assert.match(closed, /^id\taddress\tclosedFor\treason\t.*\n\S+\t\S+\t[\d.]+\tadmin\t/);
+    assert.match(closed, /^id\tname\taddress\tclosedFor\treason\t.*\n\S+\tcli-holder\t\S+\t[\d.]+\tadmin\t/);
   });
 
   it("lists, shows, changes and removes settings of tubes", async () => {

@@ -19,9 +19,7 @@ const NOT_DRAWN: Readonly<Record<string, string>> = {
   quit: "nothing comes after it; the fuzzers themselves end conversations with it",
 };
 /** Commands that the simulation does not send, each with the reason. */
-const NOT_SIMULATED: Readonly<Record<string, string>> = {
-  name: "the acceptor answers it alone; transcripts play what shards read of it",
-};
+const NOT_SIMULATED: Readonly<Record<string, string>> = {};
 
 const BODY_BYTES_MAX = 10;
 const DRAWN_LINES = 12_000;

@@ -1,10 +1,12 @@
 // A directory's record of its group: `group.json` beside the segments.
 
-import { BinlogError } from "./binlog-error.ts";
+import { damaged, encodeChecked, type FieldChecks, isInteger, readChecked } from "./checked-json.ts";
 import type { Disk } from "./disk.ts";
-import { readWhole, replaceWhole } from "./whole-file.ts";
+import { replaceWhole } from "./whole-file.ts";
 
 const NAME = "group.json";
+const REMEDY =
+  "Move the directory away to follow the group anew; if no other server has its jobs, remove that file and reseed the group from it.";
 
 export interface GroupFile {
   /** The id that the shared log got at its creation. */
@@ -18,20 +20,22 @@ export interface GroupFile {
   adoptAfter: number;
 }
 
+const CHECKS: FieldChecks<GroupFile> = {
+  groupId: (value) => typeof value === "string",
+  node: isInteger(1, 2 ** 32 - 1),
+  adoptAfter: isInteger(0),
+};
+
 export function readGroupFile(disk: Disk): GroupFile | undefined {
   if (!disk.names().includes(NAME)) return undefined;
   try {
-    return JSON.parse(new TextDecoder().decode(readWhole(disk, NAME))) as GroupFile;
+    return readChecked(disk, NAME, CHECKS, REMEDY);
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw new BinlogError(
-      "BINLOG_CORRUPT",
-      `${disk.path}/${NAME} is damaged`,
-      "Move the directory away to follow the group anew; if no other server has its jobs, remove that file and reseed the group from it.",
-    );
+    if (error instanceof SyntaxError) throw damaged(disk, NAME, "it isn't JSON", REMEDY);
+    throw error;
   }
 }
 
 export function writeGroupFile(disk: Disk, file: GroupFile): void {
-  replaceWhole(disk, NAME, ".new", new TextEncoder().encode(`${JSON.stringify(file)}\n`));
+  replaceWhole(disk, NAME, ".new", encodeChecked(file));
 }

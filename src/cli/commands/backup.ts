@@ -32,7 +32,7 @@ export function backupCommand(): Command {
     "backup <url> <file>",
     "copy all jobs of a running server into a file (- is stdout), for restore (over HTTP)",
   )
-    .option("--rate <n>", "mebibytes per second; 64 if not given", whole(1, RATE_MAX))
+    .option("--rate <n>", "mebibytes per second; 32 if not given", whole(1, RATE_MAX))
     .action((url: string, file: string, options: BackupOptions) =>
       withHttp({ ...options, url }, async (target) => {
         const output = file === "-" ? toStdout : await BackupFile.create(file);

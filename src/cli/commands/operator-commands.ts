@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { backupCommand } from "./backup.ts";
 import { changeCommands } from "./change.ts";
 import { checkCommand } from "./check.ts";
+import { failuresCommand } from "./failures.ts";
 import { jobsCommand } from "./jobs.ts";
 import { manyJobsCommands } from "./many-jobs.ts";
 import { httpCommands } from "./over-http.ts";
@@ -23,6 +24,7 @@ export function operatorCommands(): Command[] {
     reserveCommand(),
     ...changeCommands(),
     jobsCommand(),
+    failuresCommand(),
     ...manyJobsCommands(),
     settingsCommand(),
     checkCommand(),

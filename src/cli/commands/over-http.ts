@@ -97,6 +97,7 @@ const LEASE_COLUMNS = ["id", "tube", "owner", "address", "age", "timeLeft"];
 
 const CONNECTION_COLUMNS = [
   "id",
+  "name",
   "address",
   "age",
   "uses",
@@ -107,7 +108,7 @@ const CONNECTION_COLUMNS = [
   "bytesOut",
 ];
 
-const CLOSED_COLUMNS = ["id", "address", "closedFor", "reason", "age", "uses", "watches"];
+const CLOSED_COLUMNS = ["id", "name", "address", "closedFor", "reason", "age", "uses", "watches"];
 
 interface ConnectionOptions extends CommonOptions {
   readonly state?: string;

@@ -98,8 +98,8 @@ function closedList({ items }: ConnectionsView): Part {
       <tbody>${repeat(
         items,
         ({ id }) => id,
-        ({ id, address, age, closedFor, reason, uses, watches, watchCount }) => html`<tr>
-          <th scope="row" title="connection ${id}">${address ?? "–"}</th>
+        ({ id, name, address, age, closedFor, reason, uses, watches, watchCount }) => html`<tr>
+          <th scope="row" title="connection ${id}">${client(name, address ?? "–")}</th>
           <td data-label="ended">${ago(closedFor)} ago</td>
           <td class="left rest-line">${REASONS[reason ?? ""] ?? reason}</td>
           <td class="optional">${duration(age)}</td>
@@ -112,10 +112,10 @@ function closedList({ items }: ConnectionsView): Part {
 }
 
 function row(each: ConnectionRow, mayClose: boolean, context: PageContext): Part {
-  const { id, address, listener, age, idle, uses, watches, watchCount, held, bytesIn, bytesOut } = each;
+  const { id, name, address, listener, age, idle, uses, watches, watchCount, held, bytesIn, bytesOut } = each;
   const from = address ?? "a unix socket";
   return html`<tr>
-    <th scope="row" title="connection ${id}${listener === null ? "" : `, came in at ${listener}`}">${from}</th>
+    <th scope="row" title="connection ${id}${listener === null ? "" : `, came in at ${listener}`}">${client(name, from)}</th>
     <td data-label="age">${ago(age)}</td>
     <td class="optional">${duration(idle)}</td>
     <td class="left">${whatItDoes(each)}</td>
@@ -134,6 +134,10 @@ function row(each: ConnectionRow, mayClose: boolean, context: PageContext): Part
     }
   </tr>`;
 }
+
+/** Shows what a client calls itself, if it does, and where it comes from. */
+const client = (name: string | null, from: string): Part =>
+  name === null ? html`${from}` : html`${name} <span class="quiet">${from}</span>`;
 
 function whatItDoes({ waiting, producer, worker }: ConnectionRow): string {
   if (waiting) return "waits for a job";

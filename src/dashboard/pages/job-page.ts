@@ -8,7 +8,7 @@ import { ago, empty, facts, findLink, folded, type Part, STATES, tubeLink } from
 import type { JobPageView, JobRow, Refused } from "../parts/view-types.ts";
 import { bodyCard } from "./job-body.ts";
 
-export function showJob({ job, holderAddress }: JobPageView, context: PageContext): Part {
+export function showJob({ job }: JobPageView, context: PageContext): Part {
   const { name } = context.place;
   if (job === null)
     return html`<div class="title"><h1>Job ${name}</h1></div>
@@ -24,7 +24,7 @@ export function showJob({ job, holderAddress }: JobPageView, context: PageContex
     </div>
     <section class="card" aria-label="Figures">
       ${facts([
-        ...sinceWhen(job, holderAddress),
+        ...sinceWhen(job),
         ["priority", exact(job.pri)],
         ["put", html`${ago(job.age)} ago`],
         ["delay", duration(Number(job["delay"]))],
@@ -87,8 +87,8 @@ function policyFacts(job: JobRow): [string, string | Part][] {
 }
 
 /** Returns facts about the job's state: since when, for how long, and the holder. */
-function sinceWhen(job: JobRow, holderAddress: string | null): [string, string | Part][] {
-  const { state, timeLeft, holder, readySince, buriedSince } = job;
+function sinceWhen(job: JobRow): [string, string | Part][] {
+  const { state, timeLeft, holder, worker, readySince, buriedSince } = job;
   if (state === "ready") return [["ready for", ago(Number(readySince))]];
   if (state === "buried") return [["buried for", ago(Number(buriedSince))]];
   const left: [string, string] = ["time left", duration(timeLeft)];
@@ -96,6 +96,6 @@ function sinceWhen(job: JobRow, holderAddress: string | null): [string, string |
   const who =
     holder === "lease"
       ? "a worker over HTTP"
-      : html`<a href="#/connections?state=holding&tube=${encodeURIComponent(job.tube)}">${holderAddress ?? `connection ${holder}`}</a>`;
+      : html`<a href="#/connections?state=holding&tube=${encodeURIComponent(job.tube)}">${worker}</a>`;
   return [["held by", who], left];
 }

@@ -218,12 +218,12 @@ export interface JobPageView {
   readonly frame: Frame;
   /** Without its body; null if there is no such job. */
   readonly job: JobRow | null;
-  /** Address of the connection that holds the job. */
-  readonly holderAddress: string | null;
 }
 
 export interface ConnectionRow {
   readonly id: string;
+  /** What the client calls itself. */
+  readonly name: string | null;
   readonly address: string | null;
   /** Listener that accepted it. */
   readonly listener: string | null;

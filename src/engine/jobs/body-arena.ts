@@ -23,8 +23,6 @@ const BLOCK_BYTES = 1 << 20;
  * Number of blocks of freed bodies to keep for reuse: a fresh block costs a page fault per 4 KiB.
  */
 const SPARE_BLOCKS_MAX = 8;
-/** The number of freed cells among which a slab looks for one that is freed again. */
-const FREED_CHECKED_MAX = 1024;
 const BIG_FLAG = 0x80000000;
 /** Number of slab numbers below BIG_FLAG. */
 const SLABS_MAX = 0x7fff;
@@ -64,6 +62,8 @@ class Slab {
   readonly bytes: Uint8Array;
   /** A stack of free cells that were used before. */
   readonly #freed: Uint16Array;
+  /** A bit for each cell. */
+  readonly #isFreed: Uint8Array | undefined;
   #freedCount = 0;
   #untouched = 0;
   live = 0;
@@ -78,6 +78,7 @@ class Slab {
     this.cells = Math.min(CELLS_PER_SLAB_MAX, Math.floor(SLAB_BYTES / this.cellBytes));
     this.bytes = new Uint8Array(this.cells * this.cellBytes);
     this.#freed = new Uint16Array(this.cells);
+    this.#isFreed = CHECKED ? new Uint8Array(Math.ceil(this.cells / 8)) : undefined;
   }
 
   get full(): boolean {
@@ -86,7 +87,9 @@ class Slab {
 
   take(): number {
     this.live++;
-    return this.#freedCount > 0 ? this.#freed[--this.#freedCount]! : this.#untouched++;
+    const cell = this.#freedCount > 0 ? this.#freed[--this.#freedCount]! : this.#untouched++;
+    if (CHECKED) this.#isFreed![cell >>> 3]! &= ~(1 << (cell & 7));
+    return cell;
   }
 
   give(cell: number): void {
@@ -98,8 +101,9 @@ class Slab {
   #check(cell: number): void {
     assert(cell < this.#untouched, "a cell was taken before it is freed");
     assert(this.live + this.#freedCount === this.#untouched, "each cell is live, freed or untouched");
-    const freed = this.#freed.subarray(0, Math.min(this.#freedCount, FREED_CHECKED_MAX));
-    assert(!freed.includes(cell), "a cell is freed once");
+    const bit = 1 << (cell & 7);
+    assert((this.#isFreed![cell >>> 3]! & bit) === 0, "a cell is freed once");
+    this.#isFreed![cell >>> 3]! |= bit;
   }
 
   discard(): void {

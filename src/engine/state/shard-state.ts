@@ -100,6 +100,7 @@ export class ShardState {
       () => effects.nextTubeSequence(),
       this.settings,
       this.rareDeadlines,
+      (name) => this.meter?.of(name),
     );
     this.queues = new JobQueues(this.jobs, this.tubes, this.rareDeadlines);
     this.ownsTube = options.ownsTube ?? (() => true);

@@ -5,7 +5,7 @@ import type { JobTable } from "../jobs/job-table.ts";
 import type { EarliestTime } from "../queues/earliest-time.ts";
 import { RateLimiter } from "./rate-limiter.ts";
 import { RetiredLimiters } from "./retired-limiters.ts";
-import { Tube } from "./tube.ts";
+import { Tube, type TubeMeter } from "./tube.ts";
 import type { TubeSettings } from "./tube-settings.ts";
 
 /** All tubes of a shard, in the order in which they were made. */
@@ -31,16 +31,24 @@ export class TubeTable implements Tubes {
   readonly #jobs: JobTable;
   readonly #nextSequence: () => number;
   readonly #settings: TubeSettings;
+  readonly #meterOf: ((name: string) => TubeMeter | undefined) | undefined;
 
   /**
    * `nextSequence` returns a number greater than all before it on any shard. Keeps `earliest` up to
-   * date with the time when a kept bucket is full.
+   * date with the time when a kept bucket is full. `meterOf` returns what measures a new tube.
    */
-  constructor(jobs: JobTable, nextSequence: () => number, settings: TubeSettings, earliest?: EarliestTime) {
+  constructor(
+    jobs: JobTable,
+    nextSequence: () => number,
+    settings: TubeSettings,
+    earliest?: EarliestTime,
+    meterOf?: (name: string) => TubeMeter | undefined,
+  ) {
     this.retiredLimiters = new RetiredLimiters(earliest);
     this.#jobs = jobs;
     this.#nextSequence = nextSequence;
     this.#settings = settings;
+    this.#meterOf = meterOf;
   }
 
   get size(): number {
@@ -71,6 +79,7 @@ export class TubeTable implements Tubes {
     const tube = new Tube(name, sequence, index, this.#jobs);
     tube.limiter = this.retiredLimiters.take(name, this.#settings.policyOf(name));
     this.applySettings(tube, 0);
+    tube.meter = this.#meterOf?.(name);
     this.#byIndex[index] = tube;
     this.#indexOf.set(name, index);
     return tube;

@@ -24,6 +24,14 @@ export interface PolicyCounts {
   rateWaits: number;
 }
 
+/** Measures the jobs of a tube. */
+export interface TubeMeter {
+  /** A job was ready for this time before a client reserved it. */
+  waited(ms: number): void;
+  /** Its holder released, buried or deleted a job after this time. */
+  held(ms: number): void;
+}
+
 export class Tube {
   readonly name: string;
   /** Creation order over all shards; list-tubes sorts by it. */
@@ -65,6 +73,8 @@ export class Tube {
   /** Only with settings that limit reservations. */
   limiter: RateLimiter | undefined = undefined;
   #limiterTimer: Timer<Tube> | undefined;
+  /** Only of tubes whose times somebody asks for. */
+  meter: TubeMeter | undefined = undefined;
   /** The tube's settings, if any. */
   policy: TubePolicy | undefined = undefined;
   #policyCounts: PolicyCounts | undefined;

@@ -1,6 +1,7 @@
 // The effects of an engine on the world, as calls. The shard turns them into messages and log
 // records, a simulation into a list.
 
+import type { TubeMeter } from "../tubes/tube.ts";
 import type { Session } from "./session.ts";
 
 /** Effects on clients. */
@@ -58,11 +59,10 @@ export const NO_RECORDS: RecordSink = {
 export interface Meter {
   /** A job was ready for this time before a client reserved it. */
   waited(ms: number): void;
-  /**
-   * A job was released, buried or deleted by its holder at `nowMs`; its reservation would have
-   * ended at `deadlineAtMs`.
-   */
-  reservationEnded(deadlineAtMs: number, ttrSeconds: number, nowMs: number): void;
+  /** Its holder released, buried or deleted a job after this time, or this time after a touch. */
+  held(ms: number): void;
   /** A job was put with a body of this size. */
   stored(bodyBytes: number): void;
+  /** Returns what measures a new tube of this name. */
+  of(name: string): TubeMeter | undefined;
 }

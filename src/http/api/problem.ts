@@ -34,6 +34,8 @@ const PROBLEMS = {
   "headers-too-big": [431, "The headers are too large"],
   internal: [500, "The server failed to answer"],
   starting: [503, "The log is still being replayed"],
+  standby: [503, "Another server of the group has the lead"],
+  frozen: [503, "The shared log of the group does not answer"],
   stopping: [503, "The server stops"],
   draining: [503, "No new jobs are taken"],
   busy: [503, "Too much is under way"],

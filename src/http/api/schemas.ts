@@ -79,7 +79,7 @@ const Failure = Fields({
   cause: Type.String({ description: "released, buried, timed-out, disconnected or expired." }),
   at: Type.String({ description: "ISO 8601." }),
   age: seconds("Since then."),
-  worker: Type.Union([Type.String({ description: "Its address." }), Type.Null()]),
+  worker: Type.Union([Type.String({ description: "Its name or address." }), Type.Null()]),
   reason: Type.Union([Type.String({ description: "What the worker said." }), Type.Null()]),
 });
 
@@ -107,7 +107,12 @@ export const Job = Fields({
   readySince: Type.Union([seconds("How long it has been ready."), Type.Null()]),
   buriedSince: Type.Union([seconds("How long it has been buried."), Type.Null()]),
   holder: Type.Union([Type.String({ description: "A connection, or lease." }), Type.Null()]),
+  worker: Type.Union([
+    Type.String({ description: "What the holder calls itself, or its address." }),
+    Type.Null(),
+  ]),
   expiresIn: Type.Union([seconds("Until it expires, if it has a ttl."), Type.Null()]),
+  meta: Type.Record(Type.String(), Type.String(), { description: "Context that it was put with." }),
   unique: Type.Union([Type.String({ description: "The key that it was put with." }), Type.Null()]),
   group: Type.Union([Type.String(), Type.Null()]),
   weight: Type.Integer({ description: "Of its group; 1 unless it was put with another one." }),

@@ -1,9 +1,9 @@
 // Metrics of tubes: those with series of their own, the operator's groups, and the rest as `*`.
 
-import type { ShardTotals } from "../../message/control.ts";
-import { TubeField } from "../../message/control.ts";
+import { type ShardTotals, TUBE_BOUNDS_SECONDS, TubeField, type TubeTimes } from "../../message/control.ts";
 import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../state/tube-cache.ts";
-import { counter, type Family, gauge, type Sample } from "./family.ts";
+import { counter, type Family, gauge, histogram, type Sample } from "./family.ts";
+import type { TimesOf } from "./time-series.ts";
 
 /** Label of all tubes without series; no valid tube name. */
 const OTHERS = "*";
@@ -98,6 +98,19 @@ export function* tubeFamilies(series: readonly TubeSeries[], nowMs: number): Ite
     );
     yield counter(`tube_${nameOf(name)}`, HELP[name], samples);
   }
+}
+
+/** Yields how long jobs of tubes wait and are held. */
+export function* timeFamilies(series: readonly TimesOf[]): Iterable<Family> {
+  const of = (kind: keyof TubeTimes) =>
+    series.map(({ tube, times }) => ({ ...times[kind], labels: { tube } }));
+  yield histogram("tube_wait_seconds", "From ready to reserved.", TUBE_BOUNDS_SECONDS, of("wait"));
+  yield histogram(
+    "tube_hold_seconds",
+    "From reserved, or the last touch, to deleted, released or buried.",
+    TUBE_BOUNDS_SECONDS,
+    of("hold"),
+  );
 }
 
 /** Yields how many of all tubes, with series or without, need somebody to look at them. */

@@ -2,7 +2,9 @@
 // questions, and with a full disk perhaps not for long; monitoring must still get data from the
 // server itself.
 
-import type { ShardTotals } from "../../message/control.ts";
+import { asciiBytes } from "../../base/bytes.ts";
+import { shardOfTube } from "../../base/tube-hash.ts";
+import type { ShardTotals, TubeTimes } from "../../message/control.ts";
 import type { TubeEntry } from "../state/tube-cache.ts";
 import { isFrozen } from "./health.ts";
 import type { Service } from "./service.ts";
@@ -33,6 +35,32 @@ export async function knownTubes(service: Service): Promise<ReadonlyMap<string, 
     () => tubes.fresh(),
     () => tubes.tubes,
   );
+}
+
+/** Returns the times of these tubes, or those known before; measures them from now on. */
+export async function knownTimes(
+  service: Service,
+  names: readonly string[],
+  known: ReadonlyMap<string, TubeTimes>,
+): Promise<ReadonlyMap<string, TubeTimes>> {
+  const { control } = service;
+  const ask = async (): Promise<ReadonlyMap<string, TubeTimes>> => {
+    const times = new Map<string, TubeTimes>();
+    const asked = Array.from({ length: control.shards }, (_, shard) => {
+      const tubes = names.filter((name) => shardOf(name, control.shards) === shard);
+      return control.askParts(shard, "tube-times", { tubes }, (bytes) => {
+        for (const [name, each] of control.valueOf<"tube-times">(bytes)) times.set(name, each);
+      });
+    });
+    await Promise.all(asked);
+    return times;
+  };
+  return await answerOr(service, ask, () => known);
+}
+
+function shardOf(name: string, shards: number): number {
+  const bytes = asciiBytes(name);
+  return shardOfTube(bytes, 0, bytes.length, shards);
 }
 
 async function answerOr<T>(service: Service, ask: () => Promise<T>, known: () => T): Promise<T> {

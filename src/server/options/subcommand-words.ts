@@ -2,7 +2,7 @@
 
 /** Grouped by purpose. */
 export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
-  inspect: ["top", "stats", "tubes", "tube", "jobs", "peek", "check"],
+  inspect: ["top", "stats", "tubes", "tube", "jobs", "failures", "peek", "check"],
   jobs: ["put", "reserve", "delete", "kick", "release"],
   tubes: ["pause", "resume", "clear", "move", "redrive", "update", "settings"],
   server: [

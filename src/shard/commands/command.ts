@@ -72,6 +72,8 @@ export interface CommandShard {
   end(session: ShardSession): void;
   /** Returns the name of the connection with this session, for display. */
   holderName(session: number): string;
+  /** Returns what the client of a session calls itself, or its address, in Latin-1. */
+  workerText(session: number): string;
   /** Updates the gauges that `stats` adds up. */
   updateGauges(): void;
 }

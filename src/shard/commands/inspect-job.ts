@@ -15,9 +15,11 @@ const tell: ShardCommand = (shard, session, { id, flags }) => {
   }
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
-  const holder = page.state[row] === JobState.Reserved ? shard.holderName(page.holder[row]!) : "none";
+  const isHeld = page.state[row] === JobState.Reserved;
+  const holder = isHeld ? shard.holderName(page.holder[row]!) : "none";
+  const worker = isHeld ? shard.workerText(page.holder[row]!) : undefined;
   const known = statsJobText(engine, slot, nowMs, shard.quoteNames, shard.records?.fileOf(slot) ?? 0);
-  replies.text(session, known + inspectJobText(engine, slot, nowMs, holder));
+  replies.text(session, known + inspectJobText(engine, slot, nowMs, { holder, worker }));
 };
 
 export const inspectJob: ShardCommand = afterHolder(tell);

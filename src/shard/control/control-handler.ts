@@ -24,6 +24,7 @@ import { inspectTube, ListSettings, textOf } from "./list-settings.ts";
 import { ListTubes } from "./list-tubes.ts";
 import { sessionFacts } from "./session-facts.ts";
 import { shardTotals } from "./shard-totals.ts";
+import { MeasureTubes } from "./tube-times.ts";
 
 /** Only maps and arrays of plain values: no records, no extensions. */
 const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" });
@@ -129,6 +130,7 @@ export class ControlHandler implements ControlAnswerer {
         return { wait: wait.quantiles, hold: hold.quantiles };
       }),
     tubes: ({ name }) => new ListTubes(this.#options.shard, name),
+    "tube-times": (question) => new MeasureTubes(this.#options.shard, this.#options.meter, question),
     job: ({ id, bodyMax }) =>
       atOnce<"job">(() => {
         const { engine, nowMs, portCount, records } = this.#options.shard;

@@ -2,17 +2,23 @@
 // histograms for quantiles, and in the fixed buckets of the metrics.
 
 import { assert } from "../../base/assert.ts";
+import type { TubeMeter } from "../../engine/tubes/tube.ts";
 import type { Meter } from "../../engine/waiting/effects.ts";
 import {
   BODY_BOUNDS_BYTES,
   type Distribution,
+  MEASURED_TUBES_MAX,
   type Quantiles,
+  TUBE_BOUNDS_SECONDS,
+  type TubeTimes,
   WAIT_BOUNDS_SECONDS,
 } from "../../message/control.ts";
 import { createHistogram } from "../../message/histogram.ts";
 
 /** Longer times count as this value. */
 const LONGEST_MS = 100 * 24 * 3600 * 1000;
+
+const boundedMs = (ms: number): number => Math.min(Math.max(ms, 0), LONGEST_MS);
 
 class Counted implements Distribution {
   readonly counts: number[];
@@ -32,6 +38,10 @@ class Counted implements Distribution {
     this.counts[at]!++;
     this.sum += value;
   }
+
+  copy(): Distribution {
+    return { counts: [...this.counts], sum: this.sum };
+  }
 }
 
 class Times {
@@ -40,7 +50,7 @@ class Times {
   readonly #histogram = createHistogram(LONGEST_MS * 1000);
 
   add(ms: number): void {
-    const bounded = Math.min(Math.max(ms, 0), LONGEST_MS);
+    const bounded = boundedMs(ms);
     this.counted.add(bounded / 1000);
     this.#histogram.recordValue(Math.round(bounded * 1000));
   }
@@ -53,21 +63,61 @@ class Times {
   }
 }
 
+/** Wait and hold of one tube. */
+class MeasuredTube implements TubeMeter, TubeTimes {
+  readonly wait = new Counted(TUBE_BOUNDS_SECONDS);
+  readonly hold = new Counted(TUBE_BOUNDS_SECONDS);
+
+  waited(ms: number): void {
+    this.wait.add(boundedMs(ms) / 1000);
+  }
+
+  held(ms: number): void {
+    this.hold.add(boundedMs(ms) / 1000);
+  }
+}
+
 export class LatencyMeter implements Meter {
   readonly wait: Times = new Times();
   readonly hold: Times = new Times();
   readonly body: Counted = new Counted(BODY_BOUNDS_BYTES);
+  /** By name, so that a tube that is made anew goes on. */
+  readonly #tubes = new Map<string, MeasuredTube>();
 
   waited(ms: number): void {
     this.wait.add(ms);
   }
 
-  /** A touch restarts the time, because no column records when a job was reserved. */
-  reservationEnded(deadlineAtMs: number, ttrSeconds: number, nowMs: number): void {
-    this.hold.add(nowMs - (deadlineAtMs - ttrSeconds * 1000));
+  held(ms: number): void {
+    this.hold.add(ms);
   }
 
   stored(bodyBytes: number): void {
     this.body.add(bodyBytes);
+  }
+
+  of(name: string): TubeMeter | undefined {
+    return this.#tubes.size === 0 ? undefined : this.#tubes.get(name);
+  }
+
+  /** Measures these tubes, whether they exist or not, and no others. Returns their times. */
+  measure(
+    names: readonly string[],
+    findTube: (name: string) => { meter: TubeMeter | undefined } | undefined,
+  ): readonly (readonly [name: string, times: TubeTimes])[] {
+    assert(names.length <= MEASURED_TUBES_MAX, "few tubes are measured");
+    const wanted = new Set(names);
+    for (const name of this.#tubes.keys()) {
+      if (wanted.has(name)) continue;
+      this.#tubes.delete(name);
+      const tube = findTube(name);
+      if (tube !== undefined) tube.meter = undefined;
+    }
+    return Array.from(wanted, (name) => {
+      const times = this.#tubes.getOrInsertComputed(name, () => new MeasuredTube());
+      const tube = findTube(name);
+      if (tube !== undefined) tube.meter = times;
+      return [name, { wait: times.wait.copy(), hold: times.hold.copy() }];
+    });
   }
 }

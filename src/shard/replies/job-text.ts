@@ -8,7 +8,7 @@ import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { PolicyCounts, Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
-import { Attribute, DeathReason, findAttribute } from "../../protocol/job-attribute.ts";
+import { Attribute, DeathReason, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
 import { failuresText } from "./failure-text.ts";
 import { ageSeconds, escaped, secondsLeft } from "./row-values.ts";
 import { settingNamed, settingsText } from "./tube-setter.ts";
@@ -75,9 +75,14 @@ pause-time-left: ${tube.paused ? secondsLeft(tube.pauseTimer.atMs, nowMs) : 0}
 
 /**
  * Returns the lines that inspect-job adds to stats-job. `holder` names the holder, or says that
- * there is none.
+ * there is none; `worker` is what it calls itself, or its address.
  */
-export function inspectJobText(engine: Engine, slot: number, nowMs: number, holder: string): string {
+export function inspectJobText(
+  engine: Engine,
+  slot: number,
+  nowMs: number,
+  { holder, worker }: { readonly holder: string; readonly worker: string | undefined },
+): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const state = page.state[row]!;
@@ -86,6 +91,7 @@ export function inspectJobText(engine: Engine, slot: number, nowMs: number, hold
   return `bytes: ${page.bodyBytes[row]}
 time-left-ms: ${leftMs}
 ${policyRows(engine, slot, nowMs)}holder: ${holder}
+worker: ${worker === undefined ? "none" : quoted(worker)}
 failures: ${failuresText(engine, slot, nowMs)}
 `;
 }
@@ -113,9 +119,15 @@ expires-in: ${expiresIn}
 unique: ${unique}
 group: ${group}
 weight: ${weight}
-origin: ${engine.policies.attributes.originOf(slot) || "none"}
+${metaRow(fixed)}origin: ${engine.policies.attributes.originOf(slot) || "none"}
 reason: ${REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]}
 `;
+}
+
+/** Returns the line `meta`, a list in JSON, for a job that was put with it. */
+function metaRow(fixed: Uint8Array): string {
+  const pairs = metaOf(fixed).map(quoted);
+  return pairs.length === 0 ? "" : `meta: [${pairs.join(", ")}]\n`;
 }
 
 /** Returns a text chosen by a client, quoted for any parser of YAML or JSON. */

@@ -83,7 +83,14 @@ export async function playParty(server: ServerProcess, options: OneParty, tally:
   const seed = (Math.imul(options.seed, 0x9e3779b1) ^ Math.imul(party, 0x85ebca6b)) >>> 0;
   const liar = options.lie === undefined ? undefined : new Liar(options.lie, new SeededRandom(seed));
   const name = `${options.name}-${options.seed}-${party}`;
-  const histories = await recordParty({ server, name, seed, tubes, ask: liar?.ask ?? honestAsk });
+  const histories = await recordParty({ server, name, seed, tubes, ask: liar?.ask ?? honestAsk }).catch(
+    (error: unknown) => {
+      // A reply that no server may give, or a server that is gone.
+      tally.refused += tubes;
+      tally.finds.push(`${name}: ${error instanceof Error ? error.message : error}`);
+    },
+  );
+  if (histories === undefined) return;
   if (liar !== undefined && !liar.hasLied) return;
   for (const history of histories) {
     tally.operations += history.operations.length;

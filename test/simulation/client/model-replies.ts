@@ -59,11 +59,16 @@ export function statsJobText(job: ModelJob | undefined): string {
   });
 }
 
-export function inspectJobText(job: ModelJob | undefined, ports: number): string {
+export function inspectJobText(
+  job: ModelJob | undefined,
+  ports: number,
+  workerName: (session: number) => string,
+): string {
   if (job === undefined) return "NOT_FOUND\r\n";
   const { body, holder } = job;
   const name = holder === undefined ? "none" : sessionName(holder.index, ports);
-  const rows = { bytes: body.length, ...policyRows(job), holder: name };
+  const worker = holder === undefined ? "none" : JSON.stringify(workerName(holder.index));
+  const rows = { bytes: body.length, ...policyRows(job), holder: name, worker };
   return `${statsJobText(job)}\n${ok(rows)}\nfailures: ${JSON.stringify(job.policy.failures.map(shownFailure))}`;
 }
 

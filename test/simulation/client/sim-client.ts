@@ -21,6 +21,8 @@ export class SimClient extends PendingCommands {
   readonly effects: ClientEffects = new ClientEffects(this);
   readonly promises: ClientPromises = new ClientPromises(this);
   readonly replies: ClientReplies = new ClientReplies(this);
+  /** What it calls itself. */
+  workerName: string | undefined;
 
   constructor(
     name: string,
@@ -33,6 +35,15 @@ export class SimClient extends PendingCommands {
     socket.onAnswered = (bytes) => this.replies.onAnsweredBytes(bytes);
     socket.onSent = (bytes) => this.replies.onSentBytes(bytes);
     socket.onEnding = () => this.#onEnding();
+  }
+
+  /** Its acceptor executes a name: the last one counts, wherever the connection goes. */
+  onNamed(name: string): void {
+    assert.ok(
+      this.pending.some(({ command }) => command.text === `name ${name}`),
+      `client ${this.name}: is called ${name}`,
+    );
+    this.workerName = name;
   }
 
   #onEnding(): void {

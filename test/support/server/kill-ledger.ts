@@ -19,8 +19,18 @@ interface Entry {
    * is seen.
    */
   changes: number;
+  /** When its put was answered. */
+  readonly bornAtMs: number;
+  /** When its last change was answered. */
+  changedAtMs: number;
 }
 
+/** Changes answered after this moment may be lost; without it, none. */
+export interface Promised {
+  readonly untilMs: number;
+}
+
+const ALL: Promised = { untilMs: Number.POSITIVE_INFINITY };
 const TUBES = ["alpha", "beta", "gamma", "delta", "epsilon"];
 /** Longer than the longest campaign. */
 const DELAY_SECONDS = 100_000;
@@ -33,6 +43,10 @@ export class KillLedger {
   readonly surprises: string[] = [];
   /** Puts that were answered INSERTED. */
   acknowledgedPuts = 0;
+  /** When the oldest change was answered that a check has found undone and had to allow. */
+  oldestUndoneMs: number = Number.POSITIVE_INFINITY;
+  /** Changes that a check has found undone and had to allow. */
+  undone = 0;
   #bodies = 0;
 
   /** Runs random commands on one client until its connection breaks. */
@@ -68,7 +82,17 @@ export class KillLedger {
       return;
     }
     this.acknowledgedPuts++;
-    this.jobs.set(id, { tube, body, fate: delayed ? "delayed" : "ready", pri, unsure: false, changes: 0 });
+    const now = performance.now();
+    this.jobs.set(id, {
+      tube,
+      body,
+      fate: delayed ? "delayed" : "ready",
+      pri,
+      unsure: false,
+      changes: 0,
+      bornAtMs: now,
+      changedAtMs: now,
+    });
   }
 
   async #takeOne(client: WireClient, random: SeededRandom): Promise<void> {
@@ -93,13 +117,14 @@ export class KillLedger {
       this.surprises.push(`${command} was answered ${answer}`);
     }
     if (change !== entry.changes) return;
+    entry.changedAtMs = performance.now();
     entry.unsure = false;
     entry.fate = fate;
     if (fate !== "deleted") entry.pri = pri;
   }
 
   /** Compares every acknowledged job with the server's. Returns what is wrong, in words. */
-  async check(client: WireClient): Promise<string[]> {
+  async check(client: WireClient, promised: Promised = ALL): Promise<string[]> {
     const wrong: string[] = this.surprises.splice(0);
     const ids = [...this.jobs.keys()];
     for (let at = 0; at < ids.length; at += CHECKED_AT_ONCE) {
@@ -107,36 +132,44 @@ export class KillLedger {
       client.send(batch.map((id) => `peek ${id}\r\nstats-job ${id}\r\n`).join(""));
       for (const id of batch) {
         const found = await client.readReply();
-        this.#checkOne(id, found, await client.readReply(), wrong);
+        this.#checkOne(id, found, await client.readReply(), wrong, promised);
       }
     }
     return wrong;
   }
 
-  #checkOne(id: number, found: Reply, statsReply: Reply, wrong: string[]): void {
+  #checkOne(id: number, found: Reply, statsReply: Reply, wrong: string[], promised: Promised): void {
     const entry = this.jobs.get(id)!;
+    const isPromised = !entry.unsure && entry.changedAtMs <= promised.untilMs;
+    /** What is not as it was answered: wrong if promised, else noted. */
+    const undone = (what: string, atMs: number): void => {
+      if (atMs <= promised.untilMs) wrong.push(`job ${id} ${what}`);
+      else this.#noteUndone(atMs);
+    };
     if (found.line === "NOT_FOUND") {
-      if (entry.fate !== "deleted" && !entry.unsure) wrong.push(`job ${id} (${entry.fate}) is lost`);
+      if (entry.fate !== "deleted" && !entry.unsure) undone(`(${entry.fate}) is lost`, entry.bornAtMs);
       this.jobs.delete(id);
       return;
     }
-    if (entry.fate === "deleted") {
-      wrong.push(`job ${id} was deleted and is back`);
-      return;
-    }
+    if (entry.fate === "deleted") undone("was deleted and is back", entry.changedAtMs);
     if (found.body?.toString("latin1") !== entry.body) wrong.push(`job ${id} has another body`);
     const stats = statsReply.body?.toString("latin1") ?? "";
     const field = (name: string): string => new RegExp(`^${name}: (.*)$`, "m").exec(stats)?.[1] ?? "";
     if (field("tube") !== entry.tube) wrong.push(`job ${id} is in ${field("tube")} instead of ${entry.tube}`);
-    if (!entry.unsure) {
-      if (field("state") !== entry.fate)
-        wrong.push(`job ${id} is ${field("state")} instead of ${entry.fate}`);
-      if (Number(field("pri")) !== entry.pri)
-        wrong.push(`job ${id} has pri ${field("pri")}, not ${entry.pri}`);
-    }
-    entry.fate = field("state") as Fate;
-    entry.pri = Number(field("pri"));
+    const [state, pri] = [field("state") as Fate, Number(field("pri"))];
+    if (isPromised && entry.fate !== "deleted") {
+      if (state !== entry.fate) wrong.push(`job ${id} is ${state} instead of ${entry.fate}`);
+      if (pri !== entry.pri) wrong.push(`job ${id} has pri ${pri}, not ${entry.pri}`);
+    } else if (!entry.unsure && entry.fate !== "deleted" && (state !== entry.fate || pri !== entry.pri))
+      this.#noteUndone(entry.changedAtMs);
+    entry.fate = state;
+    entry.pri = pri;
     entry.unsure = false;
+  }
+
+  #noteUndone(atMs: number): void {
+    this.undone++;
+    this.oldestUndoneMs = Math.min(this.oldestUndoneMs, atMs);
   }
 
   /** Number of acknowledged jobs that are alive. */

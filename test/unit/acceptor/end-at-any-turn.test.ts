@@ -171,8 +171,10 @@ describe("a client whose connection ends at any turn", () => {
     for (const [how, end] of Object.entries(ENDS))
       it(`leaves nothing of ${what}, because it ${how}`, () => {
         const last = turnsOf(operation);
+        // Where others put nothing, when they don't makes no difference.
+        const sinces = operation.later === "" ? [0] : LATER_TURNS;
         for (let turns = 0; turns <= last; turns++)
-          for (const since of LATER_TURNS) play(operation, end, turns, since);
+          for (const since of sinces) play(operation, end, turns, since);
       });
 });
 

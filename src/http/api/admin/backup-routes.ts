@@ -10,7 +10,7 @@ import { Problem } from "../problem.ts";
 
 const MEBIBYTE = 1 << 20;
 /** Default and maximum of the rate, MiB/s. */
-const RATE = 64;
+const RATE = 32;
 const RATE_MAX = 10_000;
 /** A client that takes no piece for this long is cut off, ms. */
 const STALL_MS_MAX = 20_000;

@@ -6,6 +6,7 @@ import type { Answers } from "../../../message/control.ts";
 import type { OpenConnection } from "../../queue/connection-client.ts";
 import type { Service } from "../../queue/service.ts";
 import { answers, type Routes, requireServing } from "../api.ts";
+import { textOf } from "../client-text.ts";
 import { Problem } from "../problem.ts";
 import { Fields } from "../schemas.ts";
 
@@ -14,6 +15,7 @@ const LIMIT_MAX = 1000;
 
 const ConnectionView = Fields({
   id: Type.String({ description: "acceptor.connection.serial; jobs name their holder by the first two." }),
+  name: Type.Union([Type.String(), Type.Null()], { description: "What the client calls itself." }),
   address: Type.Union([Type.String(), Type.Null()]),
   listener: Type.Union([Type.String(), Type.Null()], {
     description: "Where it came in, as /v1/server names it.",
@@ -51,6 +53,7 @@ export const Query = Type.Object(
     ),
     tube: Type.Optional(Type.String({ description: "It uses or watches this tube." })),
     listener: Type.Optional(Type.String({ description: "It came in there." })),
+    name: Type.Optional(Type.String({ minLength: 1, description: "Its name begins so." })),
     address: Type.Optional(
       Type.String({ minLength: 1, description: "Its address begins so: with or without the port." }),
     ),
@@ -65,7 +68,7 @@ const List = Fields({ items: Type.Array(ConnectionView), total: Type.Integer(), 
 const Params = Type.Object({ id: Type.String({ maxLength: 60 }) });
 
 type View = Static<typeof ConnectionView>;
-type Asked = Pick<Static<typeof Query>, "tube" | "listener" | "address">;
+type Asked = Pick<Static<typeof Query>, "tube" | "listener" | "name" | "address">;
 type Held = Answers["sessions"][number];
 
 export const connectionRoutes: Routes = (api, service) => {
@@ -164,9 +167,10 @@ async function closedOnes(service: Service, asked: Asked, limit: number): Promis
   return { items, total: all.length, matched: matched.length };
 }
 
-function isMeant(each: OpenConnection, { tube, listener, address }: Asked, service: Service): boolean {
+function isMeant(each: OpenConnection, { tube, listener, name, address }: Asked, service: Service): boolean {
   if (tube !== undefined && each.uses !== tube && !each.watches.includes(tube)) return false;
   if (listener !== undefined && listenerOf(each, service) !== listener) return false;
+  if (name !== undefined && !textOf(each.name ?? "").startsWith(name)) return false;
   return address === undefined || each.peer?.startsWith(address) === true;
 }
 
@@ -216,6 +220,7 @@ function viewOf(facts: OpenConnection, { held, jobs }: Held, service: Service, n
   const since = (ms: number): number => Math.max(0, Math.round(nowMs - ms)) / 1000;
   return {
     id: idOf(facts),
+    name: facts.name === undefined ? null : textOf(facts.name),
     address: facts.peer ?? null,
     listener: listenerOf(facts, service),
     age: since(facts.openedAtMs),

@@ -8,8 +8,15 @@ import { gauge } from "../../metrics/family.ts";
 import { metricsText, wantsOpenMetrics } from "../../metrics/metrics-text.ts";
 import { SeriesSet } from "../../metrics/series-set.ts";
 import { serverFamilies } from "../../metrics/server-families.ts";
-import { countersOfAll, seriesOf, tubeFamilies, tubeStateFamilies } from "../../metrics/tube-families.ts";
-import { knownTotals, knownTubes } from "../../queue/known.ts";
+import { TimeSeries } from "../../metrics/time-series.ts";
+import {
+  countersOfAll,
+  seriesOf,
+  timeFamilies,
+  tubeFamilies,
+  tubeStateFamilies,
+} from "../../metrics/tube-families.ts";
+import { knownTimes, knownTotals, knownTubes } from "../../queue/known.ts";
 import type { Service } from "../../queue/service.ts";
 import { type Routes, requireServing } from "../api.ts";
 import type { RequestMeter } from "../limits/request-meter.ts";
@@ -22,7 +29,11 @@ export function metricsRoutes(meter: RequestMeter): Routes {
   // A scrape takes several MB of heap while it is built; a hundred at once would fill the heap.
   const scrapes = new InTurn();
   return (api, service) => {
-    shared ??= { series: new SeriesSet(service.metrics), earlier: new EarlierTotals() };
+    shared ??= {
+      series: new SeriesSet(service.metrics),
+      times: new TimeSeries(),
+      earlier: new EarlierTotals(),
+    };
     const common = shared;
     api.get(
       "/metrics",
@@ -78,6 +89,7 @@ export function metricsRoutes(meter: RequestMeter): Routes {
 
 interface Shared {
   readonly series: SeriesSet;
+  readonly times: TimeSeries;
   readonly earlier: EarlierTotals;
 }
 
@@ -116,7 +128,7 @@ class EarlierTotals {
 
 async function familiesOf(
   service: Service,
-  { series, earlier }: Shared,
+  { series, times, earlier }: Shared,
   withTubes: boolean,
 ): Promise<Family[]> {
   const totals = await knownTotals(service);
@@ -127,13 +139,16 @@ async function familiesOf(
   const asked = { counters: countersOfAll(totals), atMs: service.nowMs() };
   const tubes = await knownTubes(service);
   series.renew(tubes, service.nowMs());
-  const shown = seriesOf(tubes, series.own(), series.others(earlier.before(asked, service.tubes)));
+  const own = series.own();
+  times.renew(await knownTimes(service, times.chosen(own.keys()), times.last));
+  const shown = seriesOf(tubes, own, series.others(earlier.before(asked, service.tubes)));
   families.push(
     gauge("tubes_without_series", "Tubes that are only in the sums called *.", shown.at(-1)!.entries.length),
     gauge("snapshot_seconds", "What the last table of tubes took.", service.tubes.tookMs / 1000),
     gauge("snapshot_age_seconds", "How old it is.", (service.nowMs() - service.tubes.atMs) / 1000),
     ...tubeStateFamilies(tubes, service.nowMs()),
     ...tubeFamilies(shown, service.nowMs()),
+    ...timeFamilies(times.series(totals)),
   );
   return families;
 }

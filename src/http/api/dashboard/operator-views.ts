@@ -27,23 +27,14 @@ export async function jobPageView(
 ): Promise<JobPageView> {
   if (!ID.test(id)) throw new RangeError("a job is asked for by its id");
   const frame = frameOf(service);
-  if (!readinessOf(service).ok) return { frame, job: null, holderAddress: null };
+  if (!readinessOf(service).ok) return { frame, job: null };
   try {
     const found = jobView(await findJob(service, Number(id), -1), service, false);
-    return { frame, job: found as JobRow, holderAddress: await addressOf(service, found.holder) };
+    return { frame, job: found as JobRow };
   } catch (error) {
-    if (error instanceof Problem && error.code === "job-not-found")
-      return { frame, job: null, holderAddress: null };
+    if (error instanceof Problem && error.code === "job-not-found") return { frame, job: null };
     throw error;
   }
-}
-
-/** Returns the address of the connection that holds a job, named "acceptor.slot". */
-async function addressOf(service: Service, holder: string | null): Promise<string | null> {
-  if (holder === null || holder === "lease") return null;
-  const open = await service.connections.list();
-  const found = open.find(({ acceptor, slot }) => `${acceptor}.${slot}` === holder);
-  return found?.peer ?? null;
 }
 
 /** Byte limit for long lists, so that the view stays small enough to send. */

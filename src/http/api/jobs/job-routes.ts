@@ -1,12 +1,14 @@
 // Route of a job by id: its properties and its body.
 
 import { type Static, Type } from "typebox";
-import type { FailureFacts, JobFacts } from "../../../message/control.ts";
+import type { FailureFacts, Holder, JobFacts } from "../../../message/control.ts";
 import { httpPort } from "../../../message/topology.ts";
 import { UNKNOWN_SHARD } from "../../../ring/job-directory.ts";
+import { WorkerNames } from "../../../ring/worker-names.ts";
 import type { Service } from "../../queue/service.ts";
 import { answers, maySeeBodies, type Routes, requireServing } from "../api.ts";
 import { bodyField, wantsMsgpack } from "../bodies/media.ts";
+import { textOf } from "../client-text.ts";
 import { Problem } from "../problem.ts";
 import { Job, JobParams } from "../schemas.ts";
 
@@ -106,7 +108,9 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     readySince: state === "ready" ? since : null,
     buriedSince: state === "buried" ? since : null,
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
+    worker: holder === undefined || holder === null ? null : workerOf(holder, service),
     expiresIn: options?.expiresIn === undefined ? null : rounded(options.expiresIn),
+    meta: metaView(options?.meta ?? []),
     unique: keyOf(options?.unique),
     group: keyOf(options?.group),
     weight: options?.weight ?? 1,
@@ -137,12 +141,15 @@ function failureView({
   };
 }
 
-/**
- * Returns what a client sent as text: UTF-8, as far as it is, without a last character that a list
- * has cut.
- */
-const textOf = (latin1: string): string =>
-  new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.from(latin1, "latin1"), { stream: true });
+/** Of a name that a job has twice, the last one counts. */
+const metaView = (pairs: readonly string[]): Record<string, string> =>
+  Object.fromEntries(
+    pairs.map((pair) => {
+      const text = textOf(pair);
+      const colon = text.indexOf(":");
+      return [text.slice(0, colon), text.slice(colon + 1)];
+    }),
+  );
 
 /** Returns a key, which clients write in UTF-8. */
 const keyOf = (latin1: string | undefined): string | null =>
@@ -161,6 +168,12 @@ function bodyOrPart(body: Uint8Array, bytes: number): Uint8Array {
  * Returns the name of the connection that holds a job: its acceptor and slot. The http thread holds
  * leases.
  */
-function holderName({ port, slot }: { port: number; slot: number }, { topology }: Service): string {
+function holderName({ port, slot }: Holder, { topology }: Service): string {
   return port === httpPort(topology) ? "lease" : `${port}.${slot}`;
+}
+
+/** Returns what that connection calls itself, or its address. */
+function workerOf(holder: Holder, service: Service): string {
+  const name = new WorkerNames(service.topology.workerNames[holder.port]!).text(holder.slot);
+  return name === "" ? holderName(holder, service) : textOf(name);
 }

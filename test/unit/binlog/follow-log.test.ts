@@ -1,0 +1,138 @@
+// Tests of the log of a standby beside damage that its checksums don't show: files with wrong
+// values, and batches whose writer framed them wrongly.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Memory } from "../../../src/base/memory.ts";
+import { readGroupFile, writeGroupFile } from "../../../src/binlog/disk/group-file.ts";
+import type { FollowLog } from "../../../src/binlog/follow-log.ts";
+import { END_BYTES } from "../../../src/binlog/format/segment-format.ts";
+import { openFollowLog } from "../../../src/binlog/open-follow-log.ts";
+import { BATCH_HEADER_BYTES, type Batch, batchesOf, sealBatch } from "../../../src/message/batch.ts";
+import { virtualOptions } from "../../binlog/sample/sample-log.ts";
+import { VirtualDisk } from "../../binlog/virtual-disk.ts";
+
+const GROUP = { groupId: "4ac9", node: 77, adoptAfter: 12 };
+const NODE = 5;
+
+const open = (disk: VirtualDisk): Promise<FollowLog> => openFollowLog(virtualOptions(disk), 0);
+
+/** A batch of an empty standby's own LEAD, changed and sealed again. */
+function leadOf(log: FollowLog, change: (view: DataView) => void = () => {}): Batch {
+  const memory = Memory.ofSize(BATCH_HEADER_BYTES + END_BYTES);
+  memory.bytes.set(log.leadBatch(NODE, 1234));
+  change(memory.view);
+  sealBatch(memory, 0);
+  return batchesOf(memory.bytes)![0]!;
+}
+
+/** A log with three batches, and the note of a cut behind the second, which a crash interrupted. */
+async function cutScene(): Promise<{ disk: VirtualDisk; place: Record<string, unknown> }> {
+  const disk = new VirtualDisk();
+  const log = await open(disk);
+  for (let lead = 0; lead < 3; lead++) log.apply(leadOf(log));
+  disk.fault = () => {
+    if (disk.names().includes("cut.json") && disk.contentOf("cut.json").length > 0) throw new Error("crash");
+  };
+  assert.throws(() => log.cutAfter(2), /crash/);
+  disk.fault = () => {};
+  return { disk, place: JSON.parse(new TextDecoder().decode(disk.contentOf("cut.json"))) };
+}
+
+describe("a standby's files", () => {
+  it("group.json with wrong values is refused, and names them", () => {
+    const disk = new VirtualDisk();
+    writeGroupFile(disk, GROUP);
+    assert.deepEqual(readGroupFile(disk), GROUP);
+    for (const [changed, why] of [
+      [{ ...GROUP, node: -1 }, /node is -1/],
+      [{ ...GROUP, node: "77" }, /node is "77"/],
+      [{ ...GROUP, groupId: 5 }, /groupId is 5/],
+      [{ ...GROUP, adoptAfter: 1.5 }, /adoptAfter is 1.5/],
+      [{ ...GROUP, adoptAfter: 13, checksum: 1 }, /its checksum is wrong/],
+      [null, /groupId is undefined/],
+    ] as const) {
+      disk.put("group.json", Buffer.from(JSON.stringify(changed)));
+      assert.throws(() => readGroupFile(disk), { code: "BINLOG_CORRUPT", message: why });
+    }
+    disk.put("group.json", Buffer.from('{"groupId'));
+    assert.throws(() => readGroupFile(disk), { code: "BINLOG_CORRUPT", message: /isn't JSON/ });
+  });
+
+  it("each flipped bit of group.json is noticed", () => {
+    const disk = new VirtualDisk();
+    writeGroupFile(disk, GROUP);
+    const bytes = disk.contentOf("group.json").slice();
+    let refused = 0;
+    // The last byte ends the line.
+    for (let bit = 0; bit < 8 * (bytes.length - 1); bit++) {
+      const flipped = bytes.slice();
+      flipped[bit >> 3]! ^= 1 << (bit & 7);
+      disk.put("group.json", flipped);
+      // A field with another name may be missing, which says that the file is of an older version.
+      if (!new TextDecoder().decode(flipped).includes('"checksum"')) continue;
+      assert.throws(() => readGroupFile(disk), { code: "BINLOG_CORRUPT" }, `bit ${bit}`);
+      refused++;
+    }
+    // All but the eight letters of one field's name.
+    assert.equal(refused, 8 * (bytes.length - 1) - 8 * '"checksum"'.length);
+  });
+
+  it("a file without a checksum is one of an older version", () => {
+    const disk = new VirtualDisk();
+    disk.put("group.json", Buffer.from(JSON.stringify(GROUP)));
+    assert.deepEqual(readGroupFile(disk), GROUP);
+  });
+
+  it("a cut that would remove segments that count is refused, and removes nothing", async () => {
+    const { disk, place } = await cutScene();
+    const { checksum: _, ...right } = place;
+    for (const [changed, why] of [
+      [{ ...right, segment: 0 }, /segment is 0/],
+      [{ ...right, segment: 99 }, /it cuts runnerbean\S* at byte \d+ of 0/],
+      [{ ...right, endsAt: 1e9 }, /at byte 1000000000 of \d+/],
+      [{ ...right, sealed: "no" }, /sealed is "no"/],
+      [{ ...place, segment: 1, endsAt: 99 }, /its checksum is wrong/],
+      [7, /segment is undefined/],
+    ] as const) {
+      disk.put("cut.json", Buffer.from(JSON.stringify(changed)));
+      const before = disk.names();
+      await assert.rejects(open(disk), { code: "BINLOG_CORRUPT", message: why });
+      assert.deepEqual(disk.names(), before);
+    }
+  });
+
+  it("an interrupted cut is finished, also one of an older version; a torn note is none", async () => {
+    for (const [noteOf, batches] of [
+      [(place: object) => JSON.stringify(place), 2],
+      [(place: object) => JSON.stringify({ ...place, checksum: undefined }), 2],
+      [(place: object) => JSON.stringify(place).slice(0, 30), 3],
+    ] as const) {
+      const { disk, place } = await cutScene();
+      disk.put("cut.json", Buffer.from(noteOf(place)));
+      assert.equal((await open(disk)).place.n, batches);
+      assert.ok(!disk.names().includes("cut.json"));
+    }
+  });
+});
+
+describe("a batch that its writer framed wrongly", () => {
+  const wrongs: Readonly<Record<string, (view: DataView) => void>> = {
+    "a frame longer than the batch": (view) => view.setUint32(BATCH_HEADER_BYTES + 4, 17, true),
+    "a frame of 4 GiB": (view) => view.setUint32(BATCH_HEADER_BYTES + 4, 0xffff_ffff, true),
+    "a frame without a record": (view) => view.setUint32(BATCH_HEADER_BYTES + 4, 0, true),
+    "a record that is too short": (view) => view.setUint32(BATCH_HEADER_BYTES + 4, 3, true),
+    "more frames than it says": (view) => view.setUint32(56, 0, true),
+    "fewer frames than it says": (view) => view.setUint32(56, 2, true),
+  };
+  for (const [what, change] of Object.entries(wrongs))
+    it(`${what} is refused before anything is written`, async () => {
+      const disk = new VirtualDisk();
+      const log = await open(disk);
+      const before = disk.names();
+      assert.throws(() => log.apply(leadOf(log, change)), /^Error: batch 1 (?:is framed wrongly|has)/);
+      assert.deepEqual(disk.names(), before);
+      log.apply(leadOf(log));
+      assert.equal(log.place.n, 1);
+    });
+});
