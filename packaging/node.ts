@@ -14,6 +14,13 @@ const FETCHED = join(ROOT, "node_modules/.cache/runnerbean");
 export const ARCHITECTURES = ["x64", "arm64"] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
 
+/** Returns the architectures in the arguments; without any, this machine's. */
+export function chosenArchitectures(args: readonly string[]): readonly Architecture[] {
+  const unknown = args.find((name) => !ARCHITECTURES.some((each) => each === name));
+  if (unknown !== undefined) throw new Error(`${unknown} is no architecture: ${ARCHITECTURES.join(" or ")}`);
+  return args.length === 0 ? [HERE] : ARCHITECTURES.filter((each) => args.includes(each));
+}
+
 /** This machine's. */
 export const HERE = arch() as Architecture;
 

@@ -1,13 +1,16 @@
-// npm run build:executable: writes dist/runnerbean-linux-ARCH.
+// npm run build:executable: writes dist/runnerbean-linux-ARCH. Arguments are architectures; this
+// machine's by default.
 
 import { statSync } from "node:fs";
-import { arch } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { chosenArchitectures } from "../node.ts";
 import { makeExecutable } from "./executable.ts";
 
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 
-const output = join(DIST, `runnerbean-linux-${arch()}`);
-makeExecutable(DIST, output);
-process.stdout.write(`${output}: ${Math.round(statSync(output).size / 2 ** 20)} MiB\n`);
+for (const architecture of chosenArchitectures(process.argv.slice(2))) {
+  const output = join(DIST, `runnerbean-linux-${architecture}`);
+  makeExecutable(DIST, output, architecture);
+  process.stdout.write(`${output}: ${Math.round(statSync(output).size / 2 ** 20)} MiB\n`);
+}

@@ -3,20 +3,24 @@
 import { execFileSync } from "node:child_process";
 import { globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { copyStrippedNode, HERE, nodePackage } from "../node.ts";
+import { type Architecture, copyStrippedNode, HERE, nodePackage } from "../node.ts";
 
-/** Files of the bundle, by the names that the loader asks for. */
-function assets(bundle: string): Record<string, string> {
-  const names = ["runnerbean.cjs", ...globSync("{parts,dashboard}/*", { cwd: bundle })].sort();
+/**
+ * Files of the bundle, by the names that the loader asks for. Compiled code is for the machine that
+ * compiled it; elsewhere V8 would refuse it.
+ */
+function assets(bundle: string, architecture: Architecture): Record<string, string> {
+  const all = ["runnerbean.cjs", ...globSync("{parts,dashboard}/*", { cwd: bundle })].sort();
+  const names = architecture === HERE ? all : all.filter((name) => !name.endsWith(".cache"));
   return Object.fromEntries(names.map((name) => [name, join(bundle, name)]));
 }
 
 /** Makes an executable from the bundle in a folder. The same bundle and Node make the same bytes. */
-export function makeExecutable(bundle: string, output: string): void {
+export function makeExecutable(bundle: string, output: string, architecture = HERE): void {
   const folder = mkdtempSync(`${output}-`);
   try {
     const stripped = join(folder, "node");
-    copyStrippedNode(HERE, stripped);
+    copyStrippedNode(architecture, stripped);
     const settings = join(folder, "settings.json");
     writeFileSync(
       settings,
@@ -27,7 +31,7 @@ export function makeExecutable(bundle: string, output: string): void {
         disableExperimentalSEAWarning: true,
         // What is experimental in Node (node:ffi) is mentioned in docs/differences.md.
         execArgv: ["--disable-warning=ExperimentalWarning"],
-        assets: assets(bundle),
+        assets: assets(bundle, architecture),
       }),
     );
     execFileSync(join(nodePackage(HERE), "bin/node"), [`--build-sea=${settings}`], {

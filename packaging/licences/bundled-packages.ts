@@ -18,9 +18,10 @@ const FOLDER = /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/;
 /** Returns the packages of the files, whose paths are below `root`, by name. */
 export function packagesOf(root: string, files: Iterable<string>): readonly BundledPackage[] {
   const folders = new Set([...files].flatMap((file) => FOLDER.exec(file)?.[0] ?? []));
-  return [...folders]
-    .map((folder) => packageIn(join(root, folder)))
-    .sort((one, other) => (one.name < other.name ? -1 : 1));
+  const packages = [...folders].sort().map((folder) => packageIn(join(root, folder)));
+  // npm may install several copies of one.
+  const byId = new Map(packages.map((each) => [`${each.name}@${each.version}`, each]));
+  return [...byId.values()].sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
 function packageIn(folder: string): BundledPackage {

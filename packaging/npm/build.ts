@@ -4,16 +4,13 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { ARCHITECTURES, HERE } from "../node.ts";
+import { chosenArchitectures } from "../node.ts";
 import { packClient, packNode, packServer } from "./packages.ts";
 
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 const OUTPUT = join(DIST, "packages");
 
-const wanted = process.argv.slice(2);
-const unknown = wanted.find((name) => !ARCHITECTURES.some((each) => each === name));
-if (unknown !== undefined) throw new Error(`${unknown} is no architecture: ${ARCHITECTURES.join(" or ")}`);
-const chosen = ARCHITECTURES.filter((each) => (wanted.length === 0 ? each === HERE : wanted.includes(each)));
+const chosen = chosenArchitectures(process.argv.slice(2));
 const files = [
   packServer(DIST, OUTPUT),
   packClient(DIST, OUTPUT),

@@ -151,6 +151,16 @@ export const ROWS: readonly Row[] = [
     by: "test/packaging/debian.test.ts",
     has: ["makeDebianPackage"],
   },
+  {
+    match: /^npm (?:ci && npm )?run build:image$/,
+    by: "test/packaging/image.test.ts",
+    has: ["makeContext"],
+  },
+  {
+    match: /^npm run release\b/,
+    by: "test/packaging/release.test.ts",
+    has: ["faultsOf", "billOfMaterials", "withTable"],
+  },
   { match: /^npm run packaging$/, not: "fetches compilers and runtimes, for ten minutes" },
   {
     match: /^npm run build:executable$/,

@@ -33,6 +33,9 @@ export const NEEDS = {
   zsh: { path: "/usr/bin/zsh", remedy: "apt-get install zsh" },
   dpkgDeb: { path: "/usr/bin/dpkg-deb", remedy: "apt-get install dpkg" },
   debootstrap: { path: "/usr/sbin/debootstrap", remedy: "apt-get install debootstrap" },
+  buildah: { path: "/usr/bin/buildah", remedy: "apt-get install buildah" },
+  umoci: { path: "/usr/bin/umoci", remedy: "apt-get install umoci" },
+  crun: { path: "/usr/bin/crun", remedy: "apt-get install crun" },
   prlimit: { path: "/usr/bin/prlimit", remedy: "apt-get install util-linux" },
 } as const satisfies Record<string, Need>;
 
