@@ -229,14 +229,17 @@ describe("the client and a failing server", { concurrency: true }, () => {
 
   it("takes other jobs beside one in its safety margin, and tells a manual reserve", async (t) => {
     let jobs = 0;
-    const server = await scriptedServer(t, (line, connection) => {
-      if (line === "extensions") return dictionary("reserve-batch");
-      if (line.startsWith("watch")) return "WATCHING 2\r\n";
-      if (line.startsWith("ignore")) return "WATCHING 1\r\n";
-      if (line === "list-tube-used") return "ABORTED\r\nUSING default\r\n";
+    const replies: Readonly<Record<string, string>> = {
+      extensions: dictionary("reserve-batch"),
+      watch: "WATCHING 2\r\n",
+      ignore: "WATCHING 1\r\n",
+      "list-tube-used": "ABORTED\r\nUSING default\r\n",
       // Asked on a slow machine, before all is done.
-      if (line.startsWith("stats-job")) return "OK 12\r\n---\nttr: 60\n\r\n";
-      if (!line.startsWith("reserve-batch")) return undefined;
+      "stats-job": "OK 12\r\n---\nttr: 60\n\r\n",
+    };
+    const server = await scriptedServer(t, (line, connection) => {
+      const [command = ""] = line.split(" ");
+      if (command !== "reserve-batch") return replies[command];
       // The first connection holds one, and so is told DEADLINE_SOON from then on; so is the
       // fourth, which is not the worker's.
       if (connection === 1 && jobs > 0) return "DEADLINE_SOON\r\n";

@@ -109,16 +109,26 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     buriedSince: state === "buried" ? since : null,
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
     worker: holder === undefined || holder === null ? null : workerOf(holder, service),
-    expiresIn: options?.expiresIn === undefined ? null : rounded(options.expiresIn),
-    meta: metaView(options?.meta ?? []),
-    unique: keyOf(options?.unique),
-    group: keyOf(options?.group),
-    weight: options?.weight ?? 1,
+    ...optionsView(options),
     bytes,
     ...(body === undefined || body === null
       ? {}
       : (bodyField(bodyOrPart(body, bytes), isMsgpack) as { body: string })),
     truncated: (body?.length ?? 0) < bytes,
+  };
+}
+
+type OptionsView = Pick<Static<typeof Job>, "expiresIn" | "meta" | "unique" | "group" | "weight">;
+
+function optionsView(options: JobFacts["options"]): OptionsView {
+  if (options === undefined) return { expiresIn: null, meta: {}, unique: null, group: null, weight: 1 };
+  const { expiresIn, meta, unique, group, weight } = options;
+  return {
+    expiresIn: expiresIn === undefined ? null : rounded(expiresIn),
+    meta: metaView(meta),
+    unique: keyOf(unique),
+    group: keyOf(group),
+    weight,
   };
 }
 
