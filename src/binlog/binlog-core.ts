@@ -8,14 +8,17 @@
 import { assert } from "../base/assert.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
 import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/append.ts";
+import { backupWords } from "../message/backup.ts";
 import { RECORD_ID_AT } from "../message/record.ts";
 import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../message/topology.ts";
+import type { BackupWords } from "../ring/backup-words.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { LentIds } from "../ring/lent-ids.ts";
 import { LogWord, LogWords } from "../ring/log-words.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
+import type { CutState } from "./live/log-cut.ts";
 import type { Storage } from "./live/storage.ts";
 import type { OpenedBinlog } from "./open-binlog.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
@@ -36,6 +39,8 @@ export class BinlogCore {
   readonly #files: FileTable;
   readonly #ids: JobIds;
   readonly #lent: LentIds;
+  readonly #backup: BackupWords;
+  #publishedCut: CutState = "none";
   #publishedLent = 0;
   /** The first id since the start. */
   #firstId = 1;
@@ -56,6 +61,7 @@ export class BinlogCore {
     this.#files = new FileTable(binlog.files);
     this.#ids = new JobIds(this.#control.words, ControlWord.JobIds);
     this.#lent = new LentIds(this.#control.words, ControlWord.IdsLent);
+    this.#backup = backupWords(topology);
   }
 
   /** Sets the first id to hand out, before any thread takes one. The log lends it on demand. */
@@ -75,6 +81,27 @@ export class BinlogCore {
   /** Whether the log has to lend more ids. */
   lendIsDue(storage: Storage): boolean {
     return storage.lendIsDue(this.#lastId);
+  }
+
+  /** Whether a backup waits for a cut, or gives one back. */
+  backupIsDue({ cut }: Storage): boolean {
+    return this.#backup.asked !== cut.number;
+  }
+
+  /** Tells the log which backup wants a cut. */
+  takeBackup({ cut }: Storage): void {
+    const { asked } = this.#backup;
+    if (asked === cut.number) return;
+    cut.want(asked);
+    this.#publishedCut = cut.state;
+  }
+
+  #publishCut({ cut }: Storage): void {
+    this.#backup.setKept(cut.kept);
+    if (cut.state === this.#publishedCut) return;
+    this.#publishedCut = cut.state;
+    if (cut.state === "made") this.#backup.grant(cut.number, cut);
+    else if (cut.state === "refused") this.#backup.refuse(cut.number);
   }
 
   /** Notes that a job's full record is now in this segment. */
@@ -182,6 +209,7 @@ export class BinlogCore {
     counters[Counter.BinlogSpareBytes] = storage.table.spareBytes();
     counters[Counter.BinlogCompacts] = storage.compacts ? 1 : 0;
     this.#publishUnsynced(storage);
+    this.#publishCut(storage);
     counters.set(storage.timings.figures, Counter.LogFigures);
     // A put may wait for ids that a full log does not lend.
     const refuses = storage.full && !wasFull;

@@ -66,7 +66,11 @@ export class BinlogLoop implements Role {
     const { core, storage } = this.#options;
     // A log that waits for room takes nothing before its deadline, however full the rings are.
     if (core.stopping) return true;
-    return (core.hasRecords || core.lendIsDue(storage)) && !storage.waiting && !storage.isBackedUp;
+    return (
+      (core.hasRecords || core.lendIsDue(storage) || core.backupIsDue(storage)) &&
+      !storage.waiting &&
+      !storage.isBackedUp
+    );
   }
 
   get nextDueAtMs(): number {
@@ -132,6 +136,7 @@ export class BinlogLoop implements Role {
       case Action.Work:
         // At a stop, making room and compaction are left to the next start. The records still in
         // the rings find room without them, or make it.
+        core.takeBackup(storage);
         this.worksOn = !this.#stopping && storage.work(surroundings.nowMs());
         this.#action = Action.TellAgain;
         break;

@@ -4,6 +4,7 @@
 import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
 import { Memory } from "../base/memory.ts";
+import { segmentName, segmentNumber } from "../base/segment-name.ts";
 import {
   BATCH_BYTES_MAX,
   BATCH_HEADER_BYTES,
@@ -36,8 +37,6 @@ import {
   OwnKind,
   SPARE_BYTES,
   sealFrame,
-  segmentName,
-  segmentNumber,
 } from "./format/segment-format.ts";
 import { SyncPolicy } from "./live/sync-policy.ts";
 import type { LogVerdict } from "./recovery/log-verdict.ts";

@@ -1,16 +1,10 @@
 // Segments of a standby's log: created ahead of their use, and cut behind a batch.
 
 import { assert } from "../base/assert.ts";
+import { segmentName, segmentNumber } from "../base/segment-name.ts";
 import { type Disk, type Handle, readFully } from "./disk/disk.ts";
 import { readWhole, replaceWhole, writeWhole } from "./disk/whole-file.ts";
-import {
-  decodeHeader,
-  encodeHeader,
-  HEADER_BYTES,
-  SPARE_BYTES,
-  segmentName,
-  segmentNumber,
-} from "./format/segment-format.ts";
+import { decodeHeader, encodeHeader, HEADER_BYTES, SPARE_BYTES } from "./format/segment-format.ts";
 import type { SyncEvery } from "./live/sync-policy.ts";
 
 /** Zeros to write ahead at a time, because a sync that extends a file waits for the journal. */

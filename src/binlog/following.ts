@@ -4,12 +4,12 @@
 import { randomInt } from "node:crypto";
 import type { MessagePort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
+import { segmentNumber } from "../base/segment-name.ts";
 import { batchesOf, type ChainPlace } from "../message/batch.ts";
 import type { GroupNews, GroupOrder } from "../message/group.ts";
 import { asBinlogError, BinlogError } from "./disk/binlog-error.ts";
 import { type GroupFile, readGroupFile, writeGroupFile } from "./disk/group-file.ts";
 import type { FollowLog } from "./follow-log.ts";
-import { segmentNumber } from "./format/segment-format.ts";
 import { openFollowLog } from "./open-follow-log.ts";
 import type { OpenOptions } from "./recovery/open-options.ts";
 import { StartInterrupted } from "./recovery/start-interrupted.ts";

@@ -1,9 +1,9 @@
 // Opens a directory as a log in use: takes over beanstalkd's files, scans, judges, repairs or
 // salvages, and begins.
 
+import { segmentName } from "../base/segment-name.ts";
 import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";
-import { segmentName } from "./format/segment-format.ts";
 import { Storage } from "./live/storage.ts";
 import type { StorageNotice } from "./live/storage-options.ts";
 import { type LogBooks, repairLog, settingsOf } from "./recovery/log-recovery.ts";

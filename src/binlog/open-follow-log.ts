@@ -1,9 +1,9 @@
 // Opens a directory as the log of a standby: finishes a cut, judges the log, and refuses damage.
 
+import { segmentNumber } from "../base/segment-name.ts";
 import { asBinlogError } from "./disk/binlog-error.ts";
 import { FollowLog } from "./follow-log.ts";
 import { finishCut } from "./follow-segments.ts";
-import { segmentNumber } from "./format/segment-format.ts";
 import { openBinlog } from "./open-binlog.ts";
 import type { LogProblem, LogVerdict } from "./recovery/log-verdict.ts";
 import type { OpenOptions } from "./recovery/open-options.ts";

@@ -1,6 +1,6 @@
 // HTTP requests to a server, for commands that the protocol doesn't have.
 
-import { request as requestHttp } from "node:http";
+import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
 import type { Target } from "./target.ts";
@@ -24,16 +24,38 @@ export async function askHttp(
   path: string,
   json?: unknown,
 ): Promise<HttpAnswer> {
-  if (target.kind !== "http")
-    throw new CommandFailed(
-      "this is asked over HTTP: --url or RUNNERBEAN_HTTP_URL, as http://127.0.0.1:11380, of a server that was started with --http",
-      ExitCode.BadArguments,
-    );
+  mustBeHttp(target);
   const { status, text } = await send(target, method, path, json);
-  const body = parse(text);
-  if (status === 401 || status === 403)
-    throw new CommandFailed(detailOf(body) ?? "this token may not do that", ExitCode.NotPermitted);
-  return { status, body };
+  return permitted({ status, body: parse(text) });
+}
+
+function mustBeHttp({ kind }: Target): void {
+  if (kind === "http") return;
+  throw new CommandFailed(
+    "this is asked over HTTP: --url or RUNNERBEAN_HTTP_URL, as http://127.0.0.1:11380, of a server that was started with --http",
+    ExitCode.BadArguments,
+  );
+}
+
+/** Throws CommandFailed for 401 and 403. */
+function permitted(answer: HttpAnswer): HttpAnswer {
+  const { status, body } = answer;
+  if (status !== 401 && status !== 403) return answer;
+  throw new CommandFailed(detailOf(body) ?? "this token may not do that", ExitCode.NotPermitted);
+}
+
+/**
+ * Sends a GET request for a long response. Throws CommandFailed as `askHttp` does, and for every
+ * error response.
+ */
+export async function streamOf(target: Target, path: string, type: string): Promise<IncomingMessage> {
+  mustBeHttp(target);
+  const response = await openHttp(target, "GET", path, type);
+  const { statusCode: status = 0 } = response;
+  if (status === 200 && response.headers["content-type"]?.startsWith(type) === true) return response;
+  const body = parse(await textOf(target, response));
+  mustBe(target, permitted({ status, body }), { detail: isText });
+  throw new CommandFailed(detailOf(body)!, status === 400 ? ExitCode.BadArguments : ExitCode.Nothing);
 }
 
 /** Required shape of a response. Fields that are not named may be anything. */
@@ -81,37 +103,62 @@ export async function resultOf(
   return body as Readonly<Record<string, unknown>>;
 }
 
-function send({ address, token, ca, limitMs }: Target, method: string, path: string, json: unknown) {
+async function send(
+  target: Target,
+  method: string,
+  path: string,
+  json: unknown,
+): Promise<{ status: number; text: string }> {
+  const response = await openHttp(target, method, path, "application/json", json);
+  return { status: response.statusCode ?? 0, text: await textOf(target, response) };
+}
+
+async function textOf(target: Target, response: IncomingMessage): Promise<string> {
+  let text = "";
+  let bytes = 0;
+  response.setEncoding("utf8");
+  try {
+    for await (const chunk of response) {
+      text += chunk;
+      bytes += Buffer.byteLength(chunk);
+      if (bytes > BODY_BYTES_MAX) throw new Error("the answer is too long");
+    }
+  } catch (error) {
+    throw noAnswer(target.address, error as Error);
+  }
+  return text;
+}
+
+/** Sends a request, and resolves with the response as soon as its headers are there. */
+function openHttp(
+  { address, token, ca, limitMs }: Target,
+  method: string,
+  path: string,
+  accept: string,
+  json?: unknown,
+): Promise<IncomingMessage> {
   const headers = {
-    accept: "application/json",
+    accept,
     ...(json === undefined ? {} : { "content-type": "application/json" }),
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
   };
   const request = address.startsWith("https:") ? requestHttps : requestHttp;
-  return new Promise<{ status: number; text: string }>((resolve, reject) => {
-    const fail = (error: Error): void => {
-      const { code = "" } = error as NodeJS.ErrnoException;
-      // OpenSSL's own message is long.
-      const why = code === "EPROTO" ? "it speaks no TLS that this can" : error.message || code;
-      const hint = code === "ECONNREFUSED" ? NO_HTTP : "";
-      reject(new CommandFailed(`no answer from ${address}: ${why}${hint}`, ExitCode.NoConnection));
-    };
+  return new Promise((resolve, reject) => {
     const options = { method, headers, timeout: limitMs, ...(ca === undefined ? {} : { ca }) };
-    const sent = request(new URL(path, address), options, (response) => {
-      let text = "";
-      let bytes = 0;
-      response.setEncoding("utf8").on("error", fail);
-      response.on("data", (chunk: string) => {
-        text += chunk;
-        bytes += Buffer.byteLength(chunk);
-        if (bytes > BODY_BYTES_MAX) response.destroy(new Error("the answer is too long"));
-      });
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
-    });
+    const sent = request(new URL(path, address), options, resolve);
     sent.on("timeout", () => sent.destroy(new Error(`nothing came within ${limitMs} ms`)));
-    sent.on("error", fail);
+    // Behind the headers, the response reports the error.
+    sent.on("error", (error) => reject(noAnswer(address, error)));
     sent.end(json === undefined ? undefined : JSON.stringify(json));
   });
+}
+
+function noAnswer(address: string, error: Error): CommandFailed {
+  const { code = "" } = error as NodeJS.ErrnoException;
+  // OpenSSL's own message is long.
+  const why = code === "EPROTO" ? "it speaks no TLS that this can" : error.message || code;
+  const hint = code === "ECONNREFUSED" ? NO_HTTP : "";
+  return new CommandFailed(`no answer from ${address}: ${why}${hint}`, ExitCode.NoConnection);
 }
 
 function parse(text: string): unknown {

@@ -15,15 +15,23 @@ export interface PutOptions {
   readonly unique?: string;
   readonly uniqueFor?: number;
   readonly uniqueUntil?: "delete" | "reserve";
+  /** What becomes of a waiting job that has the key; by default, the put is refused. */
+  readonly onDuplicate?: "refuse" | "keep" | "replace" | "escalate" | "debounce";
+  /** With `debounce`: how long after its first put the job becomes ready at the latest. */
+  readonly debounceMax?: number;
   readonly group?: string;
   readonly weight?: number;
   readonly ttl?: number;
 }
 
+export type PutOutcome = "inserted" | "duplicate" | "kept" | "replaced" | "escalated" | "debounced";
+
 export interface Put {
   readonly id: number;
-  /** True if nothing was stored: `id` is, or was, the job with the same `unique`. */
+  /** True if no job was added: `id` is, or was, the job with the same `unique`. */
   readonly duplicate: boolean;
+  /** What the put did; to another job with the same `unique` unless it is `"inserted"`. */
+  readonly outcome: PutOutcome;
 }
 
 /** Result of `putMany`. */
@@ -31,6 +39,8 @@ export interface PutCounts {
   readonly inserted: number;
   readonly duplicates: number;
 }
+
+const REPLIES = "INSERTED DUPLICATE KEPT REPLACED ESCALATED DEBOUNCED";
 
 /** Limit of `putMany` for unanswered puts. */
 const UNDER_WAY_BYTES = 1_048_576;
@@ -49,11 +59,12 @@ export async function put(link: Link, tube: string, body: Uint8Array, options: P
   const inTube = `put-in-tube ${name} ${first} ${duration(delay, "delay")} ${rest}${extras}`;
   const plain = `put ${first} ${wholeSeconds(delay, "delay")} ${rest}`;
   const { words } = await link.run(async (wire) => {
-    if (wire.extensions.has("put-in-tube")) return wire.request(inTube, "INSERTED DUPLICATE", body);
+    if (wire.extensions.has("put-in-tube")) return wire.request(inTube, REPLIES, body);
     if (extras === "") return wire.inTube(name, plain, "INSERTED", body);
     throw new NotSupported(`the server has no put-in-tube, so no${extras}`, "UNKNOWN_COMMAND");
   });
-  return { id: Number(words[1]), duplicate: words[0] === "DUPLICATE" };
+  const outcome = words[0]!.toLowerCase() as PutOutcome;
+  return { id: Number(words[1]), duplicate: outcome !== "inserted", outcome };
 }
 
 /**

@@ -7,7 +7,7 @@
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { DeathReason } from "../protocol/job-attribute.ts";
-import { JobChanges } from "./job-changes.ts";
+import { Duplicates } from "./duplicates.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { RestoredJob } from "./jobs/new-job.ts";
@@ -15,7 +15,7 @@ import { Outcome } from "./jobs/outcome.ts";
 import { type Arrival, Travel } from "./transfer/job-travel.ts";
 import type { Tube } from "./tubes/tube.ts";
 
-export class Transfers extends JobChanges {
+export class Transfers extends Duplicates {
   // --- to other shards ------------------------------------------------------------------------
 
   /** Returns whether a job is on its way to another shard. */

@@ -15,6 +15,7 @@ import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { Authentication } from "./api/access/authentication.ts";
 import { auditRoutes } from "./api/admin/audit-routes.ts";
+import { backupRoutes } from "./api/admin/backup-routes.ts";
 import { connectionRoutes } from "./api/admin/connection-routes.ts";
 import { groupRoutes } from "./api/admin/group-routes.ts";
 import { healthRoutes, probeRoutes } from "./api/admin/health-routes.ts";
@@ -47,6 +48,7 @@ import { ControlClient } from "./link/control-client.ts";
 import { PortLoop } from "./link/port-loop.ts";
 import { PutPool } from "./link/put-pool.ts";
 import { WireClients } from "./link/wire-clients.ts";
+import { Backups } from "./queue/backups.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionClient } from "./queue/connection-client.ts";
 import { GiveBacks } from "./queue/give-backs.ts";
 import { Liveness } from "./queue/liveness.ts";
@@ -177,6 +179,7 @@ const routesOf = (
     serverRoutes,
     reloadRoutes(reloads),
     auditRoutes,
+    backupRoutes,
     groupRoutes,
     tubeRoutes,
     settingsRoutes,
@@ -192,6 +195,12 @@ const routesOf = (
   ],
 });
 
+function backupsOf({ topology, facts }: HttpThreadData): Backups | undefined {
+  const directory = facts.options["binlog"];
+  if (topology.binlog === undefined || typeof directory !== "string") return undefined;
+  return new Backups({ topology, directory, version: facts.version, nowMs: monotonicMs, wallMs: Date.now });
+}
+
 export class HttpThread {
   readonly #data: HttpThreadData;
   readonly #port: HttpThreadPort;
@@ -205,6 +214,7 @@ export class HttpThread {
   readonly #authentication: Authentication;
   readonly #limit: RequestLimit;
   readonly #histories: SavedHistories | undefined;
+  #cannotSave = false;
   #toldAtMs: number = Number.NEGATIVE_INFINITY;
 
   constructor(data: HttpThreadData, port: HttpThreadPort) {
@@ -256,6 +266,7 @@ export class HttpThread {
       words: new ControlWords(topology.control),
       memory: memoryWords(topology),
       audit: new AuditLog(),
+      backups: backupsOf(data),
       metrics,
       nowMs: monotonicMs,
       wallMs: Date.now,
@@ -375,8 +386,11 @@ export class HttpThread {
   async #saveHistories(): Promise<void> {
     try {
       await this.#histories?.save();
+      this.#cannotSave = false;
     } catch (error) {
-      this.#tellError(`histories can't be saved: ${(error as Error).message}`);
+      // Once, until it works again: a full disk has alerts of its own.
+      if (!this.#cannotSave) this.#tellError(`histories can't be saved: ${(error as Error).message}`);
+      this.#cannotSave = true;
     }
   }
 

@@ -160,6 +160,8 @@ export interface JobOptions {
   readonly unique: string | undefined;
   readonly group: string | undefined;
   readonly weight: number;
+  /** Context: `<name>:<value>`. */
+  readonly meta: readonly string[];
 }
 
 /**

@@ -135,7 +135,12 @@ export const RequestFlag = {
   Single: 2048,
   /** The server stops, so it isn't a failure of the jobs that the connection holds. */
   Stopping: 4096,
+  /** Include what jobs were put with as `meta`. */
+  Meta: 8192,
 } as const;
+
+/** What a batch says of each job besides its body. */
+export const BATCH_DETAILS: number = RequestFlag.Tubes | RequestFlag.Meta;
 
 // --- views: the words of a message by the names that they have there ---
 

@@ -57,8 +57,11 @@ export const ControlWord = {
    * In a group: the end of the lease as in ServeUntil, by the wall clock (see ring/lease-word.ts).
    */
   ServeUntilWall: 256,
+  /** The backup that asks for a cut of the log, and what the log answers: ring/backup-words.ts. */
+  BackupAsked: 272,
+  BackupAnswered: 288,
 } as const;
-const CONTROL_WORDS = 272;
+const CONTROL_WORDS = 304;
 
 /** Float64 counters per role. Each role writes its own, and any acceptor may read them. */
 export const COUNTERS_PER_ROLE = 320;

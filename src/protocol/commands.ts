@@ -3,7 +3,7 @@
 // explains how to add a command.
 
 import * as options from "./job-options.ts";
-import { batchAbort, batchBytes, batchTubes, type OptionRow } from "./option-rows.ts";
+import { batchAbort, batchBytes, batchMeta, batchTubes, type OptionRow } from "./option-rows.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 
 /**
@@ -353,8 +353,8 @@ export const COMMANDS: readonly Command[] = [
     replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each has been used" },
   { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: options.PUT_OPTIONS, route: Route.Put, extension: true,
     permission: Put, scope: Scope.NamedTube, timing: "put",
-    replies: [...STORED, "DUPLICATE <id>", "TUBE_FULL", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a named tube without changing the tube in use" },
-  { op: Op.ReserveBatch, word: "reserve-batch ", args: CountTimeout, options: [batchBytes, batchTubes, batchAbort], route: Route.Reserve, extension: true,
+    replies: [...STORED, "DUPLICATE <id>", "KEPT <id>", "REPLACED <id>", "ESCALATED <id>", "DEBOUNCED <id>", "TUBE_FULL", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a named tube without changing the tube in use" },
+  { op: Op.ReserveBatch, word: "reserve-batch ", args: CountTimeout, options: [batchBytes, batchTubes, batchMeta, batchAbort], route: Route.Reserve, extension: true,
     permission: Work, scope: Scope.WatchedTubes, timing: "reserve",
     replies: ["RESERVED_BATCH <count> and so many times RESERVED", "DEADLINE_SOON", "TIMED_OUT", "ABORTED", UNKNOWN_OPTION], section: "18.4", help: "reserves up to count jobs of the watched tubes; waits until there is one" },
   { op: Op.DeleteBatch, word: "delete-batch ", args: Ids, route: Route.Jobs, extension: true,

@@ -8,6 +8,7 @@
 // Times are wall-clock ms. The shard turns the options of a put (options.ts) into attributes,
 // because it knows the time.
 
+import { latin1 } from "../base/bytes.ts";
 import type { Memory } from "../base/memory.ts";
 
 export const Attribute = {
@@ -21,6 +22,8 @@ export const Attribute = {
   Group: 5,
   /** u16, 1 to 1000. */
   Weight: 6,
+  /** `<name>:<value>`, up to 200 bytes. A job may have several. */
+  Meta: 7,
   // The attributes from here on are mutable: every UPDATE contains all of them.
   /** f64. The time at which the job expires. */
   ExpiresAt: 16,
@@ -69,12 +72,15 @@ export type DeathReason = (typeof DeathReason)[keyof typeof DeathReason];
  */
 export const FIRST_MUTABLE_ATTRIBUTE: number = Attribute.ExpiresAt;
 /**
- * Maximum bytes of all attributes of a job but its failures; a record stores the size in units of
- * four bytes.
+ * Maximum bytes of the immutable attributes of a job, and of a short list in a record, which stores
+ * its size in units of four bytes.
  */
 export const ATTRIBUTE_BYTES_MAX = 1020;
-/** Maximum bytes with failures. A record stores sizes above ATTRIBUTE_BYTES_MAX in larger units. */
-export const ALL_ATTRIBUTE_BYTES_MAX = 6624;
+/**
+ * Maximum bytes of all attributes of a job. A record stores sizes above ATTRIBUTE_BYTES_MAX in
+ * larger units.
+ */
+export const ALL_ATTRIBUTE_BYTES_MAX = 6880;
 /** The units of the size of a short list, and of one above ATTRIBUTE_BYTES_MAX. */
 export const ATTRIBUTE_UNIT = 4;
 export const LONG_ATTRIBUTE_UNIT = 32;
@@ -93,6 +99,14 @@ export function findAttribute(bytes: Uint8Array, start: number, end: number, tag
     at = next;
   }
   return -1;
+}
+
+/** Returns the pairs of `meta` in a list of attributes, Latin-1. */
+export function metaOf(fixed: Uint8Array): string[] {
+  const pairs: string[] = [];
+  for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed[at + 1]!)
+    if (fixed[at] === Attribute.Meta) pairs.push(latin1(fixed, at + 2, at + 2 + fixed[at + 1]!));
+  return pairs;
 }
 
 /** Returns the number of attributes in `bytes[start, end)`. */

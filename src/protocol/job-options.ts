@@ -20,6 +20,11 @@ export function listText(next: number, lines: readonly string[]): string {
   return `---\nnext: ${next}\njobs:${lines.length === 0 ? " []\n" : `\n${lines.join("")}`}`;
 }
 
+/** The values of the option `on-duplicate`: what a put does to a waiting job that has its key. */
+export const OnDuplicate = { Refuse: 0, Keep: 1, Replace: 2, Escalate: 3, Debounce: 4 } as const;
+export type OnDuplicate = (typeof OnDuplicate)[keyof typeof OnDuplicate];
+const ON_DUPLICATE_WORDS = ["refuse", "keep", "replace", "escalate", "debounce"] as const;
+
 const limit = (max: number, usage: string): OptionRow => ({
   name: "limit",
   tag: OptionTag.Limit,
@@ -37,6 +42,9 @@ export const PUT_OPTIONS: readonly OptionRow[] = [
   { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, usage: "<duration>" },
   { name: "group", tag: OptionTag.Group, kind: OptionKind.Key, usage: "<key>" },
   { name: "weight", tag: OptionTag.Weight, kind: OptionKind.Number, min: 1, max: WEIGHT_MAX, usage: "<1..1000>" },
+  { name: "on-duplicate", tag: OptionTag.OnDuplicate, kind: OptionKind.Word, words: ON_DUPLICATE_WORDS, usage: ON_DUPLICATE_WORDS.join("|") },
+  { name: "meta", tag: OptionTag.Meta, kind: OptionKind.Pair, repeats: true, usage: "<name>:<value>" },
+  { name: "debounce-max", tag: OptionTag.DebounceMax, kind: OptionKind.Duration, usage: "<duration>" },
 ];
 
 /** Filters that select jobs of a tube. */

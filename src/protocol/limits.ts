@@ -23,3 +23,9 @@ export const BATCH_JOBS_MAX = 1000;
 export const BATCH_BYTES_MAX = 1048576;
 /** Maximum weight of a group. */
 export const WEIGHT_MAX = 1000;
+
+/**
+ * Maximum bytes of a job's `meta` in a reply: one ` meta=` for each of at most 255 pairs, which
+ * have at least two bytes and a header of two in the 1,020 bytes of a put's options.
+ */
+export const META_TEXT_BYTES_MAX = 2040;

@@ -13,7 +13,22 @@ import { Span } from "./request.ts";
 import { isTubeName } from "./tube-name.ts";
 
 // Local constants, because each use of an imported one loads it again.
-const { COMMA, DELETE, EQUALS, HYPHEN, LOWER_A, LOWER_Z, PERCENT, SLASH, SPACE } = ascii;
+const {
+  COLON,
+  COMMA,
+  DELETE,
+  NINE,
+  ZERO,
+  DOT,
+  EQUALS,
+  HYPHEN,
+  LOWER_A,
+  LOWER_Z,
+  PERCENT,
+  SLASH,
+  SPACE,
+  UNDERSCORE,
+} = ascii;
 
 const REASON_NAME = asciiBytes("reason=");
 const BLANK_REASON = asciiBytes(" reason=");
@@ -89,8 +104,8 @@ export class OptionParser {
     const at = nameEnd + 1;
     if (end === at && row.mayBeEmpty === true && !this.#writer.has(row.tag))
       return this.#writer.text(row.tag, bytes, at, at) ? OptionsSyntax.Ok : OptionsSyntax.Bad;
-    if (end === at || end - at > OPTION_VALUE_BYTES_MAX || this.#writer.has(row.tag))
-      return OptionsSyntax.Bad;
+    if (end === at || end - at > OPTION_VALUE_BYTES_MAX) return OptionsSyntax.Bad;
+    if (row.repeats !== true && this.#writer.has(row.tag)) return OptionsSyntax.Bad;
     return this.#value(bytes, at, end, row) ? OptionsSyntax.Ok : OptionsSyntax.Bad;
   }
 
@@ -117,6 +132,10 @@ export class OptionParser {
         return this.#wordsValue(bytes, at, end, row);
       case OptionKind.Key:
         return isPrintable(bytes, at, end) && this.#writer.text(row.tag, bytes, at, end);
+      case OptionKind.Pair:
+        return (
+          isPair(bytes, at, end) && isPrintable(bytes, at, end) && this.#writer.text(row.tag, bytes, at, end)
+        );
       case OptionKind.Rate:
         return this.#isRate(bytes, at, end) && this.#writer.text(row.tag, bytes, at, end);
       case OptionKind.Tube:
@@ -197,6 +216,19 @@ function isName(bytes: Uint8Array, start: number, end: number, name: string): bo
 function isPrintable(bytes: Uint8Array, at: number, end: number): boolean {
   for (let i = at; i < end; i++) if (bytes[i]! < SPACE || bytes[i] === DELETE) return false;
   return true;
+}
+
+/** Returns whether these bytes begin with a name and a colon. */
+function isPair(bytes: Uint8Array, at: number, end: number): boolean {
+  let position = at;
+  while (position < end && isNameByte(bytes[position]!)) position++;
+  return position > at && bytes[position] === COLON && position < end;
+}
+
+function isNameByte(byte: number): boolean {
+  const letter = byte | 0x20;
+  if ((letter >= LOWER_A && letter <= LOWER_Z) || (byte >= ZERO && byte <= NINE)) return true;
+  return byte === HYPHEN || byte === UNDERSCORE || byte === DOT;
 }
 
 function wordAt(bytes: Uint8Array, start: number, end: number, { words = [] }: OptionRow): number {

@@ -12,6 +12,7 @@ export const OptionTag = {
   Bytes: 7,
   Tubes: 8,
   Abort: 9,
+  WithMeta: 14,
   Pri: 10,
   Delay: 11,
   Ttr: 12,
@@ -22,6 +23,9 @@ export const OptionTag = {
   Ttl: 35,
   Group: 36,
   Weight: 37,
+  OnDuplicate: 38,
+  DebounceMax: 39,
+  Meta: 40,
   MaxAttempts: 48,
   DeadLetter: 49,
   Backoff: 50,
@@ -57,6 +61,8 @@ export const OptionKind = {
   Tube: 6,
   /** `<n>/<seconds>`, each from 1 to 4294967295; the value is the text itself. */
   Rate: 7,
+  /** `<name>:<value>`: letters, digits, `-`, `_` and `.`; then bytes as of a Key, or none. */
+  Pair: 8,
 } as const;
 export type OptionKind = (typeof OptionKind)[keyof typeof OptionKind];
 
@@ -68,6 +74,8 @@ export interface OptionRow {
   readonly min?: number;
   readonly max?: number;
   readonly words?: readonly string[];
+  /** May be given several times. */
+  readonly repeats?: true;
   /** An empty value removes the setting. */
   readonly mayBeEmpty?: true;
   /** The value as help texts write it. */
@@ -100,6 +108,13 @@ export const batchTubes: OptionRow = {
 export const batchAbort: OptionRow = {
   name: "abort",
   tag: OptionTag.Abort,
+  kind: OptionKind.Word,
+  words: ["yes"],
+  usage: "yes",
+};
+export const batchMeta: OptionRow = {
+  name: "meta",
+  tag: OptionTag.WithMeta,
   kind: OptionKind.Word,
   words: ["yes"],
   usage: "yes",

@@ -43,11 +43,15 @@ export function watchingReply(count: number): Uint8Array {
 /** The words that begin replies with arguments, each with its trailing space. */
 export const ReplyWord = {
   cleared: asciiBytes("CLEARED "),
+  debounced: asciiBytes("DEBOUNCED "),
   duplicate: asciiBytes("DUPLICATE "),
+  escalated: asciiBytes("ESCALATED "),
   found: asciiBytes("FOUND "),
   inserted: asciiBytes("INSERTED "),
+  kept: asciiBytes("KEPT "),
   kicked: asciiBytes("KICKED "),
   moved: asciiBytes("MOVED "),
+  replaced: asciiBytes("REPLACED "),
   reserved: asciiBytes("RESERVED "),
   reservedBatch: asciiBytes("RESERVED_BATCH "),
   touchedAll: asciiBytes("TOUCHED_ALL "),

@@ -54,7 +54,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     const { batch } = session;
     if (batch !== undefined) {
       session.endBatch();
-      this.replies.batch(session, [slot], batch.withTubes);
+      this.replies.batch(session, [slot], batch.details);
       return;
     }
     if (session.acceptor !== this.leasePort) {

@@ -3,8 +3,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { segmentName } from "../../src/base/segment-name.ts";
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
-import { FORMAT_VERSION, HEADER_BYTES, segmentName } from "../../src/binlog/format/segment-format.ts";
+import { FORMAT_VERSION, HEADER_BYTES } from "../../src/binlog/format/segment-format.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { settingsOf } from "../../src/binlog/recovery/log-recovery.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";

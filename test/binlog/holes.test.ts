@@ -3,8 +3,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { segmentName } from "../../src/base/segment-name.ts";
 import { emptyLog } from "../../src/binlog/books/log-state.ts";
-import { segmentName } from "../../src/binlog/format/segment-format.ts";
 import { Storage } from "../../src/binlog/live/storage.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { RecordState } from "../../src/message/record.ts";

@@ -6,9 +6,10 @@ import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSy
 import { join } from "node:path";
 import { test } from "node:test";
 import { copyBytes } from "../../src/base/bytes.ts";
+import { segmentName } from "../../src/base/segment-name.ts";
 import { readFully } from "../../src/binlog/disk/disk.ts";
 import { RealDisk } from "../../src/binlog/disk/real-disk.ts";
-import { encodeHeader, SEGMENT_BYTES_MAX, segmentName } from "../../src/binlog/format/segment-format.ts";
+import { encodeHeader, SEGMENT_BYTES_MAX } from "../../src/binlog/format/segment-format.ts";
 import { scanLog } from "../../src/binlog/recovery/scan-log.ts";
 import { scanSegment } from "../../src/binlog/recovery/segment-scan.ts";
 import { ExitCode } from "../../src/server/options/operator-error.ts";

@@ -14,6 +14,8 @@ export interface SimulationResult {
   migrated: number;
   /** Number of times that the log had to wait for room. */
   waits: number;
+  /** Number of backups that were made, restored and compared. */
+  backups: number;
   /** The most that the disk held beyond what was promised, in bytes; negative: never reached. */
   worstExcessBytes: number;
 }
@@ -41,6 +43,7 @@ export class LogLife {
     recoveries: 0,
     migrated: 0,
     waits: 0,
+    backups: 0,
     worstExcessBytes: -1e9,
   };
   readonly scratch = Memory.ofSize(4096);

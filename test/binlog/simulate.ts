@@ -21,6 +21,7 @@ let operations = 0;
 let recoveries = 0;
 let migrated = 0;
 let waits = 0;
+let backups = 0;
 let failed = 0;
 let worstExcessBytes = Number.NEGATIVE_INFINITY;
 for (let seed = from; seed < from + seeds; seed++) {
@@ -30,6 +31,7 @@ for (let seed = from; seed < from + seeds; seed++) {
     recoveries += result.recoveries;
     migrated += result.migrated;
     waits += result.waits;
+    backups += result.backups;
     worstExcessBytes = Math.max(worstExcessBytes, result.worstExcessBytes);
   } catch (error) {
     failed++;
@@ -41,6 +43,6 @@ for (let seed = from; seed < from + seeds; seed++) {
 const seconds = ((performance.now() - began) / 1000).toFixed(1);
 console.log(
   `${seeds} seeds from ${from}: ${failed} failed, ${operations} operations, ${recoveries} recoveries, ` +
-    `${migrated} records migrated, ${waits} waits for room, worst disk excess ${worstExcessBytes} bytes, ${seconds} s`,
+    `${migrated} records migrated, ${waits} waits for room, ${backups} backups restored, worst disk excess ${worstExcessBytes} bytes, ${seconds} s`,
 );
 process.exitCode = failed > 0 ? 1 : 0;

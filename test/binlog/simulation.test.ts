@@ -12,17 +12,22 @@ test("acknowledged changes survive crashes, kills, faults and full disks in a hu
   let recoveries = 0;
   let migrated = 0;
   let waits = 0;
+  let backups = 0;
   for (let seed = first; seed < first + 100; seed++) {
     try {
       const result = await simulate(seed, 200);
       recoveries += result.recoveries;
       migrated += result.migrated;
       waits += result.waits;
+      backups += result.backups;
     } catch (error) {
       throw new Error(`seed ${seed}; again: SEED=${seed} node --test test/binlog/simulation.test.ts`, {
         cause: error,
       });
     }
   }
-  assert.ok(recoveries > 200 && migrated > 1000 && waits > 5, "the simulation does what it is for");
+  assert.ok(
+    recoveries > 200 && migrated > 1000 && waits > 5 && backups > 100,
+    "the simulation does what it is for",
+  );
 });

@@ -7,6 +7,7 @@ import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import { JobOperations } from "./job-operations.ts";
 import { type Load, LogLife, SHARDS, type SimulationResult, structuredCloneOf } from "./log-life.ts";
 import { recoveredTexts } from "./model.ts";
+import { SimulatedBackup } from "./simulated-backup.ts";
 
 const LOADS: readonly Load[] = ["mixed", "queue", "buried", "delayed-loop", "kick-bury", "burst-and-clear"];
 
@@ -21,6 +22,7 @@ export async function simulate(seed: number, steps = 400): Promise<SimulationRes
 
 export class Life extends LogLife {
   readonly operations: JobOperations = new JobOperations(this);
+  readonly backup: SimulatedBackup = new SimulatedBackup(this);
 
   async run(steps: number): Promise<void> {
     const rounds = 1 + this.random.below(5);
@@ -44,8 +46,11 @@ export class Life extends LogLife {
       if (this.storage.failure !== undefined && !this.faulty) throw this.storage.failure;
       this.result.migrated += this.storage.recordsMigrated;
       this.disk.fault = () => {};
+      this.backup.end();
+      await this.backup.check();
       this.end();
     }
+    this.result.backups = this.backup.restored;
     await this.open();
     this.storage.close(this.nowMs);
     if (this.disk.openHandles > 0) throw new Error(`${this.disk.openHandles} files were left open`);
@@ -156,7 +161,7 @@ export class Life extends LogLife {
     for (let i = 0; i < burst && this.backlog.length === 0; i++) this.operations.operate();
     const waited = this.storage.waiting;
     this.storage.flush(this.nowMs);
-    this.storage.work(this.nowMs);
+    this.work();
     if (this.storage.waiting && !waited) this.result.waits++;
     this.checkDisk();
     if (this.storage.failure === undefined && !this.storage.waiting && this.backlog.length === 0)
@@ -165,15 +170,23 @@ export class Life extends LogLife {
     for (let turns = 0; this.storage.nextDeadline() <= untilMs && turns < 1000; turns++) {
       this.nowMs = Math.max(this.nowMs, this.storage.nextDeadline());
       this.storage.flush(this.nowMs);
-      this.storage.work(this.nowMs);
+      this.work();
       // Under load a driver has no time for more than a slice in between.
       if (this.storage.nextDeadline() === 0 && random.chance(0.7)) break;
     }
     this.nowMs = untilMs;
     if (random.chance(0.1)) {
-      for (let i = 0; i < 1000 && this.storage.work(this.nowMs); i++) {}
+      for (let i = 0; i < 1000 && this.work(); i++) {}
       this.storage.flush(this.nowMs);
     }
+  }
+
+  /** Returns whether there is more to do. */
+  work(): boolean {
+    this.backup.ask();
+    const worksOn = this.storage.work(this.nowMs);
+    this.backup.look();
+    return worksOn;
   }
 
   checkDisk(): void {

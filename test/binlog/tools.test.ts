@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { crc32 } from "node:zlib";
+import { segmentName } from "../../src/base/segment-name.ts";
 import { DirectoryLock } from "../../src/binlog/disk/directory-lock.ts";
-import { segmentName } from "../../src/binlog/format/segment-format.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
 import {

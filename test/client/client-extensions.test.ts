@@ -76,7 +76,11 @@ for (const { kind, need, flags } of SERVERS) {
     testOurs("puts a unique job once", "put-in-tube", async (t) => {
       const [queue, tube] = await open(t);
       const first = await queue.put(tube, "x", { unique: "käse:1" });
-      assert.deepEqual(await queue.put(tube, "y", { unique: "käse:1" }), { id: first.id, duplicate: true });
+      assert.deepEqual(await queue.put(tube, "y", { unique: "käse:1" }), {
+        id: first.id,
+        duplicate: true,
+        outcome: "duplicate",
+      });
       await queue.job(first.id).delete();
       const second = await queue.put(tube, "y", {
         unique: "käse:1",

@@ -284,6 +284,8 @@ export class CommandGrammar {
         return Array.from({ length: random.between(1, 3) }, () => random.pick(words)!).join(",");
       case OptionKind.Key:
         return random.pick(["a", "user:42", "a%zz", "\xff", "x".repeat(200)]);
+      case OptionKind.Pair:
+        return random.pick(["a:b", "traceparent:00-1-2-01", "x_.-:", "a::b:", `n:${"x".repeat(198)}`]);
       case OptionKind.Tube:
         return this.#tube();
       case OptionKind.Rate:

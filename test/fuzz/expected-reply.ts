@@ -276,6 +276,9 @@ const PUT_OPTIONS: Options = {
   ttl: isDuration,
   group: isKey,
   weight: upTo(1n, 1000n),
+  "on-duplicate": (text) => ["refuse", "keep", "replace", "escalate", "debounce"].includes(text),
+  "debounce-max": isDuration,
+  meta: (text) => isKey(text) && /^[-A-Za-z0-9._]+:/.test(text),
 };
 const isRate = (text: string): boolean => {
   const [, jobs, seconds] = /^(\d+)\/(\d+)$/.exec(text) ?? [];
@@ -324,7 +327,12 @@ function meaningOfSetTube(rest: string): LineMeaning {
 }
 
 const isYes: IsValue = (value) => value === "yes";
-const BATCH_OPTIONS: Options = { bytes: numberTo(U32_MAX, 1n), tubes: isYes, abort: isYes };
+const BATCH_OPTIONS: Options = {
+  bytes: numberTo(U32_MAX, 1n),
+  tubes: isYes,
+  meta: isYes,
+  abort: isYes,
+};
 
 function meaningOfReserveBatch(rest: string): LineMeaning {
   const command = "reserve-batch";
@@ -350,6 +358,9 @@ function meaningOfDeleteBatch(rest: string): LineMeaning {
   );
 }
 
+/** Bytes of a body that may replace another. */
+const REPLACING_MAX = 65_536;
+
 function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
   const command = "put-in-tube";
   const [, tube = "", pri, delay = "", ttr, bytes, options = ""] =
@@ -365,7 +376,8 @@ function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
   if (size > jobBytesMax) return meaning(command, ["JOB_TOO_BIG"], { after: dropped });
   const wrong = wrongOption(options, PUT_OPTIONS);
   if (wrong !== undefined) return meaning(command, [wrong], { after: dropped });
-  return meaning(command, ["INSERTED {int}", "DUPLICATE {int}"], {
+  const others = ["DUPLICATE", "KEPT", "REPLACED", "ESCALATED", "DEBOUNCED"].map((word) => `${word} {int}`);
+  return meaning(command, ["INSERTED {int}", ...others, ...(size > REPLACING_MAX ? ["JOB_TOO_BIG"] : [])], {
     after: { kind: "body", bytes: size },
     delays: delayMs > 0,
   });

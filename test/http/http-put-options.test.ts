@@ -41,6 +41,42 @@ describe("options of a put over HTTP", () => {
     assert.equal((await server.ask(faxes, raw)).status, 201);
   });
 
+  it("change the job that has the key, and say how", async () => {
+    const first = await put("index", { body: "a", unique: "doc:7", delay: 100, pri: 9 });
+    const again = async (json: object): Promise<object> =>
+      (await put("index", { body: "b", unique: "doc:7", ...json })).json;
+    const { id } = first.json;
+    assert.deepEqual(await again({ onDuplicate: "keep" }), { id, duplicate: true, outcome: "kept" });
+    assert.deepEqual(await again({ onDuplicate: "escalate", pri: 1 }), {
+      id,
+      duplicate: true,
+      outcome: "escalated",
+    });
+    assert.deepEqual(await again({ onDuplicate: "debounce", delay: 200, debounceMax: 150 }), {
+      id,
+      duplicate: true,
+      outcome: "debounced",
+    });
+    assert.deepEqual(await again({ onDuplicate: "replace" }), { id, duplicate: true, outcome: "replaced" });
+    const { body, state } = await job(id);
+    assert.deepEqual([body, state], ["b", "ready"]);
+    assert.match((await put("index", { body: "a", onDuplicate: "keep" })).json.detail, /give it/);
+    const wrong = await put("index", { body: "a", unique: "k", onDuplicate: "later" });
+    assert.equal(wrong.status, 400);
+    assert.match(wrong.json.detail, /onDuplicate/);
+  });
+
+  it("keep context with a job", async () => {
+    const meta = { traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", tenant: "köln:1" };
+    const { id } = (await put("traced", { body: "a", meta })).json;
+    assert.deepEqual((await job(id)).meta, meta);
+    assert.deepEqual((await job((await put("traced", { body: "a" })).json.id)).meta, {});
+    for (const wrong of [{ "a b": "c" }, { a: "b c" }, { a: "x".repeat(199) }, { a: 1 }])
+      assert.equal((await put("traced", { body: "a", meta: wrong })).status, 400, JSON.stringify(wrong));
+    const many = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`n${index}`, "x".repeat(60)]));
+    assert.match((await put("traced", { body: "a", meta: many })).json.detail, /at most 500 bytes in all/);
+  });
+
   it("in a batch hold for each job, and the query string fills what is left out", async () => {
     const { json } = await put(
       "batch",

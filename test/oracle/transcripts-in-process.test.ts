@@ -24,7 +24,7 @@ function flagOf(transcript: Transcript, flag: string): string | undefined {
 }
 
 /** Has messages that don't fit into the smallest rings; those of a server are far larger. */
-const LONG_MESSAGES = "ext-reasons-long";
+const LONG_MESSAGES = ["ext-reasons-long", "ext-meta"];
 
 function serverFor(
   transcript: Transcript,
@@ -37,7 +37,7 @@ function serverFor(
   }
   return new InProcessServer({
     ...topology,
-    ringBytes: transcript.name === LONG_MESSAGES ? Math.max(ringBytes, 8192) : ringBytes,
+    ringBytes: LONG_MESSAGES.includes(transcript.name) ? Math.max(ringBytes, 8192) : ringBytes,
     random: new SeededRandom(seed),
     holdUps: ringBytes === RINGS[0] ? 0 : 0.3,
     jobBytesMax: Number(flagOf(transcript, "-z") ?? 65535),

@@ -38,7 +38,10 @@ const STORY: readonly (readonly [line: string, reply: RegExp])[] = [
   ["reserve-job 4", /^RESERVED/],
   ["bury 4 1", /^BURIED/],
   // All options, and attempts that are used up in part.
-  ["put-in-tube full-1 5 0 60 4 unique=k unique-for=4000 ttl=3000 group=g weight=4\r\nfull", /^INSERTED 6/],
+  [
+    "put-in-tube full-1 5 0 60 4 unique=k unique-for=4000 ttl=3000 group=g weight=4 meta=trace:1 meta=tenant:acme\r\nfull",
+    /^INSERTED 6/,
+  ],
   ["reserve-job 6", /^RESERVED/],
   ["release 6 5 800", /^RELEASED/],
   ["put-in-tube full-1 5 0 60 4 unique=l unique-until=reserve group=h\r\nfull", /^INSERTED 7/],

@@ -1,7 +1,7 @@
 // One node of a simulated group: real cores and a real log on an in-memory disk; only threads,
 // sockets and clocks are missing.
 
-import { segmentNumber } from "../../src/binlog/format/segment-format.ts";
+import { segmentNumber } from "../../src/base/segment-name.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { openFollowLog } from "../../src/binlog/open-follow-log.ts";
 import { wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";

@@ -4,7 +4,7 @@ import type { Command } from "./client/command.ts";
 import * as command from "./client/command.ts";
 import type { SimClient } from "./client/sim-client.ts";
 import { isSameChoice, type JobChoice } from "./model/job-choice.ts";
-import type { PutOptions } from "./model/model-policies.ts";
+import { ON_DUPLICATE, type PutOptions } from "./model/model-policies.ts";
 import type { SimulationState } from "./simulation-state.ts";
 
 /** Delays of puts that may have fractions of seconds. */
@@ -48,14 +48,7 @@ export class ExtensionDraws {
     });
     switch (kind) {
       case "putInTube":
-        return command.putInTube(
-          this.#simulation.tube(),
-          pri,
-          random.pick(DELAYS_MS),
-          random.between(1, 4),
-          this.#simulation.body(),
-          this.#simulation.policies ? this.#putOptions() : undefined,
-        );
+        return this.#putInTube(pri);
       case "setTube":
         return this.#setTube();
       case "reserveBatch":
@@ -107,8 +100,18 @@ export class ExtensionDraws {
     }
   }
 
-  /** Draws the options of a put-in-tube. */
-  #putOptions(): PutOptions {
+  #putInTube(pri: number): Command {
+    const random = this.#simulation.random;
+    const tube = this.#simulation.tube();
+    const delayMs = random.pick(DELAYS_MS);
+    const ttrSeconds = random.between(1, 4);
+    const body = this.#simulation.body();
+    const options = this.#simulation.policies ? this.#putOptions(pri + body.length) : undefined;
+    return command.putInTube(tube, pri, delayMs, ttrSeconds, body, options);
+  }
+
+  /** Draws the options of a put-in-tube; `chance` is any number. */
+  #putOptions(chance: number): PutOptions {
     const random = this.#simulation.random;
     const key = random.pick(["", "", "k", "l"]);
     return {
@@ -118,6 +121,7 @@ export class ExtensionDraws {
       ttlMs: random.pick([0, 0, 0, 500, 1500, 3000]),
       group: random.pick(["", "", "g", "h", "i"]),
       weight: random.pick([1, 1, 2, 3]),
+      onDuplicate: key === "" ? "refuse" : ON_DUPLICATE[chance % ON_DUPLICATE.length]!,
     };
   }
 

@@ -192,6 +192,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "SET is said before tubes have it": 3,
   "of jobs that could have a key the one with the smallest id has it at a start": 23,
   "the first reservation, which ends a key, is not logged": 10,
+  "a job that a put replaces has its old body after a restart": 120,
   "a job that update-job sends to another shard keeps its priority": 18,
 };
 

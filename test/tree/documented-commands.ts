@@ -174,6 +174,8 @@ export const ROWS: readonly Row[] = [
   tool(/^runnerbean config print\b/, "test/process/config.test.ts", "print"),
   tool(/^runnerbean completion\b/, "test/tools/completion.test.ts", "fish"),
   tool(/^runnerbean token\b/, "test/server/token-command.test.ts", "add", "list", "remove"),
+  tool(/^runnerbean (?:backup|restore)\b/, "test/http/backup.test.ts", "backup", "--rate", "restore", "-"),
+  tool(/^runnerbean shadow\b/, "test/tools/shadow.test.ts", "shadow", "--old", "--new", "--listen"),
   tool(/^runnerbean proxy\b/, "test/server/proxy.test.ts", "proxy"),
   {
     match: /^runnerbean binlog\b/,

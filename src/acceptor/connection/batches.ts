@@ -1,6 +1,6 @@
 // Batches of jobs: reserve-batch, which the client's next byte may abort, and delete-batch.
 
-import { BatchView, RequestFlag, RequestOp } from "../../message/request.ts";
+import { BATCH_DETAILS, BatchView, RequestOp } from "../../message/request.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
 import type { Request } from "../../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
@@ -38,7 +38,7 @@ export function batchPicker({ acceptor, conversations }: CommandParts, request: 
   const limits = {
     jobsMax: BatchView.jobsMax(request),
     bytesMax: BatchView.bytesMax(request),
-    withTubes: (request.flags & RequestFlag.Tubes) !== 0,
+    details: request.flags & BATCH_DETAILS,
   };
   return new PickBatch(conversations, limits, acceptor.listReplies, acceptor.gatherBudget);
 }

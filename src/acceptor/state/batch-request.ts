@@ -15,7 +15,9 @@ export function readBatchOptions(request: Request): boolean {
   const bytes = optionNumber(options, OptionTag.Bytes) ?? BATCH_BYTES_MAX;
   BatchView.limitBytes(request, Math.min(bytes, BATCH_BYTES_MAX));
   request.flags =
-    RequestFlag.Batch | (optionNumber(options, OptionTag.Tubes) === undefined ? 0 : RequestFlag.Tubes);
+    RequestFlag.Batch |
+    (optionNumber(options, OptionTag.Tubes) === undefined ? 0 : RequestFlag.Tubes) |
+    (optionNumber(options, OptionTag.WithMeta) === undefined ? 0 : RequestFlag.Meta);
   const mayAbort = optionNumber(options, OptionTag.Abort) !== undefined;
   options.clear();
   return mayAbort;

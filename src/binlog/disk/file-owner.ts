@@ -3,7 +3,7 @@
 
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { segmentNumber } from "../format/segment-format.ts";
+import { segmentNumber } from "../../base/segment-name.ts";
 import type { Handle } from "./disk.ts";
 
 export class FileOwner {

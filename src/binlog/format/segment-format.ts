@@ -77,17 +77,6 @@ export const END_BYTES = FRAME_BYTES + OWN_RECORD_BYTES;
 export const SPARE_BYTES = 2 * END_BYTES;
 
 const MAGIC = "RBEANLOG";
-const NAME = /^runnerbean\.(\d{16})\.log$/;
-
-export function segmentName(number: number): string {
-  return `runnerbean.${String(number).padStart(16, "0")}.log`;
-}
-
-/** Returns the number in a segment's name, or 0 for other names. */
-export function segmentNumber(name: string): number {
-  const match = NAME.exec(name);
-  return match === null ? 0 : Number(match[1]);
-}
 
 export interface SegmentHeader {
   /** Format version; new segments have the current one. */

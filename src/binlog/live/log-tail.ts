@@ -150,6 +150,12 @@ export class LogTail {
     return this.segments.fill(this.#wallMs(), this.#log.index.maxId, oldest);
   }
 
+  /** Makes room by one step so that the current segment can be left early. */
+  fillNext(): FillResult {
+    if (this.segments.next === undefined) return this.fill();
+    return this.segments.fillNext();
+  }
+
   /**
    * Makes room by one step, or by as many as were used up since the last slice. If room fell behind
    * under load, an append would have to make it, and a full disk would show too late.

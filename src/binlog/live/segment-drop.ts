@@ -3,9 +3,11 @@
 // has it.
 
 import { assert } from "../../base/assert.ts";
+import { segmentName } from "../../base/segment-name.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
 import type { Disk } from "../disk/disk.ts";
-import { OWN_RECORD_BYTES, OwnKind, segmentName } from "../format/segment-format.ts";
+import { OWN_RECORD_BYTES, OwnKind } from "../format/segment-format.ts";
+import type { LogCut } from "./log-cut.ts";
 import type { LogTail } from "./log-tail.ts";
 import type { RoomShortage } from "./room-shortage.ts";
 import type { SegmentReader } from "./segment-reader.ts";
@@ -18,6 +20,8 @@ export interface SegmentDropOptions {
   table: SegmentTable;
   reader: SegmentReader;
   tail: LogTail;
+  /** Keeps segments that a backup still reads. */
+  cut: LogCut;
   /** Retries to make room as soon as a segment is gone. */
   shortage: RoomShortage;
 }
@@ -27,6 +31,7 @@ export class SegmentDrop {
   readonly #table: SegmentTable;
   readonly #reader: SegmentReader;
   readonly #tail: LogTail;
+  readonly #cut: LogCut;
   readonly #shortage: RoomShortage;
   #sequence = 0;
   /** Whether the file is gone while its name may not be, durably. */
@@ -39,6 +44,7 @@ export class SegmentDrop {
     this.#table = options.table;
     this.#reader = options.reader;
     this.#tail = options.tail;
+    this.#cut = options.cut;
     this.#shortage = options.shortage;
   }
 
@@ -100,7 +106,7 @@ export class SegmentDrop {
     this.#reader.forget(number);
     // A quota may refuse even this. The table drops the segment only afterwards, so each step can
     // be retried.
-    if (!this.#unlinked) this.#disk.unlink(segmentName(number));
+    if (!this.#unlinked && !this.#cut.keeps(number)) this.#disk.unlink(segmentName(number));
     this.#unlinked = true;
     this.#disk.syncFolder();
     this.#unlinked = false;

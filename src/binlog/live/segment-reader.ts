@@ -2,11 +2,12 @@
 
 import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
+import { segmentName } from "../../base/segment-name.ts";
 import { UPDATE_BYTES_MAX } from "../../message/record.ts";
 import type { Segment } from "../books/segment-table.ts";
 import { BinlogError, isDescriptorShortage } from "../disk/binlog-error.ts";
 import { type Disk, type Handle, readFully } from "../disk/disk.ts";
-import { FRAME_BYTES, frameIsWhole, HEADER_BYTES, segmentName } from "../format/segment-format.ts";
+import { FRAME_BYTES, frameIsWhole, HEADER_BYTES } from "../format/segment-format.ts";
 
 const OPEN_FILES = 16;
 

@@ -8,6 +8,7 @@
 // of records waits for. A full disk shows when room is made, never when a record is written.
 
 import { assert } from "../../base/assert.ts";
+import { segmentName } from "../../base/segment-name.ts";
 import type { Segment, SegmentTable } from "../books/segment-table.ts";
 import {
   BinlogError,
@@ -18,13 +19,7 @@ import {
   systemCode,
 } from "../disk/binlog-error.ts";
 import type { Disk, Handle } from "../disk/disk.ts";
-import {
-  encodeHeader,
-  HEADER_BYTES,
-  SEGMENT_BYTES_MAX,
-  SPARE_BYTES,
-  segmentName,
-} from "../format/segment-format.ts";
+import { encodeHeader, HEADER_BYTES, SEGMENT_BYTES_MAX, SPARE_BYTES } from "../format/segment-format.ts";
 
 const PAGE_BYTES = 4096;
 const EXTENT_BYTES_MAX = 512 * 1024;
@@ -155,6 +150,24 @@ export class SegmentWriter {
     } catch (error) {
       if (!isShortage(error)) throw error;
       this.shortage = systemCode(error);
+      return "full";
+    }
+  }
+
+  /**
+   * Makes room in the next segment by one step, until that has its full size and the current one
+   * can be left early.
+   */
+  fillNext(): FillResult {
+    const next = this.#next;
+    assert(next !== undefined, "there is a segment to make room in");
+    if (next.fileBytes >= this.segmentBytes) return "enough";
+    try {
+      this.#extend(next);
+      return "more";
+    } catch (error) {
+      if (!isShortage(error)) throw error;
+      // The log itself has the room that it wants.
       return "full";
     }
   }

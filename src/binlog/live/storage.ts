@@ -17,11 +17,12 @@ import {
 import type { Disk } from "../disk/disk.ts";
 import { FRAME_BYTES, HEADER_BYTES, OwnKind } from "../format/segment-format.ts";
 import { Compaction, type CompactionHost } from "./compaction.ts";
+import { LogCut } from "./log-cut.ts";
 import { LogTail } from "./log-tail.ts";
 import { RETRY_ROOM_MS, RoomShortage } from "./room-shortage.ts";
 import { SegmentDrop } from "./segment-drop.ts";
 import { SegmentReader } from "./segment-reader.ts";
-import type { StorageOptions } from "./storage-options.ts";
+import type { PendingRecord, StorageOptions } from "./storage-options.ts";
 import type { StorageTimings } from "./storage-timings.ts";
 import { TightRoom } from "./tight-room.ts";
 
@@ -31,13 +32,6 @@ const SLICE_BYTES_MAX = 4 * 1024 * 1024;
 const SLICE_MS = 5;
 /** Bytes that compaction processes per appended byte: faster than the log can grow. */
 const PACE = 4;
-
-/** A record taken from its shard that has no place in the log yet. */
-interface PendingRecord {
-  shard: number;
-  n: number;
-  bytes: Uint8Array;
-}
 
 export class Storage implements CompactionHost {
   readonly #disk: Disk;
@@ -51,6 +45,8 @@ export class Storage implements CompactionHost {
   readonly index: RecordIndex;
   readonly reader: SegmentReader;
   readonly timings: StorageTimings;
+  /** For backups. */
+  readonly cut: LogCut;
   #workBytes = 0;
   /** The time until which compaction pauses; 0 if it doesn't. */
   #compactAtMs = 0;
@@ -78,7 +74,9 @@ export class Storage implements CompactionHost {
     this.timings = tail.records.timings;
     const compaction = new Compaction(this);
     this.#compaction = compaction;
-    const drop = new SegmentDrop({ disk, table, reader, tail, shortage: this.#shortage });
+    const cut = new LogCut(disk, tail);
+    this.cut = cut;
+    const drop = new SegmentDrop({ disk, table, reader, tail, cut, shortage: this.#shortage });
     this.#drop = drop;
     this.#tight = new TightRoom({ table, tail, compaction, drop });
     this.#shortage.begin(0, this.shortage);
@@ -219,6 +217,7 @@ export class Storage implements CompactionHost {
   /** Continues where there was no room; all interrupted steps are repeatable. */
   #resume(): void {
     this.#compactAtMs = this.#tight.openAtMs = 0;
+    this.cut.giveWay();
     this.#tail.resume();
     const pending = this.#pending;
     if (pending !== undefined) {
@@ -298,7 +297,8 @@ export class Storage implements CompactionHost {
     if (this.#failure !== undefined || this.#closed || this.waiting || this.isBackedUp) return false;
     this.#nowMs = nowMs;
     try {
-      return this.#work(nowMs);
+      const worksOn = this.#work(nowMs);
+      return this.cut.work(this.full) || worksOn;
     } catch (error) {
       if (!isShortage(error)) this.#fail("compact", error);
       else if (this.#tail.isEnding) this.#shortage.wait(nowMs, systemCode(error));

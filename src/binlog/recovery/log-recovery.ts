@@ -3,6 +3,7 @@
 
 import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
+import { segmentName } from "../../base/segment-name.ts";
 import type { LogState } from "../books/log-state.ts";
 import { RecordIndex } from "../books/record-index.ts";
 import { type Segment, SegmentTable } from "../books/segment-table.ts";
@@ -18,7 +19,6 @@ import {
   OwnKind,
   type SegmentHeader,
   sealFrame,
-  segmentName,
 } from "../format/segment-format.ts";
 import type { LogVerdict } from "./log-verdict.ts";
 import type { SegmentScan } from "./segment-scan.ts";

@@ -2,8 +2,9 @@
 // damaged? ../README.md ("Torn tail or damage?") explains each rule. Changes nothing.
 
 import { assert } from "../../base/assert.ts";
+import { segmentName } from "../../base/segment-name.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
-import { HEADER_BYTES, segmentName } from "../format/segment-format.ts";
+import { HEADER_BYTES } from "../format/segment-format.ts";
 import { judgeClaim, type SegmentScan } from "./segment-scan.ts";
 
 export interface LogProblem {

@@ -4,6 +4,7 @@
 import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
+import { segmentName } from "../../base/segment-name.ts";
 import {
   applyUpdate,
   attributeBytesOf,
@@ -20,7 +21,7 @@ import {
 import type { RecordIndex } from "../books/record-index.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
 import { isFull } from "../format/record-kinds.ts";
-import { FRAME_BYTES, OWN_RECORD_BYTES, segmentName } from "../format/segment-format.ts";
+import { FRAME_BYTES, OWN_RECORD_BYTES } from "../format/segment-format.ts";
 import { wholeJobBytes } from "../live/whole-job.ts";
 import { UpdateFinder } from "./log-recovery.ts";
 import type { SegmentScan } from "./segment-scan.ts";

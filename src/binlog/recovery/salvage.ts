@@ -3,9 +3,9 @@
 
 import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
+import { segmentName } from "../../base/segment-name.ts";
 import { emptyLog } from "../books/log-state.ts";
 import type { Disk } from "../disk/disk.ts";
-import { segmentName } from "../format/segment-format.ts";
 import { LENT_IDS } from "../live/id-lending.ts";
 import { Storage } from "../live/storage.ts";
 import { appendSetting, appendWholeJob } from "../live/whole-job.ts";

@@ -1,7 +1,7 @@
 // Reads one segment from its file and scans it.
 
+import { segmentName } from "../../base/segment-name.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
-import { segmentName } from "../format/segment-format.ts";
 import { type SegmentScan, scanSegment } from "./segment-scan.ts";
 
 export function scanFile(disk: Disk, number: number, salvage: boolean): SegmentScan {

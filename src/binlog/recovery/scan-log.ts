@@ -1,8 +1,9 @@
 // Reads all segments of a directory, one after another or in parallel in a thread pool.
 
+import { segmentName, segmentNumber } from "../../base/segment-name.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
-import { SEGMENT_BYTES_MAX, segmentName, segmentNumber } from "../format/segment-format.ts";
+import { SEGMENT_BYTES_MAX } from "../format/segment-format.ts";
 import { scanFile } from "./scan-file.ts";
 import type { ScanOptions } from "./scan-options.ts";
 import type { SegmentScan } from "./segment-scan.ts";

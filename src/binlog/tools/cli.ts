@@ -11,6 +11,7 @@ import {
   exportBeanstalkd,
   inspect,
   restore,
+  restoreFromBackup,
   restoreFromFile,
   type ToolOptions,
   verify,
@@ -71,6 +72,41 @@ export function binlogCommand(): Command {
   addCompact(binlog);
   addExport(binlog);
   return binlog;
+}
+
+/** Returns the command that makes a log from a backup. */
+export function restoreCommand(): Command {
+  return new Command("restore")
+    .argument("<file>")
+    .argument("<dir>")
+    .description("make a log from a backup (- is stdin), in a directory that has none")
+    .action((file: string, path: string) =>
+      run(async () => {
+        const options = { path, progress: progressOn(process.stderr) };
+        const report = await restoreFromBackup(options, file === "-" ? undefined : file);
+        for (const { code, message } of report.problems) tell(`${code}: ${message}`);
+        if (report.problems.length > 0) {
+          tell(
+            "The log was damaged when it was copied: look with runnerbean binlog verify, on the server, too.",
+          );
+          process.exitCode = 1;
+          return;
+        }
+        tell(`Restored ${report.jobs} jobs: ${report.segments} segments, ${report.records} records`);
+      }),
+    );
+}
+
+/** Shows the progress in a line that is overwritten, on a terminal only. */
+function progressOn(stream: NodeJS.WriteStream): (done: number, total: number) => void {
+  if (!stream.isTTY) return () => {};
+  let shown = -1;
+  return (done, total) => {
+    const percent = total === 0 ? 100 : Math.floor((done / total) * 100);
+    if (percent === shown) return;
+    shown = percent;
+    stream.write(`\rrestoring: ${percent} %${percent === 100 ? "\n" : ""}`);
+  };
 }
 
 function addInspect(binlog: Command): void {

@@ -1,8 +1,8 @@
 // Reports the content of a log: segments, live and dead bytes, jobs by tube and state.
 
+import { segmentName } from "../../base/segment-name.ts";
 import { RecordState } from "../../message/record.ts";
 import type { Disk } from "../disk/disk.ts";
-import { segmentName } from "../format/segment-format.ts";
 import { type LogBooks, settingsOf } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
 import { recoveredJobs, wholeJobs } from "../recovery/recovered-jobs.ts";

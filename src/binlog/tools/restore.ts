@@ -1,7 +1,7 @@
 // Creates a log from a dump, in a directory without one.
 
+import { segmentName } from "../../base/segment-name.ts";
 import { emptyLog } from "../books/log-state.ts";
-import { segmentName } from "../format/segment-format.ts";
 import { Storage } from "../live/storage.ts";
 import { appendSetting } from "../live/whole-job.ts";
 import type { OpenOptions } from "../recovery/open-options.ts";

@@ -4,12 +4,12 @@
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createReadStream, createWriteStream, mkdirSync } from "node:fs";
+import { segmentName } from "../../base/segment-name.ts";
 import { type ExportResult, exportForBeanstalkd } from "../beanstalkd/beanstalkd-export.ts";
 import { beanstalkdFiles } from "../beanstalkd/beanstalkd-log.ts";
 import { asBinlogError, BinlogError, reasonOf } from "../disk/binlog-error.ts";
 import { DirectoryLock } from "../disk/directory-lock.ts";
 import { RealDisk } from "../disk/real-disk.ts";
-import { segmentName } from "../format/segment-format.ts";
 import type { StorageNotice } from "../live/storage-options.ts";
 import { type LogBooks, settingsOf } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
@@ -21,6 +21,7 @@ import { segmentNumbers } from "../recovery/scan-log.ts";
 import { dumpLines } from "./dump.ts";
 import { type InspectReport, inspectLog } from "./inspect-log.ts";
 import { restoreLog } from "./restore.ts";
+import { restoreBackup } from "./restore-backup.ts";
 
 export interface ToolOptions {
   path: string;
@@ -100,14 +101,18 @@ export interface VerifyReport {
 
 /** Reads and checks every byte. */
 export function verify(options: ToolOptions): Promise<VerifyReport> {
-  return withLog(options, true, (_, verdict, books) => ({
+  return withLog(options, true, (_, verdict, books) => verifyReport(verdict, books));
+}
+
+function verifyReport(verdict: LogVerdict, books: LogBooks): VerifyReport {
+  return {
     whole: verdict.problems.length === 0,
     segments: verdict.kept.length,
     records: verdict.kept.reduce((sum, scan) => sum + scan.records, 0),
     jobs: books.index.jobs,
     tornBytes: verdict.cutBytes,
     problems: verdict.problems.map((problem) => problem.error),
-  }));
+  };
 }
 
 /** Writes all jobs to a stream and returns their number. */
@@ -158,15 +163,35 @@ async function* linesOf(from: NodeJS.ReadableStream): AsyncGenerator<string> {
 export async function restore(options: ToolOptions, from: NodeJS.ReadableStream): Promise<number> {
   return locked(options.path, async () => {
     const open = openOptions(options);
-    const { disk } = open;
-    if (segmentNumbers(disk).length > 0 || beanstalkdFiles(disk).length > 0) {
-      throw new BinlogError(
-        "BINLOG_INPUT",
-        `${options.path} already holds a log`,
-        "Restore into an empty directory.",
-      );
-    }
+    mustBeEmpty(open);
     return restoreLog(open, linesOf(from));
+  });
+}
+
+function mustBeEmpty({ disk }: OpenOptions): void {
+  if (segmentNumbers(disk).length === 0 && beanstalkdFiles(disk).length === 0) return;
+  throw new BinlogError(
+    "BINLOG_INPUT",
+    `${disk.path} already holds a log`,
+    "Restore into an empty directory.",
+  );
+}
+
+/**
+ * Creates a log from a backup, stdin by default, in a directory without one, which is made if it is
+ * missing. Then reads every byte of that log.
+ */
+export async function restoreFromBackup(options: ToolOptions, file?: string): Promise<VerifyReport> {
+  const from = file === undefined ? process.stdin : createReadStream(file);
+  // The file exists, before a directory is made for it.
+  if (file !== undefined) await once(from, "ready");
+  makeFolder(options.path);
+  return locked(options.path, async () => {
+    const open = openOptions(options);
+    mustBeEmpty(open);
+    await restoreBackup(open.disk, from as AsyncIterable<Uint8Array>, open.progress);
+    const { verdict, books } = await readLog({ ...open, progress: () => {} }, false);
+    return verifyReport(verdict, books);
   });
 }
 
@@ -202,19 +227,19 @@ function inspectSizes({ disk }: OpenOptions): number {
   return sum;
 }
 
+function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true });
+  } catch (error) {
+    const message = `Cannot make ${path}: ${reasonOf(error)}`;
+    throw new BinlogError("BINLOG_INPUT", message, "Give another directory.", error);
+  }
+}
+
 /** Writes a log that beanstalkd can read into `out`, creating the directory if necessary. */
 export function exportBeanstalkd(options: ToolOptions, out: string): Promise<ExportResult> {
   return withLog(options, false, (open, verdict, books) => {
-    try {
-      mkdirSync(out, { recursive: true });
-    } catch (error) {
-      throw new BinlogError(
-        "BINLOG_INPUT",
-        `Cannot make ${out}: ${reasonOf(error)}`,
-        "Give another directory.",
-        error,
-      );
-    }
+    makeFolder(out);
     const batches = recoveredJobs({ disk: open.disk, scans: verdict.kept, index: books.index }, 1, () => 0);
     return exportForBeanstalkd(batches, RealDisk.ofTool(out), books.index.settings.size);
   });

@@ -1,6 +1,7 @@
 // List of all commands for operators.
 
 import type { Command } from "commander";
+import { backupCommand } from "./backup.ts";
 import { changeCommands } from "./change.ts";
 import { checkCommand } from "./check.ts";
 import { failuresCommand } from "./failures.ts";
@@ -11,6 +12,7 @@ import { proxyCommand } from "./proxy.ts";
 import { putCommand } from "./put.ts";
 import { reserveCommand } from "./reserve.ts";
 import { settingsCommand } from "./settings.ts";
+import { shadowCommand } from "./shadow.ts";
 import { showCommands } from "./show.ts";
 import { topCommand } from "./top.ts";
 
@@ -27,6 +29,8 @@ export function operatorCommands(): Command[] {
     settingsCommand(),
     checkCommand(),
     ...httpCommands(),
+    backupCommand(),
     proxyCommand(),
+    shadowCommand(),
   ];
 }

@@ -3,12 +3,11 @@
 import type { Command } from "commander";
 import { U32_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { listenOn } from "../listen-on.ts";
 import { tell } from "../output.ts";
 import { createProxy } from "../proxy.ts";
 import { newCommand, withTarget } from "../run.ts";
 import type { TargetOptions } from "../target.ts";
-
-const PORT_MAX = 65_535;
 
 interface ProxyOptions extends TargetOptions {
   readonly listen: string;
@@ -43,31 +42,9 @@ export function proxyCommand(): Command {
             process.exit(0);
           };
           for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, close);
-          await new Promise<void>((resolve, reject) => {
-            server.once("listening", resolve);
-            server.once("error", (error) => {
-              reject(
-                new CommandFailed(
-                  `cannot listen on ${options.listen}: ${error.message}`,
-                  ExitCode.NoConnection,
-                ),
-              );
-            });
-            server.listen(whereOf(options.listen));
-          });
-          const bound = server.address();
-          const where =
-            bound !== null && typeof bound === "object" ? `${bound.address}:${bound.port}` : bound;
+          const where = await listenOn(server, options.listen);
           tell(`runnerbean proxy listens on ${where} for ${target.address}`);
         },
       ),
     );
-}
-
-function whereOf(text: string): { path: string } | { host: string; port: number } {
-  if (text.startsWith("unix:")) return { path: text.slice(5) };
-  const [, v6, host, port] = /^(?:\[([\da-fA-F:.]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(text) ?? [];
-  if (port === undefined || Number(port) > PORT_MAX)
-    throw new CommandFailed(`${text} is not a valid address: host:port or unix:PATH`, ExitCode.BadArguments);
-  return { host: v6 ?? host!, port: Number(port) };
 }

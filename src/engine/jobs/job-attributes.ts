@@ -10,6 +10,7 @@ import {
   FIRST_MUTABLE_ATTRIBUTE,
 } from "../../protocol/job-attribute.ts";
 import { failuresAreWhole, shiftFailures } from "../../protocol/job-failure.ts";
+import { OnDuplicate } from "../../protocol/job-options.ts";
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -43,6 +44,9 @@ export class JobAttributes {
   failures: Uint8Array = NO_BYTES;
   /** Whether the log has nothing else of the job than failures. */
   hasOnlyFailures = false;
+  /** What a put does to a waiting job that has its key, and how long that may be put off. */
+  onDuplicate: OnDuplicate = OnDuplicate.Refuse;
+  debounceMaxMs = 0;
 
   /** Whether the job has a unique key. */
   get hasKey(): boolean {
@@ -63,6 +67,8 @@ export class JobAttributes {
     this.keyState = undefined;
     this.failures = NO_BYTES;
     this.hasOnlyFailures = false;
+    this.onDuplicate = OnDuplicate.Refuse;
+    this.debounceMaxMs = 0;
     return this;
   }
 

@@ -152,13 +152,15 @@ export class JobWalk {
    * Returns whether the body, from a position on, contains the text. If the budget ends first,
    * records how far the search got.
    */
-  #hasText(slot: number, from: number, budget: WalkBudget): boolean {
+  #hasText(slot: number, searched: number, budget: WalkBudget): boolean {
     const text = this.filter.contains;
     if (text === undefined) return true;
     const { jobs, search } = this.#walked;
     const page = jobs.pageOf(slot);
     const bodyBytes = page.bodyBytes[rowOf(slot)]!;
     if (bodyBytes < text.length) return false;
+    // A put may have replaced the body by a shorter one meanwhile.
+    const from = searched <= bodyBytes ? searched : 0;
     if (budget.searchBytesLeft <= 0) {
       this.#searchedBytes = from;
       return false;

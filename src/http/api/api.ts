@@ -22,6 +22,8 @@ declare module "fastify" {
     may: Permission | null;
     /** Keeps the route out of the log: probes come every few seconds. */
     quiet?: boolean;
+    /** Marks a route that changes nothing and still belongs into the audit log. */
+    isAudited?: true;
     /** Marks a route that machines poll: each address is limited to the rate that a probe needs. */
     probe?: true;
   }

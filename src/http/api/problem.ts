@@ -28,6 +28,7 @@ const PROBLEMS = {
   "unsupported-media-type": [415, "This type of content is not read here"],
   "wrong-host": [421, "This is not the host that was asked for"],
   "idempotency-mismatch": [422, "The key was used for another request"],
+  "backup-under-way": [409, "A backup is under way"],
   "bad-config": [422, "The configuration has faults"],
   "too-many-requests": [429, "Too many requests"],
   "headers-too-big": [431, "The headers are too large"],

@@ -112,6 +112,7 @@ export const Job = Fields({
     Type.Null(),
   ]),
   expiresIn: Type.Union([seconds("Until it expires, if it has a ttl."), Type.Null()]),
+  meta: Type.Record(Type.String(), Type.String(), { description: "Context that it was put with." }),
   unique: Type.Union([Type.String({ description: "The key that it was put with." }), Type.Null()]),
   group: Type.Union([Type.String(), Type.Null()]),
   weight: Type.Integer({ description: "Of its group; 1 unless it was put with another one." }),

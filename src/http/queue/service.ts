@@ -18,6 +18,7 @@ import type { SyncHistory } from "../state/sync-history.ts";
 import type { TaskRegistry } from "../state/task-registry.ts";
 import type { TubeCache } from "../state/tube-cache.ts";
 import type { TubeHistory } from "../state/tube-history.ts";
+import type { Backups } from "./backups.ts";
 import type { ConnectionClient } from "./connection-client.ts";
 import type { GiveBacks } from "./give-backs.ts";
 import type { Liveness } from "./liveness.ts";
@@ -97,6 +98,8 @@ export interface Service {
   /** Memory that jobs use, and its limit. */
   readonly memory: MemoryWords;
   readonly audit: AuditLog;
+  /** Undefined without a log. */
+  readonly backups: Backups | undefined;
   readonly metrics: MetricsRules;
   /** Monotonic clock, ms. */
   readonly nowMs: () => number;

@@ -60,7 +60,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 const areNumbers = (value: unknown): boolean =>
   Array.isArray(value) && value.every((each) => typeof each === "number");
 
-const areRows = (value: unknown): boolean => Array.isArray(value) && value.every(areNumbers);
+const areRows = (value: unknown): boolean => value instanceof Float64Array;
 
 const isTube = (value: unknown): boolean =>
   isObject(value) &&

@@ -24,6 +24,11 @@ export type HistorySeries = (typeof HISTORY_SERIES)[number];
 /** The first series that is a counter. */
 const FIRST_COUNTER = HISTORY_SERIES.indexOf("puts");
 
+/** Numbers of a saved point: its time, and its values. */
+const ROW = 1 + HISTORY_SERIES.length;
+const valuesAt = (rows: Float64Array, from: number): number[] =>
+  Array.from(rows.subarray(from + 1, from + ROW));
+
 const HOUR_SECONDS = 3600;
 const DAY_MINUTES = 1440;
 
@@ -58,14 +63,23 @@ class Points {
     this.#count = Math.min(this.#count + 1, points);
   }
 
-  /** Returns all points, oldest first: each its time and its values. */
-  get rows(): number[][] {
+  /** Returns all points, oldest first: each its time, and its values. */
+  get rows(): Float64Array {
     const points = this.#atMs.length;
-    return Array.from({ length: this.#count }, (_, index) => {
+    const rows = new Float64Array(this.#count * ROW);
+    for (let index = 0; index < this.#count; index++) {
       const at = (this.#next + points - this.#count + index) % points;
-      const from = at * HISTORY_SERIES.length;
-      return [this.#atMs[at]!, ...this.#values.subarray(from, from + HISTORY_SERIES.length)];
-    });
+      rows[index * ROW] = this.#atMs[at]!;
+      for (let series = 0; series < HISTORY_SERIES.length; series++)
+        rows[index * ROW + 1 + series] = this.#values[at * HISTORY_SERIES.length + series]!;
+    }
+    return rows;
+  }
+
+  /** Takes the points of an earlier run, except those of the future: its clock was wrong. */
+  restore(rows: Float64Array, nowMs: number): void {
+    for (let from = 0; from + ROW <= rows.length; from += ROW)
+      if (rows[from]! < nowMs) this.take(rows[from]!, valuesAt(rows, from));
   }
 
   /** Returns the growth of a series from its first value since `sinceMs` to the last. */
@@ -138,12 +152,10 @@ export class StatsHistory {
 
   /** Takes the points of an earlier run. The counters go on from there. */
   restore({ bySecond, byMinute }: SavedTotals): void {
-    const nowMs = this.#wallMs();
-    // Points of the future are of a clock that was wrong.
-    for (const [rows, points] of [[bySecond, this.#bySecond] as const, [byMinute, this.#byMinute] as const])
-      for (const [atMs, ...values] of rows)
-        if (atMs! < nowMs && values.length === HISTORY_SERIES.length) points.take(atMs!, values);
-    this.#before = (bySecond.at(-1) ?? byMinute.at(-1))?.slice(1);
+    this.#bySecond.restore(bySecond, this.#wallMs());
+    this.#byMinute.restore(byMinute, this.#wallMs());
+    const last = bySecond.length >= ROW ? bySecond : byMinute;
+    if (last.length >= ROW) this.#before = valuesAt(last, last.length - ROW);
   }
 
   /** Returns the growth of a counter over the last `seconds`, at most an hour. */
@@ -173,9 +185,9 @@ export class StatsHistory {
 }
 
 export interface SavedTotals {
-  /** Each row: the time (wall clock, ms), and the values of all series. */
-  readonly bySecond: readonly (readonly number[])[];
-  readonly byMinute: readonly (readonly number[])[];
+  /** For each point the time (wall clock, ms), and the values of all series. */
+  readonly bySecond: Float64Array;
+  readonly byMinute: Float64Array;
 }
 
 /** A counter that is smaller than before has begun anew. */

@@ -16,8 +16,10 @@ export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
     "drain",
     "undrain",
     "reload",
+    "backup",
+    "restore",
   ],
-  setup: ["config", "token", "proxy", "binlog", "replica", "completion", "help"],
+  setup: ["config", "token", "proxy", "shadow", "binlog", "replica", "completion", "help"],
 };
 
 /** A separate module without imports, so that starting the server loads no code of the tools. */

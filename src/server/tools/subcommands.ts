@@ -21,7 +21,8 @@ export async function runSubcommand(args: readonly string[]): Promise<void> {
   });
   for (const command of program.commands) hintAtHelp(command, PROGRAM);
   // These tools have exit codes of their own.
-  if (word !== "binlog" && word !== "replica") for (const command of program.commands) exitAsServer(command);
+  if (!["binlog", "replica", "restore"].includes(word))
+    for (const command of program.commands) exitAsServer(command);
   await program.parseAsync(args as string[], { from: "user" });
 }
 
@@ -63,6 +64,7 @@ function exitAsServer(command: Command): void {
 /** Returns the tools of a word's group, and loads no other code. */
 async function commandsFor(word: string): Promise<Command[]> {
   if (word === "binlog") return [await binlogCommand()];
+  if (word === "restore") return [(await import("../../binlog/tools/cli.ts")).restoreCommand()];
   if (word === "config") return [(await import("./config-command.ts")).configCommand()];
   if (word === "replica") return [(await import("./replica-command.ts")).replicaCommand().name("replica")];
   if (word === "token") return [(await import("./token-command.ts")).tokenCommand()];
@@ -81,7 +83,7 @@ async function binlogCommand(): Promise<Command> {
 /** Returns all tools as one tree. */
 export async function allCommands(): Promise<Command> {
   const program = new Command(PROGRAM);
-  for (const word of ["", "binlog", "config", "replica", "token"])
+  for (const word of ["", "binlog", "config", "replica", "restore", "token"])
     for (const command of await commandsFor(word)) program.addCommand(command);
   const { completionCommand } = await import("../../cli/commands/completion.ts");
   const help = new Command("help").description("show the help of a tool, or of the server");

@@ -5,7 +5,7 @@ import { assert } from "../../base/assert.ts";
 import { ReserveOutcome } from "../../engine/engine.ts";
 import type { BatchLimits, ListedJob } from "../../engine/jobs/batch.ts";
 import { JobState, NO_SLOT } from "../../engine/jobs/job-table.ts";
-import { BatchView, LISTED_BYTES, ListedView, RequestFlag } from "../../message/request.ts";
+import { BATCH_DETAILS, BatchView, LISTED_BYTES, ListedView, RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Request, Span } from "../../protocol/request.ts";
@@ -18,8 +18,8 @@ export const reserveBatch: ShardCommand = (shard, session, request) => {
   const { flags } = request;
   const number = BatchView.number(request);
   assert(session.batch === undefined, "a session has one batch at a time");
-  const withTubes = (flags & RequestFlag.Tubes) !== 0;
-  session.batch = { limits: limitsOf(request), withTubes, number };
+  const details = flags & BATCH_DETAILS;
+  session.batch = { limits: limitsOf(request), details, number };
   const timeoutMs = (flags & RequestFlag.NoWait) !== 0 ? 0 : request.timeoutMs;
   const needsBarrier = timeoutMs === 0 && !session.isAborted(number);
   if (!needsBarrier || !shard.beginBarrier(session)) shard.reserve(session, timeoutMs);
@@ -33,7 +33,7 @@ export function reserveMany(
   timeoutMs: number,
 ): void {
   const { engine, replies, slicedCommands, nowMs } = shard;
-  const { limits, withTubes, number } = batch;
+  const { limits, details, number } = batch;
   const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
   const run = (atMs: number): void => {
     const slots: number[] = [];
@@ -44,7 +44,7 @@ export function reserveMany(
     assert(outcome < 0 || outcome === slots.length, "a batch has the jobs that it counts");
     session.endBatch();
     if (outcome === ReserveOutcome.DeadlineSoon) replies.fixed(session, Reply.deadlineSoon);
-    else if (outcome !== ReserveOutcome.TimedOut) replies.batch(session, slots, withTubes);
+    else if (outcome !== ReserveOutcome.TimedOut) replies.batch(session, slots, details);
     else replies.fixed(session, isAborted ? Reply.aborted : Reply.timedOut);
   };
   slicedCommands.start(session, new AtomicCommand(session, jobs, run), nowMs);
@@ -79,15 +79,15 @@ export const takeBatch: ShardCommand = (
   { body, flags },
 ) => {
   const listed = listedOf(body);
-  const withTubes = (flags & RequestFlag.Tubes) !== 0;
+  const details = flags & BATCH_DETAILS;
   const isSingle = (flags & RequestFlag.Single) !== 0;
   const isWhole = (flags & RequestFlag.Whole) !== 0;
   const run = (atMs: number): void => {
     const slots: number[] = [];
     const taken = engine.takeBatch(session.engineSession, listed, isSingle, atMs, slots);
-    if (!isWhole) replies.gathered(session, slots, withTubes);
+    if (!isWhole) replies.gathered(session, slots, details);
     else if (taken === 0) replies.signal(session, ResponseKind.Absent);
-    else replies.batch(session, withoutGaps(slots), withTubes);
+    else replies.batch(session, withoutGaps(slots), details);
   };
   slicedCommands.start(session, new AtomicCommand(session, listed.length, run), nowMs);
 };

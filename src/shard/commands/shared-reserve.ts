@@ -4,7 +4,7 @@
 import { assert } from "../../base/assert.ts";
 import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
-import { RequestFlag, WaitView } from "../../message/request.ts";
+import { BATCH_DETAILS, RequestFlag, WaitView } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import type { ShardCommand } from "./command.ts";
 
@@ -30,7 +30,7 @@ export const waitShared: ShardCommand = (shard, session, request) => {
   session.waitNumber = waitNumber;
   session.leadsWait = (flags & RequestFlag.Lead) !== 0;
   if ((flags & RequestFlag.Batch) !== 0)
-    session.batch = { limits: ONE_JOB, withTubes: (flags & RequestFlag.Tubes) !== 0, number: 0 };
+    session.batch = { limits: ONE_JOB, details: flags & BATCH_DETAILS, number: 0 };
   if (session.leadsWait) shard.leadWaits.add(session);
   shard.engine.waitShared(session.engineSession, WaitView.timeoutAtMs(request), shard.nowMs);
 };

@@ -4,7 +4,7 @@ import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { rowOf } from "../../engine/jobs/job-table.ts";
 import type { JobOptions, Where } from "../../message/control.ts";
-import { Attribute, findAttribute } from "../../protocol/job-attribute.ts";
+import { Attribute, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
 
 /** Returns the options, or undefined for a job without any. */
 export function jobOptions(engine: Engine, slot: number, nowMs: number): JobOptions | undefined {
@@ -19,6 +19,7 @@ export function jobOptions(engine: Engine, slot: number, nowMs: number): JobOpti
     unique: textOf(fixed, Attribute.UniqueKey),
     group: textOf(fixed, Attribute.Group),
     weight: weightAt < 0 ? 1 : fixed[weightAt]! + 256 * fixed[weightAt + 1]!,
+    meta: metaOf(fixed),
   };
 }
 

@@ -8,6 +8,7 @@ import { JobAttributes } from "../../engine/jobs/job-attributes.ts";
 import type { NewJob } from "../../engine/jobs/new-job.ts";
 import { handleOf } from "../../message/request.ts";
 import { Attribute } from "../../protocol/job-attribute.ts";
+import type { OnDuplicate } from "../../protocol/job-options.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { nextOption, numberAt } from "../../protocol/options.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
@@ -15,6 +16,15 @@ import { type Request, Span } from "../../protocol/request.ts";
 import type { Replies } from "../replies/replies.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import { TubeNames } from "./tube-names.ts";
+
+/** Replies by outcome to a put whose key is taken. */
+const DUPLICATE_WORDS: Readonly<Record<number, Uint8Array>> = {
+  [Outcome.Duplicate]: ReplyWord.duplicate,
+  [Outcome.Kept]: ReplyWord.kept,
+  [Outcome.Replaced]: ReplyWord.replaced,
+  [Outcome.Escalated]: ReplyWord.escalated,
+  [Outcome.Debounced]: ReplyWord.debounced,
+};
 
 export class PutIntake {
   readonly #engine: Engine;
@@ -153,6 +163,13 @@ export class PutIntake {
     let outcome: Outcome;
     try {
       outcome = this.#engine.put(session.engineSession, job, body, nowMs, tube, attributes);
+      if (outcome === Outcome.Duplicate) {
+        const id = this.#engine.policies.duplicateOf;
+        outcome = this.#engine.putAgain(id, job, body, attributes!, nowMs);
+        this.#replyToDuplicate(session, outcome, id, tube);
+        if (outcome !== Outcome.Replaced) this.#arena.free(body);
+        return;
+      }
     } catch (error) {
       this.#refuseForMemory(session, body, error);
       return;
@@ -162,12 +179,25 @@ export class PutIntake {
       return;
     }
     this.#arena.free(body);
-    if (outcome === Outcome.Duplicate) {
-      // The put that owns the key may not be durable yet.
-      this.#replies.dependOnAll();
-      this.#replies.number(session, ReplyWord.duplicate, this.#engine.policies.duplicateOf);
-    } else if (outcome === Outcome.TubeFull && tube !== "") this.#replies.fixed(session, Reply.tubeFull);
+    this.#refuse(session, outcome, tube);
+  }
+
+  #refuse(session: ShardSession, outcome: Outcome, tube: string): void {
+    if (outcome === Outcome.TooBig) this.#replies.fixed(session, Reply.jobTooBig);
+    else if (outcome === Outcome.TubeFull && tube !== "") this.#replies.fixed(session, Reply.tubeFull);
     else this.#replies.fixed(session, Reply.outOfMemory);
+  }
+
+  /** Says what became of the job that has the key of a put. */
+  #replyToDuplicate(session: ShardSession, outcome: Outcome, id: number, tube: string): void {
+    const word = DUPLICATE_WORDS[outcome];
+    if (word === undefined) {
+      this.#refuse(session, outcome, tube);
+      return;
+    }
+    // The put that owns the key may not be durable yet.
+    this.#replies.dependOnAll();
+    this.#replies.number(session, word, id);
   }
 
   /** Returns the options of a put as attributes. They are valid until the next call. */
@@ -188,11 +218,20 @@ export class PutIntake {
         case OptionTag.UniqueFor:
           attributes.uniqueUntilMs = timeIn(fromMs, numberAt(bytes, at));
           break;
+        case OptionTag.OnDuplicate:
+          attributes.onDuplicate = numberAt(bytes, at) as OnDuplicate;
+          break;
+        case OptionTag.DebounceMax:
+          attributes.debounceMaxMs = numberAt(bytes, at);
+          break;
         case OptionTag.Ttl:
           attributes.expiresAtMs = timeIn(fromMs, numberAt(bytes, at));
           break;
         case OptionTag.Group:
           attributes.fixed.text(Attribute.Group, bytes, at, at + bytes[at - 1]!);
+          break;
+        case OptionTag.Meta:
+          attributes.fixed.text(Attribute.Meta, bytes, at, at + bytes[at - 1]!);
           break;
         case OptionTag.Weight:
           attributes.fixed.uint16(Attribute.Weight, numberAt(bytes, at));

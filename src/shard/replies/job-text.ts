@@ -8,7 +8,7 @@ import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { PolicyCounts, Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
-import { Attribute, DeathReason, findAttribute } from "../../protocol/job-attribute.ts";
+import { Attribute, DeathReason, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
 import { failuresText } from "./failure-text.ts";
 import { ageSeconds, escaped, secondsLeft } from "./row-values.ts";
 import { settingNamed, settingsText } from "./tube-setter.ts";
@@ -119,9 +119,15 @@ expires-in: ${expiresIn}
 unique: ${unique}
 group: ${group}
 weight: ${weight}
-origin: ${engine.policies.attributes.originOf(slot) || "none"}
+${metaRow(fixed)}origin: ${engine.policies.attributes.originOf(slot) || "none"}
 reason: ${REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]}
 `;
+}
+
+/** Returns the line `meta`, a list in JSON, for a job that was put with it. */
+function metaRow(fixed: Uint8Array): string {
+  const pairs = metaOf(fixed).map(quoted);
+  return pairs.length === 0 ? "" : `meta: [${pairs.join(", ")}]\n`;
 }
 
 /** Returns a text chosen by a client, quoted for any parser of YAML or JSON. */

@@ -16,7 +16,8 @@ import {
   REDIRECTED_HEADER_BYTES,
   ResponseKind,
 } from "../../message/response.ts";
-import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
+import { Attribute } from "../../protocol/job-attribute.ts";
+import { META_TEXT_BYTES_MAX, TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import { Request } from "../../protocol/request.ts";
 import { JobParts } from "../sessions/job-parts.ts";
@@ -30,6 +31,7 @@ const LEASE_BYTES_MAX = 9 * 17 + 201;
 
 /** Room for a tube's name and a space in the same line. */
 const TUBE_BYTES_MAX = TUBE_NAME_BYTES_MAX + 1;
+const META = asciiBytes(" meta=");
 const NO_BYTES = new Uint8Array(0);
 const float64 = new Float64Array(1);
 const float64Bytes = new Uint8Array(float64.buffer);
@@ -44,7 +46,9 @@ export class Replies extends LongReplies {
   /** Scratch space for batches. */
   readonly #parts = new JobParts();
   /** Scratch space for first lines. */
-  readonly #head = new Uint8Array(BODY_HEAD_BYTES_MAX + Math.max(LEASE_BYTES_MAX, TUBE_BYTES_MAX));
+  readonly #head = new Uint8Array(
+    BODY_HEAD_BYTES_MAX + Math.max(LEASE_BYTES_MAX, TUBE_BYTES_MAX + META_TEXT_BYTES_MAX),
+  );
 
   /** Sends a fixed reply. */
   fixed(session: ShardSession, reply: Uint8Array): void {
@@ -233,13 +237,16 @@ export class Replies extends LongReplies {
 
   // --- batches -----------------------------------------------------------------------------------
 
-  /** Sends RESERVED_BATCH with the jobs in `slots`, and their tubes' names if `withTubes`. */
-  batch(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
+  /**
+   * Sends RESERVED_BATCH with the jobs in `slots`, and of each what `details` (BATCH_DETAILS) asks
+   * for.
+   */
+  batch(session: ShardSession, slots: readonly number[], details: number): void {
     assert(slots.length > 0, "a batch has a job");
     const parts = this.#parts;
     parts.begin();
     this.#addLine(ReplyWord.reservedBatch, slots.length);
-    for (const slot of slots) this.#addJob(slot, withTubes);
+    for (const slot of slots) this.#addJob(slot, details);
     const port = this.ports[session.acceptor]!;
     if (parts.bytes <= Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
       this.begin(session, 0, parts.bytes);
@@ -253,7 +260,7 @@ export class Replies extends LongReplies {
   }
 
   /** Sends jobs of a batch that the acceptor assembles; NO_SLOT for those that were not taken. */
-  gathered(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
+  gathered(session: ShardSession, slots: readonly number[], details: number): void {
     const parts = this.#parts;
     parts.begin();
     const sizes = new DataView(new ArrayBuffer(slots.length * 4));
@@ -261,7 +268,7 @@ export class Replies extends LongReplies {
     assert(sizesAt === 0, "the sizes of parts come before them");
     for (const [index, slot] of slots.entries()) {
       const before = parts.bytes;
-      if (slot !== NO_SLOT) this.#addJob(slot, withTubes);
+      if (slot !== NO_SLOT) this.#addJob(slot, details);
       sizes.setUint32(index * 4, parts.bytes - before, true);
     }
     parts.lines.set(new Uint8Array(sizes.buffer), sizesAt);
@@ -323,8 +330,8 @@ export class Replies extends LongReplies {
     this.#parts.line(head, at + 2);
   }
 
-  /** Adds `RESERVED <id> <bytes>[ <tube>] CR LF <body> CR LF` as a part. */
-  #addJob(slot: number, withTube: boolean): void {
+  /** Adds `RESERVED <id> <bytes>[ <tube>][ meta=<pair>]… CR LF <body> CR LF` as a part. */
+  #addJob(slot: number, details: number): void {
     const page = this.engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const head = this.#head;
@@ -333,15 +340,30 @@ export class Replies extends LongReplies {
     let at = writeDecimal(head, ReplyWord.reserved.length, page.id[row]!);
     head[at++] = SPACE;
     at = writeDecimal(head, at, bodyBytes);
-    if (withTube) {
+    if ((details & RequestFlag.Tubes) !== 0) {
       head[at++] = SPACE;
       const { name } = this.engine.tubeOf(slot);
       for (let index = 0; index < name.length; index++) head[at++] = name.charCodeAt(index);
     }
+    if ((details & RequestFlag.Meta) !== 0) at = this.#writeMeta(slot, at);
     head[at++] = CR;
     head[at++] = LF;
     assert(at <= head.length, "a job's line fits into its scratch space");
     this.#parts.line(head, at);
     this.#parts.body(page.body[row]!, bodyBytes);
+  }
+
+  /** Writes the pairs of a job behind `at` of its line. Returns their end. */
+  #writeMeta(slot: number, at: number): number {
+    const head = this.#head;
+    const fixed = this.engine.policies.attributes.fixedAttributes(slot);
+    let end = at;
+    for (let from = 0; from + 2 <= fixed.length; from += 2 + fixed[from + 1]!) {
+      if (fixed[from] !== Attribute.Meta) continue;
+      copyBytes(head, end, META, 0, META.length);
+      copyBytes(head, end + META.length, fixed, from + 2, fixed[from + 1]!);
+      end += META.length + fixed[from + 1]!;
+    }
+    return end;
   }
 }

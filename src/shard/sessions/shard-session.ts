@@ -58,7 +58,8 @@ export interface LongReply extends LongAnswer {
 /** The request of a reserve-batch. */
 export interface BatchTerms {
   readonly limits: BatchLimits;
-  readonly withTubes: boolean;
+  /** Some of BATCH_DETAILS. */
+  readonly details: number;
   /** The number under which its client may abort it, or 0. */
   readonly number: number;
 }

@@ -123,7 +123,7 @@ export function putInTube(
   return { text, bytes, kind: "put", tube, pri, delaySeconds, delayMillis, ttrSeconds, body, options };
 }
 
-function optionsText({ key, keyForMs, untilReserve, ttlMs, group, weight }: PutOptions): string {
+function optionsText({ key, keyForMs, untilReserve, ttlMs, group, weight, onDuplicate }: PutOptions): string {
   return [
     key === "" ? "" : ` unique=${key}`,
     keyForMs === 0 ? "" : ` unique-for=${keyForMs / 1000}`,
@@ -131,6 +131,7 @@ function optionsText({ key, keyForMs, untilReserve, ttlMs, group, weight }: PutO
     ttlMs === 0 ? "" : ` ttl=${ttlMs / 1000}`,
     group === "" ? "" : ` group=${group}`,
     weight === 1 ? "" : ` weight=${weight}`,
+    onDuplicate === "refuse" ? "" : ` on-duplicate=${onDuplicate}`,
   ].join("");
 }
 

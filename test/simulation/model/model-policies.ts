@@ -4,6 +4,10 @@ import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-
 import { NOTHING_SET } from "../../../src/engine/tubes/tube-settings.ts";
 import type { Failure } from "../../../src/protocol/job-failure.ts";
 
+/** By OnDuplicate. */
+export const ON_DUPLICATE = ["refuse", "keep", "replace", "escalate", "debounce"] as const;
+export type OnDuplicateWord = (typeof ON_DUPLICATE)[number];
+
 /** Options of a put-in-tube; durations in ms, 0 for none. */
 export interface PutOptions {
   readonly key: string;
@@ -12,6 +16,7 @@ export interface PutOptions {
   readonly ttlMs: number;
   readonly group: string;
   readonly weight: number;
+  readonly onDuplicate: OnDuplicateWord;
 }
 
 export const NO_OPTIONS: PutOptions = {
@@ -21,6 +26,7 @@ export const NO_OPTIONS: PutOptions = {
   ttlMs: 0,
   group: "",
   weight: 1,
+  onDuplicate: "refuse",
 };
 
 /** Policy of a job; times in ms, 0 for never. */

@@ -9,7 +9,7 @@ import type { JobPolicy, Resolved, TubeCounts } from "./model-policies.ts";
 export interface ModelJob {
   readonly id: number;
   tube: ModelTube;
-  readonly body: string;
+  body: string;
   /** Policy from its options and from the settings of its tube. */
   readonly policy: JobPolicy;
   /**

@@ -8,6 +8,7 @@
 
 import { ModelCommands } from "./model-commands.ts";
 import { ModelDeaths } from "./model-deaths.ts";
+import { ModelDuplicates } from "./model-duplicates.ts";
 import { ModelKeys } from "./model-keys.ts";
 import { ModelLog } from "./model-log.ts";
 import { ModelMoves } from "./model-moves.ts";
@@ -32,6 +33,7 @@ export class Model extends ModelState {
   readonly deaths: ModelDeaths = new ModelDeaths(this);
   readonly reserves: ModelReserves = new ModelReserves(this);
   readonly commands: ModelCommands = new ModelCommands(this);
+  readonly duplicates: ModelDuplicates = new ModelDuplicates(this);
   readonly moves: ModelMoves = new ModelMoves(this);
 
   constructor(shards: number, wallOffsetMs = 0) {

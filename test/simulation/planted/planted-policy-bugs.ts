@@ -2,12 +2,14 @@
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { Outcome } from "../../../src/engine/jobs/outcome.ts";
 import { NO_ROW } from "../../../src/engine/policies/key-table.ts";
 import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { RateLimiter } from "../../../src/engine/tubes/rate-limiter.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import { isWide, type TubePolicy } from "../../../src/engine/tubes/tube-settings.ts";
+import { OnDuplicate } from "../../../src/protocol/job-options.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
 
@@ -279,5 +281,20 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
         start(session, move, nowMs);
       };
     }
+  }),
+  plantedInEngine("a job that a put replaces keeps its priority", (engine) => {
+    const putAgain = engine.putAgain.bind(engine);
+    engine.putAgain = (id, job, ...rest) => {
+      const slot = engine.find(id);
+      const pri = slot === NO_SLOT ? job.pri : engine.jobs.pageOf(slot).pri[rowOf(slot)]!;
+      return putAgain(id, { ...job, pri }, ...rest);
+    };
+  }),
+  plantedInEngine("a put that is to debounce a job leaves it as it is", (engine) => {
+    const putAgain = engine.putAgain.bind(engine);
+    engine.putAgain = (id, job, body, attributes, nowMs) =>
+      attributes.onDuplicate === OnDuplicate.Debounce
+        ? Outcome.Debounced
+        : putAgain(id, job, body, attributes, nowMs);
   }),
 ];

@@ -42,6 +42,22 @@ export const PLANTED_RESTART_BUGS: readonly PlantedBug[] = [
       };
     }
   }),
+  plantedInRestart("a job that a put replaces has its old body after a restart", ({ shards, records }) => {
+    for (const [shard, log] of records.entries()) {
+      const { engine } = shards[shard]!;
+      const putAgain = engine.putAgain.bind(engine);
+      engine.putAgain = (...args) => {
+        const { put } = log;
+        log.put = (slot) => {
+          log.updated(slot);
+          return true;
+        };
+        const outcome = putAgain(...args);
+        log.put = put;
+        return outcome;
+      };
+    }
+  }),
   plantedInEngine("a key is forgotten at a start if its job is gone", ({ policies }) => {
     policies.keys.restoreRemembered = () => {};
   }),

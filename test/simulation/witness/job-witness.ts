@@ -6,6 +6,8 @@ import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { Session } from "../../../src/engine/waiting/session.ts";
 import type { TubeClearing } from "../../../src/engine/walks/tube-clearing.ts";
 import type { JobChoice } from "../model/job-choice.ts";
+import type { DuplicateVerdict } from "../model/model-duplicates.ts";
+import { ON_DUPLICATE } from "../model/model-policies.ts";
 import type { ByIdResult, Effect, ModelSession, PutVerdict } from "../model/model-types.ts";
 import type { ByIdCommand } from "./command-sink.ts";
 import type { EngineCalls } from "./engine-calls.ts";
@@ -18,6 +20,15 @@ const PUT_OUTCOMES: Readonly<Record<PutVerdict["kind"], Outcome>> = {
   full: Outcome.TubeFull,
 };
 
+const DUPLICATE_OUTCOMES: Readonly<Record<DuplicateVerdict, Outcome>> = {
+  duplicate: Outcome.Duplicate,
+  kept: Outcome.Kept,
+  replaced: Outcome.Replaced,
+  escalated: Outcome.Escalated,
+  debounced: Outcome.Debounced,
+  full: Outcome.TubeFull,
+};
+
 const UPDATE_OUTCOMES = {
   done: Outcome.Done,
   full: Outcome.TubeFull,
@@ -26,9 +37,17 @@ const UPDATE_OUTCOMES = {
 
 export class JobWitness {
   readonly #witness: EngineCalls;
+  /** The session whose put was the last duplicate. */
+  #declined = 0;
 
   constructor(witness: EngineCalls) {
     this.#witness = witness;
+  }
+
+  #bodyOf(body: number, bodyBytes: number): string {
+    const bytes = new Uint8Array(bodyBytes);
+    this.#witness.engine.bodies.read(body, 0, bytes, 0, bodyBytes);
+    return Buffer.from(bytes).toString("latin1");
   }
 
   watchJobs(): void {
@@ -41,9 +60,7 @@ export class JobWitness {
         return;
       }
       const { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes } = job;
-      const bytes = new Uint8Array(bodyBytes);
-      this.#witness.engine.bodies.read(body, 0, bytes, 0, bodyBytes);
-      const text = Buffer.from(bytes).toString("latin1");
+      const text = this.#bodyOf(body, bodyBytes);
       const put = { id, pri, delaySeconds, ttrSeconds, body: text, policy: policyOf(attributes) };
       const client = this.#witness.session(session);
       const isNamed = tubeName !== undefined && tubeName !== "";
@@ -57,8 +74,31 @@ export class JobWitness {
       if (verdict.kind === "stored") this.#witness.sink.put(session.index, id);
       else if (verdict.kind === "duplicate") {
         assert.equal(this.#witness.engine.policies.duplicateOf, verdict.of, "whose key it is");
-        this.#witness.sink.putDeclined(session.index, `DUPLICATE ${verdict.of}\r\n`);
+        this.#declined = session.index;
       } else this.#witness.sink.putDeclined(session.index, isNamed ? "TUBE_FULL\r\n" : "OUT_OF_MEMORY\r\n");
+    });
+    this.#witness.watch("putAgain", ([id, job, body, attributes, nowMs], outcome, seen) => {
+      if (outcome === Outcome.NoRoom) {
+        this.#witness.sink.putRefused(this.#declined);
+        return;
+      }
+      const { pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes } = job;
+      const delayMs = delaySeconds * 1000 + delayMillis;
+      const { expiresAtMs, onDuplicate } = attributes;
+      const put = {
+        pri,
+        delaySeconds,
+        ttrSeconds,
+        body: this.#bodyOf(body, bodyBytes),
+        delayMs,
+        expiresAtMs,
+      };
+      const verdict = this.#witness.follow(seen, () =>
+        model.duplicates.putAgain(shard, id, put, ON_DUPLICATE[onDuplicate]!, nowMs),
+      );
+      assert.equal(outcome, DUPLICATE_OUTCOMES[verdict], "what a put does to the job that has its key");
+      const reply = verdict === "full" ? "TUBE_FULL\r\n" : `${verdict.toUpperCase()} ${id}\r\n`;
+      this.#witness.sink.putDeclined(this.#declined, reply);
     });
     this.#witness.watch("beginSetting", ([pattern, values], _, seen) =>
       this.#witness.follow(seen, () => model.registry.set(shard, pattern, values)),

@@ -357,7 +357,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   dashboard: ["dashboard/pages", "dashboard/parts"],
   client: [],
   cli: ["client"],
-  "cli/commands": ["cli", "client", "protocol", "base"],
+  "cli/shadow": [],
+  "cli/commands": ["cli/shadow", "cli", "client", "protocol", "base"],
   "server/logging": [],
   "server/options": [
     "server/logging",

@@ -36,6 +36,8 @@ const KEEPERS: readonly Keeper[] = [
       "server/logging/line-sink.ts",
       "client/",
       "cli/proxy.ts",
+      "cli/listen-on.ts",
+      "cli/shadow/",
     ],
   },
   {
@@ -46,6 +48,8 @@ const KEEPERS: readonly Keeper[] = [
       "http/metrics/process-files.ts",
       "http/door.ts",
       "http/state/history-file.ts",
+      // The log's segments, for a backup.
+      "http/queue/backups.ts",
       // The dashboard's files, once at its start.
       "http/api/dashboard/dashboard-assets.ts",
       // Files that the operator names.
@@ -60,6 +64,9 @@ const KEEPERS: readonly Keeper[] = [
       "server/logging/line-sink.ts",
       "server/listeners/token-store.ts",
       "cli/target.ts",
+      "cli/backup-file.ts",
+      // Standard output without blocking.
+      "cli/shadow/report.ts",
     ],
   },
   {

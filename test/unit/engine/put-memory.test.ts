@@ -10,30 +10,9 @@ import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
+import { withoutMemory } from "../../support/in-process/without-memory.ts";
 
 const PUTS = 200;
-
-/**
- * Runs `run` while the allocation number `failing`, from 1 on, throws. Returns whether there were
- * so many.
- */
-function withoutMemory(failing: number, run: () => void): boolean {
-  const arrays = { ArrayBuffer, Int32Array, Uint32Array, Float64Array, Uint16Array, Uint8Array };
-  let allocations = 0;
-  for (const [name, array] of Object.entries(arrays)) {
-    const construct = (target: new (...args: unknown[]) => object, args: unknown[]): object => {
-      if (++allocations === failing) throw new RangeError("Array buffer allocation failed");
-      return Reflect.construct(target, args);
-    };
-    Object.assign(globalThis, { [name]: new Proxy(array, { construct }) });
-  }
-  try {
-    run();
-  } finally {
-    Object.assign(globalThis, arrays);
-  }
-  return allocations >= failing;
-}
 
 it("a put that runs out of memory anywhere leaves nothing behind", () => {
   const engine = new Engine({

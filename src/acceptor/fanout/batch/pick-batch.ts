@@ -10,7 +10,7 @@
 import { assert } from "../../../base/assert.ts";
 import { BatchView, LISTED_BYTES, ListedView, RequestFlag, RequestOp } from "../../../message/request.ts";
 import { CANDIDATE_BYTES, CandidatesView, ResponseFlag, ResponseKind } from "../../../message/response.ts";
-import { TUBE_NAME_BYTES_MAX } from "../../../protocol/limits.ts";
+import { META_TEXT_BYTES_MAX, TUBE_NAME_BYTES_MAX } from "../../../protocol/limits.ts";
 import type { Request, Span } from "../../../protocol/request.ts";
 import type { SerialQueue } from "../../state/serial-queue.ts";
 import type { Signal } from "../conversation.ts";
@@ -26,11 +26,17 @@ const LIST_AT = 8;
 /** The most bytes of a job besides its body and the name of its tube. */
 const HEAD_BYTES_MAX = 48;
 
+const headBytesMax = (details: number): number =>
+  HEAD_BYTES_MAX +
+  ((details & RequestFlag.Tubes) === 0 ? 0 : TUBE_NAME_BYTES_MAX + 1) +
+  ((details & RequestFlag.Meta) === 0 ? 0 : META_TEXT_BYTES_MAX);
+
 /** The parts of a reserve-batch request that limit the choice. */
 export interface BatchRequest {
   readonly jobsMax: number;
   readonly bytesMax: number;
-  readonly withTubes: boolean;
+  /** Some of BATCH_DETAILS. */
+  readonly details: number;
 }
 
 interface Candidate {
@@ -101,7 +107,7 @@ export class PickBatch implements Picker {
     this.#budget = budget;
     this.queue = budget.queue;
     this.#shareMax = Math.floor(host.payloadBytesMax / LISTED_BYTES);
-    this.waitFlags = RequestFlag.Batch | (request.withTubes ? RequestFlag.Tubes : 0);
+    this.waitFlags = RequestFlag.Batch | request.details;
   }
 
   ask(message: Request): void {
@@ -142,7 +148,8 @@ export class PickBatch implements Picker {
   /** Chooses the jobs of the batch and groups them by shard. */
   #choose(): Map<number, Share> {
     const shares = new Map<number, Share>();
-    const { jobsMax, withTubes } = this.#request;
+    const { jobsMax } = this.#request;
+    const headBytes = headBytesMax(this.#request.details);
     const bytesMax = this.#bytesMax();
     this.#order = [];
     let bodyBytes = 0;
@@ -155,7 +162,7 @@ export class PickBatch implements Picker {
       const share = shares.get(list.shard) ?? { listed: [], bytes: 0 };
       shares.set(list.shard, share);
       share.listed.push(job);
-      share.bytes += job.bodyBytes + HEAD_BYTES_MAX + (withTubes ? TUBE_NAME_BYTES_MAX + 1 : 0);
+      share.bytes += job.bodyBytes + headBytes;
       this.#order.push(list.shard);
       list.shift();
       // The list was truncated, so the shard's next job is unknown.

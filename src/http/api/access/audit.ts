@@ -66,7 +66,8 @@ export function addAudit(api: Api, service: Service, tell: (line: string) => voi
 const hooksOf = <Hook>(hooks: Hook | Hook[] | undefined): Hook[] => [hooks ?? []].flat() as Hook[];
 
 function isForChanges({ method, config }: RouteOptions): boolean {
-  const { may } = config ?? {};
+  const { may, isAudited } = config ?? {};
+  if (isAudited === true) return true;
   return method !== "GET" && method !== "HEAD" && (may === "manage" || may === "admin");
 }
 

@@ -52,7 +52,7 @@ export function syncCountsOf(topology: Topology): Float64Array {
 }
 
 /** Returns the state of the log. The server must have one. */
-export function logView({ topology, words }: Service): LogView & Readonly<Record<string, unknown>> {
+export function logView({ topology, words, backups }: Service): LogView & Readonly<Record<string, unknown>> {
   const isFull = words.isSet(ControlWord.BinlogFull);
   const hasEnded = words.isSet(ControlWord.BinlogEnded);
   const counters = countersOf(topology, binlogRole(topology));
@@ -79,6 +79,7 @@ export function logView({ topology, words }: Service): LogView & Readonly<Record
     compacts: counters[Counter.BinlogCompacts] === 1,
     full: isFull,
     ended: hasEnded,
+    backup: { underWay: backups?.isUnderWay === true, kept: backups?.kept ?? 0 },
     syncSeconds: counted(LogFigures.Sync, SYNC_BOUNDS_SECONDS),
     waitSeconds: counted(LogFigures.Wait, SYNC_BOUNDS_SECONDS),
     batchRecords: counted(LogFigures.Batch, BATCH_BOUNDS_RECORDS),

@@ -110,6 +110,7 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
     worker: holder === undefined || holder === null ? null : workerOf(holder, service),
     expiresIn: options?.expiresIn === undefined ? null : rounded(options.expiresIn),
+    meta: metaView(options?.meta ?? []),
     unique: keyOf(options?.unique),
     group: keyOf(options?.group),
     weight: options?.weight ?? 1,
@@ -139,6 +140,16 @@ function failureView({
     reason: reason === "" ? null : textOf(reason),
   };
 }
+
+/** Of a name that a job has twice, the last one counts. */
+const metaView = (pairs: readonly string[]): Record<string, string> =>
+  Object.fromEntries(
+    pairs.map((pair) => {
+      const text = textOf(pair);
+      const colon = text.indexOf(":");
+      return [text.slice(0, colon), text.slice(colon + 1)];
+    }),
+  );
 
 /** Returns a key, which clients write in UTF-8. */
 const keyOf = (latin1: string | undefined): string | null =>

@@ -15,7 +15,7 @@ import { refused } from "../bodies/put-refusal.ts";
 import { answeredOnce } from "../limits/answered-once.ts";
 import { Problem } from "../problem.ts";
 import { Fields, TubeParams, tubeQuery } from "../schemas.ts";
-import { optionsOf, putOptions } from "./put-options.ts";
+import { meta, optionsOf, putOptions } from "./put-options.ts";
 
 const BATCH_MAX = 1000;
 /** A longer body is streamed to its shard. */
@@ -55,6 +55,7 @@ const NewJob = Fields(
       Type.Unknown({ description: "Any value, kept as it is written; of MessagePack as compact JSON." }),
     ),
     ...putOptions,
+    meta,
   },
   "Exactly one of body, bodyBase64, json.",
 );
@@ -66,8 +67,13 @@ const REQUESTS = Object.fromEntries(
 );
 const PutQuery = Type.Object({ ...tubeQuery, ...numbers, ...putOptions }, { additionalProperties: false });
 const OneAnswer = Fields({ id: Type.Integer() });
-/** The job that has the key; none was put. */
-const Known = Fields({ id: Type.Integer(), duplicate: Type.Literal(true) });
+const OUTCOMES = ["kept", "replaced", "escalated", "debounced"] as const;
+/** The job that has the key, and what `onDuplicate` did to it; none was added. */
+const Known = Fields({
+  id: Type.Integer(),
+  duplicate: Type.Literal(true),
+  outcome: Type.Optional(Type.Enum(OUTCOMES)),
+});
 const BatchAnswer = Fields({
   results: Type.Array(Type.Union([OneAnswer, Known, Fields({ code: Type.String(), detail: Type.String() })])),
   failed: Type.Integer(),
@@ -157,7 +163,9 @@ function one(outcome: PutOutcome, service: Service): PutAnswer {
 /** Returns the job that has the key of a put, if that is why it was refused. */
 function duplicateOf(refusal: string): Static<typeof Known> | undefined {
   const [word, id] = refusal.split(" ");
-  return word === "DUPLICATE" ? { id: Number(id), duplicate: true } : undefined;
+  if (word === "DUPLICATE") return { id: Number(id), duplicate: true };
+  const outcome = OUTCOMES.find((each) => each.toUpperCase() === word);
+  return outcome && { id: Number(id), duplicate: true, outcome };
 }
 
 /** Puts all jobs at once. An invalid job is reported in its place in the results. */
@@ -196,7 +204,7 @@ async function putBatch(
 }
 
 /** What the job leaves out comes from the query string. */
-const newPut = (tube: string, job: Query, query: Query): NewPut => ({
+const newPut = (tube: string, job: Query & Pick<Job, "meta">, query: Query): NewPut => ({
   tube,
   pri: job.pri ?? query.pri ?? PRI,
   delay: job.delay ?? query.delay ?? 0,

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Model } from "./model.ts";
-import { NO_POLICY } from "./model-policies.ts";
-import type { Effect } from "./model-types.ts";
+import { Model } from "./model/model.ts";
+import { NO_POLICY } from "./model/model-policies.ts";
+import type { Effect } from "./model/model-types.ts";
 
 const LATER_MS = 5000;
 

@@ -2,17 +2,17 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { settingsOf } from "../../src/binlog/recovery/log-recovery.ts";
-import { readLog } from "../../src/binlog/recovery/read-log.ts";
-import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
-import { segmentNumbers } from "../../src/binlog/recovery/scan-log.ts";
-import { dumpLines } from "../../src/binlog/tools/dump.ts";
-import { restoreLog } from "../../src/binlog/tools/restore.ts";
-import { SeededRandom } from "../support/seeded-random.ts";
-import { recoveredTexts } from "./model.ts";
-import { largerLog, virtualOptions } from "./sample/sample-log.ts";
-import { VirtualDisk } from "./virtual-disk.ts";
+import { openBinlog } from "../../../src/binlog/open-binlog.ts";
+import { settingsOf } from "../../../src/binlog/recovery/log-recovery.ts";
+import { readLog } from "../../../src/binlog/recovery/read-log.ts";
+import { recoveredJobs } from "../../../src/binlog/recovery/recovered-jobs.ts";
+import { segmentNumbers } from "../../../src/binlog/recovery/scan-log.ts";
+import { dumpLines } from "../../../src/binlog/tools/dump.ts";
+import { restoreLog } from "../../../src/binlog/tools/restore.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
+import { recoveredTexts } from "../model.ts";
+import { largerLog, virtualOptions } from "../sample/sample-log.ts";
+import { VirtualDisk } from "../virtual-disk.ts";
 
 const WAYS: Readonly<Record<string, (disk: VirtualDisk, call: number) => void>> = {
   "a kill": (disk) => disk.kill(),

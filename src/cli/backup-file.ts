@@ -1,0 +1,68 @@
+// The file that a backup goes to: it has its name only once it is whole and durable.
+
+import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { CommandFailed, ExitCode } from "./exit-code.ts";
+
+/** Ending of the name of a backup that isn't whole yet. */
+const PART = ".part";
+
+export class BackupFile {
+  readonly #name: string;
+  readonly #file: FileHandle;
+
+  private constructor(name: string, file: FileHandle) {
+    this.#name = name;
+    this.#file = file;
+  }
+
+  /** Throws CommandFailed if the file exists, or can't be made. */
+  static async create(name: string): Promise<BackupFile> {
+    if (await exists(name)) throw failed(`${name} exists: give the backup another name`);
+    try {
+      return new BackupFile(name, await open(`${name}${PART}`, "wx", 0o600));
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code !== "EEXIST") throw failed(`cannot write ${name}: ${message}`);
+      throw failed(`${name}${PART} exists: a backup writes it, or was killed; remove it if none does`);
+    }
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    try {
+      // Unlike a single write, this repeats until everything is written.
+      await this.#file.writeFile(bytes);
+    } catch (error) {
+      throw failed(`cannot write ${this.#name}: ${(error as Error).message}`);
+    }
+  }
+
+  /** Makes the file durable and gives it its name. */
+  async finish(): Promise<void> {
+    try {
+      await this.#file.sync();
+      await this.#file.close();
+      await rename(`${this.#name}${PART}`, this.#name);
+      const folder = await open(dirname(this.#name), "r");
+      await folder.sync();
+      await folder.close();
+    } catch (error) {
+      throw failed(`cannot write ${this.#name}: ${(error as Error).message}`);
+    }
+  }
+
+  /** Removes a file that isn't whole. */
+  async remove(): Promise<void> {
+    await this.#file.close().catch(() => {});
+    await rm(`${this.#name}${PART}`, { force: true });
+  }
+}
+
+const failed = (message: string): CommandFailed => new CommandFailed(message, ExitCode.Nothing);
+
+async function exists(name: string): Promise<boolean> {
+  return stat(name).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,130 @@
+// `backup`: copies the log of a running server into a file.
+
+import { once } from "node:events";
+import { crc32 } from "node:zlib";
+import type { Command } from "commander";
+import { BackupFault, BackupReader } from "../../base/backup-archive.ts";
+import { whole } from "../argument.ts";
+import { BackupFile } from "../backup-file.ts";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { streamOf } from "../http-session.ts";
+import { tell } from "../output.ts";
+import { type CommonOptions, newCommand, withHttp } from "../run.ts";
+import type { Target } from "../target.ts";
+
+const MEGABYTE = 1e6;
+const RATE_MAX = 10_000;
+/** Minimum time between two lines of progress where there is no terminal, ms. */
+const PROGRESS_EVERY_MS = 10_000;
+
+interface BackupOptions extends CommonOptions {
+  readonly rate?: string;
+}
+
+interface Output {
+  readonly write: (bytes: Uint8Array) => Promise<void>;
+  readonly finish: () => Promise<void>;
+  readonly remove: () => Promise<void>;
+}
+
+export function backupCommand(): Command {
+  return newCommand(
+    "backup <url> <file>",
+    "copy all jobs of a running server into a file (- is stdout), for restore (over HTTP)",
+  )
+    .option("--rate <n>", "mebibytes per second; 64 if not given", whole(1, RATE_MAX))
+    .action((url: string, file: string, options: BackupOptions) =>
+      withHttp({ ...options, url }, async (target) => {
+        const output = file === "-" ? toStdout : await BackupFile.create(file);
+        const remove = (): void => void output.remove().finally(() => process.exit(ExitCode.Nothing));
+        const signals = ["SIGTERM", "SIGINT"] as const;
+        for (const signal of signals) process.once(signal, remove);
+        try {
+          const bytes = await copy(target, options, output);
+          await output.finish();
+          tell(`backed up ${bytes} bytes of log`);
+        } catch (error) {
+          await output.remove();
+          throw error;
+        } finally {
+          for (const signal of signals) process.off(signal, remove);
+        }
+      }),
+    );
+}
+
+const toStdout: Output = {
+  write: async (bytes) => {
+    if (!process.stdout.write(bytes)) await once(process.stdout, "drain");
+  },
+  finish: async () => {},
+  remove: async () => {},
+};
+
+/** Copies and checks the archive. Returns how long it is. */
+async function copy(target: Target, { rate }: BackupOptions, output: Output): Promise<number> {
+  const path = `/v1/backup${rate === undefined ? "" : `?rate=${rate}`}`;
+  const response = await streamOf(target, path, "application/x-tar");
+  const reader = new BackupReader(crc32);
+  const progress = await Progress.create();
+  try {
+    for await (const piece of response) {
+      for (const part of reader.take(piece)) if (part.part === "begin") progress.total = part.begin.bytes;
+      await output.write(piece);
+      progress.show(reader.taken);
+    }
+    reader.finish();
+    return reader.taken;
+  } catch (error) {
+    if (error instanceof CommandFailed) throw error;
+    const { message } = error as Error;
+    const why =
+      error instanceof BackupFault ? message : `it broke off after ${reader.taken} bytes: ${message}`;
+    throw new CommandFailed(
+      `no backup was made: ${why}; the server's log may say more`,
+      error instanceof BackupFault ? ExitCode.Nothing : ExitCode.NoConnection,
+    );
+  } finally {
+    progress.end();
+  }
+}
+
+type Bar = import("cli-progress").SingleBar;
+
+/** Shows a bar on a terminal, otherwise a line now and then. */
+class Progress {
+  total = 0;
+  readonly #bar: Bar | undefined;
+  #isShown = false;
+  #nextAtMs: number = performance.now() + PROGRESS_EVERY_MS;
+
+  private constructor(bar: Bar | undefined) {
+    this.#bar = bar;
+  }
+
+  static async create(): Promise<Progress> {
+    if (!process.stderr.isTTY) return new Progress(undefined);
+    const { SingleBar } = await import("cli-progress");
+    return new Progress(
+      new SingleBar({ format: "backing up {bar} {percentage} %  {eta} s left", clearOnComplete: true }),
+    );
+  }
+
+  show(taken: number): void {
+    // The archive is a little longer than its segments.
+    const done = Math.min(taken, this.total);
+    if (this.#bar !== undefined) {
+      if (this.#isShown) this.#bar.update(done);
+      else this.#bar.start(this.total, done);
+      this.#isShown = true;
+    } else if (performance.now() >= this.#nextAtMs) {
+      this.#nextAtMs = performance.now() + PROGRESS_EVERY_MS;
+      const megabytes = (bytes: number): string => (bytes / MEGABYTE).toFixed(0);
+      tell(`${megabytes(done)} of ${megabytes(this.total)} MB`);
+    }
+  }
+
+  end(): void {
+    if (this.#isShown) this.#bar?.stop();
+  }
+}

@@ -1,0 +1,57 @@
+// The report of a shadow: differences as JSON lines, and a summary. A reader that stalls loses
+// lines and never holds anything up.
+
+import { createWriteStream, type WriteStream } from "node:fs";
+
+const STDOUT = 1;
+/** Maximum of unwritten bytes. */
+const PENDING_BYTES_MAX = 1 << 20;
+
+export interface ShadowCounts {
+  connections: number;
+  /** Connections that are not shadowed any more. */
+  dropped: number;
+  commands: number;
+  same: number;
+  different: number;
+  /** Commands that can't be repeated: waits that ended without a job, and jobs from before. */
+  skipped: number;
+}
+
+export class ShadowReport {
+  readonly counts: ShadowCounts = {
+    connections: 0,
+    dropped: 0,
+    commands: 0,
+    same: 0,
+    different: 0,
+    skipped: 0,
+  };
+  #lost = 0;
+  /** Written by the thread pool: a write to a pipe through process.stdout would block. */
+  readonly #output: WriteStream = createWriteStream("", { fd: STDOUT, autoClose: false });
+
+  constructor() {
+    this.#output.on("error", () => {});
+  }
+
+  write(event: string, fields: Readonly<Record<string, unknown>>): void {
+    if (this.#output.destroyed || this.#output.writableLength > PENDING_BYTES_MAX) {
+      this.#lost++;
+      return;
+    }
+    this.#output.write(`${JSON.stringify({ event, at: new Date().toISOString(), ...fields })}\n`);
+  }
+
+  summary(unmapped: number): void {
+    this.write("summary", { ...this.counts, unmapped, linesLost: this.#lost });
+  }
+
+  /** Resolves when everything is written, or after `limitMs`. */
+  end(limitMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      setTimeout(resolve, limitMs).unref();
+      this.#output.end(() => resolve());
+    });
+  }
+}

@@ -1,0 +1,273 @@
+// The shadow of one connection: repeats its commands to the new server, in order, once the old
+// server has answered them, and compares the replies. Nothing waits for it.
+
+import type { Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { dependsOnOthers, differenceOf } from "./compare-replies.ts";
+import type { JobIdMap } from "./job-ids.ts";
+import type { ShadowReport } from "./report.ts";
+import { bodyOfCommand, bodyOfReply, type WirePart, WireSplitter } from "./wire-streams.ts";
+
+/** Maximum of commands, and of their bytes with the old server's replies, that wait. */
+export const QUEUE_COMMANDS_MAX = 10_000;
+export const QUEUE_BYTES_MAX: number = 16 << 20;
+/** Silence of the new server after which the connection isn't shadowed any more, ms. */
+const REPLY_MS_MAX = 10_000;
+/** How long another connection's command on the same job may be late, ms. */
+const LATE_MS_MAX = 1000;
+const LATE_LOOK_MS = 10;
+const SHOWN_MAX = 200;
+/** Larger than any reply that the queue has room for. */
+const REPLY_BYTES_MAX: number = 2 * QUEUE_BYTES_MAX;
+const ON_JOB = /^(delete|release|bury|touch|kick-job|peek|stats-job|reserve-job) (\d+)(.*)$/;
+const JOB_IN_REPLY = /^(?:INSERTED|BURIED|RESERVED|FOUND) (\d+)/;
+
+interface Exchange {
+  readonly command: WirePart;
+  readonly reply: WirePart;
+  readonly bytes: number;
+}
+
+export interface ShadowOptions {
+  readonly dial: () => Promise<Socket>;
+  readonly token: string | undefined;
+  readonly ids: JobIdMap;
+  readonly report: ShadowReport;
+  /** For the report. */
+  readonly client: string;
+}
+
+export class ShadowConnection {
+  readonly #options: ShadowOptions;
+  readonly #commands = new WireSplitter(bodyOfCommand, QUEUE_BYTES_MAX);
+  readonly #replies = new WireSplitter(bodyOfReply, QUEUE_BYTES_MAX);
+  /** Commands that the old server hasn't answered. */
+  readonly #asked: WirePart[] = [];
+  #askedBytes = 0;
+  /** Answered commands that the new server hasn't got. */
+  readonly #queue: Exchange[] = [];
+  #queuedBytes = 0;
+  #isWorking = false;
+  #isDropped = false;
+  #hasEnded = false;
+  #socket: Socket | undefined;
+  readonly #answers = new WireSplitter(bodyOfReply, REPLY_BYTES_MAX);
+  #onAnswer: ((part: WirePart) => void) | undefined;
+
+  constructor(options: ShadowOptions) {
+    this.#options = options;
+    options.report.counts.connections++;
+  }
+
+  /** Takes bytes from the client; they are on their way already. */
+  fromClient(bytes: Buffer): void {
+    this.#guarded(() => {
+      for (const command of this.#commands.take(bytes)) {
+        if (command.line === "quit") continue;
+        this.#asked.push(command);
+        this.#askedBytes += bytesOf(command);
+        this.#bound();
+      }
+    });
+  }
+
+  /** Takes bytes from the old server. */
+  fromOld(bytes: Buffer): void {
+    this.#guarded(() => {
+      for (const reply of this.#replies.take(bytes)) {
+        const command = this.#asked.shift();
+        if (command === undefined) throw new Error("the old server sent a reply too many");
+        this.#askedBytes -= bytesOf(command);
+        const id = /^INSERTED (\d+)$/.exec(reply.line)?.[1];
+        if (id !== undefined) this.#options.ids.saw(id);
+        const exchange = { command, reply, bytes: bytesOf(command) + bytesOf(reply) };
+        this.#queue.push(exchange);
+        this.#queuedBytes += exchange.bytes;
+        this.#bound();
+      }
+      if (!this.#isWorking) void this.#work();
+    });
+  }
+
+  /** The client or the old server closed the connection; what waits is still repeated. */
+  end(): void {
+    this.#hasEnded = true;
+    if (!this.#isWorking) this.#socket?.destroy();
+  }
+
+  #guarded(act: () => void): void {
+    if (this.#isDropped) return;
+    try {
+      act();
+    } catch (error) {
+      this.#drop((error as Error).message);
+    }
+  }
+
+  #bound(): void {
+    const waiting = this.#asked.length + this.#queue.length;
+    if (waiting > QUEUE_COMMANDS_MAX || this.#askedBytes + this.#queuedBytes > QUEUE_BYTES_MAX)
+      throw new Error(`the new server is too slow: ${waiting} commands wait for it`);
+  }
+
+  #drop(why: string): void {
+    if (this.#isDropped) return;
+    this.#isDropped = true;
+    this.#asked.length = 0;
+    this.#queue.length = 0;
+    this.#askedBytes = this.#queuedBytes = 0;
+    this.#socket?.destroy();
+    const { report, client } = this.#options;
+    report.counts.dropped++;
+    report.write("dropped", { client, why });
+  }
+
+  async #work(): Promise<void> {
+    this.#isWorking = true;
+    try {
+      this.#socket ??= await this.#connect();
+      for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
+        this.#queuedBytes -= next.bytes;
+        await this.#repeat(next);
+        if (this.#isDropped) return;
+      }
+    } catch (error) {
+      this.#drop((error as Error).message);
+    } finally {
+      this.#isWorking = false;
+      if (this.#hasEnded || this.#isDropped) this.#socket?.destroy();
+    }
+  }
+
+  async #connect(): Promise<Socket> {
+    const { dial, token } = this.#options;
+    const socket = await dial();
+    const gone = (): void => this.#drop("the new server closed the connection");
+    socket.on("error", gone);
+    socket.on("close", () => {
+      if (!this.#hasEnded || this.#isWorking) gone();
+    });
+    socket.on("data", (bytes: Buffer) =>
+      this.#guarded(() => {
+        for (const answer of this.#answers.take(bytes)) this.#onAnswer?.(answer);
+      }),
+    );
+    this.#socket = socket;
+    if (token === undefined) return socket;
+    const { line } = await this.#ask({ line: `auth ${token}`, body: undefined });
+    if (line !== "AUTHENTICATED") throw new Error(`the new server rejects the token: ${line}`);
+    return socket;
+  }
+
+  #ask({ line, body }: WirePart): Promise<WirePart> {
+    return new Promise((resolve, reject) => {
+      const socket = this.#socket!;
+      const finish = (): void => {
+        clearTimeout(timer);
+        socket.off("close", onClose);
+        this.#onAnswer = undefined;
+      };
+      const fail = (why: string): void => {
+        finish();
+        reject(new Error(why));
+      };
+      const onClose = (): void => fail("the new server closed the connection");
+      const timer = setTimeout(() => fail("the new server does not answer"), REPLY_MS_MAX);
+      if (socket.destroyed) return onClose();
+      socket.on("close", onClose);
+      this.#onAnswer = (answer) => {
+        finish();
+        resolve(answer);
+      };
+      socket.write(`${line}\r\n`, "latin1");
+      if (body !== undefined) socket.write(Buffer.concat([body, Buffer.from("\r\n")]));
+    });
+  }
+
+  async #repeat({ command, reply }: Exchange): Promise<void> {
+    const { counts } = this.#options.report;
+    counts.commands++;
+    const line = await this.#translated(command, reply);
+    if (line === undefined) {
+      counts.skipped++;
+      return;
+    }
+    const answer = await this.#askInTime({ line, body: command.body }, reply);
+    const wrong = this.#check(command, reply, answer);
+    if (wrong === undefined) counts.same++;
+    else this.#tell(wrong, command, reply, answer);
+  }
+
+  /**
+   * Returns the command for the new server, or undefined if it can't be repeated. A reserve becomes
+   * that of the job which the old server chose: two servers with several clients choose
+   * differently.
+   */
+  async #translated({ line }: WirePart, reply: WirePart): Promise<string | undefined> {
+    const isReserve = /^reserve(?:$|-with-timeout )/.test(line);
+    const reserved = /^RESERVED (\d+)/.exec(reply.line)?.[1];
+    if (isReserve && reserved === undefined)
+      return /^(?:TIMED_OUT|DEADLINE_SOON)$/.test(reply.line) ? undefined : line;
+    const [, word, id, rest] = isReserve ? ["", "reserve-job", reserved, ""] : (ON_JOB.exec(line) ?? []);
+    if (id === undefined) return line;
+    const shadow = await this.#shadowOf(id, reply);
+    return shadow === undefined ? undefined : `${word} ${shadow}${rest}`;
+  }
+
+  /** Another connection's put may be on its way. */
+  async #shadowOf(id: string, reply: WirePart): Promise<string | undefined> {
+    const { ids } = this.#options;
+    const untilMs = performance.now() + LATE_MS_MAX;
+    const isGone = reply.line === "NOT_FOUND";
+    for (;;) {
+      const shadow = ids.shadowOf(id);
+      if (shadow !== undefined || isGone || ids.isOlder(id) || performance.now() > untilMs) return shadow;
+      await sleep(LATE_LOOK_MS);
+    }
+  }
+
+  /** Asks again for a while: another connection's command on the same job may be late. */
+  async #askInTime(command: WirePart, reply: WirePart): Promise<WirePart> {
+    const untilMs = performance.now() + LATE_MS_MAX;
+    for (;;) {
+      const answer = await this.#ask(command);
+      const isLate = answer.line === "NOT_FOUND" && reply.line !== "NOT_FOUND";
+      if (!isLate || performance.now() > untilMs) return answer;
+      await sleep(LATE_LOOK_MS);
+    }
+  }
+
+  #check(command: WirePart, reply: WirePart, answer: WirePart): string | undefined {
+    const { ids } = this.#options;
+    const old = JOB_IN_REPLY.exec(reply.line)?.[1];
+    const shadow = JOB_IN_REPLY.exec(answer.line)?.[1];
+    if (command.line.startsWith("put ") && old !== undefined && shadow !== undefined) ids.note(old, shadow);
+    else if (command.line.startsWith("delete ") && reply.line === "DELETED")
+      ids.forget(ON_JOB.exec(command.line)?.[2] ?? "");
+    else if (old !== undefined && shadow !== undefined && ids.shadowOf(old) !== shadow && !ids.isOlder(old))
+      return "another job";
+    return differenceOf(command.line, reply, answer);
+  }
+
+  #tell(what: string, command: WirePart, old: WirePart, shadow: WirePart): void {
+    const { report, client } = this.#options;
+    report.counts.different++;
+    report.write("difference", {
+      client,
+      what,
+      // Without others at work, or for a command on one job, it is a real one.
+      sure: !dependsOnOthers(command.line) || report.counts.connections === 1,
+      command: shown(command),
+      old: shown(old),
+      new: shown(shadow),
+    });
+  }
+}
+
+const bytesOf = ({ line, body }: WirePart): number =>
+  line.length + 2 + (body === undefined ? 0 : body.length + 2);
+
+function shown({ line, body }: WirePart): string {
+  const text = body === undefined ? line : `${line}\r\n${body.toString("latin1", 0, SHOWN_MAX)}`;
+  return text.slice(0, SHOWN_MAX);
+}

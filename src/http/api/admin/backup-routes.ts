@@ -1,0 +1,88 @@
+// A backup of the log while the server works, as a stream.
+
+import type { ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { Type } from "typebox";
+import type { Backup, BackupRefusal } from "../../queue/backups.ts";
+import type { Service } from "../../queue/service.ts";
+import { answers, type Routes, requireServing } from "../api.ts";
+import { Problem } from "../problem.ts";
+
+const MEBIBYTE = 1 << 20;
+/** Default and maximum of the rate, MiB/s. */
+const RATE = 64;
+const RATE_MAX = 10_000;
+/** A client that takes no piece for this long is cut off, ms. */
+const STALL_MS_MAX = 20_000;
+/** A client that is slower over the whole of it is cut off, once this time has passed. */
+const SLOWEST_BYTES_PER_SECOND: number = MEBIBYTE / 2;
+const SLOW_AFTER_MS = 60_000;
+
+const REFUSALS: Readonly<Record<BackupRefusal, Problem>> = {
+  "under-way": new Problem("backup-under-way", "Another backup is under way; try again when it has ended."),
+  full: new Problem("disk-full", "The log's disk has no room for a backup: make some, then try again."),
+  late: new Problem("busy", "The log cannot be written now, so it made no cut; try again in a moment."),
+};
+
+export const backupRoutes: Routes = (api, service) => {
+  const Query = Type.Object({
+    rate: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: RATE_MAX, description: `MiB a second, ${RATE} by default.` }),
+    ),
+  });
+  api.get(
+    "/v1/backup",
+    {
+      // It would make a cut.
+      exposeHeadRoute: false,
+      config: { may: "admin", isAudited: true },
+      schema: {
+        summary: "All jobs and settings at one moment: a tar archive of the log, for runnerbean restore",
+        querystring: Query,
+        produces: ["application/x-tar"],
+        response: answers({ 200: Type.String() }, 400, 404, 409, 503, 507),
+      },
+    },
+    async (request, reply) => {
+      if (service.backups === undefined)
+        throw new Problem("no-binlog", "The server was started without -b: there is no log to copy.");
+      requireServing(service);
+      const backup = await service.backups.begin();
+      if (typeof backup === "string") throw REFUSALS[backup];
+      const { raw } = reply;
+      raw.on("close", backup.end);
+      // The client disconnected during the cut.
+      if (raw.destroyed) backup.end();
+      const rate = (request.query.rate ?? RATE) * MEBIBYTE;
+      return reply
+        .type("application/x-tar")
+        .header("content-disposition", 'attachment; filename="runnerbean-backup.tar"')
+        .send(Readable.from(watched(backup, rate, service, raw), { objectMode: false }));
+    },
+  );
+};
+
+/** Yields the pieces of a backup, and breaks off if the client is too slow or the server stops. */
+async function* watched(
+  backup: Backup,
+  rate: number,
+  { state, nowMs }: Service,
+  raw: ServerResponse,
+): AsyncGenerator<Uint8Array> {
+  const sinceMs = nowMs();
+  let sent = 0;
+  for await (const piece of backup.pieces(rate)) {
+    if (state.phase === "stopping") throw new Error("the server stops");
+    if (piece.length === 0) continue;
+    const stalled = setTimeout(() => raw.destroy(), STALL_MS_MAX);
+    try {
+      yield piece;
+    } finally {
+      clearTimeout(stalled);
+    }
+    sent += piece.length;
+    const tookMs = nowMs() - sinceMs;
+    if (tookMs > SLOW_AFTER_MS && sent / tookMs < Math.min(SLOWEST_BYTES_PER_SECOND, rate / 2) / 1000)
+      throw new Error("the client reads too slowly");
+  }
+}
