@@ -153,6 +153,7 @@ describe("the client as a package", () => {
     const imported = files.flatMap((code) => [...code.matchAll(/from "([^"]+)"/g)].map(([, name]) => name!));
     assert.deepEqual([...new Set(imported.filter((name) => !name.startsWith("./")))].sort(), [
       "node:net",
+      "node:os",
       "node:tls",
     ]);
   });

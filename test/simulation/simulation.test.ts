@@ -132,7 +132,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a job that moves forgets when it expires": 4,
   "a job that its holder hands on to another shard is no release": 8,
   "a job that its holder hands on to another shard has lost an attempt": 165,
-  "a job that its holder hands on, and that is refused, is nobody's": 178,
+  "a job that its holder hands on, and that is refused, is nobody's": 18,
   "a dead job does not leave for the dead-letter tube of another shard": 18,
   "a dead job is refused by a tube that is full": 185,
   "a dead job lives again where dead ones go": 4,
@@ -193,6 +193,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "of jobs that could have a key the one with the smallest id has it at a start": 23,
   "the first reservation, which ends a key, is not logged": 10,
   "a job that a put replaces has its old body after a restart": 120,
+  "a put that is to debounce a job leaves it as it is": 13,
   "a job that update-job sends to another shard keeps its priority": 18,
 };
 
