@@ -36,7 +36,9 @@ export function billOfMaterials(root: string, packages: readonly BundledPackage[
   const said = execFileSync("npm", npm, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
   const all = JSON.parse(said) as Bom;
   const wanted = new Set(packages.map(idOf));
-  const found = all.components.filter((component) => wanted.has(idOf(component)));
+  // An older npm lists each copy of a package that it has installed several times.
+  const copies = all.components.filter((component) => wanted.has(idOf(component)));
+  const found = [...new Map(copies.map((component) => [idOf(component), component])).values()];
   const missing = wanted.difference(new Set(found.map(idOf)));
   if (missing.size > 0) throw new Error(`npm sbom does not know ${[...missing].join(", ")}: run npm ci`);
   // To npm, they are needed for development only.

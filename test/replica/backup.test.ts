@@ -7,14 +7,14 @@ import { it } from "node:test";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/machine/free-port.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
-import { NATS_SERVERS, NatsCluster } from "../support/server/nats-cluster.ts";
+import { missingNats, NatsCluster } from "../support/server/nats-cluster.ts";
 import { GroupServer } from "../support/server/server-group.ts";
 import { startServer } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 it("a backup of the primary has its jobs; a standby refuses", {
-  skip: NATS_SERVERS.length === 0,
+  skip: missingNats(),
 }, async (t) => {
   const cluster = await NatsCluster.start(t, 1);
   const made = await runTool([
