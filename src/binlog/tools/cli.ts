@@ -79,7 +79,7 @@ export function restoreCommand(): Command {
   return new Command("restore")
     .argument("<file>")
     .argument("<dir>")
-    .description("make a log from a backup (- is stdin), in a directory that has none")
+    .description("make a log from a backup (- is stdin), in a directory without a log")
     .action((file: string, path: string) =>
       run(async () => {
         const options = { path, progress: progressOn(process.stderr) };

@@ -30,9 +30,9 @@ interface Output {
 export function backupCommand(): Command {
   return newCommand(
     "backup <url> <file>",
-    "copy all jobs of a running server into a file (- is stdout), for restore (over HTTP)",
+    "copy all jobs and settings of a running server to a file (- is stdout), over HTTP",
   )
-    .option("--rate <n>", "mebibytes per second; 32 if not given", whole(1, RATE_MAX))
+    .option("--rate <n>", "read at most this many mebibytes per second (default: 32)", whole(1, RATE_MAX))
     .action((url: string, file: string, options: BackupOptions) =>
       withHttp({ ...options, url }, async (target) => {
         const output = file === "-" ? toStdout : await BackupFile.create(file);

@@ -31,12 +31,12 @@ const REASONS_MAX = 10_000;
 export function failuresCommand(): Command {
   const command = newCommand(
     "failures [tube]",
-    "show why the jobs of a tube, or of all, have failed: the most frequent reasons first",
+    "show why the jobs of a tube, or of all tubes, failed: the most frequent reasons first",
     { tube: tubeOrAll },
   );
   return withFilter(command)
-    .option("--recent", "list the jobs that failed last instead")
-    .option("--top <n>", "so many reasons or jobs at most", whole(1, U32_MAX), "20")
+    .option("--recent", "list the jobs that failed most recently instead")
+    .option("--top <n>", "show at most this many reasons or jobs", whole(1, U32_MAX), "20")
     .action((tube: string | undefined, options: FailuresOptions) =>
       withWire(options, (session) => showFailures(session, tube, options)),
     );

@@ -135,7 +135,7 @@ function set(): Command {
   const usage = SETTING_ROWS.map(({ name, usage }) => `  ${name}=${usage}`).join("\n");
   return newCommand(
     "set <pattern> <settings...>",
-    "change some settings of a tube, of all whose names begin alike (mail-*), or of all (*)",
+    "change some settings of a tube, of tubes with a prefix (mail-*), or of all tubes (*)",
     {
       pattern,
       settings: setting,
