@@ -37,13 +37,15 @@ export class Duplicates extends JobChanges {
 
   /** Gives a waiting job the body, priority and times of a put. It keeps its id, age and group. */
   #replace(slot: number, job: NewJob, body: number, attributes: JobAttributes, nowMs: number): Outcome {
-    if (job.bodyBytes > REPLACING_BODY_BYTES_MAX) return Outcome.TooBig;
+    if (job.bodyBytes > REPLACING_BODY_BYTES_MAX || !this.records.fitsOneRecord(slot, job.bodyBytes))
+      return Outcome.TooBig;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = this.tubeOf(slot);
     const growth = job.bodyBytes - page.bodyBytes[row]!;
     if (tube.policy !== undefined && growth > 0 && tube.bytes + growth > tube.policy.maxBytes) {
       tube.counts.rejected++;
+      this.putRefusals++;
       return Outcome.TubeFull;
     }
     if (!this.records.roomForPut()) return Outcome.NoRoom;
@@ -65,8 +67,7 @@ export class Duplicates extends JobChanges {
     page.ttrSeconds[row] = job.ttrSeconds;
     if (delayMs > 0) this.queues.becomeDelayed(slot, tube, fromMs + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
-    const isRecorded = this.records.put(slot);
-    assert(isRecorded, "a record of one message finds the room that there was");
+    this.records.replaced(slot);
     this.meter?.stored(job.bodyBytes);
     this.runDueAndServe(tube, nowMs);
     return Outcome.Replaced;

@@ -37,6 +37,10 @@ export interface RecordSink {
    * withdrawn, and the put must be refused.
    */
   put(slot: number): boolean;
+  /** Returns whether one record has room for the job with a body of this size. */
+  fitsOneRecord(slot: number, bodyBytes: number): boolean;
+  /** Called instead of `put` for a job with another body, after `fitsOneRecord`. */
+  replaced(slot: number): void;
   updated(slot: number): void;
   deleted(id: number): void;
   /**
@@ -50,6 +54,8 @@ export interface RecordSink {
 export const NO_RECORDS: RecordSink = {
   roomForPut: () => true,
   put: () => true,
+  fitsOneRecord: () => true,
+  replaced() {},
   updated() {},
   deleted() {},
   remembered() {},

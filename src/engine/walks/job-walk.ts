@@ -159,8 +159,8 @@ export class JobWalk {
     const page = jobs.pageOf(slot);
     const bodyBytes = page.bodyBytes[rowOf(slot)]!;
     if (bodyBytes < text.length) return false;
-    // A put may have replaced the body by a shorter one meanwhile.
-    const from = searched <= bodyBytes ? searched : 0;
+    // A search rests before the end of a body, but a put may have replaced it by a shorter one.
+    const from = searched < bodyBytes ? searched : 0;
     if (budget.searchBytesLeft <= 0) {
       this.#searchedBytes = from;
       return false;

@@ -54,6 +54,8 @@ export interface RecordLogOptions {
   currentFile: () => number;
 }
 
+/** What a put may add to the attributes of a job whose body it replaces: the expiry, and padding. */
+const LATER_BYTES_MAX = 64;
 const NO_ATTRIBUTES = new Uint8Array(0);
 const NO_NAME = new Uint8Array(0);
 
@@ -145,11 +147,29 @@ export class RecordLog implements RecordSink {
   }
 
   put(slot: number): boolean {
+    const page = this.#engine().jobs.pageOf(slot);
+    const id = page.id[rowOf(slot)]!;
+    // From here on, others may see the id.
+    if (!isLent(this.#lentLow, id) && !this.#awaitLend(id)) return false;
+    return this.#put(slot);
+  }
+
+  fitsOneRecord(slot: number, bodyBytes: number): boolean {
+    const headBytes = RECORD_FIXED_BYTES + this.#tubeName(slot).length;
+    const attributeBytes = this.#attributes(slot, true, true).length + LATER_BYTES_MAX;
+    return headBytes + attributeBytes + bodyBytes <= this.#recordBytesMax;
+  }
+
+  /** Its id was lent long ago, perhaps too long ago for `isLent`, which compares low halves. */
+  replaced(slot: number): void {
+    const isWhole = this.#put(slot);
+    assert(isWhole, "a body that replaces another fits into one record");
+  }
+
+  #put(slot: number): boolean {
     const engine = this.#engine();
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
-    // From here on, others may see the id.
-    if (!isLent(this.#lentLow, page.id[row]!) && !this.#awaitLend(page.id[row]!)) return false;
     const tube = this.#tubeName(slot);
     const attributes = page.extras === undefined ? NO_ATTRIBUTES : this.#attributes(slot, true, true);
     const bodyBytes = page.bodyBytes[row]!;

@@ -47,13 +47,10 @@ export const PLANTED_RESTART_BUGS: readonly PlantedBug[] = [
       const { engine } = shards[shard]!;
       const putAgain = engine.putAgain.bind(engine);
       engine.putAgain = (...args) => {
-        const { put } = log;
-        log.put = (slot) => {
-          log.updated(slot);
-          return true;
-        };
+        const { replaced } = log;
+        log.replaced = (slot) => log.updated(slot);
         const outcome = putAgain(...args);
-        log.put = put;
+        log.replaced = replaced;
         return outcome;
       };
     }

@@ -20,6 +20,9 @@ const PUT_OUTCOMES: Readonly<Record<PutVerdict["kind"], Outcome>> = {
   full: Outcome.TubeFull,
 };
 
+/** What fits into a record of the simulated rings beside the rest of a job. */
+const ONE_RECORD_BYTES_MIN = 300;
+
 const DUPLICATE_OUTCOMES: Readonly<Record<DuplicateVerdict, Outcome>> = {
   duplicate: Outcome.Duplicate,
   kept: Outcome.Kept,
@@ -83,6 +86,11 @@ export class JobWitness {
         return;
       }
       const { pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes } = job;
+      if (outcome === Outcome.TooBig) {
+        assert.ok(bodyBytes > ONE_RECORD_BYTES_MIN, "a small body fits into one record");
+        this.#witness.sink.putDeclined(this.#declined, "JOB_TOO_BIG\r\n");
+        return;
+      }
       const delayMs = delaySeconds * 1000 + delayMillis;
       const { expiresAtMs, onDuplicate } = attributes;
       const put = {

@@ -35,6 +35,8 @@ class Tube {
     records: {
       roomForPut: () => !this.isFull,
       put: () => true,
+      fitsOneRecord: () => true,
+      replaced() {},
       updated() {},
       remembered() {},
       deleted() {},
@@ -137,6 +139,16 @@ describe("a put whose key a waiting job has", () => {
     assert.ok(refused > 0);
     assert.deepEqual(tube.facts, { state: JobState.Delayed, deadlineAtMs: 7000, bodyBytes: 64 });
     checkInvariants(engine, [0]);
+  });
+
+  it("may replace a body by one that ends where a search rests", () => {
+    const tube = new Tube(0, "x".repeat(5000));
+    const { engine } = tube;
+    const walk = engine.walk({ states: ALL_STATES, createdByMs: Infinity, contains: asciiBytes("y") }, 0);
+    assert.equal(walk.next(undefined, { looksLeft: 10, searchBytesLeft: 1000 }), -1);
+    assert.equal(tube.again(jobOf(2, 0, 1000), keyed(OnDuplicate.Replace)), Outcome.Replaced);
+    assert.equal(walk.next(undefined, { looksLeft: 10, searchBytesLeft: 5000 }), -1);
+    assert.equal(walk.hasEnded, true);
   });
 
   it("may replace a body in which a search rests", () => {

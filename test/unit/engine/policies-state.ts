@@ -62,6 +62,14 @@ export class NotedLog implements RecordSink {
     return true;
   }
 
+  fitsOneRecord(): boolean {
+    return true;
+  }
+
+  replaced(slot: number): void {
+    this.put(slot);
+  }
+
   put(slot: number): boolean {
     const fixed = this.#written(slot, "writeFixed");
     const mutable = this.#written(slot, "writeMutable");

@@ -71,18 +71,23 @@ async function* watched(
 ): AsyncGenerator<Uint8Array> {
   const sinceMs = nowMs();
   let sent = 0;
-  for await (const piece of backup.pieces(rate)) {
-    if (state.phase === "stopping") throw new Error("the server stops");
-    if (piece.length === 0) continue;
-    const stalled = setTimeout(() => raw.destroy(), STALL_MS_MAX);
-    try {
-      yield piece;
-    } finally {
-      clearTimeout(stalled);
+  try {
+    for await (const piece of backup.pieces(rate)) {
+      if (state.phase === "stopping") throw new Error("the server stops");
+      if (piece.length === 0) continue;
+      const stalled = setTimeout(() => raw.destroy(), STALL_MS_MAX);
+      try {
+        yield piece;
+      } finally {
+        clearTimeout(stalled);
+      }
+      sent += piece.length;
+      const tookMs = nowMs() - sinceMs;
+      if (tookMs > SLOW_AFTER_MS && sent / tookMs < Math.min(SLOWEST_BYTES_PER_SECOND, rate / 2) / 1000)
+        throw new Error("the client reads too slowly");
     }
-    sent += piece.length;
-    const tookMs = nowMs() - sinceMs;
-    if (tookMs > SLOW_AFTER_MS && sent / tookMs < Math.min(SLOWEST_BYTES_PER_SECOND, rate / 2) / 1000)
-      throw new Error("the client reads too slowly");
+  } finally {
+    // Once all is read, a client that doesn't read the rest must not keep segments.
+    backup.end();
   }
 }

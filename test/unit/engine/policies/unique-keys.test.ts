@@ -44,6 +44,8 @@ class Start {
       records: {
         roomForPut: () => true,
         put: () => true,
+        fitsOneRecord: () => true,
+        replaced() {},
         updated() {},
         remembered() {},
         deleted: (id) => this.deleted.push(id),
