@@ -8,6 +8,11 @@ export class JobIdMap {
   /** Jobs that found no place. */
   unmapped = 0;
 
+  /** Whether a job that isn't known may be one of those without a place. */
+  get isFull(): boolean {
+    return this.#shadowOf.size >= IDS_MAX;
+  }
+
   /** Notes a put. */
   note(old: string, shadow: string): void {
     this.#first = Math.min(this.#first, Number(old));

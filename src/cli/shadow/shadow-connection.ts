@@ -11,6 +11,10 @@ import { bodyOfCommand, bodyOfReply, type WirePart, WireSplitter } from "./wire-
 /** Maximum of commands, and of their bytes with the old server's replies, that wait. */
 export const QUEUE_COMMANDS_MAX = 10_000;
 export const QUEUE_BYTES_MAX: number = 16 << 20;
+/** The same of all connections, with what the streams hold of unfinished commands and replies. */
+const ALL_BYTES_MAX: number = 256 << 20;
+/** Approximate memory of a waiting command beside its bytes. */
+const EXCHANGE_BYTES = 300;
 /** Silence of the new server after which the connection isn't shadowed any more, ms. */
 const REPLY_MS_MAX = 10_000;
 /** How long another connection's command on the same job may be late, ms. */
@@ -28,7 +32,26 @@ interface Exchange {
   readonly bytes: number;
 }
 
+/** What all connections of a shadow hold for the new server. */
+export class HeldBytes {
+  readonly #max: number;
+  #bytes = 0;
+
+  constructor(max: number = ALL_BYTES_MAX) {
+    this.#max = max;
+  }
+
+  get isOver(): boolean {
+    return this.#bytes > this.#max;
+  }
+
+  add(bytes: number): void {
+    this.#bytes += bytes;
+  }
+}
+
 export interface ShadowOptions {
+  readonly held: HeldBytes;
   readonly dial: () => Promise<Socket>;
   readonly token: string | undefined;
   readonly ids: JobIdMap;
@@ -47,6 +70,8 @@ export class ShadowConnection {
   /** Answered commands that the new server hasn't got. */
   readonly #queue: Exchange[] = [];
   #queuedBytes = 0;
+  /** What `held` was told of this connection. */
+  #countedBytes = 0;
   #isWorking = false;
   #isDropped = false;
   #hasEnded = false;
@@ -92,16 +117,41 @@ export class ShadowConnection {
   /** The client or the old server closed the connection; what waits is still repeated. */
   end(): void {
     this.#hasEnded = true;
-    if (!this.#isWorking) this.#socket?.destroy();
+    if (this.#isWorking) return;
+    this.#release();
+    this.#socket?.destroy();
   }
 
   #guarded(act: () => void): void {
     if (this.#isDropped) return;
     try {
       act();
+      this.#count();
+      if (this.#options.held.isOver) throw new Error("too many bytes wait for the new server in all");
     } catch (error) {
       this.#drop((error as Error).message);
     }
+  }
+
+  #count(): void {
+    const waiting = this.#asked.length + this.#queue.length;
+    const bytes =
+      this.#askedBytes +
+      this.#queuedBytes +
+      waiting * EXCHANGE_BYTES +
+      this.#commands.heldBytes +
+      this.#replies.heldBytes +
+      this.#answers.heldBytes;
+    this.#options.held.add(bytes - this.#countedBytes);
+    this.#countedBytes = bytes;
+  }
+
+  #release(): void {
+    this.#asked.length = 0;
+    this.#queue.length = 0;
+    this.#askedBytes = this.#queuedBytes = 0;
+    for (const splitter of [this.#commands, this.#replies, this.#answers]) splitter.clear();
+    this.#count();
   }
 
   #bound(): void {
@@ -113,9 +163,7 @@ export class ShadowConnection {
   #drop(why: string): void {
     if (this.#isDropped) return;
     this.#isDropped = true;
-    this.#asked.length = 0;
-    this.#queue.length = 0;
-    this.#askedBytes = this.#queuedBytes = 0;
+    this.#release();
     this.#socket?.destroy();
     const { report, client } = this.#options;
     report.counts.dropped++;
@@ -128,6 +176,7 @@ export class ShadowConnection {
       this.#socket ??= await this.#connect();
       for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
         this.#queuedBytes -= next.bytes;
+        this.#count();
         await this.#repeat(next);
         if (this.#isDropped) return;
       }
@@ -135,7 +184,10 @@ export class ShadowConnection {
       this.#drop((error as Error).message);
     } finally {
       this.#isWorking = false;
-      if (this.#hasEnded || this.#isDropped) this.#socket?.destroy();
+      if (this.#hasEnded || this.#isDropped) {
+        this.#release();
+        this.#socket?.destroy();
+      }
     }
   }
 
@@ -218,10 +270,10 @@ export class ShadowConnection {
   async #shadowOf(id: string, reply: WirePart): Promise<string | undefined> {
     const { ids } = this.#options;
     const untilMs = performance.now() + LATE_MS_MAX;
-    const isGone = reply.line === "NOT_FOUND";
+    const isHopeless = reply.line === "NOT_FOUND" || ids.isFull;
     for (;;) {
       const shadow = ids.shadowOf(id);
-      if (shadow !== undefined || isGone || ids.isOlder(id) || performance.now() > untilMs) return shadow;
+      if (shadow !== undefined || isHopeless || ids.isOlder(id) || performance.now() > untilMs) return shadow;
       await sleep(LATE_LOOK_MS);
     }
   }

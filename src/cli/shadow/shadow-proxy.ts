@@ -3,7 +3,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import type { JobIdMap } from "./job-ids.ts";
 import type { ShadowReport } from "./report.ts";
-import { ShadowConnection } from "./shadow-connection.ts";
+import { HeldBytes, ShadowConnection } from "./shadow-connection.ts";
 
 export interface ShadowProxyOptions {
   readonly dialOld: () => Promise<Socket>;
@@ -18,11 +18,13 @@ export interface ShadowProxyOptions {
 /** Returns a server; the caller makes it listen. */
 export function createShadowProxy(options: ShadowProxyOptions): Server {
   const { dialOld, dialNew, token, ids, report, onProblem } = options;
+  const held = new HeldBytes();
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (client) => {
     client.on("error", () => client.destroy());
     const name = `${client.remoteAddress ?? "unix"}:${client.remotePort ?? ""}`;
     dialOld().then(
-      (old) => join(client, old, new ShadowConnection({ dial: dialNew, token, ids, report, client: name })),
+      (old) =>
+        join(client, old, new ShadowConnection({ held, dial: dialNew, token, ids, report, client: name })),
       (error: Error) => {
         onProblem(`a client was sent away: ${error.message}`);
         client.destroy();

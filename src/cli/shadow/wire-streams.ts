@@ -37,6 +37,12 @@ export class WireSplitter {
     return this.#bytes;
   }
 
+  /** Forgets what it holds. */
+  clear(): void {
+    this.#keep(Buffer.alloc(0));
+    this.#line = undefined;
+  }
+
   /** Yields the parts that are whole now. Throws NotUnderstood. */
   *take(piece: Buffer): Generator<WirePart> {
     this.#pieces.push(piece);
