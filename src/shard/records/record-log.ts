@@ -54,7 +54,7 @@ export interface RecordLogOptions {
   currentFile: () => number;
 }
 
-/** What a put may add to the attributes of a job whose body it replaces: the expiry, and padding. */
+/** What a put may add to the attributes of a job whose body it replaces: expiry and padding. */
 const LATER_BYTES_MAX = 64;
 const NO_ATTRIBUTES = new Uint8Array(0);
 const NO_NAME = new Uint8Array(0);

@@ -1,5 +1,5 @@
-// Tests of what the connections of a shadow may hold for a new server that hangs, and that they give
-// it back.
+// Tests of what the connections of a shadow may hold for a new server that hangs, and that they
+// give it back.
 
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
