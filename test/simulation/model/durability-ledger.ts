@@ -55,7 +55,9 @@ export class DurabilityLedger {
   #early: Map<number, number>[] = [];
   #changes = 0;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
-  readonly #bodies = new Map<number, string>();
+  /** Bodies by digest: a job that a put replaces has several, and a restart may bring back each. */
+  readonly #bodies = new Map<string, string>();
+  readonly #bodyOf = new Map<number, string>();
   readonly #digests = new Map<number, string>();
   /**
    * Places of burials, by id, tube and count of burials: a buried job that changes is buried anew
@@ -271,7 +273,7 @@ export class DurabilityLedger {
   get found(): Kept[] {
     const burial = ({ id }: Kept): number => this.#burialsFound.get(id) ?? 0;
     return this.#kept
-      .map((each) => (each.state === "remembered" ? each : { ...each, body: this.#bodies.get(each.id)! }))
+      .map((each) => (each.state === "remembered" ? each : { ...each, body: this.#bodies.get(each.body)! }))
       .sort((a, b) => burial(a) - burial(b));
   }
 
@@ -312,10 +314,11 @@ export class DurabilityLedger {
   #text(kept: Kept, place: number): string {
     if (kept.state === "remembered") return JSON.stringify(kept);
     let digest = this.#digests.get(kept.id);
-    if (digest === undefined || this.#bodies.get(kept.id) !== kept.body) {
+    if (digest === undefined || this.#bodyOf.get(kept.id) !== kept.body) {
       digest = bodyDigest(Buffer.from(kept.body, "latin1"));
       this.#digests.set(kept.id, digest);
-      this.#bodies.set(kept.id, kept.body);
+      this.#bodies.set(digest, kept.body);
+      this.#bodyOf.set(kept.id, kept.body);
     }
     if (kept.state === "buried") {
       const burials = this.#burials.get(burialKey(kept));

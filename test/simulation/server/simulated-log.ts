@@ -167,6 +167,12 @@ export class SimulatedLog {
         if (done) note(server.jobId(shard, slot), before);
         return done;
       };
+      const replaced = records.replaced.bind(records);
+      records.replaced = (slot) => {
+        const before = records.lastNumber;
+        replaced(slot);
+        note(server.jobId(shard, slot), before);
+      };
       records.updated = (slot) => {
         const before = records.lastNumber;
         updated(slot);
