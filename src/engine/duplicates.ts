@@ -54,6 +54,8 @@ export class Duplicates extends JobChanges {
     const ttlMs = tube.policy?.ttlMs ?? 0;
     const usualMs = ttlMs > 0 ? fromMs + ttlMs : 0;
     (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
+    // The ready queue makes room for a job without a group only.
+    tube.groups?.makeRoom(page.extras!.groupRow[row]!);
     tube.expiry.makeRoom();
     this.queues.expireAt(slot, tube, attributes.expiresAtMs > 0 ? attributes.expiresAtMs : usualMs);
     this.queues.reprioritise(slot, tube, job.pri);

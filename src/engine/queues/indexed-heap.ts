@@ -48,8 +48,7 @@ export abstract class IndexedHeap {
       else this.#siftDown(position, last);
     }
     this.place(member, -1);
-    if (this.#members.length > CAPACITY_MIN && this.#size < this.#members.length >> 2)
-      this.#resize(this.#members.length >> 1);
+    if (this.#members.length > CAPACITY_MIN && this.#size < this.#members.length >> 2) this.#shrink();
   }
 
   protected abstract less(a: number, b: number): boolean;
@@ -86,6 +85,15 @@ export abstract class IndexedHeap {
       position = child;
     }
     this.#put(position, member);
+  }
+
+  /** A smaller array is no need: without memory for it, the large one stays. */
+  #shrink(): void {
+    try {
+      this.#resize(this.#members.length >> 1);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+    }
   }
 
   #resize(capacity: number): void {

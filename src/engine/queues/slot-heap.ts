@@ -86,8 +86,7 @@ abstract class SlotHeap {
       if (position > 0 && this.less(last, this.at((position - 1) >> 1))) this.#siftUp(position, last);
       else this.#siftDown(position, last);
     }
-    if (this.#slots.length > this.#keptCapacity && this.#size < this.#slots.length >> 2)
-      this.#resize(this.#slots.length >> 1);
+    if (this.#slots.length > this.#keptCapacity && this.#size < this.#slots.length >> 2) this.#shrink();
   }
 
   protected abstract less(a: number, b: number): boolean;
@@ -127,6 +126,15 @@ abstract class SlotHeap {
       position = child;
     }
     this.#siftUp(position, slot);
+  }
+
+  /** A smaller array is no need: without memory for it, the large one stays. */
+  #shrink(): void {
+    try {
+      this.#resize(this.#slots.length >> 1);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+    }
   }
 
   #resize(capacity: number): void {

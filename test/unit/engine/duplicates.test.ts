@@ -10,6 +10,7 @@ import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { NewJob } from "../../../src/engine/jobs/new-job.ts";
 import { ALL_STATES } from "../../../src/engine/walks/job-walk.ts";
+import { Attribute } from "../../../src/protocol/job-attribute.ts";
 import { OnDuplicate } from "../../../src/protocol/job-options.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
@@ -139,6 +140,48 @@ describe("a put whose key a waiting job has", () => {
     assert.ok(refused > 0);
     assert.deepEqual(tube.facts, { state: JobState.Delayed, deadlineAtMs: 7000, bodyBytes: 64 });
     checkInvariants(engine, [0]);
+  });
+
+  it("makes room in its group before a delayed job becomes ready", () => {
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+    const session = engine.session(0);
+    const group = asciiBytes("g");
+    const attributesOf = (id: number): JobAttributes => {
+      const key = asciiBytes(`k${id}`);
+      const attributes = new JobAttributes();
+      attributes.setKey(key, 0, key.length, false);
+      attributes.fixed.text(Attribute.Group, group, 0, group.length);
+      return Object.assign(attributes, { onDuplicate: OnDuplicate.Replace });
+    };
+    const jobs = 200;
+    for (let id = 1; id <= jobs; id++)
+      assert.equal(
+        engine.put(session, jobOf(id, 100, 8), engine.bodies.allocate(8), 0, "default", attributesOf(id)),
+        Outcome.Done,
+      );
+    let refused = 0;
+    for (let id = 1; id <= jobs; id++) {
+      const attributes = attributesOf(id);
+      const body = engine.bodies.allocate(8);
+      let outcome: Outcome | undefined;
+      for (let failing = 1; outcome === undefined; failing++) {
+        let error: unknown;
+        withoutMemory(failing, () => {
+          try {
+            outcome = engine.putAgain(id, jobOf(jobs + id, 0, 8), body, attributes, 0);
+          } catch (thrown) {
+            error = thrown;
+          }
+        });
+        if (outcome !== undefined) break;
+        assert.ok(error instanceof RangeError, `job ${id}, allocation ${failing}: ${error}`);
+        checkInvariants(engine, [0]);
+        refused++;
+      }
+      assert.equal(outcome, Outcome.Replaced, `job ${id}`);
+      checkInvariants(engine, [0]);
+    }
+    assert.ok(refused > 0, "its heaps grow");
   });
 
   it("may replace a body by one that ends where a search rests", () => {
