@@ -16,18 +16,21 @@ import { printableLines, tell } from "./output.ts";
 import { type Target, type TargetOptions, TIMEOUT_SECONDS, targetOf } from "./target.ts";
 import { WireSession } from "./wire-session.ts";
 
+type CommonOption = "url" | "timeout" | "json";
+
 export interface CommonOptions extends TargetOptions {
   readonly json?: boolean;
 }
 
 /**
- * Returns a command with the common options. `checks` are keyed by argument name, "tube" for
- * "[tube]".
+ * Returns a command with the common options but those `without` effect. `checks` are keyed by
+ * argument name, "tube" for "[tube]".
  */
 export function newCommand(
   nameAndArguments: string,
   description: string,
   checks: Readonly<Record<string, Check>> = {},
+  without: readonly CommonOption[] = [],
 ): Command {
   const [name = "", ...rest] = nameAndArguments.split(" ");
   const command = new Command(name)
@@ -40,15 +43,24 @@ export function newCommand(
     else if (argument.includes("...")) command.argument(argument, "", each(check));
     else command.argument(argument, "", check);
   }
-  return command
-    .option(
+  const has = (option: CommonOption): boolean => !without.includes(option);
+  if (has("url"))
+    command.option(
       "--url <url>",
       "the server: beanstalk://, tls://, unix: (RUNNERBEAN_URL), http:// (RUNNERBEAN_HTTP_URL)",
-    )
+    );
+  command
     .option("--token <token>", "access token, or @FILE to read it from a file (RUNNERBEAN_TOKEN)")
-    .option("--ca <file>", "with tls:// and https://: the authority of the server's certificate, PEM")
-    .option("--timeout <seconds>", "give up after this long without an answer", timeout, `${TIMEOUT_SECONDS}`)
-    .option("--json", "print one JSON object per line");
+    .option("--ca <file>", "with tls:// and https://: the authority of the server's certificate, PEM");
+  if (has("timeout"))
+    command.option(
+      "--timeout <seconds>",
+      "give up after this long without an answer",
+      timeout,
+      `${TIMEOUT_SECONDS}`,
+    );
+  if (has("json")) command.option("--json", "print one JSON object per line");
+  return command;
 }
 
 /** Runs `action` with a connection. */

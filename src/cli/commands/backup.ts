@@ -31,6 +31,8 @@ export function backupCommand(): Command {
   return newCommand(
     "backup <url> <file>",
     "copy all jobs and settings of a running server to a file (- is stdout), over HTTP",
+    {},
+    ["url", "json"],
   )
     .option("--rate <n>", "read at most this many mebibytes per second (default: 32)", whole(1, RATE_MAX))
     .action((url: string, file: string, options: BackupOptions) =>

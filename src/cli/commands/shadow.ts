@@ -28,6 +28,8 @@ export function shadowCommand(): Command {
   return newCommand(
     "shadow",
     "serve clients from an old server, repeat their commands to a new one, and report what differs",
+    {},
+    ["url", "timeout", "json"],
   )
     .requiredOption("--old <url>", "the server that clients use now, such as beanstalk://127.0.0.1:11301")
     .requiredOption("--new <url>", "the server to try; --token and --ca are for it")
