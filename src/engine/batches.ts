@@ -1,6 +1,7 @@
 // Batches: reserves of several jobs by one command, on this shard or over several.
 
 import { assert } from "../base/assert.ts";
+import { ReserveOrder } from "../protocol/reserve-order.ts";
 import { Batch, type BatchLimits, type ListedJob, wasLost } from "./jobs/batch.ts";
 import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import { Reservations } from "./reservations.ts";
@@ -8,6 +9,8 @@ import { ReadyWalk } from "./tubes/ready-walk.ts";
 import { ResumedTubes } from "./tubes/resumed-tubes.ts";
 import type { Tube } from "./tubes/tube.ts";
 import type { Session } from "./waiting/session.ts";
+import type { TubeTurns } from "./waiting/tube-turns.ts";
+import { type TubeInTurn, TurnHeap } from "./waiting/turn-heap.ts";
 
 export class Batches extends Reservations {
   /**
@@ -26,8 +29,14 @@ export class Batches extends Reservations {
     assert(into.length === 0, "a batch begins empty");
     this.runDue(nowMs);
     const batch = new Batch(this.jobs, limits);
-    if (this.isOrdered(session)) {
-      for (let slot = this.bestReady(session); slot !== NO_SLOT; slot = this.bestReady(session)) {
+    const { turns } = session;
+    if (turns?.decides === true) this.#takeInTurns(session, turns, batch, nowMs, into);
+    else if (this.isOrdered(session)) {
+      for (
+        let slot = this.bestReady(session, nowMs);
+        slot !== NO_SLOT;
+        slot = this.bestReady(session, nowMs)
+      ) {
         if (!batch.takes(slot)) break;
         this.assign(slot, session, nowMs);
         into.push(slot);
@@ -59,11 +68,19 @@ export class Batches extends Reservations {
 
   /**
    * Adds to `into` this shard's candidates for a batch over several shards, including the job that
-   * would end the batch. All jobs stay in their queues. Returns whether there may be more, which
-   * depends on the jobs taken before.
+   * would end the batch, and to `places`, if the session picks by weight, the place in the order
+   * of each. All jobs stay in their queues. Returns whether there may be more, which depends on
+   * the jobs taken before.
    */
-  listBatch(session: Session, limits: BatchLimits, nowMs: number, into: number[]): boolean {
+  listBatch(
+    session: Session,
+    limits: BatchLimits,
+    nowMs: number,
+    into: number[],
+    places?: number[],
+  ): boolean {
     this.runDue(nowMs);
+    if (places !== undefined) return this.#listInTurns(session, limits, nowMs, into, places);
     const walk = new ReadyWalk(this.jobs);
     if (!this.isOrdered(session)) {
       this.#eachServing(session, (tube) => walk.add(tube, this.#givesNow(tube, nowMs)));
@@ -98,6 +115,77 @@ export class Batches extends Reservations {
     }
     assert(into.length <= limits.jobsMax, "a batch lists no more jobs than its limit");
     return walk.isUnsure;
+  }
+
+  // --- by weight ----------------------------------------------------------------------------------
+
+  #takeInTurns(session: Session, turns: TubeTurns, batch: Batch, nowMs: number, into: number[]): void {
+    const heap = new TurnHeap<TubeInTurn>(this.jobs);
+    turns.beginChoice();
+    this.#eachServing(session, (tube) => {
+      const place = turns.enter(tube, nowMs);
+      heap.push({ tube, share: turns.shareOf(tube), place, slot: tube.ready.top });
+    });
+    turns.endChoice();
+    for (let entry = heap.first; entry !== undefined; entry = heap.first) {
+      const { tube, share, slot } = entry;
+      if (!this.gives(tube)) {
+        heap.removeFirst();
+        continue;
+      }
+      if (!batch.takes(slot)) break;
+      if (turns.order === ReserveOrder.Weighted) turns.raiseFloor(share.turn);
+      this.assign(slot, session, nowMs);
+      into.push(slot);
+      if (!this.gives(tube)) heap.removeFirst();
+      else {
+        entry.place = turns.placeOf(share);
+        entry.slot = tube.ready.top;
+        heap.firstChanged();
+      }
+    }
+  }
+
+  /** Lists jobs as if they were taken one after another; charges copies of the shares. */
+  #listInTurns(
+    session: Session,
+    limits: BatchLimits,
+    nowMs: number,
+    into: number[],
+    places: number[],
+  ): boolean {
+    const { turns } = session;
+    assert(turns?.decides === true, "a list with places is of a session that picks by weight");
+    const heap = new TurnHeap<TubeInTurn & { readonly walk: ReadyWalk }>(this.jobs);
+    turns.beginChoice();
+    this.#eachServing(session, (tube) => {
+      const walk = new ReadyWalk(this.jobs);
+      const givesNow = this.#givesNow(tube, nowMs);
+      if (givesNow <= 0) return;
+      walk.add(tube, givesNow);
+      const place = turns.enter(tube, nowMs);
+      heap.push({ tube, share: turns.shareOf(tube).copy(), walk, place, slot: walk.top });
+    });
+    const batch = new Batch(this.jobs, limits);
+    for (let entry = heap.first; entry !== undefined; entry = heap.first) {
+      if (into.length === limits.jobsMax) break;
+      const { share, walk } = entry;
+      const slot = walk.next();
+      assert(slot === entry.slot, "a walk gives the job that it has shown");
+      into.push(slot);
+      places.push(entry.place);
+      if (!batch.takes(slot) || batch.isOver) return false;
+      if (walk.isUnsure) return true;
+      turns.charge(share);
+      share.held++;
+      entry.slot = walk.top;
+      if (entry.slot === NO_SLOT) heap.removeFirst();
+      else {
+        entry.place = turns.placeOf(share);
+        heap.firstChanged();
+      }
+    }
+    return false;
   }
 
   /** Returns how many jobs of the tube its rate limiter and limits allow now. */
@@ -150,12 +238,10 @@ export class Batches extends Reservations {
     const { readyTubes } = this.queues;
     const { watches } = session;
     this.looks += Math.min(watches.size, readyTubes.length);
-    const serves = (tube: Tube): boolean =>
-      tube.open && tube.jobsIn(JobState.Ready) > 0 && tube.ready.top !== NO_SLOT && !this.isStale(tube);
     if (watches.size <= readyTubes.length) {
-      for (const tube of watches.keys()) if (serves(tube)) visit(tube);
+      for (const tube of watches.keys()) if (this.gives(tube)) visit(tube);
     } else {
-      for (const tube of readyTubes) if (watches.has(tube) && serves(tube)) visit(tube);
+      for (const tube of readyTubes) if (watches.has(tube) && this.gives(tube)) visit(tube);
     }
   }
 }

@@ -53,6 +53,7 @@ export class Delivery extends ShardState {
       }
       const slot = tube.ready.top;
       assert(tube.open && slot !== NO_SLOT, "only an open tube with a job serves a waiter");
+      session.turns?.waited(tube, nowMs);
       this.assign(slot, session, nowMs);
       this.effects.reserved(session, slot);
       return true;
@@ -89,6 +90,7 @@ export class Delivery extends ShardState {
   protected assign(slot: number, session: Session, nowMs: number): void {
     this.jobReserves++;
     if (this.meter !== undefined) this.#meterWait(this.meter, slot, nowMs);
+    if (session.turns !== undefined) session.turns.took(this.tubeOf(slot), nowMs);
     this.queues.leave(slot);
     const mayMatter = this.queues.becomeReserved(slot, session, nowMs);
     this.sessionTimers.set(session);
@@ -136,7 +138,7 @@ export class Delivery extends ShardState {
   protected takeBack(slot: number, session: Session, nowMs: number, cause?: FailureCause): void {
     const tube = this.tubeOf(slot);
     assert(session.held.size > 0, "a job is taken back from its holder");
-    this.queues.leaveHolder(slot, session);
+    this.leaveHolder(slot, session, nowMs);
     if (cause !== undefined) this.policies.failures.add(slot, cause, session.index, nowMs);
     if (this.policies.applyTo(slot, tube)) {
       this.endReservation(slot, tube, 0, nowMs);
@@ -156,8 +158,14 @@ export class Delivery extends ShardState {
     this.dropIfUnused(tube);
   }
 
+  /** Takes a reserved job from its holder; the caller sets the session's timer. */
+  protected leaveHolder(slot: number, session: Session, nowMs: number): void {
+    if (session.turns !== undefined) session.turns.gaveBack(this.tubeOf(slot), nowMs);
+    this.queues.leaveHolder(slot, session);
+  }
+
   /** Takes a job out of its queue, in any state. */
-  protected leave(slot: number): void {
+  protected leave(slot: number, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] !== JobState.Reserved) {
@@ -165,7 +173,7 @@ export class Delivery extends ShardState {
       return;
     }
     const holder = this.holderOf(page.holder[row]!);
-    this.queues.leaveHolder(slot, holder);
+    this.leaveHolder(slot, holder, nowMs);
     this.sessionTimers.set(holder);
   }
 

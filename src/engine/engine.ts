@@ -46,6 +46,7 @@ export class Engine extends Transfers {
       tubes.retiredLimiters.size * BYTES_OF.retiredLimiter +
       jobs.groups * BYTES_OF.group +
       this.waiters.watches * BYTES_OF.watch +
+      this.waiters.shares * BYTES_OF.share +
       this.policies.keys.table.size * BYTES_OF.key +
       this.settings.size * BYTES_OF.setting
     );
@@ -120,6 +121,7 @@ export class Engine extends Transfers {
     assert(session.waiting === Waiting.No, "a closed session waits for nothing");
     assert(this.sessions[session.index] === session, "a session is closed once");
     this.endOrder(session);
+    session.turns?.end();
     this.sessionTimers.clear(session);
     assert(session.timer.position < 0, "a closed session has no timer");
     this.unuse(session);
@@ -203,6 +205,7 @@ export class Engine extends Transfers {
     if (session.watches.has(tube)) return;
     this.waiters.watch(session, tube);
     session.order?.add(tube, session.watches.size);
+    session.turns?.watch(tube);
     assert(tube.watching > 0, "the watcher of a tube is counted");
   }
 
@@ -216,6 +219,7 @@ export class Engine extends Transfers {
 
   #unwatch(watch: Watch): void {
     this.waiters.unwatch(watch);
+    watch.session.turns?.unwatch(watch.tube);
     if (CHECKED) assert(!watch.session.watches.has(watch.tube), "a watch that has ended is forgotten");
     this.dropIfUnused(watch.tube);
   }

@@ -100,7 +100,7 @@ export class JobChanges extends JobCommands {
   #handOn(slot: number, tube: Tube, target: string, delayMs: number, nowMs: number): void {
     assert(target !== tube.name, "a job is handed on to another tube");
     this.#excuse(slot, tube, nowMs);
-    this.leave(slot);
+    this.leave(slot, nowMs);
     const there = this.store.changeTube(slot, tube, target);
     const page = this.jobs.pageOf(slot);
     page.delaySeconds[rowOf(slot)] = Math.floor(delayMs / 1000);
@@ -170,7 +170,7 @@ export class JobChanges extends JobCommands {
     if (before === JobState.Reserved) this.#excuse(slot, tube, nowMs);
     else if (before === JobState.Buried && this.policies.applyTo(slot, tube))
       this.policies.kicked(slot, tube);
-    this.leave(slot);
+    this.leave(slot, nowMs);
     if (delayMs > 0) this.queues.becomeDelayed(slot, tube, nowMs + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
     this.records.updated(slot);

@@ -192,7 +192,7 @@ export class JobCommands extends Batches {
    * its key at once, so that another put can use it.
    */
   discard(slot: number, nowMs: number): void {
-    this.leave(slot);
+    this.leave(slot, nowMs);
     this.records.deleted(this.jobs.pageOf(slot).id[rowOf(slot)]!);
     this.#endDeleted(slot, nowMs);
   }
@@ -271,7 +271,7 @@ export class JobCommands extends Batches {
   /** Takes a job out of the reservation that its holder ends at this moment. */
   #endHolding(slot: number, session: Session, nowMs: number): void {
     if (this.meter !== undefined) this.meterHold(this.meter, slot, nowMs);
-    this.queues.leaveHolder(slot, session);
+    this.leaveHolder(slot, session, nowMs);
     this.sessionTimers.set(session);
   }
 

@@ -14,6 +14,8 @@ export const BYTES_OF = {
   failurePage: 32768,
   tube: 512,
   watch: 256,
+  /** What a watched tube takes besides its watch if the session has weights. */
+  share: 256,
   group: 320,
   /** The key's row and entry. The key itself is in the arena. */
   key: 64,

@@ -1,6 +1,7 @@
 // Commands that reserve jobs, wait for them, and end waits and reservations without a release.
 
 import { assert, CHECKED } from "../base/assert.ts";
+import { ReserveOrder } from "../protocol/reserve-order.ts";
 import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import { Outcome } from "./jobs/outcome.ts";
 import { Timers } from "./timers.ts";
@@ -8,6 +9,7 @@ import type { Tube } from "./tubes/tube.ts";
 import { ReadyOrder } from "./waiting/ready-order.ts";
 import { type Session, Waiting } from "./waiting/session.ts";
 import { inMargin } from "./waiting/session-timers.ts";
+import { TubeTurns } from "./waiting/tube-turns.ts";
 
 /** Result of a reserve that returns no job; a job's slot is 0 or more. */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
@@ -20,8 +22,9 @@ export class Reservations extends Timers {
    */
   reserve(session: Session, timeoutMs: number, nowMs: number): number {
     this.runDue(nowMs);
-    const slot = this.bestReady(session);
+    const slot = this.bestReady(session, nowMs);
     if (slot !== NO_SLOT) {
+      session.turns?.endChoice();
       this.assign(slot, session, nowMs);
       return slot;
     }
@@ -48,7 +51,7 @@ export class Reservations extends Timers {
   /** Gives the session a job at least as good as (pri, id); returns its slot or NO_SLOT. */
   takeUpTo(session: Session, pri: number, id: number, nowMs: number): number {
     this.runDue(nowMs);
-    const slot = this.bestReady(session);
+    const slot = this.bestReady(session, nowMs);
     if (slot === NO_SLOT) return NO_SLOT;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -57,11 +60,34 @@ export class Reservations extends Timers {
     return slot;
   }
 
+  /**
+   * Gives a session that picks by weight the job whose turn it is, unless its place in the order is
+   * behind `place`, or the same and the job worse than (pri, id). Returns its slot or NO_SLOT.
+   */
+  takeInTurn(session: Session, place: number, pri: number, id: number, nowMs: number): number {
+    const { turns } = session;
+    assert(turns?.decides === true, "a session that takes turns picks by weight");
+    this.runDue(nowMs);
+    const slot = this.bestReady(session, nowMs);
+    if (slot === NO_SLOT || turns.place > place) return NO_SLOT;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const isWorse = page.pri[row]! > pri || (page.pri[row]! === pri && page.id[row]! > id);
+    if (turns.place === place && isWorse) return NO_SLOT;
+    this.assign(slot, session, nowMs);
+    return slot;
+  }
+
   // --- the best ready job ------------------------------------------------------------------------
 
-  /** Returns the best ready job for the session, or NO_SLOT; the job stays in its queue. */
-  bestReady(session: Session): number {
+  /**
+   * Returns the best ready job for the session, by weight if it has chosen so, or NO_SLOT; the job
+   * stays in its queue.
+   */
+  bestReady(session: Session, nowMs: number): number {
     const { readyTubes } = this.queues;
+    if (session.turns !== undefined && session.turns.decides)
+      return this.#firstInTurn(session, session.turns, nowMs);
     if (readyTubes.length === 0) return NO_SLOT;
     const { watches } = session;
     if (this.isOrdered(session)) return this.firstInOrder(session)?.ready.top ?? NO_SLOT;
@@ -102,10 +128,70 @@ export class Reservations extends Timers {
     session.order = undefined;
   }
 
+  /** Returns the job whose turn it is; `turns` then has its place in the order. */
+  #firstInTurn(session: Session, turns: TubeTurns, nowMs: number): number {
+    const { readyTubes } = this.queues;
+    const { watches } = session;
+    turns.beginChoice();
+    let best: number = NO_SLOT;
+    this.looks += Math.min(watches.size, readyTubes.length);
+    if (watches.size <= readyTubes.length) {
+      for (const tube of watches.keys()) if (this.gives(tube)) best = this.#sooner(turns, tube, best, nowMs);
+    } else {
+      for (const tube of readyTubes)
+        if (watches.has(tube) && this.gives(tube)) best = this.#sooner(turns, tube, best, nowMs);
+    }
+    return best;
+  }
+
+  /** Returns the tube's best job if its turn comes before that of `best`; otherwise `best`. */
+  #sooner(turns: TubeTurns, tube: Tube, best: number, nowMs: number): number {
+    const place = turns.enter(tube, nowMs);
+    const { top } = tube.ready;
+    if (place > turns.place || (place === turns.place && !betterJob(this.jobs, top, best))) return best;
+    turns.place = place;
+    return top;
+  }
+
+  /** Returns whether the tube has a job to give now. */
+  protected gives(tube: Tube): boolean {
+    return tube.open && tube.readyAt >= 0 && tube.ready.top !== NO_SLOT && !this.isStale(tube);
+  }
+
   /** Returns the tube's best job if it is available and better than `best`; otherwise `best`. */
   #better(tube: Tube, best: number): number {
     const { top } = tube.ready;
     return tube.open && betterJob(this.jobs, top, best) && !this.isStale(tube) ? top : best;
+  }
+
+  // --- shares of tubes ---------------------------------------------------------------------------
+
+  /** Returns the shares of the session's tubes. They count what it holds from the beginning. */
+  #turnsOf(session: Session, nowMs: number): TubeTurns {
+    if (session.turns !== undefined) return session.turns;
+    const turns = new TubeTurns(this.waiters);
+    for (const tube of session.watches.keys()) turns.watch(tube);
+    const { heldInOrder } = session;
+    for (let slot = heldInOrder.first; slot !== NO_SLOT; slot = heldInOrder.behind(slot))
+      turns.holdsAgain(this.tubeOf(slot), nowMs);
+    this.looks += session.watches.size + session.held.size;
+    session.turns = turns;
+    return turns;
+  }
+
+  /** Gives a tube that the session watches a weight. */
+  weigh(session: Session, name: string, weight: number, nowMs: number): void {
+    const tube = this.tubes.get(name);
+    assert(tube !== undefined && session.watches.has(tube), "a tube that gets a weight is watched");
+    this.#turnsOf(session, nowMs).weigh(tube, weight, nowMs);
+  }
+
+  /** Sets how the session picks jobs, and begins counting anew. */
+  setOrder(session: Session, order: ReserveOrder, nowMs: number): void {
+    this.runDue(nowMs);
+    if (order === ReserveOrder.Strict && session.turns === undefined) return;
+    this.endOrder(session);
+    this.#turnsOf(session, nowMs).begin(order, nowMs);
   }
 
   // --- waits -------------------------------------------------------------------------------------
@@ -118,7 +204,7 @@ export class Reservations extends Timers {
   waitShared(session: Session, timeoutAtMs: number, nowMs: number): void {
     assert(session.waiting === Waiting.No, "a session begins to wait once");
     this.runDue(nowMs);
-    const slot = this.bestReady(session);
+    const slot = this.bestReady(session, nowMs);
     if (slot === NO_SLOT) {
       this.#startWaiting(session, Waiting.Shared, timeoutAtMs);
     } else if (this.effects.claim(session)) {

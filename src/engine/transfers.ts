@@ -25,11 +25,16 @@ export class Transfers extends Duplicates {
     return slot !== NO_SLOT && this.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving;
   }
 
-  /** Starts the transfer of a job in any state but Moving, with this transfer. */
-  depart(slot: number, transfer: number): void {
+  /**
+   * Starts the transfer of a job in any state but Moving, with this transfer. A job that is not
+   * held needs no time.
+   */
+  depart(slot: number, transfer: number, nowMs: number = Number.NaN): void {
     assert(transfer >= 0 && transfer < 2 ** 31, "the number of a transfer fits into its column");
-    assert(this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Moving, "a job departs once");
-    this.leave(slot);
+    const state = this.jobs.pageOf(slot).state[rowOf(slot)];
+    assert(state !== JobState.Moving, "a job departs once");
+    assert(state !== JobState.Reserved || nowMs >= 0, "a held job departs at a time");
+    this.leave(slot, nowMs);
     this.queues.becomeMoving(slot, this.tubeOf(slot), transfer);
   }
 
@@ -89,6 +94,7 @@ export class Transfers extends Duplicates {
     const holder = before === JobState.Reserved ? this.sessions[page.holder[row]!] : undefined;
     if (holder !== undefined) {
       this.queues.becomeHeldAgain(slot, tube, holder);
+      holder.turns?.holdsAgain(tube, nowMs);
       this.sessionTimers.set(holder);
     } else if (before === JobState.Delayed) this.queues.becomeDelayed(slot, tube, page.deadlineAtMs[row]!);
     else if (before === JobState.Buried) {

@@ -1,6 +1,7 @@
 // Times of sampled commands, by class and by bucket: acceptors count them, metrics show them.
 
-import { COMMAND_CLASSES, Op, TIMING_OF } from "../protocol/commands.ts";
+import { TIMING_OF } from "../protocol/command-columns.ts";
+import { COMMAND_CLASSES, Op } from "../protocol/commands.ts";
 import { RequestOp } from "./request.ts";
 
 export const COMMAND_BOUNDS_SECONDS = [

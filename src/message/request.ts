@@ -24,8 +24,10 @@
 // The names are those of Request. A message that uses a word for something else has a view below,
 // which names it.
 
-import { COMMAND_OPS, ROUTE_OF, Route, WAITS_FOR_TRANSFER } from "../protocol/commands.ts";
+import { ROUTE_OF, WAITS_FOR_TRANSFER } from "../protocol/command-columns.ts";
+import { COMMAND_OPS, Route } from "../protocol/commands.ts";
 import type { Request, Span } from "../protocol/request.ts";
+import type { ReserveOrder } from "../protocol/reserve-order.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 
@@ -244,6 +246,22 @@ export const WatchView = {
     message.count = watchedTubes;
   },
   watchedTubes: ({ count }: Request): number => count,
+};
+
+/** The command watch with a weight: one of 1 to 1000, or 0 for none. */
+export const WeightView = {
+  fill(message: Request, weight: number): void {
+    message.pri = weight;
+  },
+  weight: ({ pri }: Request): number => pri,
+};
+
+/** The command reserve-order. */
+export const OrderView = {
+  fill(message: Request, order: ReserveOrder): void {
+    message.count = order;
+  },
+  order: ({ count }: Request): ReserveOrder => count as ReserveOrder,
 };
 
 /** GoOn, and commands with the flag First. */

@@ -1,6 +1,7 @@
 // Parses command lines into one reused Request, without allocating.
 
 import * as ascii from "../base/ascii.ts";
+import { asciiBytes } from "../base/bytes.ts";
 import { type CommandWord, type CommandWords, commandWords, startsWith } from "./command-words.ts";
 import { Args, COMMANDS, type Command, FIELDS, type Field, Op } from "./commands.ts";
 import { WORKER_BYTES_MAX } from "./job-failure.ts";
@@ -9,10 +10,13 @@ import { NumberReader } from "./number-reader.ts";
 import { mayHaveReason, OptionParser, OptionsSyntax } from "./option-parser.ts";
 import type { OptionRow } from "./option-rows.ts";
 import { Request } from "./request.ts";
+import { RESERVE_ORDER_WORDS } from "./reserve-order.ts";
 import { isEveryTube, isTubeName, isTubePattern, tubeNameEnd } from "./tube-name.ts";
 
 // Local constants, because each use of an imported one loads it again.
 const { DELETE, HYPHEN, SPACE } = ascii;
+
+const ORDER_WORDS = RESERVE_ORDER_WORDS.map(asciiBytes);
 
 /** The result of parsing a line, apart from its command. */
 export const Syntax = {
@@ -59,7 +63,7 @@ export class CommandParser {
   lineBytesMax(bytes: Uint8Array, start: number, end: number): number {
     const word = this.#wordOf(bytes, start, end);
     if (word === undefined) return LINE_BYTES_MAX;
-    const mayBeLong = word.isExtension || (word.options !== undefined && mayHaveReason(bytes, start, end));
+    const mayBeLong = word.isExtension || (word.takesReason && mayHaveReason(bytes, start, end));
     return mayBeLong ? EXTENSION_LINE_BYTES_MAX : LINE_BYTES_MAX;
   }
 
@@ -125,7 +129,7 @@ export class CommandParser {
         request.timeoutMs = number.value * 1000;
         return Syntax.Ok;
       case Args.Tube:
-        if (!isTubeName(bytes, at, end)) return Syntax.BadFormat;
+        if (!isTubeName(bytes, at, end)) return this.#tubeWeight(options, bytes, at, end);
         request.tube.set(bytes, at, end);
         return Syntax.Ok;
       case Args.TubeDelay:
@@ -229,6 +233,8 @@ export class CommandParser {
         return this.#ids(bytes, end);
       case "name":
         return this.#name(bytes, end);
+      case "strict|weighted|weighted-time":
+        return this.#order(bytes, end);
       case "bound":
       case "token":
         throw new Error("broken invariant: no extension has such an argument");
@@ -289,6 +295,20 @@ export class CommandParser {
     return at > start && at - start <= WORKER_BYTES_MAX;
   }
 
+  /** Reads blanks, then the word of an order up to the next blank or the end. */
+  #order(bytes: Uint8Array, end: number): boolean {
+    let start = this.#number.at;
+    while (start < end && bytes[start] === SPACE) start++;
+    let at = start;
+    while (at < end && bytes[at] !== SPACE) at++;
+    this.#number.at = at;
+    const order = ORDER_WORDS.findIndex(
+      (word) => word.length === at - start && startsWith(bytes, start, at, word),
+    );
+    this.request.count = Math.max(0, order);
+    return order >= 0;
+  }
+
   /** Reads all ids up to the end. */
   #ids(bytes: Uint8Array, end: number): boolean {
     const number = this.#number;
@@ -334,6 +354,16 @@ export class CommandParser {
     if (isValid && at < end && options !== undefined)
       return this.#options.reason(bytes, at, end, this.request.reason) ? Syntax.Ok : Syntax.BadFormat;
     return this.#ends(isValid, end);
+  }
+
+  /** Parses a tube that a weight follows, if the command has that option. */
+  #tubeWeight(options: readonly OptionRow[] | undefined, bytes: Uint8Array, at: number, end: number): Syntax {
+    if (options === undefined) return Syntax.BadFormat;
+    const nameEnd = tubeNameEnd(bytes, at, end);
+    if (!isTubeName(bytes, at, nameEnd)) return Syntax.BadFormat;
+    this.request.tube.set(bytes, at, nameEnd);
+    const syntax = this.#options.parse(bytes, nameEnd, end, options, this.request.options);
+    return syntax === OptionsSyntax.Ok && this.request.options.length > 0 ? Syntax.Ok : Syntax.BadFormat;
   }
 
   #secret(bytes: Uint8Array, at: number, end: number): Syntax {

@@ -2,6 +2,7 @@
 
 import { asciiBytes } from "../base/bytes.ts";
 import type { Args, Command, Op } from "./commands.ts";
+import { REASON_OPTIONS } from "./job-options.ts";
 import type { OptionRow } from "./option-rows.ts";
 
 export interface CommandWord {
@@ -11,6 +12,8 @@ export interface CommandWord {
   readonly isExtension: boolean;
   readonly options: readonly OptionRow[] | undefined;
   readonly needsOption: boolean;
+  /** Whether a reason may make the line longer than beanstalkd's. */
+  readonly takesReason: boolean;
 }
 
 /**
@@ -35,6 +38,7 @@ export function commandWords(commands: readonly Command[]): CommandWords {
       isExtension: extension === true,
       options,
       needsOption: needsOption === true,
+      takesReason: options === REASON_OPTIONS,
     });
   }
   return byFirstByte;

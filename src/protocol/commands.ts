@@ -50,6 +50,8 @@ export const Op = {
   DeleteBatch: 61,
   TouchAll: 62,
   Name: 63,
+  ReserveOrder: 100,
+  InspectWatched: 101,
   /** Known only on listeners that require it: see AUTH. */
   Auth: 127,
 } as const;
@@ -94,6 +96,8 @@ export const Args = {
   Ids: 31,
   /** A name for a worker: bytes without blanks and control characters. */
   Name: 32,
+  /** One of RESERVE_ORDER_WORDS. */
+  Order: 60,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
@@ -113,7 +117,8 @@ export type Field =
   | "to"
   | "count"
   | "ids"
-  | "name";
+  | "name"
+  | "strict|weighted|weighted-time";
 
 /** The arguments of each Args, in order. A line with `bytes` precedes a body of that size. */
 export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
@@ -135,6 +140,7 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.CountTimeout]: ["count", "seconds"],
   [Args.Ids]: ["ids"],
   [Args.Name]: ["name"],
+  [Args.Order]: ["strict|weighted|weighted-time"],
 };
 
 /** Where the server executes a command. */
@@ -149,7 +155,7 @@ export const Route = {
   UsedTube: 3,
   /** On the shard of the named tube. */
   NamedTube: 4,
-  /** On the acceptor: changes the tubes that the connection uses and watches. */
+  /** On the acceptor: changes the tubes that the connection uses and watches, and their order. */
   TubeSet: 5,
   /** On the acceptor, which answers from its own state or asks all shards. */
   Report: 6,
@@ -303,9 +309,9 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.Use, word: "use ", args: Tube, route: Route.TubeSet, inStats: true,
     permission: ANYONE, scope: Scope.NamedTube,
     replies: [USING], section: "7.1", help: "chooses the tube that put, kick and peek use" },
-  { op: Op.Watch, word: "watch ", args: Tube, route: Route.TubeSet, inStats: true,
+  { op: Op.Watch, word: "watch ", args: Tube, options: options.WATCH_OPTIONS, route: Route.TubeSet, inStats: true,
     permission: ANYONE, scope: Scope.NamedTube,
-    replies: [WATCHING], section: "7.1", help: "adds a tube to the watch list of reserve" },
+    replies: [WATCHING], section: "7.1", help: "adds a tube to the watch list of reserve, and sets its weight there" },
   { op: Op.Ignore, word: "ignore ", args: Tube, route: Route.TubeSet, inStats: true,
     permission: ANYONE, scope: Scope.Connection,
     replies: [WATCHING, "NOT_IGNORED"], section: "7.1", help: "removes a tube from the watch list, but never the last one" },
@@ -387,6 +393,12 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.SetTube, word: "set-tube ", args: Pattern, options: SETTING_ROWS, needsOption: true, route: Route.Pattern, extension: true,
     permission: Manage, scope: Scope.Server,
     replies: ["SET", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.20", help: "sets limits, retries and times for a tube, or for all tubes whose names begin alike" },
+  { op: Op.ReserveOrder, word: "reserve-order ", args: Args.Order, route: Route.TubeSet, extension: true,
+    permission: ANYONE, scope: Scope.Connection,
+    replies: ["SET"], section: "18.22", help: "chooses how reserve picks among the watched tubes: the best job, or by weights" },
+  { op: Op.InspectWatched, word: "inspect-watched", args: None, route: Route.Report, extension: true,
+    permission: ANYONE, scope: Scope.Connection,
+    replies: [OK], section: "18.22", help: "lists the watched tubes with their weights, and the order of reserves" },
 ];
 
 /**
@@ -405,30 +417,6 @@ export const AUTH: Command = {
   help: 'authenticates the client, if the listener requires it (auth = "token")',
 };
 
-const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS }, (_, op) =>
-  [...COMMANDS, AUTH].find((command) => command.op === op),
-);
-
-/** Returns a column as an array by op, so that a look-up is one load. */
-function column(value: (row: Command) => number, absent = 0): Uint8Array {
-  return Uint8Array.from(ROWS, (row) => (row === undefined ? absent : value(row)));
-}
-
-/** A bit that no permission has: an op without a row is refused. */
-const NOBODY = 128;
-
-export const ROUTE_OF: Uint8Array = column(({ route }) => route);
-export const PERMISSION_OF: Uint8Array = column(({ permission }) => permission, NOBODY);
-export const SCOPE_OF: Uint8Array = column(({ scope }) => scope);
-const OTHER = COMMAND_CLASSES.indexOf("other");
-export const TIMING_OF: Uint8Array = column(({ timing = "other" }) => COMMAND_CLASSES.indexOf(timing), OTHER);
-export const PASSES_BEFORE_AUTH: Uint8Array = column(({ beforeAuth = false }) => Number(beforeAuth));
-export const DELETES: Uint8Array = column(({ deletes = false }) => Number(deletes));
-export const MOVES_JOBS: Uint8Array = column(({ movesJobs = false }) => Number(movesJobs));
-export const WAITS_FOR_TRANSFER: Uint8Array = column(({ waitsForTransfer = false }) =>
-  Number(waitsForTransfer),
-);
-
 /** The commands that beanstalkd lacks. */
 export const EXTENSIONS: readonly Command[] = COMMANDS.filter(({ extension }) => extension);
 
@@ -440,9 +428,4 @@ export function commandName(command: Command): string {
 /** Returns whether a body follows the command's line. */
 export function hasBody(command: Command): boolean {
   return FIELDS[command.args].includes("bytes");
-}
-
-/** Returns the command word as beanstalkd's -VV prints it. */
-export function wordOf(op: number): string {
-  return ROWS[op]?.word ?? "<unknown>";
 }

@@ -92,6 +92,18 @@ export const REASON_OPTIONS: readonly OptionRow[] = [
   { name: "reason", tag: OptionTag.Reason, kind: OptionKind.Text, usage: "<text>" },
 ];
 
+/** The option of watch, and the only thing that it accepts beyond the tube. */
+export const WATCH_OPTIONS: readonly OptionRow[] = [
+  {
+    name: "weight",
+    tag: OptionTag.Weight,
+    kind: OptionKind.Number,
+    min: 1,
+    max: WEIGHT_MAX,
+    usage: "<1..1000>",
+  },
+];
+
 /** The properties that update-job changes. */
 export const UPDATE_OPTIONS: readonly OptionRow[] = [
   { name: "pri", tag: OptionTag.Pri, kind: OptionKind.Number, max: U32_MAX, usage: "<pri>" },

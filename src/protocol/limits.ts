@@ -21,7 +21,7 @@ export const JOB_BYTES_MAX_LIMIT = 1073741824;
 export const BATCH_JOBS_MAX = 1000;
 /** Maximum bytes of all bodies in a reserve-batch, except that the first job always fits. */
 export const BATCH_BYTES_MAX = 1048576;
-/** Maximum weight of a group. */
+/** Maximum weight of a group, and of a watched tube. */
 export const WEIGHT_MAX = 1000;
 
 /**

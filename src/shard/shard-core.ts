@@ -388,7 +388,10 @@ export class ShardCore extends ShardClients {
   /** Starts a read barrier if it may bring a job. Returns whether it did: see ReadBarrier. */
   beginBarrier(session: ShardSession): boolean {
     this.engine.runDue(this.nowMs);
-    return this.engine.bestReady(session.engineSession) === NO_SLOT && this.barrier.beginForJob(session);
+    return (
+      this.engine.bestReady(session.engineSession, this.nowMs) === NO_SLOT &&
+      this.barrier.beginForJob(session)
+    );
   }
 
   afterReading(session: ShardSession, request: Request, rounds: BarrierRounds, command: ShardCommand): void {

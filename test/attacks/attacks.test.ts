@@ -92,10 +92,10 @@ describe("one client's costly commands delay no other client", () => {
         aside.setAside = () => {};
         // Each reserve looks at all tubes once more.
         const { bestReady } = engine;
-        engine.bestReady = (session) => {
+        engine.bestReady = (session, nowMs) => {
           session.order?.end();
           session.order = undefined;
-          return bestReady.call(engine, session);
+          return bestReady.call(engine, session, nowMs);
         };
       }
     });

@@ -306,6 +306,8 @@ export class CommandGrammar {
         return this.#ttr();
       case "bound":
         return this.#number(4);
+      case "strict|weighted|weighted-time":
+        return this.#random.pick(["strict", "weighted", "weighted-time"]);
       case "name":
         return this.#random.pick(["worker-1", "web:4711/mail", "\xff", "x".repeat(63), "x".repeat(64)]);
       case "seconds":

@@ -9,19 +9,16 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import {
-  AUTH,
-  COMMAND_CLASSES,
-  COMMANDS,
   DELETES,
   MOVES_JOBS,
-  Op,
   PASSES_BEFORE_AUTH,
   PERMISSION_OF,
   ROUTE_OF,
   SCOPE_OF,
   TIMING_OF,
   WAITS_FOR_TRANSFER,
-} from "../../src/protocol/commands.ts";
+} from "../../src/protocol/command-columns.ts";
+import { AUTH, COMMAND_CLASSES, COMMANDS, Op } from "../../src/protocol/commands.ts";
 import { SHARD_COMMANDS } from "../../src/shard/commands/command-table.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));

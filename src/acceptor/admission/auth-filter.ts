@@ -7,17 +7,15 @@
 import { isSameToken } from "../../access/authenticator.ts";
 import { type Identity, mayTouchTube } from "../../access/identity.ts";
 import { latin1 } from "../../base/bytes.ts";
-import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
 import {
   DELETES,
-  Op,
   PASSES_BEFORE_AUTH,
   PERMISSION_OF,
   ROUTE_OF,
-  Route,
   SCOPE_OF,
-  Scope,
-} from "../../protocol/commands.ts";
+} from "../../protocol/command-columns.ts";
+import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
+import { Op, Route, Scope } from "../../protocol/commands.ts";
 import { IdList } from "../../protocol/id-list.ts";
 import { LINE_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply } from "../../protocol/reply.ts";

@@ -34,13 +34,13 @@ export function abortBatch({ acceptor, pipeline, conversations }: CommandParts):
 }
 
 /** Returns the picker of a reserve-batch over several shards. */
-export function batchPicker({ acceptor, conversations }: CommandParts, request: Request): PickBatch {
+export function batchPicker({ acceptor, client, conversations }: CommandParts, request: Request): PickBatch {
   const limits = {
     jobsMax: BatchView.jobsMax(request),
     bytesMax: BatchView.bytesMax(request),
     details: request.flags & BATCH_DETAILS,
   };
-  return new PickBatch(conversations, limits, acceptor.listReplies, acceptor.gatherBudget);
+  return new PickBatch(conversations, limits, acceptor.listReplies, acceptor.gatherBudget, client.order);
 }
 
 /** Routes a delete-batch: to the shard of all its jobs or, with a conversation, to several. */

@@ -10,7 +10,7 @@ import { ReplyCredit } from "../../message/reply-credit.ts";
 import { MeterView, RequestFlag, RequestOp } from "../../message/request.ts";
 import { ResponseFlag } from "../../message/response.ts";
 import { Counter, commandCounter } from "../../message/topology.ts";
-import { MOVES_JOBS } from "../../protocol/commands.ts";
+import { MOVES_JOBS } from "../../protocol/command-columns.ts";
 import type { Request, Span } from "../../protocol/request.ts";
 import type { Conversation } from "../fanout/conversation.ts";
 import type { LineReader } from "../input/line-reader.ts";

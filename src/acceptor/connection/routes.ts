@@ -6,8 +6,9 @@ import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
 import { BatchView, RequestFlag, WatchView } from "../../message/request.ts";
+import { ROUTE_OF } from "../../protocol/command-columns.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
-import { Op, ROUTE_OF, Route } from "../../protocol/commands.ts";
+import { Op, Route } from "../../protocol/commands.ts";
 import {
   Reply,
   touchedAllReply,
@@ -19,11 +20,14 @@ import type { Request } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
 import { GatherStats } from "../fanout/gather-stats.ts";
+import { InspectWatched } from "../fanout/lists/inspect-watched.ts";
 import { ListAllJobs } from "../fanout/lists/list-all-jobs.ts";
 import { ListTubes } from "../fanout/lists/list-tubes.ts";
 import { ListWatched } from "../fanout/lists/list-watched.ts";
 import { MoveUse } from "../fanout/move-use.ts";
+import { PickInTurn } from "../fanout/reserve/pick-in-turn.ts";
 import { PickOne } from "../fanout/reserve/pick-one.ts";
+import type { Picker } from "../fanout/reserve/picker.ts";
 import { SharedReserve } from "../fanout/reserve/shared-reserve.ts";
 import { SetPattern } from "../fanout/set-pattern.ts";
 import { TouchHeld } from "../fanout/touch-held.ts";
@@ -32,6 +36,7 @@ import { extensionsText } from "../state/extensions-text.ts";
 import { TubeRef } from "../state/tube-ref.ts";
 import { batchPicker, beginAbortable, deleteBatch } from "./batches.ts";
 import type { CommandParts } from "./command-parts.ts";
+import { noteWeight, readWeight, setOrder } from "./weights.ts";
 
 type CommandRoute = (connection: CommandParts, request: Request) => boolean;
 
@@ -116,9 +121,13 @@ function reserveShared(connection: CommandParts, request: Request): boolean {
   for (let shard = 0; shard < acceptor.shards; shard++) {
     if (client.watched.watches(shard) || pipeline.holding.has(shard)) shards.push(shard);
   }
-  const picker = op === Op.ReserveBatch ? batchPicker(connection, request) : new PickOne(conversations);
+  const picker = op === Op.ReserveBatch ? batchPicker(connection, request) : singlePicker(connection);
   const waitMs = pipeline.isHalfClosed ? 0 : timeoutMs;
   return conversations.begin(new SharedReserve(conversations, shards, waitMs, picker));
+}
+
+function singlePicker({ client: { order }, conversations }: CommandParts): Picker {
+  return order?.decides === true ? new PickInTurn(conversations, order) : new PickOne(conversations);
 }
 
 // --- jobs by id ----------------------------------------------------------------------------------
@@ -154,6 +163,7 @@ function touchAll({ acceptor, pipeline, conversations }: CommandParts, request: 
 function changeTubes(connection: CommandParts, request: Request): boolean {
   if (request.op === Op.Use) return use(connection, request);
   if (request.op === Op.Watch) return watch(connection, request);
+  if (request.op === Op.ReserveOrder) return setOrder(connection, request);
   return ignore(connection, request);
 }
 
@@ -175,11 +185,15 @@ function use({ acceptor, client, pipeline, conversations }: CommandParts, reques
 function watch({ acceptor, client, pipeline }: CommandParts, request: Request): boolean {
   const { watched } = client;
   const { bytes, start, end } = request.tube;
-  if (watched.find(bytes, start, end) >= 0) return pipeline.answer(Op.Watch, watchingReply(watched.size));
-  const tube = new TubeRef(latin1(bytes, start, end), acceptor.shards);
-  WatchView.fill(request, watched.size + 1);
+  const weight = readWeight(request);
+  const position = watched.find(bytes, start, end);
+  if (position >= 0 && weight === 0) return pipeline.answer(Op.Watch, watchingReply(watched.size));
+  const known = watched.tubes[position];
+  const tube = known ?? new TubeRef(latin1(bytes, start, end), acceptor.shards);
+  WatchView.fill(request, watched.size + (known === undefined ? 1 : 0));
   if (!pipeline.sendCounted(tube.shard, request)) return false;
-  watched.add(tube);
+  if (known === undefined) watched.add(tube);
+  if (weight > 0) noteWeight(client, tube.name, weight);
   return true;
 }
 
@@ -190,7 +204,9 @@ function ignore({ client, pipeline }: CommandParts, request: Request): boolean {
   if (position < 0) return pipeline.answer(Op.Ignore, watchingReply(watched.size));
   if (watched.size === 1) return pipeline.answer(Op.Ignore, Reply.notIgnored);
   WatchView.fill(request, watched.size - 1);
-  if (!pipeline.sendCounted(watched.tubes[position]!.shard, request)) return false;
+  const tube = watched.tubes[position]!;
+  if (!pipeline.sendCounted(tube.shard, request)) return false;
+  client.order?.weights.delete(tube.name);
   watched.removeAt(position);
   return true;
 }
@@ -241,8 +257,12 @@ function report({ acceptor, client, pipeline, conversations }: CommandParts, { o
     pipeline.conversation = conversation;
     tubeListings.ask(conversation);
   } else {
-    assert(op === Op.ListTubesWatched, "every report has a branch here");
-    pipeline.conversation = new ListWatched(conversations, client.watched, listReplies);
+    const { watched, order } = client;
+    assert(op === Op.ListTubesWatched || op === Op.InspectWatched, "every report has a branch here");
+    pipeline.conversation =
+      op === Op.ListTubesWatched
+        ? new ListWatched(conversations, watched, listReplies)
+        : new InspectWatched(conversations, watched, order, listReplies);
   }
   return true;
 }

@@ -3,11 +3,14 @@
 import { ShardSet } from "../state/shard-set.ts";
 import { TubeRef } from "../state/tube-ref.ts";
 import { WatchList } from "../state/watch-list.ts";
-import type { ConnectionState, MigrationHistory } from "./moved-connection.ts";
+import { WatchOrder } from "../state/watch-order.ts";
+import type { ConnectionState, MigrationHistory, MovedOrder } from "./moved-connection.ts";
 
 export class ClientState {
   used: TubeRef;
   readonly watched: WatchList;
+  /** How it picks its jobs, if not in beanstalkd's way. */
+  order: WatchOrder | undefined;
   /** Shards that know the connection. */
   readonly touched: ShardSet = new ShardSet();
   isProducer = false;
@@ -37,6 +40,7 @@ export class ClientState {
 
   #restore({ watched, touched, isProducer, isWorker, ...rest }: ConnectionState): void {
     for (const name of watched) this.watched.add(new TubeRef(name, this.#shards));
+    if (rest.order !== undefined) this.order = restored(rest.order, watched);
     for (const shard of touched) this.touched.add(shard);
     this.isProducer = isProducer;
     this.isWorker = isWorker;
@@ -47,11 +51,18 @@ export class ClientState {
     this.listener = rest.listener;
   }
 
+  #movedOrder(): MovedOrder | undefined {
+    if (this.order === undefined) return undefined;
+    const { order, floor } = this.order;
+    return { order, floor, weights: this.watched.tubes.map(({ name }) => this.order!.weightOf(name)) };
+  }
+
   /** Returns the state as a message to another acceptor. */
   message(history: MigrationHistory): ConnectionState {
     return {
       used: this.used.name,
       watched: this.watched.tubes.map(({ name }) => name),
+      order: this.#movedOrder(),
       touched: this.touched.list(this.#shards),
       isProducer: this.isProducer,
       isWorker: this.isWorker,
@@ -63,4 +74,12 @@ export class ClientState {
       history,
     };
   }
+}
+
+function restored({ order, floor, weights }: MovedOrder, watched: readonly string[]): WatchOrder {
+  const restored = new WatchOrder();
+  restored.begin(order);
+  restored.raiseFloor(floor);
+  for (const [position, tube] of watched.entries()) restored.weights.set(tube, weights[position]!);
+  return restored;
 }

@@ -2,9 +2,10 @@
 // describes.
 
 import { latin1 } from "../../base/bytes.ts";
+import type { ReserveOrder } from "../../protocol/reserve-order.ts";
 import { EMPTY, RingReader } from "../../ring/ring-reader.ts";
-import { MIGRATION_HEADER_BYTES, MigrationFlag } from "./migration-writer.ts";
-import type { MovedConnection } from "./moved-connection.ts";
+import { MIGRATION_HEADER_BYTES, MigrationFlag, ORDER_BYTES, WEIGHT_BYTES } from "./migration-writer.ts";
+import type { MovedConnection, MovedOrder } from "./moved-connection.ts";
 
 export class MigrationReceiver {
   readonly #rings: readonly RingReader[];
@@ -53,6 +54,8 @@ function read({ int32, uint32, float64, bytes: data }: RingReader, offset: numbe
   for (let left = (counts >>> 16) - 1; left > 0; left--) watched.push(nextName());
   const peer = (flags & MigrationFlag.Peer) === 0 ? undefined : nextName();
   const name = (flags & MigrationFlag.Name) === 0 ? undefined : nextName();
+  const order = (flags & MigrationFlag.Order) === 0 ? undefined : readOrder(data, at, watched.length);
+  if (order !== undefined) at += ORDER_BYTES + WEIGHT_BYTES * watched.length;
   const history = { migrations: uint32[word + 8]!, mayMigrateAtMs: float64[double + 3]! };
   return {
     descriptor: int32[word + 1]!,
@@ -63,6 +66,7 @@ function read({ int32, uint32, float64, bytes: data }: RingReader, offset: numbe
     state: {
       used,
       watched,
+      order,
       touched,
       peer,
       name,
@@ -73,5 +77,16 @@ function read({ int32, uint32, float64, bytes: data }: RingReader, offset: numbe
       openedAtMs: float64[double + 2]!,
       listener: listener < 0 ? undefined : listener,
     },
+  };
+}
+
+function readOrder(bytes: Uint8Array, at: number, tubes: number): MovedOrder {
+  const view = new DataView(bytes.buffer, bytes.byteOffset + at);
+  return {
+    order: view.getUint8(0) as ReserveOrder,
+    floor: view.getFloat64(1, true),
+    weights: Array.from({ length: tubes }, (_, tube) =>
+      view.getUint16(ORDER_BYTES + WEIGHT_BYTES * tube, true),
+    ),
   };
 }

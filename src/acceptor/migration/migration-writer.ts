@@ -15,18 +15,22 @@
 //   offset 58  uint16   number of tube names
 //   offset 60  the shards, one byte each; the names, each after a byte with its length (the tube in
 //              use, the watched tubes, and the client's address and name if there are any); the
-//              bytes that were read
+//              order of reserves, as uint8, its floor, as float64, and the weight of each watched
+//              tube, as uint16, if it has chosen one; the bytes that were read
 
 import { copyBytes } from "../../base/bytes.ts";
 import { RingWriter } from "../../ring/ring-writer.ts";
 import type { HandedOver } from "../replies/transport.ts";
-import type { ConnectionState } from "./moved-connection.ts";
+import type { ConnectionState, MovedOrder } from "./moved-connection.ts";
 
 export const MIGRATION_HEADER_BYTES = 60;
-export const MigrationFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8, Name: 16 } as const;
+export const MigrationFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8, Name: 16, Order: 32 } as const;
 /** The most that one receive may have read meanwhile. */
 export const MIGRATION_BYTES_MAX: number = 16 * 1024;
 const NAME_BYTES_MAX = 255;
+/** An order and its floor, and the weight of each watched tube. */
+export const ORDER_BYTES = 9;
+export const WEIGHT_BYTES = 2;
 
 /** The way to another acceptor. */
 export interface MigrationWay {
@@ -70,6 +74,7 @@ export class MigrationWriter implements MigrationWay {
     for (const name of state.watched) at = writeName(data, at, name);
     if (state.peer !== undefined) at = writeName(data, at, state.peer);
     if (state.name !== undefined) at = writeName(data, at, state.name);
+    if (state.order !== undefined) at = writeOrder(data, at, state.order);
     if (bytes !== undefined) copyBytes(data, at, bytes, 0, bytes.length);
   }
 
@@ -78,16 +83,36 @@ export class MigrationWriter implements MigrationWay {
   }
 }
 
-function flagsOf({ isProducer, isWorker, peer, name: own }: ConnectionState): number {
+function flagsOf({ isProducer, isWorker, peer, name: own, order }: ConnectionState): number {
   const marks = (isProducer ? MigrationFlag.Producer : 0) | (isWorker ? MigrationFlag.Worker : 0);
-  return marks | (peer === undefined ? 0 : MigrationFlag.Peer) | (own === undefined ? 0 : MigrationFlag.Name);
+  const ordered = order === undefined ? 0 : MigrationFlag.Order;
+  return (
+    marks |
+    ordered |
+    (peer === undefined ? 0 : MigrationFlag.Peer) |
+    (own === undefined ? 0 : MigrationFlag.Name)
+  );
 }
 
-function stateBytes({ used, watched, touched, peer, name: own }: ConnectionState): number {
+function stateBytes({ used, watched, touched, peer, name: own, order }: ConnectionState): number {
   let bytes = MIGRATION_HEADER_BYTES + touched.length + 1 + used.length;
   for (const name of watched) bytes += 1 + name.length;
+  if (order !== undefined) bytes += ORDER_BYTES + WEIGHT_BYTES * watched.length;
   if (peer !== undefined) bytes += 1 + peer.length;
   return own === undefined ? bytes : bytes + 1 + own.length;
+}
+
+/** Writes an order and the weights of the watched tubes. Returns the position after them. */
+function writeOrder(bytes: Uint8Array, at: number, { order, floor, weights }: MovedOrder): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  view.setUint8(at, order);
+  view.setFloat64(at + 1, floor, true);
+  let next = at + ORDER_BYTES;
+  for (const weight of weights) {
+    view.setUint16(next, weight, true);
+    next += WEIGHT_BYTES;
+  }
+  return next;
 }
 
 /** Writes a name, which is Latin-1. Returns the position after it. */

@@ -1,11 +1,21 @@
 // A connection on its way from one acceptor to another: its entire state, as one message.
 
+import type { ReserveOrder } from "../../protocol/reserve-order.ts";
 import type { HandedOver } from "../replies/transport.ts";
+
+/** How a connection picks its jobs: see acceptor/state/watch-order.ts. */
+export interface MovedOrder {
+  readonly order: ReserveOrder;
+  readonly floor: number;
+  /** The weight of each watched tube. */
+  readonly weights: readonly number[];
+}
 
 /** The state of a connection that has nothing in flight, holds nothing and waits for nothing. */
 export interface ConnectionState {
   readonly used: string;
   readonly watched: readonly string[];
+  readonly order: MovedOrder | undefined;
   /** Shards that know it. */
   readonly touched: readonly number[];
   readonly isProducer: boolean;

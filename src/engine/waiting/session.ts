@@ -7,6 +7,7 @@ import { DeadlineHeap } from "../queues/slot-heap.ts";
 import { Timer } from "../queues/timer-heap.ts";
 import type { Tube } from "../tubes/tube.ts";
 import type { ReadyOrder } from "./ready-order.ts";
+import type { TubeTurns } from "./tube-turns.ts";
 
 /**
  * A session's watch on a tube; also the session's entry among the tube's waiters while it waits.
@@ -87,6 +88,8 @@ export class Session {
   unlinked: Watch[] = [];
   /** Its tubes with ready jobs in order, once they were many; see ready-order.ts. */
   order: ReadyOrder | undefined;
+  /** Shares of its tubes, once it has given one a weight or chosen an order of reserves. */
+  turns: TubeTurns | undefined;
   /** Whether its client can't send any more, so that it never waits. */
   halfClosed = false;
   /** Whether it ends because the server stops. The jobs that it holds have not failed then. */

@@ -22,6 +22,8 @@ export class Waiters {
   alone = 0;
   /** Number of watches of all sessions. */
   watches = 0;
+  /** Number of shares of all sessions: see tube-turns.ts. */
+  shares = 0;
   readonly #effects: ClientEffects;
   /**
    * Waiters by tube index; undefined for a tube that no session has waited for, or watches wide.

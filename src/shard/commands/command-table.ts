@@ -26,6 +26,7 @@ import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
 import { abort, collectBatch, reserveBatch, takeBatch } from "./reserve-batch.ts";
 import { reserveJob } from "./reserve-job.ts";
+import { reserveOrder } from "./reserve-order.ts";
 import { setTube } from "./set-tube.ts";
 import { awaitBarrier, collect, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
 import { stats } from "./stats.ts";
@@ -48,6 +49,7 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.PeekBuried]: peekBuried,
   [Op.Reserve]: reserve,
   [Op.ReserveJob]: reserveJob,
+  [Op.ReserveOrder]: reserveOrder,
   [Op.Delete]: deleteJob,
   [Op.Release]: release,
   [Op.Bury]: bury,

@@ -7,6 +7,7 @@ import type { BatchLimits, ListedJob } from "../../engine/jobs/batch.ts";
 import { JobState, NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { BATCH_DETAILS, BatchView, LISTED_BYTES, ListedView, RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
+import { FloorView } from "../../message/turns.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Request, Span } from "../../protocol/request.ts";
 import type { BatchTerms, ShardSession } from "../sessions/shard-session.ts";
@@ -65,19 +66,20 @@ export const collectBatch: ShardCommand = (shard, session, request) => {
   const { engine, replies, slicedCommands, nowMs } = shard;
   const limits = limitsOf(request);
   const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
+  const { turns } = session.engineSession;
+  turns?.raiseFloor(FloorView.floor(request));
+  const places = turns?.decides === true ? [] : undefined;
   const run = (atMs: number): void => {
     const slots: number[] = [];
-    const isCut = engine.listBatch(session.engineSession, limits, atMs, slots);
-    replies.candidates(session, slots, isCut);
+    const isCut = engine.listBatch(session.engineSession, limits, atMs, slots, places);
+    replies.candidates(session, slots, isCut, places);
   };
   slicedCommands.start(session, new AtomicCommand(session, jobs, run), nowMs);
 };
 
-export const takeBatch: ShardCommand = (
-  { engine, replies, slicedCommands, nowMs },
-  session,
-  { body, flags },
-) => {
+export const takeBatch: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, request) => {
+  const { body, flags } = request;
+  session.engineSession.turns?.raiseFloor(FloorView.floor(request));
   const listed = listedOf(body);
   const details = flags & BATCH_DETAILS;
   const isSingle = (flags & RequestFlag.Single) !== 0;

@@ -6,16 +6,25 @@ import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { BATCH_DETAILS, RequestFlag, WaitView } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
+import { FloorView, PlaceView } from "../../message/turns.ts";
 import type { ShardCommand } from "./command.ts";
 
-export const collect: ShardCommand = ({ engine, replies, nowMs }, session) => {
+export const collect: ShardCommand = ({ engine, replies, nowMs }, session, request) => {
   engine.runDue(nowMs);
-  replies.candidate(session);
+  session.engineSession.turns?.raiseFloor(FloorView.floor(request));
+  replies.candidate(session, nowMs);
 };
 
-export const take: ShardCommand = (shard, session, { pri, id }) => {
-  const slot = shard.engine.takeUpTo(session.engineSession, pri, id, shard.nowMs);
-  if (slot === NO_SLOT) shard.replies.candidate(session);
+export const take: ShardCommand = (shard, session, request) => {
+  const { engine, nowMs } = shard;
+  const { pri, id } = request;
+  const client = session.engineSession;
+  client.turns?.raiseFloor(FloorView.floor(request));
+  const slot =
+    client.turns?.decides === true
+      ? engine.takeInTurn(client, PlaceView.place(request), pri, id, nowMs)
+      : engine.takeUpTo(client, pri, id, nowMs);
+  if (slot === NO_SLOT) shard.replies.candidate(session, nowMs);
   else shard.giveJob(session, slot, 0);
 };
 
@@ -31,6 +40,7 @@ export const waitShared: ShardCommand = (shard, session, request) => {
   session.leadsWait = (flags & RequestFlag.Lead) !== 0;
   if ((flags & RequestFlag.Batch) !== 0)
     session.batch = { limits: ONE_JOB, details: flags & BATCH_DETAILS, number: 0 };
+  session.engineSession.turns?.raiseFloor(FloorView.floor(request));
   if (session.leadsWait) shard.leadWaits.add(session);
   shard.engine.waitShared(session.engineSession, WaitView.timeoutAtMs(request), shard.nowMs);
 };

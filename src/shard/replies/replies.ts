@@ -8,6 +8,7 @@ import { Outcome } from "../../engine/engine.ts";
 import { wasLost } from "../../engine/jobs/batch.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import type { TubeTurns } from "../../engine/waiting/tube-turns.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestFlag } from "../../message/request.ts";
 import {
@@ -16,6 +17,7 @@ import {
   REDIRECTED_HEADER_BYTES,
   ResponseKind,
 } from "../../message/response.ts";
+import { TURNS_CANDIDATE_BYTES, TURNS_ENTRY_BYTES, TURNS_LIST_AT, TurnsView } from "../../message/turns.ts";
 import { Attribute } from "../../protocol/job-attribute.ts";
 import { META_TEXT_BYTES_MAX, TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
@@ -201,8 +203,13 @@ export class Replies extends LongReplies {
   }
 
   /** Names the best job that the session could get here, without taking it. */
-  candidate(session: ShardSession): void {
-    const slot = this.engine.bestReady(session.engineSession);
+  candidate(session: ShardSession, nowMs: number): void {
+    const { turns } = session.engineSession;
+    const slot = this.engine.bestReady(session.engineSession, nowMs);
+    if (turns?.decides === true) {
+      this.#candidateInTurn(session, turns, slot);
+      return;
+    }
     if (slot === NO_SLOT) {
       this.signal(session, ResponseKind.Absent);
       return;
@@ -210,6 +217,26 @@ export class Replies extends LongReplies {
     const page = this.engine.jobs.pageOf(slot);
     assert(page.state[rowOf(slot)] === JobState.Ready, "a candidate is ready");
     this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
+  }
+
+  /** Does so for a session that picks by weight: see message/turns.ts. */
+  #candidateInTurn(session: ShardSession, turns: TubeTurns, slot: number): void {
+    const payload = new DataView(new ArrayBuffer(TURNS_CANDIDATE_BYTES));
+    payload.setFloat64(0, session.engineSession.held.soonestMs, true);
+    TurnsView.write(payload, turns.floor, turns.earliest);
+    TurnsView.writePlace(payload, turns.place);
+    const port = this.ports[session.acceptor]!;
+    const isThere = slot !== NO_SLOT;
+    const page = isThere ? this.engine.jobs.pageOf(slot) : undefined;
+    port.beginSignal(
+      isThere ? ResponseKind.Candidate : ResponseKind.Absent,
+      this.holds(session),
+      session.connectionSlot,
+      payload.byteLength,
+      page?.id[rowOf(slot)] ?? 0,
+      page?.pri[rowOf(slot)] ?? 0,
+    );
+    copyBytes(port.target, port.at, new Uint8Array(payload.buffer), 0, payload.byteLength);
   }
 
   /** Makes the reply wait for all records so far: it reports the effect of earlier commands. */
@@ -295,13 +322,23 @@ export class Replies extends LongReplies {
 
   /**
    * Names the jobs that the session could get here, best first, as far as a message has room. It
-   * takes none of them. `isCut` means that there are more.
+   * takes none of them. `isCut` means that there are more. `places` are those of a session that
+   * picks by weight.
    */
-  candidates(session: ShardSession, slots: readonly number[], isCut: boolean): void {
+  candidates(
+    session: ShardSession,
+    slots: readonly number[],
+    isCut: boolean,
+    places: readonly number[] | undefined,
+  ): void {
     const port = this.ports[session.acceptor]!;
-    const count = Math.min(slots.length, Math.floor((port.payloadBytesMax - 8) / CANDIDATE_BYTES));
+    const { turns } = session.engineSession;
+    const listAt = places === undefined ? 8 : TURNS_LIST_AT;
+    const entryBytes = places === undefined ? CANDIDATE_BYTES : TURNS_ENTRY_BYTES;
+    const count = Math.min(slots.length, Math.floor((port.payloadBytesMax - listAt) / entryBytes));
     assert(count >= 0 && count <= slots.length, "a list of candidates has no more than there are");
-    const payload = new DataView(new ArrayBuffer(8 + count * CANDIDATE_BYTES));
+    const payload = new DataView(new ArrayBuffer(listAt + count * entryBytes));
+    if (places !== undefined) TurnsView.write(payload, turns!.floor, turns!.earliest);
     payload.setFloat64(0, session.engineSession.held.soonestMs, true);
     const { jobs } = this.engine;
     for (let index = 0; index < count; index++) {
@@ -309,9 +346,10 @@ export class Replies extends LongReplies {
       const page = jobs.pageOf(slot);
       const row = rowOf(slot);
       assert(page.state[row] === JobState.Ready, "each candidate of a batch is ready");
-      const at = 8 + index * CANDIDATE_BYTES;
+      const at = listAt + index * entryBytes;
       const bodyBytes = page.bodyBytes[row]!;
       CandidatesView.write(payload, at, page.id[row]!, page.pri[row]!, bodyBytes, wasLost(jobs, slot));
+      if (places !== undefined) TurnsView.writeEntryPlace(payload, at, places[index]!);
     }
     const flags = this.holds(session);
     const isCutHere = isCut || count < slots.length ? 1 : 0;

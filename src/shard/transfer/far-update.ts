@@ -36,7 +36,7 @@ export class FarUpdate implements SlicedCommand, Sender {
     // Moving a reserved job releases it.
     transfer.delayMs = change.delayMs ?? (isHeld ? 0 : undefined);
     transfer.facts = engine.changedFacts(slot, change, nowMs);
-    transferSender.add(transfer, slot);
+    transferSender.add(transfer, slot, nowMs);
     transferSender.send(transfer);
   }
 

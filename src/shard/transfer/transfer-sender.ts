@@ -126,14 +126,14 @@ export class TransferSender {
     );
   }
 
-  /** Adds a job, which is in transfer from here on. */
-  add(transfer: Transfer, slot: number): void {
+  /** Adds a job, which is in transfer from here on; a job that is not held needs no time. */
+  add(transfer: Transfer, slot: number, nowMs?: number): void {
     const { engine } = this.#options;
     transfer.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
     transfer.bytes += this.#bytesOf(slot);
     assert(transfer.ids.length <= TRANSFER_JOBS_MAX, "a transfer has no more jobs than its limit");
     assert(transfer.ids.length === 1 || transfer.bytes <= this.#bytesMax, "a transfer has room for its jobs");
-    engine.depart(slot, transfer.number);
+    engine.depart(slot, transfer.number, nowMs);
   }
 
   /** Queues a complete transfer. */

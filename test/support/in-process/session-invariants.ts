@@ -103,7 +103,7 @@ export class SessionInvariants {
           `${name} waits although ${tube.name} has a ready job`,
         );
       }
-      const slot = this.#check.engine.bestReady(session);
+      const slot = this.#check.engine.bestReady(session, 0);
       assert.equal(slot, NO_SLOT, `${name} waits although it could have a job`);
     }
     assert.equal(this.#check.engine.waitingAlone, alone, "sessions that wait here alone");

@@ -10,9 +10,11 @@
 import { assert } from "../../../base/assert.ts";
 import { BatchView, LISTED_BYTES, ListedView, RequestFlag, RequestOp } from "../../../message/request.ts";
 import { CANDIDATE_BYTES, CandidatesView, ResponseFlag, ResponseKind } from "../../../message/response.ts";
+import { FloorView, TURNS_ENTRY_BYTES, TURNS_LIST_AT, TurnsView } from "../../../message/turns.ts";
 import { META_TEXT_BYTES_MAX, TUBE_NAME_BYTES_MAX } from "../../../protocol/limits.ts";
 import type { Request, Span } from "../../../protocol/request.ts";
 import type { SerialQueue } from "../../state/serial-queue.ts";
+import type { WatchOrder } from "../../state/watch-order.ts";
 import type { Signal } from "../conversation.ts";
 import type { ConversationHost } from "../conversation-host.ts";
 import type { ListReplies } from "../lists/list-replies.ts";
@@ -21,7 +23,7 @@ import { BatchReply } from "./batch-reply.ts";
 import type { GatherBudget } from "./gather-budget.ts";
 import { GatheredJobs } from "./gathered-jobs.ts";
 
-/** Offset of a list in its message: the soonest deadline precedes it. */
+/** Offset of a list in its message, without an order by weight: the soonest deadline precedes it. */
 const LIST_AT = 8;
 /** The most bytes of a job besides its body and the name of its tube. */
 const HEAD_BYTES_MAX = 48;
@@ -40,6 +42,8 @@ export interface BatchRequest {
 }
 
 interface Candidate {
+  /** Place in the order by weight; 0 without one. */
+  readonly place: number;
   readonly pri: number;
   readonly id: number;
   readonly bodyBytes: number;
@@ -51,19 +55,26 @@ class CandidateList {
   readonly shard: number;
   /** Whether the shard has more candidates than fit in its message. */
   readonly isCut: boolean;
+  /** The earliest turn of the shard's tubes with a job, in an order by weight. */
+  readonly earliest: number;
   readonly #view: DataView;
+  readonly #hasPlaces: boolean;
   #at = 0;
 
-  constructor(signal: Signal) {
+  constructor(signal: Signal, hasPlaces: boolean) {
     this.shard = signal.shard;
     this.isCut = CandidatesView.isCut(signal);
+    this.#hasPlaces = hasPlaces;
+    this.earliest = hasPlaces ? TurnsView.earliest(signal.payload) : 0;
     const { bytes, start, end } = signal.payload;
-    this.#view = new DataView(bytes.slice(start + LIST_AT, end).buffer);
+    const listAt = start + (hasPlaces ? TURNS_LIST_AT : LIST_AT);
+    this.#view = new DataView(bytes.slice(listAt, end).buffer);
   }
 
   get first(): Candidate | undefined {
     if (this.#at === this.#view.byteLength) return undefined;
     return {
+      place: this.#hasPlaces ? TurnsView.entryPlace(this.#view, this.#at) : 0,
       id: CandidatesView.id(this.#view, this.#at),
       pri: CandidatesView.pri(this.#view, this.#at),
       bodyBytes: CandidatesView.bodyBytes(this.#view, this.#at),
@@ -72,7 +83,7 @@ class CandidateList {
   }
 
   shift(): void {
-    this.#at += CANDIDATE_BYTES;
+    this.#at += this.#hasPlaces ? TURNS_ENTRY_BYTES : CANDIDATE_BYTES;
   }
 }
 
@@ -84,11 +95,12 @@ interface Share {
 }
 
 export class PickBatch implements Picker {
-  readonly waitFlags: number;
   readonly #host: ConversationHost;
   readonly #request: BatchRequest;
   readonly #replies: ListReplies;
   readonly #budget: GatherBudget;
+  /** The connection's order, if it picks by weight. */
+  readonly #watchOrder: WatchOrder | undefined;
   readonly queue: SerialQueue;
   /** The most ids in one message. */
   readonly #shareMax: number;
@@ -100,20 +112,46 @@ export class PickBatch implements Picker {
   #budgetBytes = 0;
   #reply: BatchReply | undefined;
 
-  constructor(host: ConversationHost, request: BatchRequest, replies: ListReplies, budget: GatherBudget) {
+  constructor(
+    host: ConversationHost,
+    request: BatchRequest,
+    replies: ListReplies,
+    budget: GatherBudget,
+    order: WatchOrder | undefined,
+  ) {
     this.#host = host;
     this.#request = request;
     this.#replies = replies;
     this.#budget = budget;
     this.queue = budget.queue;
     this.#shareMax = Math.floor(host.payloadBytesMax / LISTED_BYTES);
-    this.waitFlags = RequestFlag.Batch | request.details;
+    this.#watchOrder = order?.decides === true ? order : undefined;
+  }
+
+  begin(): void {
+    this.#lists = [];
+    this.#watchOrder?.ask();
   }
 
   ask(message: Request): void {
     message.op = RequestOp.CollectBatch;
     BatchView.limitJobs(message, this.#request.jobsMax);
     BatchView.limitBytes(message, this.#bytesMax());
+    this.#tellFloor(message);
+  }
+
+  fillWait(message: Request): void {
+    message.flags |= RequestFlag.Batch | this.#request.details;
+    this.#tellFloor(message);
+  }
+
+  #tellFloor(message: Request): void {
+    if (this.#watchOrder !== undefined) FloorView.fill(message, this.#watchOrder.floor);
+  }
+
+  get isOutdated(): boolean {
+    const hasJobs = this.#lists.some(({ first }) => first !== undefined);
+    return hasJobs && this.#watchOrder?.isOutdated === true;
   }
 
   #bytesMax(): number {
@@ -122,7 +160,8 @@ export class PickBatch implements Picker {
 
   note(signal: Signal): void {
     assert(signal.kind === ResponseKind.Candidates, "a shard that is asked for a list sends one");
-    this.#lists.push(new CandidateList(signal));
+    this.#watchOrder?.raiseFloor(TurnsView.floor(signal.payload));
+    this.#lists.push(new CandidateList(signal, this.#watchOrder !== undefined));
   }
 
   take(): boolean {
@@ -133,11 +172,16 @@ export class PickBatch implements Picker {
     const isSingle = this.#order.length === 1;
     for (const [shard, { listed }] of shares) {
       const take = this.#host.message(RequestOp.TakeBatch);
-      take.flags = this.waitFlags | (isWhole ? RequestFlag.Whole : 0) | (isSingle ? RequestFlag.Single : 0);
+      take.flags =
+        RequestFlag.Batch |
+        this.#request.details |
+        (isWhole ? RequestFlag.Whole : 0) |
+        (isSingle ? RequestFlag.Single : 0);
       const view = new DataView(new ArrayBuffer(listed.length * LISTED_BYTES));
       for (const [index, { id, pri }] of listed.entries()) {
         ListedView.write(view, index, id, pri);
       }
+      this.#tellFloor(take);
       take.body.set(new Uint8Array(view.buffer), 0, view.byteLength);
       this.#host.post(shard, take);
     }
@@ -153,6 +197,8 @@ export class PickBatch implements Picker {
     const bytesMax = this.#bytesMax();
     this.#order = [];
     let bodyBytes = 0;
+    let place = 0;
+    const earliest = Math.min(...this.#lists.map((list) => list.earliest));
     while (this.#order.length < jobsMax) {
       const list = this.#bestList();
       const job = list?.first;
@@ -162,6 +208,7 @@ export class PickBatch implements Picker {
       const share = shares.get(list.shard) ?? { listed: [], bytes: 0 };
       shares.set(list.shard, share);
       share.listed.push(job);
+      place = job.place;
       share.bytes += job.bodyBytes + headBytes;
       this.#order.push(list.shard);
       list.shift();
@@ -169,6 +216,7 @@ export class PickBatch implements Picker {
       const isEnd = list.first === undefined && list.isCut;
       if (job.isLost || isEnd || share.listed.length === this.#shareMax) break;
     }
+    if (shares.size > 0) this.#watchOrder?.endChoice(place, earliest);
     return shares;
   }
 
@@ -237,5 +285,6 @@ export class PickBatch implements Picker {
 }
 
 function better(a: Candidate, b: Candidate): boolean {
+  if (a.place !== b.place) return a.place < b.place;
   return a.pri < b.pri || (a.pri === b.pri && a.id < b.id);
 }

@@ -17,7 +17,6 @@ const NO_ID_BOUND = Number.POSITIVE_INFINITY;
 const NO_PRI_BOUND = 0xffffffff;
 
 export class PickOne implements Picker {
-  readonly waitFlags = 0;
   readonly #host: ConversationHost;
   /** Candidates by shard, for shards that have one. */
   readonly #candidates = new Map<number, Candidate>();

@@ -19,12 +19,16 @@ export type Next = (typeof Next)[keyof typeof Next];
 export interface Picker {
   /** The queue to wait in before asking the shards, if there is one. */
   readonly queue?: SerialQueue;
-  /** RequestFlag bits of a wait for one job. */
-  readonly waitFlags: number;
+  /** Called before all shards are asked. */
+  begin?(): void;
   /** Turns a message into the question for a shard's best jobs, which stay where they are. */
   ask(message: Request): void;
   /** Takes a shard's answer to that question. */
   note(signal: Signal): void;
+  /** Whether the answers show that all shards have to be asked again before a choice. */
+  readonly isOutdated?: boolean;
+  /** Adds to the message that makes a shard wait for one job. */
+  fillWait?(message: Request): void;
   /** Asks shards for the best of their candidates. Returns false if there are none. */
   take(): boolean;
   /** Takes an answer to that which is not a reply for the client. */

@@ -86,7 +86,7 @@ export class SharedReserve implements Conversation {
     }
     if (this.#state === State.Collecting) this.#picker.note(signal);
     if (--this.#left === 0) {
-      if (this.#state === State.Collecting) this.#choose();
+      if (this.#state === State.Collecting) this.#collected();
       else if (this.#state === State.AwaitingBarrier) this.#collect();
       else this.#endIfDue();
     }
@@ -146,11 +146,17 @@ export class SharedReserve implements Conversation {
 
   onTurn(): void {
     this.#left = this.#participants.length;
+    this.#picker.begin?.();
     for (const { shard } of this.#participants) {
       const question = this.#host.message(RequestOp.Collect);
       this.#picker.ask(question);
       this.#host.post(shard, question);
     }
+  }
+
+  #collected(): void {
+    if (this.#picker.isOutdated === true) this.#collect();
+    else this.#choose();
   }
 
   #choose(): void {
@@ -182,7 +188,8 @@ export class SharedReserve implements Conversation {
     let lead = true;
     for (const participant of this.#participants) {
       const wait = this.#host.message(RequestOp.WaitShared);
-      wait.flags = this.#picker.waitFlags | (lead ? RequestFlag.Lead : 0);
+      wait.flags = lead ? RequestFlag.Lead : 0;
+      this.#picker.fillWait?.(wait);
       WaitView.fill(wait, this.#waitNumber, lead ? this.#timeoutAtMs : Number.POSITIVE_INFINITY);
       this.#host.post(participant.shard, wait);
       lead = false;

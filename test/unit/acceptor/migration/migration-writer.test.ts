@@ -9,6 +9,7 @@ import type {
   MovedConnection,
 } from "../../../../src/acceptor/migration/moved-connection.ts";
 import { createTopology } from "../../../../src/message/topology.ts";
+import { ReserveOrder } from "../../../../src/protocol/reserve-order.ts";
 
 const STATE: ConnectionState = {
   used: "mails",
@@ -22,11 +23,13 @@ const STATE: ConnectionState = {
   peer: "[2001:db8::1]:40000",
   listener: 2,
   history: { migrations: 3, mayMigrateAtMs: 99_999.25 },
+  order: { order: ReserveOrder.WeightedTime, floor: 2 ** 40 + 1, weights: [1, 1000] },
 };
 const PLAIN: ConnectionState = {
   ...STATE,
   isProducer: false,
   isWorker: true,
+  order: undefined,
   peer: undefined,
   listener: undefined,
 };

@@ -159,7 +159,7 @@ describe("the order of a session's ready tubes", () => {
         assert.deepEqual(told[0], told[1], `run ${run}, step ${step}`);
         for (let index = 0; index < SESSIONS; index++) {
           const best = [ordered, naive].map((engine) =>
-            idOf(engine, engine.bestReady(engine.session(index))),
+            idOf(engine, engine.bestReady(engine.session(index), 0)),
           );
           assert.equal(best[0], best[1], `run ${run}, step ${step}, session ${index}`);
         }
@@ -202,7 +202,7 @@ describe("the order of a session's ready tubes", () => {
       engine.watch(client, `q${id}`);
       put(engine, { ...plain, id, tube: `q${id}` }, 0);
     }
-    assert.equal(idOf(engine, engine.bestReady(client)), 1);
+    assert.equal(idOf(engine, engine.bestReady(client, 0)), 1);
     const order = client.order!;
     assert.equal(order.size, tubes);
     for (let n = 0; n < 10_000; n++) {
@@ -210,10 +210,10 @@ describe("the order of a session's ready tubes", () => {
       engine.watch(client, "q7");
       assert.ok(order.size <= 2 * tubes + 64, `${order.size} entries`);
     }
-    assert.equal(idOf(engine, engine.bestReady(client)), 1);
+    assert.equal(idOf(engine, engine.bestReady(client, 0)), 1);
     assert.equal(order.size, tubes);
     for (let id = 1; id <= tubes - 10; id++) engine.ignore(client, `q${id}`);
     assert.ok(order.size <= 2 * 10 + 64, `${order.size} entries`);
-    assert.equal(idOf(engine, engine.bestReady(client)), tubes - 9);
+    assert.equal(idOf(engine, engine.bestReady(client, 0)), tubes - 9);
   });
 });

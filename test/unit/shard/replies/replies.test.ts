@@ -220,10 +220,10 @@ describe("Replies", () => {
   it("names the best job as a candidate, or reports none", () => {
     const scene = new Scene();
     const session = scene.session(0);
-    scene.replies.candidate(session);
+    scene.replies.candidate(session, 0);
     assert.equal(scene.takeOne().kind, ResponseKind.Absent);
     scene.best = scene.job(Buffer.from("x"));
-    scene.replies.candidate(session);
+    scene.replies.candidate(session, 0);
     const { kind, value, pri, payload } = scene.takeOne();
     assert.deepEqual([kind, value, pri], [ResponseKind.Candidate, 1, 5]);
     assert.equal(payload.readDoubleLE(), SOONEST_MS);

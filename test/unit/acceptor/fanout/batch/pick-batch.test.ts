@@ -37,7 +37,7 @@ class Stage {
 
   constructor(jobsMax: number, bytesMax = BATCH_BYTES_MAX) {
     const request = { jobsMax, bytesMax, details: 0 };
-    this.picker = new PickBatch(this.host, request, this.#replies, this.budget);
+    this.picker = new PickBatch(this.host, request, this.#replies, this.budget, undefined);
   }
 
   #note(shard: number, { op, flags, body }: Request): string {

@@ -1,0 +1,54 @@
+// How a connection picks its jobs from the tubes that it watches, and their weights. Only
+// connections that have given a weight or chosen an order have one.
+
+import { ReserveOrder } from "../../protocol/reserve-order.ts";
+
+export class WatchOrder {
+  order: ReserveOrder = ReserveOrder.Strict;
+  /** The latest floor of the turns that is known here: see engine/waiting/tube-turns.ts. */
+  floor = 0;
+  /** The floor that the shards were asked with. */
+  #asked = 0;
+  /** Weights by tube; a tube without one has 1. */
+  readonly weights: Map<string, number> = new Map();
+
+  /** Whether it decides, or just remembers weights. */
+  get decides(): boolean {
+    return this.order !== ReserveOrder.Strict;
+  }
+
+  weightOf(tube: string): number {
+    return this.weights.get(tube) ?? 1;
+  }
+
+  begin(order: ReserveOrder): void {
+    this.order = order;
+    this.floor = 0;
+  }
+
+  /** Notes that all shards are being asked with the floor that is known now. */
+  ask(): void {
+    this.#asked = this.floor;
+  }
+
+  /** Notes the floor of a shard. */
+  raiseFloor(floor: number): void {
+    if (floor > this.floor) this.floor = floor;
+  }
+
+  /**
+   * Whether some shard knew a later floor than the shards were asked with. Tubes of the others may
+   * have to begin at that floor.
+   */
+  get isOutdated(): boolean {
+    return this.floor > this.#asked;
+  }
+
+  /**
+   * Ends a choice over several shards. By jobs, all turns before the `place` of the last chosen job
+   * have been used; by time, only those before the `earliest` turn.
+   */
+  endChoice(place: number, earliest: number): void {
+    this.raiseFloor(this.order === ReserveOrder.Weighted ? place : earliest);
+  }
+}

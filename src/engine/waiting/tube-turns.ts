@@ -1,0 +1,250 @@
+// Turns of the tubes that a session watches, so that each gets its share by weight.
+//
+// A turn is virtual time, in integers: when the tube's next job is due. A job, or the time that it
+// is held, postpones the turn of its tube by its cost / weight, and the remainder of the division
+// is carried to the next. The floor is the earliest turn of the tubes that had a job to give at the
+// last choice. A tube whose turn is before the floor had none, and begins at the floor: it saves no
+// credit.
+//
+// The number of held jobs and the sum of the time that they take are enough to charge that time, so
+// a job needs no memory for it.
+
+import { assert } from "../../base/assert.ts";
+import { ReserveOrder } from "../../protocol/reserve-order.ts";
+import type { Tube } from "../tubes/tube.ts";
+
+/** Cost of a job in the order Weighted: divisible by small weights, so that their turns coincide. */
+const JOB_COST = 5040;
+/** Cost of a job in the order WeightedTime, besides its microseconds: a turn always moves on. */
+const MINIMUM_COST = 1;
+/** Expected time of a job of a tube whose jobs have not ended yet, in microseconds. */
+const FIRST_GUESS_MICROS = 1000;
+/** After this many jobs, the mean of their times forgets half of them. */
+const MEAN_JOBS = 64;
+
+/** The share of one tube. */
+export class Share {
+  weight = 1;
+  turn = 0;
+  /** What the division by the weight has left over. */
+  remainder = 0;
+  isWatched = true;
+  /** Jobs of the tube that the session holds. */
+  held = 0;
+  /** Microseconds that these jobs have taken by `settledAt`, together. */
+  underWay = 0;
+  /** In microseconds. */
+  settledAt = 0;
+  /** Number of jobs that have ended, and their microseconds. */
+  ended = 0;
+  endedMicros = 0;
+
+  charge(cost: number): void {
+    const total = this.remainder + cost;
+    this.turn += Math.floor(total / this.weight);
+    this.remainder = total % this.weight;
+  }
+
+  /** Charges the time of the held jobs up to now. */
+  settle(nowMs: number): void {
+    const now = Math.floor(nowMs * 1000);
+    const micros = this.held * (now - this.settledAt);
+    this.settledAt = now;
+    if (micros <= 0) return;
+    this.underWay += micros;
+    this.charge(micros);
+  }
+
+  /**
+   * What the held jobs are still expected to take, divided by the weight. Without it, a batch of
+   * jobs reserved at one moment would be of one tube.
+   */
+  get expected(): number {
+    if (this.held === 0) return 0;
+    const mean = this.ended === 0 ? FIRST_GUESS_MICROS : Math.floor(this.endedMicros / this.ended);
+    return Math.floor(Math.max(0, this.held * mean - this.underWay) / this.weight);
+  }
+
+  /** Notes that one of the held jobs has ended; its time is taken to be their mean. */
+  noteEnd(): void {
+    const micros = Math.floor(this.underWay / this.held);
+    this.underWay -= micros;
+    this.held--;
+    this.endedMicros += micros;
+    if (++this.ended < MEAN_JOBS) return;
+    this.ended >>= 1;
+    this.endedMicros = Math.floor(this.endedMicros / 2);
+  }
+
+  /** Returns a copy that may be charged without effect. */
+  copy(): Share {
+    return Object.assign(new Share(), this);
+  }
+
+  /** Begins counting anew. */
+  restart(nowMs: number): void {
+    this.turn = 0;
+    this.remainder = 0;
+    this.underWay = 0;
+    this.settledAt = Math.floor(nowMs * 1000);
+    this.ended = 0;
+    this.endedMicros = 0;
+  }
+}
+
+/** Counts the shares of all sessions of a shard. */
+export interface ShareCount {
+  shares: number;
+}
+
+export class TubeTurns {
+  order: ReserveOrder = ReserveOrder.Strict;
+  /** The earliest turn of the tubes that had a job at the last choice; the acceptor may know more. */
+  floor = 0;
+  /** Earliest turn of the tubes that have a job in the present choice; Infinity for none. */
+  earliest: number = Number.POSITIVE_INFINITY;
+  /** The place of the chosen tube in the order: its turn and what its held jobs are to take. */
+  place: number = Number.POSITIVE_INFINITY;
+  readonly #count: ShareCount;
+  readonly #shares = new Map<Tube, Share>();
+
+  constructor(count: ShareCount) {
+    this.#count = count;
+  }
+
+  /** Whether it decides, or just remembers weights. */
+  get decides(): boolean {
+    return this.order !== ReserveOrder.Strict;
+  }
+
+  get size(): number {
+    return this.#shares.size;
+  }
+
+  shareOf(tube: Tube): Share {
+    let share = this.#shares.get(tube);
+    if (share === undefined) {
+      share = new Share();
+      share.isWatched = false;
+      this.#shares.set(tube, share);
+      this.#count.shares++;
+    }
+    return share;
+  }
+
+  watch(tube: Tube): void {
+    this.shareOf(tube).isWatched = true;
+  }
+
+  /** Gives a tube a weight, which counts from now on. */
+  weigh(tube: Tube, weight: number, nowMs: number): void {
+    const share = this.shareOf(tube);
+    if (this.order === ReserveOrder.WeightedTime) share.settle(nowMs);
+    share.weight = weight;
+    share.remainder = 0;
+  }
+
+  /** Forgets a tube that is no longer watched, as soon as the session holds no job of it. */
+  unwatch(tube: Tube): void {
+    const share = this.shareOf(tube);
+    share.isWatched = false;
+    share.weight = 1;
+    share.remainder = 0;
+    share.turn = 0;
+    this.#forgetUnused(tube, share);
+  }
+
+  #forgetUnused(tube: Tube, share: Share): void {
+    if (share.isWatched || share.held > 0) return;
+    this.#shares.delete(tube);
+    this.#count.shares--;
+    assert(this.#count.shares >= 0, "shares are counted");
+  }
+
+  /** Forgets all tubes, at the end of the session. */
+  end(): void {
+    this.#count.shares -= this.#shares.size;
+    this.#shares.clear();
+  }
+
+  /** Begins an order, from the same turn for all tubes. */
+  begin(order: ReserveOrder, nowMs: number): void {
+    this.order = order;
+    this.floor = 0;
+    for (const share of this.#shares.values()) share.restart(nowMs);
+  }
+
+  // --- a choice -------------------------------------------------------------------------------
+
+  beginChoice(): void {
+    this.earliest = Number.POSITIVE_INFINITY;
+    this.place = Number.POSITIVE_INFINITY;
+  }
+
+  /** Lets a tube that has a job to give take part in the choice; returns its place in the order. */
+  enter(tube: Tube, nowMs: number): number {
+    const share = this.shareOf(tube);
+    this.#bringUp(share, nowMs);
+    if (share.turn < this.earliest) this.earliest = share.turn;
+    return this.placeOf(share);
+  }
+
+  placeOf(share: Share): number {
+    return this.order === ReserveOrder.WeightedTime ? share.turn + share.expected : share.turn;
+  }
+
+  #bringUp(share: Share, nowMs: number): void {
+    if (this.order === ReserveOrder.WeightedTime) share.settle(nowMs);
+    if (share.turn < this.floor) share.turn = this.floor;
+  }
+
+  raiseFloor(floor: number): void {
+    if (floor > this.floor) this.floor = floor;
+  }
+
+  /** Ends a choice that this shard makes alone. */
+  endChoice(): void {
+    if (this.earliest < Number.POSITIVE_INFINITY) this.raiseFloor(this.earliest);
+  }
+
+  /** Notes that a wait ends with a job of this tube, the only one that has some. */
+  waited(tube: Tube, nowMs: number): void {
+    if (!this.decides) return;
+    const share = this.shareOf(tube);
+    this.#bringUp(share, nowMs);
+    this.raiseFloor(share.turn);
+  }
+
+  // --- jobs -----------------------------------------------------------------------------------
+
+  /** Charges a job to its tube; it is held from now on. */
+  took(tube: Tube, nowMs: number): void {
+    const share = this.shareOf(tube);
+    if (this.decides) {
+      this.#bringUp(share, nowMs);
+      this.charge(share);
+    }
+    share.held++;
+  }
+
+  /** Charges a job that is reserved, whose time is not known yet. */
+  charge(share: Share): void {
+    share.charge(this.order === ReserveOrder.Weighted ? JOB_COST : MINIMUM_COST);
+  }
+
+  /** Holds a job again that was about to leave for another shard, or one held before the shares. */
+  holdsAgain(tube: Tube, nowMs: number): void {
+    const share = this.shareOf(tube);
+    if (this.order === ReserveOrder.WeightedTime) share.settle(nowMs);
+    share.held++;
+  }
+
+  /** Notes that a job is no longer held. */
+  gaveBack(tube: Tube, nowMs: number): void {
+    const share = this.shareOf(tube);
+    assert(share.held > 0, "a job that is given back was held");
+    if (this.order === ReserveOrder.WeightedTime) share.settle(nowMs);
+    share.noteEnd();
+    this.#forgetUnused(tube, share);
+  }
+}
