@@ -85,9 +85,12 @@ export class Reservations extends Timers {
    * stays in its queue.
    */
   bestReady(session: Session, nowMs: number): number {
+    const { turns } = session;
+    return turns?.decides === true ? this.#firstInTurn(session, turns, nowMs) : this.#best(session);
+  }
+
+  #best(session: Session): number {
     const { readyTubes } = this.queues;
-    if (session.turns !== undefined && session.turns.decides)
-      return this.#firstInTurn(session, session.turns, nowMs);
     if (readyTubes.length === 0) return NO_SLOT;
     const { watches } = session;
     if (this.isOrdered(session)) return this.firstInOrder(session)?.ready.top ?? NO_SLOT;

@@ -4,7 +4,8 @@
 // is held, postpones the turn of its tube by its cost / weight, and the remainder of the division
 // is carried to the next. The floor is the earliest turn of the tubes that had a job to give at the
 // last choice. A tube whose turn is before the floor had none, and begins at the floor: it saves no
-// credit.
+// credit. By jobs, it begins half a job later, as if its jobs lay in the middle of their intervals.
+// The shares are then closest to their due at any time, not just in the long run.
 //
 // The number of held jobs and the sum of the time that they take are enough to charge that time, so
 // a job needs no memory for it.
@@ -15,6 +16,8 @@ import type { Tube } from "../tubes/tube.ts";
 
 /** Cost of a job in the order Weighted: divisible by small weights, so that their turns coincide. */
 const JOB_COST = 5040;
+/** The turn of a tube that has not begun: before any floor. */
+const NOT_BEGUN = -1;
 /** Cost of a job in the order WeightedTime, besides its microseconds: a turn always moves on. */
 const MINIMUM_COST = 1;
 /** Expected time of a job of a tube whose jobs have not ended yet, in microseconds. */
@@ -25,7 +28,7 @@ const MEAN_JOBS = 64;
 /** The share of one tube. */
 export class Share {
   weight = 1;
-  turn = 0;
+  turn: number = NOT_BEGUN;
   /** What the division by the weight has left over. */
   remainder = 0;
   isWatched = true;
@@ -83,7 +86,7 @@ export class Share {
 
   /** Begins counting anew. */
   restart(nowMs: number): void {
-    this.turn = 0;
+    this.turn = NOT_BEGUN;
     this.remainder = 0;
     this.underWay = 0;
     this.settledAt = Math.floor(nowMs * 1000);
@@ -150,7 +153,7 @@ export class TubeTurns {
     share.isWatched = false;
     share.weight = 1;
     share.remainder = 0;
-    share.turn = 0;
+    share.turn = NOT_BEGUN;
     this.#forgetUnused(tube, share);
   }
 
@@ -195,7 +198,9 @@ export class TubeTurns {
 
   #bringUp(share: Share, nowMs: number): void {
     if (this.order === ReserveOrder.WeightedTime) share.settle(nowMs);
-    if (share.turn < this.floor) share.turn = this.floor;
+    if (share.turn >= this.floor) return;
+    const isByJobs = this.order === ReserveOrder.Weighted;
+    share.turn = this.floor + (isByJobs ? Math.floor(JOB_COST / 2 / share.weight) : 0);
   }
 
   raiseFloor(floor: number): void {

@@ -79,7 +79,8 @@ export const collectBatch: ShardCommand = (shard, session, request) => {
 
 export const takeBatch: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, request) => {
   const { body, flags } = request;
-  session.engineSession.turns?.raiseFloor(FloorView.floor(request));
+  const { turns } = session.engineSession;
+  const floor = FloorView.floor(request);
   const listed = listedOf(body);
   const details = flags & BATCH_DETAILS;
   const isSingle = (flags & RequestFlag.Single) !== 0;
@@ -87,6 +88,8 @@ export const takeBatch: ShardCommand = ({ engine, replies, slicedCommands, nowMs
   const run = (atMs: number): void => {
     const slots: number[] = [];
     const taken = engine.takeBatch(session.engineSession, listed, isSingle, atMs, slots);
+    // Not earlier: the turns of these jobs lie before the floor that the whole batch leaves behind.
+    turns?.raiseFloor(floor);
     if (!isWhole) replies.gathered(session, slots, details);
     else if (taken === 0) replies.signal(session, ResponseKind.Absent);
     else replies.batch(session, withoutGaps(slots), details);
