@@ -34,8 +34,6 @@ const U32_MAX = 2n ** 32n - 1n;
 const U64_MAX = 2n ** 64n - 1n;
 const TIMEOUT_MAX = 2n ** 31n - 1n;
 const NAME = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
-/** The name of a worker. */
-const WORKER = /^ *[\x21-\x7e\x80-\xff]{1,63}$/;
 const LINE: After = { kind: "line" };
 
 const RESERVED = "RESERVED {int} {int}";
@@ -66,6 +64,7 @@ const BARE: Readonly<Record<string, readonly string[]>> = {
   "list-tubes-watched": ["OK {int}"],
   extensions: ["OK {int}"],
   "touch-all": ["TOUCHED_ALL {int}"],
+  "inspect-watched": ["OK {int}"],
 };
 
 const BY_NAME: Readonly<Record<string, readonly string[]>> = {
@@ -73,6 +72,12 @@ const BY_NAME: Readonly<Record<string, readonly string[]>> = {
   watch: ["WATCHING {int}"],
   ignore: ["WATCHING {int}", "NOT_IGNORED"],
   "stats-tube": ["OK {int}", "NOT_FOUND"],
+};
+
+/** Commands with a single argument, its pattern, and what they answer. */
+const BY_PATTERN: Readonly<Record<string, readonly [pattern: RegExp, replies: readonly string[]]>> = {
+  name: [/^ *[\x21-\x7e\x80-\xff]{1,63}$/, ["NAMED"]],
+  "reserve-order": [/^ *(?:strict|weighted|weighted-time)$/, ["SET"]],
 };
 
 /** Words that select a command; of those that a line begins with, the longest counts. */
@@ -94,6 +99,7 @@ const WORDS: readonly string[] = [
   "reserve-with-timeout ",
   "pause-tube",
   "name ",
+  "reserve-order ",
   "quit",
 ].sort((left, right) => right.length - left.length);
 
@@ -129,11 +135,12 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   if (command === "reserve-with-timeout") return meaningOfTimeout(rest);
   if (command === "pause-tube") return meaningOfPause(rest);
   if (command === "quit") return meaning(command, [], { after: { kind: "end" } });
-  if (command === "name") return WORKER.test(rest) ? meaning(command, ["NAMED"]) : bad;
+  const matched = BY_PATTERN[command];
+  if (matched !== undefined) return matched[0].test(rest) ? meaning(command, matched[1]) : bad;
   const byId = BY_ID[command];
   if (byId !== undefined) return meaningById(command, rest, byId);
   const named = BY_NAME[command];
-  if (named !== undefined) return NAME.test(rest) ? meaning(command, named) : bad;
+  if (named !== undefined) return meaningByName(command, rest, named);
   if (rest !== "") return bad;
   return meaning(command, BARE[command] ?? [], { mayWait: command === "reserve" });
 }
@@ -153,6 +160,14 @@ function meaningById(
   if (reason === null) return meaning(command, replies, { delays });
   const isReason = isText(reason[2]!) && reason[2]!.replace(/%../g, "x").length <= 1024;
   return isReason ? meaning(command, replies, { delays, differsFrom112: true }) : bad;
+}
+
+/** A command by tube. A weight (18.22) is the only thing that may follow the tube of a watch. */
+function meaningByName(command: string, rest: string, replies: readonly string[]): LineMeaning {
+  if (NAME.test(rest)) return meaning(command, replies);
+  const [, tube = "", weight = "0"] = /^([^ ]+) +weight=(\d{1,200})$/.exec(rest) ?? [];
+  const isGood = command === "watch" && NAME.test(tube) && BigInt(weight) >= 1n && BigInt(weight) <= 1000n;
+  return isGood ? meaning(command, replies, { differsFrom112: true }) : meaning(command, ["BAD_FORMAT"]);
 }
 
 function meaningOfPut(rest: string, jobBytesMax: number): LineMeaning {

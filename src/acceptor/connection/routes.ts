@@ -3,19 +3,12 @@
 
 import { ASTERISK } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
-import { latin1 } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
-import { BatchView, RequestFlag, WatchView } from "../../message/request.ts";
+import { BatchView, RequestFlag } from "../../message/request.ts";
 import { ROUTE_OF } from "../../protocol/command-columns.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
 import { Op, Route } from "../../protocol/commands.ts";
-import {
-  Reply,
-  touchedAllReply,
-  unknownOptionReply,
-  usingReply,
-  watchingReply,
-} from "../../protocol/reply.ts";
+import { Reply, touchedAllReply, unknownOptionReply, usingReply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
@@ -24,7 +17,6 @@ import { InspectWatched } from "../fanout/lists/inspect-watched.ts";
 import { ListAllJobs } from "../fanout/lists/list-all-jobs.ts";
 import { ListTubes } from "../fanout/lists/list-tubes.ts";
 import { ListWatched } from "../fanout/lists/list-watched.ts";
-import { MoveUse } from "../fanout/move-use.ts";
 import { PickInTurn } from "../fanout/reserve/pick-in-turn.ts";
 import { PickOne } from "../fanout/reserve/pick-one.ts";
 import type { Picker } from "../fanout/reserve/picker.ts";
@@ -33,10 +25,9 @@ import { SetPattern } from "../fanout/set-pattern.ts";
 import { TouchHeld } from "../fanout/touch-held.ts";
 import { readBatchOptions } from "../state/batch-request.ts";
 import { extensionsText } from "../state/extensions-text.ts";
-import { TubeRef } from "../state/tube-ref.ts";
 import { batchPicker, beginAbortable, deleteBatch } from "./batches.ts";
 import type { CommandParts } from "./command-parts.ts";
-import { noteWeight, readWeight, setOrder } from "./weights.ts";
+import { changeTubes } from "./watches.ts";
 
 type CommandRoute = (connection: CommandParts, request: Request) => boolean;
 
@@ -159,57 +150,6 @@ function touchAll({ acceptor, pipeline, conversations }: CommandParts, request: 
 }
 
 // --- tubes ---------------------------------------------------------------------------------------
-
-function changeTubes(connection: CommandParts, request: Request): boolean {
-  if (request.op === Op.Use) return use(connection, request);
-  if (request.op === Op.Watch) return watch(connection, request);
-  if (request.op === Op.ReserveOrder) return setOrder(connection, request);
-  return ignore(connection, request);
-}
-
-function use({ acceptor, client, pipeline, conversations }: CommandParts, request: Request): boolean {
-  const { bytes, start, end } = request.tube;
-  const { used } = client;
-  if (used.is(bytes, start, end)) return pipeline.answer(Op.Use, usingReply(used.name));
-  const tube = new TubeRef(latin1(bytes, start, end), acceptor.shards);
-  if (tube.shard === used.shard) {
-    if (!pipeline.sendCounted(tube.shard, request)) return false;
-  } else {
-    if (!pipeline.isIdle) return false;
-    conversations.begin(new MoveUse(conversations, used, tube));
-  }
-  client.used = tube;
-  return true;
-}
-
-function watch({ acceptor, client, pipeline }: CommandParts, request: Request): boolean {
-  const { watched } = client;
-  const { bytes, start, end } = request.tube;
-  const weight = readWeight(request);
-  const position = watched.find(bytes, start, end);
-  if (position >= 0 && weight === 0) return pipeline.answer(Op.Watch, watchingReply(watched.size));
-  const known = watched.tubes[position];
-  const tube = known ?? new TubeRef(latin1(bytes, start, end), acceptor.shards);
-  WatchView.fill(request, watched.size + (known === undefined ? 1 : 0));
-  if (!pipeline.sendCounted(tube.shard, request)) return false;
-  if (known === undefined) watched.add(tube);
-  if (weight > 0) noteWeight(client, tube.name, weight);
-  return true;
-}
-
-function ignore({ client, pipeline }: CommandParts, request: Request): boolean {
-  const { watched } = client;
-  const { bytes, start, end } = request.tube;
-  const position = watched.find(bytes, start, end);
-  if (position < 0) return pipeline.answer(Op.Ignore, watchingReply(watched.size));
-  if (watched.size === 1) return pipeline.answer(Op.Ignore, Reply.notIgnored);
-  WatchView.fill(request, watched.size - 1);
-  const tube = watched.tubes[position]!;
-  if (!pipeline.sendCounted(tube.shard, request)) return false;
-  client.order?.weights.delete(tube.name);
-  watched.removeAt(position);
-  return true;
-}
 
 /** Routes a setting. A plain name concerns only its own shard, a pattern concerns all of them. */
 function setTubes({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {

@@ -14,7 +14,7 @@ import { assert } from "../../base/assert.ts";
 import { ReserveOrder } from "../../protocol/reserve-order.ts";
 import type { Tube } from "../tubes/tube.ts";
 
-/** Cost of a job in the order Weighted: divisible by small weights, so that their turns coincide. */
+/** Cost of a job in the order Weighted: small weights divide it, so that their turns coincide. */
 const JOB_COST = 5040;
 /** The turn of a tube that has not begun: before any floor. */
 const NOT_BEGUN = -1;
@@ -102,7 +102,7 @@ export interface ShareCount {
 
 export class TubeTurns {
   order: ReserveOrder = ReserveOrder.Strict;
-  /** The earliest turn of the tubes that had a job at the last choice; the acceptor may know more. */
+  /** Earliest turn of the tubes that had a job at the last choice, as far as it is known here. */
   floor = 0;
   /** Earliest turn of the tubes that have a job in the present choice; Infinity for none. */
   earliest: number = Number.POSITIVE_INFINITY;

@@ -8,7 +8,6 @@ import { Outcome } from "../../engine/engine.ts";
 import { wasLost } from "../../engine/jobs/batch.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
-import type { TubeTurns } from "../../engine/waiting/tube-turns.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestFlag } from "../../message/request.ts";
 import {
@@ -207,7 +206,7 @@ export class Replies extends LongReplies {
     const { turns } = session.engineSession;
     const slot = this.engine.bestReady(session.engineSession, nowMs);
     if (turns?.decides === true) {
-      this.#candidateInTurn(session, turns, slot);
+      this.#candidateInTurn(session, slot);
       return;
     }
     if (slot === NO_SLOT) {
@@ -220,7 +219,8 @@ export class Replies extends LongReplies {
   }
 
   /** Does so for a session that picks by weight: see message/turns.ts. */
-  #candidateInTurn(session: ShardSession, turns: TubeTurns, slot: number): void {
+  #candidateInTurn(session: ShardSession, slot: number): void {
+    const turns = session.engineSession.turns!;
     const payload = new DataView(new ArrayBuffer(TURNS_CANDIDATE_BYTES));
     payload.setFloat64(0, session.engineSession.held.soonestMs, true);
     TurnsView.write(payload, turns.floor, turns.earliest);

@@ -75,6 +75,7 @@ describe("the words of commands", () => {
       "reserve-with-timeout ",
       "reserve-job ",
       "reserve-batch ",
+      "reserve-order ",
       "reserve",
       "release ",
     ]);

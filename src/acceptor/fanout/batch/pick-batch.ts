@@ -23,7 +23,7 @@ import { BatchReply } from "./batch-reply.ts";
 import type { GatherBudget } from "./gather-budget.ts";
 import { GatheredJobs } from "./gathered-jobs.ts";
 
-/** Offset of a list in its message, without an order by weight: the soonest deadline precedes it. */
+/** Offset of a list in its message, unless by weight: the soonest deadline precedes it. */
 const LIST_AT = 8;
 /** The most bytes of a job besides its body and the name of its tube. */
 const HEAD_BYTES_MAX = 48;

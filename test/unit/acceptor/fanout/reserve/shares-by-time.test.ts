@@ -3,7 +3,13 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { TOPOLOGIES, type Topology, tubesOver, type WeightedClient, WeightedServer } from "./weighted-server.ts";
+import {
+  TOPOLOGIES,
+  type Topology,
+  tubesOver,
+  type WeightedClient,
+  WeightedServer,
+} from "./weighted-server.ts";
 
 /** Milliseconds that a job of each tube takes, and the weights. */
 const TAKES_MS = [200, 20, 50];
@@ -17,8 +23,12 @@ class Scene {
   /** Milliseconds that jobs of each tube were held. */
   readonly heldMs: Map<string, number>;
   /** Jobs that the worker holds, with the time when each is done. */
-  #held: { readonly id: number; readonly tube: string; readonly sinceMs: number; readonly endsAtMs: number }[] =
-    [];
+  #held: {
+    readonly id: number;
+    readonly tube: string;
+    readonly sinceMs: number;
+    readonly endsAtMs: number;
+  }[] = [];
 
   constructor(topology: Topology) {
     this.server = new WeightedServer(topology);

@@ -1,10 +1,10 @@
 // A whole server in this process, with clients that work by weight, on virtual time.
 
 import assert from "node:assert/strict";
-import { shardOfTube } from "../../../../src/base/tube-hash.ts";
-import type { FakeSocket } from "../../../simulation/server/fake-socket.ts";
-import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
-import { SeededRandom } from "../../../support/seeded-random.ts";
+import { shardOfTube } from "../../../../../src/base/tube-hash.ts";
+import type { FakeSocket } from "../../../../simulation/server/fake-socket.ts";
+import { InProcessServer } from "../../../../simulation/server/in-process-server.ts";
+import { SeededRandom } from "../../../../support/seeded-random.ts";
 
 export interface Topology {
   readonly shards: number;

@@ -2,13 +2,23 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { TOPOLOGIES, type Topology, tubesOver, type WeightedClient, WeightedServer } from "./weighted-server.ts";
+import {
+  TOPOLOGIES,
+  type Topology,
+  tubesOver,
+  type WeightedClient,
+  WeightedServer,
+} from "./weighted-server.ts";
 
 const WEIGHTS = [1, 3, 6];
 const JOBS = 1000;
 
 /** A worker whose three tubes have enough jobs, on different shards if there are several. */
-function threeTubes(topology: Topology): { worker: WeightedClient; tubes: string[]; producer: WeightedClient } {
+function threeTubes(topology: Topology): {
+  worker: WeightedClient;
+  tubes: string[];
+  producer: WeightedClient;
+} {
   const server = new WeightedServer(topology);
   const tubes = tubesOver(topology.shards, WEIGHTS.length);
   const producer = server.client();
