@@ -189,6 +189,11 @@ export class Reservations extends Timers {
     this.#turnsOf(session, nowMs).weigh(tube, weight, nowMs);
   }
 
+  /** Tells the session of a floor that another shard or the acceptor has found. */
+  raiseFloor(session: Session, floor: number): void {
+    session.turns?.raiseFloor(floor);
+  }
+
   /** Sets how the session picks jobs, and begins counting anew. */
   setOrder(session: Session, order: ReserveOrder, nowMs: number): void {
     this.runDue(nowMs);
@@ -211,6 +216,7 @@ export class Reservations extends Timers {
     if (slot === NO_SLOT) {
       this.#startWaiting(session, Waiting.Shared, timeoutAtMs);
     } else if (this.effects.claim(session)) {
+      session.turns?.waited(this.tubeOf(slot), nowMs);
       this.assign(slot, session, nowMs);
       this.effects.reserved(session, slot);
     }

@@ -103,10 +103,7 @@ export class ClientActs {
     );
     const asker = this.#simulation.random.pick(others);
     if (job === undefined || asker === undefined) return;
-    for (const next of [
-      this.#simulation.draws.watch(asker, job.tube.name),
-      command.reserve(asker.watched, 0),
-    ]) {
+    for (const next of [this.#simulation.draws.watch(asker, job.tube.name), command.reserve(asker, 0)]) {
       this.#simulation.say(`client ${asker.name}: ${next.text}`);
       asker.send(next);
     }

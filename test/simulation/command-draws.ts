@@ -51,7 +51,7 @@ export class CommandDraws {
       case "put":
         return command.put(client.used, pri, delaySeconds, random.between(1, 4), this.#simulation.body());
       case "reserve":
-        return command.reserve(client.watched, random.pick([undefined, undefined, 0, 1, 1, 2]));
+        return command.reserve(client, random.pick([undefined, undefined, 0, 1, 1, 2]));
       case "byId":
         return this.#byId(client, pri, delaySeconds);
       case "read":
@@ -154,6 +154,7 @@ export class CommandDraws {
     const at = client.watched.indexOf(tube);
     if (at >= 0 && client.watched.length === 1) return command.fixed(`ignore ${tube}`, "NOT_IGNORED\r\n");
     if (at >= 0) {
+      client.weights.delete(tube);
       const last = client.watched.pop()!;
       if (last !== tube) client.watched[at] = last;
     }

@@ -44,6 +44,9 @@ export class ExtensionDraws {
       ...{ reserveBatch: this.#simulation.reserves, deleteBatch: 3, touchAll: 2 },
       setTube: this.#simulation.policies ? 5 : 0,
       moveJobs: this.#simulation.jobMoves,
+      weigh: this.#simulation.weights ? 5 : 0,
+      reserveOrder: this.#simulation.weights ? 3 : 0,
+      inspectWatched: this.#simulation.weights ? 1 : 0,
       listAll: this.#simulation.jobMoves > 0 ? 2 : 0,
     });
     switch (kind) {
@@ -52,7 +55,7 @@ export class ExtensionDraws {
       case "setTube":
         return this.#setTube();
       case "reserveBatch":
-        return command.reserveBatch(client.watched, random.pick([undefined, 0, 0.5, 1, 2]), {
+        return command.reserveBatch(client, random.pick([undefined, 0, 0.5, 1, 2]), {
           jobsMax: random.pick([1, 2, 3, 10, 60]),
           bytesMax: random.pick([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, 5, 30, 2000]),
           tubes: random.chance(0.3),
@@ -81,6 +84,15 @@ export class ExtensionDraws {
           random.pick([0, 0, 3, this.#simulation.id(client)]),
           random.pick([0, 3, 20]),
         );
+      case "weigh": {
+        const tube = random.chance(0.5) ? random.pick(client.watched)! : this.#simulation.tube();
+        return client.weigh(tube, random.pick([1, 2, 3, 7, 1000]));
+      }
+      case "reserveOrder":
+        client.order = random.pick(["strict", "weighted", "weighted", "weighted", "weighted-time"]);
+        return command.fixed(`reserve-order ${client.order}`, "SET\r\n");
+      case "inspectWatched":
+        return client.inspectWatched();
       case "listAll":
         return command.listAllJobs(
           this.#choice(),

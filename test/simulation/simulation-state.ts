@@ -38,6 +38,8 @@ export interface SimulationOptions {
   readonly durable?: boolean;
   /** Whether jobs are moved; by default if `extensions` is left out. */
   readonly jobMoves?: boolean;
+  /** Whether tubes have weights; every seventh run by default if `extensions` is left out. */
+  readonly weights?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
   /** Told of each act of the run, in words. */
@@ -76,6 +78,8 @@ export class SimulationState {
   readonly isUsual: boolean;
   readonly policies: boolean;
   readonly hasRates: boolean;
+  /** Whether clients give weights to their tubes, and choose an order of reserves. */
+  readonly weights: boolean;
   /** Weight of commands that move jobs. */
   readonly jobMoves: number;
   /** Whether clients abort batches at the moment a job comes. */
@@ -139,6 +143,8 @@ export class SimulationState {
     this.isUsual = options.jobMoves === undefined && options.extensions === undefined;
     const isDurable = options.durable ?? (this.isUsual && options.seed % 2 === 1);
     this.policies = this.extensions && (this.log === undefined || isDurable) && (options.policies ?? true);
+    // No draw, so that six seeds of seven are the same run as before there were weights.
+    this.weights = this.extensions && (options.weights ?? (this.isUsual && options.seed % 7 === 4));
     const jobMoves = options.jobMoves ?? this.isUsual;
     this.aborts = this.extensions && options.seed % 10 === 5;
     this.jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;

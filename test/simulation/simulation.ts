@@ -244,7 +244,7 @@ class Simulation extends SimulationState {
     for (const other of client.watched.filter((each) => each !== tube))
       this.sendOne(client, this.draws.ignoreTube(client, other));
     this.sendOne(client, command.putInTube(tube, 0, 500, 3, this.body()));
-    this.sendOne(client, command.reserveBatch(client.watched, undefined, batch));
+    this.sendOne(client, command.reserveBatch(client, undefined, batch));
     this.#settle();
     const toDueMs = this.server.nextDueAtMs - this.server.nowMs;
     if (this.isDoomed || !client.canSend || !Number.isFinite(toDueMs)) return;

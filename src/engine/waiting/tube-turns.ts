@@ -120,8 +120,9 @@ export class TubeTurns {
     return this.order !== ReserveOrder.Strict;
   }
 
-  get size(): number {
-    return this.#shares.size;
+  /** The shares of watched tubes, and of others of which the session holds jobs. */
+  get shares(): ReadonlyMap<Tube, Share> {
+    return this.#shares;
   }
 
   shareOf(tube: Tube): Share {
@@ -136,7 +137,10 @@ export class TubeTurns {
   }
 
   watch(tube: Tube): void {
-    this.shareOf(tube).isWatched = true;
+    const share = this.shareOf(tube);
+    share.isWatched = true;
+    share.turn = NOT_BEGUN;
+    share.remainder = 0;
   }
 
   /** Gives a tube a weight, which counts from now on. */
@@ -152,8 +156,6 @@ export class TubeTurns {
     const share = this.shareOf(tube);
     share.isWatched = false;
     share.weight = 1;
-    share.remainder = 0;
-    share.turn = NOT_BEGUN;
     this.#forgetUnused(tube, share);
   }
 

@@ -66,9 +66,8 @@ export const collectBatch: ShardCommand = (shard, session, request) => {
   const { engine, replies, slicedCommands, nowMs } = shard;
   const limits = limitsOf(request);
   const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
-  const { turns } = session.engineSession;
-  turns?.raiseFloor(FloorView.floor(request));
-  const places = turns?.decides === true ? [] : undefined;
+  engine.raiseFloor(session.engineSession, FloorView.floor(request));
+  const places = session.engineSession.turns?.decides === true ? [] : undefined;
   const run = (atMs: number): void => {
     const slots: number[] = [];
     const isCut = engine.listBatch(session.engineSession, limits, atMs, slots, places);
@@ -79,7 +78,6 @@ export const collectBatch: ShardCommand = (shard, session, request) => {
 
 export const takeBatch: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, request) => {
   const { body, flags } = request;
-  const { turns } = session.engineSession;
   const floor = FloorView.floor(request);
   const listed = listedOf(body);
   const details = flags & BATCH_DETAILS;
@@ -89,7 +87,7 @@ export const takeBatch: ShardCommand = ({ engine, replies, slicedCommands, nowMs
     const slots: number[] = [];
     const taken = engine.takeBatch(session.engineSession, listed, isSingle, atMs, slots);
     // Not earlier: the turns of these jobs lie before the floor that the whole batch leaves behind.
-    turns?.raiseFloor(floor);
+    engine.raiseFloor(session.engineSession, floor);
     if (!isWhole) replies.gathered(session, slots, details);
     else if (taken === 0) replies.signal(session, ResponseKind.Absent);
     else replies.batch(session, withoutGaps(slots), details);

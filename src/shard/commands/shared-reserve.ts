@@ -11,7 +11,7 @@ import type { ShardCommand } from "./command.ts";
 
 export const collect: ShardCommand = ({ engine, replies, nowMs }, session, request) => {
   engine.runDue(nowMs);
-  session.engineSession.turns?.raiseFloor(FloorView.floor(request));
+  engine.raiseFloor(session.engineSession, FloorView.floor(request));
   replies.candidate(session, nowMs);
 };
 
@@ -19,7 +19,7 @@ export const take: ShardCommand = (shard, session, request) => {
   const { engine, nowMs } = shard;
   const { pri, id } = request;
   const client = session.engineSession;
-  client.turns?.raiseFloor(FloorView.floor(request));
+  engine.raiseFloor(client, FloorView.floor(request));
   const slot =
     client.turns?.decides === true
       ? engine.takeInTurn(client, PlaceView.place(request), pri, id, nowMs)
@@ -40,7 +40,7 @@ export const waitShared: ShardCommand = (shard, session, request) => {
   session.leadsWait = (flags & RequestFlag.Lead) !== 0;
   if ((flags & RequestFlag.Batch) !== 0)
     session.batch = { limits: ONE_JOB, details: flags & BATCH_DETAILS, number: 0 };
-  session.engineSession.turns?.raiseFloor(FloorView.floor(request));
+  shard.engine.raiseFloor(session.engineSession, FloorView.floor(request));
   if (session.leadsWait) shard.leadWaits.add(session);
   shard.engine.waitShared(session.engineSession, WaitView.timeoutAtMs(request), shard.nowMs);
 };

@@ -65,6 +65,19 @@ export class ClientPromises {
     this.checkPromise(pending, undefined);
   }
 
+  /** Returns whether the given job may go before one that stays ready, by the client's order. */
+  #goesBefore({ command }: Pending, given: Pick<ModelJob, "id" | "pri">, other: ModelJob): boolean {
+    const { turns } = this.#client.modelSession();
+    if (command.kind !== "reserve" || command.order === "strict" || turns === undefined)
+      return isBetter(given, other);
+    const place = turns.placeOf.get(given.id);
+    // By time, or after a wait, the engine's calls have shown it.
+    if (command.order === "weighted-time" || place === undefined || command.batch !== undefined) return true;
+    const tube = this.#client.model.jobs.get(given.id)?.tube;
+    const turn = turns.turnNow(other.tube);
+    return place < turn || (place === turn && isBetter(given, other)) || tube === other.tube;
+  }
+
   /**
    * No job that was ready when the reserve arrived, and stayed so, is passed over for a worse one,
    * or for none.
@@ -82,7 +95,7 @@ export class ClientPromises {
         tube.unpausedSince < arrived &&
         !tube.wasLimited &&
         command.watched.includes(tube.name);
-      if (!stayedReady || (given !== undefined && isBetter(given, job))) continue;
+      if (!stayedReady || (given !== undefined && this.#goesBefore(pending, given, job))) continue;
       this.#client.fail(
         `"${command.text}" passed job ${job.id} over for ${given === undefined ? "none" : `job ${given.id}`}`,
       );

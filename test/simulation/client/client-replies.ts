@@ -133,7 +133,11 @@ export class ClientReplies {
     assert.ok(command.kind === "reserve");
     const { batch } = command;
     // On one shard they come in the order in which they were given, which groups may have changed.
-    if (pending.isInParts) given.sort((a, b) => a.pri - b.pri || a.id - b.id);
+    if (pending.isInParts) {
+      const listed = this.#client.modelSession().turns?.listed;
+      const placeOf = (id: number): number => (command.order === "strict" ? 0 : (listed?.get(id) ?? 0));
+      given.sort((a, b) => placeOf(a.id) - placeOf(b.id) || a.pri - b.pri || a.id - b.id);
+    }
     if (batch === undefined) {
       assert.equal(given.length, 1, `client ${this.#client.name}: "${command.text}" was given one job`);
       pending.reply = reserved(given[0]!.job);

@@ -4,6 +4,7 @@ import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-
 import { fits, type JobChoice } from "../model/job-choice.ts";
 import type { Model } from "../model/model.ts";
 import { NO_OPTIONS, type PutOptions } from "../model/model-policies.ts";
+import type { Order } from "../model/turns/model-turns.ts";
 import type { ByIdCommand } from "../witness/command-sink.ts";
 import type { ListedRow } from "./list-of-all.ts";
 import {
@@ -26,6 +27,12 @@ interface Common {
   readonly bytes: Buffer;
   /** For messages. */
   readonly text: string;
+}
+
+/** What a client watches, and how it picks its jobs. */
+export interface Watching {
+  readonly watched: readonly string[];
+  readonly order: Order;
 }
 
 export interface Batch {
@@ -54,6 +61,7 @@ export type Command = Common &
         readonly kind: "reserve";
         readonly timeoutMs: number;
         readonly watched: readonly string[];
+        readonly order: Order;
         /** Undefined for those that take one job. */
         readonly batch: Batch | undefined;
       }
@@ -166,15 +174,15 @@ export function wrongOption(tube: string, body: string): Command {
   return { text, bytes, kind: "fixed", reply: "UNKNOWN_OPTION nope\r\n" };
 }
 
-export function reserve(watched: readonly string[], timeoutSeconds: number | undefined): Command {
+export function reserve({ watched, order }: Watching, timeoutSeconds: number | undefined): Command {
   const text = timeoutSeconds === undefined ? "reserve" : `reserve-with-timeout ${timeoutSeconds}`;
   const timeoutMs = timeoutSeconds === undefined ? Number.POSITIVE_INFINITY : timeoutSeconds * 1000;
-  return { ...simple(text), kind: "reserve", timeoutMs, watched: [...watched], batch: undefined };
+  return { ...simple(text), kind: "reserve", timeoutMs, watched: [...watched], order, batch: undefined };
 }
 
 /** Without a timeout for ever; `bytesMax` Infinity for no such option. */
 export function reserveBatch(
-  watched: readonly string[],
+  { watched, order }: Watching,
   timeoutSeconds: number | undefined,
   batch: Batch,
 ): Command {
@@ -185,7 +193,7 @@ export function reserveBatch(
   ];
   const text = ["reserve-batch", batch.jobsMax, timeoutSeconds ?? -1, ...options].join(" ");
   const timeoutMs = timeoutSeconds === undefined ? Number.POSITIVE_INFINITY : timeoutSeconds * 1000;
-  return { ...simple(text), kind: "reserve", timeoutMs, watched: [...watched], batch };
+  return { ...simple(text), kind: "reserve", timeoutMs, watched: [...watched], order, batch };
 }
 
 export function deleteBatch(ids: readonly number[]): Command {

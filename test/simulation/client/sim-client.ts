@@ -8,10 +8,12 @@
 
 import assert from "node:assert/strict";
 import type { Model } from "../model/model.ts";
+import type { Order } from "../model/turns/model-turns.ts";
 import type { FakeSocket } from "../server/fake-socket.ts";
 import { ClientEffects } from "./client-effects.ts";
 import { ClientPromises } from "./client-promises.ts";
 import { ClientReplies } from "./client-replies.ts";
+import { type Command, fixed } from "./command.ts";
 import { PendingCommands, type SimWorld } from "./pending-commands.ts";
 
 /** Unused input at which the server stops reading from a client that waits. */
@@ -23,6 +25,9 @@ export class SimClient extends PendingCommands {
   readonly replies: ClientReplies = new ClientReplies(this);
   /** What it calls itself. */
   workerName: string | undefined;
+  /** How it picks its jobs, and the weights of watched tubes. */
+  order: Order = "strict";
+  readonly weights: Map<string, number> = new Map();
 
   constructor(
     name: string,
@@ -44,6 +49,19 @@ export class SimClient extends PendingCommands {
       `client ${this.name}: is called ${name}`,
     );
     this.workerName = name;
+  }
+
+  weigh(tube: string, weight: number): Command {
+    if (!this.watched.includes(tube)) this.watched.push(tube);
+    this.weights.set(tube, weight);
+    return fixed(`watch ${tube} weight=${weight}`, `WATCHING ${this.watched.length}\r\n`);
+  }
+
+  inspectWatched(): Command {
+    const lines = this.watched.map((tube) => ({ tube, weight: this.weights.get(tube) ?? 1 }));
+    const rows = lines.map((row) => `- ${JSON.stringify(row)}\n`).join("");
+    const text = `---\nreserve-order: ${this.order}\nwatched:\n${rows}`;
+    return fixed("inspect-watched", `OK ${text.length}\r\n${text}\r\n`);
   }
 
   #onEnding(): void {

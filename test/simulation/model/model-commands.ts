@@ -65,6 +65,7 @@ export class ModelCommands {
       if (tube.shard === shard && tube.watchers.delete(session)) this.#model.registry.dropIfUnused(tube);
     }
     session.halfClosedOn.delete(shard);
+    if (session.turns?.endsOn(shard, this.#model.shards) === true) session.turns = undefined;
   }
 
   halfClose(session: ModelSession, shard: number, nowMs: number): void {

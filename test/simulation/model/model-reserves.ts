@@ -26,16 +26,39 @@ export class ModelReserves {
     this.#model = model;
   }
 
+  /**
+   * The next job for the session among the tubes of a shard. `given` is the one that the engine
+   * gives: by time, it says which tube's turn it is.
+   */
+  #next(
+    session: ModelSession,
+    shard: number,
+    nowMs: number,
+    given: number | undefined,
+  ): ModelJob | undefined {
+    const { queues } = this.#model;
+    const watched = queues.watchedOn(session, shard);
+    const { turns } = session;
+    if (turns?.decides !== true) return queues.bestReady(watched, nowMs);
+    const jobs = watched.flatMap((tube) => queues.nextOf(tube, nowMs) ?? []);
+    if (turns.order === "weighted") return turns.choose(jobs);
+    return jobs.find(({ id }) => id === given) ?? jobs[0];
+  }
+
   /** Reserves on this shard alone: returns a job, a reply, or a wait. */
   reserve(
     session: ModelSession,
     shard: number,
     timeoutMs: number,
     nowMs: number,
+    given?: number,
   ): ModelJob | "timedOut" | "deadlineSoon" | "waits" {
     this.#model.timers.runDue(shard, nowMs);
-    const job = this.#model.queues.bestReady(this.#model.queues.watchedOn(session, shard), nowMs);
-    if (job !== undefined) return this.#model.waiting.hold(job, session, nowMs);
+    const job = this.#next(session, shard, nowMs, given);
+    if (job !== undefined) {
+      session.turns?.endChoice(job);
+      return this.#model.waiting.hold(job, session, nowMs);
+    }
     if (this.#model.connections.inMargin(session, nowMs, shard)) return "deadlineSoon";
     if (timeoutMs <= 0 || session.halfClosedOn.has(shard)) return "timedOut";
     this.#model.waiting.startWait(session, shard, undefined, nowMs + timeoutMs);
@@ -49,16 +72,18 @@ export class ModelReserves {
     limits: BatchLimits,
     timeoutMs: number,
     nowMs: number,
+    given: readonly number[] = [],
   ): ModelJob[] | "timedOut" | "deadlineSoon" | "waits" {
     this.#model.timers.runDue(shard, nowMs);
     const jobs: ModelJob[] = [];
     let bytes = 0;
     for (;;) {
-      const job = this.#model.queues.bestReady(this.#model.queues.watchedOn(session, shard), nowMs);
+      const job = this.#next(session, shard, nowMs, given[jobs.length]);
       if (job === undefined || jobs.length === limits.jobsMax) break;
       bytes += job.body.length;
       const isLost = wasLost(job);
       if (jobs.length > 0 && (bytes > limits.bytesMax || isLost)) break;
+      session.turns?.endChoice(job);
       jobs.push(this.#model.waiting.hold(job, session, nowMs));
       if (isLost) break;
     }
@@ -69,13 +94,19 @@ export class ModelReserves {
   }
 
   /** Returns a shard's jobs for a batch over several shards, up to the first that would end it. */
-  listBatch(session: ModelSession, shard: number, limits: BatchLimits, nowMs: number): ModelJob[] {
+  listBatch(
+    session: ModelSession,
+    shard: number,
+    limits: BatchLimits,
+    nowMs: number,
+    listed: readonly number[],
+    places: readonly number[] | undefined,
+  ): ModelJob[] {
     this.#model.timers.runDue(shard, nowMs);
-    const watched = new Set(this.#model.queues.watchedOn(session, shard));
-    const ready = [...watched]
-      .flatMap((tube) => this.#model.queues.line(tube, nowMs))
-      .sort((a, b) => (isBetter(a, b) ? -1 : 1))
-      .slice(0, limits.jobsMax);
+    const lines = this.#model.queues
+      .watchedOn(session, shard)
+      .map((tube) => this.#model.queues.line(tube, nowMs));
+    const ready = this.#inOrder(session, lines, listed, places).slice(0, limits.jobsMax);
     let bytes = 0;
     const last = ready.findIndex((job) => {
       bytes += job.body.length;
@@ -83,6 +114,33 @@ export class ModelReserves {
       return wasLost(job) || bytes > limits.bytesMax || job.tube.groups !== undefined;
     });
     return last < 0 ? ready : ready.slice(0, last + 1);
+  }
+
+  /** Puts the lines of several tubes together; checks the places that the engine has `listed`. */
+  #inOrder(
+    { turns }: ModelSession,
+    lines: readonly (readonly ModelJob[])[],
+    listed: readonly number[],
+    places: readonly number[] | undefined,
+  ): ModelJob[] {
+    assert.equal(places !== undefined, turns?.decides === true, "a list by weight has places");
+    if (turns === undefined || places === undefined)
+      return lines.flat().sort((a, b) => (isBetter(a, b) ? -1 : 1));
+    for (const [index, id] of listed.entries()) turns.listed.set(id, places[index]!);
+    if (turns.order === "weighted") {
+      const merged = turns.merged(lines);
+      const known = merged.slice(0, places.length).map(({ place }) => place);
+      assert.deepEqual(places, known, "the places of a list by weight");
+      return merged.map(({ job }) => job);
+    }
+    assert.deepEqual(
+      places,
+      places.toSorted((a, b) => a - b),
+      "a list is in the order of its places",
+    );
+    const left = lines.map((line) => [...line]);
+    const inOrder = listed.flatMap((id) => left.find(([first]) => first?.id === id)?.shift() ?? []);
+    return [...inOrder, ...left.flat()];
   }
 
   /**
@@ -137,6 +195,27 @@ export class ModelReserves {
     return left().length === 0;
   }
 
+  /** Takes the job whose turn it is, unless its place is behind this, or the job worse there. */
+  takeInTurn(
+    session: ModelSession,
+    shard: number,
+    bound: { readonly place: number; readonly pri: number; readonly id: number },
+    nowMs: number,
+    given: number | undefined,
+  ): ModelJob | undefined {
+    this.#model.timers.runDue(shard, nowMs);
+    const { turns } = session;
+    assert.ok(turns !== undefined, "a session that takes turns has some");
+    turns.checkFloor(shard);
+    const job = this.#next(session, shard, nowMs, given);
+    if (job === undefined || (turns.order === "weighted-time" && given === undefined)) return undefined;
+    if (turns.order === "weighted") {
+      const place = turns.turnNow(job.tube);
+      if (place > bound.place || (place === bound.place && !isUpTo(job, bound))) return undefined;
+    }
+    return this.#model.waiting.hold(job, session, nowMs);
+  }
+
   takeUpTo(
     session: ModelSession,
     shard: number,
@@ -146,16 +225,23 @@ export class ModelReserves {
   ): ModelJob | undefined {
     this.#model.timers.runDue(shard, nowMs);
     const job = this.#model.queues.bestReady(this.#model.queues.watchedOn(session, shard), nowMs);
-    if (job === undefined || job.pri > pri || (job.pri === pri && job.id > id)) return undefined;
+    if (job === undefined || !isUpTo(job, { pri, id })) return undefined;
     return this.#model.waiting.hold(job, session, nowMs);
   }
 
-  waitShared(session: ModelSession, shard: number, timeoutAtMs: number, nowMs: number): void {
+  waitShared(
+    session: ModelSession,
+    shard: number,
+    timeoutAtMs: number,
+    nowMs: number,
+    given: number | undefined,
+  ): void {
     this.#model.timers.runDue(shard, nowMs);
-    const job = this.#model.queues.bestReady(this.#model.queues.watchedOn(session, shard), nowMs);
+    const job = this.#next(session, shard, nowMs, given);
     if (job === undefined) {
       this.#model.waiting.startWait(session, shard, session.lastWait, timeoutAtMs);
     } else if (this.#model.waiting.claim(session, session.lastWait)) {
+      session.turns?.waited(job);
       this.#model.waiting.hold(job, session, nowMs);
       this.#model.effect({ kind: "reserved", session: session.index, job: job.id });
     }
@@ -172,3 +258,7 @@ export class ModelReserves {
     return "done";
   }
 }
+
+/** Returns whether a job is at least as good as this one. */
+const isUpTo = (job: ModelJob, { pri, id }: { readonly pri: number; readonly id: number }): boolean =>
+  job.pri < pri || (job.pri === pri && job.id <= id);

@@ -78,6 +78,7 @@ export class ModelState {
       fieldsOf([...jobs, ...jobs.map(({ policy }) => policy), ...this.copies]),
       fieldsOf([...tubes, ...tubes.map(({ counts }) => counts)]),
       fieldsOf([...this.sessions.values(), ...this.waits, ...this.keys]),
+      ...[...this.sessions.values()].map(({ turns }) => turns?.saved() ?? NOTHING),
       ...tubes.flatMap(({ groups, bucket }) => [groups?.saved() ?? NOTHING, bucket?.saved() ?? NOTHING]),
       entriesOf(this.buckets),
       ...[entriesOf(this.jobs), entriesOf(this.tubes), entriesOf(this.given)],

@@ -5,6 +5,7 @@ import type { KeptKey, KeptPolicy } from "./kept-policy.ts";
 import type { ModelBucket } from "./model-bucket.ts";
 import type { ModelGroups } from "./model-groups.ts";
 import type { JobPolicy, Resolved, TubeCounts } from "./model-policies.ts";
+import type { ModelTurns } from "./turns/model-turns.ts";
 
 export interface ModelJob {
   readonly id: number;
@@ -92,6 +93,8 @@ export interface ModelSession {
   expiredAt: number;
   /** By shard, up to which of its reservations a touch of all that goes in slices has come. */
   readonly touchedUpTo: Map<number, number>;
+  /** Once it has given a tube a weight or chosen an order. */
+  turns: ModelTurns | undefined;
 }
 
 export interface Wait {

@@ -53,6 +53,7 @@ export class ModelWaits {
       if (wait === undefined) return false;
       this.endWait(wait.session, wait.shard);
       if (wait.number !== undefined && !this.claim(wait.session, wait.number)) continue;
+      wait.session.turns?.waited(job);
       this.hold(job, wait.session, nowMs);
       this.#model.effect({ kind: "reserved", session: wait.session.index, job: job.id });
       return true;
@@ -84,6 +85,7 @@ export class ModelWaits {
   }
 
   hold(job: ModelJob, session: ModelSession, nowMs: number): ModelJob {
+    session.turns?.took(job);
     job.state = "reserved";
     job.holder = session;
     job.reserves++;

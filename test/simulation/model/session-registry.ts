@@ -19,6 +19,7 @@ export class SessionRegistry {
     const session: ModelSession = {
       ...{ index, openWait: 0, lastWait: 0, halfClosedOn: new Set(), expiredAt: 0 },
       touchedUpTo: new Map(),
+      turns: undefined,
     };
     this.#model.sessions.set(index, session);
     return session;

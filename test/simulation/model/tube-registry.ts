@@ -9,6 +9,7 @@ import type { Resolved } from "./model-policies.ts";
 import type { ModelQueues } from "./model-queues.ts";
 import type { ModelState } from "./model-state.ts";
 import type { ModelSession, ModelTube } from "./model-types.ts";
+import { ModelTurns } from "./turns/model-turns.ts";
 
 /** Parts of the model that this file uses. */
 interface Model extends ModelState {
@@ -90,11 +91,19 @@ export class TubeRegistry {
 
   watch(session: ModelSession, name: string): void {
     this.tube(name).watchers.add(session);
+    session.turns?.watch(name);
   }
 
   ignore(session: ModelSession, name: string): void {
     const tube = this.#model.tubes.get(name);
+    session.turns?.ignore(name);
     if (tube?.watchers.delete(session)) this.dropIfUnused(tube);
+  }
+
+  /** Returns the turns of the session's tubes, of which it watches these. */
+  turnsOf(session: ModelSession): ModelTurns {
+    const watched = [...this.#model.tubes.values()].filter(({ watchers }) => watchers.has(session));
+    return (session.turns ??= new ModelTurns(watched.map(({ name }) => name)));
   }
 
   /** Sets values for a pattern on one shard: they hold for later tubes. */

@@ -34,6 +34,7 @@ export class EngineWitness extends EngineCalls {
     this.sessions.watchSessions();
     this.reserves.watchReserves();
     this.reserves.watchBatches();
+    this.reserves.watchTurns();
     this.jobs.watchJobs();
     this.moves.watchMovesOfJobs();
   }

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { ReserveOutcome } from "../../../src/engine/engine.ts";
 import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
+import { RESERVE_ORDER_WORDS } from "../../../src/protocol/reserve-order.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 
 const OUTCOMES = {
@@ -23,7 +24,7 @@ export class ReserveWitness {
     const shard = this.#witness.shard;
     this.#witness.watch("reserve", ([session, timeoutMs, nowMs], result, seen) => {
       const expected = this.#witness.follow(seen, () =>
-        model.reserves.reserve(this.#witness.session(session), shard, timeoutMs, nowMs),
+        model.reserves.reserve(this.#witness.session(session), shard, timeoutMs, nowMs, this.#idOf(result)),
       );
       if (expected === "waits") assert.equal(result, ReserveOutcome.Waits, "a reserve waits");
       else if (expected === "timedOut") assert.equal(result, ReserveOutcome.TimedOut, "a reserve times out");
@@ -50,13 +51,48 @@ export class ReserveWitness {
       );
       if (expected !== undefined) this.#witness.sink.reserved(session.index, expected.id);
     });
-    this.#witness.watch("waitShared", ([session, timeoutAtMs, nowMs], _, seen) =>
-      this.#witness.follow(seen, () =>
-        model.reserves.waitShared(this.#witness.session(session), shard, timeoutAtMs, nowMs),
-      ),
-    );
+    this.#witness.watch("waitShared", ([session, timeoutAtMs, nowMs], _, seen) => {
+      const client = this.#witness.session(session);
+      const given = seen.findLast((effect) => effect.kind === "reserved" && effect.session === client.index);
+      const id = given?.kind === "reserved" ? given.job : undefined;
+      this.#witness.follow(seen, () => model.reserves.waitShared(client, shard, timeoutAtMs, nowMs, id));
+    });
     this.#witness.watch("stopSharedWait", ([session], _, seen) =>
       this.#witness.follow(seen, () => model.waiting.stopSharedWait(this.#witness.session(session), shard)),
+    );
+  }
+
+  #idOf(slot: number): number | undefined {
+    return slot >= 0 ? this.#witness.idOf(slot) : undefined;
+  }
+
+  /** Calls of sessions that pick by weight. */
+  watchTurns(): void {
+    const { model, shard } = this.#witness;
+    this.#witness.watch("takeInTurn", ([session, place, pri, id, nowMs], slot, seen) => {
+      const client = this.#witness.session(session);
+      const given = this.#idOf(slot);
+      const expected = this.#witness.follow(seen, () =>
+        model.reserves.takeInTurn(client, shard, { place, pri, id }, nowMs, given),
+      );
+      assert.equal(given, expected?.id, "the job that a take in turn gives");
+      if (expected !== undefined) this.#witness.sink.reserved(session.index, expected.id);
+    });
+    this.#witness.watch("weigh", ([session, tube, weight], _, seen) =>
+      this.#witness.follow(seen, () =>
+        model.registry.turnsOf(this.#witness.session(session)).weigh(tube, weight),
+      ),
+    );
+    this.#witness.watch("raiseFloor", ([session, floor], _, seen) =>
+      this.#witness.follow(seen, () => this.#witness.session(session).turns?.raiseFloor(shard, floor)),
+    );
+    this.#witness.watch("setOrder", ([session, order, nowMs], _, seen) =>
+      this.#witness.follow(seen, () => {
+        model.timers.runDue(shard, nowMs);
+        const client = this.#witness.session(session);
+        const turns = model.registry.turnsOf(client);
+        turns.begin(RESERVE_ORDER_WORDS[order]!, shard, model.queues.watchedOn(client, shard));
+      }),
     );
   }
 
@@ -65,7 +101,14 @@ export class ReserveWitness {
     const shard = this.#witness.shard;
     this.#witness.watch("reserveBatch", ([session, limits, timeoutMs, nowMs, slots], outcome, seen) => {
       const expected = this.#witness.follow(seen, () =>
-        model.reserves.reserveBatch(this.#witness.session(session), shard, limits, timeoutMs, nowMs),
+        model.reserves.reserveBatch(
+          this.#witness.session(session),
+          shard,
+          limits,
+          timeoutMs,
+          nowMs,
+          slots.map((slot) => this.#witness.idOf(slot)),
+        ),
       );
       if (typeof expected === "string") {
         assert.equal(outcome, OUTCOMES[expected], "a batch without jobs");
@@ -82,12 +125,13 @@ export class ReserveWitness {
       );
       this.#witness.sink.reservedBatch(session.index, ids, false);
     });
-    this.#witness.watch("listBatch", ([session, limits, nowMs, slots], _, seen) => {
+    this.#witness.watch("listBatch", ([session, limits, nowMs, slots, places], _, seen) => {
+      const listed = slots.map((slot) => this.#witness.idOf(slot));
       const expected = this.#witness.follow(seen, () =>
-        model.reserves.listBatch(this.#witness.session(session), shard, limits, nowMs),
+        model.reserves.listBatch(this.#witness.session(session), shard, limits, nowMs, listed, places),
       );
       assert.deepEqual(
-        slots.map((slot) => this.#witness.idOf(slot)),
+        listed,
         expected.map(({ id }) => id),
         "the jobs that a shard has for a batch",
       );

@@ -33,6 +33,7 @@ export class ExtraInvariants {
       failurePage: jobs.pages.filter((page) => page?.failures !== undefined).length,
       tube: tubes.length,
       watch: watches,
+      share: this.#check.sessions.reduce((sum, { turns }) => sum + (turns?.shares.size ?? 0), 0),
       group: groups,
       key: policies.keys.table.size,
       retiredLimiter: retiredLimiters.size,

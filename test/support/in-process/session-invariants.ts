@@ -52,6 +52,7 @@ export class SessionInvariants {
       assert.equal(this.#check.engine.tubes.get(tube.name), tube, `${name}: watches tubes that exist`);
       assert.ok(watch.tube === tube && watch.session === session, `${name}: its watches are its own`);
     }
+    this.#turns(session, name);
     const soonestMs = this.#check.soonest(session.held);
     const expiryMs = soonestMs + AFTER_DEADLINE_MS;
     const waits = session.waiting !== Waiting.No;
@@ -63,6 +64,25 @@ export class SessionInvariants {
     if (!told) assert.equal(session.timer.atMs, full, `${name}: its timer`);
     if (session.halfClosed)
       assert.notEqual(session.waiting, Waiting.Alone, `${name}: half-closed, never waits`);
+  }
+
+  /** The shares of a session that has weights: its tubes, and the jobs of each that it holds. */
+  #turns(session: Session, name: string): void {
+    const { turns } = session;
+    if (turns === undefined) return;
+    const held = new Map<Tube, number>();
+    for (let position = 0; position < session.held.size; position++) {
+      const tube = this.#check.engine.tubeOf(session.held.at(position));
+      held.set(tube, (held.get(tube) ?? 0) + 1);
+    }
+    for (const [tube, share] of turns.shares) {
+      assert.equal(share.held, held.get(tube) ?? 0, `${name}: jobs of ${tube.name} that it holds`);
+      assert.equal(share.isWatched, session.watches.has(tube), `${name}: whether it watches ${tube.name}`);
+      assert.ok(share.isWatched || share.held > 0, `${name}: keeps no share of ${tube.name} without need`);
+      assert.ok(share.remainder < share.weight, `${name}: what is left over of ${tube.name}`);
+    }
+    for (const tube of [...session.watches.keys(), ...held.keys()])
+      assert.ok(turns.shares.has(tube), `${name}: has a share of ${tube.name}`);
   }
 
   /**
