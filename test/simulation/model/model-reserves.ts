@@ -45,6 +45,16 @@ export class ModelReserves {
     return jobs.find(({ id }) => id === given) ?? jobs[0];
   }
 
+  /** The job that a shard names for a reserve over several. */
+  candidate(
+    session: ModelSession,
+    shard: number,
+    nowMs: number,
+    given: number | undefined,
+  ): ModelJob | undefined {
+    return this.#next(session, shard, nowMs, given);
+  }
+
   /** Reserves on this shard alone: returns a job, a reply, or a wait. */
   reserve(
     session: ModelSession,

@@ -69,6 +69,15 @@ export class ReserveWitness {
   /** Calls of sessions that pick by weight. */
   watchTurns(): void {
     const { model, shard } = this.#witness;
+    // The candidate for a reserve over several shards. The look lets tubes begin at the floor.
+    this.#witness.watch("bestReady", ([session, nowMs], slot, seen) => {
+      const client = this.#witness.session(session);
+      if (slot === NO_SLOT || session.turns?.decides !== true) return;
+      const expected = this.#witness.follow(seen, () =>
+        model.reserves.candidate(client, shard, nowMs, this.#idOf(slot)),
+      );
+      assert.equal(this.#idOf(slot), expected?.id, "the candidate of a shard");
+    });
     this.#witness.watch("takeInTurn", ([session, place, pri, id, nowMs], slot, seen) => {
       const client = this.#witness.session(session);
       const given = this.#idOf(slot);
