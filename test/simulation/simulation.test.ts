@@ -13,6 +13,7 @@ import { PLANTED_LOOP_BUGS } from "./planted/planted-loop-bugs.ts";
 import { PLANTED_MOVE_BUGS } from "./planted/planted-migration-bugs.ts";
 import { PLANTED_POLICY_BUGS } from "./planted/planted-policy-bugs.ts";
 import { PLANTED_RESTART_BUGS } from "./planted/planted-restart-bugs.ts";
+import { PLANTED_WEIGHT_BUGS } from "./planted/planted-weight-bugs.ts";
 import { parseSteps } from "./shrink.ts";
 import { simulate } from "./simulation.ts";
 import type { SimulationOptions } from "./simulation-state.ts";
@@ -237,6 +238,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_BATCH_BUGS,
     ...PLANTED_POLICY_BUGS,
     ...PLANTED_RESTART_BUGS,
+    ...PLANTED_WEIGHT_BUGS,
   ];
 
   /** Seeds that found bugs after a long search: lines for FOUND_LAST. */

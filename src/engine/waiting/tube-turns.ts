@@ -156,6 +156,7 @@ export class TubeTurns {
     const share = this.shareOf(tube);
     share.isWatched = false;
     share.weight = 1;
+    share.remainder = 0;
     this.#forgetUnused(tube, share);
   }
 

@@ -138,7 +138,9 @@ export class ModelTurns {
 
   /** Notes that a shard has chosen the job alone. */
   endChoice(job: TurnJob): void {
-    if (this.order === "weighted") this.raiseFloor(job.tube.shard, this.turnNow(job.tube));
+    if (this.order !== "weighted") return;
+    this.#bringUp(job.tube);
+    this.raiseFloor(job.tube.shard, this.turnNow(job.tube));
   }
 
   /** Charges a job that is given. */
