@@ -4,7 +4,6 @@
 // has chosen gives its best job.
 
 import assert from "node:assert/strict";
-import { isBetter } from "../job-order.ts";
 
 export type Order = "strict" | "weighted" | "weighted-time";
 
@@ -120,7 +119,7 @@ export class ModelTurns {
 
   #goesBefore(a: TurnJob, b: TurnJob): boolean {
     const [turn, other] = [this.turnNow(a.tube), this.turnNow(b.tube)];
-    return turn < other || (turn === other && isBetter(a, b));
+    return turn < other || (turn === other && (a.pri < b.pri || (a.pri === b.pri && a.id < b.id)));
   }
 
   #bringUp(tube: TurnTube): void {
