@@ -25,8 +25,8 @@ export interface PutOptions {
   readonly weight?: number;
   readonly ttl?: number;
   /**
-   * Context that travels with the job: names of letters, digits, `-`, `_` and `.`, and texts without
-   * blanks. A pair has at most 199 bytes; all options, with two bytes for each, 1,020.
+   * Context that travels with the job: names of letters, digits, `-`, `_` and `.`, and texts
+   * without blanks. A pair has at most 199 bytes; all options, with two bytes for each, 1,020.
    */
   readonly meta?: Meta;
 }

@@ -197,7 +197,9 @@ export class Queue<Out, In = Out> {
   }
 }
 
-/** Returns the meta of a job; none if the server has none, or doesn't let this client inspect jobs. */
+/**
+ * Returns the meta of a job; none if the server has none, or doesn't let this client inspect jobs.
+ */
 async function metaOfJob(wire: Wire, id: number): Promise<Meta> {
   if (!wire.hasMeta) return {};
   try {
