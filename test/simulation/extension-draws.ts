@@ -86,7 +86,7 @@ export class ExtensionDraws {
         );
       case "weigh": {
         const tube = random.chance(0.5) ? random.pick(client.watched)! : this.#simulation.tube();
-        return client.weigh(tube, random.pick([1, 2, 3, 7, 1000]));
+        return client.weigh(tube, random.pick([1, 2, 3, 7, 600]));
       }
       case "reserveOrder":
         client.order = random.pick(["strict", "weighted", "weighted", "weighted", "weighted-time"]);
