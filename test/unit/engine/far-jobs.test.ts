@@ -91,7 +91,7 @@ class Bench {
 
   handOn(id: number): void {
     assert.equal(this.engine.update(this.engine.session(0), id, GONE, 0), Outcome.OtherShard);
-    this.engine.depart(this.engine.find(id), TRANSFER);
+    this.engine.depart(this.engine.find(id), TRANSFER, 0);
     this.check();
   }
 
@@ -207,7 +207,7 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     bench.die(1);
     assert.deepEqual(bench.again(settings).leaving(), [[1, "elsewhere"]]);
     assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
-    bench.engine.depart(bench.engine.find(1), TRANSFER);
+    bench.engine.depart(bench.engine.find(1), TRANSFER, 0);
     assert.ok(bench.engine.isLeaving(1));
     bench.check();
     assert.deepEqual(bench.again(settings).leaving(), [[1, "elsewhere"]]);
@@ -247,7 +247,7 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     bench.die(1);
     assert.deepEqual(bench.again({ maxAttempts: 1 }).leaving(), [[1, ""]]);
     assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
-    bench.engine.depart(bench.engine.find(1), TRANSFER);
+    bench.engine.depart(bench.engine.find(1), TRANSFER, 0);
     bench.engine.stay(1, TRANSFER, 0);
     assert.deepEqual(bench.again(settings).leaving(), []);
     const other = new Bench({ maxAttempts: 1 });
@@ -277,7 +277,7 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     const bench = new Bench(settings);
     bench.put(1);
     bench.die(1);
-    bench.engine.depart(bench.engine.find(1), TRANSFER);
+    bench.engine.depart(bench.engine.find(1), TRANSFER, 0);
     assert.deepEqual(bench.leaving(), [[1, ""]]);
     bench.engine.stay(1, TRANSFER, 0);
     assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
