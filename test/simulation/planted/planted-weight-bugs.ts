@@ -1,10 +1,9 @@
 // Bugs planted in reserves by weight, which the simulation must find.
 
 import { RequestOp } from "../../../src/message/request.ts";
-import { FloorView, PlaceView } from "../../../src/message/turns.ts";
+import { FloorView } from "../../../src/message/turns.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import { inEachEngine, type PlantedBug, planted } from "./planted-bug.ts";
-import { onConnections } from "./planted-bugs.ts";
 
 /** Found by connections that pick by weight only. */
 function plantedInWeights(name: string, plant: (server: InProcessServer) => void): PlantedBug {
@@ -54,40 +53,9 @@ export const PLANTED_WEIGHT_BUGS: readonly PlantedBug[] = [
       };
     }),
   ),
-  plantedInWeights("the remainder of a turn is lost", (server) => {
-    for (const { engine } of server.shards) {
-      const reserve = engine.reserve.bind(engine);
-      engine.reserve = (session, timeoutMs, nowMs) => {
-        for (const share of session.turns?.shares.values() ?? []) share.remainder = 0;
-        return reserve(session, timeoutMs, nowMs);
-      };
-      const take = engine.takeInTurn.bind(engine);
-      engine.takeInTurn = (session, place, pri, id, nowMs) => {
-        for (const share of session.turns?.shares.values() ?? []) share.remainder = 0;
-        return take(session, place, pri, id, nowMs);
-      };
-    }
-  }),
-  plantedInWeights("a take by weight ignores the second-best candidate", (server) => {
-    changeMessages(server, (message) => {
-      if (message.op === RequestOp.Take) PlaceView.fill(message, Number.POSITIVE_INFINITY);
-    });
-  }),
   plantedInWeights("the shards don't hear of each other's floors", (server) => {
     changeMessages(server, (message) => {
       if (message.op === RequestOp.Take || message.op === RequestOp.Collect) FloorView.fill(message, 0);
-    });
-  }),
-  plantedInWeights("an acceptor doesn't ask again when a shard knows a later floor", ({ acceptors }) => {
-    onConnections(acceptors, ({ client }) => {
-      let order = client.order;
-      Object.defineProperty(client, "order", {
-        get: () => order,
-        set: (given) => {
-          order = given;
-          if (given !== undefined) Object.defineProperty(given, "isOutdated", { value: false });
-        },
-      });
     });
   }),
   plantedInWeights("a batch over several shards is not in the order of turns", (server) => {
