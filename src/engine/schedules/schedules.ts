@@ -56,7 +56,8 @@ export interface ScheduleBody {
   readonly bytes: number;
 }
 
-const NO_SINK: ScheduleSink = { scheduled: () => true, ticked() {}, unscheduled() {} };
+/** The sink of a server without a log. */
+export const NO_SINK: ScheduleSink = { scheduled: () => true, ticked() {}, unscheduled() {} };
 
 /** With `missed=none`, a tick may be this late. */
 export const LATE_MS_MAX = 60_000;
