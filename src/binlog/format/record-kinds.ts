@@ -98,8 +98,8 @@ const EXTRA_SCHEDULE = 0xffff_fffe;
 
 /**
  * Returns what the books need of a job's record besides its kind, id and location. For a PUT, the
- * number of body bytes outside the record, EXTRA_REMEMBERED or EXTRA_SCHEDULE; for a PIECE, its offset in the
- * body. The record must be complete.
+ * number of body bytes outside the record, EXTRA_REMEMBERED or EXTRA_SCHEDULE; for a PIECE, its
+ * offset in the body. The record must be complete.
  */
 export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
   switch (bytes[at]) {

@@ -82,7 +82,9 @@ function read(zone: string, atMs: number): Local {
   };
 }
 
-/** Returns the ticks after `fromMs`, up to `toMs`, of an interval from `anchorMs` or an expression. */
+/**
+ * Returns the ticks after `fromMs`, up to `toMs`, of an interval from `anchorMs` or an expression.
+ */
 export function ticksBetween(
   { cron, zone, everyMs }: Timing,
   anchorMs: number,
