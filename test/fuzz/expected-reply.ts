@@ -105,13 +105,8 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   const bad = meaning(command, ["BAD_FORMAT"]);
   if (command === "put") return meaningOfPut(rest, jobBytesMax);
   if (command === "put-in-tube") return meaningOfPutInTube(rest, jobBytesMax);
-  if (command === "set-schedule") return meaningOfSetSchedule(rest, jobBytesMax);
-  if (command === "list-schedules") {
-    const wrong = wrongOption(rest, SCHEDULE_LISTS);
-    return meaning(command, [/^[^ ]/.test(rest) ? "BAD_FORMAT" : (wrong ?? "OK {int}")]);
-  }
-  const bySchedule = BY_SCHEDULE[command];
-  if (bySchedule !== undefined) return SCHEDULE.test(rest) ? meaning(command, bySchedule) : bad;
+  const ofSchedules = meaningOfSchedules(command, rest, jobBytesMax);
+  if (ofSchedules !== undefined) return ofSchedules;
   if (command === "update-job") return meaningOfUpdate(rest);
   const ofTube = OF_TUBE[command];
   if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
@@ -388,6 +383,19 @@ const SCHEDULES: Options = {
   meta: PUT_OPTIONS["meta"]!,
 };
 const SCHEDULE_LISTS: Options = { tube: (text) => NAME.test(text), after: isKey, limit: upTo(1n, 1000n) };
+
+/** Commands about schedules. */
+function meaningOfSchedules(command: string, rest: string, jobBytesMax: number): LineMeaning | undefined {
+  if (command === "set-schedule") return meaningOfSetSchedule(rest, jobBytesMax);
+  const bad = meaning(command, ["BAD_FORMAT"]);
+  if (command === "list-schedules") {
+    if (/^[^ ]/.test(rest)) return bad;
+    return meaning(command, [wrongOption(rest, SCHEDULE_LISTS) ?? "OK {int}"]);
+  }
+  const replies = BY_SCHEDULE[command];
+  if (replies === undefined) return undefined;
+  return SCHEDULE.test(rest) ? meaning(command, replies) : bad;
+}
 
 /** 18.30: a name, and then the line of a put-in-tube with other options. */
 function meaningOfSetSchedule(rest: string, jobBytesMax: number): LineMeaning {
