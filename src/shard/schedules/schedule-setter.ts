@@ -16,6 +16,9 @@ import type { SlicedCommands } from "../slices/sliced-commands.ts";
 import type { Claim, KnownSchedule, ScheduleClaims } from "./schedule-claims.ts";
 import { scheduleFacts } from "./schedule-options.ts";
 
+/** What it costs to read a cron expression and to find its first tick, as Engine.looks. */
+const READING_LOOKS = 10_000;
+
 export interface ScheduleSetterOptions {
   readonly engine: Engine;
   readonly replies: Replies;
@@ -37,6 +40,7 @@ export class ScheduleSetter {
   /** Sets a schedule, perhaps when other shards have answered. Takes the body. */
   set(session: ShardSession, job: NewJob, body: number, tube: string, options: Span): void {
     const { engine, replies, slicedCommands, claims, records, wallMs, nowMs } = this.#options;
+    engine.looks += READING_LOOKS;
     const facts = scheduleFacts(job, tube, options, wallMs());
     // The job is valid only during the call.
     const { id, bodyBytes } = job;
