@@ -1,6 +1,6 @@
 // A schedule and kill -9: each tick puts one job, whatever the server was doing. The kills come as
-// soon as a worker has got the job of a tick, whose records may not be in the log yet. Meanwhile the
-// schedule moves between tubes of different shards.
+// soon as a worker has got the job of a tick, whose records may not be in the log yet. Meanwhile
+// the schedule moves between tubes of different shards.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
