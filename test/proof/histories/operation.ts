@@ -11,7 +11,9 @@ export type Result =
   | "kicked"
   | "found"
   | "counted"
-  | "not-found";
+  | "not-found"
+  /** The connection was lost before the answer: it took effect at any later moment, or never. */
+  | "unknown";
 
 export type Kind =
   | "put"
@@ -31,7 +33,7 @@ export type Kind =
   | "stats-tube"
   /**
    * The client is gone, and its reservation of this job ends. One for each job: servers give them
-   * back one by one.
+   * back one by one. Job 0 is whichever it may have got from a reserve of unknown outcome.
    */
   | "leave"
   /** The end of a delay or of a ttr, which no client asks for. */
@@ -75,6 +77,9 @@ export interface Operation extends Recorded {
   readonly marginToUs: number;
 }
 
+/** When an operation of unknown outcome returns: no other is surely later. */
+export const NEVER_US: number = Number.MAX_SAFE_INTEGER;
+
 export const COUNTED: readonly JobState[] = ["ready", "reserved", "delayed", "buried"];
 
 /** One tube's operations. */
@@ -116,5 +121,5 @@ export function describe(operation: Recorded): string {
     counts.join(" "),
     state,
   ].filter((fact) => fact !== "");
-  return `${ms(callUs)} ..${ms(returnUs)} ms  client ${client}  ${kind} ${facts.join(" ")}`;
+  return `${ms(callUs)} ..${returnUs >= NEVER_US ? "         " : ms(returnUs)} ms  client ${client}  ${kind} ${facts.join(" ")}`;
 }

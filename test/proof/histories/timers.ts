@@ -27,10 +27,13 @@ const ENDS_TIMER: ReadonlySet<string> = new Set([
   "kick-job",
 ]);
 
-const succeeded = ({ result }: Recorded): boolean => result !== "not-found";
+/** Commands that change a tube. */
+const CHANGES: ReadonlySet<string> = new Set([...ENDS_TIMER, "put", "kick"]);
+
+const succeeded = ({ result }: Pick<Recorded, "result">): boolean => result !== "not-found";
 
 function startsReservation({ kind, result }: Recorded): boolean {
-  return result === "reserved" || (kind === "touch" && result === "done");
+  return result === "reserved" || (kind === "touch" && succeeded({ result }));
 }
 
 function timerSeconds(operation: Recorded): number {
@@ -59,8 +62,24 @@ function withTimer(operation: Recorded, index: number, slack: Slack): Operation 
   };
 }
 
+/**
+ * Without operations of unknown outcome that say nothing: looks, and puts of jobs that were never
+ * seen. A put whose job was seen gets its id.
+ */
+function withOutcomes(recorded: readonly Recorded[]): readonly Recorded[] {
+  const ids = new Map(
+    recorded.filter(({ job, body }) => job > 0 && body !== "").map(({ job, body }) => [body, job]),
+  );
+  return recorded
+    .map((each) => (each.kind === "put" ? { ...each, job: ids.get(each.body) ?? 0 } : each))
+    .filter(
+      ({ kind, job, result }) => result !== "unknown" || (CHANGES.has(kind) && (kind !== "put" || job > 0)),
+    );
+}
+
 /** The operations with their timers, and the ends of those that may matter. */
-export function withTimers(recorded: readonly Recorded[], slack: Slack): readonly Operation[] {
+export function withTimers(all: readonly Recorded[], slack: Slack): readonly Operation[] {
+  const recorded = withOutcomes(all);
   const endUs = recorded.reduce((end, { callUs }) => Math.max(end, callUs), 0);
   const operations = recorded.map((operation, index) => withTimer(operation, index, slack));
   const ends = operations

@@ -1,0 +1,124 @@
+// JetStream alone, for comparison: a publisher that counts acknowledgements, on a stream of its own
+// on the same log servers.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { type JetStreamManager, jetstream, jetstreamManager } from "@nats-io/jetstream";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { until } from "../../support/server/server-group.ts";
+
+const PUBLISHERS = 2;
+const PAUSE_MS = 10;
+const ACK_MS = 2000;
+/** A reader that gets nothing for so long begins anew behind what it has. */
+const READ_MS = 5000;
+/** Any server may answer: one of three is asked at random. */
+const ASKED_MAX = 25;
+const READS_MAX = 4;
+
+export interface LoneLoss {
+  acknowledged: number;
+  /** Acknowledged, and a reader of the stream does not get it, but one of the servers has it. */
+  hidden: number;
+  /** Acknowledged, and no server has it. */
+  lost: number;
+}
+
+export class LoneStream {
+  readonly #connection: NatsConnection;
+  readonly #manager: JetStreamManager;
+  readonly #name: string;
+  /** Sequences by number of the message. */
+  readonly #acknowledged: Map<string, number> = new Map();
+  #isOver = false;
+  readonly #publishers: readonly Promise<void>[];
+
+  private constructor(connection: NatsConnection, manager: JetStreamManager, name: string) {
+    this.#connection = connection;
+    this.#manager = manager;
+    this.#name = name;
+    this.#publishers = Array.from({ length: PUBLISHERS }, (_, each) => this.#publish(each));
+  }
+
+  static async start(servers: readonly string[], name: string): Promise<LoneStream> {
+    const connection = await connect({
+      servers: [...servers],
+      ...{ maxReconnectAttempts: -1, reconnectTimeWait: 100, waitOnFirstConnect: true, noAsyncTraces: true },
+      ...{ pingInterval: 1000, maxPingOut: 2, timeout: 2000 },
+    });
+    const manager = await jetstreamManager(connection, { timeout: ACK_MS, checkAPI: false });
+    await until("JetStream makes a stream", async () => {
+      await manager.streams.add({
+        ...{ name, subjects: [name.toLowerCase()], num_replicas: 3, storage: "file" },
+        ...{ max_bytes: 2 ** 27, allow_direct: true },
+      });
+      return true;
+    });
+    return new LoneStream(connection, manager, name);
+  }
+
+  async #publish(each: number): Promise<void> {
+    const client = jetstream(this.#connection, { timeout: ACK_MS });
+    for (let n = 0; !this.#isOver; n++) {
+      const body = `${each}-${n}`;
+      try {
+        const { seq } = await client.publish(this.#name.toLowerCase(), body, { timeout: ACK_MS, retries: 0 });
+        this.#acknowledged.set(body, seq);
+      } catch {
+        // Not acknowledged, whatever became of it.
+      }
+      await sleep(PAUSE_MS);
+    }
+  }
+
+  /** Reads it all back, once the servers are well again, and removes the stream. */
+  async end(): Promise<LoneLoss> {
+    this.#isOver = true;
+    await Promise.all(this.#publishers);
+    const acknowledged = this.#acknowledged.size;
+    try {
+      const missing = await this.#unread();
+      let lost = 0;
+      for (const [body, sequence] of missing) if (!(await this.#isAnywhere(body, sequence))) lost++;
+      return { acknowledged, hidden: missing.length - lost, lost };
+    } finally {
+      await this.#manager.streams.delete(this.#name).catch(() => {});
+      await this.#connection.close();
+    }
+  }
+
+  /** Acknowledged messages that a reader of the whole stream does not get. */
+  async #unread(): Promise<readonly [string, number][]> {
+    const read = new Set<string>();
+    const missing = (): [string, number][] => [...this.#acknowledged].filter(([body]) => !read.has(body));
+    for (let reads = 0; reads < READS_MAX && missing().length > 0; reads++) await this.#readInto(read);
+    return missing();
+  }
+
+  async #readInto(read: Set<string>): Promise<void> {
+    const consumer = await until("JetStream gives a reader", () =>
+      jetstream(this.#connection, { timeout: ACK_MS }).consumers.get(this.#name),
+    );
+    try {
+      while (read.size < this.#acknowledged.size) {
+        const before = read.size;
+        const batch = await consumer.fetch({ max_messages: 500, expires: READ_MS });
+        for await (const message of batch) {
+          read.add(message.string());
+          if (message.info.pending === 0) break;
+        }
+        if (read.size === before) return;
+      }
+    } catch {
+      // The next reader sees more, or the same.
+    }
+  }
+
+  async #isAnywhere(body: string, seq: number): Promise<boolean> {
+    for (let asked = 0; asked < ASKED_MAX; asked++) {
+      const found = await this.#manager.direct.getMessage(this.#name, { seq }).catch(() => null);
+      if (found?.string() === body) return true;
+      await sleep(PAUSE_MS);
+    }
+    return false;
+  }
+}
