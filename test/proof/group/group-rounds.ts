@@ -15,6 +15,7 @@ import type { History } from "../histories/operation.ts";
 import { recordParty } from "../histories/record-party.ts";
 import { honestAsk } from "../histories/recording-client.ts";
 import { WallClocks } from "./clocks.ts";
+import { Leads } from "./leads.ts";
 import { type LoneLoss, LoneStream } from "./lone-stream.ts";
 import { type Field, NEMESES, type NemesisName } from "./nemeses.ts";
 
@@ -29,6 +30,8 @@ export interface RoundReport {
   lost: number;
   back: number;
   readonly verdicts: Record<"accepted" | "refused" | "undecided", number>;
+  /** Accepted histories in which clients saw changes that nobody had acknowledged, and then no more. */
+  sawUndone: number;
   operations: number;
   unknown: number;
   lone: LoneLoss;
@@ -46,8 +49,6 @@ const LOAD_MS = 400;
 const PAUSE_MS = 50;
 /** Operations of a round's histories before its fault. */
 const OPERATIONS_BEFORE = [20, 250] as const;
-/** A client that waits for longer takes its connection for lost. */
-const REPLY_MS = 4000;
 /**
  * A kick of several jobs writes several records, and a failure may fall between them: the model
  * knows no half of a kick. Delays follow wall clocks.
@@ -144,13 +145,15 @@ export class GroupRounds {
 
   async #play(report: RoundReport, name: string, random: SeededRandom): Promise<void> {
     const { group } = this.#field;
-    const connect = async (): Promise<WireClient> => await connectTo(group);
+    const leads = new Leads(group);
+    const connect = async (): Promise<WireClient> => await leads.connect();
     const putsBefore = this.#ledger.acknowledgedPuts;
     const load = loadGroup(this.#ending, { connect }, this.#ledger, random, LEDGER_CLIENTS);
     let operations = 0;
     const party = recordParty({
       connect: () => until("a client of a history is served", connect),
-      ...{ name, seed: random.bits(), tubes: TUBES, ask: honestAsk, pauseMs: PAUSE_MS, mayBreak: true },
+      ...{ name, seed: random.bits(), tubes: TUBES, ask: honestAsk, pauseMs: PAUSE_MS },
+      overUs: (wire) => leads.overUs(wire),
       habits: report.nemesis === "clock" ? WITHOUT_DELAYS : ONE_BY_ONE,
       onOperation: () => {
         operations++;
@@ -201,8 +204,9 @@ export class GroupRounds {
   }
 
   async #judgeHistory(history: History, report: RoundReport): Promise<void> {
-    const { verdict, why } = await this.#judge.judge(history);
+    const { verdict, why, sawUndone } = await this.#judge.judge(history);
     report.verdicts[verdict]++;
+    if (verdict === "accepted" && sawUndone) report.sawUndone++;
     report.operations += history.operations.length;
     report.unknown += history.operations.filter(({ result }) => result === "unknown").length;
     if (verdict === "refused") report.finds.push(`${history.name}: REFUSED\n${why}`);
@@ -210,17 +214,18 @@ export class GroupRounds {
   }
 }
 
-async function connectTo(group: ServerGroup): Promise<WireClient> {
-  const client = await group.connect();
-  client.replyMs = REPLY_MS;
-  return client;
-}
-
 function emptyReport(nemesis: NemesisName): RoundReport {
   return {
     ...{ nemesis, what: "", servedMs: 0, puts: 0, deletes: 0, lost: 0, back: 0 },
     verdicts: { accepted: 0, refused: 0, undecided: 0 },
-    ...{ operations: 0, unknown: 0, lone: { acknowledged: 0, hidden: 0, lost: 0 }, exits: [], seconds: 0 },
+    ...{
+      sawUndone: 0,
+      operations: 0,
+      unknown: 0,
+      lone: { acknowledged: 0, hidden: 0, lost: 0 },
+      exits: [],
+      seconds: 0,
+    },
     finds: [],
   };
 }

@@ -37,7 +37,9 @@ export type Kind =
    */
   | "leave"
   /** The end of a delay or of a ttr, which no client asks for. */
-  | "due";
+  | "due"
+  /** Another server takes the lead without an effect of unknown outcome. */
+  | "undo";
 
 export type JobState = "ready" | "delayed" | "reserved" | "buried";
 
@@ -66,6 +68,8 @@ export interface Recorded {
   readonly counts: readonly number[];
   /** stats-job. */
   readonly state: JobState | "";
+  /** Number of the effect that this has and that may be undone or, for `undo`, that is; 0 for none. */
+  readonly effect: number;
 }
 
 /** The same with the timer that it starts: what the model and other checkers read. */
@@ -103,6 +107,7 @@ export const BLANK: Recorded = {
   bound: 0,
   counts: [],
   state: "",
+  effect: 0,
 };
 
 /** Describes an operation for people. */
@@ -117,7 +122,7 @@ export function describe(operation: Recorded): string {
     ttrSeconds > 0 ? `ttr ${ttrSeconds}` : "",
     timeoutSeconds > 0 ? `timeout ${timeoutSeconds}` : "",
     bound > 0 ? `at most ${bound}` : "",
-    kind === "due" ? "its time is over" : `-> ${result}`,
+    kind === "undo" || kind === "due" ? "its time is over" : `-> ${result}`,
     counts.join(" "),
     state,
   ].filter((fact) => fact !== "");

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SeededRandom } from "../../support/seeded-random.ts";
 import type { WireClient } from "../../support/server/wire-client.ts";
 import { drawCommand, drawReserve, HABITS, type TubeBook, type TubeHabit } from "./command-draws.ts";
-import { BLANK, type History, type Recorded } from "./operation.ts";
+import { BLANK, type History, NEVER_US, type Recorded } from "./operation.ts";
 import { type Ask, honestAsk, nowUs, RecordingClient } from "./recording-client.ts";
 
 export interface PartyOptions {
@@ -16,8 +16,12 @@ export interface PartyOptions {
   readonly ask: Ask;
   /** Of which each tube gets one. */
   readonly habits?: readonly TubeHabit[];
-  /** Connections may break, and what was under way is then of unknown outcome. */
-  readonly mayBreak?: true;
+  /**
+   * Connections may break, and what was under way is then of unknown outcome. Returns when it was
+   * surely over: when a client was served by another server of the group than that of this
+   * connection, later. NEVER_US if that has not happened.
+   */
+  readonly overUs?: (wire: WireClient) => number;
   /** Longest pause of a client between two commands, as a rule. */
   readonly pauseMs?: number;
   /** Called after each operation. */
@@ -53,7 +57,8 @@ export async function recordParty(options: PartyOptions): Promise<readonly Histo
 class Party {
   readonly #options: PartyOptions;
   readonly #tubes: readonly Tube[];
-  #clients = 0;
+  /** By number of the client, from 1. */
+  readonly #wires: WireClient[] = [];
 
   constructor(options: PartyOptions, tubes: readonly Tube[]) {
     this.#options = options;
@@ -100,7 +105,7 @@ class Party {
       const isReady = await this.#survives(async () => {
         for (const line of [`use ${book.tube}`, `watch ${book.tube}`, "ignore default"]) await wire.ask(line);
       });
-      if (isReady) return new RecordingClient(++this.#clients, wire, ask);
+      if (isReady) return new RecordingClient(this.#wires.push(wire), wire, ask);
       wire.close();
     }
   }
@@ -111,7 +116,7 @@ class Party {
       await work();
       return true;
     } catch (error) {
-      if (this.#options.mayBreak !== true || !isLostConnection(error)) throw error;
+      if (this.#options.overUs === undefined || !isLostConnection(error)) throw error;
       return false;
     }
   }
@@ -138,7 +143,7 @@ class Party {
    */
   #leave(client: RecordingClient, { left }: Tube): void {
     const { number, held, answeredCallUs, unanswered } = client;
-    const callUs = this.#options.mayBreak === true ? answeredCallUs : nowUs();
+    const callUs = this.#options.overUs === undefined ? nowUs() : answeredCallUs;
     for (const job of held.keys()) left.push({ client: number, job, callUs });
     if (unanswered?.kind === "reserve") left.push({ client: -number, job: 0, callUs });
     if (unanswered?.kind === "reserve-job") left.push({ client: number, job: unanswered.job ?? 0, callUs });
@@ -165,8 +170,24 @@ class Party {
     }
     client.wire.close();
     const returnUs = nowUs();
-    for (const gone of left) operations.push({ ...BLANK, kind: "leave", ...gone, returnUs });
-    return { name: book.tube, operations };
+    for (const gone of left)
+      operations.push({
+        ...BLANK,
+        kind: "leave",
+        ...gone,
+        returnUs: Math.min(returnUs, this.#overUs(gone.client)),
+      });
+    return {
+      name: book.tube,
+      operations: operations.map((each) =>
+        each.result === "unknown" ? { ...each, returnUs: this.#overUs(each.client) } : each,
+      ),
+    };
+  }
+
+  /** When nothing can come of this client any more. */
+  #overUs(client: number): number {
+    return this.#options.overUs?.(this.#wires[Math.abs(client) - 1]!) ?? NEVER_US;
   }
 }
 

@@ -27,9 +27,6 @@ const ENDS_TIMER: ReadonlySet<string> = new Set([
   "kick-job",
 ]);
 
-/** Commands that change a tube. */
-const CHANGES: ReadonlySet<string> = new Set([...ENDS_TIMER, "put", "kick"]);
-
 const succeeded = ({ result }: Pick<Recorded, "result">): boolean => result !== "not-found";
 
 function startsReservation({ kind, result }: Recorded): boolean {
@@ -62,24 +59,8 @@ function withTimer(operation: Recorded, index: number, slack: Slack): Operation 
   };
 }
 
-/**
- * Without operations of unknown outcome that say nothing: looks, and puts of jobs that were never
- * seen. A put whose job was seen gets its id.
- */
-function withOutcomes(recorded: readonly Recorded[]): readonly Recorded[] {
-  const ids = new Map(
-    recorded.filter(({ job, body }) => job > 0 && body !== "").map(({ job, body }) => [body, job]),
-  );
-  return recorded
-    .map((each) => (each.kind === "put" ? { ...each, job: ids.get(each.body) ?? 0 } : each))
-    .filter(
-      ({ kind, job, result }) => result !== "unknown" || (CHANGES.has(kind) && (kind !== "put" || job > 0)),
-    );
-}
-
 /** The operations with their timers, and the ends of those that may matter. */
-export function withTimers(all: readonly Recorded[], slack: Slack): readonly Operation[] {
-  const recorded = withOutcomes(all);
+export function withTimers(recorded: readonly Recorded[], slack: Slack): readonly Operation[] {
   const endUs = recorded.reduce((end, { callUs }) => Math.max(end, callUs), 0);
   const operations = recorded.map((operation, index) => withTimer(operation, index, slack));
   const ends = operations

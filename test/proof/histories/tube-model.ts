@@ -8,7 +8,9 @@ type Step = (state: TubeState, operation: Operation) => TubeState | undefined;
 
 /** The state after `operation`; undefined if its result can't be, in this state. */
 export function step(state: TubeState, operation: Operation): TubeState | undefined {
-  return STEPS[operation.kind](state, operation);
+  const after = STEPS[operation.kind](state, operation);
+  const isNoted = operation.effect > 0 && operation.kind !== "undo" && after !== undefined;
+  return isNoted ? state.noting(operation.effect, after) : after;
 }
 
 function put(state: TubeState, { job, pri, body, delaySeconds, timer }: Operation): TubeState | undefined {
@@ -82,7 +84,8 @@ function kick(state: TubeState, { bound, counts: [kicked], result }: Operation):
   return ids.reduce((after, id) => after.with(madeReady(after.find(id)!)), state);
 }
 
-function due(state: TubeState, { job: id, timer }: Operation): TubeState {
+function due(before: TubeState, { job: id, timer }: Operation): TubeState {
+  const state = before.withoutTimer(timer);
   const job = state.find(id);
   return job?.timer === timer ? state.with(madeReady(job)) : state;
 }
@@ -108,6 +111,7 @@ const STEPS: Readonly<Record<Kind, Step>> = {
   kick,
   due,
   leave,
+  undo: (state, { effect }) => state.undone(effect),
   "reserve-job": about(notReserved, (state, job, operation) =>
     job.body === operation.body || operation.result === "unknown"
       ? state.with(held(job, operation))
