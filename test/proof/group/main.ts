@@ -27,6 +27,7 @@ const options = campaignCommand(
 )
   .addOption(seedOption())
   .option("--rounds <n>", "how many", wholeNumber(1, 1e6), 30)
+  .option("--minutes <n>", "begins no round after so many", wholeNumber(1, 1e5))
   .addOption(
     new Option("--nemesis <name>", "one kind of faults alone (default: all that can be played here)").choices(
       Object.keys(NEMESES),
@@ -34,7 +35,7 @@ const options = campaignCommand(
   )
   .option("--planted", "servers that answer before the group has a change, which must be found")
   .parse()
-  .opts<{ seed?: number; rounds: number; nemesis?: NemesisName; planted?: true }>();
+  .opts<{ seed?: number; rounds: number; minutes?: number; nemesis?: NemesisName; planted?: true }>();
 
 /** Why a nemesis can't be played here. */
 const WHY_NOT: Partial<Readonly<Record<NemesisName, string | undefined>>> = {
@@ -69,12 +70,13 @@ async function play(names: readonly NemesisName[], seed: number): Promise<readon
   const random = new SeededRandom(seed);
   const judge = new OurJudge();
   const reports: RoundReport[] = [];
+  const untilMs = performance.now() + (options.minutes ?? Number.POSITIVE_INFINITY) * 60_000;
   let group: GroupRounds | undefined;
   let left = 0;
   const flags = options.planted === true ? ["--replicate-wait", "nothing"] : [];
   const hasNetwork = WHY_NOT.partition === undefined;
   try {
-    for (let round = 0; round < options.rounds; round++) {
+    for (let round = 0; round < options.rounds && performance.now() < untilMs; round++) {
       const hasClocks = hasClocksIn(round, names);
       random.beginStep(round);
       const others = names.filter((name) => name !== "clock");
