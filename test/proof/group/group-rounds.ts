@@ -85,14 +85,16 @@ export interface GroupOptions {
 export class GroupRounds {
   readonly notAccepted: History[] = [];
   readonly #field: Omit<Field, "random">;
+  readonly #lone: LoneStream;
   readonly #ending: Ending;
   readonly #judge: Judge;
   readonly #ledger: KillLedger = new KillLedger();
   /** Jobs that were found to be gone. */
   readonly #gone: Set<number> = new Set();
 
-  private constructor(field: Omit<Field, "random">, ending: Ending, judge: Judge) {
+  private constructor(field: Omit<Field, "random">, lone: LoneStream, ending: Ending, judge: Judge) {
     this.#field = field;
+    this.#lone = lone;
     this.#ending = ending;
     this.#judge = judge;
   }
@@ -110,7 +112,9 @@ export class GroupRounds {
       const group = await ServerGroup.start(ending, all, MACHINES, undefined, machines);
       await group.add(temporaryFolder(ending, "third"), machines[2]);
       await group.caughtUp();
-      return new GroupRounds({ group, network, clocks, ending }, ending, judge);
+      const lone = await LoneStream.create(group.cluster.servers, "ALONE");
+      ending.after(() => lone.close());
+      return new GroupRounds({ group, network, clocks, ending }, lone, ending, judge);
     } catch (error) {
       await ending.end();
       throw error;
@@ -160,7 +164,7 @@ export class GroupRounds {
       },
     });
     party.catch(() => {});
-    const lone = await LoneStream.start(group.cluster.servers, name.toUpperCase());
+    this.#lone.start();
     await load.goOn(LOAD_MS);
     const before = random.between(...OPERATIONS_BEFORE);
     await eventually("there are operations before the fault", () => operations >= before);
@@ -175,7 +179,7 @@ export class GroupRounds {
     await group.caughtUp();
     report.puts = this.#ledger.acknowledgedPuts - putsBefore;
     await this.#checkLedger(report);
-    report.lone = await lone.end();
+    report.lone = await this.#lone.stop();
     for (const history of histories) await this.#judgeHistory(history, report);
     await repair?.();
     await group.logServersCaughtUp();

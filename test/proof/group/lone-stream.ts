@@ -1,5 +1,5 @@
-// JetStream alone, for comparison: a publisher that counts acknowledgements, on a stream of its own
-// on the same log servers.
+// JetStream alone, for comparison: publishers that count acknowledgements, on a stream of its own on
+// the same log servers, which lives as long as the group.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type JetStreamManager, jetstream, jetstreamManager } from "@nats-io/jetstream";
@@ -8,6 +8,7 @@ import { until } from "../../support/server/server-group.ts";
 
 const PUBLISHERS = 2;
 const PAUSE_MS = 10;
+const BODY_BYTES = 200;
 const ACK_MS = 2000;
 /** A reader that gets nothing for so long has got all that it will get. */
 const READ_MS = 5000;
@@ -17,10 +18,11 @@ const ASKED_MAX = 25;
 const READS_MAX = 4;
 
 export interface LoneLoss {
+  /** In this round. */
   acknowledged: number;
   /** Acknowledged, and a reader of the stream does not get it, but one of the servers has it. */
   hidden: number;
-  /** Acknowledged, and no server has it. */
+  /** Acknowledged in this round or an earlier one, and now no server has it. */
   lost: number;
 }
 
@@ -30,17 +32,18 @@ export class LoneStream {
   readonly #name: string;
   /** Sequences by number of the message. */
   readonly #acknowledged: Map<string, number> = new Map();
-  #isOver = false;
-  readonly #publishers: readonly Promise<void>[];
+  #isOver = true;
+  #publishers: readonly Promise<void>[] = [];
+  #numbers = 0;
+  #acknowledgedBefore = 0;
 
   private constructor(connection: NatsConnection, manager: JetStreamManager, name: string) {
     this.#connection = connection;
     this.#manager = manager;
     this.#name = name;
-    this.#publishers = Array.from({ length: PUBLISHERS }, (_, each) => this.#publish(each));
   }
 
-  static async start(servers: readonly string[], name: string): Promise<LoneStream> {
+  static async create(servers: readonly string[], name: string): Promise<LoneStream> {
     const connection = await connect({
       servers: [...servers],
       ...{ maxReconnectAttempts: -1, reconnectTimeWait: 100, waitOnFirstConnect: true, noAsyncTraces: true },
@@ -57,10 +60,16 @@ export class LoneStream {
     return new LoneStream(connection, manager, name);
   }
 
-  async #publish(each: number): Promise<void> {
+  start(): void {
+    this.#isOver = false;
+    this.#acknowledgedBefore = this.#acknowledged.size;
+    this.#publishers = Array.from({ length: PUBLISHERS }, () => this.#publish());
+  }
+
+  async #publish(): Promise<void> {
     const client = jetstream(this.#connection, { timeout: ACK_MS });
-    for (let n = 0; !this.#isOver; n++) {
-      const body = `${each}-${n}`;
+    while (!this.#isOver) {
+      const body = `${this.#numbers++}`.padEnd(BODY_BYTES, " ");
       try {
         const { seq } = await client.publish(this.#name.toLowerCase(), body, { timeout: ACK_MS, retries: 0 });
         this.#acknowledged.set(body, seq);
@@ -71,20 +80,24 @@ export class LoneStream {
     }
   }
 
-  /** Reads it all back, once the servers are well again, and removes the stream. */
-  async end(): Promise<LoneLoss> {
+  /** Stops publishing, and reads it all back, once the servers are well again. */
+  async stop(): Promise<LoneLoss> {
     this.#isOver = true;
     await Promise.all(this.#publishers);
-    const acknowledged = this.#acknowledged.size;
-    try {
-      const missing = await this.#unread();
-      let lost = 0;
-      for (const [body, sequence] of missing) if (!(await this.#isAnywhere(body, sequence))) lost++;
-      return { acknowledged, hidden: missing.length - lost, lost };
-    } finally {
-      await this.#manager.streams.delete(this.#name).catch(() => {});
-      await this.#connection.close();
+    const acknowledged = this.#acknowledged.size - this.#acknowledgedBefore;
+    const missing = await this.#unread();
+    let lost = 0;
+    for (const [body, sequence] of missing) {
+      if (await this.#isAnywhere(body, sequence)) continue;
+      lost++;
+      this.#acknowledged.delete(body);
     }
+    return { acknowledged, hidden: missing.length - lost, lost };
+  }
+
+  async close(): Promise<void> {
+    this.#isOver = true;
+    await this.#connection.close();
   }
 
   /** Acknowledged messages that a reader of the whole stream does not get. */

@@ -30,7 +30,13 @@ export class Namespaces {
     this.#name = `rb${process.pid % 100_000}`;
     this.#network = `10.77.${process.pid % NETWORKS}`;
     this.count = count;
-    t.after(() => this.#remove());
+    const remove = (): void => this.#remove();
+    // Also where a signal ends this process.
+    process.once("exit", remove);
+    t.after(() => {
+      process.off("exit", remove);
+      remove();
+    });
     ip("link", "add", this.#bridge, "type", "bridge");
     ip("addr", "add", `${this.#network}.254/24`, "dev", this.#bridge);
     ip("link", "set", this.#bridge, "up");

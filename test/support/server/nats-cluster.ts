@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { freePort } from "../machine/free-port.ts";
 import { missing } from "../machine/need.ts";
 import { temporaryFolder } from "../machine/temporary-folder.ts";
+import { endsWithUs } from "./server-process.ts";
 
 /**
  * Programs to test with, newest first: what NATS_SERVERS says (paths, with colons between), or
@@ -126,7 +127,9 @@ export class NatsCluster {
       "-l",
       log,
     ];
-    this.#processes[each] = spawn(command, args, { stdio: "ignore" });
+    const child = spawn(command, args, { stdio: "ignore" });
+    this.#processes[each] = child;
+    endsWithUs(child);
   }
 
   async ready(): Promise<void> {

@@ -11,7 +11,7 @@ import { type NodeReport, parseReport } from "../../../src/replica/node-report.t
 import { freePort } from "../machine/free-port.ts";
 import { temporaryFolder } from "../machine/temporary-folder.ts";
 import { NATS_SERVERS, NatsCluster } from "./nats-cluster.ts";
-import { ourMain, TEST_ENV } from "./server-process.ts";
+import { endsWithUs, ourMain, TEST_ENV } from "./server-process.ts";
 import { type Reply, WireClient } from "./wire-client.ts";
 
 /** A test, or whatever else says when it ends. */
@@ -67,6 +67,7 @@ export class GroupServer {
       env: TEST_ENV,
     });
     this.#child = child;
+    endsWithUs(child);
     child.stderr!.setEncoding("utf8").on("data", (text: string) => {
       this.output += text;
     });
