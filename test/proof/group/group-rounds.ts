@@ -182,7 +182,7 @@ export class GroupRounds {
     report.lone = await this.#lone.stop();
     for (const history of histories) await this.#judgeHistory(history, report);
     await repair?.();
-    await group.logServersCaughtUp();
+    await group.cluster.caughtUp();
   }
 
   async #checkLedger(report: RoundReport): Promise<void> {

@@ -30,6 +30,9 @@ export function missingNats(): string | undefined {
   return missing({ path: "nats-server", remedy: ".ci/nats-server.sh /tmp/runnerbean-nats/sid sid" });
 }
 
+const READY_MS = 30_000;
+const CAUGHT_UP_MS = 90_000;
+
 interface Ports {
   host: string;
   client: number;
@@ -132,21 +135,23 @@ export class NatsCluster {
     endsWithUs(child);
   }
 
-  async ready(): Promise<void> {
-    for (let tries = 0; tries < 600; tries++) {
-      const healthy = await Promise.all(this.#ports.map((_, each) => this.#isHealthy(each)));
-      if (healthy.every(Boolean)) return;
-      await sleep(50);
-    }
-    throw new Error(`the nats-servers in ${this.folder} do not become ready`);
+  ready(): Promise<void> {
+    return this.#allSay("/healthz?js-enabled-only=true", READY_MS);
   }
 
-  async #isHealthy(each: number): Promise<boolean> {
-    try {
-      return (await fetch(`${this.monitor(each)}/healthz?js-enabled-only=true`)).ok;
-    } catch {
-      return false;
+  /** Waits until each server has all of its streams, by its own account. */
+  caughtUp(): Promise<void> {
+    return this.#allSay("/healthz", CAUGHT_UP_MS);
+  }
+
+  async #allSay(path: string, limitMs: number): Promise<void> {
+    for (const end = performance.now() + limitMs; performance.now() < end; await sleep(50)) {
+      const answers = this.#ports.map((_, each) =>
+        fetch(`${this.monitor(each)}${path}`).then(({ ok }) => ok),
+      );
+      if ((await Promise.all(answers).catch(() => [false])).every(Boolean)) return;
     }
+    throw new Error(`the nats-servers in ${this.folder} do not become healthy (${path})`);
   }
 
   signal(each: number, signal: NodeJS.Signals): void {

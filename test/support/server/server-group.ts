@@ -238,18 +238,7 @@ export class ServerGroup {
     await this.cluster.kill(each);
     rmSync(this.cluster.storeFolder(each), { recursive: true, force: true });
     this.cluster.startOne(each);
-    await this.logServersCaughtUp();
-  }
-
-  /** Waits until all log servers have all of the stream. */
-  logServersCaughtUp(): Promise<true> {
-    return until("all log servers have all", async () => {
-      const { leader, peers } = await this.#log.servers();
-      const isThere = peers.every(
-        ({ current, offline, lag }) => current && offline !== true && (lag ?? 0) === 0,
-      );
-      return leader !== "" && isThere ? true : undefined;
-    });
+    await this.cluster.caughtUp();
   }
 
   /** Returns the log server that leads the stream. */
