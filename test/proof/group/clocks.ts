@@ -20,7 +20,7 @@ export class WallClocks {
     this.#folder = folder;
   }
 
-  /** Returns the command that runs a server at this address with a clock of its own, which is right. */
+  /** Returns the words before a server's command that give it a clock of its own; it is right. */
   wrapper(host: string): string[] {
     this.#write(host, 0);
     return [

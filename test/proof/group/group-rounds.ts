@@ -1,5 +1,5 @@
-// Rounds of a campaign on a group: clients, a fault, and what the ledger, the histories and a stream
-// of JetStream alone say afterwards.
+// Rounds of a campaign on a group: clients, a fault, and what the ledger, the histories and a
+// stream of JetStream alone say afterwards.
 
 import { eventually } from "../../support/eventually.ts";
 import { Namespaces } from "../../support/machine/namespaces.ts";
@@ -30,7 +30,7 @@ export interface RoundReport {
   lost: number;
   back: number;
   readonly verdicts: Record<"accepted" | "refused" | "undecided", number>;
-  /** Accepted histories in which clients saw changes that nobody had acknowledged, and then no more. */
+  /** Accepted histories in which clients saw changes that the next lead did not have. */
   sawUndone: number;
   operations: number;
   unknown: number;

@@ -1,5 +1,5 @@
-// Which process served each connection of a round, and when a later one served: by then it is settled
-// what became of the commands that the earlier one had not answered.
+// Which process served each connection of a round, and when a later one served: by then it is
+// settled what became of the commands that the earlier one had not answered.
 
 import type { ServerGroup } from "../../support/server/server-group.ts";
 import type { WireClient } from "../../support/server/wire-client.ts";

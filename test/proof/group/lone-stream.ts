@@ -1,5 +1,5 @@
-// JetStream alone, for comparison: publishers that count acknowledgements, on a stream of its own on
-// the same log servers, which lives as long as the group.
+// JetStream alone, for comparison: publishers that count acknowledgements, on a stream of its own
+// on the same log servers, which lives as long as the group.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type JetStreamManager, jetstream, jetstreamManager } from "@nats-io/jetstream";

@@ -122,7 +122,7 @@ async function partition(field: Field): Promise<Deed> {
   return { what: `${what} for ${held}` };
 }
 
-/** Wall clocks of servers jump, and jump back; half of the time another takes the lead meanwhile. */
+/** Wall clocks of servers jump, and back; half of the time the primary is killed in between. */
 async function clock(field: Field): Promise<Deed> {
   const { group, random } = field;
   const clocks = field.clocks!;

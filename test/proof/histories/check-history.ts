@@ -10,7 +10,7 @@ export interface Judgement {
   readonly verdict: Verdict;
   /** Number of the slack in SLACKS that was needed, from 0. */
   readonly slack: number;
-  /** A client saw a change that was not acknowledged, and another server took the lead without it. */
+  /** A client saw a change that was not acknowledged and that the next lead did not have. */
   readonly sawUndone: boolean;
   /** What could not be put in order, for people. */
   readonly why: string;

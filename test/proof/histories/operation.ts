@@ -68,7 +68,7 @@ export interface Recorded {
   readonly counts: readonly number[];
   /** stats-job. */
   readonly state: JobState | "";
-  /** Number of the effect that this has and that may be undone or, for `undo`, that is; 0 for none. */
+  /** Number of the effect that may be undone or, for `undo`, that is undone; 0 for none. */
   readonly effect: number;
 }
 

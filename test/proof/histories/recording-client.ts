@@ -54,7 +54,7 @@ export class RecordingClient {
     const callUs = nowUs();
     const { line, body } = await this.#ask(this.wire, `${command}\r\n`).catch((error: unknown) => {
       this.unanswered = noted;
-      // A job that it may have reserved gets a holder of its own, so that its end can be told apart.
+      // A job that it may have reserved gets a holder of its own: its end can be told apart.
       const client = noted.kind === "reserve" ? -this.number : this.number;
       history.push({ ...BLANK, ...noted, client, callUs, returnUs: NEVER_US, result: "unknown" });
       throw error;
