@@ -3,7 +3,7 @@
 import { linearize, type Verdict } from "./linearize.ts";
 import { describe, type History, NEVER_US, type Operation } from "./operation.ts";
 import { type Slack, withTimers } from "./timers.ts";
-import { withOutcomes, withUndoing } from "./unknown-outcomes.ts";
+import { withOutcomes } from "./unknown-outcomes.ts";
 
 export interface Judgement {
   readonly name: string;
@@ -49,8 +49,7 @@ export function operationsOf(
   slack: number,
   sawUndone: boolean,
 ): readonly Operation[] {
-  const known = withOutcomes(operations);
-  return withTimers(sawUndone ? withUndoing(known) : known, SLACKS[slack]!);
+  return withTimers(withOutcomes(operations, sawUndone), SLACKS[slack]!);
 }
 
 function explain(operations: readonly Operation[], order: readonly number[]): string {

@@ -134,6 +134,9 @@ describe("the checker, of what was not answered", () => {
     assert.equal(verdictOn(until(unborn, 5000), reserved(1), gone(1), end), "accepted");
     assert.equal(verdictOn(lost(unborn), reserved(1), gone(1), end), "accepted", "it is still held");
     assert.equal(verdictOn(put(1), reserved(1), gone(1), { ...end, callUs: 2 * SECOND_US }), "refused");
+    const counted = { kind: "stats-tube", result: "counted", counts: [1, 0, 0, 0] } as const;
+    assert.equal(verdictOn(until(unborn, 5000), { ...counted, callUs: 2000 }, end), "accepted");
+    assert.equal(verdictOn(until(unborn, 5000), { ...counted, callUs: 6000 }, end), "refused");
     const deletion = until(about("delete", 1), 5000);
     assert.equal(verdictOn(put(1), deletion, timedOut, { ...reserved(1, 2), callUs: 6000 }), "accepted");
     const late = until({ ...about("delete", 1), callUs: 7000 }, 5000);

@@ -113,7 +113,7 @@ export const BLANK: Recorded = {
 /** Describes an operation for people. */
 export function describe(operation: Recorded): string {
   const { kind, client, callUs, returnUs, result, job, pri, bound, counts, state } = operation;
-  const { delaySeconds, ttrSeconds, timeoutSeconds } = operation;
+  const { delaySeconds, ttrSeconds, timeoutSeconds, effect } = operation;
   const ms = (us: number): string => (us / 1000).toFixed(1).padStart(9);
   const facts = [
     job > 0 ? `job ${job}` : "",
@@ -122,7 +122,8 @@ export function describe(operation: Recorded): string {
     ttrSeconds > 0 ? `ttr ${ttrSeconds}` : "",
     timeoutSeconds > 0 ? `timeout ${timeoutSeconds}` : "",
     bound > 0 ? `at most ${bound}` : "",
-    kind === "undo" || kind === "due" ? "its time is over" : `-> ${result}`,
+    effect > 0 ? `effect ${effect}` : "",
+    kind === "due" ? "its time is over" : `-> ${result}`,
     counts.join(" "),
     state,
   ].filter((fact) => fact !== "");
