@@ -158,6 +158,7 @@ export class GroupRounds {
       connect: () => until("a client of a history is served", connect),
       ...{ name, seed: random.bits(), tubes: TUBES, ask: honestAsk, pauseMs: PAUSE_MS },
       overUs: (wire) => leads.overUs(wire),
+      serversEnd: report.nemesis === "membership",
       habits: report.nemesis === "clock" ? WITHOUT_DELAYS : ONE_BY_ONE,
       onOperation: () => {
         operations++;

@@ -72,7 +72,10 @@ async function play(names: readonly NemesisName[], seed: number): Promise<readon
   const reports: RoundReport[] = [];
   const untilMs = performance.now() + (options.minutes ?? Number.POSITIVE_INFINITY) * 60_000;
   let group: GroupRounds | undefined;
-  let left = 0;
+  const end = async (): Promise<void> => {
+    await group?.end();
+    group = undefined;
+  };
   const flags = options.planted === true ? ["--replicate-wait", "nothing"] : [];
   const hasNetwork = WHY_NOT.partition === undefined;
   try {
@@ -82,23 +85,20 @@ async function play(names: readonly NemesisName[], seed: number): Promise<readon
       const others = names.filter((name) => name !== "clock");
       const nemesis =
         hasClocks && (others.length === 0 || random.chance(0.5)) ? "clock" : random.pick(others)!;
-      if (left-- === 0) {
-        await group?.end();
-        group = await GroupRounds.start({ flags, judge, hasNetwork, hasClocks });
-        left = ROUNDS_OF_A_GROUP - 1;
-      }
+      if (round % ROUNDS_OF_A_GROUP === 0) await end();
+      group ??= await GroupRounds.start({ flags, judge, hasNetwork, hasClocks });
       const name = `group-${seed}-${round}`;
-      const report = await group!.play(nemesis, name, random);
+      const report = await group.play(nemesis, name, random);
       reports.push(report);
       console.log(`round ${round}: ${lineOf(report)}`);
       if (report.finds.length === 0 && report.verdicts.undecided === 0) continue;
       for (const find of report.finds.slice(0, 5)) console.log(find.replace(/^/gm, "    "));
-      console.log(`    all of it: ${keep(name, report, group!)}`);
+      console.log(`    all of it: ${keep(name, report, group)}`);
       // The next round begins with a sound group.
-      if (report.finds.length > 0) left = 0;
+      if (report.finds.length > 0) await end();
     }
   } finally {
-    await group?.end();
+    await end();
     await judge.close();
   }
   return reports;

@@ -22,6 +22,8 @@ export interface PartyOptions {
    * connection, later. NEVER_US if that has not happened.
    */
   readonly overUs?: (wire: WireClient) => number;
+  /** Servers may stop in order. */
+  readonly serversEnd?: boolean;
   /** Longest pause of a client between two commands, as a rule. */
   readonly pauseMs?: number;
   /** Called after each operation. */
@@ -31,6 +33,7 @@ export interface PartyOptions {
 const CLIENTS = 5;
 /** Leaves room for the commands that empty the tube: a history has at most 300. */
 const OPERATIONS = 230;
+const SECOND_US = 1_000_000;
 const PAUSE_MS_MAX = 8;
 const LONG_PAUSE_MS_MAX = 700;
 const EMPTYING_MS = 60_000;
@@ -179,9 +182,10 @@ class Party {
       });
     return {
       name: book.tube,
-      operations: operations.map((each) =>
-        each.result === "unknown" ? { ...each, returnUs: this.#overUs(each.client) } : each,
-      ),
+      operations: operations.map((each) => {
+        if (each.result === "unknown") return { ...each, returnUs: this.#overUs(each.client) };
+        return this.#options.serversEnd === true && isWaitEnded(each) ? { ...each, timeoutSeconds: 0 } : each;
+      }),
     };
   }
 
@@ -190,6 +194,10 @@ class Party {
     return this.#options.overUs?.(this.#wires[Math.abs(client) - 1]!) ?? NEVER_US;
   }
 }
+
+/** A server that stops in order ends waits before their time. */
+const isWaitEnded = ({ result, callUs, returnUs, timeoutSeconds }: Recorded): boolean =>
+  result === "timed-out" && returnUs < callUs + timeoutSeconds * SECOND_US;
 
 /** Takes and deletes all jobs that can be had now. */
 async function emptyOnce(client: RecordingClient, operations: Recorded[]): Promise<void> {
