@@ -112,7 +112,7 @@ export class GroupRounds {
       const group = await ServerGroup.start(ending, all, MACHINES, undefined, machines);
       await group.add(temporaryFolder(ending, "third"), machines[2]);
       await group.caughtUp();
-      const lone = await LoneStream.create(group.cluster.servers, "ALONE");
+      const lone = await LoneStream.create(group.cluster, "ALONE");
       ending.after(() => lone.close());
       return new GroupRounds({ group, network, clocks, ending }, lone, ending, judge);
     } catch (error) {
@@ -227,7 +227,7 @@ function emptyReport(nemesis: NemesisName): RoundReport {
       sawUndone: 0,
       operations: 0,
       unknown: 0,
-      lone: { acknowledged: 0, hidden: 0, lost: 0 },
+      lone: { acknowledged: 0, hidden: 0, lost: 0, lacking: 0 },
       exits: [],
       seconds: 0,
     },

@@ -26,7 +26,10 @@ export class Leads {
     const { remoteAddress, remotePort } = client.socket;
     const address = `${remoteAddress}:${remotePort}`;
     const server = this.#group.servers.find((each) => each.address === address);
-    if (server === undefined) throw new Error("the connection has ended, or its server has left");
+    if (server === undefined) {
+      client.close();
+      throw new Error("the connection has ended, or its server has left");
+    }
     const name = `${address} ${server.pid}`;
     this.#servers.set(client, name);
     if (!this.#servedUs.has(name)) this.#servedUs.set(name, nowUs());

@@ -4,11 +4,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type JetStreamManager, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
+import type { NatsCluster } from "../../support/server/nats-cluster.ts";
 import { until } from "../../support/server/server-group.ts";
 
 const PUBLISHERS = 2;
 const PAUSE_MS = 10;
 const BODY_BYTES = 200;
+/** Copies that differ for longer stay so. */
+const SAME_MS = 10_000;
 const ACK_MS = 2000;
 /** A reader that gets nothing for so long has got all that it will get. */
 const READ_MS = 5000;
@@ -24,9 +27,12 @@ export interface LoneLoss {
   hidden: number;
   /** Acknowledged in this round or an earlier one, and now no server has it. */
   lost: number;
+  /** That one server has and another does not get. */
+  lacking: number;
 }
 
 export class LoneStream {
+  readonly #cluster: NatsCluster;
   readonly #connection: NatsConnection;
   readonly #manager: JetStreamManager;
   readonly #name: string;
@@ -37,15 +43,21 @@ export class LoneStream {
   #numbers = 0;
   #acknowledgedBefore = 0;
 
-  private constructor(connection: NatsConnection, manager: JetStreamManager, name: string) {
+  private constructor(
+    cluster: NatsCluster,
+    connection: NatsConnection,
+    manager: JetStreamManager,
+    name: string,
+  ) {
+    this.#cluster = cluster;
     this.#connection = connection;
     this.#manager = manager;
     this.#name = name;
   }
 
-  static async create(servers: readonly string[], name: string): Promise<LoneStream> {
+  static async create(cluster: NatsCluster, name: string): Promise<LoneStream> {
     const connection = await connect({
-      servers: [...servers],
+      servers: [...cluster.servers],
       ...{ maxReconnectAttempts: -1, reconnectTimeWait: 100, waitOnFirstConnect: true, noAsyncTraces: true },
       ...{ pingInterval: 1000, maxPingOut: 2, timeout: 2000 },
     });
@@ -57,7 +69,7 @@ export class LoneStream {
       });
       return true;
     });
-    return new LoneStream(connection, manager, name);
+    return new LoneStream(cluster, connection, manager, name);
   }
 
   start(): void {
@@ -92,7 +104,16 @@ export class LoneStream {
       lost++;
       this.#acknowledged.delete(body);
     }
-    return { acknowledged, hidden: missing.length - lost, lost };
+    return { acknowledged, hidden: missing.length - lost, lost, lacking: await this.#lacking() };
+  }
+
+  /** Messages that one server has and another lacks, and goes on lacking. */
+  async #lacking(): Promise<number> {
+    for (const end = performance.now() + SAME_MS; ; await sleep(100)) {
+      const copies = await this.#cluster.copiesOf(this.#name).catch(() => [0]);
+      const lacking = Math.max(...copies) - Math.min(...copies);
+      if (lacking === 0 || performance.now() > end) return lacking;
+    }
   }
 
   async close(): Promise<void> {

@@ -9,7 +9,7 @@ export function lineOf(report: RoundReport): string {
     `served ${Math.round(servedMs)} ms later`,
     `${puts} puts and ${deletes} deletes acknowledged, ${lost} lost, ${back} back`,
     `${operations} operations (${unknown} unknown) in histories: ${verdictsOf(verdicts)}${report.sawUndone > 0 ? ` (${report.sawUndone} saw what was undone)` : ""}`,
-    `JetStream alone: ${lone.acknowledged} acknowledged, ${lone.lost} lost, ${lone.hidden} hidden`,
+    `JetStream alone: ${lone.acknowledged} acknowledged, ${lone.lost} lost, ${lone.hidden} hidden, ${lone.lacking} lacking on a server`,
     ...(report.exits.length > 0 ? [`servers ended with ${report.exits.join(" ")}`] : []),
     `${Math.round(report.seconds)} s`,
   ];
@@ -37,6 +37,7 @@ const COLUMNS = [
   "JetStream alone: acknowledged",
   "lost",
   "hidden",
+  "lacking on a server",
 ];
 
 /** One row for each nemesis, and one for all. */
@@ -73,6 +74,7 @@ function rowOf(name: string, reports: readonly RoundReport[]): readonly string[]
       sum(({ lone }) => lone.acknowledged),
       sum(({ lone }) => lone.lost),
       sum(({ lone }) => lone.hidden),
+      sum(({ lone }) => lone.lacking),
     ].map((count) => count.toLocaleString("en")),
   ];
 }

@@ -90,7 +90,10 @@ class Party {
         tube = this.#open(random);
       } else if (client.held.size === 0 && random.chance(0.1)) {
         const next = this.#open(random) ?? tube;
-        if (!(await this.#survives(() => move(client!, tube!, next)))) client = undefined;
+        if (!(await this.#survives(() => move(client!, tube!, next)))) {
+          this.#leave(client, tube);
+          client = undefined;
+        }
         tube = next;
       }
     }

@@ -30,6 +30,13 @@ export function missingNats(): string | undefined {
   return missing({ path: "nats-server", remedy: ".ci/nats-server.sh /tmp/runnerbean-nats/sid sid" });
 }
 
+/** What is read of the monitor's answer at /jsz. */
+interface Jsz {
+  account_details?: {
+    stream_detail?: { readonly name: string; readonly state: { readonly messages: number } }[];
+  }[];
+}
+
 const READY_MS = 30_000;
 const CAUGHT_UP_MS = 90_000;
 
@@ -142,6 +149,17 @@ export class NatsCluster {
   /** Waits until each server has all of its streams, by its own account. */
   caughtUp(): Promise<void> {
     return this.#allSay("/healthz", CAUGHT_UP_MS);
+  }
+
+  /** Messages of a stream that each server has itself. */
+  async copiesOf(stream: string): Promise<readonly number[]> {
+    const looks = this.#ports.map(async (_, each) => {
+      const answer = await fetch(`${this.monitor(each)}/jsz?accounts=true&streams=true`);
+      const { account_details: accounts = [] } = (await answer.json()) as Jsz;
+      const streams = accounts.flatMap(({ stream_detail: details = [] }) => details);
+      return streams.find(({ name }) => name === stream)?.state.messages ?? 0;
+    });
+    return await Promise.all(looks);
   }
 
   async #allSay(path: string, limitMs: number): Promise<void> {
