@@ -4,7 +4,7 @@
 import { eventually } from "../../support/eventually.ts";
 import { Namespaces } from "../../support/machine/namespaces.ts";
 import { temporaryFolder } from "../../support/machine/temporary-folder.ts";
-import type { SeededRandom } from "../../support/seeded-random.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
 import { loadGroup } from "../../support/server/group-load.ts";
 import { KillLedger } from "../../support/server/kill-ledger.ts";
 import { type Place, ServerGroup, until } from "../../support/server/server-group.ts";
@@ -149,6 +149,8 @@ export class GroupRounds {
 
   async #play(report: RoundReport, name: string, random: SeededRandom): Promise<void> {
     const { group } = this.#field;
+    // Clients draw when they come, so the fault has numbers of its own.
+    const faults = new SeededRandom(random.bits());
     const leads = new Leads(group);
     const connect = async (): Promise<WireClient> => await leads.connect();
     const putsBefore = this.#ledger.acknowledgedPuts;
@@ -167,9 +169,9 @@ export class GroupRounds {
     party.catch(() => {});
     this.#lone.start();
     await load.goOn(LOAD_MS);
-    const before = random.between(...OPERATIONS_BEFORE);
+    const before = faults.between(...OPERATIONS_BEFORE);
     await eventually("there are operations before the fault", () => operations >= before);
-    const { what, repair } = await NEMESES[report.nemesis]({ ...this.#field, random });
+    const { what, repair } = await NEMESES[report.nemesis]({ ...this.#field, random: faults });
     report.what = what;
     const healedAt = performance.now();
     (await group.serving()).socket.destroy();

@@ -11,7 +11,9 @@ import { GroupRounds } from "./group-rounds.ts";
 import type { NemesisName } from "./nemeses.ts";
 import { lineOf, tableOf } from "./round-lines.ts";
 
-const PLANTED_ROUNDS_MAX = 12;
+/** Its first partition leaves the primary alone with its clients, for longer than the lease. */
+const PLANTED_SEED = 46;
+const PLANTED_ROUNDS_MAX = 4;
 
 describe("a group under faults", { skip: missingNats() ?? noNamespaces() ?? false }, () => {
   const judge = new OurJudge();
@@ -35,7 +37,7 @@ describe("a group under faults", { skip: missingNats() ?? noNamespaces() ?? fals
     const flags = ["--replicate-wait", "nothing"];
     const group = await GroupRounds.start({ flags, hasNetwork: true, hasClocks: false, judge });
     t.after(() => group.end());
-    const random = new SeededRandom(2);
+    const random = new SeededRandom(PLANTED_SEED);
     for (let round = 0; round < PLANTED_ROUNDS_MAX; round++) {
       const { what, lost, finds } = await group.play("partition", `planted-${round}`, random);
       t.diagnostic(`${what}: ${lost} lost, ${finds.length} finds`);
