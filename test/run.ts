@@ -97,6 +97,7 @@ const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
 
 /** Whole runs have them, and runs that name them. */
 const WHOLE_ONLY = [
+  "proof/group/group",
   "packaging/packages",
   "packaging/executable",
   "bench/generators",

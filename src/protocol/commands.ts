@@ -3,59 +3,12 @@
 // explains how to add a command.
 
 import * as options from "./job-options.ts";
+import { Op } from "./op.ts";
 import { batchAbort, batchBytes, batchMeta, batchTubes, type OptionRow } from "./option-rows.ts";
+import { SCHEDULE_LIST_OPTIONS, SCHEDULE_OPTIONS } from "./schedule-options.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 
-/**
- * Operations of the wire, below 128. Only threads of one process exchange them; their order has no
- * meaning.
- */
-export const Op = {
-  Unknown: 0,
-  Put: 1,
-  Peek: 2,
-  PeekReady: 3,
-  PeekDelayed: 4,
-  PeekBuried: 5,
-  Reserve: 6,
-  ReserveWithTimeout: 7,
-  Delete: 8,
-  Release: 9,
-  Use: 10,
-  Watch: 11,
-  Ignore: 12,
-  Bury: 13,
-  Kick: 14,
-  Touch: 15,
-  Stats: 16,
-  StatsJob: 17,
-  StatsTube: 18,
-  ListTubes: 19,
-  ListTubeUsed: 20,
-  ListTubesWatched: 21,
-  PauseTube: 22,
-  ReserveJob: 23,
-  KickJob: 24,
-  Quit: 25,
-  Extensions: 26,
-  PutInTube: 27,
-  ListJobs: 40,
-  ClearTube: 41,
-  InspectJob: 42,
-  InspectTube: 43,
-  UpdateJob: 44,
-  SetTube: 50,
-  MoveJobs: 51,
-  ReserveBatch: 60,
-  DeleteBatch: 61,
-  TouchAll: 62,
-  Name: 63,
-  ReserveOrder: 100,
-  InspectWatched: 101,
-  /** Known only on listeners that require it: see AUTH. */
-  Auth: 127,
-} as const;
-export type Op = (typeof Op)[keyof typeof Op];
+export { Op } from "./op.ts";
 
 /** Exclusive upper bound of command ops; other messages use this value and above. */
 export const COMMAND_OPS = 128;
@@ -98,6 +51,10 @@ export const Args = {
   Name: 32,
   /** One of RESERVE_ORDER_WORDS. */
   Order: 60,
+  /** The name of a schedule, followed by the arguments of put-in-tube. */
+  SchedulePut: 50,
+  /** The name of a schedule. */
+  Schedule: 51,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
@@ -118,7 +75,8 @@ export type Field =
   | "count"
   | "ids"
   | "name"
-  | "strict|weighted|weighted-time";
+  | "strict|weighted|weighted-time"
+  | "schedule";
 
 /** The arguments of each Args, in order. A line with `bytes` precedes a body of that size. */
 export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
@@ -141,6 +99,8 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.Ids]: ["ids"],
   [Args.Name]: ["name"],
   [Args.Order]: ["strict|weighted|weighted-time"],
+  [Args.SchedulePut]: ["schedule", "tube", "pri", "delay", "ttr", "bytes"],
+  [Args.Schedule]: ["schedule"],
 };
 
 /** Where the server executes a command. */
@@ -171,6 +131,10 @@ export const Route = {
   Held: 11,
   /** On the acceptor, which notes the client's name. */
   Name: 12,
+  /** On the shard that has the named schedule. */
+  Schedule: 13,
+  /** On all shards, which list their schedules. */
+  Schedules: 14,
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
 
@@ -399,6 +363,27 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.InspectWatched, word: "inspect-watched", args: None, route: Route.Report, extension: true,
     permission: ANYONE, scope: Scope.Connection,
     replies: [OK], section: "18.22", help: "lists the watched tubes with their weights, and the order of reserves" },
+  { op: Op.SetSchedule, word: "set-schedule ", args: Args.SchedulePut, options: SCHEDULE_OPTIONS, route: Route.Put, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["SET", "BAD_SCHEDULE <what is wrong>", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.30", help: "puts a job at the times of a cron expression, or at regular intervals" },
+  { op: Op.DeleteSchedule, word: "delete-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["DELETED", NOT_FOUND], section: "18.31", help: "deletes a schedule; the jobs that it has put stay" },
+  { op: Op.PauseSchedule, word: "pause-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["PAUSED", NOT_FOUND], section: "18.31", help: "has a schedule put no jobs until it is resumed" },
+  { op: Op.ResumeSchedule, word: "resume-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["RESUMED", NOT_FOUND], section: "18.31", help: "ends the pause of a schedule" },
+  { op: Op.RunSchedule, word: "run-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["INSERTED <id>", NOT_FOUND, "TUBE_FULL", "DRAINING", "OUT_OF_MEMORY"], section: "18.31", help: "puts a schedule's job now; its next run stays" },
+  { op: Op.InspectSchedule, word: "inspect-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
+    permission: Bodies, scope: Scope.Server,
+    replies: [OK, NOT_FOUND], section: "18.32", help: "everything about a schedule: its next runs, counts and body" },
+  { op: Op.ListSchedules, word: "list-schedules", args: None, options: SCHEDULE_LIST_OPTIONS, route: Route.Schedules, extension: true,
+    permission: View, scope: Scope.Server,
+    replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.32", help: "lists schedules by name, a page at a time" },
 ];
 
 /**

@@ -35,6 +35,7 @@ import { ReplyPort } from "./replies/reply-port.ts";
 import { TubeLists } from "./replies/tube-lists.ts";
 import { TubeSetter } from "./replies/tube-setter.ts";
 import { RunQueue } from "./run-queue.ts";
+import { ShardSchedules } from "./schedules/shard-schedules.ts";
 import { Adoptions } from "./sessions/adoptions.ts";
 import { MemoryBudget } from "./sessions/memory-budget.ts";
 import type { ShardSession } from "./sessions/shard-session.ts";
@@ -57,6 +58,8 @@ export interface ShardOptions {
   quoteNames: boolean;
   /** The monotonic clock, in ms. Without it, a turn takes no time. */
   clock?: () => number;
+  /** Returns wall clock minus monotonic clock now, in ms; 0 if it is absent. */
+  wallOffsetMs?: () => number;
   /** Takes the records of changes. Without it there is no log. */
   records?: RecordLog;
   arena?: BodyArena;
@@ -91,6 +94,7 @@ export abstract class ShardParts implements ClientEffects {
   readonly lists: TubeLists;
   readonly puts: PutIntake;
   readonly tubeSetter: TubeSetter;
+  readonly schedules: ShardSchedules;
   readonly slicedCommands: SlicedCommands;
   /** Connections with expensive commands. */
   readonly aside = new RunQueue();
@@ -184,7 +188,46 @@ export abstract class ShardParts implements ClientEffects {
       });
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
-    this.puts = new PutIntake(this.engine, this.replies, () => this.controlWords.isSet(ControlWord.Draining));
+    const isDraining = (): boolean => this.controlWords.isSet(ControlWord.Draining);
+    this.schedules = this.#makeSchedules(options, travel.port, directory, isDraining);
+    this.puts = new PutIntake(this.engine, this.replies, isDraining, (...put) => this.schedules.set(...put));
+  }
+
+  #makeSchedules(
+    { topology, shard, wallOffsetMs, records }: ShardOptions,
+    port: ReplyPort,
+    directory: JobDirectory | undefined,
+    isDraining: () => boolean,
+  ): ShardSchedules {
+    const { engine, replies, slicedCommands, clock } = this;
+    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
+    const moves = new JobIds(this.controlWords.words, ControlWord.ScheduleMoves);
+    return new ShardSchedules({
+      engine,
+      replies,
+      slicedCommands,
+      records,
+      shard,
+      shards: topology.shards,
+      port,
+      clock,
+      isDraining,
+      nowMs: () => this.nowMs,
+      wallOffsetMs: wallOffsetMs ?? (() => 0),
+      // Numbers of schedules are in the log, so they must go on rising after a restart, as ids do.
+      nextNumber: () => ids.take(),
+      onMove: () => moves.take(),
+      takeJobId: () => {
+        const id = ids.take();
+        directory?.set(id, shard);
+        return id;
+      },
+    });
+  }
+
+  /** When the shard has something to do by itself, in monotonic ms. */
+  get nextDueAtMs(): number {
+    return Math.min(this.engine.nextDueAtMs, this.schedules.turns.dueAtMs);
   }
 
   #lookInto(directory: JobDirectory, own: number): void {

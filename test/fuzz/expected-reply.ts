@@ -3,38 +3,16 @@
 //
 // Written from the protocol's text, and deliberately unlike src/protocol/command-parser.ts, which
 // it judges.
-
 import { type BytePattern, patternOf } from "../support/byte-pattern.ts";
-
-/** Bytes that follow a line in the stream. */
-export type After =
-  | { readonly kind: "line" }
-  /** A body of so many bytes and its CR LF, and then the answer. */
-  | { readonly kind: "body"; readonly bytes: number }
-  /** A number of ignored bytes, then the reply. */
-  | { readonly kind: "dropped"; readonly bytes: number }
-  /** The connection is closed. */
-  | { readonly kind: "end" };
-
-export interface LineMeaning {
-  /** The command's word; "unknown" for none, "overlong" for a line that is too long. */
-  readonly command: string;
-  /** Replies that may come, in the notation of transcripts. */
-  readonly replies: readonly string[];
-  readonly after: After;
-  /** It may wait for a job. */
-  readonly mayWait: boolean;
-  /** It makes a job delayed, if it succeeds. */
-  readonly delays: boolean;
-  /** beanstalkd 1.12 answers otherwise, and shall (protocol/README.md 13 and 14). */
-  readonly differsFrom112: boolean;
-}
+import { BY_PATTERN, meaningByName } from "./argument-meaning.ts";
+import { type After, type LineMeaning, meaning } from "./line-meaning.ts";
 
 const U32_MAX = 2n ** 32n - 1n;
 const U64_MAX = 2n ** 64n - 1n;
 const TIMEOUT_MAX = 2n ** 31n - 1n;
 const NAME = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
-const LINE: After = { kind: "line" };
+/** The name of a schedule; above 128 bytes, set-schedule says so. */
+const SCHEDULE = /^ *[\x21-\x7e\x80-\xff]{1,200}$/;
 
 const RESERVED = "RESERVED {int} {int}";
 const FOUND = ["FOUND {int} {int}", "NOT_FOUND"];
@@ -74,10 +52,14 @@ const BY_NAME: Readonly<Record<string, readonly string[]>> = {
   "stats-tube": ["OK {int}", "NOT_FOUND"],
 };
 
-/** Commands with a single argument, its pattern, and what they answer. */
-const BY_PATTERN: Readonly<Record<string, readonly [pattern: RegExp, replies: readonly string[]]>> = {
-  name: [/^ *[\x21-\x7e\x80-\xff]{1,63}$/, ["NAMED"]],
-  "reserve-order": [/^ *(?:strict|weighted|weighted-time)$/, ["SET"]],
+const TEXT = ["OK {int}", "NOT_FOUND"];
+/** Commands with the name of a schedule (18.31, 18.32), and what they answer. */
+const BY_SCHEDULE: Readonly<Record<string, readonly string[]>> = {
+  "delete-schedule": ["DELETED", "NOT_FOUND"],
+  "pause-schedule": ["PAUSED", "NOT_FOUND"],
+  "resume-schedule": ["RESUMED", "NOT_FOUND"],
+  "run-schedule": ["INSERTED {int}", "NOT_FOUND"],
+  "inspect-schedule": TEXT,
 };
 
 /** Words that select a command; of those that a line begins with, the longest counts. */
@@ -98,16 +80,15 @@ const WORDS: readonly string[] = [
   "delete-batch ",
   "reserve-with-timeout ",
   "pause-tube",
+  "set-schedule ",
+  "list-schedules",
+  ...Object.keys(BY_SCHEDULE).map((word) => `${word} `),
   "name ",
   "reserve-order ",
   "quit",
 ].sort((left, right) => right.length - left.length);
 
 export const COMMANDS: readonly string[] = WORDS.map((word) => word.trimEnd());
-
-function meaning(command: string, replies: readonly string[], more: Partial<LineMeaning> = {}): LineMeaning {
-  return { command, replies, after: LINE, mayWait: false, delays: false, differsFrom112: false, ...more };
-}
 
 const fits = (digits: string | undefined, limit: bigint): boolean =>
   /^\d*$/.test(digits ?? "") && BigInt(digits ?? "") <= limit;
@@ -124,6 +105,8 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   const bad = meaning(command, ["BAD_FORMAT"]);
   if (command === "put") return meaningOfPut(rest, jobBytesMax);
   if (command === "put-in-tube") return meaningOfPutInTube(rest, jobBytesMax);
+  const ofSchedules = meaningOfSchedules(command, rest, jobBytesMax);
+  if (ofSchedules !== undefined) return ofSchedules;
   if (command === "update-job") return meaningOfUpdate(rest);
   const ofTube = OF_TUBE[command];
   if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
@@ -160,14 +143,6 @@ function meaningById(
   if (reason === null) return meaning(command, replies, { delays });
   const isReason = isText(reason[2]!) && reason[2]!.replace(/%../g, "x").length <= 1024;
   return isReason ? meaning(command, replies, { delays, differsFrom112: true }) : bad;
-}
-
-/** A command by tube. A weight (18.22) is the only thing that may follow the tube of a watch. */
-function meaningByName(command: string, rest: string, replies: readonly string[]): LineMeaning {
-  if (NAME.test(rest)) return meaning(command, replies);
-  const [, tube = "", weight = "0"] = /^([^ ]+) +weight=(\d{1,200})$/.exec(rest) ?? [];
-  const isGood = command === "watch" && NAME.test(tube) && BigInt(weight) >= 1n && BigInt(weight) <= 1000n;
-  return isGood ? meaning(command, replies, { differsFrom112: true }) : meaning(command, ["BAD_FORMAT"]);
 }
 
 function meaningOfPut(rest: string, jobBytesMax: number): LineMeaning {
@@ -396,6 +371,45 @@ function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
     after: { kind: "body", bytes: size },
     delays: delayMs > 0,
   });
+}
+
+const SCHEDULES: Options = {
+  cron: isText,
+  every: isDuration,
+  tz: isKey,
+  missed: (text) => ["once", "all", "none"].includes(text),
+  ttl: isDuration,
+  group: isKey,
+  weight: upTo(1n, 1000n),
+  meta: PUT_OPTIONS["meta"]!,
+};
+const SCHEDULE_LISTS: Options = { tube: (text) => NAME.test(text), after: isKey, limit: upTo(1n, 1000n) };
+
+/** Commands about schedules. */
+function meaningOfSchedules(command: string, rest: string, jobBytesMax: number): LineMeaning | undefined {
+  if (command === "set-schedule") return meaningOfSetSchedule(rest, jobBytesMax);
+  const bad = meaning(command, ["BAD_FORMAT"]);
+  if (command === "list-schedules") {
+    if (/^[^ ]/.test(rest)) return bad;
+    return meaning(command, [wrongOption(rest, SCHEDULE_LISTS) ?? "OK {int}"]);
+  }
+  const replies = BY_SCHEDULE[command];
+  if (replies === undefined) return undefined;
+  return SCHEDULE.test(rest) ? meaning(command, replies) : bad;
+}
+
+/** 18.30: a name, and then the line of a put-in-tube with other options. */
+function meaningOfSetSchedule(rest: string, jobBytesMax: number): LineMeaning {
+  const command = "set-schedule";
+  const [, name = "", put = ""] = /^ *([^ ]+)( .*)$/s.exec(rest) ?? [];
+  const [, line = "", options = ""] = /^((?: +[^ ]+){5})(.*)$/s.exec(put) ?? [];
+  const { replies, after, delays } = meaningOfPutInTube(line, jobBytesMax);
+  if (!SCHEDULE.test(name) || after.kind === "line") return meaning(command, ["BAD_FORMAT"]);
+  if (after.kind !== "body") return meaning(command, replies, { after });
+  const wrong = wrongOption(options, SCHEDULES);
+  if (wrong !== undefined)
+    return meaning(command, [wrong], { after: { kind: "dropped", bytes: after.bytes + 2 } });
+  return meaning(command, ["SET", "BAD_SCHEDULE {any}", "JOB_TOO_BIG"], { after, delays });
 }
 
 function meaningOfKick(rest: string): LineMeaning {

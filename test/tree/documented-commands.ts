@@ -135,6 +135,17 @@ export const ROWS: readonly Row[] = [
     by: "test/proof/power/power.test.ts",
     has: ["losePowerAgain"],
   },
+  {
+    match: /^npm run proof:group -- .*--planted/,
+    by: "test/proof/group/group.test.ts",
+    has: ["--replicate-wait"],
+  },
+  {
+    match: /^npm run proof:group\b/,
+    small: () => "npm run proof:group -- --rounds 2 --seed 1",
+    says: /^2 rounds, 0 with a find/m,
+    isLong: true,
+  },
   { match: /^npm run types$/, small: same, says: /^/, isLong: true },
   { match: /^npm run lint$/, small: same, says: /^Checked \d+ files/m, isLong: true },
   { match: /^npm run format$/, not: "writes into the sources; npm run lint says what it would change" },

@@ -27,6 +27,15 @@ import { reserve } from "./reserve.ts";
 import { abort, collectBatch, reserveBatch, takeBatch } from "./reserve-batch.ts";
 import { reserveJob } from "./reserve-job.ts";
 import { reserveOrder } from "./reserve-order.ts";
+import {
+  deleteSchedule,
+  inspectSchedule,
+  listSchedules,
+  locateSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  runSchedule,
+} from "./schedules.ts";
 import { setTube } from "./set-tube.ts";
 import { awaitBarrier, collect, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
 import { stats } from "./stats.ts";
@@ -72,6 +81,13 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.ReserveBatch]: reserveBatch,
   [Op.DeleteBatch]: deleteBatch,
   [Op.TouchAll]: touchAll,
+  [Op.SetSchedule]: put,
+  [Op.DeleteSchedule]: deleteSchedule,
+  [Op.PauseSchedule]: pauseSchedule,
+  [Op.ResumeSchedule]: resumeSchedule,
+  [Op.RunSchedule]: runSchedule,
+  [Op.InspectSchedule]: inspectSchedule,
+  [Op.ListSchedules]: listSchedules,
 };
 
 interface Message {
@@ -105,6 +121,7 @@ const MESSAGES: Readonly<Record<number, Message>> = {
   [RequestOp.TakeBatch]: { run: takeBatch },
   [RequestOp.Abort]: { run: abort, overtakes: true },
   [RequestOp.Locate]: { run: locate },
+  [RequestOp.LocateSchedule]: { run: locateSchedule },
   [RequestOp.GoOn]: { run: goOn, overtakes: true, mayBeLate: true },
 };
 

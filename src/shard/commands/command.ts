@@ -8,6 +8,7 @@ import type { RecordLog } from "../records/record-log.ts";
 import type { Replies } from "../replies/replies.ts";
 import type { TubeLists } from "../replies/tube-lists.ts";
 import type { TubeSetter } from "../replies/tube-setter.ts";
+import type { ShardSchedules } from "../schedules/shard-schedules.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommands } from "../slices/sliced-commands.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
@@ -33,6 +34,7 @@ export interface CommandShard {
   readonly transferSender: TransferSender;
   readonly lists: TubeLists;
   readonly tubeSetter: TubeSetter;
+  readonly schedules: ShardSchedules;
   /** Undefined without a log. */
   readonly records: RecordLog | undefined;
   /** Whether stats-job and stats-tube quote names. */

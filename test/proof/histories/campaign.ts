@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SeededRandom } from "../../support/seeded-random.ts";
 import type { ServerProcess } from "../../support/server/server-process.ts";
+import { WireClient } from "../../support/server/wire-client.ts";
 import type { Judgement } from "./check-history.ts";
 import { type HistoryServer, movesOf, startHistoryServer } from "./history-servers.ts";
 import type { Judge } from "./judges.ts";
@@ -83,13 +84,15 @@ export async function playParty(server: ServerProcess, options: OneParty, tally:
   const seed = (Math.imul(options.seed, 0x9e3779b1) ^ Math.imul(party, 0x85ebca6b)) >>> 0;
   const liar = options.lie === undefined ? undefined : new Liar(options.lie, new SeededRandom(seed));
   const name = `${options.name}-${options.seed}-${party}`;
-  const histories = await recordParty({ server, name, seed, tubes, ask: liar?.ask ?? honestAsk }).catch(
-    (error: unknown) => {
-      // A reply that no server may give, or a server that is gone.
-      tally.refused += tubes;
-      tally.finds.push(`${name}: ${error instanceof Error ? error.message : error}`);
-    },
-  );
+  const histories = await recordParty({
+    connect: () => WireClient.connect(server.address),
+    ...{ name, seed, tubes },
+    ask: liar?.ask ?? honestAsk,
+  }).catch((error: unknown) => {
+    // A reply that no server may give, or a server that is gone.
+    tally.refused += tubes;
+    tally.finds.push(`${name}: ${error instanceof Error ? error.message : error}`);
+  });
   if (histories === undefined) return;
   if (liar !== undefined && !liar.hasLied) return;
   for (const history of histories) {

@@ -1,14 +1,17 @@
 // Verdict on one history: with little slack for late machines first, then with more.
 
 import { linearize, type Verdict } from "./linearize.ts";
-import { describe, type History, type Operation } from "./operation.ts";
+import { describe, type History, NEVER_US, type Operation } from "./operation.ts";
 import { type Slack, withTimers } from "./timers.ts";
+import { withOutcomes } from "./unknown-outcomes.ts";
 
 export interface Judgement {
   readonly name: string;
   readonly verdict: Verdict;
   /** Number of the slack in SLACKS that was needed, from 0. */
   readonly slack: number;
+  /** A client saw a change that was not acknowledged and that the next lead did not have. */
+  readonly sawUndone: boolean;
   /** What could not be put in order, for people. */
   readonly why: string;
 }
@@ -25,13 +28,28 @@ const STEPS_MAX = 1_000_000;
 const SHOWN = 12;
 
 export function checkHistory(history: History): Judgement {
-  const { name } = history;
-  for (let slack = 0; ; slack++) {
-    const operations = withTimers(history.operations, SLACKS[slack]!);
+  const { name, operations: recorded } = history;
+  const mayUndo = recorded.some(({ result, returnUs }) => result === "unknown" && returnUs < NEVER_US);
+  const tries = SLACKS.flatMap((_, slack) =>
+    (mayUndo ? [false, true] : [false]).map((sawUndone) => ({ slack, sawUndone })),
+  );
+  for (const { slack, sawUndone } of tries) {
+    const operations = operationsOf(history, slack, sawUndone);
     const { verdict, order } = linearize(operations, STEPS_MAX);
-    if (verdict === "accepted" || slack === SLACKS.length - 1)
-      return { name, verdict, slack, why: verdict === "accepted" ? "" : explain(operations, order) };
+    if (verdict === "accepted") return { name, verdict, slack, sawUndone, why: "" };
+    if (slack === tries.at(-1)!.slack && sawUndone === mayUndo)
+      return { name, verdict, slack, sawUndone, why: explain(operations, order) };
   }
+  throw new Error("unreachable: the last try gives a verdict");
+}
+
+/** What the search puts in order, with the slack of this number. */
+export function operationsOf(
+  { operations }: History,
+  slack: number,
+  sawUndone: boolean,
+): readonly Operation[] {
+  return withTimers(withOutcomes(operations, sawUndone), SLACKS[slack]!);
 }
 
 function explain(operations: readonly Operation[], order: readonly number[]): string {

@@ -8,7 +8,7 @@ import { emptyTally, playParty, type Tally } from "./campaign.ts";
 import { checkHistory } from "./check-history.ts";
 import { OUR_SERVERS, type StartedServer, startHistoryServer } from "./history-servers.ts";
 import { ForeignJudge, OurJudge } from "./judges.ts";
-import { BLANK, type Recorded } from "./operation.ts";
+import { BLANK, NEVER_US, type Recorded } from "./operation.ts";
 import type { LieName } from "./planted-lies.ts";
 
 const SECOND_US = 1_000_000;
@@ -92,6 +92,63 @@ describe("the checker of histories", () => {
         { ...timedOut, callUs: 5 * SECOND_US },
       ),
       "refused",
+    );
+  });
+});
+
+describe("the checker, of what was not answered", () => {
+  const unknown = { result: "unknown", returnUs: NEVER_US } as const;
+  const lost = (operation: Partial<Recorded>): Partial<Recorded> => ({ ...operation, ...unknown });
+  /** Another server has the lead from here on. */
+  const until = (operation: Partial<Recorded>, returnUs: number): Partial<Recorded> => ({
+    ...lost(operation),
+    returnUs,
+  });
+  const gone = (job: number, client = 1): Partial<Recorded> => ({
+    ...about("leave", job),
+    client,
+    callUs: 1800,
+    returnUs: SECOND_US,
+  });
+
+  it("takes effect at any later moment, or never", () => {
+    const deletion = lost(about("delete", 1));
+    assert.equal(verdictOn(put(1), deletion, reserved(1, 2)), "accepted");
+    assert.equal(verdictOn(put(1), deletion, timedOut), "accepted");
+    assert.equal(verdictOn(put(1), deletion, timedOut, reserved(1, 2)), "refused");
+    assert.equal(verdictOn(reserved(1, 2), lost({ kind: "put", body: "b" })), "refused");
+    assert.equal(verdictOn(lost({ kind: "put", body: "b" }), timedOut), "accepted");
+    assert.equal(verdictOn(lost({ kind: "put", body: "b" }), timedOut, reserved(1, 2)), "accepted");
+    assert.equal(verdictOn(put(1, 3), lost({ ...put(2, 1), job: 0, body: "c" }), reserved(1, 2)), "accepted");
+  });
+
+  it("may have taken a job, until the client is surely gone", () => {
+    const taken = lost({ kind: "reserve", client: -3 });
+    assert.equal(verdictOn(put(1), taken, timedOut, reserved(1, 2), gone(0, -3)), "accepted");
+    assert.equal(verdictOn(put(1), taken, timedOut, reserved(1, 2)), "refused");
+  });
+
+  it("may be undone by another lead, and nothing that was answered may", () => {
+    const unborn = { kind: "put", body: "b" } as const;
+    const end = { ...timedOut, callUs: 9000 };
+    assert.equal(verdictOn(until(unborn, 5000), reserved(1), gone(1), end), "accepted");
+    assert.equal(verdictOn(lost(unborn), reserved(1), gone(1), end), "accepted", "it is still held");
+    assert.equal(verdictOn(put(1), reserved(1), gone(1), { ...end, callUs: 2 * SECOND_US }), "refused");
+    const counted = { kind: "stats-tube", result: "counted", counts: [1, 0, 0, 0] } as const;
+    assert.equal(verdictOn(until(unborn, 5000), { ...counted, callUs: 2000 }, end), "accepted");
+    assert.equal(verdictOn(until(unborn, 5000), { ...counted, callUs: 6000 }, end), "refused");
+    const deletion = until(about("delete", 1), 5000);
+    assert.equal(verdictOn(put(1), deletion, timedOut, { ...reserved(1, 2), callUs: 6000 }), "accepted");
+    const late = until({ ...about("delete", 1), callUs: 7000 }, 5000);
+    assert.equal(verdictOn(put(1), late, { ...timedOut, callUs: 8000 }), "refused", "it came too late");
+    const buried = [put(1), reserved(1), about("bury", 1), reserved(1, 2)];
+    assert.equal(verdictOn(...buried), "refused");
+    assert.equal(
+      verdictOn(put(1), reserved(1), until(about("bury", 1), 5000), { ...timedOut, callUs: 3000 }, gone(1), {
+        ...reserved(1, 2),
+        callUs: 6000,
+      }),
+      "accepted",
     );
   });
 });

@@ -6,10 +6,9 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { Worker } from "node:worker_threads";
-import { type Judgement, SLACKS } from "./check-history.ts";
+import { type Judgement, operationsOf } from "./check-history.ts";
 import type { Verdict } from "./linearize.ts";
 import type { History } from "./operation.ts";
-import { withTimers } from "./timers.ts";
 
 export interface Judge {
   judge(history: History): Promise<Judgement>;
@@ -68,7 +67,7 @@ export class ForeignJudge implements Judge {
 
   async judge(history: History): Promise<Judgement> {
     const ours = await this.#ours.judge(history);
-    const operations = withTimers(history.operations, SLACKS[ours.slack]!);
+    const operations = operationsOf(history, ours.slack, ours.sawUndone);
     const line = await new Promise<string | undefined>((resolve) => {
       this.#waiting.push(resolve);
       this.#child.stdin.write(`${JSON.stringify({ name: history.name, operations })}\n`);

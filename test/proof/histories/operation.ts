@@ -11,7 +11,9 @@ export type Result =
   | "kicked"
   | "found"
   | "counted"
-  | "not-found";
+  | "not-found"
+  /** The connection was lost before the answer: it took effect at any later moment, or never. */
+  | "unknown";
 
 export type Kind =
   | "put"
@@ -31,11 +33,13 @@ export type Kind =
   | "stats-tube"
   /**
    * The client is gone, and its reservation of this job ends. One for each job: servers give them
-   * back one by one.
+   * back one by one. Job 0 is whichever it may have got from a reserve of unknown outcome.
    */
   | "leave"
   /** The end of a delay or of a ttr, which no client asks for. */
-  | "due";
+  | "due"
+  /** Another server takes the lead without an effect of unknown outcome. */
+  | "undo";
 
 export type JobState = "ready" | "delayed" | "reserved" | "buried";
 
@@ -64,6 +68,8 @@ export interface Recorded {
   readonly counts: readonly number[];
   /** stats-job. */
   readonly state: JobState | "";
+  /** Number of the effect that may be undone or, for `undo`, that is undone; 0 for none. */
+  readonly effect: number;
 }
 
 /** The same with the timer that it starts: what the model and other checkers read. */
@@ -74,6 +80,9 @@ export interface Operation extends Recorded {
   readonly marginFromUs: number;
   readonly marginToUs: number;
 }
+
+/** When an operation of unknown outcome returns: no other is surely later. */
+export const NEVER_US: number = Number.MAX_SAFE_INTEGER;
 
 export const COUNTED: readonly JobState[] = ["ready", "reserved", "delayed", "buried"];
 
@@ -98,12 +107,13 @@ export const BLANK: Recorded = {
   bound: 0,
   counts: [],
   state: "",
+  effect: 0,
 };
 
 /** Describes an operation for people. */
 export function describe(operation: Recorded): string {
   const { kind, client, callUs, returnUs, result, job, pri, bound, counts, state } = operation;
-  const { delaySeconds, ttrSeconds, timeoutSeconds } = operation;
+  const { delaySeconds, ttrSeconds, timeoutSeconds, effect } = operation;
   const ms = (us: number): string => (us / 1000).toFixed(1).padStart(9);
   const facts = [
     job > 0 ? `job ${job}` : "",
@@ -112,9 +122,10 @@ export function describe(operation: Recorded): string {
     ttrSeconds > 0 ? `ttr ${ttrSeconds}` : "",
     timeoutSeconds > 0 ? `timeout ${timeoutSeconds}` : "",
     bound > 0 ? `at most ${bound}` : "",
+    effect > 0 ? `effect ${effect}` : "",
     kind === "due" ? "its time is over" : `-> ${result}`,
     counts.join(" "),
     state,
   ].filter((fact) => fact !== "");
-  return `${ms(callUs)} ..${ms(returnUs)} ms  client ${client}  ${kind} ${facts.join(" ")}`;
+  return `${ms(callUs)} ..${returnUs >= NEVER_US ? "         " : ms(returnUs)} ms  client ${client}  ${kind} ${facts.join(" ")}`;
 }

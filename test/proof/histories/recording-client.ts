@@ -1,7 +1,7 @@
 // A client that notes each command about a tube with the moments of the question and of the answer.
 
 import type { Reply, WireClient } from "../../support/server/wire-client.ts";
-import { BLANK, COUNTED, type JobState, type Recorded, type Result } from "./operation.ts";
+import { BLANK, COUNTED, type JobState, NEVER_US, type Recorded, type Result } from "./operation.ts";
 
 /** Sends a command and returns the reply: the place where planted bugs lie. */
 export type Ask = (client: WireClient, command: string) => Promise<Reply>;
@@ -37,6 +37,10 @@ export class RecordingClient {
   readonly wire: WireClient;
   /** Jobs that it holds, unless their ttr is over, with their ttr. */
   readonly held: Map<number, number> = new Map();
+  /** When it sent the last command that was answered. */
+  answeredCallUs: number = nowUs();
+  /** The command whose answer was lost with the connection. */
+  unanswered: Noted | undefined;
   readonly #ask: Ask;
 
   constructor(number: number, wire: WireClient, ask: Ask) {
@@ -48,7 +52,13 @@ export class RecordingClient {
   /** Sends `command` and notes the answer in `history`. */
   async perform(history: Recorded[], noted: Noted, command: string): Promise<Recorded> {
     const callUs = nowUs();
-    const { line, body } = await this.#ask(this.wire, `${command}\r\n`);
+    const { line, body } = await this.#ask(this.wire, `${command}\r\n`).catch((error: unknown) => {
+      this.unanswered = noted;
+      // A job that it may have reserved gets a holder of its own: its end can be told apart.
+      const client = noted.kind === "reserve" ? -this.number : this.number;
+      history.push({ ...BLANK, ...noted, client, callUs, returnUs: NEVER_US, result: "unknown" });
+      throw error;
+    });
     const returnUs = nowUs();
     const [word = "", first = "0"] = line.split(" ");
     const result = RESULTS[word];
@@ -63,6 +73,7 @@ export class RecordingClient {
       result,
     };
     history.push(recorded);
+    this.answeredCallUs = callUs;
     this.#noteHeld(recorded);
     return recorded;
   }

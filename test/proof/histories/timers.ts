@@ -27,10 +27,10 @@ const ENDS_TIMER: ReadonlySet<string> = new Set([
   "kick-job",
 ]);
 
-const succeeded = ({ result }: Recorded): boolean => result !== "not-found";
+const succeeded = ({ result }: Pick<Recorded, "result">): boolean => result !== "not-found";
 
 function startsReservation({ kind, result }: Recorded): boolean {
-  return result === "reserved" || (kind === "touch" && result === "done");
+  return result === "reserved" || (kind === "touch" && succeeded({ result }));
 }
 
 function timerSeconds(operation: Recorded): number {

@@ -8,7 +8,9 @@ type Step = (state: TubeState, operation: Operation) => TubeState | undefined;
 
 /** The state after `operation`; undefined if its result can't be, in this state. */
 export function step(state: TubeState, operation: Operation): TubeState | undefined {
-  return STEPS[operation.kind](state, operation);
+  const after = STEPS[operation.kind](state, operation);
+  const isNoted = operation.effect > 0 && operation.kind !== "undo" && after !== undefined;
+  return isNoted ? state.noting(operation.effect, after) : after;
 }
 
 function put(state: TubeState, { job, pri, body, delaySeconds, timer }: Operation): TubeState | undefined {
@@ -46,42 +48,50 @@ function reserveNothing(state: TubeState, operation: Operation): TubeState | und
 }
 
 function reserve(state: TubeState, operation: Operation): TubeState | undefined {
+  if (operation.result === "unknown") {
+    const given = state.best();
+    return given === undefined ? state : state.with(held(given, operation));
+  }
   if (operation.result !== "reserved") return reserveNothing(state, operation);
   const best = state.best();
   if (best?.id !== operation.job || best.body !== operation.body) return undefined;
   return state.with(held(best, operation));
 }
 
-/** A command about one job that succeeds exactly if `may` allows it. */
+/**
+ * A command about one job that succeeds exactly if `may` allows it. One of unknown outcome does
+ * what it can: if it comes after all others, it is as if it had done nothing.
+ */
 function about(
   may: (job: ModelJob, client: number) => boolean,
   after: (state: TubeState, job: ModelJob, operation: Operation) => TubeState | undefined,
 ): Step {
   return (state, operation) => {
     const job = state.find(operation.job);
-    if (job === undefined || !may(job, operation.client))
-      return operation.result === "not-found" ? state : undefined;
+    const mayNot = operation.result === "not-found" || operation.result === "unknown";
+    if (job === undefined || !may(job, operation.client)) return mayNot ? state : undefined;
     return operation.result === "not-found" ? undefined : after(state, job, operation);
   };
 }
 
 /** The first buried jobs; if there is none, delayed ones. */
-function kick(state: TubeState, { bound, counts: [kicked] }: Operation): TubeState | undefined {
+function kick(state: TubeState, { bound, counts: [kicked], result }: Operation): TubeState | undefined {
   const buried = state.buried.slice(0, bound);
   const ids =
     buried.length > 0 ? buried : state.jobs.filter((job) => job.state === "delayed").map(({ id }) => id);
   // Which of several delayed jobs a small bound selects is a question of time: recorders ask none.
-  if (ids.length > bound || ids.length !== kicked) return undefined;
+  if (ids.length > bound || (ids.length !== kicked && result !== "unknown")) return undefined;
   return ids.reduce((after, id) => after.with(madeReady(after.find(id)!)), state);
 }
 
-function due(state: TubeState, { job: id, timer }: Operation): TubeState {
+function due(before: TubeState, { job: id, timer }: Operation): TubeState {
+  const state = before.withoutTimer(timer);
   const job = state.find(id);
   return job?.timer === timer ? state.with(madeReady(job)) : state;
 }
 
 function leave(state: TubeState, { job: id, client }: Operation): TubeState {
-  const job = state.find(id);
+  const job = id > 0 ? state.find(id) : state.jobs.find((each) => isHeldBy(each, client));
   return isHeldBy(job, client) ? state.with(madeReady(job)) : state;
 }
 
@@ -101,8 +111,11 @@ const STEPS: Readonly<Record<Kind, Step>> = {
   kick,
   due,
   leave,
+  undo: (state, { effect }) => state.undone(effect),
   "reserve-job": about(notReserved, (state, job, operation) =>
-    job.body === operation.body ? state.with(held(job, operation)) : undefined,
+    job.body === operation.body || operation.result === "unknown"
+      ? state.with(held(job, operation))
+      : undefined,
   ),
   delete: about(
     (job, client) => notReserved(job) || isHeldBy(job, client),

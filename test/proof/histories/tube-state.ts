@@ -16,23 +16,36 @@ export interface ModelJob {
   readonly marginToUs: number;
 }
 
+/** What an operation of unknown outcome found. */
+interface Effect {
+  readonly number: number;
+  readonly id: number;
+  /** The job before it. */
+  readonly before: ModelJob | undefined;
+  /** Its place among buried jobs, or -1. */
+  readonly buriedAt: number;
+}
+
 export class TubeState {
-  static readonly EMPTY: TubeState = new TubeState([], []);
+  static readonly EMPTY: TubeState = new TubeState([], [], []);
   /** By rising id. */
   readonly jobs: readonly ModelJob[];
   /** Ids in the order in which they were buried. */
   readonly buried: readonly number[];
+  /** Those that may be undone. */
+  readonly effects: readonly Effect[];
   #key: string | undefined;
 
-  constructor(jobs: readonly ModelJob[], buried: readonly number[]) {
+  constructor(jobs: readonly ModelJob[], buried: readonly number[], effects: readonly Effect[]) {
     this.jobs = jobs;
     this.buried = buried;
+    this.effects = effects;
   }
 
   get key(): string {
     this.#key ??= `${this.jobs
       .map(({ id, pri, state, holder, timer }) => `${id} ${pri}${state}${holder} ${timer}`)
-      .join()};${this.buried.join()}`;
+      .join()};${this.buried.join()};${this.effects.map(({ number, before }) => `${number} ${before?.state}`).join()}`;
     return this.#key;
   }
 
@@ -57,14 +70,46 @@ export class TubeState {
     const at = others.findIndex(({ id }) => id > job.id);
     others.splice(at < 0 ? others.length : at, 0, job);
     const buried = this.buried.filter((id) => id !== job.id);
-    return new TubeState(others, job.state === "buried" ? [...buried, job.id] : buried);
+    if (job.state === "buried") buried.push(job.id);
+    return new TubeState(others, buried, this.effects);
   }
 
   without(gone: number): TubeState {
     return new TubeState(
       this.jobs.filter(({ id }) => id !== gone),
       this.buried.filter((id) => id !== gone),
+      this.effects,
     );
+  }
+
+  /** The state after an operation on this one, which can be undone by this number. */
+  noting(number: number, after: TubeState): TubeState {
+    const id = [...after.jobs, ...this.jobs].find((job) => after.find(job.id) !== this.find(job.id))?.id;
+    if (id === undefined) return after;
+    const effect = { number, id, before: this.find(id), buriedAt: this.buried.indexOf(id) };
+    return new TubeState(after.jobs, after.buried, [...after.effects, effect]);
+  }
+
+  /** What is undone later doesn't bring a timer back that has ended. */
+  withoutTimer(timer: number): TubeState {
+    if (this.effects.every(({ before }) => before?.timer !== timer)) return this;
+    const effects = this.effects.map((effect) =>
+      effect.before?.timer === timer ? { ...effect, before: madeReady(effect.before) } : effect,
+    );
+    return new TubeState(this.jobs, this.buried, effects);
+  }
+
+  /** The job is as it was before that effect, but nobody holds it. */
+  undone(number: number): TubeState {
+    const effect = this.effects.find((each) => each.number === number);
+    if (effect === undefined) return this;
+    const { id, before, buriedAt } = effect;
+    const without = this.without(id);
+    const rest = this.effects.filter((each) => each !== effect);
+    if (before === undefined) return new TubeState(without.jobs, without.buried, rest);
+    const { jobs, buried } = without.with(before.state === "reserved" ? madeReady(before) : before);
+    const places = buriedAt < 0 ? buried : without.buried.toSpliced(buriedAt, 0, id);
+    return new TubeState(jobs, places, rest);
   }
 }
 

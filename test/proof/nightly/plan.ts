@@ -56,6 +56,11 @@ export const PLAN: readonly Campaign[] = [
     counts: /(\d+) losses of power/g,
   },
   {
+    ...{ name: "faults of a group", unit: "rounds", script: "proof:group", weight: 2, seeds: 1 },
+    arguments: (seed) => one(seed, "--rounds", "5"),
+    counts: /^(\d+) rounds/gm,
+  },
+  {
     ...{ name: "kills", unit: "acknowledged puts", script: "kill", weight: 2, seeds: 1 },
     arguments: (seed) => one(seed),
     environment: { ROUNDS: "3", PARTITIONS: "1" },

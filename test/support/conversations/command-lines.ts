@@ -39,6 +39,7 @@ export const GOOD_ARGUMENTS: Arguments = {
   ids: "1 2",
   name: "worker-1",
   "strict|weighted|weighted-time": "weighted",
+  schedule: "nightly",
 };
 
 /** A value that an option takes. */

@@ -2,7 +2,6 @@
 // from each other. Needs root.
 
 import { spawnSync } from "node:child_process";
-import type { TestContext } from "node:test";
 import { missing, NEEDS } from "./need.ts";
 
 /** Limit of concurrent groups of machines: their addresses differ. */
@@ -27,11 +26,17 @@ export class Namespaces {
   readonly count: number;
 
   /** Machines 1 to `count`; this process reaches all of them. Removed with the test. */
-  constructor(t: TestContext, count: number) {
+  constructor(t: { after(done: () => void): unknown }, count: number) {
     this.#name = `rb${process.pid % 100_000}`;
     this.#network = `10.77.${process.pid % NETWORKS}`;
     this.count = count;
-    t.after(() => this.#remove());
+    const remove = (): void => this.#remove();
+    // Also where a signal ends this process.
+    process.once("exit", remove);
+    t.after(() => {
+      process.off("exit", remove);
+      remove();
+    });
     ip("link", "add", this.#bridge, "type", "bridge");
     ip("addr", "add", `${this.#network}.254/24`, "dev", this.#bridge);
     ip("link", "set", this.#bridge, "up");
@@ -74,9 +79,12 @@ export class Namespaces {
 
   /** It reaches no other machine, but its clients reach it. */
   isolate(machine: number): void {
-    for (let other = 1; other <= this.count; other++)
-      if (other !== machine)
-        ip("-n", this.name(machine), "route", "add", "blackhole", `${this.address(other)}/32`);
+    for (let other = 1; other <= this.count; other++) if (other !== machine) this.separate(machine, other);
+  }
+
+  /** The first sends nothing to the second, so no connection between them works. */
+  separate(machine: number, other: number): void {
+    ip("-n", this.name(machine), "route", "replace", "blackhole", `${this.address(other)}/32`);
   }
 
   heal(machine: number): void {

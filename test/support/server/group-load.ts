@@ -1,6 +1,5 @@
 // Mixed load on a group, by clients that reconnect to the serving server.
 
-import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../eventually.ts";
 import type { SeededRandom } from "../seeded-random.ts";
@@ -22,8 +21,8 @@ export interface GroupLoad {
 
 /** Ends with the test at the latest. */
 export function loadGroup(
-  t: TestContext,
-  group: ServerGroup,
+  t: { after(done: () => void): unknown },
+  group: Pick<ServerGroup, "connect">,
   ledger: KillLedger,
   random: SeededRandom,
   clients: number,

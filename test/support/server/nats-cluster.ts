@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { freePort } from "../machine/free-port.ts";
 import { missing } from "../machine/need.ts";
 import { temporaryFolder } from "../machine/temporary-folder.ts";
+import { endsWithUs } from "./server-process.ts";
 
 /**
  * Programs to test with, newest first: what NATS_SERVERS says (paths, with colons between), or
@@ -28,6 +29,16 @@ export function missingNats(): string | undefined {
   if (NATS_SERVERS.length > 0) return undefined;
   return missing({ path: "nats-server", remedy: ".ci/nats-server.sh /tmp/runnerbean-nats/sid sid" });
 }
+
+/** What is read of the monitor's answer at /jsz. */
+interface Jsz {
+  account_details?: {
+    stream_detail?: { readonly name: string; readonly state: { readonly messages: number } }[];
+  }[];
+}
+
+const READY_MS = 30_000;
+const CAUGHT_UP_MS = 90_000;
 
 interface Ports {
   host: string;
@@ -126,24 +137,39 @@ export class NatsCluster {
       "-l",
       log,
     ];
-    this.#processes[each] = spawn(command, args, { stdio: "ignore" });
+    const child = spawn(command, args, { stdio: "ignore" });
+    this.#processes[each] = child;
+    endsWithUs(child);
   }
 
-  async ready(): Promise<void> {
-    for (let tries = 0; tries < 600; tries++) {
-      const healthy = await Promise.all(this.#ports.map((_, each) => this.#isHealthy(each)));
-      if (healthy.every(Boolean)) return;
-      await sleep(50);
-    }
-    throw new Error(`the nats-servers in ${this.folder} do not become ready`);
+  ready(): Promise<void> {
+    return this.#allSay("/healthz?js-enabled-only=true", READY_MS);
   }
 
-  async #isHealthy(each: number): Promise<boolean> {
-    try {
-      return (await fetch(`${this.monitor(each)}/healthz?js-enabled-only=true`)).ok;
-    } catch {
-      return false;
+  /** Waits until each server has all of its streams, by its own account. */
+  caughtUp(): Promise<void> {
+    return this.#allSay("/healthz", CAUGHT_UP_MS);
+  }
+
+  /** Messages of a stream that each server has itself. */
+  async copiesOf(stream: string): Promise<readonly number[]> {
+    const looks = this.#ports.map(async (_, each) => {
+      const answer = await fetch(`${this.monitor(each)}/jsz?accounts=true&streams=true`);
+      const { account_details: accounts = [] } = (await answer.json()) as Jsz;
+      const streams = accounts.flatMap(({ stream_detail: details = [] }) => details);
+      return streams.find(({ name }) => name === stream)?.state.messages ?? 0;
+    });
+    return await Promise.all(looks);
+  }
+
+  async #allSay(path: string, limitMs: number): Promise<void> {
+    for (const end = performance.now() + limitMs; performance.now() < end; await sleep(50)) {
+      const answers = this.#ports.map((_, each) =>
+        fetch(`${this.monitor(each)}${path}`).then(({ ok }) => ok),
+      );
+      if ((await Promise.all(answers).catch(() => [false])).every(Boolean)) return;
     }
+    throw new Error(`the nats-servers in ${this.folder} do not become healthy (${path})`);
   }
 
   signal(each: number, signal: NodeJS.Signals): void {

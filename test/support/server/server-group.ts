@@ -2,7 +2,7 @@
 // they end, as by systemd.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseGroupUrl } from "../../../src/replica/group-url.ts";
@@ -11,8 +11,8 @@ import { type NodeReport, parseReport } from "../../../src/replica/node-report.t
 import { freePort } from "../machine/free-port.ts";
 import { temporaryFolder } from "../machine/temporary-folder.ts";
 import { NATS_SERVERS, NatsCluster } from "./nats-cluster.ts";
-import { ourMain, TEST_ENV } from "./server-process.ts";
-import { WireClient } from "./wire-client.ts";
+import { endsWithUs, ourMain, TEST_ENV } from "./server-process.ts";
+import { type Reply, WireClient } from "./wire-client.ts";
 
 /** A test, or whatever else says when it ends. */
 interface Ending {
@@ -30,6 +30,8 @@ const SERVES_MS_MAX = 90_000;
 export interface Place {
   readonly host: string;
   readonly wrapper: readonly string[];
+  /** Words before the command of the server alone, inside of `wrapper`. */
+  readonly ownWrapper?: readonly string[];
 }
 
 const HERE: Place = { host: "127.0.0.1", wrapper: [] };
@@ -56,14 +58,16 @@ export class GroupServer {
 
   start(): void {
     this.#keepsRunning = true;
-    const { host, wrapper } = this.place;
+    const { host, wrapper, ownWrapper = [] } = this.place;
     const flags = ["-l", host, "-p", `${this.port}`, "-b", this.directory, ...this.#flags];
-    const [command = process.execPath, ...args] = [...wrapper, process.execPath, ourMain(TEST_ENV), ...flags];
+    const program = [process.execPath, ourMain(TEST_ENV), ...flags];
+    const [command = process.execPath, ...args] = [...wrapper, ...ownWrapper, ...program];
     const child = spawn(command, [...args, "--replicate-as", this.address], {
       stdio: ["ignore", "ignore", "pipe"],
       env: TEST_ENV,
     });
     this.#child = child;
+    endsWithUs(child);
     child.stderr!.setEncoding("utf8").on("data", (text: string) => {
       this.output += text;
     });
@@ -165,16 +169,28 @@ export class ServerGroup {
     return this.#log.remove();
   }
 
-  /** A client of the present primary. */
-  async connect(): Promise<WireClient> {
-    for (const { port, place } of this.servers) {
-      try {
-        return await connectInTime(port, place.host);
-      } catch {
-        // A standby, or no server.
-      }
-    }
-    throw new Error("none of the servers takes clients");
+  /** Ends a server for good, with its directory. */
+  async remove(server: GroupServer, signal: NodeJS.Signals): Promise<void> {
+    this.servers.splice(this.servers.indexOf(server), 1);
+    await server.end(signal);
+    rmSync(server.directory, { recursive: true });
+  }
+
+  /** A client of the server that answers first: the present primary. */
+  connect(): Promise<WireClient> {
+    return this.#first((server) => answeredBy(server, (client) => client.ask("peek-ready")));
+  }
+
+  /** A stopped server answers late, if at all: don't wait for it. */
+  async #first(connect: (server: GroupServer) => Promise<WireClient>): Promise<WireClient> {
+    let first: WireClient | undefined;
+    const looks = this.servers.map(async (server) => {
+      const client = await connect(server);
+      if (first !== undefined) client.socket.destroy();
+      first ??= client;
+      return first;
+    });
+    return await Promise.any(looks);
   }
 
   /**
@@ -182,18 +198,14 @@ export class ServerGroup {
    * answers.
    */
   serving(): Promise<WireClient> {
-    return until("a server of the group serves", async () => {
-      let first: WireClient | undefined;
-      const looks = this.servers.map(async (server) => {
-        const client = await servedBy(server);
-        if (client === undefined) throw new Error(`${server.address} does not serve`);
-        if (first !== undefined) client.socket.destroy();
-        first ??= client;
-        return first;
-      });
-      // A stopped server answers late, if at all: don't wait for it.
-      return await Promise.any(looks);
-    });
+    return until("a server of the group serves", () =>
+      this.#first((server) =>
+        answeredBy(server, async (client) => {
+          await client.ask("use probe");
+          return await client.put("probe");
+        }),
+      ),
+    );
   }
 
   async reports(): Promise<NodeReport[]> {
@@ -219,6 +231,14 @@ export class ServerGroup {
         ? true
         : undefined;
     });
+  }
+
+  /** A log server loses its store. Resolves when it has got everything back from the others. */
+  async emptyLogServer(each: number): Promise<void> {
+    await this.cluster.kill(each);
+    rmSync(this.cluster.storeFolder(each), { recursive: true, force: true });
+    this.cluster.startOne(each);
+    await this.cluster.caughtUp();
   }
 
   /** Returns the log server that leads the stream. */
@@ -254,17 +274,18 @@ async function connectInTime(port: number, host: string): Promise<WireClient> {
   throw new Error(`${host} does not answer`);
 }
 
-/** A client of the server, if that acknowledges a put in time. */
-async function servedBy({ port, place }: GroupServer): Promise<WireClient | undefined> {
-  let client: WireClient | undefined;
+/** A client of the server, if that answers in time as a primary does. */
+async function answeredBy(
+  { port, place }: GroupServer,
+  ask: (client: WireClient) => Promise<Reply>,
+): Promise<WireClient> {
+  const client = await connectInTime(port, place.host);
   try {
-    client = await connectInTime(port, place.host);
-    await Promise.race([client.ask("use probe"), sleep(ANSWER_MS)]);
-    const reply = await Promise.race([client.put("probe"), sleep(ANSWER_MS)]);
-    if (reply?.line.startsWith("INSERTED ")) return client;
+    const reply = await Promise.race([ask(client), sleep(ANSWER_MS)]);
+    if (reply !== undefined && /^(?:INSERTED|FOUND|NOT_FOUND)/.test(reply.line)) return client;
   } catch {
-    // It does not listen, or has ended meanwhile.
+    // It has ended meanwhile.
   }
-  client?.socket.destroy();
-  return undefined;
+  client.socket.destroy();
+  throw new Error(`${place.host}:${port} does not serve`);
 }

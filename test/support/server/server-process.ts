@@ -86,6 +86,12 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.once(signal, () => process.exit(130));
 
+/** However this process ends, but by SIGKILL, the child ends with it. */
+export function endsWithUs(child: ChildProcess): void {
+  running.add(child);
+  child.once("exit", () => running.delete(child));
+}
+
 export class ServerProcess {
   readonly kind: ServerKind;
   readonly child: ChildProcess;
