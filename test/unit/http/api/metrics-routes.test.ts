@@ -6,6 +6,7 @@ import { metricsRoutes } from "../../../../src/http/api/admin/metrics-routes.ts"
 import { createApp } from "../../../../src/http/api/app/app.ts";
 import { RequestMeter } from "../../../../src/http/api/limits/request-meter.ts";
 import { ControlClient } from "../../../../src/http/link/control-client.ts";
+import { MeasuredTubes } from "../../../../src/http/metrics/measured-tubes.ts";
 import type { Service } from "../../../../src/http/queue/service.ts";
 import { TubeCache } from "../../../../src/http/state/tube-cache.ts";
 import { ControlWords } from "../../../../src/ring/control-words.ts";
@@ -31,7 +32,7 @@ describe("metrics of tubes", () => {
       state: { phase: "serving" } as Service["state"],
       tubes: new TubeCache(control, clock),
       words: new ControlWords(topology.control),
-      metrics: { tubesMax: 100, tubes: [] },
+      measured: new MeasuredTubes({ tubesMax: 100, tubes: [] }),
     };
     const meter = new RequestMeter();
     const api = createApp({
