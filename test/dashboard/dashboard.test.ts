@@ -321,9 +321,12 @@ describe("dashboard", { skip }, () => {
     await page.keyboard.press(".");
     await page.keyboard.press("p");
     await page.getByRole("dialog").getByLabel("Seconds").waitFor();
-    await page.keyboard.press("Escape");
-    await page.getByRole("dialog").waitFor({ state: "detached" });
-    await page.keyboard.press("?");
+    // A key right behind the one that closes a dialog counts: the focus is still in its field.
+    await page.evaluate(`{
+      const field = document.querySelector("dialog input");
+      field.closest("dialog").close();
+      field.dispatchEvent(new KeyboardEvent("keydown", { key: "?", bubbles: true }));
+    }`);
     await page.getByLabel("Keys are on").waitFor();
     await assertAccessible(page, "keys");
     await page.getByLabel("Keys are on").uncheck();
