@@ -56,7 +56,10 @@ describe("cli: reserve with a command that fails", () => {
   });
 
   it("keeps the first KiB of a line, however much the command writes", async () => {
-    const { id, stderr } = await reserve("long", "head -c 3000000 /dev/zero | tr '\\0' y >&2; echo >&2; exit 1");
+    const { id, stderr } = await reserve(
+      "long",
+      "head -c 3000000 /dev/zero | tr '\\0' y >&2; echo >&2; exit 1",
+    );
     assert.ok(stderr.length > 3_000_000);
     const { reason } = await failureOf(id);
     assert.equal(reason, `exit status 1: ${"y".repeat(1024)}`.slice(0, 1024));
