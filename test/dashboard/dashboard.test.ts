@@ -59,6 +59,18 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
+  it("asks for workers where jobs wait, but not in a dead-letter tube or a paused one", async () => {
+    const page = await open("#/tubes");
+    const row = (name: string) =>
+      page.getByRole("row").filter({ has: page.getByRole("link", { name, exact: true }) });
+    await row("reports").getByText("▲ 0").waitFor();
+    for (const name of ["sync-dead", "newsletter"]) {
+      await row(name).waitFor();
+      assert.equal(await row(name).getByText("▲").count(), 0, name);
+    }
+    await page.close();
+  });
+
   it("drops what was typed into a filter when its page is left at once", async () => {
     const client = await WireClient.connect({ port: living.served.port, host: "127.0.0.1" });
     await client.ask("use typed");

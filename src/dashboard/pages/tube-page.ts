@@ -80,8 +80,9 @@ function timesOf({ times }: TubeRow, of: (times: NonNullable<TubeRow["times"]>) 
     return html`<span title="At most 100 tubes are measured: the first of those with series in metrics. A tube with a free place is measured within ten seconds.">not measured</span>`;
   const { count, p50, p99 } = of(times);
   const period = duration(times.seconds);
+  const none = times.seconds === 0 ? "measured from now on" : `no job in ${period}`;
   const title = `${jobsInWords(count)} in the last ${period}`;
-  return html`<span title=${title}>${count === 0 ? `no job in ${period}` : `${time(p50)}, ${time(p99)}`}</span>`;
+  return html`<span title=${title}>${count === 0 ? none : `${time(p50)}, ${time(p99)}`}</span>`;
 }
 
 /** At the pace of the last seconds. */
