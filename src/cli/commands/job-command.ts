@@ -1,7 +1,6 @@
 // The command that does a job for `reserve`, and why it failed.
 
 import { spawn } from "node:child_process";
-import type { Socket } from "node:net";
 import { stripVTControlCharacters } from "node:util";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 
@@ -52,7 +51,7 @@ export function runJob([program = "", ...args]: readonly string[], { id, tube, b
     child.once("close", finish);
     timer = setTimeout(() => {
       // It must not keep this process, either.
-      (child.stderr as Socket).unref();
+      (child.stderr as typeof child.stderr & { unref(): void }).unref();
       finish();
     }, REST_MS);
   });

@@ -3,7 +3,7 @@
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
 import { InTurn } from "../../link/in-turn.ts";
-import type { MeasuredTubes } from "../../metrics/measured-tubes.ts";
+import type { MeasuredTubes } from "../../state/measured-tubes.ts";
 import type { TubeEntry } from "../../state/tube-cache.ts";
 import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../../state/tube-history.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "../api.ts";

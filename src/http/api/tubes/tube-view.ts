@@ -2,8 +2,8 @@
 
 import type { Static } from "typebox";
 import { TubeField } from "../../../message/control.ts";
-import type { MeasuredTubes } from "../../metrics/measured-tubes.ts";
-import type { Recent, RecentTimes } from "../../metrics/time-series.ts";
+import type { MeasuredTubes } from "../../state/measured-tubes.ts";
+import type { Recent, RecentTimes } from "../../state/time-series.ts";
 import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeEntry } from "../../state/tube-cache.ts";
 import type { Counters, Tube } from "../schemas.ts";
 

@@ -6,8 +6,8 @@ import { metricsRoutes } from "../../../../src/http/api/admin/metrics-routes.ts"
 import { createApp } from "../../../../src/http/api/app/app.ts";
 import { RequestMeter } from "../../../../src/http/api/limits/request-meter.ts";
 import { ControlClient } from "../../../../src/http/link/control-client.ts";
-import { MeasuredTubes } from "../../../../src/http/metrics/measured-tubes.ts";
 import type { Service } from "../../../../src/http/queue/service.ts";
+import { MeasuredTubes } from "../../../../src/http/state/measured-tubes.ts";
 import { TubeCache } from "../../../../src/http/state/tube-cache.ts";
 import { ControlWords } from "../../../../src/ring/control-words.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";

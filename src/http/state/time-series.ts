@@ -12,7 +12,7 @@ import {
   type TubeTimes,
   WAIT_BOUNDS_SECONDS,
 } from "../../message/control.ts";
-import { bucketQuantile } from "../state/bucket-quantile.ts";
+import { bucketQuantile } from "./bucket-quantile.ts";
 
 /** Quantiles cover a period between this and twice this, ms. */
 const RECENT_MS = 5 * 60 * 1000;

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { TimeSeries } from "../../../../src/http/metrics/time-series.ts";
+import { TimeSeries } from "../../../../src/http/state/time-series.ts";
 import {
   type Distribution,
   MEASURED_TUBES_MAX,

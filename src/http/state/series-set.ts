@@ -9,7 +9,7 @@
 
 import { matchesGlob } from "../../base/glob.ts";
 import { TubeField } from "../../message/control.ts";
-import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../state/tube-cache.ts";
+import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "./tube-cache.ts";
 
 /** Time for which a deleted tube keeps its place, ms. */
 const KEPT_MS = 5 * 60 * 1000;
