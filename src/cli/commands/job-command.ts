@@ -43,7 +43,6 @@ export function runJob([program = "", ...args]: readonly string[], { id, tube, b
   child.on("exit", (code, signal) => {
     const finish = (): void => {
       clearTimeout(timer);
-      child.stderr.unpipe(process.stderr);
       const line = lastLine(end);
       const what = code === null ? `killed by ${signal}` : `exit status ${code}`;
       resolve({ exitCode: code ?? SIGNALLED, reason: line === "" ? what : `${what}: ${line}` });

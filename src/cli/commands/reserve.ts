@@ -81,6 +81,8 @@ async function reserveMany(
   command: readonly string[],
 ): Promise<void> {
   const max = maxOf(options);
+  // Nobody reads it any more; the commands' jobs go on.
+  if (command.length > 0) process.stderr.on("error", () => {});
   const takesReasons = command.length > 0 && (await introduce(session));
   let [taken, failed] = [0, 0];
   for (; taken < max; taken++) {
