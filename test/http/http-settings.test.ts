@@ -219,6 +219,22 @@ describe("settings over HTTP", () => {
     assert.equal((await ask("/v1/tubes/faxes")).json.jobs.ready, 1);
     await ask("/v1/settings/faxes", { method: "DELETE" });
   });
+
+  it("revive jobs of a tube that is its own dead-letter tube", async () => {
+    await put("loops", { maxAttempts: 1, deadLetter: "loops" });
+    for (const body of ["a", "b"]) {
+      const { id } = (await ask("/v1/tubes/loops/jobs", { json: { body } })).json;
+      await client.ask(`reserve-job ${id}`);
+      await client.ask(`release ${id} 0 0`);
+    }
+    const { jobs, holdsDead } = (await ask("/v1/tubes/loops")).json;
+    assert.deepEqual([jobs.ready, holdsDead], [2, true]);
+    for (const json of [{ dryRun: true }, {}])
+      assert.deepEqual((await ask("/v1/tubes/loops/redrive", { json })).json, { affected: 2 });
+    assert.equal((await ask("/v1/tubes/loops")).json.holdsDead, false);
+    assert.deepEqual((await ask("/v1/tubes/loops/redrive", { json: {} })).json, { affected: 0 });
+    await ask("/v1/settings/loops", { method: "DELETE" });
+  });
 });
 
 describe("settings over HTTP for tokens", () => {
