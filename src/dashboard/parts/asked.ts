@@ -1,5 +1,5 @@
-// What a part of a page asks for beside the view: of one thing at a time, asked for again when it is
-// too old, or when the user has changed something.
+// What a part of a page asks for beside the view: of one thing at a time, asked for again when it
+// is too old, or when the user has changed something.
 
 import { CHANGED } from "./dialog.ts";
 

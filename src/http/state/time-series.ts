@@ -1,5 +1,5 @@
-// Times of tubes: which tubes have them, the sum of all others as `*`, and the quantiles of the last
-// minutes.
+// Times of tubes: which tubes have them, the sum of all others as `*`, and the quantiles of the
+// last minutes.
 //
 // The shards count from the moment when a tube is first asked for; what was before stays in the
 // sum. The sum never falls, and the counts of a tube that is measured no more are added to no other
