@@ -29,6 +29,24 @@ const quantiles = (series: string): [string, string][] => [
   [quantile(0.5, series), "p50"],
   [quantile(0.99, series), "p99"],
 ];
+/** Of the ten tubes with the highest values. */
+const topTubes = (title: string, series: string): Panel => ({
+  title,
+  width: 8,
+  unit: "ops",
+  queries: [[`topk(10, ${rate(series, OF_TUBES)} > 0)`, "{{tube}}"]],
+});
+const tubeQuantile = (title: string, series: string): Panel => ({
+  title,
+  width: 8,
+  unit: "s",
+  queries: [
+    [
+      `topk(10, histogram_quantile(0.99, sum by (le, tube) (${rate(`${series}_bucket`, OF_TUBES)})))`,
+      "{{tube}}",
+    ],
+  ],
+});
 const stat = (title: string, expr: string, unit?: string): Panel => ({
   title,
   queries: [[expr, ""]],
@@ -99,6 +117,68 @@ export const ROWS: readonly Row[] = [
           ],
           [`${rate("tube_timeouts_total", OF_TUBES)} > 0`, "{{tube}} timeouts"],
         ],
+      },
+    ],
+  },
+  {
+    title: "Attempts, deaths and limits",
+    panels: [
+      {
+        title: "died, expired, refused a second",
+        width: 8,
+        unit: "ops",
+        queries: [
+          ["deaths", "died"],
+          ["expiries", "expired"],
+          ["duplicates", "put twice"],
+          ["refusals", "refused by a limit"],
+          ["rate_waits", "waits for a rate"],
+        ].map(([what, legend]) => [`sum(${rate(`${what}_total`)})`, legend!]),
+      },
+      {
+        title: "attempts for each job done, the ten most",
+        width: 8,
+        queries: [
+          [
+            `topk(10, sum by (tube) (${rate("tube_reserves_total", OF_TUBES)}) / (sum by (tube) (${rate("tube_deletes_total", OF_TUBES)}) > 0))`,
+            "{{tube}}",
+          ],
+        ],
+      },
+      {
+        title: "tubes to look at",
+        width: 8,
+        queries: [
+          [`sum(runnerbean_tubes_holding_dead${SELECT})`, "dead-letter tubes with jobs"],
+          [`sum(runnerbean_tubes_unwatched${SELECT})`, "nobody watches"],
+          [`sum(runnerbean_tubes_paused${SELECT})`, "paused"],
+        ],
+      },
+      topTubes("deaths a second", "tube_deaths_total"),
+      topTubes("expiries a second", "tube_expiries_total"),
+      topTubes("waits for a rate, a second", "tube_rate_waits_total"),
+      topTubes("duplicates a second", "tube_duplicates_total"),
+      topTubes("puts refused by a limit, a second", "tube_refusals_total"),
+      {
+        title: "ready jobs that died elsewhere",
+        width: 8,
+        queries: [
+          [
+            `runnerbean_tube_jobs{instance=~"$instance", tube=~"$tube", state="ready"} and on (instance, tube) runnerbean_tube_holds_dead${OF_TUBES} == 1`,
+            "{{tube}}",
+          ],
+        ],
+      },
+      tubeQuantile("99 % wait up to, the ten longest", "tube_wait_seconds"),
+      tubeQuantile("99 % are held up to, the ten longest", "tube_hold_seconds"),
+      {
+        title: "wait and hold of the tubes, half of the jobs",
+        width: 8,
+        unit: "s",
+        queries: ["wait", "hold"].map((what) => [
+          `histogram_quantile(0.5, sum by (le) (${rate(`tube_${what}_seconds_bucket`, OF_TUBES)}))`,
+          what,
+        ]),
       },
     ],
   },

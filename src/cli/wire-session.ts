@@ -111,10 +111,15 @@ export class WireSession {
     return reports.filter((report) => report !== undefined);
   }
 
+  /** Returns whether the server has the extension; beanstalkd has none. */
+  async has(extension: string): Promise<boolean> {
+    const reply = await this.ask("extensions", "OK UNKNOWN_COMMAND");
+    return reply.words[0] === "OK" && extension in reportOf(reply.body);
+  }
+
   /** Throws if the server lacks the extension, as beanstalkd does; `what` is what it lacks then. */
   async needs(extension: string, what = extension): Promise<void> {
-    const reply = await this.ask("extensions", "OK UNKNOWN_COMMAND");
-    if (reply.words[0] === "OK" && extension in reportOf(reply.body)) return;
+    if (await this.has(extension)) return;
     throw new CommandFailed(`the server has no ${what}: this works with runnerbean only`, ExitCode.Nothing);
   }
 }

@@ -47,7 +47,7 @@ const fromLatin1 = (text: string): string => Buffer.from(text, "latin1").toStrin
 const REASON_BYTES_MAX = 1024;
 
 /** Returns the option for a reason, cut to what the server takes. */
-function reasonText(reason: string | undefined): string {
+export function reasonText(reason: string | undefined): string {
   if (reason === undefined || reason === "") return "";
   const bytes = new Uint8Array(REASON_BYTES_MAX);
   const { written } = new TextEncoder().encodeInto(reason, bytes);

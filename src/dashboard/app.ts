@@ -376,8 +376,10 @@ function focusField(event: KeyboardEvent, field: HTMLInputElement | null): void 
   field.select();
 }
 
+/** A field of a dialog that was closed just now may have the focus still. */
 const isTypedInto = (target: HTMLElement): boolean =>
-  target.matches('textarea, select, input:not([type="checkbox"])');
+  target.matches('textarea, select, input:not([type="checkbox"])') &&
+  target.closest("dialog:not([open])") === null;
 
 /** Focuses the link of the next or previous row. */
 function moveToRow(by: 1 | -1): void {

@@ -209,6 +209,18 @@ export class JobChanges extends JobCommands {
     return MoveOutcome.Moved;
   }
 
+  /**
+   * Gives a dead job that is ready in the tube where it died all its attempts again: in a tube that
+   * is its own dead-letter tube. Returns false for a job in another state.
+   */
+  revive(slot: number): boolean {
+    const page = this.jobs.pageOf(slot);
+    if (page.state[rowOf(slot)] !== JobState.Ready) return false;
+    this.policies.kicked(slot, this.tubeOf(slot));
+    this.records.updated(slot);
+    return true;
+  }
+
   /** Returns the tube in which a dead job died, or "". */
   originOf(slot: number): string {
     return this.policies.deaths.isDead(slot) ? this.policies.attributes.originOf(slot) : "";

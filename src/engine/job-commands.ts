@@ -194,14 +194,29 @@ export class JobCommands extends Batches {
       this.#endHolding(slot, session, nowMs);
     } else if (page.state[row] === JobState.Moving) return Outcome.NotFound;
     else this.queues.leave(slot);
-    if (page.extras === undefined || !this.policies.keys.end(slot, nowMs)) this.records.deleted(id);
-    this.#endDeleted(slot, nowMs);
+    this.#delete(slot, nowMs);
     return Outcome.Done;
   }
 
   /**
-   * Deletes a job in any state, whichever session holds it, and its tube if that is unused. Forgets
-   * its key at once, so that another put can use it.
+   * Deletes a job in any state, whichever session holds it. As with `delete`, a key that outlives
+   * its job stays taken.
+   */
+  deleteAnyway(slot: number, nowMs: number): void {
+    this.leave(slot);
+    this.#delete(slot, nowMs);
+  }
+
+  #delete(slot: number, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const isRemembered = page.extras !== undefined && this.policies.keys.end(slot, nowMs);
+    if (!isRemembered) this.records.deleted(page.id[rowOf(slot)]!);
+    this.#endDeleted(slot, nowMs);
+  }
+
+  /**
+   * Deletes a job in any state as a part of its tube, and the tube if that is unused. Forgets its
+   * key at once, so that another put can use it.
    */
   discard(slot: number, nowMs: number): void {
     this.leave(slot, nowMs);

@@ -51,14 +51,17 @@ import { WireClients } from "./link/wire-clients.ts";
 import { Backups } from "./queue/backups.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionClient } from "./queue/connection-client.ts";
 import { GiveBacks } from "./queue/give-backs.ts";
+import { measureTubes } from "./queue/known.ts";
 import { Liveness } from "./queue/liveness.ts";
 import { ReloadClient, type ReloadOutcome } from "./queue/reload-client.ts";
 import { Reservations } from "./queue/reservations.ts";
-import type { MetricsRules, ServerFacts, ServerState, Service } from "./queue/service.ts";
+import type { ServerFacts, ServerState, Service } from "./queue/service.ts";
 import { AuditLog } from "./state/audit-log.ts";
 import { IdempotencyKeys } from "./state/idempotency.ts";
 import { LeaseTable } from "./state/lease-table.ts";
+import { MeasuredTubes } from "./state/measured-tubes.ts";
 import { SAVE_EACH_MS, SavedHistories } from "./state/saved-histories.ts";
+import type { MetricsRules } from "./state/series-set.ts";
 import { StatsHistory } from "./state/stats-history.ts";
 import { SYNC_STEP_SECONDS, SyncHistory } from "./state/sync-history.ts";
 import { TaskRegistry } from "./state/task-registry.ts";
@@ -268,6 +271,7 @@ export class HttpThread {
       audit: new AuditLog(),
       backups: backupsOf(data),
       metrics,
+      measured: new MeasuredTubes(metrics),
       nowMs: monotonicMs,
       wallMs: Date.now,
     };
@@ -366,6 +370,7 @@ export class HttpThread {
     this.#each(TUBES_EACH_MS, async () => tubeHistory.note(await tubes.fresh(), Date.now()));
     if (topology.binlog !== undefined)
       this.#each(SYNC_STEP_SECONDS * 1000, () => syncs.note(syncCountsOf(topology), Date.now()));
+    this.#each(TUBES_EACH_MS, () => measureTubes(this.#service));
     this.#each(TUBES_EACH_MS, () => leases.sweep());
     this.#each(PING_EACH_MS, () => liveness.ping());
     this.#port.postMessage({ news: "serving" });

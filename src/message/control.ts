@@ -91,7 +91,7 @@ export interface Distribution {
 export const WAIT_BOUNDS_SECONDS = [
   0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600, 21600, 86400,
 ] as const;
-/** The same for single tubes: some of the bounds above. */
+/** The same for single tubes in metrics: some of the bounds above. */
 export const TUBE_BOUNDS_SECONDS = [0.01, 0.1, 1, 10, 60, 600, 3600, 86400] as const;
 /** Tubes with such times, per shard and in all. */
 export const MEASURED_TUBES_MAX = 100;

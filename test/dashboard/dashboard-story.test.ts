@@ -1,12 +1,14 @@
 // The story of docs/dashboard.md: a deploy breaks the mail worker, and the person on call puts it
-// right from the browser.
+// right from the browser. `PICTURES=docs npm test -- dashboard-story` takes the pictures again.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { eventually } from "../support/eventually.ts";
 import { missing } from "../support/machine/need.ts";
 import type { WireClient } from "../support/server/wire-client.ts";
-import { ActionsPage } from "./actions-page.ts";
+import { ActionsPage, tokens } from "./actions-page.ts";
 import { CHROMIUM_NEED } from "./browser.ts";
 
 describe("dashboard, a broken deploy", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
@@ -24,6 +26,18 @@ describe("dashboard, a broken deploy", { skip: missing(CHROMIUM_NEED) ?? false }
     }
   }
 
+  /** The series on which the alert RunnerbeanJobsDie stands. */
+  async function deathsOfMail(): Promise<number> {
+    const headers = { authorization: `Bearer ${tokens.admin.secret}` };
+    const text = await (await fetch(`${actions.base}/metrics`, { headers })).text();
+    return Number(/^runnerbean_tube_deaths_total\{tube="mail"\} (\d+)$/m.exec(text)?.[1] ?? 0);
+  }
+
+  async function picture(name: string): Promise<void> {
+    const folder = process.env["PICTURES"];
+    if (folder !== undefined) await actions.page.screenshot({ path: join(folder, `${name}.png`) });
+  }
+
   it("finds out which jobs fail, why and where, and redrives one customer first, then all", async () => {
     await actions.client.ask("set-tube mail max-attempts=2 dead-letter=mail-dead");
     await actions.client.ask("use mail");
@@ -32,21 +46,28 @@ describe("dashboard, a broken deploy", { skip: missing(CHROMIUM_NEED) ?? false }
     await worker.ask("name mailer-3");
     await worker.ask("watch mail");
     await worker.ask("ignore default");
+    // The first scrape, from which Prometheus counts.
+    assert.equal(await deathsOfMail(), 0);
     const failed = await workOff(worker, (id) => `release ${id} 0 0 reason=no%20such%20template:%20welcome`);
     assert.equal(failed, 2 * CUSTOMERS.length);
 
+    const alert = /alert: RunnerbeanJobsDie\n +expr: .*increase\(runnerbean_tube_deaths_total\[10m\]\) > 0/;
+    assert.match(readFileSync("deploy/prometheus/alerts.yaml", "utf8"), alert);
+    await eventually("the alert fires", async () => (await deathsOfMail()) === CUSTOMERS.length);
     const { page, base } = actions;
     await page.goto(`${base}/#/`);
     await page
       .getByRole("listitem")
       .filter({ hasText: "mail-dead: 4 ready in a dead-letter tube" })
       .waitFor();
+    await picture("story-overview");
     await page
       .getByRole("region", { name: "Needs attention" })
       .getByRole("link", { name: "mail-dead" })
       .click();
     const why = page.getByRole("region", { name: "Why jobs failed" }).last();
     await why.getByRole("row", { name: /^no such template: welcome 4 ready .* ago mailer-3$/ }).waitFor();
+    await picture("story-reasons");
 
     // The deploy is rolled back. One customer first.
     await page.getByPlaceholder("text in the body").fill("acme");
@@ -56,6 +77,7 @@ describe("dashboard, a broken deploy", { skip: missing(CHROMIUM_NEED) ?? false }
     await dialog()
       .getByRole("row", { name: /^mail attempts used up: no such template: welcome 2 / })
       .waitFor();
+    await picture("redrive");
     await inDialog("Redrive 2 jobs").click();
     await told("2 jobs of mail-dead are back where they died.");
     assert.equal(await workOff(worker, (id) => `delete ${id}`), 2);

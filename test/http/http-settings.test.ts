@@ -136,7 +136,11 @@ describe("settings over HTTP", () => {
       ["a", { ttl: "10" }, /"\/ttl" must be a number/],
       ["a", { expire: "keep" }, /"\/expire" must be delete or bury/],
       ["a", { rate: "100 per minute" }, /"\/rate"/],
-      ["a", { rate: "1/9999999999" }, /BAD_FORMAT/],
+      [
+        "a",
+        { rate: "1/9999999999" },
+        /"\/rate" must be of two numbers from 1 to 4294967295, not "1\/9999999999"/,
+      ],
       ["a", { deadLetter: "a b" }, /"\/deadLetter" must be the name of a tube, not "a b"/],
       ["a", { deadLetter: "x\r\ndelete 1" }, /"\/deadLetter"/],
       ["a", { "max-attempts": 5 }, /known are maxAttempts/],
@@ -214,6 +218,22 @@ describe("settings over HTTP", () => {
     assert.deepEqual((await ask("/v1/tubes/faxes/redrive", { json: {} })).json, { affected: 1 });
     assert.equal((await ask("/v1/tubes/faxes")).json.jobs.ready, 1);
     await ask("/v1/settings/faxes", { method: "DELETE" });
+  });
+
+  it("revive jobs of a tube that is its own dead-letter tube", async () => {
+    await put("loops", { maxAttempts: 1, deadLetter: "loops" });
+    for (const body of ["a", "b"]) {
+      const { id } = (await ask("/v1/tubes/loops/jobs", { json: { body } })).json;
+      await client.ask(`reserve-job ${id}`);
+      await client.ask(`release ${id} 0 0`);
+    }
+    const { jobs, holdsDead } = (await ask("/v1/tubes/loops")).json;
+    assert.deepEqual([jobs.ready, holdsDead], [2, true]);
+    for (const json of [{ dryRun: true }, {}])
+      assert.deepEqual((await ask("/v1/tubes/loops/redrive", { json })).json, { affected: 2 });
+    assert.equal((await ask("/v1/tubes/loops")).json.holdsDead, false);
+    assert.deepEqual((await ask("/v1/tubes/loops/redrive", { json: {} })).json, { affected: 0 });
+    await ask("/v1/settings/loops", { method: "DELETE" });
   });
 });
 

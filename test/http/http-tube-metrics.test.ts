@@ -114,6 +114,21 @@ describe("metrics of tubes with policies", () => {
     );
   });
 
+  it("tell the quantiles of measured tubes, sort by them, and tell which are not measured", async () => {
+    const tube = async (name: string) => (await server.ask(`/v1/tubes/${name}?missing=zero`)).json;
+    const { times } = await tube("mail");
+    assert.ok(times.wait.count >= 2 && times.hold.count >= 2, JSON.stringify(times));
+    for (const { p50, p99 } of [times.wait, times.hold]) assert.ok(p50 > 0 && p99 >= p50);
+    // Only two tubes have series.
+    await say("put-in-tube third 0 0 60 1\r\nx");
+    assert.equal((await tube("third")).times, null);
+    assert.equal((await tube("nothing")).times, null);
+    assert.equal((await server.ask("/v1/tubes/third", { method: "DELETE" })).status, 200);
+    const { items } = (await server.ask("/v1/tubes?sort=waitP99&fresh=true&fields=name,times")).json;
+    assert.equal(items[0].name, "mail");
+    assert.ok(items.slice(2).every(({ times }: { times: unknown }) => times === null));
+  });
+
   it("tell dead-letter tubes, paused tubes and those that nobody watches apart", async () => {
     await say("put-in-tube lonely 0 0 60 1\r\nx");
     await say("put-in-tube resting 0 0 60 1\r\nx");

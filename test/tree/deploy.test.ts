@@ -91,6 +91,25 @@ describe("deploy: systemd", () => {
   });
 });
 
+/** Asserts that each selector and legend of Grafana's panels names labels that the series have. */
+function assertLabels(metrics: string): void {
+  for (const { title, panels } of ROWS)
+    for (const { queries } of panels)
+      for (const [expr, legend] of queries) {
+        const names = [...expr.matchAll(/\b(?:runnerbean|process)_[a-z_]+/g)].map(([name]) => name);
+        assert.ok(names.length > 0, expr);
+        // Series of what hasn't happened yet have no samples, and so no labels.
+        const samples = names.map((name) => new RegExp(`^${name}\\{.*`, "gm")).map((of) => metrics.match(of));
+        const labels = new Set(`${samples}`.match(/[a-z_]+(?==")/g) ?? []);
+        if (samples.some((each) => each === null) && labels.size === 0) continue;
+        const asked = expr.match(/[a-z_]+(?==~?")/g) ?? [];
+        const by = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list]) => list!.split(", "));
+        const shown = [...legend.matchAll(/\{\{(\w+)\}\}/g)].map(([, name]) => name!);
+        for (const label of [...asked, ...by, ...shown])
+          assert.ok(label === "instance" || labels.has(label), `${title}: ${expr} has no label ${label}`);
+      }
+}
+
 describe("deploy: metrics", () => {
   it("rules are well formed, and fire exactly when they should", (t) => {
     if (!canRun(t, NEEDS.promtool)) return;
@@ -143,6 +162,7 @@ describe("deploy: metrics", () => {
       (name) => !series.has(name) && !series.has(name.replace(/_bucket$/, "")),
     );
     assert.deepEqual(missing, []);
+    assertLabels(metrics);
     const page = readFileSync(join(ROOT, "docs/metrics.md"), "utf8");
     const told = (name: string): boolean =>
       page.includes(`\`${name.replace("runnerbean_", "")}\``) || name.startsWith("process_");

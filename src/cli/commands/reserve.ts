@@ -1,12 +1,14 @@
 // `reserve`: prints the next jobs, or runs a command for each of them.
 
-import { spawn } from "node:child_process";
 import type { Command } from "commander";
+import { clientName } from "../../client/client-name.ts";
+import { reasonText } from "../../client/job.ts";
 import { tube, U32_MAX, WAIT_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import { TIMER_MS_MAX, type WireSession } from "../wire-session.ts";
+import { runJob } from "./job-command.ts";
 import { bodyOf } from "./show.ts";
 
 /** Exit code of a command that failed temporarily: EX_TEMPFAIL of sysexits. */
@@ -79,12 +81,15 @@ async function reserveMany(
   command: readonly string[],
 ): Promise<void> {
   const max = maxOf(options);
+  // Nobody reads it any more; the commands' jobs go on.
+  if (command.length > 0) process.stderr.on("error", () => {});
+  const takesReasons = command.length > 0 && (await introduce(session));
   let [taken, failed] = [0, 0];
   for (; taken < max; taken++) {
     const job = await reserve(session, options.wait);
     if (job === undefined) break;
     if (command.length === 0) await show(session, job, options);
-    else if (!(await runCommand(session, job, command))) failed++;
+    else if (!(await runCommand(session, job, command, takesReasons))) failed++;
   }
   if (taken === 0) throw new CommandFailed("no job came", ExitCode.Nothing);
   if (failed > 0) {
@@ -93,6 +98,13 @@ async function reserveMany(
   }
   if (command.length === 0 && options.delete !== true)
     tell("what was not deleted goes back to the queue now; with --delete it is deleted");
+}
+
+/** Says a name, for the failures that the server notes. Returns whether it takes their reasons. */
+async function introduce(session: WireSession): Promise<boolean> {
+  if (!(await session.has("name"))) return false;
+  await session.ask(`name ${clientName(undefined)}`, "NAMED");
+  return true;
 }
 
 async function reserve(session: WireSession, wait: string | undefined): Promise<Reserved | undefined> {
@@ -131,7 +143,8 @@ async function show(session: WireSession, { id, body }: Reserved, options: Reser
 async function runCommand(
   session: WireSession,
   { id, body }: Reserved,
-  [program = "", ...args]: readonly string[],
+  command: readonly string[],
+  takesReasons: boolean,
 ): Promise<boolean> {
   const stats = await session.report(`stats-job ${id}`);
   const ttrMs = (Number(stats?.["ttr"]) || TTR_SECONDS) * 1000;
@@ -140,27 +153,13 @@ async function runCommand(
   const touch = setInterval(() => {
     session.ask(`touch ${id}`, "TOUCHED NOT_FOUND").catch(() => {});
   }, touchMs);
-  const code = await exitOf(program, args, body, id, `${stats?.["tube"] ?? ""}`).finally(() =>
-    clearInterval(touch),
-  );
+  const job = { id, body, tube: `${stats?.["tube"] ?? ""}` };
+  const { exitCode, reason } = await runJob(command, job).finally(() => clearInterval(touch));
   const pri = stats?.["pri"] ?? 1024;
-  if (code === 0) await session.ask(`delete ${id}`, "DELETED NOT_FOUND");
-  else if (code === TEMPORARY_FAILURE) await session.ask(`release ${id} ${pri} 0`, "RELEASED NOT_FOUND");
-  else await session.ask(`bury ${id} ${pri}`, "BURIED NOT_FOUND");
-  return code === 0;
-}
-
-/** Returns the exit code; 128 for a command that a signal ended. */
-function exitOf(program: string, args: string[], body: Buffer, id: number, tube: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const env = { ...process.env, JOB_ID: `${id}`, JOB_TUBE: tube };
-    const child = spawn(program, args, { env, stdio: ["pipe", "inherit", "inherit"] });
-    child.on("error", (error) =>
-      reject(new CommandFailed(`cannot run ${program}: ${error.message}`, ExitCode.BadArguments)),
-    );
-    child.on("close", (code) => resolve(code ?? 128));
-    // A command need not read its stdin.
-    child.stdin.on("error", () => {});
-    child.stdin.end(body);
-  });
+  const because = takesReasons ? reasonText(reason) : "";
+  if (exitCode === 0) await session.ask(`delete ${id}`, "DELETED NOT_FOUND");
+  else if (exitCode === TEMPORARY_FAILURE)
+    await session.ask(`release ${id} ${pri} 0${because}`, "RELEASED NOT_FOUND");
+  else await session.ask(`bury ${id} ${pri}${because}`, "BURIED NOT_FOUND");
+  return exitCode === 0;
 }

@@ -151,6 +151,6 @@ function heldJobs({ held, holds }: ConnectionRow): Part {
     .slice(0, SHOWN_JOBS)
     .map(
       ({ id, timeLeft }, index) =>
-        html`${index === 0 ? "" : ", "}<a href="#/jobs/${id}">${id}</a> <span class="quiet">${duration(timeLeft)} left</span>`,
+        html`${index === 0 ? "" : ", "}<a href="#/jobs/${id}">${id}</a> <span class="quiet one-line">${duration(timeLeft)} left</span>`,
     )}${held > SHOWN_JOBS ? html` <span class="quiet">and ${exact(held - SHOWN_JOBS)} more</span>` : nothing}`;
 }

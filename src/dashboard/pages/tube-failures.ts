@@ -1,11 +1,12 @@
 // Why jobs of a tube failed: the reasons, with how many jobs, since when and on which workers.
 
 import { html, nothing } from "lit-html";
-import { CHANGED } from "../parts/dialog.ts";
+import { Asked } from "../parts/asked.ts";
 import { type FailureGroup, groupsOf, reasonOf, workersInWords } from "../parts/failures.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, type Part, tubePath } from "../parts/parts.ts";
+import { send } from "../parts/request.ts";
 import type { JobRow, JobsPage, TubeRow } from "../parts/view-types.ts";
 
 const REFRESH_MS = 15_000;
@@ -13,27 +14,13 @@ const REFRESH_MS = 15_000;
 const SAMPLE = 500;
 const ROWS_MAX = 8;
 
-interface Known {
-  readonly tube: string;
-  page?: JobsPage;
-  /** Infinity while it is asked for. */
-  atMs: number;
-}
-
-/** Of the tube that is shown. */
-let known: Known | undefined;
-
-window.addEventListener(CHANGED, () => {
-  if (known !== undefined) known.atMs = Number.NEGATIVE_INFINITY;
-});
+const tried = new Asked<JobsPage>(REFRESH_MS);
 
 /** Nothing for a tube in which no job has failed. */
 export function tubeFailures({ name, holdsDead, jobs, totals }: TubeRow, context: PageContext): Part {
   const failed = ["timeouts", "releases", "buries"].some((key) => (totals[key] ?? 0) > 0);
   if (!holdsDead && !failed && jobs.buried === 0) return nothing;
-  if (known?.tube !== name) known = { tube: name, atMs: Number.NEGATIVE_INFINITY };
-  if (Date.now() - known.atMs > REFRESH_MS) void load(known, context.redraw);
-  const { page } = known;
+  const page = tried.last(name, () => triedJobs(name), context.redraw);
   const failures = page?.items.filter((job) => job.failures.length > 0) ?? [];
   if (page === undefined || failures.length === 0) return nothing;
   const groups = groupsOf(failures, ({ state }) => state, reasonOfLast);
@@ -72,15 +59,7 @@ const table = (
   </table>
 </div>`;
 
-async function load(its: Known, redraw: () => void): Promise<void> {
-  its.atMs = Number.POSITIVE_INFINITY;
-  try {
-    const asked = new URLSearchParams({ reservesFrom: "1", limit: `${SAMPLE}`, bodyMax: "0" });
-    const response = await fetch(tubePath(its.tube, "jobs", `${asked}`));
-    if (response.ok) its.page = (await response.json()) as JobsPage;
-  } catch {
-    // The page shows that the connection is lost.
-  }
-  its.atMs = Date.now();
-  redraw();
+async function triedJobs(tube: string): Promise<JobsPage> {
+  const asked = new URLSearchParams({ reservesFrom: "1", limit: `${SAMPLE}`, bodyMax: "0" });
+  return (await send("GET", tubePath(tube, "jobs", `${asked}`))) as JobsPage;
 }

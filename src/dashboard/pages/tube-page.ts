@@ -1,7 +1,7 @@
 // Tube page: numbers, charts, and a list of jobs with actions for the selected ones.
 
 import { html, nothing } from "lit-html";
-import { bytes, duration, exact, jobs as jobsInWords, rate } from "../parts/format.ts";
+import { bytes, duration, exact, jobs as jobsInWords, rate, time } from "../parts/format.ts";
 import type { Chart, PageContext } from "../parts/page-context.ts";
 import {
   ago,
@@ -16,7 +16,7 @@ import {
   tile,
   tubePath,
 } from "../parts/parts.ts";
-import type { TubeRow, TubeView } from "../parts/view-types.ts";
+import type { Quantiles, TubeRow, TubeView } from "../parts/view-types.ts";
 import { tubeFailures } from "./tube-failures.ts";
 import { filterOf, jobsCard } from "./tube-jobs.ts";
 import { tubeSettings } from "./tube-settings.ts";
@@ -45,6 +45,8 @@ export function showTube(view: TubeView, context: PageContext): Part {
       ${facts([
         ["in, out", `${rate(rates["puts"] ?? 0)} /s, ${rate(rates["deletes"] ?? 0)} /s`],
         ["timeouts", `${rate(rates["timeouts"] ?? 0)} /s, ${exact(totals["timeouts"] ?? 0)} in all`],
+        ["wait, p50 and p99", timesOf(view.tube, ({ wait }) => wait)],
+        ["hold, p50 and p99", timesOf(view.tube, ({ hold }) => hold)],
         ["watching, waiting", `${exact(watchers)}, ${exact(waiters)}`],
         ["using", exact(users)],
         ["bodies", bytes(bodyBytes)],
@@ -71,6 +73,16 @@ function notices({ name, jobs, pause, holdsDead }: TubeRow): Part {
       ? html`<p class="notice">A dead-letter tube: its jobs died elsewhere. Workers here would only do them again. Look at why they died; when the cause is mended, Redrive returns them.</p>`
       : nothing
   }`;
+}
+
+function timesOf({ times }: TubeRow, of: (times: NonNullable<TubeRow["times"]>) => Quantiles): Part {
+  if (times === null)
+    return html`<span title="At most 100 tubes are measured: the first of those with series in metrics. A tube with a free place is measured within ten seconds.">not measured</span>`;
+  const { count, p50, p99 } = of(times);
+  const period = duration(times.seconds);
+  const none = times.seconds === 0 ? "measured from now on" : `no job in ${period}`;
+  const title = `${jobsInWords(count)} in the last ${period}`;
+  return html`<span title=${title}>${count === 0 ? none : `${time(p50)}, ${time(p99)}`}</span>`;
 }
 
 /** At the pace of the last seconds. */

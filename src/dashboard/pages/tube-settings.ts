@@ -1,10 +1,11 @@
 // Settings in effect for a tube, and what its policies have done so far.
 
 import { html, nothing } from "lit-html";
-import { CHANGED } from "../parts/dialog.ts";
+import { Asked } from "../parts/asked.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { facts, type Part, tubePath } from "../parts/parts.ts";
+import { send } from "../parts/request.ts";
 import { SETTING_FIELDS, valueInWords } from "../parts/setting-fields.ts";
 
 const REFRESH_MS = 10_000;
@@ -14,24 +15,10 @@ interface InEffect {
   readonly details: Readonly<Record<string, number>> | null;
 }
 
-interface Known {
-  readonly tube: string;
-  inEffect?: InEffect;
-  /** Infinity while it is asked for. */
-  atMs: number;
-}
-
-/** Of the tube that is shown. */
-let known: Known | undefined;
-
-window.addEventListener(CHANGED, () => {
-  if (known !== undefined) known.atMs = Number.NEGATIVE_INFINITY;
-});
+const asked = new Asked<InEffect>(REFRESH_MS);
 
 export function tubeSettings(tube: string, context: PageContext): Part {
-  if (known?.tube !== tube) known = { tube, atMs: Number.NEGATIVE_INFINITY };
-  if (Date.now() - known.atMs > REFRESH_MS) void load(known, context.redraw);
-  const { inEffect } = known;
+  const inEffect = asked.last(tube, () => inEffectFor(tube), context.redraw);
   if (inEffect === undefined) return nothing;
   const { settings, details } = inEffect;
   const rows = SETTING_FIELDS.flatMap((field): [string, Part][] => {
@@ -77,15 +64,8 @@ function counts(details: Readonly<Record<string, number>>): Part {
   return said.length === 0 ? nothing : html`<p class="quiet">So far: ${said.join(", ")}.</p>`;
 }
 
-async function load(its: Known, redraw: () => void): Promise<void> {
-  its.atMs = Number.POSITIVE_INFINITY;
-  try {
-    // The name "." or ".." can't be part of a path; tubePath knows.
-    const response = await fetch(tubePath(its.tube, "", "missing=zero").replace(/\/(?=$|\?)/, ""));
-    if (response.ok) its.inEffect = (await response.json()) as InEffect;
-  } catch {
-    // The page shows that the connection is lost.
-  }
-  its.atMs = Date.now();
-  redraw();
+async function inEffectFor(tube: string): Promise<InEffect> {
+  // The name "." or ".." can't be part of a path; tubePath knows.
+  const path = tubePath(tube, "", "missing=zero").replace(/\/(?=$|\?)/, "");
+  return (await send("GET", path)) as InEffect;
 }

@@ -2,7 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { columnChoice, shownColumns } from "../parts/columns.ts";
-import { bytes, exact, rate, tubes } from "../parts/format.ts";
+import { bytes, duration, exact, rate, time, tubes } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import {
   ago,
@@ -14,7 +14,7 @@ import {
   type Part,
   tubeTable,
 } from "../parts/parts.ts";
-import type { TubeRow, TubesView } from "../parts/view-types.ts";
+import type { TubeRow, TubesView, TubeTimes } from "../parts/view-types.ts";
 
 const PAGE_ROWS = 50;
 
@@ -26,6 +26,19 @@ const number = (key: string, name: string, of: (tube: TubeRow) => number, write 
   optional: true,
   cell: (tube) => write(of(tube)),
   isZero: (tube) => of(tube) === 0,
+});
+
+const timeColumn = (key: string, name: string, of: (times: TubeTimes) => number | null): Column => ({
+  key,
+  name,
+  isUsual: false,
+  label: name,
+  optional: true,
+  cell: ({ times }) =>
+    times === null
+      ? html`<span title="not measured: at most 100 tubes are">–</span>`
+      : html`<span title="of the last ${duration(times.seconds)}">${time(of(times))}</span>`,
+  isZero: ({ times }) => times === null || of(times) === null,
 });
 
 const ALL_COLUMNS: readonly Column[] = [
@@ -44,6 +57,10 @@ const ALL_COLUMNS: readonly Column[] = [
   number("users", "using", ({ users }) => users),
   number("waiters", "waiting", ({ waiters }) => waiters),
   number("timeoutsRate", "timeouts /s", ({ rates }) => rates["timeouts"] ?? 0, rate),
+  timeColumn("waitP50", "wait p50", ({ wait }) => wait.p50),
+  timeColumn("waitP99", "wait p99", ({ wait }) => wait.p99),
+  timeColumn("holdP50", "hold p50", ({ hold }) => hold.p50),
+  timeColumn("holdP99", "hold p99", ({ hold }) => hold.p99),
   number("puts", "put in all", ({ totals }) => totals["puts"] ?? 0),
   number("timeouts", "timeouts in all", ({ totals }) => totals["timeouts"] ?? 0),
 ];

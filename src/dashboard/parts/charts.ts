@@ -249,7 +249,11 @@ class LinePlot {
         },
       ],
       scales: {
-        x: { range: (_plot, min, max) => [max > min ? min : max - ALONE_SECONDS, max] },
+        // Around a single point, uPlot would show the whole day behind it.
+        x: {
+          range: ({ data: [times] }, min, max) =>
+            times.length > 1 ? [min, max] : [min - ALONE_SECONDS, min],
+        },
         y: {
           // A logarithm has no 0; asinh is linear up to 1 and logarithmic above.
           ...(isLog ? { distr: 4, asinh: 1 } : {}),

@@ -43,7 +43,7 @@ function table(rows: readonly FailureGroup[]): Part {
         <tbody>
           ${rows.slice(0, ROWS_MAX).map(
             ({ label, reason, jobs, last, workers }) => html`<tr>
-              <th scope="row">${label}</th><td class="left">${reason}</td><td>${exact(jobs)}</td><td>${ago(last)} ago</td><td class="left optional">${workersInWords(workers)}</td>
+              <th scope="row">${label}</th><td class="left">${reason}</td><td>${exact(jobs)}</td><td class="one-line">${ago(last)} ago</td><td class="left optional one-line">${workersInWords(workers)}</td>
             </tr>`,
           )}
         </tbody>

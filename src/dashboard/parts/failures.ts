@@ -30,8 +30,8 @@ export const reasonOf = (failure: FailureRow): string => failure.reason ?? cause
 export function failureLine({ failures: [last] }: JobRow): Part {
   if (last === undefined) return nothing;
   return html`<div class="failure" title=${reasonOf(last)}>
-    <span class="buried" aria-hidden="true">✖</span> <span class="hidden">Failed:</span> ${reasonOf(last)}
-    <span class="quiet">${ago(last.age)} ago${last.worker === null ? nothing : `, ${last.worker}`}</span>
+    <span class="buried" aria-hidden="true">✖</span> <span class="hidden">Failed:</span> <bdi>${reasonOf(last)}</bdi>
+    <span class="quiet">${ago(last.age)} ago${last.worker === null ? nothing : html`, <bdi>${last.worker}</bdi>`}</span>
   </div>`;
 }
 

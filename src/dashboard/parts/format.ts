@@ -46,6 +46,10 @@ export const tubes = (count: number): string => `${exact(count)} ${count === 1 ?
 /** 1 job, 12 jobs. */
 export const jobs = (count: number): string => `${exact(count)} ${count === 1 ? "job" : "jobs"}`;
 
+/** 0.25 ms, 1.5 s, 3 min; "–" for none. */
+export const time = (seconds: number | null): string =>
+  seconds === null || seconds >= 120 ? duration(seconds) : milliseconds(seconds);
+
 /** 0.25 ms, 1.5 s. */
 export const milliseconds = (seconds: number): string =>
   seconds < 1 ? `${+(seconds * 1000).toPrecision(2)} ms` : `${+seconds.toPrecision(2)} s`;

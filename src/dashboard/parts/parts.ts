@@ -80,8 +80,9 @@ const count = (name: keyof JobCounts, sign: string): Column => ({
   tone: ({ jobs }) => (name === "buried" && jobs[name] > 0 ? "buried" : ""),
 });
 
-const lacksWorkers = ({ watchers, jobs, pause }: TubeRow): boolean =>
-  watchers === 0 && jobs.ready > 0 && pause === null;
+/** A paused tube needs none yet, and a dead-letter tube should have none. */
+const lacksWorkers = ({ watchers, jobs, pause, holdsDead }: TubeRow): boolean =>
+  watchers === 0 && jobs.ready > 0 && pause === null && !holdsDead;
 
 export const COLUMNS: readonly Column[] = [
   ...STATES.map(({ name, sign }) => count(name, sign)),

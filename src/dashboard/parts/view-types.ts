@@ -28,6 +28,20 @@ export interface JobCounts {
   readonly buried: number;
 }
 
+export interface TubeTimes {
+  /** The period. */
+  readonly seconds: number;
+  readonly wait: Quantiles;
+  readonly hold: Quantiles;
+}
+
+/** In seconds; null without a job. */
+export interface Quantiles {
+  readonly count: number;
+  readonly p50: number | null;
+  readonly p99: number | null;
+}
+
 export interface TubeRow {
   readonly name: string;
   readonly jobs: JobCounts & { readonly urgent: number };
@@ -41,6 +55,8 @@ export interface TubeRow {
   readonly pause: { readonly seconds: number; readonly timeLeft: number } | null;
   /** Its next ready job is dead, so it is a dead-letter tube. */
   readonly holdsDead: boolean;
+  /** Of the last minutes; null if it isn't measured. */
+  readonly times: TubeTimes | null;
   readonly rates: Readonly<Record<string, number>>;
   readonly totals: Readonly<Record<string, number>>;
 }

@@ -30,6 +30,15 @@ export const Counters = Fields({
   rateWaits: Type.Number({ description: "How often its rate was used up." }),
 });
 
+const orNull = (description: string) => Type.Union([seconds(description), Type.Null()]);
+
+/** Seconds; null without such a job. */
+const Times = Fields({
+  count,
+  p50: orNull("What half of the jobs took at most."),
+  p99: orNull("What 99 % of the jobs took at most."),
+});
+
 export const Tube = Fields({
   name: Type.String(),
   jobs: Jobs,
@@ -41,6 +50,10 @@ export const Tube = Fields({
   waiters: count,
   pause: Type.Union([Fields({ seconds: count, timeLeft: seconds("Until it ends.") }), Type.Null()]),
   holdsDead: Type.Boolean({ description: "Whether its next ready job is dead: a dead-letter tube." }),
+  times: Type.Union([
+    Fields({ seconds: seconds("The period that they are of."), wait: Times, hold: Times }),
+    Type.Null(),
+  ]),
   totals: Counters,
   rates: Counters,
 });

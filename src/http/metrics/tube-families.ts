@@ -1,9 +1,9 @@
 // Metrics of tubes: those with series of their own, the operator's groups, and the rest as `*`.
 
 import { type ShardTotals, TUBE_BOUNDS_SECONDS, TubeField, type TubeTimes } from "../../message/control.ts";
+import type { TimesOf } from "../state/time-series.ts";
 import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../state/tube-cache.ts";
 import { counter, type Family, gauge, histogram, type Sample } from "./family.ts";
-import type { TimesOf } from "./time-series.ts";
 
 /** Label of all tubes without series; no valid tube name. */
 const OTHERS = "*";

@@ -37,8 +37,25 @@ export async function knownTubes(service: Service): Promise<ReadonlyMap<string, 
   );
 }
 
+/** Takes the times of the first tubes with series, and measures these tubes from now on. */
+export async function renewTimes(service: Service): Promise<void> {
+  const { series, times } = service.measured;
+  const names = times.chosen(series.own().keys());
+  times.renew(await knownTimes(service, names, times.last), service.nowMs());
+}
+
+/** Between two scrapes, or without any: renews the tubes with series, and their times. */
+export async function measureTubes(service: Service): Promise<void> {
+  const { measured, nowMs } = service;
+  if (!measured.isWanted) return;
+  await measured.turns.make({ destroyed: false }, async () => {
+    measured.series.renew(await knownTubes(service), nowMs());
+    await renewTimes(service);
+  });
+}
+
 /** Returns the times of these tubes, or those known before; measures them from now on. */
-export async function knownTimes(
+async function knownTimes(
   service: Service,
   names: readonly string[],
   known: ReadonlyMap<string, TubeTimes>,

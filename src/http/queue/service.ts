@@ -13,6 +13,8 @@ import type { WireClients } from "../link/wire-clients.ts";
 import type { AuditLog } from "../state/audit-log.ts";
 import type { IdempotencyKeys } from "../state/idempotency.ts";
 import type { LeaseTable } from "../state/lease-table.ts";
+import type { MeasuredTubes } from "../state/measured-tubes.ts";
+import type { MetricsRules } from "../state/series-set.ts";
 import type { StatsHistory } from "../state/stats-history.ts";
 import type { SyncHistory } from "../state/sync-history.ts";
 import type { TaskRegistry } from "../state/task-registry.ts";
@@ -66,13 +68,6 @@ export interface ServerState {
   streams: number;
 }
 
-export interface MetricsRules {
-  /** Maximum of tubes with series of their own. */
-  readonly tubesMax: number;
-  /** Globs of tubes that take precedence. */
-  readonly tubes: readonly string[];
-}
-
 export interface Service {
   readonly topology: Topology;
   readonly facts: ServerFacts;
@@ -101,6 +96,7 @@ export interface Service {
   /** Undefined without a log. */
   readonly backups: Backups | undefined;
   readonly metrics: MetricsRules;
+  readonly measured: MeasuredTubes;
   /** Monotonic clock, ms. */
   readonly nowMs: () => number;
   /** Wall clock, ms. */

@@ -129,7 +129,9 @@ export class BulkWork implements ControlWork {
    * all its attempts again.
    */
   #redrive(slot: number): boolean {
-    const origin = this.#shard.engine.originOf(slot);
+    const { engine } = this.#shard;
+    const origin = engine.originOf(slot);
+    if (origin === engine.tubeOf(slot).name && engine.revive(slot)) return true;
     return origin !== "" && this.#move(slot, origin, true);
   }
 

@@ -21,7 +21,7 @@ export function actOnJob(
   if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done ? "done" : "state";
   if (isReserved && (act === "move" || !force)) return "reserved";
   if (act === "move") return moveTo(shard, slot, to!);
-  engine.discard(slot, nowMs);
+  engine.deleteAnyway(slot, nowMs);
   return "done";
 }
 

@@ -9,7 +9,6 @@ import {
   type Distribution,
   MEASURED_TUBES_MAX,
   type Quantiles,
-  TUBE_BOUNDS_SECONDS,
   type TubeTimes,
   WAIT_BOUNDS_SECONDS,
 } from "../../message/control.ts";
@@ -65,8 +64,8 @@ class Times {
 
 /** Wait and hold of one tube. */
 class MeasuredTube implements TubeMeter, TubeTimes {
-  readonly wait = new Counted(TUBE_BOUNDS_SECONDS);
-  readonly hold = new Counted(TUBE_BOUNDS_SECONDS);
+  readonly wait = new Counted(WAIT_BOUNDS_SECONDS);
+  readonly hold = new Counted(WAIT_BOUNDS_SECONDS);
 
   waited(ms: number): void {
     this.wait.add(boundedMs(ms) / 1000);

@@ -5,8 +5,8 @@ import type { Answers, Questions } from "../../message/control.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import type { LatencyMeter } from "./latency-meter.ts";
 
-/** Tubes in a part: with the longest names 10 KiB. */
-const PART_TUBES = 25;
+/** Tubes in a part: with the longest names and the highest counts 10 KiB. */
+const PART_TUBES = 20;
 
 export class MeasureTubes implements ControlWork {
   #left: Answers["tube-times"];

@@ -2,13 +2,10 @@
 
 import { Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
-import { InTurn } from "../../link/in-turn.ts";
 import type { Family } from "../../metrics/family.ts";
 import { gauge } from "../../metrics/family.ts";
 import { metricsText, wantsOpenMetrics } from "../../metrics/metrics-text.ts";
-import { SeriesSet } from "../../metrics/series-set.ts";
 import { serverFamilies } from "../../metrics/server-families.ts";
-import { TimeSeries } from "../../metrics/time-series.ts";
 import {
   countersOfAll,
   seriesOf,
@@ -16,25 +13,18 @@ import {
   tubeFamilies,
   tubeStateFamilies,
 } from "../../metrics/tube-families.ts";
-import { knownTimes, knownTotals, knownTubes } from "../../queue/known.ts";
+import { knownTotals, knownTubes, renewTimes } from "../../queue/known.ts";
 import type { Service } from "../../queue/service.ts";
 import { type Routes, requireServing } from "../api.ts";
 import type { RequestMeter } from "../limits/request-meter.ts";
 
 const metrics = { may: "metrics", quiet: true } as const;
 
-/** State shared by all listeners: which tubes have series must not depend on the listener. */
+/** The totals of the last scrape are shared by all listeners. */
 export function metricsRoutes(meter: RequestMeter): Routes {
-  let shared: Shared | undefined;
-  // A scrape takes several MB of heap while it is built; a hundred at once would fill the heap.
-  const scrapes = new InTurn();
+  const earlier = new EarlierTotals();
   return (api, service) => {
-    shared ??= {
-      series: new SeriesSet(service.metrics),
-      times: new TimeSeries(),
-      earlier: new EarlierTotals(),
-    };
-    const common = shared;
+    const { turns: scrapes } = service.measured;
     api.get(
       "/metrics",
       {
@@ -47,7 +37,7 @@ export function metricsRoutes(meter: RequestMeter): Routes {
       },
       async (request, reply) => {
         const { contentType, text } = await scrapes.make(reply.raw, async () => {
-          const families = await familiesOf(service, common, request.query.tubes !== "none");
+          const families = await familiesOf(service, earlier, request.query.tubes !== "none");
           const all = [...families, ...meter.families()];
           return await metricsText(all, wantsOpenMetrics(request.headers.accept));
         });
@@ -87,12 +77,6 @@ export function metricsRoutes(meter: RequestMeter): Routes {
   };
 }
 
-interface Shared {
-  readonly series: SeriesSet;
-  readonly times: TimeSeries;
-  readonly earlier: EarlierTotals;
-}
-
 /** A generator, because all families of ten thousand tubes are 200,000 objects. */
 function* wantedOf(families: Iterable<Family>, names: readonly string[] | undefined): Iterable<Family> {
   for (const family of families)
@@ -126,11 +110,8 @@ class EarlierTotals {
   }
 }
 
-async function familiesOf(
-  service: Service,
-  { series, times, earlier }: Shared,
-  withTubes: boolean,
-): Promise<Family[]> {
+async function familiesOf(service: Service, earlier: EarlierTotals, withTubes: boolean): Promise<Family[]> {
+  const { series, times } = service.measured;
   const totals = await knownTotals(service);
   const families = [...serverFamilies(service, totals)];
   if (totals === undefined) return families;
@@ -140,8 +121,8 @@ async function familiesOf(
   const tubes = await knownTubes(service);
   series.renew(tubes, service.nowMs());
   const own = series.own();
-  times.renew(await knownTimes(service, times.chosen(own.keys()), times.last));
   const shown = seriesOf(tubes, own, series.others(earlier.before(asked, service.tubes)));
+  await renewTimes(service);
   families.push(
     gauge("tubes_without_series", "Tubes that are only in the sums called *.", shown.at(-1)!.entries.length),
     gauge("snapshot_seconds", "What the last table of tubes took.", service.tubes.tookMs / 1000),

@@ -36,6 +36,7 @@ const MODULES = [
     "parts/failures",
     "pages/find-page",
     "parts/job-cells",
+    "parts/asked",
     "parts/match-count",
     "parts/setting-fields",
     "parts/settings-dialog",

@@ -84,7 +84,7 @@ async function overview(service: Service): Promise<OverviewView> {
   const { atMs } = service.tubes;
   const entries = [...tubes.values()];
   const byAge = best(entries, (entry) => atMs - entry.get(TubeField.OldestReadyAtMs));
-  const oldest = byAge[0] === undefined ? undefined : tubeView(byAge[0], atMs);
+  const oldest = byAge[0] === undefined ? undefined : tubeView(byAge[0], atMs, service.measured);
   return {
     frame,
     jobs: totals.jobs,
@@ -100,8 +100,8 @@ async function overview(service: Service): Promise<OverviewView> {
     busiest: best(
       entries,
       (entry) => entry.rate(TUBE_COUNTERS.puts) + entry.rate(TUBE_COUNTERS.reserves),
-    ).map((entry) => tubeView(entry, atMs)),
-    oldestTubes: byAge.map((entry) => tubeView(entry, atMs)),
+    ).map((entry) => tubeView(entry, atMs, service.measured)),
+    oldestTubes: byAge.map((entry) => tubeView(entry, atMs, service.measured)),
     log: logOf(service),
     threads: threadRows(service.topology, service.nowMs()).threads,
   };
@@ -177,14 +177,16 @@ async function tubes(service: Service, given: Readonly<Record<string, string>>):
   const frame = frameOf(service);
   if (!readinessOf(service).ok) return { frame, items: [], total: 0, matched: 0, from: 0 };
   const { match = "", sort = "oldest", order } = given;
-  const inOrder = tubeOrder(sort, order);
+  const inOrder = tubeOrder(sort, service.measured, order);
   const all = await knownTubes(service);
   const glob = /[*?]/.test(match) ? match : `*${match}*`;
   const matched = [...all.values()].filter(({ name }) => match === "" || matchesGlob(glob, name));
   matched.sort(inOrder);
   const from = Math.min(Number(given.from ?? 0), Math.max(0, matched.length - 1));
   const { atMs } = service.tubes;
-  const items = matched.slice(from, from + TUBES_PAGE).map((entry) => tubeView(entry, atMs)) as TubeRow[];
+  const items = matched
+    .slice(from, from + TUBES_PAGE)
+    .map((entry) => tubeView(entry, atMs, service.measured)) as TubeRow[];
   return { frame, items, total: all.size, matched: matched.length, from };
 }
 
@@ -195,7 +197,7 @@ async function tube(
   const frame = frameOf(service);
   if (!readinessOf(service).ok || name === "") return { frame, tube: null };
   const entry = await service.tubes.tube(name, shardOf(service, name));
-  return { frame, tube: entry === undefined ? null : tubeView(entry, service.nowMs()) };
+  return { frame, tube: entry === undefined ? null : tubeView(entry, service.nowMs(), service.measured) };
 }
 
 async function server(service: Service): Promise<ServerView> {

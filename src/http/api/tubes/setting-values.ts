@@ -9,7 +9,7 @@ import { toMilliseconds } from "../durations.ts";
 import { Problem } from "../problem.ts";
 
 const NUMBER_MAX = 2 ** 32 - 1;
-/** Each part of a rate is from 1 to 4294967295; the shard checks that. */
+/** Each part of a rate is from 1 to 4294967295. */
 const RATE = "^[1-9][0-9]{0,9}/[1-9][0-9]{0,9}$";
 
 export type SettingJson = Readonly<Record<string, number | string>>;
@@ -111,7 +111,16 @@ function optionOf(field: string, value: number | string | null): string {
   if (value === null) return `${name}=`;
   if (kind === OptionKind.Duration) return `${name}=${toMilliseconds(Number(value), field)}`;
   if (kind === OptionKind.Tube) requireTubeName(`${value}`, field);
+  if (kind === OptionKind.Rate) requireRate(`${value}`, field);
   return `${name}=${value}`;
+}
+
+function requireRate(rate: string, field: string): void {
+  if (rate.split("/").some((part) => Number(part) > NUMBER_MAX))
+    throw new Problem(
+      "bad-request",
+      `"/${field}" must be of two numbers from 1 to ${NUMBER_MAX}, not "${rate}".`,
+    );
 }
 
 function requireTubeName(name: string, field: string): void {

@@ -3,6 +3,7 @@
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
 import { InTurn } from "../../link/in-turn.ts";
+import type { MeasuredTubes } from "../../state/measured-tubes.ts";
 import type { TubeEntry } from "../../state/tube-cache.ts";
 import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../../state/tube-history.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "../api.ts";
@@ -66,7 +67,7 @@ const addTubes: Routes = (api, service) => {
     async (request, reply) => {
       requireServing(service);
       const { match, sort = "name", order, fields, limit = LIMIT, cursor, fresh } = request.query;
-      const inOrder = orderOf(sort, order);
+      const inOrder = orderOf(service.measured, sort, order);
       const tubes = await lists.make(reply.raw, () =>
         service.tubes.fresh(fresh === true ? FRESH_MS : undefined),
       );
@@ -76,7 +77,9 @@ const addTubes: Routes = (api, service) => {
       );
       matched.sort(inOrder);
       const start = cursor === undefined ? 0 : afterCursor(cursor, matched);
-      const items = matched.slice(start, start + limit).map((entry) => pick(tubeView(entry, atMs), fields));
+      const items = matched
+        .slice(start, start + limit)
+        .map((entry) => pick(tubeView(entry, atMs, service.measured), fields));
       const end = start + items.length;
       reply.header("age", Math.floor((service.nowMs() - atMs) / 1000));
       const list = {
@@ -115,7 +118,11 @@ const addTubes: Routes = (api, service) => {
       ]);
       const isZero = entry === undefined && request.query.missing === "zero";
       const counts =
-        entry !== undefined ? tubeView(entry, service.nowMs()) : isZero ? emptyTube(name) : undefined;
+        entry !== undefined
+          ? tubeView(entry, service.nowMs(), service.measured)
+          : isZero
+            ? emptyTube(name)
+            : undefined;
       if (counts !== undefined) {
         const view = { ...counts, settings: settingsInEffect(settings), details };
         return isKnown(request, reply, view) ? reply.code(304).send() : view;
@@ -189,9 +196,13 @@ function seriesNamed(name: string): TubeSeriesName {
 const FRESH_MS = 200;
 
 /** Returns the requested order. */
-function orderOf(sort: string, order: "asc" | "desc" | undefined): ReturnType<typeof tubeOrder> {
+function orderOf(
+  measured: MeasuredTubes,
+  sort: string,
+  order: "asc" | "desc" | undefined,
+): ReturnType<typeof tubeOrder> {
   try {
-    return tubeOrder(sort, order);
+    return tubeOrder(sort, measured, order);
   } catch (error) {
     throw error instanceof RangeError ? new Problem("bad-request", `${error.message}.`) : error;
   }

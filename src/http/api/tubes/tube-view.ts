@@ -2,6 +2,8 @@
 
 import type { Static } from "typebox";
 import { TubeField } from "../../../message/control.ts";
+import type { MeasuredTubes } from "../../state/measured-tubes.ts";
+import type { Recent, RecentTimes } from "../../state/time-series.ts";
 import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeEntry } from "../../state/tube-cache.ts";
 import type { Counters, Tube } from "../schemas.ts";
 
@@ -9,8 +11,21 @@ type TubeView = Static<typeof Tube>;
 
 const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 
+const recentView = ({ seconds, wait, hold }: Recent): NonNullable<TubeView["times"]> => ({
+  seconds: Math.round(seconds),
+  wait: roundedTimes(wait),
+  hold: roundedTimes(hold),
+});
+
+const roundedTimes = ({ count, p50, p99 }: RecentTimes): RecentTimes => ({
+  count,
+  p50: p50 === null ? null : rounded(p50),
+  p99: p99 === null ? null : rounded(p99),
+});
+
 /** Returns a tube's view. `nowMs` is the shards' clock, from which ages are calculated. */
-export function tubeView(entry: TubeEntry, nowMs: number): TubeView {
+export function tubeView(entry: TubeEntry, nowMs: number, measured: MeasuredTubes): TubeView {
+  const recent = measured.recent(entry.name);
   const at = (field: number): number => entry.get(field);
   const age = (field: number): number | null =>
     at(field) === Number.POSITIVE_INFINITY ? null : rounded(Math.max(0, nowMs - at(field)) / 1000);
@@ -39,6 +54,7 @@ export function tubeView(entry: TubeEntry, nowMs: number): TubeView {
         ? { seconds: at(TubeField.PauseSeconds), timeLeft: rounded((untilMs - nowMs) / 1000) }
         : null,
     holdsDead: at(TubeField.HoldsDead) > 0,
+    times: recent === null ? null : recentView(recent),
     totals: counters(at),
     rates: counters((field) => rounded(Math.max(0, entry.rate(field)))),
   };
@@ -61,6 +77,7 @@ export function emptyTube(name: string): TubeView {
     waiters: 0,
     pause: null,
     holdsDead: false,
+    times: null,
     totals: none,
     rates: none,
   };
@@ -95,17 +112,24 @@ const TUBE_ORDERS: ReadonlyMap<string, (entry: TubeEntry) => number> = new Map(
   }),
 );
 
+const TIME_ORDERS: ReadonlyMap<string, (recent: Recent) => number | null> = new Map([
+  ["waitP50", ({ wait }: Recent) => wait.p50],
+  ["waitP99", ({ wait }: Recent) => wait.p99],
+  ["holdP50", ({ hold }: Recent) => hold.p50],
+  ["holdP99", ({ hold }: Recent) => hold.p99],
+]);
+
 type Comparison = (a: TubeEntry, b: TubeEntry) => number;
 
 /**
  * Returns the comparison for the requested order: by name, or by a number with the largest first.
  * Throws RangeError for an unknown key.
  */
-export function tubeOrder(sort: string, order?: "asc" | "desc"): Comparison {
+export function tubeOrder(sort: string, measured: MeasuredTubes, order?: "asc" | "desc"): Comparison {
   const sign = (order ?? (sort === "name" ? "asc" : "desc")) === "asc" ? 1 : -1;
   const byName: Comparison = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
   if (sort === "name") return (a, b) => sign * byName(a, b);
-  const value = TUBE_ORDERS.get(sort);
+  const value = TUBE_ORDERS.get(sort) ?? byTime(sort, measured);
   if (value === undefined)
     throw new RangeError(`Tubes can't be sorted by "${sort}", but by ${TUBE_SORTS.join(", ")}`);
   // Subtraction would fail: tubes without jobs have an infinite age, and Infinity minus Infinity is
@@ -114,4 +138,14 @@ export function tubeOrder(sort: string, order?: "asc" | "desc"): Comparison {
   return (a, b) => sign * compare(value(a), value(b)) || byName(a, b);
 }
 
-export const TUBE_SORTS: readonly string[] = ["name", ...TUBE_ORDERS.keys()];
+/** Tubes without such a time are the smallest. */
+function byTime(sort: string, measured: MeasuredTubes): ((entry: TubeEntry) => number) | undefined {
+  const time = TIME_ORDERS.get(sort);
+  if (time === undefined) return undefined;
+  return ({ name }) => {
+    const recent = measured.recent(name);
+    return recent === null ? -1 : (time(recent) ?? -1);
+  };
+}
+
+export const TUBE_SORTS: readonly string[] = ["name", ...TUBE_ORDERS.keys(), ...TIME_ORDERS.keys()];

@@ -7,6 +7,7 @@ import { createApp } from "../../../../src/http/api/app/app.ts";
 import { RequestMeter } from "../../../../src/http/api/limits/request-meter.ts";
 import { ControlClient } from "../../../../src/http/link/control-client.ts";
 import type { Service } from "../../../../src/http/queue/service.ts";
+import { MeasuredTubes } from "../../../../src/http/state/measured-tubes.ts";
 import { TubeCache } from "../../../../src/http/state/tube-cache.ts";
 import { ControlWords } from "../../../../src/ring/control-words.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
@@ -31,7 +32,7 @@ describe("metrics of tubes", () => {
       state: { phase: "serving" } as Service["state"],
       tubes: new TubeCache(control, clock),
       words: new ControlWords(topology.control),
-      metrics: { tubesMax: 100, tubes: [] },
+      measured: new MeasuredTubes({ tubesMax: 100, tubes: [] }),
     };
     const meter = new RequestMeter();
     const api = createApp({

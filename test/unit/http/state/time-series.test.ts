@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { TimeSeries } from "../../../../src/http/metrics/time-series.ts";
+import { TimeSeries } from "../../../../src/http/state/time-series.ts";
 import {
   type Distribution,
   MEASURED_TUBES_MAX,
@@ -62,9 +62,10 @@ describe("times of tubes", () => {
         // What it had since it was last seen is in the sum of the others.
         gone += series.last.get(name)?.wait.counts.reduce((sum, count) => sum + count, 0) ?? 0;
         measured.delete(name);
-      } else if (!measured.has(name)) measured.set(name, new Counted(TUBE_BOUNDS_SECONDS));
+      } else if (!measured.has(name)) measured.set(name, new Counted(WAIT_BOUNDS_SECONDS));
       series.renew(
         new Map(Array.from(measured, ([tube, times]) => [tube, { wait: times.now, hold: times.now }])),
+        step,
       );
       const shown = series.series({ wait: older, hold: older });
       const last = shown.at(-1)!;
@@ -78,5 +79,37 @@ describe("times of tubes", () => {
       );
       assert.deepEqual(last.times.hold, last.times.wait);
     }
+  });
+
+  it("have quantiles of the last five to ten minutes, and forget a tube that is measured no more", () => {
+    const MINUTE_MS = 60_000;
+    const series = new TimeSeries();
+    const [wait, hold] = [new Counted(WAIT_BOUNDS_SECONDS), new Counted(WAIT_BOUNDS_SECONDS)];
+    const at = (minutes: number): ReturnType<TimeSeries["recent"]> => {
+      series.renew(new Map([["mail", { wait: wait.now, hold: hold.now }]]), minutes * MINUTE_MS);
+      return series.recent("mail");
+    };
+    assert.equal(series.recent("mail"), undefined);
+    // What was counted before the first look is of no known time.
+    wait.add(4000);
+    const none = { count: 0, p50: null, p99: null };
+    assert.deepEqual(at(0), { seconds: 0, wait: none, hold: none });
+    for (let job = 0; job < 98; job++) wait.add(0.0005);
+    wait.add(9);
+    wait.add(9);
+    const first = at(1)!;
+    assert.equal(first.seconds, 60);
+    assert.equal(first.wait.count, 100);
+    assert.ok(first.wait.p50! <= 0.001, `${first.wait.p50}`);
+    assert.ok(first.wait.p99! > 5 && first.wait.p99! <= 10, `${first.wait.p99}`);
+    assert.deepEqual(first.hold, none);
+    // The mark of minute 6 replaces the first one at minute 11.
+    for (const minute of [6, 10]) assert.equal(at(minute)!.wait.count, 100);
+    hold.add(70);
+    const later = at(11)!;
+    assert.deepEqual([later.seconds, later.wait.count, later.hold.count], [300, 0, 1]);
+    series.renew(new Map(), 12 * MINUTE_MS);
+    assert.equal(series.recent("mail"), undefined);
+    assert.deepEqual(at(13), { seconds: 0, wait: none, hold: none });
   });
 });

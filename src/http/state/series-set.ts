@@ -9,11 +9,17 @@
 
 import { matchesGlob } from "../../base/glob.ts";
 import { TubeField } from "../../message/control.ts";
-import type { MetricsRules } from "../queue/service.ts";
-import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../state/tube-cache.ts";
+import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "./tube-cache.ts";
 
 /** Time for which a deleted tube keeps its place, ms. */
 const KEPT_MS = 5 * 60 * 1000;
+
+export interface MetricsRules {
+  /** Maximum of tubes with series of their own. */
+  readonly tubesMax: number;
+  /** Globs of tubes that take precedence. */
+  readonly tubes: readonly string[];
+}
 
 type Counters = Record<TubeCounter, number>;
 

@@ -1,0 +1,67 @@
+// The command that does a job for `reserve`, and why it failed.
+
+import { spawn } from "node:child_process";
+import { stripVTControlCharacters } from "node:util";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+
+/** The end of stderr that is kept for its last line, bytes. */
+const KEPT_BYTES = 64 * 1024;
+/**
+ * Time for the rest of stderr after the command's end, ms. A process that the command left behind
+ * may keep stderr open for ever.
+ */
+const REST_MS = 500;
+/** As shells have it, for a command that a signal ended. */
+const SIGNALLED = 128;
+
+export interface Job {
+  readonly id: number;
+  readonly tube: string;
+  readonly body: Buffer;
+}
+
+export interface Ended {
+  readonly exitCode: number;
+  /** "exit status 3: no such user", or "killed by SIGKILL". */
+  readonly reason: string;
+}
+
+/** Runs a command with the body on stdin; its output goes where ours goes. */
+export function runJob([program = "", ...args]: readonly string[], { id, tube, body }: Job): Promise<Ended> {
+  const { promise, resolve, reject } = Promise.withResolvers<Ended>();
+  const env = { ...process.env, JOB_ID: `${id}`, JOB_TUBE: tube };
+  const child = spawn(program, args, { env, stdio: ["pipe", "inherit", "pipe"] });
+  let end = Buffer.alloc(0);
+  child.stderr.on("data", (bytes: Buffer) => {
+    end = Buffer.concat([end, bytes]).subarray(-KEPT_BYTES);
+  });
+  child.stderr.pipe(process.stderr, { end: false });
+  child.on("error", (error) =>
+    reject(new CommandFailed(`cannot run ${program}: ${error.message}`, ExitCode.BadArguments)),
+  );
+  let timer: NodeJS.Timeout | undefined;
+  child.on("exit", (code, signal) => {
+    const finish = (): void => {
+      clearTimeout(timer);
+      const line = lastLine(end);
+      const what = code === null ? `killed by ${signal}` : `exit status ${code}`;
+      resolve({ exitCode: code ?? SIGNALLED, reason: line === "" ? what : `${what}: ${line}` });
+    };
+    child.once("close", finish);
+    timer = setTimeout(() => {
+      // It must not keep this process, either.
+      (child.stderr as typeof child.stderr & { unref(): void }).unref();
+      finish();
+    }, REST_MS);
+  });
+  // A command need not read its stdin.
+  child.stdin.on("error", () => {});
+  child.stdin.end(body);
+  return promise;
+}
+
+/** Returns the last line that isn't blank, as text without colours. */
+function lastLine(bytes: Buffer): string {
+  const lines = stripVTControlCharacters(bytes.toString()).split(/[\r\n]/);
+  return lines.map((line) => line.trim()).findLast((line) => line !== "") ?? "";
+}

@@ -1,0 +1,28 @@
+// The tubes with series and times of their own: the same for all listeners, for metrics, and for
+// pages that show times.
+
+import { InTurn } from "../link/in-turn.ts";
+import { type MetricsRules, SeriesSet } from "./series-set.ts";
+import { type Recent, TimeSeries } from "./time-series.ts";
+
+export class MeasuredTubes {
+  readonly series: SeriesSet;
+  readonly times: TimeSeries = new TimeSeries();
+  /**
+   * A scrape takes several MB of heap while it is built; a hundred at once would fill the heap. And
+   * an older answer of the shards must not follow a newer one.
+   */
+  readonly turns: InTurn = new InTurn();
+  /** Whether a page has asked. Until then, only scrapes measure. */
+  isWanted = false;
+
+  constructor(rules: MetricsRules) {
+    this.series = new SeriesSet(rules);
+  }
+
+  /** Returns the quantiles of a tube's last minutes; null if it isn't measured (yet). */
+  recent(name: string): Recent | null {
+    this.isWanted = true;
+    return this.times.recent(name) ?? null;
+  }
+}
