@@ -203,7 +203,7 @@ export class JobCommands extends Batches {
    * its job stays taken.
    */
   deleteAnyway(slot: number, nowMs: number): void {
-    this.leave(slot);
+    this.leave(slot, nowMs);
     this.#delete(slot, nowMs);
   }
 
