@@ -10,10 +10,10 @@
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { FailureCause } from "../protocol/job-failure.ts";
+import { FlowWork } from "./flow-work.ts";
 import { BodySearch } from "./jobs/body-search.ts";
 import { JobState, NO_SLOT } from "./jobs/job-table.ts";
 import { BYTES_OF } from "./memory-use.ts";
-import { Transfers } from "./transfers.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { TubeSetting } from "./tubes/tube-setting.ts";
 import type { SettingValues } from "./tubes/tube-settings.ts";
@@ -27,7 +27,7 @@ export { ReserveOutcome } from "./reservations.ts";
 /** Maximum number of groups that one slice of cleaning forgets. */
 const TIDIED_GROUPS_MAX = 500;
 
-export class Engine extends Transfers {
+export class Engine extends FlowWork {
   readonly search: BodySearch = new BodySearch(this.bodies);
 
   // --- counts ------------------------------------------------------------------------------------
@@ -47,7 +47,9 @@ export class Engine extends Transfers {
       jobs.groups * BYTES_OF.group +
       this.waiters.watches * BYTES_OF.watch +
       this.policies.keys.table.size * BYTES_OF.key +
-      this.settings.size * BYTES_OF.setting
+      this.settings.size * BYTES_OF.setting +
+      jobs.flowPages * BYTES_OF.flowPage +
+      this.batches.size * BYTES_OF.batch
     );
   }
 

@@ -19,6 +19,10 @@ export const BYTES_OF = {
   key: 64,
   retiredLimiter: 200,
   setting: 256,
+  /** What a page takes for batches if a job on it belongs to one or waits for one. */
+  flowPage: 139264,
+  /** A batch, on each shard. */
+  batch: 512,
 } as const;
 
 /** Maximum bytes that one more put may add, besides its body. */

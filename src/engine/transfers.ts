@@ -30,6 +30,7 @@ export class Transfers extends Duplicates {
     assert(transfer >= 0 && transfer < 2 ** 31, "the number of a transfer fits into its column");
     assert(this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Moving, "a job departs once");
     this.leave(slot);
+    this.batches.travels(slot, 1);
     this.queues.becomeMoving(slot, this.tubeOf(slot), transfer);
   }
 
@@ -73,6 +74,7 @@ export class Transfers extends Duplicates {
     const tube = this.tubeOf(slot);
     assert(tube.movingJobs > 0, "a job on its way is counted");
     tube.counts.movedOut++;
+    this.batches.travels(slot, -1);
     if (this.stateBefore(slot) === JobState.Reserved) this.handedOn(slot, tube, nowMs);
     this.store.end(slot, tube);
     this.serveIfLimited(tube, nowMs);
@@ -86,6 +88,7 @@ export class Transfers extends Duplicates {
     const tube = this.tubeOf(slot);
     assert(tube.movingJobs > 0, "a job that stays was counted as on its way");
     const before = this.stateBefore(slot);
+    this.batches.travels(slot, -1);
     const holder = before === JobState.Reserved ? this.sessions[page.holder[row]!] : undefined;
     if (holder !== undefined) {
       this.queues.becomeHeldAgain(slot, tube, holder);
@@ -169,7 +172,8 @@ export class Transfers extends Duplicates {
   }
 
   #enter(slot: number, there: Tube, state: JobState, deadlineAtMs: number, nowMs: number): void {
-    if (state === JobState.Delayed) this.queues.becomeDelayed(slot, there, deadlineAtMs);
+    const waits = state === JobState.Delayed || this.batches.waits(slot);
+    if (waits) this.queues.becomeDelayed(slot, there, deadlineAtMs);
     else if (state === JobState.Buried) this.queues.becomeBuried(slot, there, nowMs);
     else this.queues.becomeReady(slot, there, nowMs);
     this.records.updated(slot);

@@ -45,6 +45,11 @@ export const Op = {
   InspectTube: 43,
   UpdateJob: 44,
   SetTube: 50,
+  OpenBatch: 70,
+  CommitBatch: 71,
+  CancelBatch: 72,
+  InspectBatch: 73,
+  ListBatches: 74,
   MoveJobs: 51,
   ReserveBatch: 60,
   DeleteBatch: 61,
@@ -94,6 +99,8 @@ export const Args = {
   Ids: 31,
   /** A name for a worker: bytes without blanks and control characters. */
   Name: 32,
+  /** The name of a batch: as that of a tube. */
+  Batch: 33,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
@@ -113,7 +120,8 @@ export type Field =
   | "to"
   | "count"
   | "ids"
-  | "name";
+  | "name"
+  | "batch";
 
 /** The arguments of each Args, in order. A line with `bytes` precedes a body of that size. */
 export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
@@ -135,6 +143,7 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.CountTimeout]: ["count", "seconds"],
   [Args.Ids]: ["ids"],
   [Args.Name]: ["name"],
+  [Args.Batch]: ["batch"],
 };
 
 /** Where the server executes a command. */
@@ -165,6 +174,8 @@ export const Route = {
   Held: 11,
   /** On the acceptor, which notes the client's name. */
   Name: 12,
+  /** On the shard that is the home of the named batch, or on any shard for all of them. */
+  Batch: 13,
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
 
@@ -353,7 +364,7 @@ export const COMMANDS: readonly Command[] = [
     replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each has been used" },
   { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: options.PUT_OPTIONS, route: Route.Put, extension: true,
     permission: Put, scope: Scope.NamedTube, timing: "put",
-    replies: [...STORED, "DUPLICATE <id>", "KEPT <id>", "REPLACED <id>", "ESCALATED <id>", "DEBOUNCED <id>", "TUBE_FULL", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a named tube without changing the tube in use" },
+    replies: [...STORED, "DUPLICATE <id>", "KEPT <id>", "REPLACED <id>", "ESCALATED <id>", "DEBOUNCED <id>", "TUBE_FULL", "BATCH_NOT_FOUND", "BATCH_COMMITTED", "BATCH_ORDER", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a named tube without changing the tube in use" },
   { op: Op.ReserveBatch, word: "reserve-batch ", args: CountTimeout, options: [batchBytes, batchTubes, batchMeta, batchAbort], route: Route.Reserve, extension: true,
     permission: Work, scope: Scope.WatchedTubes, timing: "reserve",
     replies: ["RESERVED_BATCH <count> and so many times RESERVED", "DEADLINE_SOON", "TIMED_OUT", "ABORTED", UNKNOWN_OPTION], section: "18.4", help: "reserves up to count jobs of the watched tubes; waits until there is one" },
@@ -387,6 +398,21 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.SetTube, word: "set-tube ", args: Pattern, options: SETTING_ROWS, needsOption: true, route: Route.Pattern, extension: true,
     permission: Manage, scope: Scope.Server,
     replies: ["SET", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.20", help: "sets limits, retries and times for a tube, or for all tubes whose names begin alike" },
+  { op: Op.OpenBatch, word: "open-batch ", args: Args.Batch, options: options.OPEN_OPTIONS, route: Route.Batch, extension: true,
+    permission: Put, scope: Scope.Server,
+    replies: ["OPENED", "BATCH_EXISTS", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.22", help: "opens a batch, which jobs may join and others wait for" },
+  { op: Op.CommitBatch, word: "commit-batch ", args: Args.Batch, route: Route.Batch, extension: true,
+    permission: Put, scope: Scope.Server,
+    replies: ["COMMITTED", NOT_FOUND, "BATCH_CANCELLED"], section: "18.22", help: "closes a batch for new members: it is complete when all have ended" },
+  { op: Op.CancelBatch, word: "cancel-batch ", args: Args.Batch, route: Route.Batch, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["CANCELLED", NOT_FOUND, "BATCH_COMPLETE"], section: "18.22", help: "removes the members of a batch that are not reserved, and ends it" },
+  { op: Op.InspectBatch, word: "inspect-batch ", args: Args.Batch, route: Route.Batch, extension: true,
+    permission: View | Put, scope: Scope.Server,
+    replies: [OK, NOT_FOUND], section: "18.22", help: "the state of a batch, and how many of its members have ended" },
+  { op: Op.ListBatches, word: "list-batches", args: None, options: options.LIST_BATCHES_OPTIONS, route: Route.Batch, extension: true,
+    permission: View | Put, scope: Scope.Server,
+    replies: [OK, UNKNOWN_OPTION], section: "18.22", help: "lists the batches in the order of their opening, a page at a time" },
 ];
 
 /**

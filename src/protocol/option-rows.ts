@@ -40,6 +40,10 @@ export const OptionTag = {
   MaxGroups: 59,
   As: 80,
   Tube: 81,
+  Batch: 96,
+  AfterBatch: 97,
+  AfterAny: 98,
+  Keep: 99,
 } as const;
 export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
 
@@ -74,6 +78,8 @@ export interface OptionRow {
   readonly min?: number;
   readonly max?: number;
   readonly words?: readonly string[];
+  /** An option that may not stand beside this one. */
+  readonly excludes?: OptionTag;
   /** May be given several times. */
   readonly repeats?: true;
   /** An empty value removes the setting. */

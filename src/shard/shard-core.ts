@@ -45,6 +45,9 @@ const MESSAGES_PER_CLOCK_READING = 8;
 const TURN_WORK_MAX = WORK_PER_MS / 2;
 /** Time after which a turn takes no more from the rings, so that replies leave. */
 const TURN_MS = 1;
+/** Jobs that a turn releases or removes at the end of batches. */
+const FLOW_JOBS = 100;
+
 export class ShardCore extends ShardClients {
   readonly #resuming: ShardSession[] = [];
   readonly #stalled: ShardSession[] = [];
@@ -71,6 +74,7 @@ export class ShardCore extends ShardClients {
     }
     if (this.#resuming.length > 0) this.#runResumed();
     if (!this.aside.isEmpty) this.#runAside();
+    if (this.homes.isDue(this.nowMs) && this.#recordsOpen()) this.homes.step(this.nowMs);
     // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
@@ -86,6 +90,7 @@ export class ShardCore extends ShardClients {
     this.#owesSlices = false;
     this.readClock();
     if (this.#recordsOpen()) this.#moveOn(this.nowMs);
+    if (this.engine.hasFlowWork && this.#recordsOpen()) this.engine.workOnFlows(FLOW_JOBS, this.nowMs);
     this.lists.pump();
     if (this.control !== undefined) {
       this.readClock();
@@ -200,6 +205,8 @@ export class ShardCore extends ShardClients {
       this.#resuming.some(this.#mayAnswer) ||
       this.slicedCommands.hasWork(this.#mayAnswer) ||
       this.deadLetters.hasWork ||
+      this.homes.hasWork ||
+      this.engine.hasFlowWork ||
       this.transferSender.hasWork ||
       this.control?.hasWork === true ||
       this.replies.longHasWork ||
@@ -378,6 +385,8 @@ export class ShardCore extends ShardClients {
     else if (transferMessage === TransferMessage.Piece)
       this.transferReceiver.piece(from, transfer, body, this.nowMs);
     else if (transferMessage === TransferMessage.Credit) this.transferSender.credit(transfer);
+    else if (transferMessage >= TransferMessage.BatchState)
+      this.homes.take(transferMessage, from, body, this.nowMs);
     else {
       const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
       const refusal = LandedView.refusal(view, 0) as Outcome;

@@ -32,7 +32,7 @@ import { recordChecksum } from "./record-checksum.ts";
  *   DUMP_VERSION stays. State this in the CHANGELOG. Describe the new layout in ../README.md beside
  *   the old one until no release reads that.
  */
-export const FORMAT_VERSION = 3;
+export const FORMAT_VERSION = 4;
 /**
  * The oldest readable version. Its records are valid in the current one; only the headers differ.
  */
@@ -52,7 +52,7 @@ export const MAX_FRAMED_BYTES: number = FRAME_BYTES + MAX_STORED_BYTES;
 export const FOREIGN_ID_LIMIT: number = 2 ** 48;
 
 /**
- * Kinds of records that only the storage writes; the shards' kinds are 1 to 5 (message/record.ts).
+ * Kinds of records that only the storage writes; the shards' kinds are 1 to 7 (message/record.ts).
  */
 export const OwnKind = {
   /** The last record of a segment; only zeros follow. */

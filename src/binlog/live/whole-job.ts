@@ -1,8 +1,9 @@
-// Appends a whole job to a log, in several records if it is too big for one; also appends settings.
+// Appends a whole job to a log, in several records if it is too big for one; also appends settings and batches.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
+import { encodeBatch, encodeTally, type LoggedBatch } from "../../message/flow-record.ts";
 import {
   bodyBytesOf,
   encodePieceHead,
@@ -10,6 +11,7 @@ import {
   MAX_PIECE_BYTES,
   MAX_RECORD_BYTES,
   RECORD_ID_AT,
+  RecordKind,
   recordHeadBytes,
 } from "../../message/record.ts";
 import type { Storage } from "./storage.ts";
@@ -43,4 +45,13 @@ export function appendSetting(storage: Storage, pattern: string, text: string): 
   const length = encodeSetting(piece, 0, asciiBytes(pattern), asciiBytes(text));
   assert(length <= MAX_RECORD_BYTES, "a SETTING is no longer than a record");
   storage.appendOwned(piece.bytes, 0, length);
+}
+
+/** Appends the state of a batch and its tallies. */
+export function appendBatch(storage: Storage, { facts, tallies }: LoggedBatch): void {
+  storage.appendOwned(piece.bytes, 0, encodeBatch(piece, 0, RecordKind.batch, facts, 0));
+  for (const { number, shard, done, failed } of tallies) {
+    const length = encodeTally(piece.view, 0, RecordKind.tally, 0, number, shard, done, failed);
+    storage.appendOwned(piece.bytes, 0, length);
+  }
 }

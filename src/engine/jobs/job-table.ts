@@ -7,6 +7,7 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { EMPTY_BODY } from "./body-arena.ts";
+import { JobFlows } from "./job-flows.ts";
 import { JobExtras } from "./job-extras.ts";
 
 export const PAGE_BITS = 13;
@@ -197,6 +198,8 @@ export class JobTable {
   #emptyPages = 0;
   /** Number of pages with a column of failures. */
   failurePages = 0;
+  /** Number of pages with columns of batches. */
+  flowPages = 0;
   readonly #spareExtras = new SpareExtras();
 
   /** Number of jobs in pages with extras: each of them has room for extras. */
@@ -259,6 +262,10 @@ export class JobTable {
 
   #emptied(page: JobPage, number: number): void {
     assert(this.#emptyPages >= 0, "empty pages are counted");
+    if (page.extras?.flows !== undefined) {
+      this.flowPages--;
+      page.extras.flows = undefined;
+    }
     page.giveExtras();
     if (page.failures !== undefined) this.failurePages--;
     page.failures = undefined;
@@ -278,6 +285,18 @@ export class JobTable {
     page.failures = new Uint32Array(PAGE_ROWS).fill(EMPTY_BODY);
     this.failurePages++;
     return page.failures;
+  }
+
+  /**
+   * Returns the page's columns of batches, created if necessary. Throws RangeError when memory is
+   * exhausted.
+   */
+  makeFlows(page: JobPage): JobFlows {
+    const extras = page.makeExtras();
+    if (extras.flows !== undefined) return extras.flows;
+    extras.flows = new JobFlows(PAGE_ROWS);
+    this.flowPages++;
+    return extras.flows;
   }
 
   /** Calls `visit` for each job. */

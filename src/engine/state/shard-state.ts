@@ -1,6 +1,7 @@
 // The state of one shard as plain fields, which all parts of its engine share: jobs, tubes,
 // queues, sessions, timers, counters, and the receivers of effects.
 
+import { BatchTable } from "../flows/batch-table.ts";
 import { BodyArena } from "../jobs/body-arena.ts";
 import { JobIndex } from "../jobs/job-index.ts";
 import { JobState, JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
@@ -48,6 +49,7 @@ export class ShardState {
   readonly jobs: JobTable = new JobTable();
   readonly bodies: BodyArena;
   readonly index: JobIndex = new JobIndex();
+  readonly batches: BatchTable = new BatchTable(this.jobs);
   readonly queues: JobQueues;
   readonly settings: TubeSettings = new TubeSettings();
   /** Tubes by name, in the order in which they were made. */
@@ -102,7 +104,7 @@ export class ShardState {
       this.rareDeadlines,
       (name) => this.meter?.of(name),
     );
-    this.queues = new JobQueues(this.jobs, this.tubes, this.rareDeadlines);
+    this.queues = new JobQueues(this.jobs, this.batches, this.tubes, this.rareDeadlines);
     this.ownsTube = options.ownsTube ?? (() => true);
     this.waiters = new Waiters(effects);
     this.turnDueMax = options.turnDueMax ?? Number.MAX_SAFE_INTEGER;

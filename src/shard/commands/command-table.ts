@@ -2,6 +2,7 @@
 
 import { RequestOp } from "../../message/request.ts";
 import { Op } from "../../protocol/commands.ts";
+import { cancelBatch, commitBatch, inspectBatch, listBatches, openBatch } from "./job-batches.ts";
 import { bury } from "./bury.ts";
 import { clearTube } from "./clear-tube.ts";
 import type { ShardCommand } from "./command.ts";
@@ -70,6 +71,11 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.ReserveBatch]: reserveBatch,
   [Op.DeleteBatch]: deleteBatch,
   [Op.TouchAll]: touchAll,
+  [Op.OpenBatch]: openBatch,
+  [Op.CommitBatch]: commitBatch,
+  [Op.CancelBatch]: cancelBatch,
+  [Op.InspectBatch]: inspectBatch,
+  [Op.ListBatches]: listBatches,
 };
 
 interface Message {

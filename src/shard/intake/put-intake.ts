@@ -26,6 +26,13 @@ const DUPLICATE_WORDS: Readonly<Record<number, Uint8Array>> = {
   [Outcome.Debounced]: ReplyWord.debounced,
 };
 
+/** Replies by outcome to a put that names a batch. */
+const BATCH_REPLIES: Readonly<Record<number, Uint8Array>> = {
+  [Outcome.NoBatch]: Reply.batchNotFound,
+  [Outcome.BatchCommitted]: Reply.batchCommitted,
+  [Outcome.BatchOrder]: Reply.batchOrder,
+};
+
 export class PutIntake {
   readonly #engine: Engine;
   readonly #arena: BodyArena;
@@ -33,6 +40,8 @@ export class PutIntake {
   readonly #draining: () => boolean;
   readonly #attributes = new JobAttributes();
   readonly #tubeNames = new TubeNames();
+  readonly #batchNames = new TubeNames();
+  readonly #span = new Span();
 
   constructor(engine: Engine, replies: Replies, draining: () => boolean) {
     this.#engine = engine;
@@ -183,7 +192,9 @@ export class PutIntake {
   }
 
   #refuse(session: ShardSession, outcome: Outcome, tube: string): void {
-    if (outcome === Outcome.TooBig) this.#replies.fixed(session, Reply.jobTooBig);
+    const reply = BATCH_REPLIES[outcome];
+    if (reply !== undefined) this.#replies.fixed(session, reply);
+    else if (outcome === Outcome.TooBig) this.#replies.fixed(session, Reply.jobTooBig);
     else if (outcome === Outcome.TubeFull && tube !== "") this.#replies.fixed(session, Reply.tubeFull);
     else this.#replies.fixed(session, Reply.outOfMemory);
   }
@@ -233,6 +244,16 @@ export class PutIntake {
         case OptionTag.Meta:
           attributes.fixed.text(Attribute.Meta, bytes, at, at + bytes[at - 1]!);
           break;
+        case OptionTag.Batch:
+          attributes.batchName = this.#batchName(bytes, at);
+          break;
+        case OptionTag.AfterAny:
+          attributes.afterAny = true;
+          attributes.afterName = this.#batchName(bytes, at);
+          break;
+        case OptionTag.AfterBatch:
+          attributes.afterName = this.#batchName(bytes, at);
+          break;
         case OptionTag.Weight:
           attributes.fixed.uint16(Attribute.Weight, numberAt(bytes, at));
           break;
@@ -241,6 +262,11 @@ export class PutIntake {
     if (keyAt < 0) attributes.uniqueUntilMs = 0;
     else attributes.setKey(bytes, keyAt, keyAt + bytes[keyAt - 1]!, untilReserve);
     return attributes;
+  }
+
+  #batchName(bytes: Uint8Array, at: number): string {
+    this.#span.set(bytes, at, at + bytes[at - 1]!);
+    return this.#batchNames.textOf(this.#span);
   }
 
   /**
