@@ -1,0 +1,24 @@
+// Batches on random schedules with ends of the process at random moments.
+//
+// BATCH_SEEDS=2000 npm test -- simulation/batches
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { simulateBatches } from "./batch-simulation.ts";
+
+const SEEDS = Number(process.env["BATCH_SEEDS"] ?? 40);
+const FIRST = Number(process.env["SEED"] ?? 1);
+const STEPS = 300;
+
+describe("batches in a simulation", () => {
+  it(`are complete when their last member has ended, in ${SEEDS} runs`, async () => {
+    const sum = { restarts: 0, batches: 0, callbacks: 0 };
+    for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+      const result = await simulateBatches({ seed, steps: STEPS });
+      for (const key of Object.keys(sum) as (keyof typeof sum)[]) sum[key] += result[key];
+    }
+    if (SEEDS < 20) return;
+    assert.ok(sum.restarts > SEEDS, `${sum.restarts} restarts`);
+    assert.ok(sum.callbacks > SEEDS, `${sum.callbacks} callbacks`);
+  });
+});
