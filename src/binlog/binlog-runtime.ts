@@ -147,7 +147,7 @@ export class BinlogRuntime {
     const { storage } = opened;
     this.#core.beginIds(opened.nextId);
     try {
-      for (const port of this.#data.recovery) 
+      for (const port of this.#data.recovery)
         port.postMessage({ settings: [...opened.settings], batches: opened.batches });
       await this.#feedShards(this.#core.recovered(opened), stopping);
     } catch (error) {

@@ -2,8 +2,8 @@
 // salvages, and begins.
 
 import { segmentName } from "../base/segment-name.ts";
-import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import type { LoggedBatch } from "../message/flow-record.ts";
+import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";
 import { Storage } from "./live/storage.ts";
 import type { StorageNotice } from "./live/storage-options.ts";

@@ -12,6 +12,8 @@ import { NOBODY } from "./policies/failures.ts";
 import { isLostAfter, reasonOf, spanOf } from "./policies/put-flows.ts";
 import { Transfers } from "./transfers.ts";
 
+/** Number of jobs that a turn may change. */
+const TURN_JOBS_MAX = 100;
 /** Number of ids that a slice may examine for each job that it may change. */
 const LOOKS_PER_JOB = 5;
 
@@ -23,10 +25,10 @@ export class FlowWork extends Transfers {
     return this.batches.releasing.size > 0 || this.batches.sweeping.size > 0;
   }
 
-  /** Changes up to `jobsMax` of these jobs. */
-  workOnFlows(jobsMax: number, nowMs: number): void {
+  /** Changes some of these jobs. */
+  workOnFlows(nowMs: number): void {
     this.runDue(nowMs);
-    let left = jobsMax;
+    let left = TURN_JOBS_MAX;
     for (const batch of this.batches.releasing) {
       for (; left > 0 && batch.waiting.first !== NO_SLOT; left--)
         this.#release(batch.waiting.first, batch, nowMs);

@@ -20,6 +20,7 @@
 
 import type { Memory } from "../base/memory.ts";
 import type { BatchFacts, BatchOutcome, BatchState } from "../protocol/batch-facts.ts";
+import { RecordKind } from "./record.ts";
 
 export const TALLY_BYTES = 32;
 export const BATCH_FIXED_BYTES = 48;
@@ -38,24 +39,18 @@ export interface LoggedBatch {
   readonly tallies: readonly Tally[];
 }
 
-/** Writes a TALLY at `at`. Returns its length. */
-export function encodeTally(
-  view: DataView,
-  at: number,
-  kind: number,
-  id: number,
-  number: number,
-  shard: number,
-  done: number,
-  failed: number,
-): number {
-  view.setUint32(at, kind | (shard << 16), true);
+/** Writes a TALLY at `at`, without its counts. Returns its length. */
+export function encodeTally(view: DataView, at: number, id: number, number: number, shard: number): number {
+  view.setUint32(at, RecordKind.tally | (shard << 16), true);
   view.setUint32(at + 4, 0, true);
   view.setFloat64(at + 8, id, true);
   view.setFloat64(at + 16, number, true);
+  return TALLY_BYTES;
+}
+
+export function encodeTallied(view: DataView, at: number, done: number, failed: number): void {
   view.setUint32(at + 24, done, true);
   view.setUint32(at + 28, failed, true);
-  return TALLY_BYTES;
 }
 
 export function decodeTally(view: DataView, at: number): Tally {
@@ -76,12 +71,11 @@ export function forgetTallied(view: DataView, at: number): void {
 export function encodeBatch(
   { bytes, view }: Memory,
   at: number,
-  kind: number,
   batch: Readonly<BatchFacts>,
   wallOffsetMs: number,
 ): number {
   const { name, completeAtMs } = batch;
-  view.setUint32(at, kind | (name.length << 8) | (batch.state << 16) | (batch.outcome << 24), true);
+  view.setUint32(at, RecordKind.batch | (name.length << 8) | (batch.state << 16) | (batch.outcome << 24), true);
   view.setUint32(at + 4, 0, true);
   view.setFloat64(at + 8, batch.number, true);
   view.setFloat64(at + 16, batch.openedAtMs + wallOffsetMs, true);

@@ -47,9 +47,6 @@ const TURN_WORK_MAX = WORK_PER_MS / 2;
 const TURN_MS = 1;
 /** Sliced commands that end in one turn, if they take little time: most of them only waited. */
 const ENDED_MAX = 16;
-const ENDED_MS = 0.1;
-/** Jobs that a turn releases or removes at the end of batches. */
-const FLOW_JOBS = 100;
 
 export class ShardCore extends ShardClients {
   readonly #resuming: ShardSession[] = [];
@@ -93,7 +90,7 @@ export class ShardCore extends ShardClients {
     this.#owesSlices = false;
     this.readClock();
     if (this.#recordsOpen()) this.#moveOn(this.nowMs);
-    if (this.engine.hasFlowWork && this.#recordsOpen()) this.engine.workOnFlows(FLOW_JOBS, this.nowMs);
+    if (this.engine.hasFlowWork && this.#recordsOpen()) this.engine.workOnFlows(this.nowMs);
     this.lists.pump();
     if (this.control !== undefined) {
       this.readClock();
@@ -168,14 +165,13 @@ export class ShardCore extends ShardClients {
   }
 
   #moveOn(nowMs: number): void {
-    const { slicedCommands } = this;
-    for (let left = ENDED_MAX; left > 0 && slicedCommands.spentMs < ENDED_MS; left--) {
-      const session = slicedCommands.step(this.#mayAnswer, nowMs);
+    for (let left = ENDED_MAX; left > 0 && this.slicedCommands.spentMs < TURN_MS / 8; left--) {
+      const session = this.slicedCommands.step(this.#mayAnswer, nowMs);
       if (session === undefined) break;
       if (session.ended) this.end(session);
       else this.resume(session);
     }
-    slicedCommands.spentMs = 0;
+    this.slicedCommands.spentMs = 0;
   }
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
@@ -419,7 +415,7 @@ export class ShardCore extends ShardClients {
     };
   }
 
-  /** Continues a session's command once all acceptors have acknowledged its barrier. */
+  /** Continues a command once all acceptors have acknowledged its barrier. */
   #passBarrier(number: number): void {
     const session = this.barrier.acknowledged(number);
     if (session === undefined) return;

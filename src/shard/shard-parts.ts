@@ -24,9 +24,9 @@ import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { RingReader } from "../ring/ring-reader.ts";
 import { WorkerNames } from "../ring/worker-names.ts";
-import { BatchHomes } from "./flows/batch-homes.ts";
 import { ControlHandler } from "./control/control-handler.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
+import { BatchHomes } from "./flows/batch-homes.ts";
 import { PutIntake } from "./intake/put-intake.ts";
 import { ReadBarrier } from "./read-barrier.ts";
 import type { RecordLog } from "./records/record-log.ts";
@@ -174,13 +174,7 @@ export abstract class ShardParts implements ClientEffects {
     this.engine.queues.onSettled = onSettled;
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.deadLetters = new DeadLetters(this.engine, this.transferSender);
-    this.homes = new BatchHomes({
-      ...travel,
-      shard,
-      shards: topology.shards,
-      shardOf,
-      onAnswered: onSettled,
-    });
+    this.homes = new BatchHomes({ ...travel, shard, shards: topology.shards, shardOf, onAnswered: onSettled });
     this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlHandler({

@@ -9,7 +9,15 @@ import { RECORD_ID_AT } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import { isShortage } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
-import { isBatch, isFull, isSetting, isTally, recordExtra, recordIsKnown, settingOf } from "../format/record-kinds.ts";
+import {
+  isBatch,
+  isFull,
+  isSetting,
+  isTally,
+  recordExtra,
+  recordIsKnown,
+  settingOf,
+} from "../format/record-kinds.ts";
 import {
   encodeOwn,
   FRAME_BYTES,

@@ -1,9 +1,10 @@
-// Appends a whole job to a log, in several records if it is too big for one; also appends settings and batches.
+// Appends a whole job to a log, in several records if it is too big for one; also appends settings
+// and batches.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
-import { encodeBatch, encodeTally, type LoggedBatch } from "../../message/flow-record.ts";
+import { encodeBatch, encodeTallied, encodeTally, type LoggedBatch } from "../../message/flow-record.ts";
 import {
   bodyBytesOf,
   encodePieceHead,
@@ -11,7 +12,6 @@ import {
   MAX_PIECE_BYTES,
   MAX_RECORD_BYTES,
   RECORD_ID_AT,
-  RecordKind,
   recordHeadBytes,
 } from "../../message/record.ts";
 import type { Storage } from "./storage.ts";
@@ -49,9 +49,10 @@ export function appendSetting(storage: Storage, pattern: string, text: string): 
 
 /** Appends the state of a batch and its tallies. */
 export function appendBatch(storage: Storage, { facts, tallies }: LoggedBatch): void {
-  storage.appendOwned(piece.bytes, 0, encodeBatch(piece, 0, RecordKind.batch, facts, 0));
+  storage.appendOwned(piece.bytes, 0, encodeBatch(piece, 0, facts, 0));
   for (const { number, shard, done, failed } of tallies) {
-    const length = encodeTally(piece.view, 0, RecordKind.tally, 0, number, shard, done, failed);
+    const length = encodeTally(piece.view, 0, 0, number, shard);
+    encodeTallied(piece.view, 0, done, failed);
     storage.appendOwned(piece.bytes, 0, length);
   }
 }

@@ -7,9 +7,9 @@ import { decodeBatch, decodeTally, type Tally } from "../../message/flow-record.
 import { RECORD_ID_AT } from "../../message/record.ts";
 import type { BatchFacts } from "../../protocol/batch-facts.ts";
 import {
+  isBatch,
   isBeyondVersion1,
   isFull,
-  isBatch,
   isSetting,
   isTally,
   isUpdate,
@@ -291,17 +291,7 @@ class SegmentScanner {
       scan.settings.push({ ...setting, offset: at, framedBytes: FRAME_BYTES + recordBytes });
       return;
     }
-    if (isBatch(kind)) {
-      const facts = decodeBatch(this.#memory, record);
-      scan.flows.push({ facts, tally: undefined, offset: at, framedBytes: FRAME_BYTES + recordBytes });
-      if (facts.number > scan.maxId) scan.maxId = facts.number;
-      return;
-    }
-    if (isTally(kind)) {
-      const tally = decodeTally(view, record);
-      scan.flows.push({ facts: undefined, tally, offset: at, framedBytes: FRAME_BYTES + recordBytes });
-      if (view.getFloat64(record + RECORD_ID_AT, true) === 0) return;
-    }
+    if (this.#takeFlow(kind, at, recordBytes)) return;
     if (kind < OwnKind.end) {
       const id = view.getFloat64(record + RECORD_ID_AT, true);
       if (isFull(kind) && id > scan.maxId) scan.maxId = id;
@@ -328,6 +318,23 @@ class SegmentScanner {
       scan.promisesNext = bytes[record + 1] === 1;
       scan.reason = "sealed";
     }
+  }
+
+  /** Takes note of a record of a batch. Returns whether it changes no job. */
+  #takeFlow(kind: number, offset: number, recordBytes: number): boolean {
+    const record = offset + FRAME_BYTES;
+    const place = { offset, framedBytes: FRAME_BYTES + recordBytes };
+    const scan = this.#scan;
+    if (isBatch(kind)) {
+      const facts = decodeBatch(this.#memory, record);
+      scan.flows.push({ facts, tally: undefined, ...place });
+      scan.maxId = Math.max(scan.maxId, facts.number);
+      return true;
+    }
+    if (!isTally(kind)) return false;
+    const { view } = this.#memory;
+    scan.flows.push({ facts: undefined, tally: decodeTally(view, record), ...place });
+    return view.getFloat64(record + RECORD_ID_AT, true) === 0;
   }
 
   /**

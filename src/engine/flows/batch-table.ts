@@ -7,8 +7,8 @@
 import { assert } from "../../base/assert.ts";
 import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
 import { FlowFlag } from "../jobs/job-flows.ts";
-import { SortedNumbers } from "../jobs/sorted-numbers.ts";
 import { type JobPage, JobState, type JobTable, rowOf } from "../jobs/job-table.ts";
+import { SortedNumbers } from "../jobs/sorted-numbers.ts";
 import { BatchRow } from "./batch-row.ts";
 
 /** Maximum number of batches. */

@@ -7,8 +7,8 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { EMPTY_BODY } from "./body-arena.ts";
-import { JobFlows } from "./job-flows.ts";
 import { JobExtras } from "./job-extras.ts";
+import { JobFlows } from "./job-flows.ts";
 
 export const PAGE_BITS = 13;
 export const PAGE_ROWS = 1 << PAGE_BITS;

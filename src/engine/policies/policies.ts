@@ -15,10 +15,10 @@ import { attemptsOf, backoffMs, excuse, isSpent, resetAttempts } from "./attempt
 import { DeadJobs } from "./dead-jobs.ts";
 import { Failures, NOBODY } from "./failures.ts";
 import { GroupMembership } from "./group-membership.ts";
-import { PutFlows } from "./put-flows.ts";
-import { PutVerdict } from "./put-verdict.ts";
 import { JobStore } from "./job-store.ts";
 import { NO_ROW } from "./key-table.ts";
+import { PutFlows } from "./put-flows.ts";
+import { PutVerdict } from "./put-verdict.ts";
 import { StoredAttributes } from "./stored-attributes.ts";
 import { UniqueKeys } from "./unique-keys.ts";
 

@@ -7,8 +7,8 @@ import * as attribute from "../../protocol/job-attribute.ts";
 import { type Attribute, type AttributeWriter, DeathReason } from "../../protocol/job-attribute.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
-import { FlowFlag, type JobFlows } from "../jobs/job-flows.ts";
 import { ExtraFlag, type JobExtras } from "../jobs/job-extras.ts";
+import { FlowFlag, type JobFlows } from "../jobs/job-flows.ts";
 import { type JobPage, rowOf } from "../jobs/job-table.ts";
 import type { ShardState } from "../state/shard-state.ts";
 import type { Failures } from "./failures.ts";
@@ -158,8 +158,7 @@ export class StoredAttributes {
 
 function writeFlows({ batch, after, flags }: JobFlows, row: number, writer: AttributeWriter): void {
   const { Attribute } = attribute;
-  if (batch[row] !== 0)
-    writer.flagged(Attribute.Batch, batch[row]!, (flags[row]! & FlowFlag.Ended) !== 0);
+  if (batch[row] !== 0) writer.flagged(Attribute.Batch, batch[row]!, (flags[row]! & FlowFlag.Ended) !== 0);
   if (after[row] !== 0) writer.flagged(Attribute.After, after[row]!, (flags[row]! & FlowFlag.Any) !== 0);
 }
 

@@ -5,8 +5,8 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { URGENT_PRI_LIMIT } from "../../protocol/limits.ts";
-import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { BatchTable } from "../flows/batch-table.ts";
+import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { EarliestTime } from "../queues/earliest-time.ts";
 import { NO_GROUP } from "../queues/job-groups.ts";
 import { TimerHeap } from "../queues/timer-heap.ts";

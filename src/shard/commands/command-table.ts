@@ -2,7 +2,6 @@
 
 import { RequestOp } from "../../message/request.ts";
 import { Op } from "../../protocol/commands.ts";
-import { cancelBatch, commitBatch, inspectBatch, listBatches, openBatch } from "./job-batches.ts";
 import { bury } from "./bury.ts";
 import { clearTube } from "./clear-tube.ts";
 import type { ShardCommand } from "./command.ts";
@@ -12,6 +11,7 @@ import { deleteBatch } from "./delete-batch.ts";
 import { ignore } from "./ignore.ts";
 import { inspectJob } from "./inspect-job.ts";
 import { inspectTube } from "./inspect-tube.ts";
+import { cancelBatch, commitBatch, inspectBatch, listBatches, openBatch } from "./job-batches.ts";
 import { kick } from "./kick.ts";
 import { kickJob } from "./kick-job.ts";
 import { listJobs } from "./list-jobs.ts";

@@ -114,8 +114,7 @@ export class BatchHomes {
     for (const { facts, tallies } of logged) {
       const openedAtMs = facts.openedAtMs - wallOffsetMs;
       // 0 would mean that it isn't complete.
-      const completeAtMs =
-        facts.state === BatchState.Complete ? facts.completeAtMs - wallOffsetMs || -1 : 0;
+      const completeAtMs = facts.state === BatchState.Complete ? facts.completeAtMs - wallOffsetMs || -1 : 0;
       const batch = engine.batches.assume({ ...facts, openedAtMs, completeAtMs });
       assert(batch !== undefined, "a batch of the log exists");
       for (const { shard: of, done, failed } of tallies) {
@@ -230,11 +229,7 @@ export class BatchHomes {
 
   #assume(from: number, facts: BatchFacts): void {
     const batch = this.#options.engine.batches.assume(facts);
-    writeBatchReport(
-      this.#say(TransferMessage.BatchReport, from, BATCH_REPORT_BYTES),
-      facts.number,
-      batch,
-    );
+    writeBatchReport(this.#say(TransferMessage.BatchReport, from, BATCH_REPORT_BYTES), facts.number, batch);
   }
 
   #report(from: number, view: DataView, nowMs: number): void {

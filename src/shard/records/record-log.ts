@@ -7,8 +7,8 @@ import { Memory } from "../../base/memory.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { RecordSink } from "../../engine/waiting/effects.ts";
-import { BATCH_FIXED_BYTES, encodeBatch, encodeTally, TALLY_BYTES } from "../../message/flow-record.ts";
 import { APPEND_HEADER_BYTES, writeAppendHeader } from "../../message/append.ts";
+import { BATCH_FIXED_BYTES, encodeBatch, encodeTallied, encodeTally, TALLY_BYTES } from "../../message/flow-record.ts";
 import {
   DELETE_BYTES,
   emptyRecordFields,
@@ -22,7 +22,6 @@ import {
   PIECE_HEADER_BYTES,
   RECORD_FIXED_BYTES,
   type RecordFields,
-  RecordKind,
   RecordState,
   SETTING_HEADER_BYTES,
   UPDATE_BYTES,
@@ -270,8 +269,8 @@ export class RecordLog implements RecordSink {
   ended(id: number, batch: number, done: number, failed: number): void {
     assert(id > 0 && batch > 0, "a record of a member's end names both");
     const at = this.#claim(TALLY_BYTES);
-    const { shard } = this.#options;
-    encodeTally(this.#memory.view, at, RecordKind.tally, id, batch, shard, done, failed);
+    encodeTally(this.#memory.view, at, id, batch, this.#options.shard);
+    encodeTallied(this.#memory.view, at, done, failed);
   }
 
   /**
@@ -288,7 +287,7 @@ export class RecordLog implements RecordSink {
   /** Records what the home of a batch has decided. */
   batch(batch: Readonly<BatchFacts>): void {
     const at = this.#claim(BATCH_FIXED_BYTES + batch.name.length);
-    encodeBatch(this.#memory, at, RecordKind.batch, batch, this.#offsetMs());
+    encodeBatch(this.#memory, at, batch, this.#offsetMs());
   }
 
   #delete(id: number): void {

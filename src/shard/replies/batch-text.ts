@@ -39,7 +39,9 @@ export function batchesText(batches: BatchTable, after: number, limit: number): 
   let last = after;
   for (; batch !== undefined && lines.length < limit; batch = batches.from(last + 1)) {
     const { name, number, state, outcome } = batch;
-    lines.push(`- {name: "${name}", number: ${number}, state: ${STATES[state]}, outcome: ${OUTCOMES[outcome]}}\n`);
+    lines.push(
+      `- {name: "${name}", number: ${number}, state: ${STATES[state]}, outcome: ${OUTCOMES[outcome]}}\n`,
+    );
     last = number;
   }
   const next = batch === undefined ? 0 : last;

@@ -1,5 +1,5 @@
-// Compares what each shard counts of its batches with the jobs that it has, and the shards with each
-// other.
+// Compares what each shard counts of its batches with the jobs that it has, and the shards with
+// each other.
 
 import assert from "node:assert/strict";
 import type { Engine } from "../../../src/engine/engine.ts";
@@ -57,7 +57,11 @@ function checkShard(engine: Engine, where: string): void {
   });
   for (const batch of engine.batches.all) {
     const { open, dead, moving, buried, waitingJobs } = batch;
-    assert.deepEqual({ open, dead, moving, buried, waitingJobs }, of(batch.number), `${where}: ${batch.name}`);
+    assert.deepEqual(
+      { open, dead, moving, buried, waitingJobs },
+      of(batch.number),
+      `${where}: ${batch.name}`,
+    );
   }
 }
 

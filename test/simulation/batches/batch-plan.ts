@@ -18,7 +18,7 @@ export interface PlannedJob {
   id: number;
   /** Whether its put was answered. */
   isAnswered: boolean;
-  /** Whether it exists for certain: a worker may get a job whose put does not survive the process. */
+  /** Whether it is there: a worker may get a job whose put does not survive the process. */
   isCertain: boolean;
   /** Whether a client has asked for its end. */
   endAsked: boolean;
@@ -98,11 +98,17 @@ export class BatchPlan {
 
   /** A callback comes when each member is over, as far as the clients know. */
   #checkCallback({ batch, name, any }: PlannedJob): void {
-    assert.ok(batch.commitAsked || batch.cancelAsked, `${name} comes after the end of its batch is asked for`);
+    assert.ok(
+      batch.commitAsked || batch.cancelAsked,
+      `${name} comes after the end of its batch is asked for`,
+    );
     const members = batch.jobs.filter(({ fate, isCertain }) => fate !== undefined && isCertain);
     if (!batch.cancelAsked)
       for (const member of members)
-        assert.ok(member.endAsked || member.fate === "expired", `${name} comes when ${member.name} has ended`);
+        assert.ok(
+          member.endAsked || member.fate === "expired",
+          `${name} comes when ${member.name} has ended`,
+        );
     if (any) return;
     for (const member of members)
       assert.equal(member.fate, "done", `${name} comes though ${member.name} has failed`);

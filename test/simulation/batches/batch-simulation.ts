@@ -3,21 +3,10 @@
 // its members deserve, and every callback has come once, or never.
 
 import assert from "node:assert/strict";
-import { LENT_IDS } from "../../../src/binlog/live/id-lending.ts";
-import { openBinlog } from "../../../src/binlog/open-binlog.ts";
-import { LogWord } from "../../../src/ring/log-words.ts";
-import { VirtualDisk } from "../../binlog/virtual-disk.ts";
-import { SeededRandom } from "../../support/seeded-random.ts";
-import { InProcessServer } from "../server/in-process-server.ts";
 import { checkBatches } from "./batch-checks.ts";
 import { BatchClient } from "./batch-client.ts";
 import { BatchPlan, type Fate, type PlannedBatch, type PlannedJob } from "./batch-plan.ts";
-
-export interface BatchSimulationOptions {
-  readonly seed: number;
-  readonly steps: number;
-  readonly plant?: (server: InProcessServer) => void;
-}
+import { BatchServer, type BatchSimulationOptions } from "./batch-server.ts";
 
 export interface BatchSimulationResult {
   readonly restarts: number;
@@ -25,8 +14,6 @@ export interface BatchSimulationResult {
   readonly callbacks: number;
 }
 
-const SEGMENT_BYTES = 128 * 1024;
-const CLIENTS = 4;
 /** Where work gets done; jobs move between these. */
 const WORK = ["w0", "w1", "w2", "w3"] as const;
 /** Where a member has one attempt; the first has a dead-letter tube, on other shards at times. */
@@ -43,166 +30,59 @@ export async function simulateBatches(options: BatchSimulationOptions): Promise<
     return await simulation.run();
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new Error(`seed ${options.seed}: ${why}\n  last: ${simulation.lastActs.slice(-12).join("\n        ")}`, {
-      cause: error,
-    });
+    throw new Error(
+      `seed ${options.seed}: ${why}\n  last: ${simulation.lastActs.slice(-12).join("\n        ")}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
-class BatchSimulation {
-  readonly lastActs: string[] = [];
-  readonly #options: BatchSimulationOptions;
-  readonly #random: SeededRandom;
-  readonly #disk = new VirtualDisk();
+class BatchSimulation extends BatchServer {
   readonly #plan = new BatchPlan();
-  #wallMs = 1_700_000_000_000;
-  #startedAtMs = 0;
-  #server!: InProcessServer;
-  #clients: BatchClient[] = [];
-  #restarts = 0;
   /** Whether everything is brought to its end. */
   #isEnding = false;
 
   constructor(options: BatchSimulationOptions) {
-    this.#options = options;
-    this.#random = new SeededRandom(options.seed);
+    super(options, TUBES);
   }
 
   async run(): Promise<BatchSimulationResult> {
-    await this.#start();
+    await this.start();
     await this.#setUp();
-    for (let step = 0; step < this.#options.steps; step++) {
+    for (let step = 0; step < this.options.steps; step++) {
       this.#act();
-      for (let turns = this.#random.between(0, 12); turns > 0 && this.#server.step(); turns--);
-      this.#takeReplies();
-      checkBatches(this.#engines);
-      if (this.#random.chance(0.02)) await this.#restart();
+      for (let turns = this.random.between(0, 12); turns > 0 && this.server.step(); turns--);
+      this.takeReplies();
+      checkBatches(this.engines);
+      if (this.random.chance(0.02)) await this.restart();
     }
     await this.#finish();
     const callbacks = this.#jobs.filter(({ fate, deliveries }) => fate === undefined && deliveries > 0);
-    return { restarts: this.#restarts, batches: this.#plan.batches.length, callbacks: callbacks.length };
-  }
-
-  get #engines(): InProcessServer["shards"][number]["engine"][] {
-    return this.#server.shards.map(({ engine }) => engine);
+    return { restarts: this.restarts, batches: this.#plan.batches.length, callbacks: callbacks.length };
   }
 
   get #jobs(): PlannedJob[] {
     return this.#plan.batches.flatMap(({ jobs }) => jobs);
   }
 
-  #say(what: string): void {
-    this.lastActs.push(what);
-    if (process.env["SAYALL"]) console.log(what);
-  }
-
-  // --- processes ---------------------------------------------------------------------------------
-
-  async #start(): Promise<void> {
-    const random = this.#random;
-    const shards = random.pick([1, 2, 3, 4, 7]);
-    const startsAtMs = random.between(1, 1_000_000);
-    this.#wallMs += random.between(0, 3000);
-    this.#startedAtMs = startsAtMs;
-    const opened = await openBinlog({
-      disk: this.#disk,
-      shards,
-      segmentBytes: SEGMENT_BYTES,
-      syncEvery: 0,
-      salvage: false,
-      parallel: false,
-      smallSegments: true,
-      lentIds: random.pick([4, 64, LENT_IDS]),
-      randomSalt: () => random.bits(),
-      wallMs: () => this.#wallMs,
-      clockMs: () => this.#server?.nowMs ?? startsAtMs,
-      notice: () => {},
-      progress: () => {},
-      onFull: (id, segment) => this.#server?.binlog?.noteFile(id, segment),
-    });
-    const server = new InProcessServer({
-      shards,
-      acceptors: random.pick([1, 2, 3]),
-      random,
-      holdUps: random.pick([0, 0.05, 0.3]),
-      lateRings: random.pick([0, 0.2]),
-      strayRings: random.chance(0.2),
-      slowLog: random.pick([0, 0.8, 0.95]),
-      tickMs: random.pick([0, 0.05]),
-      placement: random.pick(["together", "apart"]),
-      startsAtMs,
-      log: {
-        disk: this.#disk,
-        opened,
-        repliesWaitFor: LogWord.Synced,
-        recordRingBytes: 4096,
-        wallOffsetMs: this.#wallMs - startsAtMs,
-      },
-    });
-    this.#server = server;
-    this.#options.plant?.(server);
-    server.restore();
-    checkBatches(this.#engines);
-    this.#clients = Array.from({ length: CLIENTS }, () => new BatchClient(server.connect()));
-    this.#say(`a process with ${shards} shards`);
-  }
-
-  async #restart(): Promise<void> {
-    this.#takeReplies();
-    this.#server.halt();
-    this.#wallMs += Math.floor(this.#server.nowMs - this.#startedAtMs);
-    if (this.#random.chance(0.5)) this.#disk.kill();
-    else this.#disk.crash(this.#random);
-    this.#restarts++;
-    this.#plan.restart();
-    this.#say("the process ends");
-    await this.#start();
-    for (const client of this.#clients) this.#watch(client);
-  }
-
-  /** Sends a request that is answered before anything else happens. */
-  #must(request: string, expected: RegExp): string {
-    const client = this.#clients[0]!;
-    let text = "";
-    client.ask(request, ({ line, body }) => {
-      assert.match(line, expected, request);
-      text = body;
-    });
-    this.#settle();
-    assert.ok(client.isIdle, `${request} is answered`);
-    return text;
-  }
-
-  #settle(): void {
-    this.#server.settle();
-    this.#takeReplies();
-    checkBatches(this.#engines);
-  }
-
-  #takeReplies(): void {
-    for (const client of this.#clients) client.take();
-  }
-
   async #setUp(): Promise<void> {
-    this.#must("set-tube die0 max-attempts=1 dead-letter=dead", /^SET$/);
-    this.#must("set-tube die1 max-attempts=1", /^SET$/);
-    for (const client of this.#clients) this.#watch(client);
+    this.must("set-tube die0 max-attempts=1 dead-letter=dead", /^SET$/);
+    this.must("set-tube die1 max-attempts=1", /^SET$/);
+    for (const client of this.clients) this.watch(client);
   }
 
-  /** Watches all tubes, in one go; only the last reply is looked at. */
-  #watch(client: BatchClient): void {
-    for (const tube of TUBES) {
-      client.ask(`watch ${tube}`, ({ line }) => assert.match(line, /^WATCHING/));
-      this.#settle();
-    }
-    client.isWatching = true;
+  protected override async restart(): Promise<void> {
+    this.#plan.restart();
+    await super.restart();
   }
 
   // --- acts --------------------------------------------------------------------------------------
 
   #act(): void {
-    const random = this.#random;
-    const client = random.pick(this.#clients.filter(({ isIdle }) => isIdle));
+    const random = this.random;
+    const client = random.pick(this.clients.filter(({ isIdle }) => isIdle));
     if (client === undefined) return;
     const kind = random.weighted({
       ...{ open: 1, member: 8, callback: 2, commit: 1, cancel: 0.15, reserve: 12, work: 12 },
@@ -220,11 +100,11 @@ class BatchSimulation {
     else if (kind === "kick") client.ask(`kick-job ${this.#someMember()}`, () => {});
     else if (kind === "inspect") this.#inspect(client);
     else if (kind === "vanish") this.#vanish(client);
-    else this.#server.nowMs += random.between(1, 20);
+    else this.server.nowMs += random.between(1, 20);
   }
 
   #someMember(): number {
-    return this.#random.pick(this.#jobs.filter(({ id, fate }) => id > 0 && fate !== undefined))?.id ?? 1;
+    return this.random.pick(this.#jobs.filter(({ id, fate }) => id > 0 && fate !== undefined))?.id ?? 1;
   }
 
   #open(client: BatchClient): void {
@@ -232,7 +112,7 @@ class BatchSimulation {
     if (open.length > 3) return;
     const again = open.find(({ isOpen }) => !isOpen);
     const batch = again ?? this.#plan.open(`b${this.#plan.batches.length}`);
-    this.#say(`open-batch ${batch.name}`);
+    this.say(`open-batch ${batch.name}`);
     client.ask(`open-batch ${batch.name}`, ({ line }) => {
       assert.match(line, /^(OPENED|BATCH_EXISTS)$/);
       batch.isOpen = true;
@@ -240,9 +120,11 @@ class BatchSimulation {
   }
 
   #putMember(client: BatchClient): void {
-    const random = this.#random;
+    const random = this.random;
     const batch = random.pick(
-      this.#plan.batches.filter(({ isOpen, commitAsked, cancelAsked }) => isOpen && !commitAsked && !cancelAsked),
+      this.#plan.batches.filter(
+        ({ isOpen, commitAsked, cancelAsked }) => isOpen && !commitAsked && !cancelAsked,
+      ),
     );
     if (batch === undefined) return;
     const fate = random.weighted(FATES);
@@ -257,7 +139,7 @@ class BatchSimulation {
   }
 
   #putCallback(client: BatchClient): void {
-    const random = this.#random;
+    const random = this.random;
     const batch = random.pick(this.#plan.batches.filter(({ isOpen }) => isOpen));
     if (batch === undefined) return;
     const job = this.#plan.job(batch, undefined, random.chance(0.4));
@@ -266,7 +148,7 @@ class BatchSimulation {
 
   #put(client: BatchClient, job: PlannedJob, tube: string, options: string): void {
     const { name } = job;
-    this.#say(`put ${name} into ${tube}: ${options}`);
+    this.say(`put ${name} into ${tube}: ${options}`);
     client.ask(`put-in-tube ${tube} 0 0 60 ${name.length} ${options}\r\n${name}`, ({ line }) => {
       const id = /^INSERTED (\d+)$/.exec(line)?.[1];
       // It may be committed meanwhile.
@@ -281,7 +163,7 @@ class BatchSimulation {
 
   #commit(client: BatchClient, batch: PlannedBatch | undefined): void {
     if (batch?.isOpen !== true) return;
-    this.#say(`commit-batch ${batch.name}`);
+    this.say(`commit-batch ${batch.name}`);
     batch.commitAsked = true;
     client.ask(`commit-batch ${batch.name}`, ({ line }) => {
       assert.match(line, batch.cancelAsked ? /^(COMMITTED|BATCH_CANCELLED)$/ : /^COMMITTED$/);
@@ -291,7 +173,7 @@ class BatchSimulation {
 
   #cancel(client: BatchClient, batch: PlannedBatch | undefined): void {
     if (batch?.isOpen !== true) return;
-    this.#say(`cancel-batch ${batch.name}`);
+    this.say(`cancel-batch ${batch.name}`);
     batch.cancelAsked = true;
     client.ask(`cancel-batch ${batch.name}`, ({ line }) => {
       assert.match(line, /^(CANCELLED|BATCH_COMPLETE)$/);
@@ -309,31 +191,31 @@ class BatchSimulation {
         return;
       }
       client.held.set(Number(id), body);
-      this.#say(`${body} is reserved`);
+      this.say(`${body} is reserved`);
       this.#plan.delivered(Number(id), body);
     });
   }
 
   /** Does with a reserved job what it is for. */
   #work(client: BatchClient): void {
-    const [id, body] = this.#random.pick([...client.held]) ?? [0, ""];
+    const [id, body] = this.random.pick([...client.held]) ?? [0, ""];
     if (id === 0) return;
     client.held.delete(id);
     const job = this.#jobNamed(body);
     const { fate } = job;
     if (fate === "died" && !job.hasDied) {
       job.endAsked = true;
-      this.#say(`${body} dies`);
+      this.say(`${body} dies`);
       client.ask(`release ${id} 0 0`, ({ line }) => {
         assert.equal(line, "RELEASED");
         job.hasDied = true;
       });
-    } else if (this.#random.chance(0.15)) {
-      this.#say(`${body} is buried`);
+    } else if (this.random.chance(0.15)) {
+      this.say(`${body} is buried`);
       client.ask(`bury ${id} 0`, ({ line }) => assert.equal(line, "BURIED"));
     } else {
       job.endAsked = true;
-      this.#say(`${body} is done`);
+      this.say(`${body} is done`);
       client.ask(`delete ${id}`, ({ line }) => {
         assert.equal(line, "DELETED");
         job.isGone = true;
@@ -346,22 +228,25 @@ class BatchSimulation {
   }
 
   #move(client: BatchClient): void {
-    const among: readonly [string, ...string[]] = this.#random.pick([WORK, WORK, CALLBACKS]);
-    const [from, to] = [this.#random.pick(among), this.#random.pick(among)];
-    const as = among === WORK && this.#random.chance(0.3) ? " as=ready" : "";
-    this.#say(`move-jobs ${from} ${to}${as}`);
+    const among: readonly [string, ...string[]] = this.random.pick([WORK, WORK, CALLBACKS]);
+    const [from, to] = [this.random.pick(among), this.random.pick(among)];
+    const as = among === WORK && this.random.chance(0.3) ? " as=ready" : "";
+    this.say(`move-jobs ${from} ${to}${as}`);
     client.ask(`move-jobs ${from} ${to}${as}`, ({ line }) => assert.match(line, /^MOVED/));
   }
 
   /** Clears, or deletes, what is there for that. */
   #remove(client: BatchClient): void {
-    const job = this.#random.pick(
-      this.#jobs.filter(({ fate, endAsked, id }) => (fate === "cleared" || fate === "deleted") && !endAsked && id > 0),
+    const job = this.random.pick(
+      this.#jobs.filter(
+        ({ fate, endAsked, id }) => (fate === "cleared" || fate === "deleted") && !endAsked && id > 0,
+      ),
     );
     if (job === undefined) return;
     job.endAsked = true;
-    this.#say(`${job.name} is ${job.fate}`);
-    if (job.fate === "deleted") client.ask(`delete ${job.id}`, ({ line }) => assert.match(line, /^(DELETED|NOT_FOUND)$/));
+    this.say(`${job.name} is ${job.fate}`);
+    if (job.fate === "deleted")
+      client.ask(`delete ${job.id}`, ({ line }) => assert.match(line, /^(DELETED|NOT_FOUND)$/));
     else {
       for (const each of job.batch.jobs) if (each.fate === "cleared") each.endAsked = true;
       client.ask(`clear-tube cleared${job.batch.name}`, ({ line }) => assert.match(line, /^CLEARED/));
@@ -369,21 +254,23 @@ class BatchSimulation {
   }
 
   #inspect(client: BatchClient): void {
-    const batch = this.#random.pick(this.#plan.batches);
+    const batch = this.random.pick(this.#plan.batches);
     if (batch === undefined) return;
-    client.ask(`inspect-batch ${batch.name}`, ({ line }) => assert.match(line, batch.isOpen ? /^OK/ : /^(OK|NOT_FOUND)/));
+    client.ask(`inspect-batch ${batch.name}`, ({ line }) =>
+      assert.match(line, batch.isOpen ? /^OK/ : /^(OK|NOT_FOUND)/),
+    );
   }
 
   #vanish(client: BatchClient): void {
-    this.#settle();
-    this.#say("a client vanishes");
+    this.settle();
+    this.say("a client vanishes");
     // That was the only attempt of some.
     for (const body of client.held.values()) this.#jobNamed(body).endAsked = true;
     client.socket.reset();
-    this.#settle();
-    const fresh = new BatchClient(this.#server.connect());
-    this.#clients[this.#clients.indexOf(client)] = fresh;
-    this.#watch(fresh);
+    this.settle();
+    const fresh = new BatchClient(this.server.connect());
+    this.clients[this.clients.indexOf(client)] = fresh;
+    this.watch(fresh);
   }
 
   // --- the end -----------------------------------------------------------------------------------
@@ -391,17 +278,17 @@ class BatchSimulation {
   /** Brings everything to its end: no more puts, all batches committed, all work done. */
   async #finish(): Promise<void> {
     this.#isEnding = true;
-    this.#say("the end");
-    this.#server.tickMs = 0;
-    this.#settle();
+    this.say("the end");
+    this.server.tickMs = 0;
+    this.settle();
     for (const batch of this.#plan.batches) this.#endBatch(batch);
     // All that were there to expire do.
-    this.#server.advance(TTL_SECONDS * 1000 + 1);
+    this.server.advance(TTL_SECONDS * 1000 + 1);
     for (const job of this.#jobs) if (job.fate === "expired") job.endAsked = true;
     this.#workOff();
-    if (this.#random.chance(0.5)) {
-      await this.#restart();
-      this.#server.tickMs = 0;
+    if (this.random.chance(0.5)) {
+      await this.restart();
+      this.server.tickMs = 0;
       this.#workOff();
     }
     for (const batch of this.#plan.batches) this.#checkEnd(batch);
@@ -409,33 +296,33 @@ class BatchSimulation {
 
   #endBatch(batch: PlannedBatch): void {
     if (!batch.isOpen) {
-      this.#must(`open-batch ${batch.name}`, /^(OPENED|BATCH_EXISTS)$/);
+      this.must(`open-batch ${batch.name}`, /^(OPENED|BATCH_EXISTS)$/);
       batch.isOpen = true;
     }
     for (const { fate, id } of batch.jobs)
-      if (fate === "deleted" && id > 0) this.#must(`delete ${id}`, /^(DELETED|NOT_FOUND)$/);
-    this.#must(`clear-tube cleared${batch.name}`, /^CLEARED/);
-    this.#must(`clear-tube alone${batch.name}`, /^CLEARED/);
+      if (fate === "deleted" && id > 0) this.must(`delete ${id}`, /^(DELETED|NOT_FOUND)$/);
+    this.must(`clear-tube cleared${batch.name}`, /^CLEARED/);
+    this.must(`clear-tube alone${batch.name}`, /^CLEARED/);
     for (const job of batch.jobs) if (job.fate === "deleted" || job.fate === "cleared") job.endAsked = true;
-    if (batch.cancelAsked && !batch.isCancelled) this.#cancel(this.#clients[0]!, batch);
-    else this.#commit(this.#clients[0]!, batch);
-    this.#settle();
+    if (batch.cancelAsked && !batch.isCancelled) this.#cancel(this.clients[0]!, batch);
+    else this.#commit(this.clients[0]!, batch);
+    this.settle();
   }
 
   /** Works until nothing is left to do. */
   #workOff(): void {
     for (let hasWorked = true; hasWorked; ) {
       hasWorked = false;
-      this.#server.advance(1);
-      for (const client of this.#clients) {
+      this.server.advance(1);
+      for (const client of this.clients) {
         for (let left = 5; left > 0 && client.held.size < 5; left--) {
           this.#reserve(client);
-          this.#settle();
+          this.settle();
         }
         while (client.held.size > 0) {
           hasWorked = true;
           this.#work(client);
-          this.#settle();
+          this.settle();
         }
       }
       hasWorked = this.#kickMembers() || hasWorked;
@@ -445,21 +332,21 @@ class BatchSimulation {
   /** Kicks what workers have buried; returns whether there was any. */
   #kickMembers(): boolean {
     let kicked = 0;
-    const client = this.#clients[0]!;
+    const client = this.clients[0]!;
     for (const { id, isGone, deliveries } of this.#jobs) {
       if (deliveries === 0 || isGone) continue;
       client.ask(`kick-job ${id}`, ({ line }) => {
         if (line === "KICKED") kicked++;
         else assert.equal(line, "NOT_FOUND");
       });
-      this.#settle();
+      this.settle();
     }
     return kicked > 0;
   }
 
   #checkEnd(batch: PlannedBatch): void {
     const { name, jobs, isCancelled } = batch;
-    const text = this.#must(`inspect-batch ${name}`, /^OK/);
+    const text = this.must(`inspect-batch ${name}`, /^OK/);
     const fact = (of: string): string => new RegExp(`^${of}: (.*)$`, "m").exec(text)?.[1] ?? "";
     assert.equal(fact("state"), "complete", `${name} is complete: ${text}`);
     const members = jobs.filter(({ fate }) => fate !== undefined);
@@ -467,7 +354,10 @@ class BatchSimulation {
     const [done, failed] = [Number(fact("done")), Number(fact("failed"))];
     const isDone = ({ fate }: PlannedJob): boolean => fate === "done";
     const least = certain.length;
-    assert.ok(done + failed >= least && done + failed <= members.length, `${name} has ${least} members: ${text}`);
+    assert.ok(
+      done + failed >= least && done + failed <= members.length,
+      `${name} has ${least} members: ${text}`,
+    );
     if (!isCancelled) {
       assert.ok(done >= certain.filter(isDone).length, `${name}: members done: ${text}`);
       assert.ok(done <= members.filter(isDone).length, `${name}: members done: ${text}`);
@@ -487,7 +377,7 @@ class BatchSimulation {
       return;
     }
     assert.equal(deliveries, 0, `${name} never comes: ${outcome}`);
-    const text = this.#must(`inspect-job ${id}`, /^OK/);
+    const text = this.must(`inspect-job ${id}`, /^OK/);
     assert.match(text, /^state: buried$/m, `${name} is buried`);
     const reason = outcome === "cancelled" ? /batch \S+: cancelled/ : /batch \S+: \d+ of \d+ members failed/;
     assert.match(text, reason, `${name} says why`);

@@ -4,11 +4,14 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import "../../support/checked.ts";
 import { simulateBatches } from "./batch-simulation.ts";
+import { PLANTED_BATCH_BUGS } from "./planted-bugs.ts";
 
-const SEEDS = Number(process.env["BATCH_SEEDS"] ?? 40);
+const SEEDS = Number(process.env["BATCH_SEEDS"] ?? 12);
 const FIRST = Number(process.env["SEED"] ?? 1);
 const STEPS = 300;
+const PLANTED_SEEDS = 60;
 
 describe("batches in a simulation", () => {
   it(`are complete when their last member has ended, in ${SEEDS} runs`, async () => {
@@ -21,4 +24,18 @@ describe("batches in a simulation", () => {
     assert.ok(sum.restarts > SEEDS, `${sum.restarts} restarts`);
     assert.ok(sum.callbacks > SEEDS, `${sum.callbacks} callbacks`);
   });
+});
+
+describe("planted bugs", () => {
+  for (const { name, plant } of PLANTED_BATCH_BUGS)
+    it(`finds: ${name}`, async () => {
+      for (let seed = 1; seed <= PLANTED_SEEDS; seed++) {
+        try {
+          await simulateBatches({ seed, steps: STEPS, plant });
+        } catch {
+          return;
+        }
+      }
+      assert.fail(`not found in ${PLANTED_SEEDS} runs`);
+    });
 });
