@@ -21,6 +21,10 @@ async function program(): Promise<string> {
     format: "cjs",
     platform: "node",
     target: "node20",
+    // The program's, if it has it.
+    external: ["@opentelemetry/api"],
+    // Only the sources are an ES module.
+    define: { "import.meta.url": "undefined" },
     write: false,
   });
   return outputFiles[0]!.text;

@@ -21,6 +21,7 @@ export {
 } from "./errors.ts";
 export type { Job, JobHandle, JobReport, JobState, JobStats, UpdateOptions } from "./job.ts";
 export type { ConnectionEvent } from "./link.ts";
+export type { Meta } from "./meta.ts";
 export type { Put, PutCounts, PutOptions } from "./put.ts";
 export { type ConnectOptions, connect, type Queue, type ReserveOptions, type ServerStats } from "./queue.ts";
 export type { Filter, LimitedFilter, ListedJob, ListFilter, Tube, TubeSettings, TubeStats } from "./tube.ts";

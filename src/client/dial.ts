@@ -6,7 +6,13 @@ import { ConnectionLost } from "./errors.ts";
 
 const PORT = 11_300;
 const KEEP_ALIVE_MS = 30_000;
-const ADDRESS = /^(tls:|tcp:|beanstalk:)?(?:\/\/)?(?:\[([\da-fA-F:.]+)\]|([^:/[\]\s]+))(?::(\d{1,5}))?$/;
+const ADDRESS = /^(?:tls:|tcp:|beanstalk:)?(?:\/\/)?(?:\[([\da-fA-F:.]+)\]|([^:/[\]\s]+))(?::(\d{1,5}))?$/;
+
+/** A server as OpenTelemetry names it: host and port, or the path of a socket. */
+export interface Server {
+  readonly address: string;
+  readonly port?: number;
+}
 
 /**
  * Returns a function that opens a connected socket, after the handshake with TLS. Throws TypeError
@@ -17,20 +23,27 @@ export function dialer(
   tls: ConnectionOptions | undefined,
   limitMs = 10_000,
 ): () => Promise<Socket> {
-  if (address.startsWith("unix:")) return () => dial({ path: address.slice(5) }, tls, limitMs);
-  const [, scheme, v6, name, digits = PORT] = ADDRESS.exec(address) ?? [];
+  const { address: host, port } = serverOf(address);
+  if (port === undefined) return () => dial({ path: host }, tls, limitMs);
+  // SNI allows names but no IP addresses.
+  const secure =
+    address.startsWith("tls:") || tls !== undefined
+      ? { ...(isIP(host) ? {} : { servername: host }), ...tls }
+      : undefined;
+  return () => dial({ host, port }, secure, limitMs);
+}
+
+/** Returns the host and the port of an address, or the path of a unix socket as the host. */
+export function serverOf(address: string): Server {
+  if (address.startsWith("unix:")) return { address: address.slice(5) };
+  const [, v6, name, digits = PORT] = ADDRESS.exec(address) ?? [];
   const host = v6 ?? name;
   const port = Number(digits);
   if (host === undefined || port < 1 || port > 65_535)
     throw new TypeError(
       `${address} is not a valid address: host:port, [::1]:port, unix:PATH or tls:host:port`,
     );
-  // SNI allows names but no IP addresses.
-  const secure =
-    scheme === "tls:" || tls !== undefined
-      ? { ...(isIP(host) ? {} : { servername: host }), ...tls }
-      : undefined;
-  return () => dial({ host, port }, secure, limitMs);
+  return { address: host, port };
 }
 
 function dial(where: NetConnectOpts, tls: ConnectionOptions | undefined, limitMs: number): Promise<Socket> {

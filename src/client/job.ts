@@ -5,6 +5,7 @@ import { optionsText, whole, wholeLong, wholeSeconds } from "./command-text.ts";
 import { parseReport, type Words } from "./dictionary.ts";
 import { JobLost, NotFound } from "./errors.ts";
 import { type Held, type Link, TIMER_MS_MAX } from "./link.ts";
+import type { Meta } from "./meta.ts";
 import type { ReservedBody } from "./reply-reader.ts";
 import type { Wire } from "./wire.ts";
 
@@ -129,6 +130,8 @@ export class Job<Out> extends JobHandle<Out> implements Held {
   /** Known if the server has extensions or only one tube is watched. */
   readonly tube: string | undefined;
   readonly bytes: Uint8Array;
+  /** What the job was put with as `meta`; empty on a server that has none. */
+  readonly meta: Meta;
   readonly #wire: Wire;
   readonly #controller = new AbortController();
   #decoded: { readonly body: Out } | undefined;
@@ -147,6 +150,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
   ) {
     super(reserved.id, link, codec);
     this.bytes = reserved.bytes;
+    this.meta = reserved.meta;
     this.tube = tube;
     this.#wire = wire;
     link.held.set(this.id, this);

@@ -4,18 +4,23 @@ import type { ConnectionOptions } from "node:tls";
 import { clientName } from "./client-name.ts";
 import { type Codec, plain } from "./codec.ts";
 import { wholeLong } from "./command-text.ts";
-import { dialer } from "./dial.ts";
+import { dialer, serverOf } from "./dial.ts";
 import { parseReport, reportLines, unquoted, type Words } from "./dictionary.ts";
+import { ConnectionLost } from "./errors.ts";
 import { Job, JobHandle } from "./job.ts";
 import { Link, type LinkOptions } from "./link.ts";
+import { type Meta, metaOf } from "./meta.ts";
 import { type Put, type PutCounts, type PutOptions, put, putMany } from "./put.ts";
 import { Reserver } from "./reserver.ts";
+import { findTracer, type Tracer } from "./tracing.ts";
 import { type ListedJob, type ListFilter, Tube } from "./tube.ts";
 import type { Wire } from "./wire.ts";
 
 export interface ConnectOptions extends LinkOptions {
   /** Enables TLS with these options of `node:tls`. */
   readonly tls?: ConnectionOptions;
+  /** Whether puts and handlers get spans if @opentelemetry/api is installed; true by default. */
+  readonly tracing?: boolean;
 }
 
 export interface ReserveOptions {
@@ -40,6 +45,8 @@ export class Queue<Out, In = Out> {
   /** For everything except reserves, so that nothing waits behind a reserve. */
   readonly #link: Link;
   readonly #reserver: Reserver<Out>;
+  /** @internal */
+  readonly tracer: Tracer | undefined;
 
   /** @internal Use `connect`. */
   constructor(address: string, codec: Codec<Out, In>, options: ConnectOptions) {
@@ -50,10 +57,11 @@ export class Queue<Out, In = Out> {
     this.#name = options.name;
     this.#link = this.#newLink(clientName(options.name));
     this.#reserver = this.reserver();
+    this.tracer = (options.tracing ?? true) ? findTracer(serverOf(address)) : undefined;
   }
 
   async put(tube: string, body: In, options: PutOptions = {}): Promise<Put> {
-    return await put(this.#link, tube, this.#codec.encode(body), options);
+    return await this.#put(tube, this.#codec.encode(body), options);
   }
 
   /**
@@ -67,7 +75,7 @@ export class Queue<Out, In = Out> {
     onPut?: (put: Put, index: number) => void,
   ): Promise<PutCounts> {
     const one = async (bytes: Uint8Array, own: PutOptions, index: number): Promise<Put> => {
-      const done = await put(this.#link, tube, bytes, own);
+      const done = await this.#put(tube, bytes, own);
       onPut?.(done, index);
       return done;
     };
@@ -82,6 +90,10 @@ export class Queue<Out, In = Out> {
       }
     }
     return putMany(puts());
+  }
+
+  #put(tube: string, body: Uint8Array, options: PutOptions): Promise<Put> {
+    return put(this.#link, tube, body, options, this.tracer);
   }
 
   /** Takes jobs from these tubes only, from the next `reserve` on. */
@@ -108,8 +120,9 @@ export class Queue<Out, In = Out> {
   async reserveJob(id: number): Promise<Job<Out>> {
     const command = `reserve-job ${wholeLong(id)}`;
     return await this.#link.run(async (wire) => {
-      const { jobs } = await wire.request(command, "RESERVED");
-      return new Job(jobs[0]!, this.#link, wire, this.#codec);
+      // RESERVED has no meta. Both commands leave together, so the job can't end in between.
+      const [{ jobs }, meta] = await Promise.all([wire.request(command, "RESERVED"), metaOfJob(wire, id)]);
+      return new Job({ ...jobs[0]!, meta }, this.#link, wire, this.#codec);
     });
   }
 
@@ -181,6 +194,22 @@ export class Queue<Out, In = Out> {
   reserver(label?: string): Reserver<Out> {
     const name = clientName(this.#name, label);
     return new Reserver(() => this.#newLink(name), this.#codec);
+  }
+}
+
+/**
+ * Returns the meta of a job; none if the server has none, or doesn't let this client inspect jobs.
+ */
+async function metaOfJob(wire: Wire, id: number): Promise<Meta> {
+  if (!wire.hasMeta) return {};
+  try {
+    const { body } = await wire.request(`inspect-job ${id}`, "OK");
+    const { meta } = parseReport<{ readonly meta?: string }>(body);
+    return meta === undefined ? {} : metaOf(JSON.parse(meta));
+  } catch (error) {
+    // Then the job is lost, too. Anything else must not leave it reserved with nobody who knows.
+    if (error instanceof ConnectionLost) throw error;
+    return {};
   }
 }
 

@@ -1,11 +1,14 @@
 // Splits the server's data into replies, by their first words alone.
 
 import { ProtocolError } from "./errors.ts";
+import { type Meta, metaOf } from "./meta.ts";
 
 export interface ReservedBody {
   readonly id: number;
   readonly bytes: Uint8Array;
   readonly tube: string | undefined;
+  /** With `meta=yes`, and in no other reply. */
+  readonly meta: Meta;
 }
 
 export interface Reply {
@@ -77,11 +80,11 @@ export class ReplyReader {
   }
 
   #reply(line: string, words: string[], body: Uint8Array | undefined): void {
-    const [word, id, , tube] = words;
+    const [word, id] = words;
     if (word === "RESERVED_BATCH") this.#batch = { line, words, left: numberOf(id, JOBS_MAX), jobs: [] };
     else if (word === "RESERVED") {
       this.#batch ??= { line, words, left: 1, jobs: [] };
-      this.#batch.jobs.push({ id: numberOf(id, Number.MAX_SAFE_INTEGER), bytes: body!, tube });
+      this.#batch.jobs.push({ id: numberOf(id, Number.MAX_SAFE_INTEGER), bytes: body!, ...detailsOf(words) });
       this.#batch.left--;
     } else if (this.#batch !== undefined) throw new ProtocolError(`${word} within a batch`);
     const batch = this.#batch ?? { line, words, left: 0, jobs: [], ...(body && { body }) };
@@ -89,6 +92,17 @@ export class ReplyReader {
     this.#batch = undefined;
     this.#onReply(batch);
   }
+}
+
+const META = "meta=";
+const NO_META: Meta = Object.freeze({});
+
+/** Returns what follows the length of a job. A name of a tube has no `=`. */
+function detailsOf([, , , ...details]: readonly string[]): Pick<ReservedBody, "tube" | "meta"> {
+  const [first] = details;
+  const tube = first?.startsWith(META) ? undefined : first;
+  const pairs = details.filter((word) => word.startsWith(META)).map((word) => word.slice(META.length));
+  return { tube, meta: pairs.length === 0 ? NO_META : metaOf(pairs) };
 }
 
 function numberOf(word: string | undefined, most: number): number {

@@ -131,7 +131,8 @@ async function batch(
   seconds: number,
 ): Promise<readonly ReservedBody[] | undefined> {
   const timeout = seconds === Number.POSITIVE_INFINITY ? "-1" : duration(seconds, "timeout");
-  const command = `reserve-batch ${count} ${timeout} tubes=yes abort=yes`;
+  const meta = wire.hasMeta ? " meta=yes" : "";
+  const command = `reserve-batch ${count} ${timeout} tubes=yes${meta} abort=yes`;
   const { words, jobs } = await wire.request(command, "RESERVED_BATCH TIMED_OUT ABORTED");
   return words[0] === "ABORTED" ? undefined : jobs;
 }

@@ -48,6 +48,11 @@ export class Wire {
     });
   }
 
+  /** The server knows names of clients since it takes `meta`. */
+  get hasMeta(): boolean {
+    return this.extensions.has("name");
+  }
+
   get isLost(): boolean {
     return this.#lost !== undefined;
   }

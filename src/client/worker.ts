@@ -6,6 +6,7 @@ import type { Job } from "./job.ts";
 import { TIMER_MS_MAX } from "./link.ts";
 import type { Queue } from "./queue.ts";
 import type { Reserver } from "./reserver.ts";
+import type { Tracer } from "./tracing.ts";
 
 export type Handler<Out> = (job: Job<Out>, signal: AbortSignal) => unknown;
 
@@ -36,6 +37,7 @@ export class Worker<Out> {
   readonly #reserver: Reserver<Out>;
   readonly #handler: Handler<Out>;
   readonly #options: WorkOptions<Out>;
+  readonly #tracer: Tracer | undefined;
   readonly #running = new Map<Job<Out>, Promise<void>>();
   readonly #stopping = new AbortController();
   readonly #taking: Promise<void>;
@@ -45,10 +47,16 @@ export class Worker<Out> {
   #lastLine = "";
 
   /** @internal Use `work`. */
-  constructor(reserver: Reserver<Out>, handler: Handler<Out>, options: WorkOptions<Out>) {
+  constructor(
+    reserver: Reserver<Out>,
+    handler: Handler<Out>,
+    options: WorkOptions<Out>,
+    tracer: Tracer | undefined,
+  ) {
     this.#reserver = reserver;
     this.#handler = handler;
     this.#options = options;
+    this.#tracer = tracer;
     for (const number of [options.concurrency ?? 1, options.batch ?? 1])
       if (!Number.isInteger(number) || number < 1) throw new RangeError(`${number} jobs can't be worked on`);
     this.#taking = this.#take();
@@ -127,7 +135,8 @@ export class Worker<Out> {
 
   async #run(job: Job<Out>): Promise<void> {
     try {
-      await this.#handler(job, job.signal);
+      const handle = (): unknown => this.#handler(job, job.signal);
+      await (this.#tracer === undefined ? handle() : this.#tracer.process(job, handle));
     } catch (error) {
       return await this.#failed(error, job);
     }
@@ -182,5 +191,5 @@ export function work<Out, In>(
 ): Worker<Out> {
   const reserver = queue.reserver(options.label);
   reserver.watch(tubes);
-  return new Worker(reserver, handler, options);
+  return new Worker(reserver, handler, options, queue.tracer);
 }

@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
-import { BadFormat, NotFound, TubeFull, work } from "../../src/client/client.ts";
+import { BadFormat, NotFound, NotSupported, TubeFull, work } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { missing } from "../support/machine/need.ts";
-import { besides, ClientServer, jobsOf, SERVERS, waits } from "./client-suite.ts";
+import { besides, ClientServer, jobsOf, SERVERS, textOf, waits } from "./client-suite.ts";
 
 for (const { kind, need, flags } of SERVERS) {
   const title = `the client on ${[kind, ...flags].join(" ")}`;
@@ -93,6 +93,53 @@ for (const { kind, need, flags } of SERVERS) {
         unique: body === "b" ? "käse:1" : `${body}`,
       }));
       assert.deepEqual(counts, { inserted: 2, duplicates: 1 });
+    });
+
+    testOurs("gives the context of a job back", "name", async (t) => {
+      const [queue, tube] = await open(t);
+      const meta = { tenant: "köln:1", empty: "", __proto: "x" };
+      await queue.put(tube, "a", { meta, unique: "k", pri: 1 });
+      await queue.put(tube, "b", { pri: 2 });
+      const { id } = await queue.put(`${tube}-other`, "c", { meta });
+      const jobs = await queue.reserveMany(2);
+      assert.deepEqual(
+        jobs.map((job) => [textOf(job), job.tube, job.meta]),
+        [
+          ["a", tube, meta],
+          ["b", tube, {}],
+        ],
+      );
+      assert.deepEqual((await queue.reserveJob(id)).meta, meta);
+      await assert.rejects(queue.reserveJob(id), NotFound);
+      await jobs[0]!.release();
+      const worker = work(queue, [tube], (job) => assert.deepEqual(job.meta, meta));
+      await eventually("it is done", async () => (await jobsOf(queue, tube)).ready === 0);
+      await worker.stop();
+      assert.deepEqual((await jobsOf(queue, tube)).buried, 0);
+    });
+
+    testOurs("takes as much context as the server", "name", async (t) => {
+      const [queue, tube] = await open(t);
+      const names = ["a", "b", "c", "d", "e"];
+      const meta = { ...Object.fromEntries(names.map((name) => [name, "x".repeat(198)])), f: "123456" };
+      const { id } = await queue.put(tube, "x", { meta });
+      assert.deepEqual((await queue.reserveJob(id)).meta, meta);
+      await assert.rejects(queue.put(tube, "x", { meta: { ...meta, f: "1234567" } }), RangeError);
+      await assert.rejects(
+        queue.put(tube, "x", { meta: { tenant: "a b" } }),
+        /^TypeError: meta "tenant": "a b"/,
+      );
+      const untyped = { meta: { tenant: 5 } } as object;
+      await assert.rejects(queue.put(tube, "x", untyped), TypeError);
+    });
+
+    it("refuses context if the server can't keep it", async (t) => {
+      const [queue, tube] = await open(t);
+      const put = queue.put(tube, "x", { meta: { tenant: "a" } });
+      if (!server.isPlain) return void (await put);
+      await assert.rejects(put, NotSupported);
+      await queue.put(tube, "x");
+      assert.deepEqual((await queue.reserve()).meta, {});
     });
 
     testOurs("sets what a tube does by itself", "set-tube", async (t) => {

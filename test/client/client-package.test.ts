@@ -2,7 +2,7 @@
 // of the examples in docs/client.md. test/packaging/packages.test.ts installs it.
 
 import assert from "node:assert/strict";
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import {
   globSync,
   mkdirSync,
@@ -14,7 +14,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -22,6 +22,7 @@ import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
 import { clientFiles } from "../../packaging/client/client-files.ts";
 import { canRun, NEEDS, type Need } from "../support/machine/need.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
+import { nodes } from "./nodes.ts";
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -102,21 +103,6 @@ const CONFIG = {
   include: ["*.ts"],
 };
 
-/** Nodes of this machine, the oldest first: what runs this test, and what is on the PATH. */
-function nodes(): string[] {
-  const found = new Map([[process.version, process.execPath]]);
-  const { PATH = "" } = process.env;
-  for (const folder of PATH.split(delimiter)) {
-    try {
-      const version = execFileSync(join(folder, "node"), ["--version"], { encoding: "utf8" }).trim();
-      if (Number(/\d+/.exec(version)) >= 20) found.set(version, join(folder, "node"));
-    } catch {
-      // There is none.
-    }
-  }
-  return [...found].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).map(([, path]) => path);
-}
-
 describe("the client as a package", () => {
   const folder = mkdtempSync(join(tmpdir(), "runnerbean-client-"));
   after(() => rmSync(folder, { recursive: true, force: true }));
@@ -152,6 +138,7 @@ describe("the client as a package", () => {
     const files = sources.map((path) => readFileSync(join(ROOT, path), "utf8"));
     const imported = files.flatMap((code) => [...code.matchAll(/from "([^"]+)"/g)].map(([, name]) => name!));
     assert.deepEqual([...new Set(imported.filter((name) => !name.startsWith("./")))].sort(), [
+      "node:module",
       "node:net",
       "node:os",
       "node:tls",

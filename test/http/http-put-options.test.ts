@@ -73,8 +73,37 @@ describe("options of a put over HTTP", () => {
     assert.deepEqual((await job((await put("traced", { body: "a" })).json.id)).meta, {});
     for (const wrong of [{ "a b": "c" }, { a: "b c" }, { a: "x".repeat(199) }, { a: 1 }])
       assert.equal((await put("traced", { body: "a", meta: wrong })).status, 400, JSON.stringify(wrong));
-    const many = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`n${index}`, "x".repeat(60)]));
-    assert.match((await put("traced", { body: "a", meta: many })).json.detail, /at most 500 bytes in all/);
+  });
+
+  it("keep as much context as the protocol, and refuse more by its size", async () => {
+    const five = Object.fromEntries(["a", "b", "c", "d", "e"].map((name) => [name, "x".repeat(198)]));
+    const whole = { ...five, f: "123456" };
+    const { id } = (await put("full", { body: "a", meta: whole })).json;
+    assert.deepEqual((await job(id)).meta, whole);
+    const longer = await put("full", { body: "a", meta: { ...five, f: "1234567" } });
+    assert.equal(longer.status, 400);
+    assert.match(longer.json.detail, /"\/meta" and the other options .* at most 1020 bytes .* not 1021/);
+    const { f, ...less } = whole;
+    assert.equal((await put("full", { body: "a", meta: less, weight: 3 })).status, 201);
+    const both = await put("full", { body: "a", meta: less, weight: 3, group: "g" });
+    assert.match(both.json.detail, /not 1023/);
+  });
+
+  it("give the context to the worker that reserves the job", async () => {
+    const meta = { traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", tenant: "köln" };
+    const full = Object.fromEntries(["a", "b", "c", "d", "e"].map((name) => [name, "x".repeat(198)]));
+    const tube = `/${"l".repeat(199)}`;
+    for (const each of [meta, {}, full]) await put("handed", { body: "a", meta: each });
+    const long = (
+      await server.ask(`/v1/tubes/${encodeURIComponent(tube)}/jobs`, { json: { body: "b", meta: full } })
+    ).json;
+    const { jobs } = (await server.ask("/v1/reserve", { json: { tubes: ["handed"], max: 3 } })).json;
+    assert.deepEqual(
+      jobs.map((each: { tube: string; meta: object }) => [each.tube, each.meta]),
+      [meta, {}, full].map((each) => ["handed", each]),
+    );
+    const one = (await server.ask(`/v1/jobs/${long.id}/reserve`, { method: "POST" })).json;
+    assert.deepEqual([one.tube, one.meta, one.body], [tube, full, "b"]);
   });
 
   it("in a batch hold for each job, and the query string fills what is left out", async () => {

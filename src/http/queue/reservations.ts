@@ -30,6 +30,8 @@ export interface ReservedJob {
   readonly releases: number;
   readonly buries: number;
   readonly kicks: number;
+  /** Pairs that it was put with, in Latin-1. */
+  readonly meta: readonly string[];
   readonly body: Buffer;
 }
 
@@ -212,6 +214,9 @@ const HYPHEN = 0x2d;
 const ZERO = 0x30;
 /** Count of numbers between RESERVED and the tube's name. */
 const NUMBERS = 11;
+/** Begins each pair of a job's context, which has no blanks. */
+const META = " meta=";
+const NO_META: readonly string[] = [];
 /** Numbers of the line being parsed. */
 const numbers = new Float64Array(NUMBERS);
 
@@ -231,9 +236,11 @@ export function reservedJob({ line, body }: WireReply): ReservedJob | undefined 
     numbers[field] = isNegative ? -value : value;
     at = end + 1;
   }
+  // A name of a tube has no blank.
+  const tubeEnd = line.indexOf(META, at);
   return {
     id: numbers[0]!,
-    tube: line.slice(at),
+    tube: tubeEnd < 0 ? line.slice(at) : line.slice(at, tubeEnd),
     reserves: numbers[2]!,
     pri: numbers[3]!,
     ttr: numbers[4]!,
@@ -243,6 +250,7 @@ export function reservedJob({ line, body }: WireReply): ReservedJob | undefined 
     releases: numbers[8]!,
     buries: numbers[9]!,
     kicks: numbers[10]!,
+    meta: tubeEnd < 0 ? NO_META : line.slice(tubeEnd + META.length).split(META),
     body,
   };
 }

@@ -47,7 +47,7 @@ export class Replies extends LongReplies {
   readonly #parts = new JobParts();
   /** Scratch space for first lines. */
   readonly #head = new Uint8Array(
-    BODY_HEAD_BYTES_MAX + Math.max(LEASE_BYTES_MAX, TUBE_BYTES_MAX + META_TEXT_BYTES_MAX),
+    BODY_HEAD_BYTES_MAX + Math.max(LEASE_BYTES_MAX, TUBE_BYTES_MAX) + META_TEXT_BYTES_MAX,
   );
 
   /** Sends a fixed reply. */

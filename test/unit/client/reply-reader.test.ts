@@ -18,11 +18,16 @@ function read(chunks: readonly Buffer[]): Reply[] {
 const SENT =
   "INSERTED 17\r\nRESERVED 17 5\r\nhe\r\nl\r\nFOUND 3 0\r\n\r\nTIMED_OUT\r\nRESERVED_BATCH 2\r\n" +
   "RESERVED 4 2 mails\r\nab\r\nRESERVED 9007199254740991 0 x\r\n\r\nRESERVED_BATCH 0\r\nOK 8\r\n---\na: 1\r\n" +
+  "RESERVED_BATCH 2\r\nRESERVED 5 1 mails meta=a:b:c meta=town:k\xc3\xb6ln\r\nx\r\nRESERVED 6 0 meta=a:\r\n\r\n" +
   "DELETED_BATCH 1 2 5 6\r\nUNKNOWN_OPTION nope\r\n";
 
 function told({ line, body, jobs }: Reply): unknown[] {
   const text = (bytes: Uint8Array | undefined): string | undefined => bytes && Buffer.from(bytes).toString();
-  return [line, text(body), jobs.map(({ id, bytes, tube }) => [id, text(bytes), tube])];
+  return [
+    line,
+    text(body),
+    jobs.map(({ id, bytes, tube, meta }) => [id, text(bytes), tube, ...Object.entries(meta)]),
+  ];
 }
 
 const WANTED = [
@@ -40,13 +45,21 @@ const WANTED = [
   ],
   ["RESERVED_BATCH 0", undefined, []],
   ["OK 8", "---\na: 1", []],
+  [
+    "RESERVED_BATCH 2",
+    undefined,
+    [
+      [5, "x", "mails", ["a", "b:c"], ["town", "köln"]],
+      [6, "", undefined, ["a", ""]],
+    ],
+  ],
   ["DELETED_BATCH 1 2 5 6", undefined, []],
   ["UNKNOWN_OPTION nope", undefined, []],
 ];
 
 describe("the client's reply reader", () => {
   it("reads replies by their first words", () => {
-    assert.deepEqual(read([Buffer.from(SENT)]).map(told), WANTED);
+    assert.deepEqual(read([Buffer.from(SENT, "latin1")]).map(told), WANTED);
   });
 
   it("reads the same however the bytes are cut", (t) => {
@@ -55,11 +68,14 @@ describe("the client's reply reader", () => {
       t,
       fc.property(cuts, (at) => {
         const ends = [...new Set([...at, SENT.length])].sort((a, b) => a - b);
-        const chunks = ends.map((end, index) => Buffer.from(SENT.slice(ends[index - 1] ?? 0, end)));
+        const chunks = ends.map((end, index) => Buffer.from(SENT.slice(ends[index - 1] ?? 0, end), "latin1"));
         assert.deepEqual(read(chunks).map(told), WANTED);
       }),
     );
-    assert.deepEqual(read([...Buffer.from(SENT)].map((byte) => Buffer.from([byte]))).map(told), WANTED);
+    assert.deepEqual(
+      read([...Buffer.from(SENT, "latin1")].map((byte) => Buffer.from([byte]))).map(told),
+      WANTED,
+    );
   });
 
   it("returns bodies that don't keep their receive buffers", () => {

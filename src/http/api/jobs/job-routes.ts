@@ -151,8 +151,8 @@ function failureView({
   };
 }
 
-/** Of a name that a job has twice, the last one counts. */
-const metaView = (pairs: readonly string[]): Record<string, string> =>
+/** Returns the context of a job as a map. Of a name that it has twice, the last one counts. */
+export const metaView = (pairs: readonly string[]): Record<string, string> =>
   Object.fromEntries(
     pairs.map((pair) => {
       const text = textOf(pair);

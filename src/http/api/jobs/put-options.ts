@@ -3,12 +3,14 @@
 
 import { type Static, Type } from "typebox";
 import { WEIGHT_MAX } from "../../../protocol/limits.ts";
-import { OPTION_VALUE_BYTES_MAX } from "../../../protocol/option-rows.ts";
+import { OPTION_VALUE_BYTES_MAX, OPTIONS_BYTES_MAX } from "../../../protocol/option-rows.ts";
 import { toMilliseconds } from "../durations.ts";
 import { Problem } from "../problem.ts";
 
-/** What keys, times and a weight leave of the options of a command. */
-const META_BYTES_MAX = 500;
+/** Options whose values travel as texts; those of all others are numbers. */
+const TEXTS = ["unique", "group", "meta"];
+const NUMBER_BYTES = 8;
+const HEAD_BYTES = 2;
 const SECONDS_MAX = 2 ** 32 - 1;
 
 const key = (description: string) =>
@@ -64,7 +66,27 @@ export function optionsOf(job: Options, query: Options): string {
   if (ttl !== undefined) text += ` ttl=${toMilliseconds(ttl, "ttl")}`;
   if (group !== undefined) text += ` group=${keyText(group, "group")}`;
   if (weight !== undefined) text += ` weight=${weight}`;
-  return job.meta === undefined ? text : text + metaText(job.meta);
+  if (job.meta === undefined) return text;
+  text += metaText(job.meta);
+  const bytes = encodedBytes(text);
+  if (bytes > OPTIONS_BYTES_MAX)
+    throw new Problem(
+      "bad-request",
+      `"/meta" and the other options must be at most ${OPTIONS_BYTES_MAX} bytes in all, with two for each, ` +
+        `not ${bytes}: put long values into the body.`,
+    );
+  return text;
+}
+
+/** Returns what the server counts for options: see protocol/options.ts. */
+function encodedBytes(text: string): number {
+  let bytes = 0;
+  for (const option of text.split(" ").slice(1)) {
+    const equals = option.indexOf("=");
+    const isText = TEXTS.includes(option.slice(0, equals));
+    bytes += HEAD_BYTES + (isText ? option.length - equals - 1 : NUMBER_BYTES);
+  }
+  return bytes;
 }
 
 /** Returns the options about a unique key. */
@@ -83,14 +105,8 @@ function keyOptions(job: Options, query: Options): string {
 
 function metaText(meta: Readonly<Record<string, string>>): string {
   let text = "";
-  let bytes = 0;
-  for (const [name, value] of Object.entries(meta)) {
-    const pair = keyText(`${name}:${value}`, `meta/${name}`);
-    bytes += pair.length + 2;
-    text += ` meta=${pair}`;
-  }
-  if (bytes > META_BYTES_MAX)
-    throw new Problem("bad-request", `"/meta" must be at most ${META_BYTES_MAX} bytes in all, not ${bytes}.`);
+  for (const [name, value] of Object.entries(meta))
+    text += ` meta=${keyText(`${name}:${value}`, `meta/${name}`)}`;
   return text;
 }
 

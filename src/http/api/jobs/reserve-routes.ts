@@ -13,7 +13,7 @@ import { bodyField, wantsMsgpack } from "../bodies/media.ts";
 import { wasSent } from "../limits/response-budget.ts";
 import { Problem } from "../problem.ts";
 import { Fields, JobParams } from "../schemas.ts";
-import { noSuchJob } from "./job-routes.ts";
+import { metaView, noSuchJob } from "./job-routes.ts";
 
 const TUBES_MAX = 1000;
 const JOBS_MAX = 1000;
@@ -49,6 +49,7 @@ const LeasedJob = Fields({
   releases: count,
   buries: count,
   kicks: count,
+  meta: Type.Record(Type.String(), Type.String(), { description: "Context that it was put with." }),
   bytes: count,
   body: Type.Optional(Type.String()),
   bodyBase64: Type.Optional(Type.String()),
@@ -162,6 +163,7 @@ function leasedView(job: ReservedJob, token: string, isMsgpack: boolean): Static
     releases,
     buries,
     kicks,
+    meta: metaView(job.meta),
     bytes: body.length,
     ...(bodyField(body, isMsgpack) as { body: string }),
   };

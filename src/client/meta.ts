@@ -1,0 +1,83 @@
+// Context of jobs: the pairs of `meta`, as a put writes them and as replies have them.
+
+export type Meta = Readonly<Record<string, string>>;
+
+const NAME = /^[-A-Za-z0-9._]+$/;
+const PAIR = /^[!-~\x80-\xff]{1,200}$/;
+/** What the options of a put may have in all, with two bytes for each. */
+const OPTIONS_BYTES_MAX = 1020;
+/** What an option takes if its value travels as a number. */
+const NUMBER_BYTES = 10;
+/** Lists that may lose members, by W3C Trace Context and W3C Baggage. */
+const LISTS = ["tracestate", "baggage"];
+
+/** Returns a pair, of which each character is a byte; undefined for one that the server refuses. */
+function pairText(name: string, value: unknown): string | undefined {
+  if (typeof value !== "string" || !NAME.test(name) || !value.isWellFormed()) return undefined;
+  const pair = Buffer.from(`${name}:${value}`).toString("latin1");
+  return PAIR.test(pair) ? pair : undefined;
+}
+
+/** Formats ` meta=<name>:<value>` for each pair. Throws TypeError for one that can't be sent. */
+export function metaText(meta: Readonly<Record<string, string | undefined>>): string {
+  let text = "";
+  for (const [name, value] of Object.entries(meta)) {
+    if (value === undefined) continue;
+    const pair = pairText(name, value);
+    if (pair === undefined)
+      throw new TypeError(
+        `meta ${JSON.stringify(name)}: ${JSON.stringify(value)}, but a name has letters, digits, "-", "_" and ` +
+          `".", a value is text without blanks and control characters, and both have at most 199 bytes`,
+      );
+    text += ` meta=${pair}`;
+  }
+  return text;
+}
+
+/** Throws RangeError if the options of a put are longer than the server takes. */
+export function checkOptionsBytes(options: string): void {
+  const bytes = sum(values(options).map((value) => value.length + 2));
+  if (bytes > OPTIONS_BYTES_MAX)
+    throw new RangeError(
+      `the options of a put and its meta have ${bytes} bytes, with two for each, not at most ` +
+        `${OPTIONS_BYTES_MAX}: put long values into the body`,
+    );
+}
+
+/**
+ * Adds a trace's context to the options of a put, as far as the server takes it. Lists lose their
+ * last members first; another value that is too long is left out.
+ */
+export function withContext(options: string, context: Meta): string {
+  let text = options;
+  let left =
+    OPTIONS_BYTES_MAX - sum(values(options).map((value) => Math.max(NUMBER_BYTES, value.length + 2)));
+  for (const [name, value] of Object.entries(context)) {
+    const bytesOf = (part: string): number => (pairText(name, part)?.length ?? OPTIONS_BYTES_MAX) + 2;
+    const members = LISTS.includes(name) ? value.split(",").map((member) => member.trim()) : [value];
+    while (members.length > 0 && bytesOf(members.join(",")) > left) members.pop();
+    if (members.length === 0) continue;
+    text += ` meta=${pairText(name, members.join(","))}`;
+    left -= bytesOf(members.join(","));
+  }
+  return text;
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
+
+/** Returns the values of options as they are written: no value has a blank. */
+const values = (options: string): string[] =>
+  options
+    .split(" ")
+    .slice(1)
+    .map((option) => option.slice(option.indexOf("=") + 1));
+
+/** Returns pairs of a reply, in Latin-1, as a map. Of a name that comes twice, the last counts. */
+export const metaOf = (pairs: readonly string[]): Meta =>
+  Object.fromEntries(
+    pairs.map((pair) => {
+      const text = Buffer.from(pair, "latin1").toString();
+      const colon = text.indexOf(":");
+      return [text.slice(0, colon), text.slice(colon + 1)];
+    }),
+  );
