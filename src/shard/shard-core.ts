@@ -74,7 +74,8 @@ export class ShardCore extends ShardClients {
     }
     if (this.#resuming.length > 0) this.#runResumed();
     if (!this.aside.isEmpty) this.#runAside();
-    if (this.homes.isDue(this.nowMs) && this.#recordsOpen()) this.homes.step(this.nowMs);
+    const { batches } = this.engine;
+    if (batches.hasNews || batches.timers.nextAtMs <= this.nowMs) this.endBatches();
     // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
@@ -90,7 +91,6 @@ export class ShardCore extends ShardClients {
     this.#owesSlices = false;
     this.readClock();
     if (this.#recordsOpen()) this.#moveOn(this.nowMs);
-    if (this.engine.hasFlowWork && this.#recordsOpen()) this.engine.workOnFlows(this.nowMs);
     this.lists.pump();
     if (this.control !== undefined) {
       this.readClock();
@@ -207,8 +207,7 @@ export class ShardCore extends ShardClients {
       this.#resuming.some(this.#mayAnswer) ||
       this.slicedCommands.hasWork(this.#mayAnswer) ||
       this.deadLetters.hasWork ||
-      this.homes.hasWork ||
-      this.engine.hasFlowWork ||
+      (this.engine.batches.hasNews && (this.homes.hasWork || this.engine.hasFlowWork)) ||
       this.transferSender.hasWork ||
       this.control?.hasWork === true ||
       this.replies.longHasWork ||

@@ -218,7 +218,6 @@ const OF_TUBE: Readonly<Record<string, { options?: Options; replies: readonly st
   "inspect-batch": { replies: ["OK {int}", "NOT_FOUND"] },
 };
 
-/** Options that may not stand beside each other. */
 const EXCLUDED: Readonly<Record<string, string>> = { "after-any": "after", after: "after-any" };
 
 /**

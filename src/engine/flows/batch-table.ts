@@ -9,6 +9,8 @@ import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
 import { FlowFlag } from "../jobs/job-flows.ts";
 import { type JobPage, JobState, type JobTable, rowOf } from "../jobs/job-table.ts";
 import { SortedNumbers } from "../jobs/sorted-numbers.ts";
+import type { EarliestTime } from "../queues/earliest-time.ts";
+import { TimerHeap } from "../queues/timer-heap.ts";
 import { BatchRow } from "./batch-row.ts";
 
 /** Maximum number of batches. */
@@ -17,6 +19,12 @@ export const BATCHES_MAX = 100_000;
 export const WAITS_UNTIL_MS: number = 2 ** 43;
 
 export class BatchTable {
+  /** Whether a batch needs attention. A plain field, because each turn of the shard reads it. */
+  hasNews = false;
+  /** Number of batches. Each put reads it. */
+  size = 0;
+  /** When the homes here forget complete batches. */
+  readonly timers: TimerHeap<BatchRow>;
   /** Batches whose last member here has ended, for their homes. */
   readonly idle: BatchRow[] = [];
   /** Complete batches with jobs here that wait for them. */
@@ -28,12 +36,9 @@ export class BatchTable {
   readonly #byName = new Map<string, BatchRow>();
   readonly #numbers = new SortedNumbers(this.#byNumber);
 
-  constructor(jobs: JobTable) {
+  constructor(jobs: JobTable, rareDeadlines: EarliestTime) {
     this.#jobs = jobs;
-  }
-
-  get size(): number {
-    return this.#byNumber.size;
+    this.timers = new TimerHeap<BatchRow>(rareDeadlines);
   }
 
   /** The batches in no order. */
@@ -67,11 +72,13 @@ export class BatchTable {
       batch = new BatchRow(this.#jobs, facts);
       this.#byNumber.set(batch.number, batch);
       this.#numbers.add(batch.number);
+      this.size++;
       assert(!this.#byName.has(batch.name), "a name has one batch");
       this.#byName.set(batch.name, batch);
     }
     batch.assume(facts);
     if (batch.state === before) return batch;
+    this.hasNews = true;
     if (batch.state === BatchState.Cancelled) this.sweeping.set(batch, 0);
     else this.sweeping.delete(batch);
     if (batch.state === BatchState.Complete && batch.waitingJobs > 0) this.releasing.add(batch);
@@ -84,6 +91,7 @@ export class BatchTable {
     assert(batch.waitingJobs === 0, "no job waits for a batch that is forgotten");
     this.#byNumber.delete(number);
     this.#numbers.noteLoss();
+    this.size--;
     this.#byName.delete(batch.name);
     this.releasing.delete(batch);
     this.sweeping.delete(batch);
@@ -196,6 +204,7 @@ export class BatchTable {
   #fell(batch: BatchRow): void {
     if (!batch.isEnding || batch.open > 0 || batch.moving > 0 || batch.isIdle) return;
     batch.isIdle = true;
+    this.hasNews = true;
     this.idle.push(batch);
   }
 
@@ -207,7 +216,10 @@ export class BatchTable {
     if (batch === undefined) return deadlineAtMs;
     batch.waiting.append(slot);
     batch.waitingJobs++;
-    if (batch.state === BatchState.Complete) this.releasing.add(batch);
+    if (batch.state === BatchState.Complete) {
+      this.releasing.add(batch);
+      this.hasNews = true;
+    }
     return WAITS_UNTIL_MS;
   }
 

@@ -49,7 +49,6 @@ export class ShardState {
   readonly jobs: JobTable = new JobTable();
   readonly bodies: BodyArena;
   readonly index: JobIndex = new JobIndex();
-  readonly batches: BatchTable = new BatchTable(this.jobs);
   readonly queues: JobQueues;
   readonly settings: TubeSettings = new TubeSettings();
   /** Tubes by name, in the order in which they were made. */
@@ -61,6 +60,7 @@ export class ShardState {
   readonly sessionTimers: SessionTimers = new SessionTimers();
   /** The earliest rare deadline: of an expiry, a unique key, a pause or a rate limiter. */
   readonly rareDeadlines: EarliestTime = new EarliestTime();
+  readonly batches: BatchTable = new BatchTable(this.jobs, this.rareDeadlines);
   readonly pauseTimers: TimerHeap<Tube> = new TimerHeap<Tube>(this.rareDeadlines);
   /** Due when a rate limiter has a token again. */
   readonly rateTimers: TimerHeap<Tube> = new TimerHeap<Tube>(this.rareDeadlines);

@@ -8,7 +8,6 @@ import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { BatchRow } from "../../engine/flows/batch-row.ts";
 import { BATCHES_MAX } from "../../engine/flows/batch-table.ts";
-import { TimerHeap } from "../../engine/queues/timer-heap.ts";
 import {
   addBatchReport,
   BATCH_IDLE_BYTES,
@@ -46,8 +45,6 @@ export interface BatchHomesOptions {
 
 export class BatchHomes {
   readonly #options: BatchHomesOptions;
-  /** When complete batches are forgotten. */
-  readonly #timers: TimerHeap<BatchRow>;
   /** Batches that need a round, with the commands that wait for its result. */
   readonly #wanted = new Map<BatchRow, Asker[]>();
   /** Rounds under way, by number of the batch. */
@@ -57,7 +54,6 @@ export class BatchHomes {
 
   constructor(options: BatchHomesOptions) {
     this.#options = options;
-    this.#timers = new TimerHeap<BatchRow>(options.engine.rareDeadlines);
   }
 
   // --- commands ----------------------------------------------------------------------------------
@@ -96,6 +92,7 @@ export class BatchHomes {
 
   /** Has all shards asked about a batch. */
   ask(batch: BatchRow, asker?: Asker): void {
+    this.#options.engine.batches.hasNews = true;
     const round = this.#rounds.get(batch.number);
     let askers = round === undefined ? this.#wanted.get(batch) : round.next;
     if (askers === undefined) {
@@ -139,7 +136,7 @@ export class BatchHomes {
   }
 
   #setTimer(batch: BatchRow): void {
-    this.#timers.set(batch.timer, batch.completeAtMs + batch.keepMs);
+    this.#options.engine.batches.timers.set(batch.timer, batch.completeAtMs + batch.keepMs);
   }
 
   #isHome({ name }: BatchRow): boolean {
@@ -152,18 +149,18 @@ export class BatchHomes {
     return engine.batches.idle.length > 0 || (this.#wanted.size > 0 && this.#rounds.size < ROUNDS_MAX);
   }
 
-  /** Whether `step` has something to do now. */
-  isDue(nowMs: number): boolean {
-    return this.hasWork || this.#timers.nextAtMs <= nowMs;
+  /** Whether something is to be said, maybe later. */
+  get hasNews(): boolean {
+    return this.#options.engine.batches.idle.length > 0 || this.#wanted.size > 0;
   }
 
   /** Says what is to be said, and begins the rounds that may begin. */
   step(nowMs: number): void {
     const { engine, port } = this.#options;
     const { idle } = engine.batches;
-    while (this.#timers.nextAtMs <= nowMs) {
-      const batch = this.#timers.first!;
-      this.#timers.set(batch.timer, Number.POSITIVE_INFINITY);
+    while (this.#options.engine.batches.timers.nextAtMs <= nowMs) {
+      const batch = this.#options.engine.batches.timers.first!;
+      this.#options.engine.batches.timers.set(batch.timer, Number.POSITIVE_INFINITY);
       this.ask(batch);
     }
     while (idle.length > 0 && !port.blocked) {
@@ -247,7 +244,10 @@ export class BatchHomes {
   #end(round: BatchRound, nowMs: number): void {
     const { batch, sum, askers } = round;
     this.#rounds.delete(batch.number);
-    if (round.next !== undefined) this.#wanted.set(batch, round.next);
+    if (round.next !== undefined) {
+      this.#wanted.set(batch, round.next);
+      this.#options.engine.batches.hasNews = true;
+    }
     if (batch.isEnding && sum.open === 0 && sum.moving === 0) this.#mayComplete(round, nowMs);
     else if (batch.state === BatchState.Complete) this.#mayForget(round, nowMs);
     for (const asker of askers) asker.answer(sum);
@@ -280,14 +280,14 @@ export class BatchHomes {
     const { batch, sum } = round;
     if (batch.completeAtMs + batch.keepMs > nowMs) return;
     if (sum.waitingJobs > 0 || sum.moving > 0) {
-      this.#timers.set(batch.timer, nowMs + AGAIN_MS);
+      this.#options.engine.batches.timers.set(batch.timer, nowMs + AGAIN_MS);
       return;
     }
     if (!round.isStill) {
       this.#askAgain(round);
       return;
     }
-    this.#timers.set(batch.timer, Number.POSITIVE_INFINITY);
+    this.#options.engine.batches.timers.set(batch.timer, Number.POSITIVE_INFINITY);
     const facts = { ...factsOf(batch), state: BatchState.Forgotten };
     this.#quiet.delete(batch);
     const askers = this.#wanted.get(batch) ?? [];
