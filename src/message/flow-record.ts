@@ -75,7 +75,11 @@ export function encodeBatch(
   wallOffsetMs: number,
 ): number {
   const { name, completeAtMs } = batch;
-  view.setUint32(at, RecordKind.batch | (name.length << 8) | (batch.state << 16) | (batch.outcome << 24), true);
+  view.setUint32(
+    at,
+    RecordKind.batch | (name.length << 8) | (batch.state << 16) | (batch.outcome << 24),
+    true,
+  );
   view.setUint32(at + 4, 0, true);
   view.setFloat64(at + 8, batch.number, true);
   view.setFloat64(at + 16, batch.openedAtMs + wallOffsetMs, true);

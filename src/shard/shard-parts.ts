@@ -174,7 +174,7 @@ export abstract class ShardParts implements ClientEffects {
     this.engine.queues.onSettled = onSettled;
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.deadLetters = new DeadLetters(this.engine, this.transferSender);
-    this.homes = new BatchHomes({ ...travel, shard, shards: topology.shards, shardOf, onAnswered: onSettled });
+    this.homes = new BatchHomes({ ...travel, shard, shards: topology.shards, shardOf, onSettled });
     this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlHandler({

@@ -40,7 +40,7 @@ export interface BatchHomesOptions {
   readonly port: ReplyPort;
   readonly records: RecordLog | undefined;
   /** Called when the commands that waited for a round of this batch may go on. */
-  readonly onAnswered: (number: number) => void;
+  readonly onSettled: (number: number) => void;
 }
 
 export class BatchHomes {
@@ -251,7 +251,7 @@ export class BatchHomes {
     if (batch.isEnding && sum.open === 0 && sum.moving === 0) this.#mayComplete(round, nowMs);
     else if (batch.state === BatchState.Complete) this.#mayForget(round, nowMs);
     for (const asker of askers) asker.answer(sum);
-    if (askers.length > 0) this.#options.onAnswered(batch.number);
+    if (askers.length > 0) this.#options.onSettled(batch.number);
   }
 
   /** Completes a batch in the second quiet round; the first one may have missed a member. */
@@ -295,7 +295,7 @@ export class BatchHomes {
     this.#decide(facts);
     this.#tellAll(facts);
     for (const asker of askers) asker.answer(undefined);
-    if (askers.length > 0) this.#options.onAnswered(batch.number);
+    if (askers.length > 0) this.#options.onSettled(batch.number);
   }
 }
 

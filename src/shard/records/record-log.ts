@@ -8,7 +8,13 @@ import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { RecordSink } from "../../engine/waiting/effects.ts";
 import { APPEND_HEADER_BYTES, writeAppendHeader } from "../../message/append.ts";
-import { BATCH_FIXED_BYTES, encodeBatch, encodeTallied, encodeTally, TALLY_BYTES } from "../../message/flow-record.ts";
+import {
+  BATCH_FIXED_BYTES,
+  encodeBatch,
+  encodeTallied,
+  encodeTally,
+  TALLY_BYTES,
+} from "../../message/flow-record.ts";
 import {
   DELETE_BYTES,
   emptyRecordFields,
