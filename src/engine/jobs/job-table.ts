@@ -35,6 +35,8 @@ const ROW_BYTES = 8 * 3 + 4 * 16 + 1;
 class SpareExtras {
   /** Number of jobs in pages that have extras. */
   rows = 0;
+  /** Number of these pages whose block has columns of batches; a spare block keeps them. */
+  flowPages = 0;
   #block: JobExtras | undefined;
 
   /** Returns a block for a page with this many jobs. Throws RangeError when memory is exhausted. */
@@ -42,6 +44,7 @@ class SpareExtras {
     const block = this.#block ?? new JobExtras(PAGE_ROWS);
     this.#block = undefined;
     this.rows += rows;
+    if (block.flows !== undefined) this.flowPages++;
     return block;
   }
 
@@ -52,6 +55,7 @@ class SpareExtras {
         block.flags.every((flags) => flags === 0),
         "the rows of a spare block are clear",
       );
+    if (block.flows !== undefined) this.flowPages--;
     if (this.#block === undefined) this.#block = block;
     else block.discard();
   }
@@ -198,13 +202,16 @@ export class JobTable {
   #emptyPages = 0;
   /** Number of pages with a column of failures. */
   failurePages = 0;
-  /** Number of pages with columns of batches. */
-  flowPages = 0;
   readonly #spareExtras = new SpareExtras();
 
   /** Number of jobs in pages with extras: each of them has room for extras. */
   get extraRows(): number {
     return this.#spareExtras.rows;
+  }
+
+  /** Number of pages with columns of batches. */
+  get flowPages(): number {
+    return this.#spareExtras.flowPages;
   }
 
   /**
@@ -262,10 +269,6 @@ export class JobTable {
 
   #emptied(page: JobPage, number: number): void {
     assert(this.#emptyPages >= 0, "empty pages are counted");
-    if (page.extras?.flows !== undefined) {
-      this.flowPages--;
-      page.extras.flows = undefined;
-    }
     page.giveExtras();
     if (page.failures !== undefined) this.failurePages--;
     page.failures = undefined;
@@ -295,7 +298,7 @@ export class JobTable {
     const extras = page.makeExtras();
     if (extras.flows !== undefined) return extras.flows;
     extras.flows = new JobFlows(PAGE_ROWS);
-    this.flowPages++;
+    this.#spareExtras.flowPages++;
     return extras.flows;
   }
 
