@@ -26,6 +26,7 @@ import { RingReader } from "../ring/ring-reader.ts";
 import { WorkerNames } from "../ring/worker-names.ts";
 import { ControlHandler } from "./control/control-handler.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
+import { BatchHomes } from "./flows/batch-homes.ts";
 import { PutIntake } from "./intake/put-intake.ts";
 import { ReadBarrier } from "./read-barrier.ts";
 import type { RecordLog } from "./records/record-log.ts";
@@ -102,6 +103,7 @@ export abstract class ShardParts implements ClientEffects {
   readonly memory: MemoryBudget;
   readonly transferSender: TransferSender;
   protected readonly deadLetters: DeadLetters;
+  readonly homes: BatchHomes;
   protected readonly transferReceiver: TransferReceiver;
   protected readonly barrier: ReadBarrier;
   readonly records: RecordLog | undefined;
@@ -176,6 +178,7 @@ export abstract class ShardParts implements ClientEffects {
     this.engine.queues.onSettled = onSettled;
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.deadLetters = new DeadLetters(this.engine, this.transferSender);
+    this.homes = new BatchHomes({ ...travel, shard, shards: topology.shards, shardOf, onSettled });
     this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlHandler({

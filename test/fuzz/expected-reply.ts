@@ -85,6 +85,11 @@ const WORDS: readonly string[] = [
   ...Object.keys(BY_SCHEDULE).map((word) => `${word} `),
   "name ",
   "reserve-order ",
+  "open-batch ",
+  "commit-batch ",
+  "cancel-batch ",
+  "inspect-batch ",
+  "list-batches",
   "quit",
 ].sort((left, right) => right.length - left.length);
 
@@ -120,6 +125,7 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   if (command === "quit") return meaning(command, [], { after: { kind: "end" } });
   const matched = BY_PATTERN[command];
   if (matched !== undefined) return matched[0].test(rest) ? meaning(command, matched[1]) : bad;
+  if (command === "list-batches") return meaningOfListBatches(rest);
   const byId = BY_ID[command];
   if (byId !== undefined) return meaningById(command, rest, byId);
   const named = BY_NAME[command];
@@ -196,7 +202,13 @@ const OF_TUBE: Readonly<Record<string, { options?: Options; replies: readonly st
     replies: ["OK {int}"],
   },
   "clear-tube": { options: { ...FILTERS, limit: numberTo(U32_MAX, 1n) }, replies: ["CLEARED {int}"] },
+  "open-batch": { options: { keep: isDuration }, replies: ["OPENED", "BATCH_EXISTS"] },
+  "commit-batch": { replies: ["COMMITTED", "BATCH_CANCELLED", "NOT_FOUND"] },
+  "cancel-batch": { replies: ["CANCELLED", "BATCH_COMPLETE", "NOT_FOUND"] },
+  "inspect-batch": { replies: ["OK {int}", "NOT_FOUND"] },
 };
+
+const EXCLUDED: Readonly<Record<string, string>> = { "after-any": "after", after: "after-any" };
 
 /**
  * The first thing that is wrong with the options at the end of a line, which are those of `known`.
@@ -209,7 +221,8 @@ function wrongOption(text: string, known: Options): string | undefined {
     if (name === undefined) return "BAD_FORMAT";
     const isValue = Object.hasOwn(known, name) ? known[name] : undefined;
     if (isValue === undefined) return `UNKNOWN_OPTION ${name}`;
-    if (value.length > 200 || given.has(name) || !isValue(value)) return "BAD_FORMAT";
+    if (value.length > 200 || given.has(name) || given.has(EXCLUDED[name] ?? name) || !isValue(value))
+      return "BAD_FORMAT";
     given.add(name);
   }
   return undefined;
@@ -268,6 +281,9 @@ const PUT_OPTIONS: Options = {
   weight: upTo(1n, 1000n),
   "on-duplicate": (text) => ["refuse", "keep", "replace", "escalate", "debounce"].includes(text),
   "debounce-max": isDuration,
+  batch: (text) => NAME.test(text),
+  after: (text) => NAME.test(text),
+  "after-any": (text) => NAME.test(text),
   meta: (text) => isKey(text) && /^[-A-Za-z0-9._]+:/.test(text),
 };
 const isRate = (text: string): boolean => {
@@ -298,6 +314,12 @@ const MOVES: Options = {
   as: (value) => value === "ready",
   limit: numberTo(U32_MAX, 1n),
 };
+
+function meaningOfListBatches(rest: string): LineMeaning {
+  const known = { after: numberTo(2n ** 53n - 1n), limit: numberTo(1000n, 1n) };
+  const wrong = rest === "" || rest.startsWith(" ") ? wrongOption(rest, known) : "BAD_FORMAT";
+  return meaning("list-batches", [wrong ?? "OK {int}"]);
+}
 
 function meaningOfMove(rest: string): LineMeaning {
   const [, tube = "", to = "", options = ""] = /^ *([^ ]+) +([^ ]+)(?=$| )(.*)$/s.exec(rest) ?? [];
@@ -367,10 +389,17 @@ function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
   const wrong = wrongOption(options, PUT_OPTIONS);
   if (wrong !== undefined) return meaning(command, [wrong], { after: dropped });
   const others = ["DUPLICATE", "KEPT", "REPLACED", "ESCALATED", "DEBOUNCED"].map((word) => `${word} {int}`);
-  return meaning(command, ["INSERTED {int}", ...others, ...(size > REPLACING_MAX ? ["JOB_TOO_BIG"] : [])], {
-    after: { kind: "body", bytes: size },
-    delays: delayMs > 0,
-  });
+  const refusals = / (?:batch|after|after-any)=/.test(options)
+    ? ["BATCH_NOT_FOUND", "BATCH_COMMITTED", "BATCH_ORDER"]
+    : [];
+  return meaning(
+    command,
+    ["INSERTED {int}", ...others, ...refusals, ...(size > REPLACING_MAX ? ["JOB_TOO_BIG"] : [])],
+    {
+      after: { kind: "body", bytes: size },
+      delays: delayMs > 0 || options.includes(" after"),
+    },
+  );
 }
 
 const SCHEDULES: Options = {

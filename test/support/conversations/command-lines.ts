@@ -40,6 +40,7 @@ export const GOOD_ARGUMENTS: Arguments = {
   name: "worker-1",
   "strict|weighted|weighted-time": "weighted",
   schedule: "nightly",
+  batch: "default",
 };
 
 /** A value that an option takes. */
