@@ -343,3 +343,8 @@ export function commandName(command: Command): string {
 export function hasBody(command: Command): boolean {
   return FIELDS[command.args].includes("bytes");
 }
+
+/** The commands of `--protocol strict`: as beanstalkd has them, without extensions and options. */
+export const STRICT_COMMANDS: readonly Command[] = COMMANDS.filter(({ extension }) => !extension).map(
+  ({ options: _, ...command }) => command,
+);

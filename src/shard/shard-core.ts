@@ -9,7 +9,6 @@ import { assert } from "../base/assert.ts";
 import type { Outcome } from "../engine/engine.ts";
 import { NO_SLOT } from "../engine/jobs/job-table.ts";
 import { Waiting } from "../engine/waiting/session.ts";
-import { ReplyCredit } from "../message/reply-credit.ts";
 import {
   BarrierAckView,
   CarriedView,
@@ -269,7 +268,7 @@ export class ShardCore extends ShardClients {
       // Part of a conversation or of a put in pieces: nothing else is in flight.
       session.beginReplies(0);
     }
-    if (!busy && !session.isAside && !owesReading(session)) {
+    if (!busy && !session.isAside && !session.owesReading) {
       this.#execute(session, request);
       return;
     }
@@ -324,7 +323,7 @@ export class ShardCore extends ShardClients {
   #mustWait(session: ShardSession): boolean {
     if (session.isAside || this.#isAnswering(session)) return true;
     // A Close has no reply to read, and the next command reports what was read of the last reply.
-    return owesReading(session) && session.deferred?.firstOp !== RequestOp.Close;
+    return session.owesReading && session.deferred?.firstOp !== RequestOp.Close;
   }
 
   /** Returns whether the session is executing a command, so that later ones have to wait. */
@@ -388,12 +387,10 @@ export class ShardCore extends ShardClients {
     else if (transferMessage === TransferMessage.Piece)
       this.transferReceiver.piece(from, transfer, body, this.nowMs);
     else if (transferMessage === TransferMessage.Credit) this.transferSender.credit(transfer);
-    else if (transferMessage === TransferMessage.ClaimName)
-      this.schedules.claims.claimed(from, transfer, body);
-    else if (transferMessage === TransferMessage.YieldName) this.schedules.claims.yielded(transfer, body);
-    else if (transferMessage === TransferMessage.EndClaim) this.schedules.claims.ended(from, body);
     else if (transferMessage >= TransferMessage.BatchState)
       this.homes.take(transferMessage, from, body, this.nowMs);
+    else if (transferMessage >= TransferMessage.ClaimName)
+      this.schedules.claims.take(transferMessage, from, transfer, body);
     else {
       const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
       const refusal = LandedView.refusal(view, 0) as Outcome;
@@ -441,11 +438,6 @@ export class ShardCore extends ShardClients {
     this.#charge(session);
     this.resume(session);
   }
-}
-
-/** Returns whether so much of the session's replies is unread that its next command has to wait. */
-function owesReading(session: ShardSession): boolean {
-  return session.unreadBytes >= ReplyCredit.UnreadBytesMax;
 }
 
 /**

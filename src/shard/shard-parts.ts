@@ -115,6 +115,7 @@ export abstract class ShardParts implements ClientEffects {
   /** Sessions whose wait over several shards is counted on this shard. */
   readonly leadWaits = new Set<ShardSession>();
   nowMs = 0;
+  readonly #drains = (): boolean => this.controlWords.isSet(ControlWord.Draining);
   /** The message being executed. */
   protected readonly request = new Request();
 
@@ -167,14 +168,10 @@ export abstract class ShardParts implements ClientEffects {
     this.records = options.records;
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     if (directory !== undefined) this.#lookInto(directory, shard);
-    const travel = {
-      engine: this.engine,
-      port: this.ports[shard % topology.acceptors]!,
-      records: options.records,
-    };
+    const port = this.ports[shard % topology.acceptors]!;
+    const travel = { engine: this.engine, port, records: options.records };
     const noteMoves = (): void => this.controlWords.set(ControlWord.JobsMove);
-    const { slicedCommands } = this;
-    const onSettled = (id: number): void => slicedCommands.settled(id);
+    const onSettled = (id: number): void => this.slicedCommands.settled(id);
     this.engine.queues.onSettled = onSettled;
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.deadLetters = new DeadLetters(this.engine, this.transferSender);
@@ -191,16 +188,16 @@ export abstract class ShardParts implements ClientEffects {
       });
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
-    const isDraining = (): boolean => this.controlWords.isSet(ControlWord.Draining);
-    this.schedules = this.#makeSchedules(options, travel.port, directory, isDraining);
-    this.puts = new PutIntake(this.engine, this.replies, isDraining, (...put) => this.schedules.set(...put));
+    this.schedules = this.#makeSchedules(options, travel.port, directory);
+    this.puts = new PutIntake(this.engine, this.replies, this.#drains, (...put) =>
+      this.schedules.set(...put),
+    );
   }
 
   #makeSchedules(
     { topology, shard, wallOffsetMs, records }: ShardOptions,
     port: ReplyPort,
     directory: JobDirectory | undefined,
-    isDraining: () => boolean,
   ): ShardSchedules {
     const { engine, replies, slicedCommands, clock } = this;
     const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
@@ -214,7 +211,7 @@ export abstract class ShardParts implements ClientEffects {
       shards: topology.shards,
       port,
       clock,
-      isDraining,
+      isDraining: this.#drains,
       nowMs: () => this.nowMs,
       wallOffsetMs: wallOffsetMs ?? (() => 0),
       // Numbers of schedules are in the log, so they must go on rising after a restart, as ids do.

@@ -4,62 +4,19 @@
 // Written from the protocol's text, and deliberately unlike src/protocol/command-parser.ts, which
 // it judges.
 import { type BytePattern, patternOf } from "../support/byte-pattern.ts";
-import { BY_PATTERN, meaningByName } from "./argument-meaning.ts";
+import { BARE, BY_ID, BY_PATTERN, BY_SCHEDULE, meaningByName, SCHEDULE, WAITED } from "./argument-meaning.ts";
 import { type After, type LineMeaning, meaning } from "./line-meaning.ts";
 
 const U32_MAX = 2n ** 32n - 1n;
 const U64_MAX = 2n ** 64n - 1n;
 const TIMEOUT_MAX = 2n ** 31n - 1n;
 const NAME = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
-/** The name of a schedule; above 128 bytes, set-schedule says so. */
-const SCHEDULE = /^ *[\x21-\x7e\x80-\xff]{1,200}$/;
-
-const RESERVED = "RESERVED {int} {int}";
-const FOUND = ["FOUND {int} {int}", "NOT_FOUND"];
-const WAITED = [RESERVED, "TIMED_OUT", "DEADLINE_SOON"];
-
-/** Commands with a job id and up to two u32, and what they answer. */
-const BY_ID: Readonly<Record<string, readonly [pattern: RegExp, replies: readonly string[]]>> = {
-  peek: [/^ *(\d+)$/, FOUND],
-  delete: [/^ *(\d+)$/, ["DELETED", "NOT_FOUND"]],
-  touch: [/^ *(\d+)$/, ["TOUCHED", "NOT_FOUND"]],
-  "kick-job": [/^ *(\d+)$/, ["KICKED", "NOT_FOUND"]],
-  "inspect-job": [/^ *(\d+)$/, ["OK {int}", "NOT_FOUND"]],
-  "reserve-job": [/^ *(\d+)$/, [RESERVED, "NOT_FOUND"]],
-  "stats-job": [/^ *(\d+)$/, ["OK {int}", "NOT_FOUND"]],
-  bury: [/^ *(\d+) +(\d+)$/, ["BURIED", "NOT_FOUND"]],
-  release: [/^ *(\d+) +(\d+) +(\d+)$/, ["RELEASED", "NOT_FOUND"]],
-};
-
-const BARE: Readonly<Record<string, readonly string[]>> = {
-  "peek-ready": FOUND,
-  "peek-delayed": FOUND,
-  "peek-buried": FOUND,
-  reserve: WAITED,
-  stats: ["OK {int}"],
-  "list-tubes": ["OK {int}"],
-  "list-tube-used": ["USING {any}"],
-  "list-tubes-watched": ["OK {int}"],
-  extensions: ["OK {int}"],
-  "touch-all": ["TOUCHED_ALL {int}"],
-  "inspect-watched": ["OK {int}"],
-};
 
 const BY_NAME: Readonly<Record<string, readonly string[]>> = {
   use: ["USING {any}"],
   watch: ["WATCHING {int}"],
   ignore: ["WATCHING {int}", "NOT_IGNORED"],
   "stats-tube": ["OK {int}", "NOT_FOUND"],
-};
-
-const TEXT = ["OK {int}", "NOT_FOUND"];
-/** Commands with the name of a schedule (18.31, 18.32), and what they answer. */
-const BY_SCHEDULE: Readonly<Record<string, readonly string[]>> = {
-  "delete-schedule": ["DELETED", "NOT_FOUND"],
-  "pause-schedule": ["PAUSED", "NOT_FOUND"],
-  "resume-schedule": ["RESUMED", "NOT_FOUND"],
-  "run-schedule": ["INSERTED {int}", "NOT_FOUND"],
-  "inspect-schedule": TEXT,
 };
 
 /** Words that select a command; of those that a line begins with, the longest counts. */

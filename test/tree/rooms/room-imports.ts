@@ -1,5 +1,7 @@
 // Table of the rooms of src/ and of those that each may import from.
 
+import { ENGINE_MAY_IMPORT } from "./engine-imports.ts";
+
 /**
  * For each room the rooms that it may import from, besides itself. A room is a folder: what stands
  * in "binlog/" itself is another room than "binlog/live/". Each is below those that it may import
@@ -12,45 +14,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   access: ["protocol", "base"],
   ring: ["base"],
   uring: ["base"],
-  "engine/jobs": ["protocol", "base"],
-  "engine/queues": ["engine/jobs", "base"],
-  "engine/tubes": ["engine/queues", "engine/jobs", "base"],
-  "engine/flows": ["engine/queues", "engine/jobs", "protocol", "base"],
-  "engine/waiting": ["engine/tubes", "engine/queues", "engine/jobs", "protocol", "base"],
-  "engine/state": [
-    "engine/flows",
-    "engine/waiting",
-    "engine/tubes",
-    "engine/queues",
-    "engine/jobs",
-    "protocol",
-    "base",
-  ],
-  "engine/policies": [
-    "engine/state",
-    "engine/flows",
-    "engine/tubes",
-    "engine/queues",
-    "engine/jobs",
-    "protocol",
-    "base",
-  ],
-  "engine/schedules": ["engine/queues", "engine/jobs", "protocol", "base"],
-  "engine/transfer": [],
-  "engine/walks": ["engine/tubes", "engine/queues", "engine/jobs", "base"],
-  engine: [
-    "engine/schedules",
-    "engine/walks",
-    "engine/transfer",
-    "engine/policies",
-    "engine/state",
-    "engine/flows",
-    "engine/waiting",
-    "engine/tubes",
-    "engine/jobs",
-    "protocol",
-    "base",
-  ],
+  ...ENGINE_MAY_IMPORT,
   message: ["ring", "protocol", "base"],
   loop: ["message", "ring"],
   "acceptor/input": ["protocol", "base"],
