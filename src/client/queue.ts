@@ -3,7 +3,7 @@
 import type { ConnectionOptions } from "node:tls";
 import { clientName } from "./client-name.ts";
 import { type Codec, plain } from "./codec.ts";
-import { wholeLong } from "./command-text.ts";
+import { tubeName, wholeLong } from "./command-text.ts";
 import { dialer, serverOf } from "./dial.ts";
 import { parseReport, reportLines, unquoted, type Words } from "./dictionary.ts";
 import { ConnectionLost } from "./errors.ts";
@@ -12,6 +12,8 @@ import { Link, type LinkOptions } from "./link.ts";
 import { type Meta, metaOf } from "./meta.ts";
 import { type Put, type PutCounts, type PutOptions, put, putMany } from "./put.ts";
 import { Reserver } from "./reserver.ts";
+import { listSchedules, Schedule } from "./schedule.ts";
+import type { ListedSchedule } from "./schedule-text.ts";
 import { findTracer, type Tracer } from "./tracing.ts";
 import { type ListedJob, type ListFilter, Tube } from "./tube.ts";
 import type { Wire } from "./wire.ts";
@@ -160,6 +162,16 @@ export class Queue<Out, In = Out> {
   /** Extension `list-jobs`. */
   jobs(tube: string, filter?: ListFilter): AsyncGenerator<ListedJob<Out>, void, undefined> {
     return this.tube(tube).jobs(filter);
+  }
+
+  /** Extension `set-schedule`: returns a schedule, which need not exist yet. */
+  schedule(name: string): Schedule<In> {
+    return new Schedule(name, this.#link, this.#codec);
+  }
+
+  /** Yields all schedules by name, or those of a tube. */
+  schedules({ tube }: { readonly tube?: string } = {}): AsyncGenerator<ListedSchedule, void, undefined> {
+    return listSchedules(this.#link, tube && tubeName(tube));
   }
 
   /** Returns the names of all tubes. */

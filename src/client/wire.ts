@@ -86,9 +86,9 @@ export class Wire {
    * Sends a command of an extension. If the server lacks it, rejects with NotSupported and sends
    * nothing.
    */
-  async extended(command: string, accept: string): Promise<Reply> {
+  async extended(command: string, accept: string, body?: Uint8Array): Promise<Reply> {
     const verb = command.split(" ", 1)[0]!;
-    if (this.extensions.has(verb)) return this.request(command, accept);
+    if (this.extensions.has(verb)) return this.request(command, accept, body);
     throw new NotSupported(`the server has no ${verb}`, "UNKNOWN_COMMAND");
   }
 
