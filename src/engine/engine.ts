@@ -11,8 +11,11 @@
 import { assert, CHECKED } from "../base/assert.ts";
 import { FailureCause } from "../protocol/job-failure.ts";
 import { BodySearch } from "./jobs/body-search.ts";
+import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT } from "./jobs/job-table.ts";
 import { BYTES_OF } from "./memory-use.ts";
+import { NO_ROW } from "./policies/key-table.ts";
+import { Schedules } from "./schedules/schedules.ts";
 import { Transfers } from "./transfers.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { TubeSetting } from "./tubes/tube-setting.ts";
@@ -29,6 +32,7 @@ const TIDIED_GROUPS_MAX = 500;
 
 export class Engine extends Transfers {
   readonly search: BodySearch = new BodySearch(this.bodies);
+  readonly schedules: Schedules = new Schedules(this);
 
   // --- counts ------------------------------------------------------------------------------------
 
@@ -47,7 +51,9 @@ export class Engine extends Transfers {
       jobs.groups * BYTES_OF.group +
       this.waiters.watches * BYTES_OF.watch +
       this.policies.keys.table.size * BYTES_OF.key +
-      this.settings.size * BYTES_OF.setting
+      this.settings.size * BYTES_OF.setting +
+      this.schedules.table.size * BYTES_OF.schedule +
+      this.schedules.table.textBytes
     );
   }
 
@@ -263,6 +269,12 @@ export class Engine extends Transfers {
     this.setOpen(tube, nowMs);
     this.serve(tube, nowMs);
     return left;
+  }
+
+  /** Returns whether a job of the tube has the unique key of these attributes. */
+  hasKey(tubeName: string, attributes: JobAttributes): boolean {
+    const tube = this.findTube(tubeName);
+    return tube !== undefined && this.policies.keys.rowFor(tube, attributes) !== NO_ROW;
   }
 
   // --- many jobs ---------------------------------------------------------------------------------

@@ -43,6 +43,18 @@ export class JobCommands extends Batches {
       : this.#putInNamed(tubeName, job, body, nowMs, attributes);
   }
 
+  /** Does the same for a job that no client sends. */
+  putScheduled(
+    tubeName: string,
+    job: NewJob,
+    body: number,
+    nowMs: number,
+    attributes: JobAttributes | undefined,
+  ): Outcome {
+    this.runDue(nowMs);
+    return this.#putInNamed(tubeName, job, body, nowMs, attributes);
+  }
+
   #putInNamed(
     tubeName: string,
     job: NewJob,

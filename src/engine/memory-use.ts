@@ -19,6 +19,8 @@ export const BYTES_OF = {
   key: 64,
   retiredLimiter: 200,
   setting: 256,
+  /** Without its texts, which are counted apart, and its body, which is in the arena. */
+  schedule: 1024,
 } as const;
 
 /** Maximum bytes that one more put may add, besides its body. */

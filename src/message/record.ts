@@ -33,8 +33,9 @@
 // decoding. UPDATE carries every mutable field, so only a job's latest UPDATE matters. If it has a
 // tube name, the job now lives in that tube. A job's latest state is the one with the highest
 // position in the log. DELETE is final, because no id is assigned twice. A PUT in state 4
-// (remembered) stands for a job that is gone, but whose unique key may not be put again yet. The
-// latest SETTING of a pattern applies.
+// (remembered) stands for a job that is gone, but whose unique key may not be put again yet. A PUT in
+// state 5 is a schedule (schedule-record.ts), whose id no job has. The latest SETTING of a pattern
+// applies.
 
 import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
@@ -54,7 +55,7 @@ export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
  * The states that a restart can restore. A reserved job is logged as ready: its reservation ends
  * with the process.
  */
-export const RecordState = { ready: 1, delayed: 2, buried: 3, remembered: 4 } as const;
+export const RecordState = { ready: 1, delayed: 2, buried: 3, remembered: 4, schedule: 5 } as const;
 export type RecordState = (typeof RecordState)[keyof typeof RecordState];
 
 export const RECORD_ID_AT = 8;

@@ -60,8 +60,10 @@ export const ControlWord = {
   /** The backup that asks for a cut of the log, and what the log answers: ring/backup-words.ts. */
   BackupAsked: 272,
   BackupAnswered: 288,
+  /** How many schedules have moved to another shard, in two words (see ring/job-ids.ts). */
+  ScheduleMoves: 304,
 } as const;
-const CONTROL_WORDS = 304;
+const CONTROL_WORDS = 320;
 
 /** Float64 counters per role. Each role writes its own, and any acceptor may read them. */
 export const COUNTERS_PER_ROLE = 320;

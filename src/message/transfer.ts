@@ -21,7 +21,16 @@
 //   Landed    offset  0  uint32   how many of the first jobs were taken
 //             offset  4  uint8    why the rest were not: an Outcome
 
-export const TransferMessage = { Begin: 1, Piece: 2, Credit: 3, Landed: 4 } as const;
+export const TransferMessage = {
+  Begin: 1,
+  Piece: 2,
+  Credit: 3,
+  Landed: 4,
+  // Of schedules: message/schedule-claim.ts.
+  ClaimName: 5,
+  YieldName: 6,
+  EndClaim: 7,
+} as const;
 export type TransferMessage = (typeof TransferMessage)[keyof typeof TransferMessage];
 
 export const TransferFlag = { AsReady: 1, Delay: 2, InPieces: 4 } as const;

@@ -7,7 +7,7 @@ import { WORKER_BYTES_MAX } from "./job-failure.ts";
 import { BATCH_JOBS_MAX, EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
 import { mayHaveReason, OptionParser, OptionsSyntax } from "./option-parser.ts";
-import type { OptionRow } from "./option-rows.ts";
+import { OPTION_VALUE_BYTES_MAX, type OptionRow } from "./option-rows.ts";
 import { Request } from "./request.ts";
 import { isEveryTube, isTubeName, isTubePattern, tubeNameEnd } from "./tube-name.ts";
 
@@ -154,7 +154,11 @@ export class CommandParser {
     if (!isValid) return Syntax.BadFormat;
     if (request.bodyBytes > this.#jobBytesMax) return Syntax.TooBig;
     if (options === undefined) return number.at === end ? Syntax.Ok : Syntax.BadFormat;
-    switch (this.#options.parse(bytes, number.at, end, options, request.options)) {
+    const name = args === Args.SchedulePut ? request.name : undefined;
+    const syntax = this.#options.parse(bytes, number.at, end, options, request.options, name);
+    // It travels with the options, since the body of a put is yet to come.
+    name?.clear();
+    switch (syntax) {
       case OptionsSyntax.Ok:
         return needsOption && request.options.length === 0 ? Syntax.BadFormat : Syntax.Ok;
       case OptionsSyntax.Bad:
@@ -228,7 +232,9 @@ export class CommandParser {
       case "ids":
         return this.#ids(bytes, end);
       case "name":
-        return this.#name(bytes, end);
+        return this.#name(bytes, end, WORKER_BYTES_MAX);
+      case "schedule":
+        return this.#name(bytes, end, OPTION_VALUE_BYTES_MAX);
       case "bound":
       case "token":
         throw new Error("broken invariant: no extension has such an argument");
@@ -279,14 +285,14 @@ export class CommandParser {
   }
 
   /** Reads blanks, then a name up to the next blank or the end. */
-  #name(bytes: Uint8Array, end: number): boolean {
+  #name(bytes: Uint8Array, end: number, bytesMax: number): boolean {
     let start = this.#number.at;
     while (start < end && bytes[start] === SPACE) start++;
     let at = start;
     while (at < end && bytes[at]! > SPACE && bytes[at] !== DELETE) at++;
     this.#number.at = at;
     this.request.name.set(bytes, start, at);
-    return at > start && at - start <= WORKER_BYTES_MAX;
+    return at > start && at - start <= bytesMax;
   }
 
   /** Reads all ids up to the end. */

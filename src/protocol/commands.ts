@@ -4,6 +4,7 @@
 
 import * as options from "./job-options.ts";
 import { batchAbort, batchBytes, batchMeta, batchTubes, type OptionRow } from "./option-rows.ts";
+import { SCHEDULE_LIST_OPTIONS, SCHEDULE_OPTIONS } from "./schedule-options.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 
 /**
@@ -50,6 +51,13 @@ export const Op = {
   DeleteBatch: 61,
   TouchAll: 62,
   Name: 63,
+  SetSchedule: 80,
+  DeleteSchedule: 81,
+  PauseSchedule: 82,
+  ResumeSchedule: 83,
+  RunSchedule: 84,
+  InspectSchedule: 85,
+  ListSchedules: 86,
   /** Known only on listeners that require it: see AUTH. */
   Auth: 127,
 } as const;
@@ -94,6 +102,10 @@ export const Args = {
   Ids: 31,
   /** A name for a worker: bytes without blanks and control characters. */
   Name: 32,
+  /** The name of a schedule, followed by the arguments of put-in-tube. */
+  SchedulePut: 50,
+  /** The name of a schedule. */
+  Schedule: 51,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
@@ -113,7 +125,8 @@ export type Field =
   | "to"
   | "count"
   | "ids"
-  | "name";
+  | "name"
+  | "schedule";
 
 /** The arguments of each Args, in order. A line with `bytes` precedes a body of that size. */
 export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
@@ -135,6 +148,8 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.CountTimeout]: ["count", "seconds"],
   [Args.Ids]: ["ids"],
   [Args.Name]: ["name"],
+  [Args.SchedulePut]: ["schedule", "tube", "pri", "delay", "ttr", "bytes"],
+  [Args.Schedule]: ["schedule"],
 };
 
 /** Where the server executes a command. */
@@ -165,6 +180,10 @@ export const Route = {
   Held: 11,
   /** On the acceptor, which notes the client's name. */
   Name: 12,
+  /** On the shard that has the named schedule. */
+  Schedule: 13,
+  /** On all shards, which list their schedules. */
+  Schedules: 14,
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
 
@@ -387,6 +406,27 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.SetTube, word: "set-tube ", args: Pattern, options: SETTING_ROWS, needsOption: true, route: Route.Pattern, extension: true,
     permission: Manage, scope: Scope.Server,
     replies: ["SET", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.20", help: "sets limits, retries and times for a tube, or for all tubes whose names begin alike" },
+  { op: Op.SetSchedule, word: "set-schedule ", args: Args.SchedulePut, options: SCHEDULE_OPTIONS, route: Route.Put, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["SET", "BAD_SCHEDULE <what is wrong>", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.30", help: "puts a job at the times of a cron expression, or at regular intervals" },
+  { op: Op.DeleteSchedule, word: "delete-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["DELETED", NOT_FOUND], section: "18.31", help: "deletes a schedule; the jobs that it has put stay" },
+  { op: Op.PauseSchedule, word: "pause-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["PAUSED", NOT_FOUND], section: "18.31", help: "has a schedule put no jobs until it is resumed" },
+  { op: Op.ResumeSchedule, word: "resume-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["RESUMED", NOT_FOUND], section: "18.31", help: "ends the pause of a schedule" },
+  { op: Op.RunSchedule, word: "run-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["INSERTED <id>", NOT_FOUND, "TUBE_FULL", "DRAINING", "OUT_OF_MEMORY"], section: "18.31", help: "puts a schedule's job now; its next run stays" },
+  { op: Op.InspectSchedule, word: "inspect-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
+    permission: Bodies, scope: Scope.Server,
+    replies: [OK, NOT_FOUND], section: "18.32", help: "everything about a schedule: its next runs, counts and body" },
+  { op: Op.ListSchedules, word: "list-schedules", args: None, options: SCHEDULE_LIST_OPTIONS, route: Route.Schedules, extension: true,
+    permission: View, scope: Scope.Server,
+    replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.32", help: "lists schedules by name, a page at a time" },
 ];
 
 /**

@@ -24,6 +24,13 @@ export const Attribute = {
   Weight: 6,
   /** `<name>:<value>`, up to 200 bytes. A job may have several. */
   Meta: 7,
+  // Of a schedule (message/schedule-record.ts).
+  /** 1 to 128 bytes. */
+  ScheduleName: 13,
+  /** A ScheduleRule: what its jobs get. */
+  ScheduleRule: 14,
+  /** The cron expression, a zero byte, and the time zone. */
+  ScheduleCron: 15,
   // The attributes from here on are mutable: every UPDATE contains all of them.
   /** f64. The time at which the job expires. */
   ExpiresAt: 16,
@@ -46,6 +53,8 @@ export const Attribute = {
    * older servers lack it.
    */
   Failures: 24,
+  /** The progress of a schedule (message/schedule-record.ts). */
+  ScheduleProgress: 31,
 } as const;
 export type Attribute = (typeof Attribute)[keyof typeof Attribute];
 

@@ -7,7 +7,13 @@ import { startsWith } from "./command-words.ts";
 import { REASON_BYTES_MAX } from "./job-failure.ts";
 import { U32_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
-import { OPTION_NAME_BYTES_MAX, OPTION_VALUE_BYTES_MAX, OptionKind, type OptionRow } from "./option-rows.ts";
+import {
+  OPTION_NAME_BYTES_MAX,
+  OPTION_VALUE_BYTES_MAX,
+  OptionKind,
+  type OptionRow,
+  OptionTag,
+} from "./option-rows.ts";
 import { OptionWriter } from "./options.ts";
 import { Span } from "./request.ts";
 import { isTubeName } from "./tube-name.ts";
@@ -61,10 +67,19 @@ export class OptionParser {
 
   /**
    * Parses the options in `bytes[at, end)` as `rows` describes them. The encoded options in `into`
-   * stay valid until the next call.
+   * stay valid until the next call. `schedule`, an argument of at most 200 bytes, precedes them.
    */
-  parse(bytes: Uint8Array, at: number, end: number, rows: readonly OptionRow[], into: Span): OptionsSyntax {
+  parse(
+    bytes: Uint8Array,
+    at: number,
+    end: number,
+    rows: readonly OptionRow[],
+    into: Span,
+    schedule?: Span,
+  ): OptionsSyntax {
     this.#writer.begin();
+    if (schedule !== undefined)
+      this.#writer.text(OptionTag.Schedule, schedule.bytes, schedule.start, schedule.end);
     let start = at;
     while (start < end) {
       const first = blanksEnd(bytes, start, end);

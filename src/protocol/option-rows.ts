@@ -40,6 +40,13 @@ export const OptionTag = {
   MaxGroups: 59,
   As: 80,
   Tube: 81,
+  /** The name of a schedule, an argument that travels as the first of the options. */
+  Schedule: 96,
+  Cron: 97,
+  Every: 98,
+  Zone: 99,
+  Missed: 100,
+  AfterName: 101,
 } as const;
 export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
 

@@ -20,6 +20,7 @@ export const Reply = {
   outOfMemory: line("OUT_OF_MEMORY"),
   paused: line("PAUSED"),
   released: line("RELEASED"),
+  resumed: line("RESUMED"),
   set: line("SET"),
   timedOut: line("TIMED_OUT"),
   touched: line("TOUCHED"),
@@ -61,6 +62,11 @@ export const ReplyWord = {
 /** `UNKNOWN_OPTION <name>`. */
 export function unknownOptionReply(name: string): Uint8Array {
   return line(`UNKNOWN_OPTION ${name}`);
+}
+
+/** `BAD_SCHEDULE <what is wrong>`. */
+export function badScheduleReply(problem: string): Uint8Array {
+  return line(`BAD_SCHEDULE ${problem}`);
 }
 
 /** `TOUCHED_ALL <count>`. */

@@ -5,6 +5,7 @@ import type { Engine } from "../engine/engine.ts";
 import { JobAttributes } from "../engine/jobs/job-attributes.ts";
 import { JobState } from "../engine/jobs/job-table.ts";
 import type { RestoredJob } from "../engine/jobs/new-job.ts";
+import { Schedule } from "../engine/schedules/schedule.ts";
 import {
   bodyBytesOf,
   decodeFields,
@@ -14,6 +15,7 @@ import {
   recordHeadBytes,
   tubeBytesOf,
 } from "../message/record.ts";
+import { readSchedule } from "../message/schedule-record.ts";
 
 /**
  * A buried job that waits for its turn: jobs arrive in no particular order, but burials have one.
@@ -76,6 +78,10 @@ export class Restore {
         this.#restoreKey(view, bytes, offset);
         continue;
       }
+      if (state === RecordState.schedule) {
+        this.#restoreSchedule(view, bytes, offset);
+        continue;
+      }
       if (state === RecordState.buried) {
         this.burySequence = Math.max(this.burySequence, burySequence);
         this.#buried.push(keptRecord(view, bytes, offset, burySequence));
@@ -93,6 +99,7 @@ export class Restore {
     }
     this.#buried.length = 0;
     this.#engine.endRestore();
+    this.#engine.schedules.endRestore();
   }
 
   /** Restores the job whose record is at `offset` and has been decoded. */
@@ -138,6 +145,38 @@ export class Restore {
     const attributes = this.#attributes.read(bytes, attributesAt, end, this.#wallOffsetMs);
     const tube = bytes.slice(tubeAt, attributesAt);
     this.#engine.policies.keys.restoreRemembered(tube, this.#fields.id, attributes);
+  }
+
+  #restoreSchedule(view: DataView, bytes: Uint8Array, offset: number): void {
+    const { schedules, bodies } = this.#engine;
+    const tubeAt = offset + RECORD_FIXED_BYTES;
+    const attributesAt = tubeAt + tubeBytesOf(view, offset);
+    const bodyAt = offset + recordHeadBytes(view, offset);
+    const record = readSchedule(bytes, attributesAt, bodyAt);
+    // Only a log that was edited by hand has such a record.
+    if (record === undefined) return;
+    const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = this.#fields;
+    const { name, missed, ttlMs, delayMillis, attributes, cron, zone, everyMs } = record;
+    const timing = { cron, zone, everyMs };
+    const tube = latin1(bytes, tubeAt, attributesAt);
+    const facts = {
+      name,
+      tube,
+      timing,
+      missed,
+      pri,
+      delaySeconds,
+      delayMillis,
+      ttrSeconds,
+      ttlMs,
+      attributes,
+    };
+    const schedule = new Schedule(id, facts);
+    schedule.takeOver({ ...record, nextMs: deadlineAtMs || Number.POSITIVE_INFINITY });
+    schedule.bodyBytes = bodyBytesOf(view, offset);
+    schedule.body = bodies.allocate(schedule.bodyBytes);
+    bodies.write(schedule.body, 0, bytes, bodyAt, schedule.bodyBytes);
+    schedules.restore(schedule);
   }
 
   /** A delay that ended while the server was down is over. */

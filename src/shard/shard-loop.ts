@@ -70,7 +70,7 @@ export class ShardLoop implements ResidentShard {
   }
 
   get nextDueAtMs(): number {
-    return this.#isFrozen() ? Number.POSITIVE_INFINITY : this.#options.core.engine.nextDueAtMs;
+    return this.#isFrozen() ? Number.POSITIVE_INFINITY : this.#options.core.nextDueAtMs;
   }
 
   #isFrozen(): boolean {

@@ -35,6 +35,10 @@ import { ReplyPort } from "./replies/reply-port.ts";
 import { TubeLists } from "./replies/tube-lists.ts";
 import { TubeSetter } from "./replies/tube-setter.ts";
 import { RunQueue } from "./run-queue.ts";
+import { CronTimes } from "./schedules/cron-times.ts";
+import { ScheduleClaims } from "./schedules/schedule-claims.ts";
+import { ScheduleSetter } from "./schedules/schedule-setter.ts";
+import { ScheduleTurns } from "./schedules/schedule-turns.ts";
 import { Adoptions } from "./sessions/adoptions.ts";
 import { MemoryBudget } from "./sessions/memory-budget.ts";
 import type { ShardSession } from "./sessions/shard-session.ts";
@@ -57,6 +61,8 @@ export interface ShardOptions {
   quoteNames: boolean;
   /** The monotonic clock, in ms. Without it, a turn takes no time. */
   clock?: () => number;
+  /** Returns wall clock minus monotonic clock now, in ms; 0 if it is absent. */
+  wallOffsetMs?: () => number;
   /** Takes the records of changes. Without it there is no log. */
   records?: RecordLog;
   arena?: BodyArena;
@@ -91,6 +97,8 @@ export abstract class ShardParts implements ClientEffects {
   readonly lists: TubeLists;
   readonly puts: PutIntake;
   readonly tubeSetter: TubeSetter;
+  readonly scheduleTurns: ScheduleTurns;
+  readonly scheduleClaims: ScheduleClaims;
   readonly slicedCommands: SlicedCommands;
   /** Connections with expensive commands. */
   readonly aside = new RunQueue();
@@ -184,7 +192,61 @@ export abstract class ShardParts implements ClientEffects {
       });
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
-    this.puts = new PutIntake(this.engine, this.replies, () => this.controlWords.isSet(ControlWord.Draining));
+    this.scheduleTurns = new ScheduleTurns(
+      this.engine.schedules,
+      options.wallOffsetMs ?? (() => 0),
+      this.clock,
+    );
+    const isDraining = (): boolean => this.controlWords.isSet(ControlWord.Draining);
+    this.#equipSchedules(directory, shard, isDraining);
+    const moves = new JobIds(this.controlWords.words, ControlWord.ScheduleMoves);
+    const { engine, replies, records } = this;
+    const claims = new ScheduleClaims({
+      schedules: engine.schedules,
+      shard,
+      shards: topology.shards,
+      port: travel.port,
+      lastRecord: () => records?.lastNumber ?? 0,
+      nextNumber: () => this.nextTubeSequence(),
+      onMove: () => moves.take(),
+      onSettled,
+    });
+    this.scheduleClaims = claims;
+    const setter = new ScheduleSetter({
+      engine,
+      replies,
+      slicedCommands,
+      claims,
+      records,
+      nextNumber: () => this.nextTubeSequence(),
+      nowMs: () => this.nowMs,
+      wallMs: () => this.wallMs(),
+    });
+    this.puts = new PutIntake(engine, replies, isDraining, (...put) => setter.set(...put));
+  }
+
+  /** Gives the engine's schedules what an engine doesn't have. */
+  #equipSchedules(directory: JobDirectory | undefined, shard: number, isDraining: () => boolean): void {
+    const { schedules } = this.engine;
+    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
+    schedules.next = new CronTimes().next;
+    schedules.isDraining = isDraining;
+    schedules.takeJobId = () => {
+      const id = ids.take();
+      directory?.set(id, shard);
+      return id;
+    };
+    if (this.records !== undefined) schedules.sink = this.records.schedules;
+  }
+
+  /** The time of the wall clock, in ms. */
+  wallMs(): number {
+    return this.scheduleTurns.wallMs(this.nowMs);
+  }
+
+  /** When the shard has something to do by itself, in monotonic ms. */
+  get nextDueAtMs(): number {
+    return Math.min(this.engine.nextDueAtMs, this.scheduleTurns.dueAtMs);
   }
 
   #lookInto(directory: JobDirectory, own: number): void {

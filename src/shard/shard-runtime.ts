@@ -90,6 +90,7 @@ export class ShardRuntime {
       shard,
       quoteNames: options.quoteNames,
       clock: monotonicMs,
+      wallOffsetMs,
       keySeed: [randomInt(2 ** 32), randomInt(2 ** 32)],
       ...(records === undefined ? {} : { records }),
     });

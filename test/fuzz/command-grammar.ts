@@ -306,6 +306,15 @@ export class CommandGrammar {
         return this.#ttr();
       case "bound":
         return this.#number(4);
+      case "schedule":
+        return this.#random.pick([
+          "nightly",
+          "a@b:c",
+          "\xff",
+          "x".repeat(128),
+          "x".repeat(129),
+          "x".repeat(201),
+        ]);
       case "name":
         return this.#random.pick(["worker-1", "web:4711/mail", "\xff", "x".repeat(63), "x".repeat(64)]);
       case "seconds":

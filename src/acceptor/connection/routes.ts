@@ -18,8 +18,10 @@ import {
 import type { Request } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import { FindSchedule } from "../fanout/find-schedule.ts";
 import { GatherStats } from "../fanout/gather-stats.ts";
 import { ListAllJobs } from "../fanout/lists/list-all-jobs.ts";
+import { ListSchedules } from "../fanout/lists/list-schedules.ts";
 import { ListTubes } from "../fanout/lists/list-tubes.ts";
 import { ListWatched } from "../fanout/lists/list-watched.ts";
 import { MoveUse } from "../fanout/move-use.ts";
@@ -50,6 +52,8 @@ export const ROUTES: readonly CommandRoute[] = Object.values({
   [Route.Jobs]: deleteBatch,
   [Route.Held]: touchAll,
   [Route.Name]: nameClient,
+  [Route.Schedule]: bySchedule,
+  [Route.Schedules]: listSchedules,
   [Route.End]: ({ pipeline, shutdown }) => pipeline.isIdle && shutdown.end("quit"),
 } satisfies Record<Route, CommandRoute>);
 
@@ -216,6 +220,29 @@ function listJobs({ acceptor, pipeline, conversations }: CommandParts, request: 
   if (!pipeline.isIdle) return false;
   pipeline.count(request.op);
   const conversation = new ListAllJobs(conversations, shards, request, listQueue);
+  conversations.begin(conversation);
+  listQueue.enter(conversation);
+  return true;
+}
+
+/** Sends a command about a schedule to the only shard, or looks for the schedule on all of them. */
+function bySchedule({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { places, shards } = acceptor;
+  if (shards === 1) return pipeline.sendCounted(0, request);
+  if (!pipeline.isIdle) return false;
+  pipeline.count(request.op);
+  const search = new FindSchedule(conversations, places, request.clone());
+  conversations.begin(search);
+  search.begin();
+  return true;
+}
+
+function listSchedules({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { shards, listQueue } = acceptor;
+  if (shards === 1) return pipeline.sendCounted(0, request);
+  if (!pipeline.isIdle) return false;
+  pipeline.count(request.op);
+  const conversation = new ListSchedules(conversations, shards, request, listQueue);
   conversations.begin(conversation);
   listQueue.enter(conversation);
   return true;

@@ -11,6 +11,7 @@ export class JobPlaces {
   readonly #ids: JobIds;
   /** Sequence numbers of tubes and of changes to tube settings. */
   readonly #sequences: JobIds;
+  readonly #scheduleMoves: JobIds;
   /** Undefined with one shard, which has all jobs. */
   readonly #directory: JobDirectory | undefined;
 
@@ -19,6 +20,7 @@ export class JobPlaces {
     this.#control = new ControlWords(topology.control);
     this.#ids = new JobIds(this.#control.words, ControlWord.JobIds);
     this.#sequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
+    this.#scheduleMoves = new JobIds(this.#control.words, ControlWord.ScheduleMoves);
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
   }
 
@@ -32,6 +34,11 @@ export class JobPlaces {
   /** Returns a number greater than all taken before it, on any acceptor. */
   takeSequence(): number {
     return this.#sequences.take();
+  }
+
+  /** A number that changes whenever a schedule moves to another shard. */
+  get scheduleMoves(): number {
+    return this.#scheduleMoves.next;
   }
 
   /** Returns the shard of a job, or UNKNOWN_SHARD if every shard has to be asked. */

@@ -26,6 +26,15 @@ import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
 import { abort, collectBatch, reserveBatch, takeBatch } from "./reserve-batch.ts";
 import { reserveJob } from "./reserve-job.ts";
+import {
+  deleteSchedule,
+  inspectSchedule,
+  listSchedules,
+  locateSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  runSchedule,
+} from "./schedules.ts";
 import { setTube } from "./set-tube.ts";
 import { awaitBarrier, collect, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
 import { stats } from "./stats.ts";
@@ -70,6 +79,13 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.ReserveBatch]: reserveBatch,
   [Op.DeleteBatch]: deleteBatch,
   [Op.TouchAll]: touchAll,
+  [Op.SetSchedule]: put,
+  [Op.DeleteSchedule]: deleteSchedule,
+  [Op.PauseSchedule]: pauseSchedule,
+  [Op.ResumeSchedule]: resumeSchedule,
+  [Op.RunSchedule]: runSchedule,
+  [Op.InspectSchedule]: inspectSchedule,
+  [Op.ListSchedules]: listSchedules,
 };
 
 interface Message {
@@ -103,6 +119,7 @@ const MESSAGES: Readonly<Record<number, Message>> = {
   [RequestOp.TakeBatch]: { run: takeBatch },
   [RequestOp.Abort]: { run: abort, overtakes: true },
   [RequestOp.Locate]: { run: locate },
+  [RequestOp.LocateSchedule]: { run: locateSchedule },
   [RequestOp.GoOn]: { run: goOn, overtakes: true, mayBeLate: true },
 };
 

@@ -26,15 +26,30 @@ const DUPLICATE_WORDS: Readonly<Record<number, Uint8Array>> = {
   [Outcome.Debounced]: ReplyWord.debounced,
 };
 
+/**
+ * Takes a body in the arena that came with a set-schedule. The options are valid only during the
+ * call.
+ */
+export type ScheduleBody = (
+  session: ShardSession,
+  job: NewJob,
+  body: number,
+  tube: string,
+  options: Span,
+) => void;
+
 export class PutIntake {
   readonly #engine: Engine;
   readonly #arena: BodyArena;
   readonly #replies: Replies;
   readonly #draining: () => boolean;
+  readonly #schedule: ScheduleBody;
   readonly #attributes = new JobAttributes();
   readonly #tubeNames = new TubeNames();
 
-  constructor(engine: Engine, replies: Replies, draining: () => boolean) {
+  /** `schedule` takes the body of a set-schedule. */
+  constructor(engine: Engine, replies: Replies, draining: () => boolean, schedule: ScheduleBody) {
+    this.#schedule = schedule;
     this.#engine = engine;
     this.#arena = engine.bodies;
     this.#replies = replies;
@@ -159,6 +174,10 @@ export class PutIntake {
   /** Stores a job in the tube with this name, or for "" in the session's tube in use. */
   #store(session: ShardSession, job: NewJob, body: number, tube: string, options: Span, nowMs: number): void {
     assert(job.id > 0, "a job that is stored has an id");
+    if (options.length > 0 && options.bytes[options.start] === OptionTag.Schedule) {
+      this.#schedule(session, job, body, tube, options);
+      return;
+    }
     const attributes = options.length === 0 ? undefined : this.#attributesOf(options, job, nowMs);
     let outcome: Outcome;
     try {

@@ -31,6 +31,7 @@ import { FileTable } from "../../ring/file-table.ts";
 import { isLent, type LentIds } from "../../ring/lent-ids.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 import { fillRecordFields } from "./record-fields.ts";
+import { ScheduleLog } from "./schedule-log.ts";
 
 export interface RecordLogOptions {
   binlog: BinlogTopology;
@@ -68,6 +69,7 @@ export class RecordLog implements RecordSink {
   /** Number of the last record that the binlog can see. */
   shownNumber = 0;
   readonly ring: RingWriter;
+  readonly schedules: ScheduleLog;
   readonly #options: RecordLogOptions;
   readonly #memory: Memory;
   readonly #files: FileTable;
@@ -91,6 +93,14 @@ export class RecordLog implements RecordSink {
     this.ring = new RingWriter(options.binlog.rings[options.shard]!);
     this.#memory = new Memory(this.ring.bytes);
     this.#files = new FileTable(options.binlog.files);
+    this.schedules = new ScheduleLog({
+      memory: this.#memory,
+      recordBytesMax: () => this.#recordBytesMax,
+      claim: (bytes) => this.#claim(bytes),
+      hasRoom: () => this.roomForPut(),
+      isLent: (id) => isLent(this.#lentLow, id) || this.#awaitLend(id),
+      bodies: () => this.#engine().bodies,
+    });
     this.#recordBytesMax = Math.min(MAX_RECORD_BYTES, this.ring.messageBytesMax - APPEND_HEADER_BYTES);
     assert(this.#recordBytesMax > RECORD_FIXED_BYTES, "a record has room for more than its head");
   }

@@ -381,6 +381,7 @@ export function* keptTexts(
       yield [fields.id, JSON.stringify(keyInLog(fields.id, tube, list)), 0];
       continue;
     }
+    if (fields.state === RecordState.schedule) continue;
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = fields;
     const { reserves, timeouts, releases, buries, kicks } = fields;
     const job: KeptJob = {

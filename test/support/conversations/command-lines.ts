@@ -38,6 +38,7 @@ export const GOOD_ARGUMENTS: Arguments = {
   count: "2",
   ids: "1 2",
   name: "worker-1",
+  schedule: "nightly",
 };
 
 /** A value that an option takes. */

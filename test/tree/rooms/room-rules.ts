@@ -87,6 +87,7 @@ const KEEPERS: readonly Keeper[] = [
   },
   { hazard: "node:sqlite", pattern: moduleImport("sqlite"), keepers: ["binlog/disk/directory-lock.ts"] },
   { hazard: "fastify", pattern: moduleImport("fastify"), keepers: ["http/api/"] },
+  { hazard: "croner", pattern: moduleImport("croner"), keepers: ["shard/schedules/"] },
   { hazard: "piscina", pattern: moduleImport("piscina"), keepers: ["binlog/recovery/"] },
   {
     hazard: "node:tls",

@@ -1,0 +1,118 @@
+// A schedule: what it puts, when, and what became of its ticks. Times are wall-clock ms.
+
+import { EMPTY_BODY } from "../jobs/body-arena.ts";
+import { Timer } from "../queues/timer-heap.ts";
+
+/** The times of a schedule's ticks. */
+export interface Timing {
+  /** A cron expression, or "" for ticks at regular intervals. */
+  readonly cron: string;
+  /** The time zone of the expression. */
+  readonly zone: string;
+  /** The interval, or 0 with a cron expression. */
+  readonly everyMs: number;
+}
+
+/** What a schedule puts, and how. */
+export interface ScheduleFacts {
+  readonly name: string;
+  readonly tube: string;
+  readonly timing: Timing;
+  /** A Missed. */
+  readonly missed: number;
+  readonly pri: number;
+  readonly delaySeconds: number;
+  readonly delayMillis: number;
+  readonly ttrSeconds: number;
+  /** Time to live of the jobs, in ms; 0 for ever. */
+  readonly ttlMs: number;
+  /** Attributes of the jobs, in the form of the log: group, weight, meta. */
+  readonly attributes: Uint8Array;
+}
+
+/** What a schedule keeps when it is set again, on whatever shard it is then. */
+export interface ScheduleProgress {
+  /** The number of the command that set it; greater than those of all earlier ones. */
+  version: number;
+  /** Tick n of an interval is n intervals later. */
+  anchorMs: number;
+  /** The next tick; Infinity if there is none. It is never moved back. */
+  nextMs: number;
+  paused: boolean;
+  /** The last tick that put a job, or 0. */
+  lastMs: number;
+  fired: number;
+  /** Jobs put by run-schedule. */
+  runs: number;
+  /** Ticks that put no job because others were due with them, or because they were too late. */
+  missedTicks: number;
+  /** Ticks whose key another job had. */
+  duplicates: number;
+  /** Attempts to put a job that were refused. */
+  refusals: number;
+}
+
+/** Why an attempt to put a job was refused. */
+export const Refusal = { None: 0, TubeFull: 1, OutOfMemory: 2, LogFull: 3, Draining: 4 } as const;
+export type Refusal = (typeof Refusal)[keyof typeof Refusal];
+
+export class Schedule implements ScheduleProgress {
+  readonly name: string;
+  /** Its id in the log, which it keeps for life. */
+  readonly id: number;
+  facts: ScheduleFacts;
+  body: number = EMPTY_BODY;
+  bodyBytes = 0;
+  version = 0;
+  anchorMs = 0;
+  nextMs: number = Number.POSITIVE_INFINITY;
+  paused = false;
+  lastMs = 0;
+  fired = 0;
+  runs = 0;
+  missedTicks = 0;
+  duplicates = 0;
+  refusals = 0;
+  lastRefusal: Refusal = Refusal.None;
+  /** Ticks that have put jobs, or were passed over, since the last one that was not late. */
+  lateJobs = 0;
+  passedTicks = 0;
+  /** The shards that are about to set a schedule of this name. Meanwhile it puts no job. */
+  readonly freezers: Set<number> = new Set();
+  /** When it is looked at next, on the wall clock. */
+  readonly timer: Timer<Schedule> = new Timer<Schedule>(this);
+
+  constructor(id: number, facts: ScheduleFacts) {
+    this.id = id;
+    this.name = facts.name;
+    this.facts = facts;
+  }
+
+  /** Takes over what another schedule of this name has done, perhaps on another shard. */
+  takeOver(progress: Readonly<ScheduleProgress>): void {
+    this.version = progress.version;
+    this.anchorMs = progress.anchorMs;
+    this.nextMs = progress.nextMs;
+    this.paused = progress.paused;
+    this.lastMs = progress.lastMs;
+    this.fired = progress.fired;
+    this.runs = progress.runs;
+    this.missedTicks = progress.missedTicks;
+    this.duplicates = progress.duplicates;
+    this.refusals = progress.refusals;
+  }
+
+  get isFrozen(): boolean {
+    return this.freezers.size > 0;
+  }
+}
+
+/** Returns whether two schedules have the same ticks. */
+export function isSameTiming(a: Timing, b: Timing): boolean {
+  return a.cron === b.cron && a.zone === b.zone && a.everyMs === b.everyMs;
+}
+
+/** Returns the tick's unique key, Latin-1. */
+export function tickKey(name: string, tickMs: number): string {
+  return `${name}@${new Date(tickMs).toISOString()}`;
+}

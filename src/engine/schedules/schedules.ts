@@ -1,0 +1,310 @@
+// Puts the jobs of schedules whose ticks are due: docs/architecture/flows.md.
+//
+// Ticks are times of the wall clock, which comes in as an argument like all time, and the ticks of a
+// cron expression come from a function. The job of a tick is logged first, with a unique key made of
+// name and tick, then the schedule with its next tick. A tick that was put, but whose schedule was
+// not logged any more, finds its key (`endRestore`).
+
+import { assert } from "../../base/assert.ts";
+import { asciiBytes } from "../../base/bytes.ts";
+import { Attribute } from "../../protocol/job-attribute.ts";
+import { Missed } from "../../protocol/schedule-options.ts";
+import { type BodyArena, EMPTY_BODY } from "../jobs/body-arena.ts";
+import { JobAttributes } from "../jobs/job-attributes.ts";
+import type { NewJob } from "../jobs/new-job.ts";
+import { Outcome } from "../jobs/outcome.ts";
+import {
+  Refusal,
+  Schedule,
+  type ScheduleFacts,
+  type ScheduleProgress,
+  type Timing,
+  tickKey,
+} from "./schedule.ts";
+import { ScheduleTable } from "./schedule-table.ts";
+
+/** Returns the first tick of a timing with a cron expression after this time; Infinity for none. */
+export type NextTick = (timing: Timing, afterMs: number) => number;
+
+/** What schedules need of their shard. */
+export interface ScheduleShard {
+  readonly bodies: BodyArena;
+  /** Puts a job into a tube, as JobCommands.put does. */
+  putScheduled(
+    tube: string,
+    job: NewJob,
+    body: number,
+    nowMs: number,
+    attributes: JobAttributes | undefined,
+  ): Outcome;
+  /** Returns whether a job of the tube has the key of these attributes. */
+  hasKey(tube: string, attributes: JobAttributes): boolean;
+}
+
+/** Takes the records of schedules. */
+export interface ScheduleSink {
+  /** Logs a whole schedule. Returns false if the log has no room. `isNew`: so is its id. */
+  scheduled(schedule: Schedule, isNew: boolean): boolean;
+  /** Logs what a tick or a command has changed. */
+  ticked(schedule: Schedule): void;
+  unscheduled(id: number): void;
+}
+
+/** A body in the arena. */
+export interface ScheduleBody {
+  readonly handle: number;
+  readonly bytes: number;
+}
+
+const NO_SINK: ScheduleSink = { scheduled: () => true, ticked() {}, unscheduled() {} };
+
+/** With `missed=none`, a tick may be this late. */
+export const LATE_MS_MAX = 60_000;
+/** With `missed=all`, so many jobs are put in a row; of the other ticks only the latest. */
+export const LATE_JOBS_MAX = 1000;
+/** So many ticks are passed over and counted in a row; then the rest is passed over uncounted. */
+export const PASSED_TICKS_MAX = 10_000;
+/** Time until a refused job is tried again. */
+const RETRY_MS = 1000;
+
+export class Schedules {
+  readonly table: ScheduleTable;
+  /** Set by the shard before the first schedule. */
+  next: NextTick = () => Number.POSITIVE_INFINITY;
+  takeJobId: () => number = () => 0;
+  isDraining: () => boolean = () => false;
+  sink: ScheduleSink = NO_SINK;
+  readonly #shard: ScheduleShard;
+  readonly #attributes = new JobAttributes();
+  /** Schedules that the end of the restore has moved on. */
+  readonly #unlogged: Schedule[] = [];
+
+  constructor(shard: ScheduleShard) {
+    this.#shard = shard;
+    this.table = new ScheduleTable(shard.bodies);
+  }
+
+  // --- ticks -------------------------------------------------------------------------------------
+
+  /** Works off one tick that is due at the time `wallMs`. Returns whether there was one. */
+  runOne(nowMs: number, wallMs: number): boolean {
+    const schedule = this.table.timers.first;
+    if (schedule === undefined || schedule.timer.atMs > wallMs) return false;
+    assert(!schedule.paused && !schedule.isFrozen, "a schedule that rests has no timer");
+    assert(schedule.nextMs <= wallMs, "a schedule is due at its tick or later");
+    this.#tick(schedule, nowMs, wallMs);
+    return true;
+  }
+
+  #tick(schedule: Schedule, nowMs: number, wallMs: number): void {
+    const afterMs = this.tickAfter(schedule, schedule.nextMs);
+    if (this.#passesOver(schedule, afterMs, wallMs)) this.#pass(schedule, afterMs, wallMs);
+    else if (schedule.facts.missed === Missed.None && wallMs - schedule.nextMs > LATE_MS_MAX) {
+      schedule.missedTicks++;
+      this.#settle(schedule, afterMs);
+    } else this.#fire(schedule, afterMs, nowMs, wallMs);
+  }
+
+  /** Returns whether the next tick puts no job, because a later one is due, too. */
+  #passesOver({ facts, lateJobs, passedTicks }: Schedule, afterMs: number, wallMs: number): boolean {
+    if (afterMs > wallMs || passedTicks >= PASSED_TICKS_MAX) return false;
+    return facts.missed !== Missed.All || lateJobs >= LATE_JOBS_MAX - 1;
+  }
+
+  /** Passes over a tick, and over all but the last with regular intervals. Logs nothing yet. */
+  #pass(schedule: Schedule, afterMs: number, wallMs: number): void {
+    const { everyMs } = schedule.facts.timing;
+    const ticks = everyMs === 0 ? 1 : Math.floor((wallMs - schedule.nextMs) / everyMs);
+    assert(ticks >= 1, "a tick is passed over if another is due behind it");
+    schedule.missedTicks += ticks;
+    schedule.passedTicks++;
+    schedule.nextMs = everyMs === 0 ? afterMs : schedule.nextMs + ticks * everyMs;
+    this.table.aim(schedule);
+  }
+
+  #fire(schedule: Schedule, afterMs: number, nowMs: number, wallMs: number): void {
+    const outcome = this.#put(schedule, schedule.nextMs, nowMs);
+    if (typeof outcome !== "number") {
+      schedule.refusals++;
+      schedule.lastRefusal = outcome.refusal;
+      const retryAtMs = wallMs + RETRY_MS;
+      this.table.aim(schedule, afterMs > wallMs ? Math.min(retryAtMs, afterMs) : retryAtMs);
+      return;
+    }
+    if (outcome === 0) schedule.duplicates++;
+    else {
+      schedule.fired++;
+      schedule.lastMs = schedule.nextMs;
+    }
+    const isBehind = afterMs <= wallMs;
+    schedule.lateJobs = isBehind ? schedule.lateJobs + 1 : 0;
+    if (schedule.passedTicks >= PASSED_TICKS_MAX && isBehind)
+      this.#settle(schedule, this.tickAfter(schedule, wallMs));
+    else this.#settle(schedule, afterMs);
+  }
+
+  /** Ends a tick: logs its schedule with the next one. */
+  #settle(schedule: Schedule, nextMs: number): void {
+    assert(nextMs > schedule.nextMs, "ticks follow each other");
+    schedule.nextMs = nextMs;
+    schedule.passedTicks = 0;
+    this.sink.ticked(schedule);
+    this.table.aim(schedule);
+  }
+
+  /** Returns the first tick after this time. */
+  tickAfter({ anchorMs, facts }: Schedule, afterMs: number): number {
+    return this.firstTick(facts.timing, anchorMs, afterMs);
+  }
+
+  /** Returns the same of a timing whose intervals begin at `anchorMs`. */
+  firstTick(timing: Timing, anchorMs: number, afterMs: number): number {
+    if (timing.everyMs === 0) return this.next(timing, afterMs);
+    return anchorMs + Math.max(1, Math.floor((afterMs - anchorMs) / timing.everyMs) + 1) * timing.everyMs;
+  }
+
+  /** Puts a job of a tick, or of none. Returns its id, 0 if the tick has one, or the refusal. */
+  #put(
+    { name, facts, body, bodyBytes }: Schedule,
+    tickMs: number | undefined,
+    nowMs: number,
+  ): number | { refusal: Refusal } {
+    if (this.isDraining()) return { refusal: Refusal.Draining };
+    const { pri, delaySeconds, delayMillis, ttrSeconds } = facts;
+    const attributes = this.#attributesOf(name, facts, tickMs, nowMs);
+    const { bodies } = this.#shard;
+    let copy: number = EMPTY_BODY;
+    let outcome: Outcome;
+    try {
+      copy = bodies.allocate(bodyBytes);
+      const bytes = new Uint8Array(bodyBytes);
+      bodies.read(body, 0, bytes, 0, bodyBytes);
+      bodies.write(copy, 0, bytes, 0, bodyBytes);
+      if (!bodies.mayStay) throw new RangeError("the memory limit is reached");
+      const id = this.takeJobId();
+      const job = { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs: nowMs };
+      outcome = this.#shard.putScheduled(facts.tube, job, copy, nowMs, attributes);
+      if (outcome === Outcome.Done) return id;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      bodies.free(copy);
+      return { refusal: Refusal.OutOfMemory };
+    }
+    bodies.free(copy);
+    if (outcome === Outcome.Duplicate) return 0;
+    return { refusal: outcome === Outcome.TubeFull ? Refusal.TubeFull : Refusal.LogFull };
+  }
+
+  /** Returns the attributes of a job. They are valid until the next call. */
+  #attributesOf(
+    name: string,
+    { attributes: fixed, ttlMs }: ScheduleFacts,
+    tickMs: number | undefined,
+    nowMs: number,
+  ): JobAttributes {
+    const attributes = this.#attributes.clear();
+    const key = tickMs === undefined ? `${name}@now` : tickKey(name, tickMs);
+    const keyBytes = asciiBytes(key);
+    if (tickMs !== undefined) attributes.setKey(keyBytes, 0, keyBytes.length, false);
+    const pair = asciiBytes(`schedule:${key}`);
+    attributes.fixed.text(Attribute.Meta, pair, 0, pair.length);
+    for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed[at + 1]!)
+      attributes.fixed.text(fixed[at] as Attribute, fixed, at + 2, at + 2 + fixed[at + 1]!);
+    if (ttlMs > 0) attributes.expiresAtMs = nowMs + ttlMs;
+    return attributes;
+  }
+
+  // --- commands ----------------------------------------------------------------------------------
+
+  /**
+   * Sets a schedule with this id, body and progress, in the place of an older one of its name. Takes
+   * the body. Returns false if the log has no room; then nothing has changed.
+   */
+  set(
+    id: number,
+    isNew: boolean,
+    facts: ScheduleFacts,
+    progress: Readonly<ScheduleProgress>,
+    body: Readonly<ScheduleBody>,
+  ): boolean {
+    const before = this.table.get(facts.name);
+    const schedule = new Schedule(id, facts);
+    schedule.takeOver(progress);
+    schedule.body = body.handle;
+    schedule.bodyBytes = body.bytes;
+    if (!this.sink.scheduled(schedule, isNew)) return false;
+    if (before !== undefined) {
+      schedule.lastRefusal = before.lastRefusal;
+      assert(!before.isFrozen, "a schedule that another shard sets is not replaced here");
+      this.table.remove(before);
+    }
+    this.table.add(schedule);
+    this.table.aim(schedule);
+    return true;
+  }
+
+  delete(schedule: Schedule): void {
+    this.table.remove(schedule);
+    this.sink.unscheduled(schedule.id);
+  }
+
+  pause(schedule: Schedule): void {
+    if (schedule.paused) return;
+    schedule.paused = true;
+    this.table.aim(schedule);
+    this.sink.ticked(schedule);
+  }
+
+  /** Ends a pause: the next tick is the first after `wallMs`, or the one that is still to come. */
+  resume(schedule: Schedule, wallMs: number): void {
+    if (!schedule.paused) return;
+    schedule.paused = false;
+    if (schedule.nextMs <= wallMs) schedule.nextMs = this.tickAfter(schedule, wallMs);
+    this.table.aim(schedule);
+    this.sink.ticked(schedule);
+  }
+
+  /** Puts a job now. Returns its id, or the refusal. */
+  run(schedule: Schedule, nowMs: number): number | { refusal: Refusal } {
+    const outcome = this.#put(schedule, undefined, nowMs);
+    if (typeof outcome !== "number") return outcome;
+    assert(outcome > 0, "a job without a key is no duplicate");
+    schedule.runs++;
+    this.sink.ticked(schedule);
+    return outcome;
+  }
+
+  // --- restore -----------------------------------------------------------------------------------
+
+  /** Adds a schedule from the log. */
+  restore(schedule: Schedule): void {
+    this.table.add(schedule);
+    this.table.aim(schedule);
+  }
+
+  /**
+   * Called when all jobs are there. A schedule whose next tick has put its job already goes on to
+   * the one after: the server ended between the two records.
+   */
+  endRestore(): void {
+    for (const schedule of this.table.values()) {
+      const { name, facts, nextMs } = schedule;
+      if (nextMs === Number.POSITIVE_INFINITY) continue;
+      if (!this.#shard.hasKey(facts.tube, this.#attributesOf(name, facts, nextMs, 0))) continue;
+      schedule.fired++;
+      schedule.lastMs = nextMs;
+      schedule.nextMs = this.tickAfter(schedule, nextMs);
+      this.table.aim(schedule);
+      this.#unlogged.push(schedule);
+    }
+  }
+
+  /**
+   * Logs what `endRestore` has found, before a command may take the key from such a job. No shard
+   * has more than one, unless clients put jobs with such keys.
+   */
+  logRestored(): void {
+    for (const schedule of this.#unlogged) this.sink.ticked(schedule);
+    this.#unlogged.length = 0;
+  }
+}

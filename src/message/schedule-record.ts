@@ -1,0 +1,131 @@
+// A schedule in the log: a PUT in state 5, and UPDATEs in the same state. Its deadline is the next
+// tick, 0 if there is none; its attributes are those of its jobs (group, weight, meta) and
+//
+//   ScheduleName       the name
+//   ScheduleCron       the cron expression, a zero byte, and the time zone
+//   ScheduleRule       0  u8   missed                ScheduleProgress  0  u8   1: paused
+//                      1  7 zero                                       1  7 zero
+//                      8  f64  interval, ms                            8  f64  version
+//                      16 f64  time to live, ms                        16 f64  anchor
+//                      24 f64  milliseconds of the delay               24 f64  last tick, or 0
+//                                                                      32 f64  fired
+//                                                                      40 f64  runs
+//                                                                      48 f64  missed ticks
+//                                                                      56 f64  duplicates
+//                                                                      64 f64  refusals
+//
+// The rest of the delay, pri and ttr are in their fields. All times are of the wall clock.
+
+import { latin1 } from "../base/bytes.ts";
+import { Attribute, type AttributeWriter } from "../protocol/job-attribute.ts";
+
+export interface ScheduleRecord {
+  readonly name: string;
+  readonly cron: string;
+  readonly zone: string;
+  readonly missed: number;
+  readonly everyMs: number;
+  readonly ttlMs: number;
+  readonly delayMillis: number;
+}
+
+export interface ProgressRecord {
+  paused: boolean;
+  version: number;
+  anchorMs: number;
+  lastMs: number;
+  fired: number;
+  runs: number;
+  missedTicks: number;
+  duplicates: number;
+  refusals: number;
+}
+
+const RULE_BYTES = 32;
+const PROGRESS_BYTES = 72;
+const scratch = new DataView(new ArrayBuffer(Math.max(RULE_BYTES, PROGRESS_BYTES)));
+const scratchBytes = new Uint8Array(scratch.buffer);
+
+/** The attributes that say what a schedule is, besides those of its jobs. */
+export const SCHEDULE_HEAD_BYTES_MAX: number = 3 * 2 + RULE_BYTES + PROGRESS_BYTES + 2 + 1;
+
+/** Writes the immutable attributes of a schedule. */
+export function writeSchedule(writer: AttributeWriter, schedule: ScheduleRecord): void {
+  writeText(writer, Attribute.ScheduleName, schedule.name);
+  scratch.setFloat64(0, 0, true);
+  scratch.setUint8(0, schedule.missed);
+  scratch.setFloat64(8, schedule.everyMs, true);
+  scratch.setFloat64(16, schedule.ttlMs, true);
+  scratch.setFloat64(24, schedule.delayMillis, true);
+  writer.text(Attribute.ScheduleRule, scratchBytes, 0, RULE_BYTES);
+  writeText(writer, Attribute.ScheduleCron, `${schedule.cron}\0${schedule.zone}`);
+}
+
+/** Writes the mutable attribute of a schedule. */
+export function writeProgress(writer: AttributeWriter, progress: Readonly<ProgressRecord>): void {
+  scratch.setFloat64(0, 0, true);
+  scratch.setUint8(0, progress.paused ? 1 : 0);
+  scratch.setFloat64(8, progress.version, true);
+  scratch.setFloat64(16, progress.anchorMs, true);
+  scratch.setFloat64(24, progress.lastMs, true);
+  scratch.setFloat64(32, progress.fired, true);
+  scratch.setFloat64(40, progress.runs, true);
+  scratch.setFloat64(48, progress.missedTicks, true);
+  scratch.setFloat64(56, progress.duplicates, true);
+  scratch.setFloat64(64, progress.refusals, true);
+  writer.text(Attribute.ScheduleProgress, scratchBytes, 0, PROGRESS_BYTES);
+}
+
+function writeText(writer: AttributeWriter, tag: Attribute, text: string): void {
+  for (let i = 0; i < text.length; i++) textBytes[i] = text.charCodeAt(i);
+  writer.text(tag, textBytes, 0, text.length);
+}
+const textBytes = new Uint8Array(255);
+
+/** Reads a schedule from attributes; undefined if they are not those of one. */
+export function readSchedule(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+): (ScheduleRecord & ProgressRecord & { readonly attributes: Uint8Array }) | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  const found = new Map<number, number>();
+  const ofJobs: number[] = [];
+  for (let at = start; at + 2 <= end && bytes[at] !== 0; at += 2 + bytes[at + 1]!) {
+    found.set(bytes[at]!, at + 2);
+    if (isOfJobs(bytes[at]!)) ofJobs.push(...bytes.subarray(at, at + 2 + bytes[at + 1]!));
+  }
+  const name = found.get(Attribute.ScheduleName);
+  const rule = found.get(Attribute.ScheduleRule);
+  const cron = found.get(Attribute.ScheduleCron);
+  const progress = found.get(Attribute.ScheduleProgress);
+  if (name === undefined || rule === undefined || cron === undefined || progress === undefined)
+    return undefined;
+  const [expression = "", zone = ""] = textAt(bytes, cron).split("\0");
+  return {
+    name: textAt(bytes, name),
+    cron: expression,
+    zone,
+    missed: view.getUint8(rule),
+    everyMs: view.getFloat64(rule + 8, true),
+    ttlMs: view.getFloat64(rule + 16, true),
+    delayMillis: view.getFloat64(rule + 24, true),
+    paused: view.getUint8(progress) === 1,
+    version: view.getFloat64(progress + 8, true),
+    anchorMs: view.getFloat64(progress + 16, true),
+    lastMs: view.getFloat64(progress + 24, true),
+    fired: view.getFloat64(progress + 32, true),
+    runs: view.getFloat64(progress + 40, true),
+    missedTicks: view.getFloat64(progress + 48, true),
+    duplicates: view.getFloat64(progress + 56, true),
+    refusals: view.getFloat64(progress + 64, true),
+    attributes: Uint8Array.from(ofJobs),
+  };
+}
+
+const isOfJobs = (tag: number): boolean =>
+  tag === Attribute.Group || tag === Attribute.Weight || tag === Attribute.Meta;
+
+function textAt(bytes: Uint8Array, at: number): string {
+  return latin1(bytes, at, at + bytes[at - 1]!);
+}

@@ -1,0 +1,107 @@
+// Commands about a schedule by its name, and lists of schedules.
+
+import { asciiBytes, latin1 } from "../../base/bytes.ts";
+import { Refusal, type Schedule } from "../../engine/schedules/schedule.ts";
+import { RequestFlag } from "../../message/request.ts";
+import { ResponseKind } from "../../message/response.ts";
+import { OptionTag } from "../../protocol/option-rows.ts";
+import { optionNumber, optionText } from "../../protocol/options.ts";
+import { Reply, ReplyWord } from "../../protocol/reply.ts";
+import type { Request, Span } from "../../protocol/request.ts";
+import { scheduleListText, schedulePage } from "../../protocol/schedule-list.ts";
+import { SCHEDULE_LIST_USUAL } from "../../protocol/schedule-options.ts";
+import { firstSchedules } from "../schedules/first-schedules.ts";
+import { AwaitSchedule } from "../schedules/schedule-setter.ts";
+import { inspectScheduleText, scheduleLine } from "../schedules/schedule-text.ts";
+import type { ShardSession } from "../sessions/shard-session.ts";
+import type { CommandShard, ShardCommand } from "./command.ts";
+
+type Act = (shard: CommandShard, session: ShardSession, schedule: Schedule) => void;
+
+/** Calls `act` when the schedule is not about to move, with undefined if it is not here. */
+function withSchedule(
+  shard: CommandShard,
+  session: ShardSession,
+  { body }: Request,
+  act: (schedule: Schedule | undefined) => void,
+): void {
+  const { engine, scheduleClaims, slicedCommands } = shard;
+  const name = body.text;
+  const finish = (): void => act(engine.schedules.table.get(name));
+  if (scheduleClaims.awaited(name) === undefined) finish();
+  else slicedCommands.join(session, new AwaitSchedule(scheduleClaims, name, finish));
+}
+
+const byName =
+  (act: Act): ShardCommand =>
+  (shard, session, request) => {
+    const { replies } = shard;
+    const isProbe = (request.flags & RequestFlag.Probe) !== 0;
+    withSchedule(shard, session, request, (schedule) => {
+      if (schedule !== undefined) act(shard, session, schedule);
+      else if (isProbe) replies.signal(session, ResponseKind.Absent);
+      else {
+        // A delete that is not durable yet may have taken it.
+        replies.dependOnAll();
+        replies.fixed(session, Reply.notFound);
+      }
+    });
+  };
+
+export const locateSchedule: ShardCommand = (shard, session, request) =>
+  withSchedule(shard, session, request, (schedule) =>
+    shard.replies.signal(session, schedule === undefined ? ResponseKind.Absent : ResponseKind.Ack),
+  );
+
+export const deleteSchedule: ShardCommand = byName(({ engine, replies }, session, schedule) => {
+  engine.schedules.delete(schedule);
+  replies.fixed(session, Reply.deleted);
+});
+
+export const pauseSchedule: ShardCommand = byName(({ engine, replies }, session, schedule) => {
+  engine.schedules.pause(schedule);
+  // Another client may have paused it just now.
+  replies.dependOnAll();
+  replies.fixed(session, Reply.paused);
+});
+
+export const resumeSchedule: ShardCommand = byName((shard, session, schedule) => {
+  shard.engine.schedules.resume(schedule, shard.wallMs());
+  shard.replies.dependOnAll();
+  shard.replies.fixed(session, Reply.resumed);
+});
+
+const REFUSALS: Readonly<Record<Refusal, Uint8Array>> = {
+  [Refusal.None]: Reply.outOfMemory,
+  [Refusal.TubeFull]: Reply.tubeFull,
+  [Refusal.OutOfMemory]: Reply.outOfMemory,
+  [Refusal.LogFull]: Reply.outOfMemory,
+  [Refusal.Draining]: Reply.draining,
+};
+
+export const runSchedule: ShardCommand = byName(({ engine, replies, nowMs }, session, schedule) => {
+  const outcome = engine.schedules.run(schedule, nowMs);
+  if (typeof outcome === "number") replies.number(session, ReplyWord.inserted, outcome);
+  else replies.fixed(session, REFUSALS[outcome.refusal]);
+});
+
+export const inspectSchedule: ShardCommand = byName(({ engine, replies }, session, schedule) =>
+  replies.text(session, inspectScheduleText(engine, schedule)),
+);
+
+/** Lists this shard's schedules, or returns its part of a list over all shards. */
+export const listSchedules: ShardCommand = ({ engine, replies }, session, { options, flags }) => {
+  const limit = optionNumber(options, OptionTag.Limit) ?? SCHEDULE_LIST_USUAL;
+  const tube = textOf(options, OptionTag.Tube);
+  const after = textOf(options, OptionTag.AfterName) ?? "";
+  const { found, hasMore } = firstSchedules(engine.schedules.table, after, tube, limit);
+  const lines = found.map((schedule) => ({ name: schedule.name, line: scheduleLine(schedule) }));
+  const page = schedulePage(lines, limit, hasMore);
+  if ((flags & RequestFlag.AckOnly) === 0) replies.text(session, scheduleListText(page));
+  else replies.gatheredBytes(session, asciiBytes(JSON.stringify(page)));
+};
+
+function textOf(options: Span, tag: OptionTag): string | undefined {
+  const bytes = optionText(options, tag);
+  return bytes === undefined ? undefined : latin1(bytes, 0, bytes.length);
+}

@@ -1,0 +1,248 @@
+// A shard's claims to names of schedules: a schedule is set on one shard at a time, wherever the one
+// of that name was before. docs/architecture/flows.md says why this leaves exactly one.
+//
+// Claims are numbered over all shards when they begin. A shard that is asked answers at once, unless
+// it has a claim of its own with a smaller number: then it answers when that has ended. So of two
+// claims, the later one ends last, and finds what the first one has set.
+
+import { assert } from "../../base/assert.ts";
+import { asciiBytes, copyBytes } from "../../base/bytes.ts";
+import { Memory } from "../../base/memory.ts";
+import type { Schedule, ScheduleProgress, Timing } from "../../engine/schedules/schedule.ts";
+import type { Schedules } from "../../engine/schedules/schedules.ts";
+import {
+  CLAIM_HEADER_BYTES,
+  ClaimView,
+  END_CLAIM_HEADER_BYTES,
+  EndClaimView,
+  YIELD_HEADER_BYTES,
+  YieldView,
+} from "../../message/schedule-claim.ts";
+import { readSchedule, writeProgress, writeSchedule } from "../../message/schedule-record.ts";
+import { TransferMessage } from "../../message/transfer.ts";
+import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
+import type { Span } from "../../protocol/request.ts";
+import type { ReplyPort } from "../replies/reply-port.ts";
+
+/** A schedule as another shard, or this one, knows it. */
+export interface KnownSchedule {
+  readonly id: number;
+  readonly timing: Timing;
+  readonly progress: Readonly<ScheduleProgress>;
+}
+
+/** A question that is answered when a claim of this shard has ended. */
+interface Deferred {
+  readonly from: number;
+  readonly transfer: number;
+}
+
+export interface Claim {
+  readonly name: string;
+  /** Under which commands wait for its end; the id of the put that made it. */
+  readonly id: number;
+  /** Its number over all shards. */
+  readonly number: number;
+  readonly transfer: number;
+  /** The shards that have not answered yet. */
+  left: number;
+  /** The latest schedule of that name on other shards. */
+  found: KnownSchedule | undefined;
+  readonly deferred: Deferred[];
+}
+
+export interface ScheduleClaimsOptions {
+  readonly schedules: Schedules;
+  readonly shard: number;
+  readonly shards: number;
+  /** The port to the acceptor that relays. */
+  readonly port: ReplyPort;
+  readonly lastRecord: () => number;
+  /** Returns a number greater than all before it on any shard. */
+  readonly nextNumber: () => number;
+  /** Called before the others forget a schedule that has moved here. */
+  readonly onMove: () => void;
+  /** Called when commands that wait for the claim or the schedule with this id may go on. */
+  readonly onSettled: (id: number) => void;
+}
+
+const TRANSFERS = 2 ** 31;
+
+export class ScheduleClaims {
+  readonly #options: ScheduleClaimsOptions;
+  /** Claims of this shard by name. */
+  readonly #open = new Map<string, Claim>();
+  readonly #writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+  #lastTransfer = 0;
+
+  constructor(options: ScheduleClaimsOptions) {
+    this.#options = options;
+  }
+
+  /** Number of claims that have not ended. */
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /**
+   * Returns under which id a command about this name has to wait; undefined if this shard knows
+   * whether it has the schedule.
+   */
+  awaited(name: string): number | undefined {
+    const claim = this.#open.get(name);
+    if (claim !== undefined) return claim.id;
+    const schedule = this.#options.schedules.table.get(name);
+    return schedule?.isFrozen === true ? schedule.id : undefined;
+  }
+
+  /** Returns the own claim to a name that a command has to wait for before it claims the name. */
+  claimOf(name: string): Claim | undefined {
+    return this.#open.get(name);
+  }
+
+  /** Whether no other shard may have a schedule of this name. */
+  isOwn(name: string): boolean {
+    if (this.#options.shards === 1) return true;
+    return this.#options.schedules.table.get(name)?.isFrozen === false;
+  }
+
+  /** Claims a name: asks all other shards for it. */
+  begin(name: string, id: number): Claim {
+    const { shard, shards, nextNumber } = this.#options;
+    assert(!this.#open.has(name), "a shard claims a name once at a time");
+    assert(shards > 1, "the only shard claims no name");
+    this.#lastTransfer = (this.#lastTransfer + 1) % TRANSFERS;
+    const transfer = this.#lastTransfer;
+    const claim: Claim = {
+      name,
+      id,
+      number: nextNumber(),
+      transfer,
+      left: shards - 1,
+      found: undefined,
+      deferred: [],
+    };
+    this.#open.set(name, claim);
+    for (let other = 0; other < shards; other++) if (other !== shard) this.#ask(other, claim);
+    return claim;
+  }
+
+  #ask(shard: number, { name, number, transfer }: Claim): void {
+    const { target, view, at } = this.#carry(
+      TransferMessage.ClaimName,
+      shard,
+      transfer,
+      CLAIM_HEADER_BYTES + name.length,
+    );
+    view.setFloat64(0, number, true);
+    target.set(asciiBytes(name), at + CLAIM_HEADER_BYTES);
+  }
+
+  #carry(
+    message: number,
+    toShard: number,
+    transfer: number,
+    bytes: number,
+  ): { target: Uint8Array; view: DataView; at: number } {
+    const { port, lastRecord } = this.#options;
+    port.beginCarry(message, toShard, transfer, bytes, false, lastRecord());
+    const { target, at } = port;
+    return { target, at, view: new DataView(target.buffer, target.byteOffset + at, bytes) };
+  }
+
+  /** Takes another shard's claim. */
+  claimed(from: number, transfer: number, body: Span): void {
+    const name = ClaimView.name(body);
+    const own = this.#open.get(name);
+    if (own !== undefined && own.number < ClaimView.claim(body)) own.deferred.push({ from, transfer });
+    else this.#yield(from, transfer, name);
+  }
+
+  /** Freezes the schedule of this name, if it is here, and tells the other shard what it is. */
+  #yield(to: number, transfer: number, name: string): void {
+    const { table } = this.#options.schedules;
+    const schedule = table.get(name);
+    let attributes = new Uint8Array(0);
+    if (schedule !== undefined) {
+      schedule.freezers.add(to);
+      table.aim(schedule);
+      attributes = this.#attributesOf(schedule);
+    }
+    const { target, view, at } = this.#carry(
+      TransferMessage.YieldName,
+      to,
+      transfer,
+      YIELD_HEADER_BYTES + attributes.length,
+    );
+    const nextMs = schedule?.nextMs ?? 0;
+    view.setFloat64(0, schedule?.id ?? 0, true);
+    view.setFloat64(8, nextMs === Number.POSITIVE_INFINITY ? 0 : nextMs, true);
+    copyBytes(target, at + YIELD_HEADER_BYTES, attributes, 0, attributes.length);
+  }
+
+  #attributesOf(schedule: Schedule): Uint8Array<ArrayBuffer> {
+    const { facts, name } = schedule;
+    const { missed, ttlMs, delayMillis, timing } = facts;
+    this.#writer.clear();
+    writeSchedule(this.#writer, { name, missed, ttlMs, delayMillis, ...timing });
+    writeProgress(this.#writer, schedule);
+    return this.#writer.bytes.slice(0, this.#writer.length);
+  }
+
+  /** Takes another shard's answer to a claim. */
+  yielded(transfer: number, body: Span): void {
+    const claim = this.#byTransfer(transfer);
+    assert(claim !== undefined && claim.left > 0, "a shard answers a claim once");
+    const id = YieldView.id(body);
+    if (id > 0) {
+      const known = knownOf(id, body);
+      if (claim.found === undefined || claim.found.progress.version < known.progress.version)
+        claim.found = known;
+    }
+    if (--claim.left === 0) this.#options.onSettled(claim.id);
+  }
+
+  #byTransfer(transfer: number): Claim | undefined {
+    for (const claim of this.#open.values()) if (claim.transfer === transfer) return claim;
+    return undefined;
+  }
+
+  /** Ends a claim. With `isSet`, this shard has the schedule now, and the others forget theirs. */
+  end(claim: Claim, isSet: boolean): void {
+    const { shard, shards, onMove, onSettled } = this.#options;
+    assert(claim.left === 0, "a claim ends when all have answered");
+    this.#open.delete(claim.name);
+    if (isSet && claim.found !== undefined) onMove();
+    for (let other = 0; other < shards; other++) {
+      if (other === shard) continue;
+      const bytes = END_CLAIM_HEADER_BYTES + claim.name.length;
+      const { target, view, at } = this.#carry(TransferMessage.EndClaim, other, claim.transfer, bytes);
+      view.setFloat64(0, claim.number, true);
+      view.setUint8(8, isSet ? 1 : 0);
+      target.set(asciiBytes(claim.name), at + END_CLAIM_HEADER_BYTES);
+    }
+    for (const { from, transfer } of claim.deferred) this.#yield(from, transfer, claim.name);
+    onSettled(claim.id);
+  }
+
+  /** Takes the end of another shard's claim. */
+  ended(from: number, body: Span): void {
+    const { schedules, onSettled } = this.#options;
+    const { table } = schedules;
+    const schedule = table.get(EndClaimView.name(body));
+    if (schedule === undefined || !schedule.freezers.delete(from)) return;
+    // Without a record: the record of the other shard, which has the same id, is the later one.
+    if (EndClaimView.isSet(body) && schedule.version < EndClaimView.claim(body)) table.remove(schedule);
+    else table.aim(schedule);
+    onSettled(schedule.id);
+  }
+}
+
+/** Returns what a YieldName tells of a schedule. */
+function knownOf(id: number, body: Span): KnownSchedule {
+  const record = readSchedule(body.bytes, body.start + YIELD_HEADER_BYTES, body.end);
+  assert(record !== undefined, "a schedule that is yielded is whole");
+  const { cron, zone, everyMs } = record;
+  const nextMs = YieldView.nextMs(body) || Number.POSITIVE_INFINITY;
+  return { id, timing: { cron, zone, everyMs }, progress: { ...record, nextMs } };
+}
