@@ -11,6 +11,7 @@ import { httpCommands } from "./over-http.ts";
 import { proxyCommand } from "./proxy.ts";
 import { putCommand } from "./put.ts";
 import { reserveCommand } from "./reserve.ts";
+import { scheduleCommand } from "./schedule.ts";
 import { settingsCommand } from "./settings.ts";
 import { shadowCommand } from "./shadow.ts";
 import { showCommands } from "./show.ts";
@@ -27,6 +28,7 @@ export function operatorCommands(): Command[] {
     failuresCommand(),
     ...manyJobsCommands(),
     settingsCommand(),
+    scheduleCommand(),
     checkCommand(),
     ...httpCommands(),
     backupCommand(),

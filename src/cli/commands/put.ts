@@ -70,7 +70,7 @@ async function putLines(put: (body: Buffer) => Promise<string>, tellId: (id: str
   throw new CommandFailed(`${stored} jobs are stored, ${failed} are not`, exitCode);
 }
 
-async function readStdin(): Promise<Buffer> {
+export async function readStdin(): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks);

@@ -11,6 +11,7 @@ const PROBLEMS = {
   "not-found": [404, "There is nothing here"],
   "tube-not-found": [404, "There is no such tube"],
   "job-not-found": [404, "There is no such job"],
+  "schedule-not-found": [404, "There is no such schedule"],
   "connection-not-found": [404, "There is no such connection"],
   "task-not-found": [404, "There is no such task"],
   "no-group": [404, "The server stands alone"],

@@ -18,6 +18,27 @@ const key = (description: string) =>
 const seconds = (description: string) =>
   Type.Optional(Type.Number({ minimum: 0, maximum: SECONDS_MAX, description }));
 
+export const PRI = 1024;
+export const TTR_SECONDS = 60;
+
+/** Priority and times of a job. */
+export const jobTimes = {
+  pri: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: SECONDS_MAX, default: PRI, description: "The smaller, the sooner." }),
+  ),
+  delay: Type.Optional(
+    Type.Number({ minimum: 0, maximum: SECONDS_MAX, default: 0, description: "Seconds until it is ready." }),
+  ),
+  ttr: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: SECONDS_MAX,
+      default: TTR_SECONDS,
+      description: "Seconds that a worker has.",
+    }),
+  ),
+};
+
 export const putOptions = {
   unique: key("The tube has at most one job with this key: 1 to 200 bytes without blanks."),
   uniqueFor: seconds("Keeps the key for at least this many seconds, even if the job is done sooner."),
