@@ -57,21 +57,24 @@ function list(): Command {
     .option("--tube <name>", "only those that put jobs into this tube", tube)
     .action((options: CommonOptions & { tube?: string }) =>
       withSchedules(options, async (session) => {
-        const found: ListedSchedule[] = [];
-        let after = "";
-        do {
-          let command = `list-schedules limit=${PAGE}`;
-          if (options.tube !== undefined) command += ` tube=${options.tube}`;
-          if (after !== "") command += ` after=${after}`;
-          const { next, items } = scheduleList((await session.ask(command, "OK")).body);
-          found.push(...items);
-          after = next;
-        } while (after !== "");
+        const found = await all(session, options.tube);
         if (options.json === true) for (const item of found) print(JSON.stringify(item));
         else printRows(found.map(rowOf), COLUMNS, options);
         if (found.length === 0) process.exitCode = ExitCode.Nothing;
       }),
     );
+}
+
+async function all(session: WireSession, tube: string | undefined): Promise<ListedSchedule[]> {
+  const command = `list-schedules limit=${PAGE}${tube === undefined ? "" : ` tube=${tube}`}`;
+  const found: ListedSchedule[] = [];
+  for (let after: string | undefined; after !== ""; ) {
+    const page = after === undefined ? command : `${command} after=${after}`;
+    const { next, items } = scheduleList((await session.ask(page, "OK")).body);
+    found.push(...items);
+    after = next;
+  }
+  return found;
 }
 
 const timesOf = ({ cron, every, tz }: ListedSchedule): string =>
