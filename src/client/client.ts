@@ -1,9 +1,11 @@
 // Entry point `runnerbean/client`: a Node client for this server and for any beanstalkd.
 
+export type { Batch, BatchOutcome, BatchReport, BatchState, ListedBatch } from "./batch.ts";
 export { type Codec, json, text } from "./codec.ts";
 export {
   BadFormat,
   BadSchedule,
+  BatchConflict,
   Buried,
   Closed,
   ConnectionLost,

@@ -1,6 +1,7 @@
 // A queue server, as a program sees it.
 
 import type { ConnectionOptions } from "node:tls";
+import { Batch, type ListedBatch, listBatches } from "./batch.ts";
 import { clientName } from "./client-name.ts";
 import { type Codec, plain } from "./codec.ts";
 import { tubeName, wholeLong } from "./command-text.ts";
@@ -172,6 +173,16 @@ export class Queue<Out, In = Out> {
   /** Yields all schedules by name, or those of a tube. */
   schedules({ tube }: { readonly tube?: string } = {}): AsyncGenerator<ListedSchedule, void, undefined> {
     return listSchedules(this.#link, tube && tubeName(tube));
+  }
+
+  /** Extension `open-batch`: returns a batch, which need not exist yet. */
+  batch(name: string): Batch<In> {
+    return new Batch(name, this.#link, (tube, body, options) => this.put(tube, body, options));
+  }
+
+  /** Yields all batches in the order in which they were opened. */
+  batches(): AsyncGenerator<ListedBatch, void, undefined> {
+    return listBatches(this.#link);
   }
 
   /** Returns the names of all tubes. */

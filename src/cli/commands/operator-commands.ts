@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { backupCommand } from "./backup.ts";
+import { batchCommand } from "./batch.ts";
 import { changeCommands } from "./change.ts";
 import { checkCommand } from "./check.ts";
 import { failuresCommand } from "./failures.ts";
@@ -29,6 +30,7 @@ export function operatorCommands(): Command[] {
     ...manyJobsCommands(),
     settingsCommand(),
     scheduleCommand(),
+    batchCommand(),
     checkCommand(),
     ...httpCommands(),
     backupCommand(),

@@ -15,7 +15,7 @@ import { refused } from "../bodies/put-refusal.ts";
 import { answeredOnce } from "../limits/answered-once.ts";
 import { Problem } from "../problem.ts";
 import { Fields, TubeParams, tubeQuery } from "../schemas.ts";
-import { jobTimes, meta, optionsOf, PRI, putOptions, TTR_SECONDS } from "./put-options.ts";
+import { batchOptions, jobTimes, meta, optionsOf, PRI, putOptions, TTR_SECONDS } from "./put-options.ts";
 
 const BATCH_MAX = 1000;
 /** A longer body is streamed to its shard. */
@@ -34,6 +34,7 @@ const NewJob = Fields(
       Type.Unknown({ description: "Any value, kept as it is written; of MessagePack as compact JSON." }),
     ),
     ...putOptions,
+    ...batchOptions,
     meta,
   },
   "Exactly one of body, bodyBase64, json.",
@@ -44,7 +45,10 @@ const PutRequest = Type.Union([Batch, NewJob]);
 const REQUESTS = Object.fromEntries(
   ["application/json", ...MSGPACK_TYPES].map((type) => [type, { schema: PutRequest }]),
 );
-const PutQuery = Type.Object({ ...tubeQuery, ...jobTimes, ...putOptions }, { additionalProperties: false });
+const PutQuery = Type.Object(
+  { ...tubeQuery, ...jobTimes, ...putOptions, ...batchOptions },
+  { additionalProperties: false },
+);
 const OneAnswer = Fields({ id: Type.Integer() });
 const OUTCOMES = ["kept", "replaced", "escalated", "debounced"] as const;
 /** The job that has the key, and what `onDuplicate` did to it; none was added. */
@@ -82,6 +86,7 @@ export const putRoutes: Routes = (api, service) => {
           response: answers(
             { 200: Type.Union([BatchAnswer, Known]), 201: OneAnswer },
             400,
+            404,
             409,
             413,
             422,
