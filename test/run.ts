@@ -1,6 +1,8 @@
 // `npm test`: runs every *.test.ts of test/ and bench/ with Node's test runner, those with
 // real-time limits separately, and reports skipped tests.
 //
+// TESTS=whole plays more of the same (support/whole.ts), and some files that take long.
+//
 // node test/run.ts [part of a file name …] runs only the files whose path contains one of the
 // parts. CPU_TIMES=/tmp/times adds a line for each file to /tmp/times: its CPU seconds, its name.
 
@@ -22,6 +24,7 @@ import { busyness } from "./support/machine/busyness.ts";
 import { remediesOf } from "./support/machine/need.ts";
 import { COMPILE_CACHE } from "./support/server/compile-cache.ts";
 import { bundleServer } from "./support/server/server-bundle.ts";
+import { WHOLE } from "./support/whole.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
 const ALONE = ["hostile", "fairness"];
@@ -87,10 +90,20 @@ const LONGEST = [
 ];
 
 /**
- * They speak with a running server, and are run once more with the transport that is not the
- * default here.
+ * They speak with a running server, and in whole runs are run once more with the transport that is
+ * not the default here.
  */
 const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
+
+/** Whole runs have them, and runs that name them. */
+const WHOLE_ONLY = [
+  "packaging/packages",
+  "packaging/executable",
+  "bench/generators",
+  "profile/profile",
+  "soak/canary",
+];
+const WHY_WHOLE_ONLY = "not in every run: npm run test:whole";
 
 const CORES = Math.max(2, availableParallelism());
 /** Files at a time: more than cores, for there are always some that wait. */
@@ -115,8 +128,12 @@ const rankOf = (file: string): number => {
   const rank = LONGEST.findIndex((name) => isOneOf([name], file));
   return rank < 0 ? LONGEST.length : rank;
 };
-const files = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root })
-  .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
+const isLeftOut = (file: string): boolean => !WHOLE && parts.length === 0 && isOneOf(WHOLE_ONLY, file);
+const wanted = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root }).filter(
+  (file) => parts.length === 0 || parts.some((part) => file.includes(part)),
+);
+const files = wanted
+  .filter((file) => !isLeftOut(file))
   .sort()
   .sort((a, b) => rankOf(a) - rankOf(b));
 const computes = (file: string): boolean => file.startsWith("test/unit/") || isOneOf(COMPUTING, file);
@@ -144,7 +161,9 @@ const ERROR_LINES = 20;
 /** Files shown at the end with the time that they took. */
 const LONGEST_SHOWN = 8;
 
-const skipped: Skip[] = [];
+const skipped: Skip[] = wanted
+  .filter(isLeftOut)
+  .map((file) => ({ name: relative("test", file), why: WHY_WHOLE_ONLY }));
 /** Reasons to skip, each told once with so many names. */
 const NAMES_SHOWN = 3;
 const took: { readonly file: string; readonly seconds: number }[] = [];
@@ -249,6 +268,10 @@ function ioUringRefusal(): string | undefined {
 function onceMore(): NodeJS.ProcessEnv | undefined {
   const again = files.filter((file) => isOneOf(ONCE_MORE, file));
   if (again.length === 0) return undefined;
+  if (!WHOLE) {
+    skipped.push({ name: `${again.length} files with the other transport`, why: WHY_WHOLE_ONLY });
+    return undefined;
+  }
   const why = ioUringRefusal();
   if (why !== undefined) {
     skipped.push({ name: `${again.length} files with --transport io_uring`, why });

@@ -165,12 +165,17 @@ export class GroupNode {
 
   /** Collects figures for operators: the group's members, and the fill level of the log. */
   async #lookAround(): Promise<void> {
+    let failure = "";
     while (!this.#state.ended) {
       try {
         await this.#askOthers();
         if (this.#primary !== undefined) this.#noteEnds(await this.#state.log.ends());
-      } catch {
-        // The log doesn't answer; the primary detects this by itself.
+        failure = "";
+      } catch (error) {
+        // Figures never stop a server; each reason is told once until they can be had again.
+        const { message } = error as Error;
+        if (message !== failure) this.#state.say("warn", `the figures of the group are old: ${message}`);
+        failure = message;
       }
       await sleep(LOOK_AROUND_MS);
     }

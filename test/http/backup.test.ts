@@ -14,6 +14,7 @@ import { KillLedger } from "../support/server/kill-ledger.ts";
 import { startServer } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
+import { inWhole } from "../support/whole.ts";
 
 const CLIENTS = 3;
 
@@ -83,7 +84,7 @@ function copyOf(ledger: KillLedger): KillLedger {
 }
 
 describe("a backup of a running server", () => {
-  for (const flags of [["-f", "0"], ["-f", "50"], ["-F"]]) {
+  for (const flags of [["-f", "0"], ...inWhole([["-f", "50"], ["-F"]], [])]) {
     it(`with ${flags.join(" ")} has what was acknowledged before it began`, async (t) => {
       const folder = temporary(t);
       const server = await started(t, folder, ...flags);

@@ -1,15 +1,17 @@
 // Tests that play every transcript without waits against our running server, with several numbers
-// of shards and acceptors.
+// of shards and acceptors: each against one of them in turn, and in whole runs against all.
 
 import { describe, it } from "node:test";
 import { playTranscript, takesTime } from "../support/conversations/play-transcript.ts";
 import { loadTranscripts } from "../support/conversations/transcript.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { PLAYED_TOPOLOGIES, topologyFlags, topologyName } from "../support/topologies.ts";
+import { WHOLE } from "../support/whole.ts";
 
-for (const topology of PLAYED_TOPOLOGIES) {
+for (const [turn, topology] of PLAYED_TOPOLOGIES.entries()) {
   describe(`transcripts against our server, ${topologyName(topology)}`, { concurrency: 3 }, () => {
-    for (const transcript of loadTranscripts()) {
+    for (const [index, transcript] of loadTranscripts().entries()) {
+      if (!WHOLE && index % PLAYED_TOPOLOGIES.length !== turn) continue;
       if (transcript.only === "beanstalkd-1.12" || takesTime(transcript)) continue;
       it(transcript.name, async (t) => {
         if (!canRun(t, NEEDS.ours)) return;

@@ -12,6 +12,7 @@ import { eventually } from "../support/eventually.ts";
 import { expectGrowth } from "../support/machine/expect-growth.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { SchedulingDelay } from "../support/machine/scheduling-delay.ts";
+import { waitedForCoresMs } from "../support/machine/waited-for-cores.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
@@ -84,6 +85,7 @@ async function expectOthersServed(
   );
 }
 
+/** Without the time for which the server had work, but no core. */
 async function slowestCommandMs(server: ServerProcess, until: Promise<unknown>): Promise<number> {
   const client = await WireClient.connect(server.address);
   let isOver = false;
@@ -92,9 +94,10 @@ async function slowestCommandMs(server: ServerProcess, until: Promise<unknown>):
   });
   let slowest = 0;
   while (!isOver) {
-    const startedAt = performance.now();
+    const [startedAt, waitedBefore] = [performance.now(), waitedForCoresMs(server.pid)];
     await client.ask("list-tube-used");
-    slowest = Math.max(slowest, performance.now() - startedAt);
+    const waitedMs = waitedForCoresMs(server.pid) - waitedBefore;
+    slowest = Math.max(slowest, performance.now() - startedAt - waitedMs);
     await sleep(2);
   }
   client.close();

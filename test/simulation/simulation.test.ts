@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { findOf } from "../support/planted-find.ts";
+import { inWhole } from "../support/whole.ts";
 import { PLANTED_BATCH_BUGS } from "./planted/planted-batch-bugs.ts";
 import { PLANTED_BUGS } from "./planted/planted-bugs.ts";
 import { PLANTED_JOB_BUGS } from "./planted/planted-job-bugs.ts";
@@ -19,7 +20,7 @@ import type { SimulationOptions } from "./simulation-state.ts";
 
 /** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
 const FIRST_SEED = Number(process.env["SEED"] ?? 1);
-const RUNS = 60;
+const RUNS = inWhole(60, 20);
 interface Found extends Pick<SimulationOptions, "seed" | "durable" | "jobMoves"> {
   readonly what: string;
   readonly only?: string;

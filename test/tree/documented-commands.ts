@@ -139,6 +139,7 @@ export const ROWS: readonly Row[] = [
   { match: /^npm run lint$/, small: same, says: /^Checked \d+ files/m, isLong: true },
   { match: /^npm run format$/, not: "writes into the sources; npm run lint says what it would change" },
   { match: /^npm run check$/, not: "types, lint and npm test, of which this test is a part" },
+  { match: /^npm run test:whole$/, not: "npm test, of which this test is a part, and more of the same" },
   { match: /^npm run documented$/, not: "this test" },
   { match: /^npm run (?:build|prepack)$/, by: "test/packaging/bundle.test.ts", has: ["bundledFiles"] },
   {

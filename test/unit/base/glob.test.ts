@@ -51,8 +51,8 @@ describe("matchesGlob", () => {
 
   it("stays fast with many stars", () => {
     const pattern = `${"a*".repeat(100)}b`;
-    const startedAt = performance.now();
+    const { user } = process.threadCpuUsage();
     assert.equal(matchesGlob(pattern, "a".repeat(200)), false);
-    assert.ok(performance.now() - startedAt < 1000);
+    assert.ok(process.threadCpuUsage().user - user < 1_000_000);
   });
 });

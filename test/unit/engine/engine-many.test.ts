@@ -17,6 +17,12 @@ const TURN = 2000;
 const TURN_MS_MAX = 500;
 const ALL_MS_MAX = 20_000;
 
+/** Time of this thread alone: others may use the processor. */
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
+
 interface Scene {
   readonly engine: Engine;
   /** Effects so far, as `session 1: job 3`. */
@@ -45,9 +51,9 @@ function scene(): Scene {
     for (; engine.nextDueAtMs <= nowMs; count++) {
       assert.ok(count < MANY, "it comes to an end");
       engine.beginTurn();
-      const startMs = performance.now();
+      const startMs = cpuMs();
       engine.runDue(nowMs);
-      const tookMs = performance.now() - startMs;
+      const tookMs = cpuMs() - startMs;
       assert.ok(tookMs < TURN_MS_MAX, `a turn took ${tookMs} ms`);
     }
     return count;
@@ -80,9 +86,9 @@ it("100,000 pauses that end together are spread over turns, and a waiter gets th
   const worker = engine.session(1);
   for (let tube = 0; tube < MANY; tube++) engine.watch(worker, `t${tube}`);
   engine.reserve(worker, Number.POSITIVE_INFINITY, 2000);
-  const startMs = performance.now();
+  const startMs = cpuMs();
   assert.equal(turns(4000), MANY / TURN);
-  assert.ok(performance.now() - startMs < ALL_MS_MAX, "n log n");
+  assert.ok(cpuMs() - startMs < ALL_MS_MAX, "n log n");
   assert.equal(effects.length, 1);
   assert.ok([...engine.tubes.values()].every((tube) => !tube.paused && tube.pauseSeconds === 0));
 });
@@ -194,14 +200,14 @@ it("a repeated wait for 100,000 tubes doesn't touch all of them", () => {
   const { engine, effects } = scene();
   const [producer, worker] = [engine.session(0), engine.session(1)];
   for (let tube = 0; tube < MANY; tube++) engine.watch(worker, `t${tube}`);
-  const startMs = performance.now();
+  const startMs = cpuMs();
   for (let id = 1; id <= 2000; id++) {
     engine.reserve(worker, Number.POSITIVE_INFINITY, 0);
     engine.use(producer, `t${(id * 7919) % MANY}`);
     put(engine, producer, id, 0, 0);
   }
   assert.equal(effects.length, 2000);
-  assert.ok(performance.now() - startMs < ALL_MS_MAX / 20, "a wait is not a loop over its tubes");
+  assert.ok(cpuMs() - startMs < ALL_MS_MAX / 20, "a wait is not a loop over its tubes");
 });
 
 it("a tube without jobs takes less than 400 bytes, and one with a job or a watch little more", () => {

@@ -11,8 +11,9 @@ import type { EffectsHost } from "../../simulation/witness/engine-calls.ts";
 import { EngineWitness } from "../../simulation/witness/engine-witness.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
+import { inWhole } from "../../support/whole.ts";
 
-const RUNS = 40;
+const RUNS = inWhole(40, 20);
 const STEPS = 400;
 const SESSIONS = 6;
 /** Sessions that wait before all others, for tubes of their own, in a run with a crowd. */

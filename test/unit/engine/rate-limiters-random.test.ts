@@ -16,8 +16,9 @@ import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engi
 import { setTubes } from "../../support/in-process/set-tubes.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
+import { inWhole } from "../../support/whole.ts";
 
-const RUNS = 15;
+const RUNS = inWhole(15, 8);
 const STEPS = 250;
 const SESSIONS = 4;
 const TUBES = ["a", "b"] as const;
