@@ -33,9 +33,9 @@
 // decoding. UPDATE carries every mutable field, so only a job's latest UPDATE matters. If it has a
 // tube name, the job now lives in that tube. A job's latest state is the one with the highest
 // position in the log. DELETE is final, because no id is assigned twice. A PUT in state 4
-// (remembered) stands for a job that is gone, but whose unique key may not be put again yet. A PUT in
-// state 5 is a schedule (schedule-record.ts), whose id no job has. The latest SETTING of a pattern
-// applies.
+// (remembered) stands for a job that is gone, but whose unique key may not be put again yet. A PUT
+// in state 5 is a schedule (schedule-record.ts), whose id no job has. The latest SETTING of a
+// pattern applies.
 
 import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";

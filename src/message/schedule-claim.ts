@@ -1,5 +1,5 @@
-// Messages between shards about the name of a schedule that one of them is about to set. An acceptor
-// relays them (message/transfer.ts).
+// Messages between shards about the name of a schedule that one of them is about to set. An
+// acceptor relays them (message/transfer.ts).
 //
 //   ClaimName   0  f64  number of the claim, greater than those of all claims begun before it
 //               8  the name

@@ -47,7 +47,7 @@ const scratch = new DataView(new ArrayBuffer(Math.max(RULE_BYTES, PROGRESS_BYTES
 const scratchBytes = new Uint8Array(scratch.buffer);
 
 /** The attributes that say what a schedule is, besides those of its jobs. */
-export const SCHEDULE_HEAD_BYTES_MAX: number = 3 * 2 + RULE_BYTES + PROGRESS_BYTES + 2 + 1;
+export const SCHEDULE_HEAD_BYTES_MAX: number = 4 * 2 + RULE_BYTES + PROGRESS_BYTES + 1;
 
 /** Writes the immutable attributes of a schedule. */
 export function writeSchedule(writer: AttributeWriter, schedule: ScheduleRecord): void {

@@ -65,7 +65,7 @@ export class ShardCore extends ShardClients {
     this.slicedCommands.beginTurn();
     this.engine.schedules.logRestored();
     this.engine.runDue(nowMs);
-    this.scheduleTurns.step(nowMs);
+    this.schedules.turns.step(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
     const taken = this.#takeFromAll();
     for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong()) {
@@ -380,9 +380,10 @@ export class ShardCore extends ShardClients {
     else if (transferMessage === TransferMessage.Piece)
       this.transferReceiver.piece(from, transfer, body, this.nowMs);
     else if (transferMessage === TransferMessage.Credit) this.transferSender.credit(transfer);
-    else if (transferMessage === TransferMessage.ClaimName) this.scheduleClaims.claimed(from, transfer, body);
-    else if (transferMessage === TransferMessage.YieldName) this.scheduleClaims.yielded(transfer, body);
-    else if (transferMessage === TransferMessage.EndClaim) this.scheduleClaims.ended(from, body);
+    else if (transferMessage === TransferMessage.ClaimName)
+      this.schedules.claims.claimed(from, transfer, body);
+    else if (transferMessage === TransferMessage.YieldName) this.schedules.claims.yielded(transfer, body);
+    else if (transferMessage === TransferMessage.EndClaim) this.schedules.claims.ended(from, body);
     else {
       const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
       const refusal = LandedView.refusal(view, 0) as Outcome;

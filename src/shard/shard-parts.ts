@@ -35,10 +35,7 @@ import { ReplyPort } from "./replies/reply-port.ts";
 import { TubeLists } from "./replies/tube-lists.ts";
 import { TubeSetter } from "./replies/tube-setter.ts";
 import { RunQueue } from "./run-queue.ts";
-import { CronTimes } from "./schedules/cron-times.ts";
-import { ScheduleClaims } from "./schedules/schedule-claims.ts";
-import { ScheduleSetter } from "./schedules/schedule-setter.ts";
-import { ScheduleTurns } from "./schedules/schedule-turns.ts";
+import { ShardSchedules } from "./schedules/shard-schedules.ts";
 import { Adoptions } from "./sessions/adoptions.ts";
 import { MemoryBudget } from "./sessions/memory-budget.ts";
 import type { ShardSession } from "./sessions/shard-session.ts";
@@ -97,8 +94,7 @@ export abstract class ShardParts implements ClientEffects {
   readonly lists: TubeLists;
   readonly puts: PutIntake;
   readonly tubeSetter: TubeSetter;
-  readonly scheduleTurns: ScheduleTurns;
-  readonly scheduleClaims: ScheduleClaims;
+  readonly schedules: ShardSchedules;
   readonly slicedCommands: SlicedCommands;
   /** Connections with expensive commands. */
   readonly aside = new RunQueue();
@@ -192,61 +188,46 @@ export abstract class ShardParts implements ClientEffects {
       });
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
-    this.scheduleTurns = new ScheduleTurns(
-      this.engine.schedules,
-      options.wallOffsetMs ?? (() => 0),
-      this.clock,
-    );
     const isDraining = (): boolean => this.controlWords.isSet(ControlWord.Draining);
-    this.#equipSchedules(directory, shard, isDraining);
+    this.schedules = this.#makeSchedules(options, travel.port, directory, isDraining);
+    this.puts = new PutIntake(this.engine, this.replies, isDraining, (...put) => this.schedules.set(...put));
+  }
+
+  #makeSchedules(
+    { topology, shard, wallOffsetMs, records }: ShardOptions,
+    port: ReplyPort,
+    directory: JobDirectory | undefined,
+    isDraining: () => boolean,
+  ): ShardSchedules {
+    const { engine, replies, slicedCommands, clock } = this;
+    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
     const moves = new JobIds(this.controlWords.words, ControlWord.ScheduleMoves);
-    const { engine, replies, records } = this;
-    const claims = new ScheduleClaims({
-      schedules: engine.schedules,
-      shard,
-      shards: topology.shards,
-      port: travel.port,
-      lastRecord: () => records?.lastNumber ?? 0,
-      nextNumber: () => this.nextTubeSequence(),
-      onMove: () => moves.take(),
-      onSettled,
-    });
-    this.scheduleClaims = claims;
-    const setter = new ScheduleSetter({
+    return new ShardSchedules({
       engine,
       replies,
       slicedCommands,
-      claims,
       records,
-      nextNumber: () => this.nextTubeSequence(),
+      shard,
+      shards: topology.shards,
+      port,
+      clock,
+      isDraining,
       nowMs: () => this.nowMs,
-      wallMs: () => this.wallMs(),
+      wallOffsetMs: wallOffsetMs ?? (() => 0),
+      // Numbers of schedules are in the log, so they must go on rising after a restart, as ids do.
+      nextNumber: () => ids.take(),
+      onMove: () => moves.take(),
+      takeJobId: () => {
+        const id = ids.take();
+        directory?.set(id, shard);
+        return id;
+      },
     });
-    this.puts = new PutIntake(engine, replies, isDraining, (...put) => setter.set(...put));
-  }
-
-  /** Gives the engine's schedules what an engine doesn't have. */
-  #equipSchedules(directory: JobDirectory | undefined, shard: number, isDraining: () => boolean): void {
-    const { schedules } = this.engine;
-    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
-    schedules.next = new CronTimes().next;
-    schedules.isDraining = isDraining;
-    schedules.takeJobId = () => {
-      const id = ids.take();
-      directory?.set(id, shard);
-      return id;
-    };
-    if (this.records !== undefined) schedules.sink = this.records.schedules;
-  }
-
-  /** The time of the wall clock, in ms. */
-  wallMs(): number {
-    return this.scheduleTurns.wallMs(this.nowMs);
   }
 
   /** When the shard has something to do by itself, in monotonic ms. */
   get nextDueAtMs(): number {
-    return Math.min(this.engine.nextDueAtMs, this.scheduleTurns.dueAtMs);
+    return Math.min(this.engine.nextDueAtMs, this.schedules.turns.dueAtMs);
   }
 
   #lookInto(directory: JobDirectory, own: number): void {

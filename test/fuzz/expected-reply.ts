@@ -36,6 +36,8 @@ const TIMEOUT_MAX = 2n ** 31n - 1n;
 const NAME = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
 /** The name of a worker. */
 const WORKER = /^ *[\x21-\x7e\x80-\xff]{1,63}$/;
+/** The name of a schedule; above 128 bytes, set-schedule says so. */
+const SCHEDULE = /^ *[\x21-\x7e\x80-\xff]{1,200}$/;
 const LINE: After = { kind: "line" };
 
 const RESERVED = "RESERVED {int} {int}";
@@ -75,6 +77,16 @@ const BY_NAME: Readonly<Record<string, readonly string[]>> = {
   "stats-tube": ["OK {int}", "NOT_FOUND"],
 };
 
+const TEXT = ["OK {int}", "NOT_FOUND"];
+/** Commands with the name of a schedule (18.31, 18.32), and what they answer. */
+const BY_SCHEDULE: Readonly<Record<string, readonly string[]>> = {
+  "delete-schedule": ["DELETED", "NOT_FOUND"],
+  "pause-schedule": ["PAUSED", "NOT_FOUND"],
+  "resume-schedule": ["RESUMED", "NOT_FOUND"],
+  "run-schedule": ["INSERTED {int}", "NOT_FOUND"],
+  "inspect-schedule": TEXT,
+};
+
 /** Words that select a command; of those that a line begins with, the longest counts. */
 const WORDS: readonly string[] = [
   ...Object.keys(BY_ID).map((word) => `${word} `),
@@ -93,6 +105,9 @@ const WORDS: readonly string[] = [
   "delete-batch ",
   "reserve-with-timeout ",
   "pause-tube",
+  "set-schedule ",
+  "list-schedules",
+  ...Object.keys(BY_SCHEDULE).map((word) => `${word} `),
   "name ",
   "quit",
 ].sort((left, right) => right.length - left.length);
@@ -118,6 +133,13 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   const bad = meaning(command, ["BAD_FORMAT"]);
   if (command === "put") return meaningOfPut(rest, jobBytesMax);
   if (command === "put-in-tube") return meaningOfPutInTube(rest, jobBytesMax);
+  if (command === "set-schedule") return meaningOfSetSchedule(rest, jobBytesMax);
+  if (command === "list-schedules") {
+    const wrong = wrongOption(rest, SCHEDULE_LISTS);
+    return meaning(command, [/^[^ ]/.test(rest) ? "BAD_FORMAT" : (wrong ?? "OK {int}")]);
+  }
+  const bySchedule = BY_SCHEDULE[command];
+  if (bySchedule !== undefined) return SCHEDULE.test(rest) ? meaning(command, bySchedule) : bad;
   if (command === "update-job") return meaningOfUpdate(rest);
   const ofTube = OF_TUBE[command];
   if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
@@ -381,6 +403,31 @@ function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
     after: { kind: "body", bytes: size },
     delays: delayMs > 0,
   });
+}
+
+const SCHEDULES: Options = {
+  cron: isText,
+  every: isDuration,
+  tz: isKey,
+  missed: (text) => ["once", "all", "none"].includes(text),
+  ttl: isDuration,
+  group: isKey,
+  weight: upTo(1n, 1000n),
+  meta: PUT_OPTIONS["meta"]!,
+};
+const SCHEDULE_LISTS: Options = { tube: (text) => NAME.test(text), after: isKey, limit: upTo(1n, 1000n) };
+
+/** 18.30: a name, and then the line of a put-in-tube with other options. */
+function meaningOfSetSchedule(rest: string, jobBytesMax: number): LineMeaning {
+  const command = "set-schedule";
+  const [, name = "", put = ""] = /^ *([^ ]+)( .*)$/s.exec(rest) ?? [];
+  const [, line = "", options = ""] = /^((?: +[^ ]+){5})(.*)$/s.exec(put) ?? [];
+  const { replies, after, delays } = meaningOfPutInTube(line, jobBytesMax);
+  if (!SCHEDULE.test(name) || after.kind === "line") return meaning(command, ["BAD_FORMAT"]);
+  if (after.kind !== "body") return meaning(command, replies, { after });
+  const wrong = wrongOption(options, SCHEDULES);
+  if (wrong !== undefined) return meaning(command, [wrong], { after: { kind: "dropped", bytes: after.bytes + 2 } });
+  return meaning(command, ["SET", "BAD_SCHEDULE {any}", "JOB_TOO_BIG"], { after, delays });
 }
 
 function meaningOfKick(rest: string): LineMeaning {

@@ -19,7 +19,16 @@ const NOT_DRAWN: Readonly<Record<string, string>> = {
   quit: "nothing comes after it; the fuzzers themselves end conversations with it",
 };
 /** Commands that the simulation does not send, each with the reason. */
-const NOT_SIMULATED: Readonly<Record<string, string>> = {};
+const SCHEDULES = "its ticks need the wall clock, which test/simulation/schedules/ plays";
+const NOT_SIMULATED: Readonly<Record<string, string>> = {
+  "set-schedule": SCHEDULES,
+  "delete-schedule": SCHEDULES,
+  "pause-schedule": SCHEDULES,
+  "resume-schedule": SCHEDULES,
+  "run-schedule": SCHEDULES,
+  "inspect-schedule": SCHEDULES,
+  "list-schedules": SCHEDULES,
+};
 
 const BODY_BYTES_MAX = 10;
 const DRAWN_LINES = 12_000;

@@ -26,6 +26,7 @@ export interface ExportResult {
   keysDropped: number;
   /** Number of tube patterns with settings. */
   settingsDropped: number;
+  schedulesDropped: number;
 }
 
 /** `out` must be a directory without a log of beanstalkd. */
@@ -43,13 +44,20 @@ export function exportForBeanstalkd(
   }
   const writer = new FileWriter(out);
   let largest = 0;
-  const dropped = { attributesDropped: 0, jobsWithAttributes: 0, keysDropped: 0, settingsDropped };
+  const dropped = {
+    attributesDropped: 0,
+    jobsWithAttributes: 0,
+    keysDropped: 0,
+    settingsDropped,
+    schedulesDropped: 0,
+  };
   // beanstalkd derives the order of buried jobs from the order of their records, so these records
   // go last.
   const buried: { order: number; record: Uint8Array }[] = [];
   for (const { fields, tube, attributes, body } of wholeJobs(batches)) {
-    if (fields.state === RecordState.remembered) {
-      dropped.keysDropped++;
+    if (fields.state === RecordState.remembered || fields.state === RecordState.schedule) {
+      if (fields.state === RecordState.remembered) dropped.keysDropped++;
+      else dropped.schedulesDropped++;
       continue;
     }
     const count = countAttributes(attributes, 0, attributes.length);

@@ -13,16 +13,19 @@ const PAGE_JOBS = 64;
 /** Words of a job in its page: */
 const FULL_SEGMENT = 0; // segment of the full record; 0: no such job
 const FULL_OFFSET = 1;
-const FULL_BYTES = 2; // includes the flag REMEMBERED
+const FULL_BYTES = 2; // includes the flags
 const UPDATE_SEGMENT = 3; // segment of the latest update after the full record; 0: none
 const UPDATE_OFFSET = 4;
 const JOB_WORDS = 5;
 /** Flag of a full record without a job: only the unique key is remembered. */
 const REMEMBERED = 0x8000_0000;
+/** Flag of a full record that is a schedule. */
+const SCHEDULE = 0x4000_0000;
 
 /** Returns the number of bytes of the frame. */
-const bytesOf = (word: number): number => (word & ~REMEMBERED) >>> 0;
+const bytesOf = (word: number): number => (word & ~(REMEMBERED | SCHEDULE)) >>> 0;
 const isRemembered = (word: number): boolean => (word & REMEMBERED) !== 0;
+const isSchedule = (word: number): boolean => (word & SCHEDULE) !== 0;
 
 /** The locations of PAGE_JOBS consecutive ids. */
 class Page {
@@ -61,10 +64,11 @@ export class RecordIndex extends RecordBooks {
   readonly #pages = new Map<number, Page>();
   readonly big = new Map<number, BigJob>();
   #lastPage: Page | undefined;
-  /** Number of jobs, without those of which only the unique key is remembered. */
+  /** Number of jobs, without schedules and those of which only the unique key is remembered. */
   jobs = 0;
   /** Number of remembered unique keys of jobs that are gone. */
   remembered = 0;
+  schedules = 0;
   /** The highest id in a full record or in the log's own records. */
   maxId = 0;
 
@@ -112,9 +116,13 @@ export class RecordIndex extends RecordBooks {
     this.setFull(id, segment, offset, framedBytes, 0, REMEMBERED);
   }
 
+  override setSchedule(id: number, segment: number, offset: number, framedBytes: number): void {
+    this.setFull(id, segment, offset, framedBytes, 0, SCHEDULE);
+  }
+
   /**
    * Books a full record: the job exists, whatever was known of it before. With REMEMBERED, only its
-   * key does.
+   * key does; with SCHEDULE it is a schedule.
    */
   override setFull(
     id: number,
@@ -125,7 +133,7 @@ export class RecordIndex extends RecordBooks {
     flag = 0,
   ): void {
     if (CHECKED) assert(segment > 0, "a full record lies in a segment");
-    if (CHECKED) assert(framedBytes < REMEMBERED, "a length leaves room for its flag");
+    if (CHECKED) assert(framedBytes < SCHEDULE, "a length leaves room for its flag");
     const page = this.#pageOrNew(id);
     const row = rowOf(id);
     const before = page.words[row + FULL_SEGMENT]!;
@@ -135,6 +143,7 @@ export class RecordIndex extends RecordBooks {
       if (id > this.maxId) this.maxId = id;
     } else this.#discount(before, page.words[row + FULL_BYTES]!);
     if (flag === 0) this.jobs++;
+    else if (flag === SCHEDULE) this.schedules++;
     else this.remembered++;
     page.words[row + FULL_SEGMENT] = segment;
     page.words[row + FULL_OFFSET] = offset;
@@ -151,8 +160,10 @@ export class RecordIndex extends RecordBooks {
   #discount(segment: number, bytes: number): void {
     this.#segments.addLive(segment, -bytesOf(bytes));
     if (isRemembered(bytes)) this.remembered--;
+    else if (isSchedule(bytes)) this.schedules--;
     else this.jobs--;
-    assert(this.jobs >= 0 && this.remembered >= 0, "jobs and remembered keys are never negative");
+    const least = Math.min(this.jobs, this.remembered, this.schedules);
+    assert(least >= 0, "jobs, remembered keys and schedules are never negative");
   }
 
   #dropPieces(id: number): void {
@@ -261,7 +272,8 @@ export class RecordIndex extends RecordBooks {
     }
     if (CHECKED)
       assert(
-        this.#pages.values().reduce((sum, { live }) => sum + live, 0) === this.jobs + this.remembered,
+        this.#pages.values().reduce((sum, { live }) => sum + live, 0) ===
+          this.jobs + this.remembered + this.schedules,
         "the pages have all jobs",
       );
     return ids;

@@ -93,16 +93,19 @@ export function settingOf(
 
 /** The `recordExtra` of a PUT without a job: its unique key is remembered. */
 const EXTRA_REMEMBERED = 0xffff_ffff;
+/** The `recordExtra` of a PUT that is a schedule. */
+const EXTRA_SCHEDULE = 0xffff_fffe;
 
 /**
  * Returns what the books need of a job's record besides its kind, id and location. For a PUT, the
- * number of body bytes outside the record, or EXTRA_REMEMBERED; for a PIECE, its offset in the
- * body. The record must be complete.
+ * number of body bytes outside the record, EXTRA_REMEMBERED or EXTRA_SCHEDULE; for a PIECE, its
+ * offset in the body. The record must be complete.
  */
 export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
   switch (bytes[at]) {
     case RecordKind.put: {
       if (bytes[at + 1] === RecordState.remembered) return EXTRA_REMEMBERED;
+      if (bytes[at + 1] === RecordState.schedule) return EXTRA_SCHEDULE;
       const inlineBytes = recordBytes - recordHeadBytes(view, at);
       if (CHECKED) assert(inlineBytes >= 0, "a PUT holds its head");
       return view.getUint32(at + RECORD_BODY_BYTES_AT, true) - inlineBytes;
@@ -127,6 +130,7 @@ export interface PieceLocation {
 export abstract class RecordBooks {
   abstract setFull(id: number, segment: number, offset: number, framedBytes: number, missing: number): void;
   abstract setRemembered(id: number, segment: number, offset: number, framedBytes: number): void;
+  abstract setSchedule(id: number, segment: number, offset: number, framedBytes: number): void;
   abstract setUpdate(id: number, segment: number, offset: number): boolean;
   abstract remove(id: number): boolean;
   abstract setPiece(id: number, piece: PieceLocation): void;
@@ -142,6 +146,7 @@ export abstract class RecordBooks {
     switch (kind) {
       case RecordKind.put:
         if (extra === EXTRA_REMEMBERED) this.setRemembered(id, segment, offset, framedBytes);
+        else if (extra === EXTRA_SCHEDULE) this.setSchedule(id, segment, offset, framedBytes);
         else this.setFull(id, segment, offset, framedBytes, extra);
         break;
       case RecordKind.update:

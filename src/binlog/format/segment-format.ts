@@ -32,7 +32,7 @@ import { recordChecksum } from "./record-checksum.ts";
  *   DUMP_VERSION stays. State this in the CHANGELOG. Describe the new layout in ../README.md beside
  *   the old one until no release reads that.
  */
-export const FORMAT_VERSION = 3;
+export const FORMAT_VERSION = 4;
 /**
  * The oldest readable version. Its records are valid in the current one; only the headers differ.
  */

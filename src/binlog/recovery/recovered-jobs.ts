@@ -77,8 +77,8 @@ export function* recoveredJobs(
     }
     yield* rebuiltJobs(source, rebuilt, shards, shardOf);
   }
-  const { jobs, remembered } = source.index;
-  assert(found === jobs + remembered, "every live job is handed over once");
+  const { jobs, remembered, schedules } = source.index;
+  assert(found === jobs + remembered + schedules, "every live job is handed over once");
 }
 
 /** A job whose head has changed its length, as one record without the pieces of its body. */

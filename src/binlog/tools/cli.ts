@@ -206,7 +206,7 @@ function addExport(binlog: Command): void {
 
 /** Lists what beanstalkd can't store, so that the operator learns of the loss now. */
 function droppedLines(result: ExportResult): string[] {
-  const { attributesDropped, jobsWithAttributes, keysDropped, settingsDropped } = result;
+  const { attributesDropped, jobsWithAttributes, keysDropped, settingsDropped, schedulesDropped } = result;
   const lines: string[] = [];
   if (attributesDropped > 0)
     lines.push(
@@ -214,6 +214,7 @@ function droppedLines(result: ExportResult): string[] {
     );
   if (keysDropped > 0)
     lines.push(`Dropped ${keysDropped} unique keys of jobs that are gone: beanstalkd has none`);
+  if (schedulesDropped > 0) lines.push(`Dropped ${schedulesDropped} schedules: beanstalkd has none`);
   if (settingsDropped > 0) lines.push(`Dropped ${settingsDropped} settings of tubes: beanstalkd has none`);
   return lines;
 }

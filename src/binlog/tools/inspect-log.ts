@@ -28,6 +28,7 @@ export interface TubeReport {
   buried: number;
   /** Number of unique keys of jobs that are gone, not yet available again. */
   remembered: number;
+  schedules: number;
   bodyBytes: number;
   oldestCreatedAtMs: number;
 }
@@ -41,6 +42,7 @@ export interface InspectReport {
   jobs: number;
   /** Number of unique keys of jobs that are gone. */
   remembered: number;
+  schedules: number;
   nextId: number;
   tubes: TubeReport[];
   /** Settings of tubes. */
@@ -76,6 +78,7 @@ export function inspectLog(disk: Disk, verdict: LogVerdict, books: LogBooks): In
     liveBytes: books.table.liveBytes,
     jobs: books.index.jobs,
     remembered: books.index.remembered,
+    schedules: books.index.schedules,
     nextId: books.index.maxId + 1,
     tubes,
     settings: [...settingsOf(books)].map(([pattern, text]) => ({ pattern, text })),
@@ -102,10 +105,15 @@ function tubesOf(disk: Disk, verdict: LogVerdict, books: LogBooks): TubeReport[]
         delayed: 0,
         buried: 0,
         remembered: 0,
+        schedules: 0,
         bodyBytes: 0,
         oldestCreatedAtMs: 0,
       };
       tubes.set(key, tube);
+    }
+    if (state === RecordState.schedule) {
+      tube.schedules++;
+      continue;
     }
     if (state === RecordState.remembered) {
       tube.remembered++;
@@ -147,6 +155,7 @@ export function inspectText(report: InspectReport): string {
     table([["tube", "ready", "delayed", "buried", "body bytes", "oldest job"], ...tubes]),
     ...report.settings.map(({ pattern, text }) => `set-tube ${pattern} ${text}`),
     ...(report.remembered === 0 ? [] : [`${report.remembered} unique keys of jobs that are gone`]),
+    ...(report.schedules === 0 ? [] : [`${report.schedules} schedules`]),
     `${report.jobs} jobs, next id ${report.nextId}; ${report.fileBytes} bytes on disk, ${share} % of them live`,
     ...(report.group === undefined
       ? []

@@ -1,9 +1,9 @@
 // Puts the jobs of schedules whose ticks are due: docs/architecture/flows.md.
 //
-// Ticks are times of the wall clock, which comes in as an argument like all time, and the ticks of a
-// cron expression come from a function. The job of a tick is logged first, with a unique key made of
-// name and tick, then the schedule with its next tick. A tick that was put, but whose schedule was
-// not logged any more, finds its key (`endRestore`).
+// Ticks are times of the wall clock, which comes in as an argument like all time, and the ticks of
+// a cron expression come from a function. The job of a tick is logged first, with a unique key made
+// of name and tick, then the schedule with its next tick. A tick that was put, but whose schedule
+// was not logged any more, finds its key (`endRestore`).
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
@@ -56,7 +56,8 @@ export interface ScheduleBody {
   readonly bytes: number;
 }
 
-const NO_SINK: ScheduleSink = { scheduled: () => true, ticked() {}, unscheduled() {} };
+/** The sink of a server without a log. */
+export const NO_SINK: ScheduleSink = { scheduled: () => true, ticked() {}, unscheduled() {} };
 
 /** With `missed=none`, a tick may be this late. */
 export const LATE_MS_MAX = 60_000;
@@ -217,8 +218,8 @@ export class Schedules {
   // --- commands ----------------------------------------------------------------------------------
 
   /**
-   * Sets a schedule with this id, body and progress, in the place of an older one of its name. Takes
-   * the body. Returns false if the log has no room; then nothing has changed.
+   * Sets a schedule with this id, body and progress, in the place of an older one of its name.
+   * Takes the body. Returns false if the log has no room; then nothing has changed.
    */
   set(
     id: number,

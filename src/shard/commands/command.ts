@@ -8,7 +8,7 @@ import type { RecordLog } from "../records/record-log.ts";
 import type { Replies } from "../replies/replies.ts";
 import type { TubeLists } from "../replies/tube-lists.ts";
 import type { TubeSetter } from "../replies/tube-setter.ts";
-import type { ScheduleClaims } from "../schedules/schedule-claims.ts";
+import type { ShardSchedules } from "../schedules/shard-schedules.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommands } from "../slices/sliced-commands.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
@@ -34,7 +34,7 @@ export interface CommandShard {
   readonly transferSender: TransferSender;
   readonly lists: TubeLists;
   readonly tubeSetter: TubeSetter;
-  readonly scheduleClaims: ScheduleClaims;
+  readonly schedules: ShardSchedules;
   /** Undefined without a log. */
   readonly records: RecordLog | undefined;
   /** Whether stats-job and stats-tube quote names. */
@@ -44,8 +44,6 @@ export interface CommandShard {
   /** Sessions whose wait over several shards is counted on this shard. */
   readonly leadWaits: Set<ShardSession>;
 
-  /** The time of the wall clock, in ms. */
-  wallMs(): number;
   /**
    * Starts a read barrier if the session would get no job and other acceptors may know of a
    * disconnect. Returns whether it did: see read-barrier.ts.

@@ -25,11 +25,12 @@ function withSchedule(
   { body }: Request,
   act: (schedule: Schedule | undefined) => void,
 ): void {
-  const { engine, scheduleClaims, slicedCommands } = shard;
+  const { engine, slicedCommands } = shard;
+  const { claims } = shard.schedules;
   const name = body.text;
   const finish = (): void => act(engine.schedules.table.get(name));
-  if (scheduleClaims.awaited(name) === undefined) finish();
-  else slicedCommands.join(session, new AwaitSchedule(scheduleClaims, name, finish));
+  if (claims.awaited(name) === undefined) finish();
+  else slicedCommands.join(session, new AwaitSchedule(claims, name, finish));
 }
 
 const byName =
@@ -66,7 +67,7 @@ export const pauseSchedule: ShardCommand = byName(({ engine, replies }, session,
 });
 
 export const resumeSchedule: ShardCommand = byName((shard, session, schedule) => {
-  shard.engine.schedules.resume(schedule, shard.wallMs());
+  shard.engine.schedules.resume(schedule, shard.schedules.wallMs());
   shard.replies.dependOnAll();
   shard.replies.fixed(session, Reply.resumed);
 });

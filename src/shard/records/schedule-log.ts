@@ -4,7 +4,7 @@ import { assert } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
-import type { Schedule } from "../../engine/schedules/schedule.ts";
+import type { Schedule, ScheduleFacts } from "../../engine/schedules/schedule.ts";
 import type { ScheduleSink } from "../../engine/schedules/schedules.ts";
 import {
   DELETE_BYTES,
@@ -17,8 +17,13 @@ import {
   RecordState,
   UPDATE_BYTES,
 } from "../../message/record.ts";
-import { writeProgress, writeSchedule } from "../../message/schedule-record.ts";
-import { ATTRIBUTE_BYTES_MAX, type Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
+import { SCHEDULE_HEAD_BYTES_MAX, writeProgress, writeSchedule } from "../../message/schedule-record.ts";
+import {
+  ATTRIBUTE_BYTES_MAX,
+  ATTRIBUTE_UNIT,
+  type Attribute,
+  AttributeWriter,
+} from "../../protocol/job-attribute.ts";
 
 export interface ScheduleLogOptions {
   readonly memory: Memory;
@@ -42,9 +47,11 @@ export class ScheduleLog implements ScheduleSink {
     this.#options = options;
   }
 
-  /** Returns whether a schedule with such texts and such a body fits into one record. */
-  fits(tubeBytes: number, bodyBytes: number): boolean {
-    return RECORD_FIXED_BYTES + tubeBytes + ATTRIBUTE_BYTES_MAX + bodyBytes <= this.#options.recordBytesMax();
+  /** Returns whether a schedule with a body of this size fits into one record. */
+  fits({ name, tube, timing, attributes }: ScheduleFacts, bodyBytes: number): boolean {
+    const textBytes = name.length + tube.length + timing.cron.length + timing.zone.length + attributes.length;
+    const headBytes = RECORD_FIXED_BYTES + SCHEDULE_HEAD_BYTES_MAX + ATTRIBUTE_UNIT;
+    return headBytes + textBytes + bodyBytes <= this.#options.recordBytesMax();
   }
 
   scheduled(schedule: Schedule, isNew: boolean): boolean {

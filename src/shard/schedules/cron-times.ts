@@ -44,11 +44,19 @@ export class CronTimes {
     let kept = this.#kept.get(name);
     if (kept === undefined) {
       if (this.#kept.size >= KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
-      kept = { cron: new Cron(cron, { timezone: zone, paused: true }), afterMs: Number.NaN, nextMs: 0 };
+      kept = { cron: parsed(cron, zone), afterMs: Number.NaN, nextMs: 0 };
     } else this.#kept.delete(name);
     this.#kept.set(name, kept);
     return kept;
   }
+}
+
+/**
+ * As in Vixie's cron, an expression without `*` and steps in hour and minute means fixed times: one
+ * that the clock skips runs behind the gap, one that comes twice runs once.
+ */
+function parsed(cron: string, zone: string): Cron {
+  return new Cron(cron, { timezone: zone, paused: true, fixedTimeRule: "no-wildcard" });
 }
 
 /** Returns what is wrong with the name of a time zone, or undefined. */
@@ -67,10 +75,13 @@ export function zoneProblem(zone: string): string | undefined {
  */
 export function cronProblem(cron: string, zone: string, afterMs: number): string | undefined {
   const parts = cron.split(" ");
+  // To the library it means the time when it reads the expression, which differs at each start.
+  const question = parts.findIndex((part) => part.includes("?"));
+  if (question >= 0) return `cron: field ${question + 1}: "${parts[question]}" has a "?"; write * instead`;
   if (cron.startsWith("@") ? !NAMED.test(cron) : parts.length < 5 || parts.length > 7)
     return `cron: "${cron}" has not five, six or seven fields, and is none of @hourly, @daily, @weekly, @monthly, @yearly`;
   try {
-    const next = new Cron(cron, { timezone: zone, paused: true }).nextRun(new Date(afterMs));
+    const next = parsed(cron, zone).nextRun(new Date(afterMs));
     return next === null ? `cron: "${cron}" has no time after now` : undefined;
   } catch {
     return fieldProblem(parts, zone) ?? `cron: "${cron}" is no cron expression`;
@@ -83,7 +94,7 @@ function fieldProblem(parts: readonly string[], zone: string): string | undefine
   for (const [index, part] of parts.entries()) {
     const alone = parts.map((_, other) => (other === index ? part : "*")).join(" ");
     try {
-      new Cron(alone, { timezone: zone, paused: true });
+      parsed(alone, zone);
     } catch {
       const [name, values] = FIELDS[first + index]!;
       return `cron: field ${index + 1} (${name}): "${part}" is not *, ${values}, or lists, ranges and steps of them`;

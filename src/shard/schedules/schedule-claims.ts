@@ -1,9 +1,9 @@
-// A shard's claims to names of schedules: a schedule is set on one shard at a time, wherever the one
-// of that name was before. docs/architecture/flows.md says why this leaves exactly one.
+// A shard's claims to names of schedules: a schedule is set on one shard at a time, wherever the
+// one of that name was before. docs/architecture/flows.md says why this leaves exactly one.
 //
-// Claims are numbered over all shards when they begin. A shard that is asked answers at once, unless
-// it has a claim of its own with a smaller number: then it answers when that has ended. So of two
-// claims, the later one ends last, and finds what the first one has set.
+// Claims are numbered over all shards when they begin. A shard that is asked answers at once,
+// unless it has a claim of its own with a smaller number: then it answers when that has ended. So
+// of two claims, the later one ends last, and finds what the first one has set.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";

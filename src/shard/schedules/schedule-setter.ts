@@ -40,9 +40,10 @@ export class ScheduleSetter {
     const facts = scheduleFacts(job, tube, options, wallMs());
     // The job is valid only during the call.
     const { id, bodyBytes } = job;
-    const fits =
-      bodyBytes <= SCHEDULE_BODY_BYTES_MAX && records?.schedules.fits(tube.length, bodyBytes) !== false;
-    if (typeof facts === "string" || !fits) {
+    const isTooBig =
+      bodyBytes > SCHEDULE_BODY_BYTES_MAX ||
+      (typeof facts !== "string" && records?.schedules.fits(facts, bodyBytes) === false);
+    if (typeof facts === "string" || isTooBig) {
       engine.bodies.free(body);
       replies.fixed(session, typeof facts === "string" ? badScheduleReply(facts) : Reply.jobTooBig);
       return;

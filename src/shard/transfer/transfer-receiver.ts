@@ -146,7 +146,7 @@ export class TransferReceiver {
 
   #jobOf(tube: string, bodyBytes: number, file: number): RestoredJob {
     const { state, createdAtMs, ...fields } = this.#fields;
-    assert(state !== RecordState.remembered, "a job that travels is there");
+    assert(state !== RecordState.remembered && state !== RecordState.schedule, "a job that travels is there");
     const known = state === RecordState.delayed ? JobState.Delayed : JobState.Ready;
     return {
       ...fields,

@@ -195,10 +195,7 @@ export class InProcessServer extends ServerParts {
   /** Time at which the next timer of any shard or of the log is due, or Infinity. */
   get nextDueAtMs(): number {
     const logDueAtMs = this.logEnd === undefined ? this.storage?.nextDeadline() : undefined;
-    return Math.min(
-      ...this.shards.map((core) => core.engine.nextDueAtMs),
-      logDueAtMs ?? Number.POSITIVE_INFINITY,
-    );
+    return Math.min(...this.shards.map((core) => core.nextDueAtMs), logDueAtMs ?? Number.POSITIVE_INFINITY);
   }
 
   /** Lets `ms` pass, stopping at everything that is due on the way. */

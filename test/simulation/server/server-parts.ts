@@ -164,6 +164,7 @@ export class ServerParts {
           shard,
           quoteNames: compat === "1.13",
           clock: () => this.#clockInTurn(shard),
+          wallOffsetMs: () => this.log?.wallOffsetMs ?? 0,
           ...(this.log === undefined ? {} : { records: this.records[shard]! }),
           ...(options.arena === undefined ? {} : { arena: options.arena(shard) }),
           ...(options.turnJobsMax === undefined ? {} : { turnJobsMax: options.turnJobsMax }),
@@ -322,7 +323,7 @@ export class ServerParts {
   #clockInTurn(shard: number): number {
     if (this.dueInTurn === 0) return this.nowMs;
     // Nothing is due while the shards are being made.
-    const dueMs = this.shards?.[shard]?.engine.nextDueAtMs ?? Number.POSITIVE_INFINITY;
+    const dueMs = this.shards?.[shard]?.nextDueAtMs ?? Number.POSITIVE_INFINITY;
     const isSoon = dueMs > this.nowMs && dueMs <= this.nowMs + TURN_MS;
     if (isSoon && this.random.chance(this.dueInTurn)) this.nowMs = dueMs;
     return this.nowMs;

@@ -1,0 +1,57 @@
+// The numbers of commands.
+
+/**
+ * Operations of the wire, below 128. Only threads of one process exchange them; their order has no
+ * meaning.
+ */
+export const Op = {
+  Unknown: 0,
+  Put: 1,
+  Peek: 2,
+  PeekReady: 3,
+  PeekDelayed: 4,
+  PeekBuried: 5,
+  Reserve: 6,
+  ReserveWithTimeout: 7,
+  Delete: 8,
+  Release: 9,
+  Use: 10,
+  Watch: 11,
+  Ignore: 12,
+  Bury: 13,
+  Kick: 14,
+  Touch: 15,
+  Stats: 16,
+  StatsJob: 17,
+  StatsTube: 18,
+  ListTubes: 19,
+  ListTubeUsed: 20,
+  ListTubesWatched: 21,
+  PauseTube: 22,
+  ReserveJob: 23,
+  KickJob: 24,
+  Quit: 25,
+  Extensions: 26,
+  PutInTube: 27,
+  ListJobs: 40,
+  ClearTube: 41,
+  InspectJob: 42,
+  InspectTube: 43,
+  UpdateJob: 44,
+  SetTube: 50,
+  MoveJobs: 51,
+  ReserveBatch: 60,
+  DeleteBatch: 61,
+  TouchAll: 62,
+  Name: 63,
+  SetSchedule: 80,
+  DeleteSchedule: 81,
+  PauseSchedule: 82,
+  ResumeSchedule: 83,
+  RunSchedule: 84,
+  InspectSchedule: 85,
+  ListSchedules: 86,
+  /** Known only on listeners that require it: see AUTH. */
+  Auth: 127,
+} as const;
+export type Op = (typeof Op)[keyof typeof Op];

@@ -1,0 +1,64 @@
+// Bugs planted in schedules, which the campaign must find.
+
+import type { Engine } from "../../../src/engine/engine.ts";
+import { NO_ROW } from "../../../src/engine/policies/key-table.ts";
+import type { InProcessServer } from "../server/in-process-server.ts";
+import type { Plant } from "./schedule-campaign.ts";
+
+const inEngines =
+  (plant: (engine: Engine) => void): Plant =>
+  ({ shards }: InProcessServer) => {
+    for (const { engine } of shards) plant(engine);
+  };
+
+export const SCHEDULE_BUGS: Readonly<Record<string, Plant>> = {
+  "a tick whose job is in the log is not recognized by its key": inEngines(({ policies }) => {
+    policies.keys.rowFor = () => NO_ROW;
+  }),
+  "a tick is put before its schedule, but the schedule is not logged": inEngines(({ schedules }) => {
+    const { sink } = schedules;
+    schedules.sink = {
+      scheduled: (schedule, isNew) => sink.scheduled(schedule, isNew),
+      ticked() {},
+      unscheduled: (id) => sink.unscheduled(id),
+    };
+  }),
+  "a cron expression is read in UTC": inEngines(({ schedules }) => {
+    const { next } = schedules;
+    schedules.next = (timing, afterMs) => next({ ...timing, zone: "UTC" }, afterMs);
+  }),
+  "a schedule that moves gets a new id": inEngines(({ schedules }) => {
+    const set = schedules.set.bind(schedules);
+    schedules.set = (id, isNew, ...rest) =>
+      isNew || schedules.table.get(rest[0].name) !== undefined
+        ? set(id, isNew, ...rest)
+        : set(schedules.takeJobId(), true, ...rest);
+  }),
+  "the shard that a schedule leaves does not freeze it, and keeps it": ({ shards }) => {
+    for (const shard of shards) {
+      const { claims } = shard.schedules;
+      claims.ended = () => {};
+      const { aim } = shard.engine.schedules.table;
+      shard.engine.schedules.table.aim = function (schedule, retryAtMs) {
+        schedule.freezers.clear();
+        aim.call(this, schedule, retryAtMs);
+      };
+    }
+  },
+  "a pause is not logged": inEngines(({ schedules }) => {
+    const pause = schedules.pause.bind(schedules);
+    schedules.pause = (schedule) => {
+      const { sink } = schedules;
+      schedules.sink = { ...sink, ticked() {} };
+      pause(schedule);
+      schedules.sink = sink;
+    };
+  }),
+  "an interval begins anew at each tick that is late": inEngines(({ schedules }) => {
+    const firstTick = schedules.firstTick.bind(schedules);
+    schedules.firstTick = (timing, anchorMs, afterMs) =>
+      timing.everyMs > 0 && afterMs > anchorMs
+        ? afterMs + timing.everyMs + 1
+        : firstTick(timing, anchorMs, afterMs);
+  }),
+};

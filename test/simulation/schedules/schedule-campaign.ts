@@ -1,0 +1,468 @@
+// Schedules on virtual time: a whole server in one process, on a disk in memory, with clients that
+// set, move, pause and delete schedules, workers that finish their jobs, and ends at any step. A
+// model beside it says which ticks must have put a job, and which must not.
+//
+// A job counts once its record has survived the end of the process. Such a tick never comes again.
+
+import assert from "node:assert/strict";
+import { asciiBytes, latin1 } from "../../../src/base/bytes.ts";
+import { openBinlog } from "../../../src/binlog/open-binlog.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { type Timing, tickKey } from "../../../src/engine/schedules/schedule.ts";
+import { LATE_MS_MAX, NO_SINK } from "../../../src/engine/schedules/schedules.ts";
+import { MISSED_WORDS, Missed } from "../../../src/protocol/schedule-options.ts";
+import { LogWord } from "../../../src/ring/log-words.ts";
+import { virtualOptions } from "../../binlog/sample/sample-log.ts";
+import { Survival, VirtualDisk } from "../../binlog/virtual-disk.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
+import type { FakeSocket } from "../server/fake-socket.ts";
+import { LogIsGone } from "../server/in-process-options.ts";
+import { InProcessServer } from "../server/in-process-server.ts";
+import { CRONS, ticksBetween } from "./tick-oracle.ts";
+
+const NAMES = ["a", "b", "nightly"];
+const TUBES = ["t1", "t2", "t3", "t4", "t5"];
+const ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"];
+/** The evenings before the clocks of these zones change, and one that is like any other. */
+const BEGINS = [
+  "2026-03-28T20:00Z",
+  "2026-10-24T20:00Z",
+  "2026-11-01T00:00Z",
+  "2026-04-04T08:00Z",
+  "2026-06-10T20:00Z",
+];
+const HOUR_MS = 3_600_000;
+const DOWN_MS_MAX = 4 * HOUR_MS;
+/** So long that the records of a tick are often torn, and a schedule fits into one all the same. */
+const BODY_BYTES_MAX = 400;
+const PROCESSES = 6;
+const ACTS = 14;
+
+export type Plant = (server: InProcessServer) => void;
+
+/** A schedule as its client has set it. */
+interface Definition {
+  readonly timing: Timing;
+  readonly tube: string;
+  readonly missed: number;
+}
+
+interface Known extends Definition {
+  readonly anchorMs: number;
+  /** All ticks up to here have been dealt with. */
+  doneMs: number;
+  paused: boolean;
+}
+
+/** A command whose reply has not come when the process ends: either may be true. */
+interface Open {
+  readonly name: string;
+  readonly after: Definition | undefined;
+}
+
+interface Put {
+  readonly name: string;
+  readonly tickMs: number;
+  readonly tube: string;
+  readonly shard: number;
+  readonly record: number;
+}
+
+export interface CampaignCounts {
+  ticks: number;
+  ends: number;
+  /** Ticks whose jobs were lost with the process, and those whose schedule alone was. */
+  lost: number;
+  splits: number;
+  moves: number;
+}
+
+export async function playSchedules(seed: number, plant: Plant = () => {}): Promise<CampaignCounts> {
+  const campaign = new Campaign(seed, plant);
+  for (let process = 0; process < PROCESSES; process++) await campaign.process();
+  return campaign.counts;
+}
+
+class Campaign {
+  readonly counts: CampaignCounts = { ticks: 0, ends: 0, lost: 0, splits: 0, moves: 0 };
+  readonly #random: SeededRandom;
+  readonly #disk = new VirtualDisk();
+  readonly #plant: Plant;
+  /** What acknowledged commands have made, by name. */
+  readonly #known = new Map<string, Known>();
+  /** Keys of ticks whose jobs have survived, with the tube. */
+  readonly #kept = new Set<string>();
+  #puts: Put[] = [];
+  /** What was put when the power failed and was not synced: the log tells whether it is there. */
+  #doubtful: Put[] = [];
+  #open: Open | undefined;
+  #wallMs: number;
+  #nowMs = 1000;
+  #server!: InProcessServer;
+  #client!: FakeSocket;
+  #worker!: FakeSocket;
+
+  constructor(seed: number, plant: Plant) {
+    this.#random = new SeededRandom(seed);
+    this.#plant = plant;
+    this.#wallMs = Date.parse(this.#random.pick(BEGINS)!);
+  }
+
+  async process(): Promise<void> {
+    const random = this.#random;
+    const shards = random.between(1, 4);
+    const repliesWaitFor = LogWord.Synced;
+    const opened = await openBinlog({ ...virtualOptions(this.#disk), shards, segmentBytes: 128 * 1024 });
+    this.#server = new InProcessServer({
+      shards,
+      acceptors: random.between(1, 2),
+      random: new SeededRandom(random.bits()),
+      holdUps: random.pick([0, 0.1])!,
+      slowLog: random.pick([0, 0.9])!,
+      startsAtMs: this.#nowMs,
+      log: {
+        disk: this.#disk,
+        opened,
+        repliesWaitFor,
+        recordRingBytes: 4096,
+        wallOffsetMs: this.#wallMs - this.#nowMs,
+      },
+    });
+    this.#plant(this.#server);
+    this.#watch();
+    this.#server.restore();
+    this.#begin();
+    try {
+      for (let act = 0; act < ACTS; act++) this.#act();
+    } catch (error) {
+      if (!(error instanceof Cut)) throw error;
+    }
+    this.#end();
+  }
+
+  /** Notes the job of each tick, and its record. */
+  #watch(): void {
+    for (const [shard, { engine }] of this.#server.shards.entries()) {
+      const { schedules } = engine;
+      const endRestore = schedules.endRestore.bind(schedules);
+      schedules.endRestore = () => {
+        const before = [...schedules.table.values()].map(({ nextMs }) => nextMs);
+        endRestore();
+        const after = [...schedules.table.values()].map(({ nextMs }) => nextMs);
+        this.counts.splits += after.filter((nextMs, at) => nextMs !== before[at]).length;
+      };
+      const put = engine.putScheduled.bind(engine);
+      engine.putScheduled = (tube, job, body, nowMs, attributes) => {
+        const outcome = put(tube, job, body, nowMs, attributes);
+        if (outcome !== 0 || attributes?.hasKey !== true) return outcome;
+        const key = latin1(attributes.fixed.bytes, attributes.keyStart, attributes.keyEnd);
+        const [name, time] = key.split("@") as [string, string];
+        this.#put({
+          name,
+          tickMs: Date.parse(time),
+          tube,
+          shard,
+          record: this.#server.records[shard]!.lastNumber,
+        });
+        return outcome;
+      };
+    }
+  }
+
+  #put(put: Put): void {
+    const key = tickKey(put.name, put.tickMs);
+    assert.ok(!this.#kept.has(key), `${key} comes once: it was in the log before`);
+    assert.ok(!this.#puts.some(({ name, tickMs }) => tickKey(name, tickMs) === key), `${key} comes once`);
+    this.#puts.push(put);
+    this.counts.ticks++;
+  }
+
+  /** Checks what the log has brought back, and what is due at the start. */
+  #begin(): void {
+    this.#settleDoubtful();
+    const found = new Map<string, number>();
+    for (const [shard, { engine }] of this.#server.shards.entries())
+      for (const { name } of engine.schedules.table.values()) {
+        assert.ok(!found.has(name), `${name} is on one shard`);
+        found.set(name, shard);
+      }
+    this.#settleOpen(found);
+    assert.deepEqual(
+      [...found.keys()].sort(),
+      [...this.#known.keys()].sort(),
+      "the schedules are those that were set",
+    );
+    for (const [name, shard] of found) {
+      const { facts, paused } = this.#server.shards[shard]!.engine.schedules.table.get(name)!;
+      const known = this.#known.get(name)!;
+      assert.deepEqual(definitionOf(facts), definitionOf(known), `${name} is as it was set`);
+      assert.equal(paused, known.paused, `${name} is paused as it was`);
+    }
+    this.#client = this.#server.connect(0);
+    this.#worker = this.#server.connect(0);
+    this.#server.settle();
+    const wallMs = this.#serverWallMs();
+    for (const [name, known] of this.#known) {
+      const expected = known.paused ? [] : startTicks(known, wallMs);
+      this.#expect(name, known, expected, wallMs);
+    }
+    for (const tube of TUBES) this.#say(this.#worker, `watch ${tube}\r\n`);
+  }
+
+  /** Decides by what came back which jobs have survived the loss of power. */
+  #settleDoubtful(): void {
+    for (const put of this.#doubtful) {
+      const { name, tickMs, tube } = put;
+      const key = asciiBytes(tickKey(name, tickMs));
+      const attributes = new JobAttributes();
+      attributes.setKey(key, 0, key.length, false);
+      const isThere = this.#server.shards.some(
+        ({ engine }) =>
+          engine.hasKey(tube, attributes) || (engine.schedules.table.get(name)?.nextMs ?? 0) > tickMs,
+      );
+      this.#survived(put, isThere);
+    }
+    this.#doubtful = [];
+  }
+
+  /** The model goes on from the last tick that survived: those behind it are due again. */
+  #survived({ name, tickMs }: Put, isThere: boolean): void {
+    const known = this.#known.get(name);
+    if (isThere) {
+      this.#kept.add(tickKey(name, tickMs));
+      if (known !== undefined) known.doneMs = Math.max(known.doneMs, tickMs);
+    } else {
+      this.counts.lost++;
+      if (known !== undefined) known.doneMs = Math.min(known.doneMs, tickMs - 1);
+    }
+  }
+
+  /** Decides by what came back whether a command without a reply has happened. */
+  #settleOpen(found: ReadonlyMap<string, number>): void {
+    const open = this.#open;
+    this.#open = undefined;
+    if (open === undefined) return;
+    const shard = found.get(open.name);
+    const schedule =
+      shard === undefined ? undefined : this.#server.shards[shard]!.engine.schedules.table.get(open.name)!;
+    const known = this.#known.get(open.name);
+    if (schedule === undefined) {
+      assert.ok(open.after === undefined || known === undefined, `${open.name} is gone without a delete`);
+      this.#known.delete(open.name);
+      return;
+    }
+    const isAsBefore = known !== undefined && isSame(schedule.facts, known);
+    if (open.after === undefined || !isSame(schedule.facts, open.after)) {
+      assert.ok(isAsBefore, `${open.name} is as before or as after the command`);
+      return;
+    }
+    const goesOn = known !== undefined && isSameTicks(known.timing, open.after.timing);
+    const { anchorMs, paused } = schedule;
+    const doneMs = goesOn ? known.doneMs : this.#endWallMs;
+    this.#known.set(open.name, {
+      ...open.after,
+      anchorMs: goesOn ? known.anchorMs : anchorMs,
+      doneMs,
+      paused,
+    });
+  }
+
+  #endWallMs = 0;
+  /** Whether the power has failed in the middle of a write. */
+  #isTorn = false;
+
+  /** Checks that exactly these ticks of a name have put jobs since the last check. */
+  #expect(name: string, known: Known, ticks: readonly number[], wallMs: number): void {
+    const seen = this.#puts
+      .filter((put) => put.name === name && put.tickMs > known.doneMs)
+      .map(({ tickMs }) => tickMs);
+    assert.deepEqual(
+      seen.map(iso),
+      ticks.map(iso),
+      `${name} (${known.timing.cron || known.timing.everyMs} ${known.timing.zone}) puts its ticks up to ${iso(wallMs)}`,
+    );
+    known.doneMs = wallMs;
+  }
+
+  #serverWallMs(): number {
+    return Math.floor(this.#server.nowMs + this.#server.log!.wallOffsetMs);
+  }
+
+  #say(socket: FakeSocket, text: string): string {
+    socket.write(Buffer.from(text, "latin1"));
+    this.#server.settle();
+    return socket.takeReceived().toString("latin1");
+  }
+
+  #act(): void {
+    const random = this.#random;
+    const name = random.pick(NAMES)!;
+    const known = this.#known.get(name);
+    const kind = random.below(10);
+    if (kind < 3)
+      this.#command(setLine(name, this.#draw(known), random.below(BODY_BYTES_MAX)), name, this.#drawn);
+    else if (kind === 3 && random.chance(0.4)) this.#command(`delete-schedule ${name}\r\n`, name, undefined);
+    else if (kind === 4) this.#pause(name, known);
+    else if (kind < 7) this.#work();
+    else this.#pass(random.pick([1000, 20_000, HOUR_MS / 4, HOUR_MS, 5 * HOUR_MS])! * random.next());
+  }
+
+  #drawn: Definition | undefined;
+
+  #draw(known: Known | undefined): Definition {
+    const random = this.#random;
+    const isEvery = random.chance(0.3);
+    const timing = isEvery
+      ? { cron: "", zone: "UTC", everyMs: random.pick([60_000, 700_000, HOUR_MS])! }
+      : { cron: random.pick(CRONS)!, zone: random.pick(ZONES)!, everyMs: 0 };
+    const missed = random.pick([Missed.Once, Missed.All, Missed.None])!;
+    const goesOn = known !== undefined && random.chance(0.4);
+    this.#drawn = { timing: goesOn ? known.timing : timing, tube: random.pick(TUBES)!, missed };
+    return this.#drawn;
+  }
+
+  /** Sends a set or a delete; with some chance the process ends before the reply. */
+  #command(line: string, name: string, after: Definition | undefined): void {
+    const known = this.#known.get(name);
+    if (this.#random.chance(0.08)) {
+      this.#open = { name, after };
+      this.#client.write(Buffer.from(line, "latin1"));
+      for (let steps = this.#random.below(60); steps > 0; steps--) this.#server.step();
+      const reply = this.#client.takeReceived().toString("latin1");
+      if (reply === "") throw new Cut();
+      this.#open = undefined;
+      this.#server.settle();
+    } else
+      assert.equal(
+        this.#say(this.#client, line),
+        after === undefined ? (known === undefined ? "NOT_FOUND\r\n" : "DELETED\r\n") : "SET\r\n",
+      );
+    if (after === undefined) {
+      this.#known.delete(name);
+      return;
+    }
+    if (known !== undefined && known.tube !== after.tube) this.counts.moves++;
+    const wallMs = this.#serverWallMs();
+    const goesOn = known !== undefined && isSameTicks(known.timing, after.timing);
+    const anchorMs = goesOn ? known.anchorMs : wallMs;
+    this.#known.set(name, {
+      ...after,
+      anchorMs,
+      doneMs: goesOn ? known.doneMs : wallMs,
+      paused: known?.paused ?? false,
+    });
+  }
+
+  #pause(name: string, known: Known | undefined): void {
+    if (known === undefined) return;
+    const word = known.paused ? "resume" : "pause";
+    assert.equal(this.#say(this.#client, `${word}-schedule ${name}\r\n`), `${word.toUpperCase()}D\r\n`);
+    known.paused = !known.paused;
+    known.doneMs = Math.max(known.doneMs, this.#serverWallMs());
+  }
+
+  /** A worker takes jobs and finishes them: their keys are free from then on. */
+  #work(): void {
+    const reply = this.#say(this.#worker, "reserve-batch 50 0\r\n");
+    const ids = [...reply.matchAll(/^RESERVED (\d+) /gm)].map(([, id]) => id);
+    if (ids.length > 0) this.#say(this.#worker, `delete-batch ${ids.join(" ")}\r\n`);
+  }
+
+  /** Lets time pass, stopping at each tick; the process may end at any step of the way. */
+  #pass(ms: number): void {
+    const server = this.#server;
+    const untilMs = server.nowMs + Math.floor(ms);
+    const offsetMs = server.log!.wallOffsetMs;
+    const ends = this.#random.chance(0.3);
+    for (;;) {
+      const dueMs =
+        Math.min(...server.shards.map(({ engine }) => engine.schedules.table.timers.nextAtMs)) - offsetMs;
+      server.nowMs = Math.max(server.nowMs, Math.min(untilMs, dueMs));
+      if (dueMs <= untilMs && ends && this.#random.chance(0.5)) this.#endInTick();
+      server.settle();
+      if (dueMs > untilMs) break;
+    }
+    const wallMs = this.#serverWallMs();
+    for (const [name, known] of this.#known) {
+      const { timing, anchorMs, doneMs, paused } = known;
+      this.#expect(name, known, paused ? [] : ticksBetween(timing, anchorMs, doneMs, wallMs), wallMs);
+    }
+  }
+
+  /**
+   * The process ends a few steps after a tick is due, or between the records of the tick, or the
+   * power fails in the next sync.
+   */
+  #endInTick(): never {
+    const server = this.#server;
+    const way = this.#random.below(3);
+    // The log ends between the two records of the tick.
+    if (way === 0) for (const { engine } of server.shards) engine.schedules.sink = { ...NO_SINK };
+    if (way === 1) {
+      this.#isTorn = true;
+      this.#disk.fault = (call) => {
+        if (call !== "sync") return;
+        server.halt();
+        throw Object.assign(new Error("the power is gone"), { code: "EIO" });
+      };
+    }
+    try {
+      for (let steps = way < 2 ? 200 : this.#random.below(12); steps > 0; steps--) server.step();
+    } catch (error) {
+      if (!(error instanceof LogIsGone)) throw error;
+    }
+    this.#disk.fault = () => {};
+    throw new Cut();
+  }
+
+  /** The process is killed, or the power fails and tears what was not synced. */
+  #end(): void {
+    const server = this.#server;
+    const isKill = !this.#isTorn && this.#random.chance(0.5);
+    this.#isTorn = false;
+    const storage = server.storage!;
+    const puts = this.#puts.sort((a, b) => b.tickMs - a.tickMs);
+    for (const put of puts) {
+      const isSynced = put.record <= storage.syncedUpTo(put.shard);
+      if (isKill || isSynced) this.#survived(put, isSynced || put.record <= storage.writtenUpTo(put.shard));
+      else this.#doubtful.push(put);
+    }
+    this.#puts = [];
+    this.#endWallMs = this.#serverWallMs();
+    server.halt();
+    if (isKill) this.#disk.kill();
+    else this.#disk.crash(this.#random, Survival.Sectors);
+    this.#nowMs = 1000 + this.#random.below(1000);
+    this.#wallMs = this.#endWallMs + this.#random.pick([0, 100, this.#random.below(DOWN_MS_MAX)])!;
+    this.counts.ends++;
+  }
+}
+
+class Cut extends Error {}
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+function definitionOf({ timing, tube, missed }: Definition): Definition {
+  const { cron, zone, everyMs } = timing;
+  return { timing: { cron, zone, everyMs }, tube, missed };
+}
+
+const isSame = (a: Definition, b: Definition): boolean =>
+  JSON.stringify(definitionOf(a)) === JSON.stringify(definitionOf(b));
+
+const isSameTicks = (a: Timing, b: Timing): boolean =>
+  a.cron === b.cron && a.zone === b.zone && a.everyMs === b.everyMs;
+
+function setLine(name: string, { timing, tube, missed }: Definition, bodyBytes: number): string {
+  const { cron, zone, everyMs } = timing;
+  const when = everyMs > 0 ? `every=${everyMs / 1000}` : `cron=${cron.replaceAll(" ", "_")} tz=${zone}`;
+  return `set-schedule ${name} ${tube} 0 0 600 ${bodyBytes} ${when} missed=${MISSED_WORDS[missed]}\r\n${"x".repeat(bodyBytes)}\r\n`;
+}
+
+/** Returns the ticks that put a job at a start, of those that are due then. */
+function startTicks({ timing, anchorMs, doneMs, missed }: Known, wallMs: number): number[] {
+  const due = ticksBetween(timing, anchorMs, doneMs, wallMs);
+  if (missed === Missed.All) return due;
+  const last = due.slice(-1);
+  return missed === Missed.None ? last.filter((tickMs) => wallMs - tickMs <= LATE_MS_MAX) : last;
+}
