@@ -30,4 +30,5 @@ export { type ConnectOptions, connect, type Queue, type ReserveOptions, type Ser
 export type { Schedule } from "./schedule.ts";
 export type { ListedSchedule, Missed, ScheduleOptions, ScheduleReport } from "./schedule-text.ts";
 export type { Filter, LimitedFilter, ListedJob, ListFilter, Tube, TubeSettings, TubeStats } from "./tube.ts";
+export type { ReserveOrder } from "./wire.ts";
 export { type Handler, type Worker, type WorkOptions, work } from "./worker.ts";

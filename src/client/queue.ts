@@ -17,7 +17,7 @@ import { listSchedules, Schedule } from "./schedule.ts";
 import type { ListedSchedule } from "./schedule-text.ts";
 import { findTracer, type Tracer } from "./tracing.ts";
 import { type ListedJob, type ListFilter, Tube } from "./tube.ts";
-import type { Wire } from "./wire.ts";
+import type { ReserveOrder, Wire } from "./wire.ts";
 
 export interface ConnectOptions extends LinkOptions {
   /** Enables TLS with these options of `node:tls`. */
@@ -100,8 +100,15 @@ export class Queue<Out, In = Out> {
   }
 
   /** Takes jobs from these tubes only, from the next `reserve` on. */
-  watch(...tubes: string[]): void {
-    this.#reserver.watch(tubes);
+  watch(...tubes: string[]): void;
+  /**
+   * Extension `reserve-order`: the same, with a weight from 1 to 1000 for each tube. Weights are the
+   * shares of the jobs or, with `"weighted-time"`, of the time for which jobs are held.
+   */
+  watch(weights: Readonly<Record<string, number>>, order?: ReserveOrder): void;
+  watch(first?: string | Readonly<Record<string, number>>, ...more: (string | undefined)[]): void {
+    if (typeof first === "string") this.#reserver.watch([first, ...(more as string[])]);
+    else this.#reserver.watch(first ?? [], more[0] as ReserveOrder | undefined);
   }
 
   /** Waits for a job. With a timeout, the result may be undefined. */

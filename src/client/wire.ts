@@ -11,13 +11,25 @@ interface UnderWay {
   readonly reject: (error: Error) => void;
 }
 
+/** How the next job is chosen among the watched tubes. */
+export type ReserveOrder = "strict" | "weighted" | "weighted-time";
+
+/** What a connection watches. A tube without a weight has 1. */
+export interface Watched {
+  readonly tubes: readonly string[];
+  readonly weights: ReadonlyMap<string, number>;
+  readonly order: ReserveOrder;
+}
+
+/** What a new connection watches. */
+export const WATCHED_AT_FIRST: Watched = { tubes: ["default"], weights: new Map(), order: "strict" };
+
 const CR_LF = Buffer.from("\r\n");
 
 export class Wire {
   /** Extensions of the server beyond beanstalkd's commands. */
   extensions: ReadonlySet<string> = new Set();
-  /** Tubes that it watches. */
-  watched: readonly string[] = ["default"];
+  watched: Watched = WATCHED_AT_FIRST;
   readonly #socket: Socket;
   readonly #limitMs: number;
   readonly #onLost: (error: ConnectionLost) => void;
