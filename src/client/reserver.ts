@@ -146,7 +146,9 @@ export class Reserver<Out> {
       return isOld ? [] : [`watch ${tube}`];
     });
     const ignores = old.tubes.filter((tube) => !now.tubes.includes(tube)).map((tube) => `ignore ${tube}`);
-    const order = old.order === now.order ? [] : [`reserve-order ${now.order}`];
+    // New weights are counted anew, so that the old ones don't tilt the shares.
+    const isNew = old.order !== now.order || (now.order !== "strict" && watches.length > 0);
+    const order = isNew ? [`reserve-order ${now.order}`] : [];
     await Promise.all([
       ...[...watches, ...ignores].map((command) => wire.request(command, "WATCHING")),
       ...order.map((command) => wire.request(command, "SET")),
