@@ -3,8 +3,8 @@
 // explains how to add a command.
 
 import * as options from "./job-options.ts";
-import { batchAbort, batchBytes, batchMeta, batchTubes, type OptionRow } from "./option-rows.ts";
 import { Op } from "./op.ts";
+import { batchAbort, batchBytes, batchMeta, batchTubes, type OptionRow } from "./option-rows.ts";
 import { SCHEDULE_LIST_OPTIONS, SCHEDULE_OPTIONS } from "./schedule-options.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 

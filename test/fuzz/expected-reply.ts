@@ -5,30 +5,7 @@
 // it judges.
 
 import { type BytePattern, patternOf } from "../support/byte-pattern.ts";
-
-/** Bytes that follow a line in the stream. */
-export type After =
-  | { readonly kind: "line" }
-  /** A body of so many bytes and its CR LF, and then the answer. */
-  | { readonly kind: "body"; readonly bytes: number }
-  /** A number of ignored bytes, then the reply. */
-  | { readonly kind: "dropped"; readonly bytes: number }
-  /** The connection is closed. */
-  | { readonly kind: "end" };
-
-export interface LineMeaning {
-  /** The command's word; "unknown" for none, "overlong" for a line that is too long. */
-  readonly command: string;
-  /** Replies that may come, in the notation of transcripts. */
-  readonly replies: readonly string[];
-  readonly after: After;
-  /** It may wait for a job. */
-  readonly mayWait: boolean;
-  /** It makes a job delayed, if it succeeds. */
-  readonly delays: boolean;
-  /** beanstalkd 1.12 answers otherwise, and shall (protocol/README.md 13 and 14). */
-  readonly differsFrom112: boolean;
-}
+import { type After, type LineMeaning, meaning } from "./line-meaning.ts";
 
 const U32_MAX = 2n ** 32n - 1n;
 const U64_MAX = 2n ** 64n - 1n;
@@ -38,7 +15,6 @@ const NAME = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
 const WORKER = /^ *[\x21-\x7e\x80-\xff]{1,63}$/;
 /** The name of a schedule; above 128 bytes, set-schedule says so. */
 const SCHEDULE = /^ *[\x21-\x7e\x80-\xff]{1,200}$/;
-const LINE: After = { kind: "line" };
 
 const RESERVED = "RESERVED {int} {int}";
 const FOUND = ["FOUND {int} {int}", "NOT_FOUND"];
@@ -114,10 +90,6 @@ const WORDS: readonly string[] = [
 
 export const COMMANDS: readonly string[] = WORDS.map((word) => word.trimEnd());
 
-function meaning(command: string, replies: readonly string[], more: Partial<LineMeaning> = {}): LineMeaning {
-  return { command, replies, after: LINE, mayWait: false, delays: false, differsFrom112: false, ...more };
-}
-
 const fits = (digits: string | undefined, limit: bigint): boolean =>
   /^\d*$/.test(digits ?? "") && BigInt(digits ?? "") <= limit;
 
@@ -133,13 +105,8 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   const bad = meaning(command, ["BAD_FORMAT"]);
   if (command === "put") return meaningOfPut(rest, jobBytesMax);
   if (command === "put-in-tube") return meaningOfPutInTube(rest, jobBytesMax);
-  if (command === "set-schedule") return meaningOfSetSchedule(rest, jobBytesMax);
-  if (command === "list-schedules") {
-    const wrong = wrongOption(rest, SCHEDULE_LISTS);
-    return meaning(command, [/^[^ ]/.test(rest) ? "BAD_FORMAT" : (wrong ?? "OK {int}")]);
-  }
-  const bySchedule = BY_SCHEDULE[command];
-  if (bySchedule !== undefined) return SCHEDULE.test(rest) ? meaning(command, bySchedule) : bad;
+  const ofSchedules = meaningOfSchedules(command, rest, jobBytesMax);
+  if (ofSchedules !== undefined) return ofSchedules;
   if (command === "update-job") return meaningOfUpdate(rest);
   const ofTube = OF_TUBE[command];
   if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
@@ -417,6 +384,19 @@ const SCHEDULES: Options = {
 };
 const SCHEDULE_LISTS: Options = { tube: (text) => NAME.test(text), after: isKey, limit: upTo(1n, 1000n) };
 
+/** Commands about schedules. */
+function meaningOfSchedules(command: string, rest: string, jobBytesMax: number): LineMeaning | undefined {
+  if (command === "set-schedule") return meaningOfSetSchedule(rest, jobBytesMax);
+  const bad = meaning(command, ["BAD_FORMAT"]);
+  if (command === "list-schedules") {
+    if (/^[^ ]/.test(rest)) return bad;
+    return meaning(command, [wrongOption(rest, SCHEDULE_LISTS) ?? "OK {int}"]);
+  }
+  const replies = BY_SCHEDULE[command];
+  if (replies === undefined) return undefined;
+  return SCHEDULE.test(rest) ? meaning(command, replies) : bad;
+}
+
 /** 18.30: a name, and then the line of a put-in-tube with other options. */
 function meaningOfSetSchedule(rest: string, jobBytesMax: number): LineMeaning {
   const command = "set-schedule";
@@ -426,7 +406,8 @@ function meaningOfSetSchedule(rest: string, jobBytesMax: number): LineMeaning {
   if (!SCHEDULE.test(name) || after.kind === "line") return meaning(command, ["BAD_FORMAT"]);
   if (after.kind !== "body") return meaning(command, replies, { after });
   const wrong = wrongOption(options, SCHEDULES);
-  if (wrong !== undefined) return meaning(command, [wrong], { after: { kind: "dropped", bytes: after.bytes + 2 } });
+  if (wrong !== undefined)
+    return meaning(command, [wrong], { after: { kind: "dropped", bytes: after.bytes + 2 } });
   return meaning(command, ["SET", "BAD_SCHEDULE {any}", "JOB_TOO_BIG"], { after, delays });
 }
 

@@ -2,7 +2,8 @@
 // reply to each.
 
 import { isOurs } from "../support/conversations/command-lines.ts";
-import { type After, type LineMeaning, meaningOf } from "./expected-reply.ts";
+import { meaningOf } from "./expected-reply.ts";
+import type { After, LineMeaning } from "./line-meaning.ts";
 
 export interface Expectation {
   readonly command: string;

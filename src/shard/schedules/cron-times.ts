@@ -33,9 +33,7 @@ export class CronTimes {
     const kept = this.#parsed(timing);
     if (kept.afterMs === afterMs) return kept.nextMs;
     kept.afterMs = afterMs;
-    kept.nextMs = kept.cron.nextRun(new Date(afterMs))?.getTime() ?? Number.POSITIVE_INFINITY;
-    // A library that errs must not make a shard put jobs without end.
-    if (kept.nextMs <= afterMs) kept.nextMs = Number.POSITIVE_INFINITY;
+    kept.nextMs = nextRun(kept.cron, afterMs);
     return kept.nextMs;
   };
 
@@ -48,6 +46,19 @@ export class CronTimes {
     } else this.#kept.delete(name);
     this.#kept.set(name, kept);
     return kept;
+  }
+}
+
+/**
+ * Returns Infinity, too, if the library errs: a shard must neither end nor put jobs without end. A
+ * log may come from a server that knows more time zones.
+ */
+function nextRun(cron: Cron, afterMs: number): number {
+  try {
+    const nextMs = cron.nextRun(new Date(afterMs))?.getTime() ?? Number.POSITIVE_INFINITY;
+    return nextMs > afterMs ? nextMs : Number.POSITIVE_INFINITY;
+  } catch {
+    return Number.POSITIVE_INFINITY;
   }
 }
 

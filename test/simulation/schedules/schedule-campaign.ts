@@ -8,9 +8,9 @@ import assert from "node:assert/strict";
 import { asciiBytes, latin1 } from "../../../src/base/bytes.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
-import { type Timing, tickKey } from "../../../src/engine/schedules/schedule.ts";
+import { tickKey } from "../../../src/engine/schedules/schedule.ts";
 import { LATE_MS_MAX, NO_SINK } from "../../../src/engine/schedules/schedules.ts";
-import { MISSED_WORDS, Missed } from "../../../src/protocol/schedule-options.ts";
+import { Missed } from "../../../src/protocol/schedule-options.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { Survival, VirtualDisk } from "../../binlog/virtual-disk.ts";
@@ -18,6 +18,7 @@ import { SeededRandom } from "../../support/seeded-random.ts";
 import type { FakeSocket } from "../server/fake-socket.ts";
 import { LogIsGone } from "../server/in-process-options.ts";
 import { InProcessServer } from "../server/in-process-server.ts";
+import { type Definition, definitionOf, isSame, isSameTicks, setLine } from "./definition.ts";
 import { CRONS, ticksBetween } from "./tick-oracle.ts";
 
 const NAMES = ["a", "b", "nightly"];
@@ -39,13 +40,6 @@ const PROCESSES = 6;
 const ACTS = 14;
 
 export type Plant = (server: InProcessServer) => void;
-
-/** A schedule as its client has set it. */
-interface Definition {
-  readonly timing: Timing;
-  readonly tube: string;
-  readonly missed: number;
-}
 
 interface Known extends Definition {
   readonly anchorMs: number;
@@ -441,23 +435,6 @@ class Campaign {
 class Cut extends Error {}
 
 const iso = (ms: number): string => new Date(ms).toISOString();
-
-function definitionOf({ timing, tube, missed }: Definition): Definition {
-  const { cron, zone, everyMs } = timing;
-  return { timing: { cron, zone, everyMs }, tube, missed };
-}
-
-const isSame = (a: Definition, b: Definition): boolean =>
-  JSON.stringify(definitionOf(a)) === JSON.stringify(definitionOf(b));
-
-const isSameTicks = (a: Timing, b: Timing): boolean =>
-  a.cron === b.cron && a.zone === b.zone && a.everyMs === b.everyMs;
-
-function setLine(name: string, { timing, tube, missed }: Definition, bodyBytes: number): string {
-  const { cron, zone, everyMs } = timing;
-  const when = everyMs > 0 ? `every=${everyMs / 1000}` : `cron=${cron.replaceAll(" ", "_")} tz=${zone}`;
-  return `set-schedule ${name} ${tube} 0 0 600 ${bodyBytes} ${when} missed=${MISSED_WORDS[missed]}\r\n${"x".repeat(bodyBytes)}\r\n`;
-}
 
 /** Returns the ticks that put a job at a start, of those that are due then. */
 function startTicks({ timing, anchorMs, doneMs, missed }: Known, wallMs: number): number[] {

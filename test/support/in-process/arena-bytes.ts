@@ -19,6 +19,7 @@ export function arenaBytesOf(engine: Engine, slots: readonly number[]): number {
     if (page.extras === undefined) continue;
     bytes += cellBytesOf(page.extras.attributeBytes[row]!) + cellBytesOf(page.extras.originBytes[row]!);
   }
+  for (const { bodyBytes } of engine.schedules.table.values()) bytes += cellBytesOf(bodyBytes);
   for (const row of policies.keys.table.rows()) bytes += cellBytesOf(policies.keys.table.cellOf(row).length);
   return bytes;
 }

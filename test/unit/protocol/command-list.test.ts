@@ -77,9 +77,17 @@ describe("the words of commands", () => {
       "reserve-batch ",
       "reserve",
       "release ",
+      "resume-schedule ",
+      "run-schedule ",
     ]);
-    assert.deepEqual(words("l"), ["list-tubes-watched", "list-tubes", "list-tube-used", "list-jobs "]);
-    assert.deepEqual(words("s"), ["stats-job ", "stats-tube ", "stats", "set-tube "]);
+    assert.deepEqual(words("l"), [
+      "list-tubes-watched",
+      "list-tubes",
+      "list-tube-used",
+      "list-jobs ",
+      "list-schedules",
+    ]);
+    assert.deepEqual(words("s"), ["stats-job ", "stats-tube ", "stats", "set-tube ", "set-schedule "]);
     assert.equal(words("p")[0], "put ");
     assert.deepEqual(words("x"), []);
   });

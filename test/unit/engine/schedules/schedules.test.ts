@@ -1,0 +1,143 @@
+// Tests of ticks: what is put when several are due, and what happens to a refused one.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
+import { Refusal, type Schedule, type ScheduleFacts } from "../../../../src/engine/schedules/schedule.ts";
+import { LATE_JOBS_MAX, LATE_MS_MAX, PASSED_TICKS_MAX } from "../../../../src/engine/schedules/schedules.ts";
+import { Missed } from "../../../../src/protocol/schedule-options.ts";
+import { ScheduleTurns } from "../../../../src/shard/schedules/schedule-turns.ts";
+import { EngineBench } from "../engine-bench.ts";
+
+const SECOND_MS = 1000;
+
+class ScheduleBench extends EngineBench {
+  #lastId = 0;
+
+  constructor() {
+    super();
+    this.engine.schedules.takeJobId = () => ++this.#lastId;
+    // A tick each ten seconds, for expressions.
+    this.engine.schedules.next = (_, afterMs) => Math.floor(afterMs / 10_000 + 1) * 10_000;
+  }
+
+  set(name: string, missed: number, everyMs: number): Schedule {
+    const { schedules } = this.engine;
+    const timing = { cron: everyMs === 0 ? "x" : "", zone: "UTC", everyMs };
+    const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
+    const facts: ScheduleFacts = { name, tube: "t", timing, missed, ...times, attributes: new Uint8Array(0) };
+    const nextMs = schedules.firstTick(timing, 0, 0);
+    const counts = { lastMs: 0, fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
+    const progress = { version: 1, anchorMs: 0, nextMs, paused: false, ...counts };
+    assert.ok(schedules.set(++this.#lastId, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
+    return schedules.table.get(name)!;
+  }
+
+  /** Works off all that is due at this time; returns the number of ticks that were looked at. */
+  runAt(wallMs: number): number {
+    let looks = 0;
+    while (this.engine.schedules.runOne(wallMs, wallMs)) looks++;
+    return looks;
+  }
+
+  get jobs(): number {
+    return this.engine.totalJobs;
+  }
+}
+
+describe("ticks that are due together", () => {
+  for (const everyMs of [0, 10_000])
+    it(`put what the schedule says, ${everyMs === 0 ? "with an expression" : "at intervals"}`, () => {
+      const bench = new ScheduleBench();
+      const once = bench.set("once", Missed.Once, everyMs);
+      const all = bench.set("all", Missed.All, everyMs);
+      const none = bench.set("none", Missed.None, everyMs);
+      bench.runAt(35 * SECOND_MS);
+      assert.deepEqual([once.fired, all.fired, none.fired], [1, 3, 1]);
+      assert.deepEqual([once.missedTicks, all.missedTicks, none.missedTicks], [2, 0, 2]);
+      assert.deepEqual([once.lastMs, none.lastMs], [30 * SECOND_MS, 30 * SECOND_MS]);
+      assert.deepEqual([once.nextMs, all.nextMs, none.nextMs], Array(3).fill(40 * SECOND_MS));
+    });
+
+  it("put none that is too late, if the schedule says so", () => {
+    const bench = new ScheduleBench();
+    const hourly = bench.set("none", Missed.None, 3_600_000);
+    bench.runAt(3_600_000 + LATE_MS_MAX + 1);
+    assert.deepEqual([hourly.fired, hourly.missedTicks, hourly.nextMs], [0, 1, 7_200_000]);
+    bench.runAt(7_200_000 + LATE_MS_MAX);
+    assert.deepEqual([hourly.fired, hourly.missedTicks], [1, 1]);
+  });
+
+  it("put a bounded number of jobs with missed=all", () => {
+    const bench = new ScheduleBench();
+    const all = bench.set("all", Missed.All, SECOND_MS);
+    const due = 3 * LATE_JOBS_MAX;
+    bench.runAt(due * SECOND_MS);
+    assert.deepEqual([all.fired, all.missedTicks], [LATE_JOBS_MAX, due - LATE_JOBS_MAX]);
+    assert.equal(all.lastMs, due * SECOND_MS);
+  });
+
+  it("are not counted without end", () => {
+    const bench = new ScheduleBench();
+    const once = bench.set("once", Missed.Once, 0);
+    const looks = bench.runAt(10 * PASSED_TICKS_MAX * 10 * SECOND_MS);
+    assert.equal(looks, PASSED_TICKS_MAX + 1);
+    assert.deepEqual([once.fired, once.missedTicks], [1, PASSED_TICKS_MAX]);
+    assert.ok(once.nextMs > 10 * PASSED_TICKS_MAX * 10 * SECOND_MS);
+  });
+});
+
+describe("a refused tick", () => {
+  it("is tried again each second until the next one is due", () => {
+    const bench = new ScheduleBench();
+    const once = bench.set("once", Missed.Once, 10 * SECOND_MS);
+    bench.engine.schedules.isDraining = () => true;
+    bench.runAt(10 * SECOND_MS);
+    bench.runAt(10 * SECOND_MS + 999);
+    assert.deepEqual([once.refusals, once.lastRefusal, bench.jobs], [1, Refusal.Draining, 0]);
+    bench.runAt(11 * SECOND_MS);
+    assert.equal(once.refusals, 2);
+    bench.engine.schedules.isDraining = () => false;
+    bench.runAt(12 * SECOND_MS);
+    assert.deepEqual([once.fired, once.lastMs, once.missedTicks], [1, 10 * SECOND_MS, 0]);
+    bench.engine.schedules.isDraining = () => true;
+    bench.runAt(20 * SECOND_MS);
+    bench.runAt(30 * SECOND_MS);
+    assert.deepEqual([once.nextMs, once.missedTicks], [30 * SECOND_MS, 1]);
+  });
+
+  it("passes if another job has its key", () => {
+    const bench = new ScheduleBench();
+    const once = bench.set("a", Missed.Once, 10 * SECOND_MS);
+    bench.runAt(10 * SECOND_MS);
+    once.nextMs = 10 * SECOND_MS;
+    bench.engine.schedules.table.aim(once);
+    bench.runAt(10 * SECOND_MS);
+    assert.deepEqual([once.fired, once.duplicates, once.nextMs, bench.jobs], [1, 1, 20 * SECOND_MS, 1]);
+  });
+});
+
+describe("10,000 schedules", () => {
+  it("for one moment are worked off in slices", () => {
+    const bench = new ScheduleBench();
+    const { schedules } = bench.engine;
+    for (let n = 0; n < 10_000; n++) bench.set(`s${n}`, Missed.Once, 60 * SECOND_MS);
+    const turns = new ScheduleTurns(
+      schedules,
+      () => 0,
+      () => 0,
+    );
+    let most = 0;
+    let steps = 0;
+    for (; turns.dueAtMs <= 60 * SECOND_MS; steps++) {
+      const before = bench.jobs;
+      turns.step(60 * SECOND_MS);
+      most = Math.max(most, bench.jobs - before);
+    }
+    assert.deepEqual([bench.jobs, most, steps], [10_000, 50, 200]);
+    // Nothing is due: one look a second, at the first of them.
+    assert.equal(turns.dueAtMs, 61 * SECOND_MS);
+    turns.step(61 * SECOND_MS);
+    assert.equal(turns.dueAtMs, 62 * SECOND_MS);
+  });
+});

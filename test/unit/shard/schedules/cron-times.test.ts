@@ -1,0 +1,53 @@
+// Tests of cron expressions: what is wrong with one, and daylight saving.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { CronTimes, cronProblem, zoneProblem } from "../../../../src/shard/schedules/cron-times.ts";
+
+const NOW_MS = Date.parse("2026-03-01T00:00Z");
+
+/** The first ticks of an expression in Berlin after a time. */
+function ticks(cron: string, after: string, count: number): string[] {
+  const times = new CronTimes();
+  const found: string[] = [];
+  let atMs = Date.parse(after);
+  while (found.length < count) {
+    atMs = times.next({ cron, zone: "Europe/Berlin", everyMs: 0 }, atMs);
+    found.push(new Date(atMs).toISOString().slice(0, 16));
+  }
+  return found;
+}
+
+describe("a cron expression", () => {
+  it("is read in its zone, through both changes of the clocks", () => {
+    const spring = ["2026-03-28T01:30", "2026-03-29T01:00", "2026-03-30T00:30"];
+    assert.deepEqual(ticks("30 2 * * *", "2026-03-27T12:00Z", 3), spring);
+    const autumn = ["2026-10-24T00:30", "2026-10-25T00:30", "2026-10-26T01:30"];
+    assert.deepEqual(ticks("30 2 * * *", "2026-10-23T12:00Z", 3), autumn);
+    const hours = ["2026-10-25T00:00", "2026-10-25T01:00", "2026-10-25T02:00"];
+    assert.deepEqual(ticks("0 * * * *", "2026-10-24T23:30Z", 3), hours);
+  });
+
+  it("that is wrong is told with its field", () => {
+    for (const [cron, problem] of [
+      ["0 25 * * *", /field 2 \(hour\): "25" is not \*, 0 to 23/],
+      ["0 0 32 * *", /field 3 \(day\): "32"/],
+      ["0 0 * FOO *", /field 4 \(month\): "FOO"/],
+      ["61 0 0 * * *", /field 1 \(second\): "61"/],
+      ["* * *", /has not five, six or seven fields/],
+      ["@reboot", /is none of @hourly/],
+      ["? * * * *", /field 1: "\?" has a "\?"/],
+      ["0 0 30 2 *", /no time after now/],
+    ] as const)
+      assert.match(cronProblem(cron, "UTC", NOW_MS) ?? "", problem);
+    for (const cron of ["*/5 * * * *", "@daily", "0 0 L * *", "30 2 * * MON-FRI", "0 0 9 1 1 * 2027"])
+      assert.equal(cronProblem(cron, "UTC", NOW_MS), undefined, cron);
+  });
+
+  it("in an unknown zone is refused, and never has a time if it is in the log", () => {
+    assert.match(zoneProblem("Mars/Base") ?? "", /"Mars\/Base" is no time zone/);
+    assert.equal(zoneProblem("America/New_York"), undefined);
+    const timing = { cron: "* * * * *", zone: "Mars/Base", everyMs: 0 };
+    assert.equal(new CronTimes().next(timing, NOW_MS), Number.POSITIVE_INFINITY);
+  });
+});
