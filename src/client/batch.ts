@@ -43,7 +43,9 @@ const PAGE = 1000;
 export const openBatchLine = (name: string, keep: number | undefined): string =>
   `open-batch ${tubeName(name)}${keep === undefined ? "" : ` keep=${duration(keep, "keep")}`}`;
 
-/** Returns a page of list-batches, and the number after which the next one begins; "0" at the end. */
+/**
+ * Returns a page of list-batches, and the number after which the next one begins; "0" at the end.
+ */
 export function batchList(body: Uint8Array | undefined): { next: string; items: ListedBatch[] } {
   const { next, items } = listOf(body);
   return { next, items: items.map(listedBatch) };
@@ -60,7 +62,9 @@ function listedBatch(line: string): ListedBatch {
   };
 }
 
-/** Extension `open-batch`. Methods other than `open` throw NotFound for a batch that doesn't exist. */
+/**
+ * Extension `open-batch`. Methods other than `open` throw NotFound for a batch that doesn't exist.
+ */
 export class Batch<In> {
   readonly name: string;
   readonly #link: Link;
@@ -73,8 +77,8 @@ export class Batch<In> {
   }
 
   /**
-   * Opens the batch. It forgets itself `keep` seconds after it is complete, a day by default. Throws
-   * BatchConflict if there is a batch of this name.
+   * Opens the batch. It forgets itself `keep` seconds after it is complete, a day by default.
+   * Throws BatchConflict if there is a batch of this name.
    */
   async open({ keep }: { readonly keep?: number } = {}): Promise<void> {
     await this.#link.askExtended(openBatchLine(this.name, keep), "OPENED");

@@ -18,7 +18,10 @@ export class ReplyError extends QueueError {
   }
 }
 
-/** NOT_FOUND: the job, tube, schedule or batch doesn't exist, or the job's state doesn't permit the command. */
+/**
+ * NOT_FOUND: the job, tube, schedule or batch doesn't exist, or the job's state doesn't permit the
+ * command.
+ */
 export class NotFound extends ReplyError {}
 /** TUBE_FULL: the tube has as many jobs, bytes or groups as its settings allow. */
 export class TubeFull extends ReplyError {}

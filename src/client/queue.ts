@@ -102,8 +102,8 @@ export class Queue<Out, In = Out> {
   /** Takes jobs from these tubes only, from the next `reserve` on. */
   watch(...tubes: string[]): void;
   /**
-   * Extension `reserve-order`: the same, with a weight from 1 to 1000 for each tube. Weights are the
-   * shares of the jobs or, with `"weighted-time"`, of the time for which jobs are held.
+   * Extension `reserve-order`: the same, with a weight from 1 to 1000 for each tube. Weights are
+   * the shares of the jobs or, with `"weighted-time"`, of the time for which jobs are held.
    */
   watch(weights: Readonly<Record<string, number>>, order?: ReserveOrder): void;
   watch(first?: string | Readonly<Record<string, number>>, ...more: (string | undefined)[]): void {

@@ -143,7 +143,9 @@ export function scheduleReport(body: Uint8Array | undefined): ScheduleReport {
   };
 }
 
-/** Returns a page of list-schedules, and the name after which the next one begins; "" at the end. */
+/**
+ * Returns a page of list-schedules, and the name after which the next one begins; "" at the end.
+ */
 export function scheduleList(body: Uint8Array | undefined): { next: string; items: ListedSchedule[] } {
   const { next, items } = listOf(body);
   return { next: JSON.parse(next), items: items.map((item) => listedOf(JSON.parse(item))) };

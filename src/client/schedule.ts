@@ -14,7 +14,10 @@ import {
 
 const PAGE = 1000;
 
-/** Extension `set-schedule`. Methods other than `set` throw NotFound for a schedule that doesn't exist. */
+/**
+ * Extension `set-schedule`. Methods other than `set` throw NotFound for a schedule that doesn't
+ * exist.
+ */
 export class Schedule<In> {
   readonly name: string;
   readonly #written: string;

@@ -27,8 +27,8 @@ export interface WorkOptions<Out> {
    */
   readonly onWarning?: (error: unknown, job?: Job<Out>) => void;
   /**
-   * Of tubes with weights: whether they are the shares of the jobs, `"weighted"`, or of the time for
-   * which the worker has jobs.
+   * Of tubes with weights: whether they are the shares of the jobs, `"weighted"`, or of the time
+   * for which the worker has jobs.
    */
   readonly order?: ReserveOrder;
   /** Follows the client's name on the worker's connections, as in `host:pid/label`. */
@@ -188,7 +188,10 @@ function lineOf(error: unknown): string {
   return text.slice(0, LINE_LENGTH_MAX).replace(/\s+/g, " ");
 }
 
-/** Passes jobs of these tubes, or by their weights, to a handler, on connections of its own, until it is stopped. */
+/**
+ * Passes jobs of these tubes, or by their weights, to a handler, on connections of its own, until
+ * it is stopped.
+ */
 export function work<Out, In>(
   queue: Queue<Out, In>,
   tubes: Tubes,

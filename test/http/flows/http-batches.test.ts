@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type HttpAnswer, type HttpServer, startHttpServer } from "../support/server/http-server.ts";
+import { type HttpAnswer, type HttpServer, startHttpServer } from "../../support/server/http-server.ts";
 
 describe("batches over HTTP", () => {
   let server: HttpServer;

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { pack } from "msgpackr";
-import { temporaryFolder } from "../support/machine/temporary-folder.ts";
-import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
-import { type HttpAnswer, type HttpServer, startHttpServer } from "../support/server/http-server.ts";
+import { temporaryFolder } from "../../support/machine/temporary-folder.ts";
+import { GuardedServer, newToken } from "../../support/server/guarded-server.ts";
+import { type HttpAnswer, type HttpServer, startHttpServer } from "../../support/server/http-server.ts";
 
 describe("schedules over HTTP", () => {
   let server: HttpServer;
