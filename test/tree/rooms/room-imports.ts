@@ -305,7 +305,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "access",
     "base",
   ],
-  "http/api/bodies": ["http/api", "http/queue", "message", "base"],
+  "http/api/bodies": ["http/api", "http/queue", "http/link", "message", "base"],
   "http/api/app": [
     "http/api/bodies",
     "http/api/access",
@@ -341,6 +341,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "base",
     "protocol",
   ],
+  "http/api/flows": ["http/api/jobs", "http/api/bodies", "http/api", "http/queue", "http/link", "protocol"],
   "http/api/dashboard": [
     "http/api/tubes",
     "http/api/jobs",
@@ -355,6 +356,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   http: [
     "http/api/dashboard",
+    "http/api/flows",
     "http/api/tubes",
     "http/api/jobs",
     "http/api/app",
