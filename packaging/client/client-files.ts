@@ -27,11 +27,10 @@ async function program(): Promise<string> {
     external: ["@opentelemetry/api"],
     // Only the sources are an ES module.
     define: { "import.meta.url": "undefined" },
-    // Drops the comments, most of which are in the declarations.
-    minifyWhitespace: true,
     write: false,
   });
-  const { code } = await transform(outputFiles[0]!.text);
+  // Names stay, for the stacks of errors.
+  const { code } = await transform(outputFiles[0]!.text, { minifyWhitespace: true, minifySyntax: true });
   // The second pass drops this line, by which Node and others find the names in CommonJS.
   return `${code}0 && (module.exports = { ${NAMES} });\n`;
 }
