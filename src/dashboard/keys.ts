@@ -7,6 +7,8 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ["g o", "overview"],
   ["g t", "tubes"],
   ["g c", "connections"],
+  ["g h", "schedules"],
+  ["g b", "batches"],
   ["g l", "log"],
   ["g r", "group"],
   ["g s", "server"],

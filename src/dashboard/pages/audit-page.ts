@@ -102,6 +102,12 @@ const DONE: Readonly<Record<string, string>> = {
   "POST /v1/jobs/:id/move": "moved a job",
   "POST /v1/jobs/:id/update": "updated a job",
   "DELETE /v1/tasks/:id": "stopped a task",
+  "PUT /v1/schedules/:name": "set a schedule",
+  "DELETE /v1/schedules/:name": "deleted a schedule",
+  "POST /v1/schedules/:name/pause": "paused a schedule",
+  "POST /v1/schedules/:name/resume": "resumed a schedule",
+  "POST /v1/schedules/:name/run": "ran a schedule now",
+  "POST /v1/batches/:batch/cancel": "cancelled a batch",
 };
 
 const ACCEPTED = 202;
@@ -135,8 +141,7 @@ function changeRow({ at, who, address, method, route, what, affected, status }: 
   </tr>`;
 }
 
-function ofWhat({ tube, id, pattern }: ChangeRow["what"]): Part {
-  if (pattern !== undefined) return html`${pattern}`;
+function ofWhat({ tube, id, pattern, name, batch }: ChangeRow["what"]): Part {
   if (tube !== undefined) return html`<a href=${tubeLink(tube)}>${tube}</a>`;
-  return id === undefined ? nothing : html`${id}`;
+  return html`${pattern ?? name ?? batch ?? id ?? nothing}`;
 }

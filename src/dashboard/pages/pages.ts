@@ -237,6 +237,36 @@ const connections: Page = {
   show: later(async () => (await import("./connections-page.ts")).showConnections),
 };
 
+/** A page that fetches its list, and a page of it at a time. */
+const fetchedList = (
+  title: string,
+  path: string,
+  show: Page["show"],
+  also: Readonly<Record<string, string>> = {},
+): Page => ({
+  title: () => title,
+  view: () => "view=frame",
+  fetch: ({ query }) => {
+    const asked = new URLSearchParams(also);
+    if (query.has("cursor")) asked.set("cursor", query.get("cursor")!);
+    return `${path}?${asked}`;
+  },
+  show,
+});
+
+const schedules = fetchedList(
+  "Schedules",
+  "v1/schedules",
+  later(async () => (await import("./schedules-page.ts")).showSchedules),
+);
+
+const batches = fetchedList(
+  "Batches",
+  "v1/batches",
+  later(async () => (await import("./batches-page.ts")).showBatches),
+  { counts: "true" },
+);
+
 const group: Page = {
   title: () => "Group",
   view: () => "view=group",
@@ -290,7 +320,9 @@ const find: Page = {
 
 /** A Map, since addresses are typed by users, and a Map has no `__proto__`. */
 const PAGES: ReadonlyMap<string, Page> = new Map(
-  Object.entries({ tubes, tube, job, jobs: job, find, connections, log, group, server, audit }),
+  Object.entries({
+    ...{ tubes, tube, job, jobs: job, find, connections, schedules, batches, log, group, server, audit },
+  }),
 );
 
 const missing: Page = {
@@ -320,6 +352,8 @@ export const BAR: readonly RouteState[] = [
   { page: "", label: "Overview", key: "o" },
   { page: "tubes", label: "Tubes", key: "t" },
   { page: "connections", label: "Connections", key: "c" },
+  { page: "schedules", label: "Schedules", key: "h" },
+  { page: "batches", label: "Batches", key: "b" },
   { page: "log", label: "Log", key: "l" },
   { page: GROUP_PAGE, label: "Group", key: "r" },
   { page: "server", label: "Server", key: "s" },

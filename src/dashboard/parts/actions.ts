@@ -8,6 +8,7 @@ import { tubePath } from "./parts.ts";
 import { send, type Task } from "./request.ts";
 
 export * from "./bulk.ts";
+export * from "./flow-actions.ts";
 export { putJob } from "./put-job.ts";
 export { changeSettings } from "./settings-dialog.ts";
 

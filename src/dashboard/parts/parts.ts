@@ -356,6 +356,13 @@ export function agoSince(at: string): Part {
   return html`<time datetime=${at} title=${moment(ms)}>${duration(Math.max(0, Date.now() - ms) / 1000)}</time>`;
 }
 
+/** Returns how long it is from now to a moment in ISO 8601, and the moment. */
+export function inTime(at: string, nowMs: number): Part {
+  const ms = Date.parse(at);
+  const words = ms <= nowMs ? "now" : `in ${duration((ms - nowMs) / 1000)}`;
+  return html`${words} <time class="quiet" datetime=${at}>${moment(ms)}</time>`;
+}
+
 const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" });
 
 /** 2026-11-22 03:11:02, in the user's time zone. */

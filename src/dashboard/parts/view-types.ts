@@ -308,6 +308,50 @@ export interface TasksView {
   readonly changes?: { readonly items: readonly ChangeRow[]; readonly total: number };
 }
 
+/** The view of pages that fetch all that they show. */
+export interface FrameView {
+  readonly frame: Frame;
+}
+
+/** A schedule, as the API lists it. */
+export interface ScheduleRow {
+  readonly name: string;
+  readonly tube: string;
+  readonly cron: string | null;
+  /** Seconds. */
+  readonly every: number | null;
+  readonly tz: string;
+  readonly paused: boolean;
+  /** ISO 8601. */
+  readonly next: string | null;
+  readonly last: string | null;
+  readonly fired: number;
+  readonly missedTicks: number;
+  readonly refusals: number;
+}
+
+/** A batch, as the API lists it with its counts. */
+export interface BatchRow {
+  readonly name: string;
+  readonly number: number;
+  readonly state: "open" | "committed" | "cancelled" | "complete";
+  readonly outcome: "success" | "failure" | "cancelled" | null;
+  readonly members: number;
+  readonly open: number;
+  readonly done: number;
+  readonly failed: number;
+  readonly buried: number;
+  readonly waiting: number;
+  /** Seconds. */
+  readonly age: number;
+}
+
+/** A page of a list of the API. */
+export interface ListPage<Row> {
+  readonly items: readonly Row[];
+  readonly cursor: string | null;
+}
+
 export interface JobsPage {
   readonly items: readonly JobRow[];
   readonly cursor: string | null;

@@ -76,12 +76,14 @@ const isDryRun = ({ body }: FastifyRequest): boolean =>
 
 function changeOf(request: FastifyRequest, status: number, atMs: number): Change {
   const { owner, ip, method, routeOptions, params, query, affected } = request;
-  const { tube } = (query ?? {}) as { tube?: string };
+  const asked = (query ?? {}) as Readonly<Record<string, string | undefined>>;
+  // Names that can't be part of a path are in the query; that of a batch is in "name".
   const what = Object.fromEntries(
-    Object.entries(params as object).map(([name, value]) => [name, `${value}`]),
+    Object.entries(params as object).map(([name, value]) => [
+      name,
+      value === "-" ? (asked[name] ?? asked["name"] ?? "-") : `${value}`,
+    ]),
   );
-  // The tube's name can't be part of a path.
-  if (what["tube"] === "-" && tube !== undefined) what["tube"] = tube;
   return {
     atMs,
     who: owner ?? null,

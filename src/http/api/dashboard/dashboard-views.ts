@@ -67,6 +67,8 @@ export const VIEWS: Readonly<Record<string, View>> = {
   log: seen(async (service) => ({ frame: frameOf(service), log: logOf(service) })),
   group: seen(async (service) => ({ frame: frameOf(service), group: groupView(service) })),
   server: seen(server),
+  // Pages that fetch all that they show.
+  frame: seen(async (service) => ({ frame: frameOf(service) })),
   task: { may: "manage", eachMs: TASK_EACH_MS, make: taskPageView },
   tasks: { may: "manage", eachMs: EACH_MS, make: tasksView },
   audit: { may: "admin", eachMs: EACH_MS, make: auditView },

@@ -23,9 +23,7 @@ const listed = {
   state: Type.String({ description: "open, committed, cancelled or complete." }),
   outcome: Type.Union([Type.String({ description: "success, failure or cancelled." }), Type.Null()]),
 };
-const List = Fields({ items: Type.Array(Fields(listed)), cursor: Type.Union([Type.String(), Type.Null()]) });
-const One = Fields({
-  ...listed,
+const reported = {
   members: count("open, done and failed together."),
   open: count("Members that have not ended."),
   done: count("Members that their workers have deleted."),
@@ -38,7 +36,10 @@ const One = Fields({
     Type.Number({ description: "Seconds until a complete batch is forgotten." }),
     Type.Null(),
   ]),
-});
+};
+const One = Fields({ ...listed, ...reported });
+const Listed = Fields({ ...listed, ...Type.Partial(Type.Object(reported)).properties });
+const List = Fields({ items: Type.Array(Listed), cursor: Type.Union([Type.String(), Type.Null()]) });
 
 const NewBatch = Fields({
   name: Type.String(),
@@ -61,6 +62,9 @@ const ListQuery = Type.Object(
   {
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
     cursor: Type.Optional(Type.String({ maxLength: 1000 })),
+    counts: Type.Optional(
+      Type.Boolean({ description: `Each batch as it is alone; limit is at most ${LIMIT} then.` }),
+    ),
   },
   { additionalProperties: false },
 );
@@ -82,14 +86,20 @@ const addListAndShow: Routes = (api, service) => {
         response: answers({ 200: List }, 400, 503),
       },
     },
-    async ({ query: { limit = LIMIT, cursor } }) => {
+    async ({ query: { limit = LIMIT, cursor, counts = false } }) => {
       requireServing(service);
+      if (counts && limit > LIMIT)
+        throw new Problem("bad-request", `With counts, limit is at most ${LIMIT}, not ${limit}.`);
       const after = cursor === undefined ? 0 : (decodeCursor(cursor, ["number"]) as [number])[0];
       const { line, body } = await service.wire.command(`list-batches after=${after} limit=${limit}`);
       if (body === undefined) throw refused(line, service);
       const [first = "", , ...lines] = body.toString("latin1").trimEnd().split("\n").slice(1);
       const next = Number(first.slice("next: ".length));
-      return { items: lines.map(itemOf), cursor: next === 0 ? null : encodeCursor([next]) };
+      const items = lines.map(itemOf);
+      return {
+        items: counts ? await withCounts(service, items) : items,
+        cursor: next === 0 ? null : encodeCursor([next]),
+      };
     },
   );
   api.get(
@@ -167,7 +177,27 @@ const WHY: Readonly<Record<string, string>> = {
 const noSuchBatch = (name: string): Problem =>
   new Problem("batch-not-found", `There is no batch "${name}": POST /v1/batches opens one.`);
 
-function itemOf(line: string): Static<typeof One> | Pick<Static<typeof One>, keyof typeof listed> {
+/** Returns the batches as they are alone, without those that have been forgotten meanwhile. */
+async function withCounts(service: Service, items: readonly Item[]): Promise<Static<typeof One>[]> {
+  // Each one asks all shards in turn, and the requests of others must not wait for them.
+  const connection = service.wire.open();
+  try {
+    const replies = await Promise.all(items.map(({ name }) => connection.command(`inspect-batch ${name}`)));
+    return replies.flatMap(({ line, body }, index) => {
+      if (body === undefined && line !== "NOT_FOUND") throw refused(line, service);
+      const { name, number } = items[index]!;
+      const report = body === undefined ? undefined : reportOf(name, body);
+      // Another batch may have the name by now.
+      return report?.number === number ? [report] : [];
+    });
+  } finally {
+    connection.close();
+  }
+}
+
+type Item = Pick<Static<typeof One>, keyof typeof listed>;
+
+function itemOf(line: string): Item {
   const [, name = "", number, state = "", outcome = ""] =
     /^- \{name: "?([^",]*)"?, number: (\d+), state: (\w+), outcome: (\w+)\}$/.exec(line) ?? [];
   return { name, number: Number(number), state, outcome: outcome === "none" ? null : outcome };
@@ -176,6 +206,10 @@ function itemOf(line: string): Static<typeof One> | Pick<Static<typeof One>, key
 async function oneOf(service: Service, name: string): Promise<Static<typeof One>> {
   const { line, body } = await service.wire.command(`inspect-batch ${name}`);
   if (body === undefined) throw line === "NOT_FOUND" ? noSuchBatch(name) : refused(line, service);
+  return reportOf(name, body);
+}
+
+function reportOf(name: string, body: Buffer): Static<typeof One> {
   const fields = reportFields(body);
   const numbers = Object.fromEntries(NUMBERS.map((key) => [key, Number(fields[key])])) as Record<
     (typeof NUMBERS)[number],

@@ -1,0 +1,93 @@
+// Batches page: how far each one is, and a button to cancel it.
+
+import { html, nothing } from "lit-html";
+import { repeat } from "lit-html/directives/repeat.js";
+import { fetchedList } from "../parts/fetched-list.ts";
+import { exact } from "../parts/format.ts";
+import type { PageContext } from "../parts/page-context.ts";
+import { ago, type Part } from "../parts/parts.ts";
+import type { BatchRow, FrameView } from "../parts/view-types.ts";
+
+export function showBatches(_view: FrameView, context: PageContext): Part {
+  return fetchedList<BatchRow>(context, {
+    title: "Batches",
+    table: (rows) => table(rows, context),
+    none: {
+      words:
+        "No batches. Jobs of a batch belong together, and other jobs can wait until all of them have ended:",
+      command:
+        "runnerbean batch open import-7 && runnerbean put rows 'a body' --batch import-7 && runnerbean batch commit import-7",
+      docs: "commands.md#open-batch-commit-batch-cancel-batch-inspect-batch-list-batches-jobs-that-belong-together",
+    },
+  });
+}
+
+function table(rows: readonly BatchRow[], context: PageContext): Part {
+  const mayManage = context.may("manage");
+  return html`<div class="scroll names" tabindex="0" role="region" aria-label="List of batches">
+    <table class="cards">
+      <caption class="hidden">Batches, in the order in which they were opened</caption>
+      <thead>
+        <tr>
+          <th scope="col">name</th><th scope="col" class="left">state</th><th scope="col">members</th>
+          <th scope="col" class="left">progress</th><th scope="col" title="Jobs that wait for the batch">waiting</th>
+          <th scope="col" class="optional">opened</th>
+          ${mayManage ? html`<th scope="col"><span class="hidden">Cancel it</span></th>` : nothing}
+        </tr>
+      </thead>
+      <tbody>${repeat(
+        rows,
+        ({ number }) => number,
+        (each) => row(each, mayManage, context),
+      )}</tbody>
+    </table>
+  </div>`;
+}
+
+function row(batch: BatchRow, mayManage: boolean, context: PageContext): Part {
+  const { name, number, members, state, waiting, age, open } = batch;
+  const [tone, sign, words] = stateOf(batch);
+  const isUnderWay = state === "open" || state === "committed";
+  return html`<tr>
+    <th scope="row" title="batch ${number}">${name}</th>
+    <td class="left"><span class=${tone}><span aria-hidden="true">${sign}</span> ${words}</span></td>
+    <td data-label="members">${exact(members)}</td>
+    <td class="left wide rest-line">${progress(batch)}</td>
+    <td data-label="waiting" class=${waiting === 0 ? "zero" : ""}>${exact(waiting)}</td>
+    <td class="optional">${ago(age)} ago</td>
+    ${
+      mayManage
+        ? html`<td class="corner">${
+            isUnderWay
+              ? html`<button class="button bad" type="button" aria-label="Cancel… the batch ${name}"
+                  @click=${() => context.act((actions) => actions.cancelBatch(name, open))}>Cancel…</button>`
+              : nothing
+          }</td>`
+        : nothing
+    }
+  </tr>`;
+}
+
+const STATES = {
+  open: ["delayed", "◷", "open"],
+  committed: ["reserved", "◔", "committed"],
+  cancelled: ["buried", "◼", "cancelled, ends"],
+} as const;
+const OUTCOMES = {
+  success: ["ready", "✓", "complete: success"],
+  failure: ["buried", "✖", "complete: failure"],
+  cancelled: ["buried", "◼", "complete: cancelled"],
+} as const;
+
+const stateOf = ({ state, outcome }: BatchRow): readonly [tone: string, sign: string, words: string] =>
+  state === "complete" ? OUTCOMES[outcome ?? "success"] : STATES[state];
+
+/** Shows done and failed members as parts of a bar, and all numbers as text. */
+function progress({ members, done, failed, open, buried }: BatchRow): Part {
+  const share = (count: number): string => `width:${((count / Math.max(1, members)) * 100).toFixed(1)}%`;
+  // Set as properties, because the content security policy forbids style attributes.
+  return html`<div class="meter parts" aria-hidden="true"><i .style=${share(done)}></i><i class="failed" .style=${share(failed)}></i></div>
+    <span class="one-line">${exact(done)} done,</span>
+    <span class="one-line ${failed > 0 ? "buried" : ""}">${exact(failed)} failed,</span>
+    <span class="one-line">${exact(open)} open${buried > 0 ? ` (${exact(buried)} buried)` : ""}</span>`;
+}

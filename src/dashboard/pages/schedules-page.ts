@@ -1,0 +1,80 @@
+// Schedules page: when each one puts its next job, and buttons to pause it and to run it now.
+
+import { html, nothing } from "lit-html";
+import { repeat } from "lit-html/directives/repeat.js";
+import { fetchedList } from "../parts/fetched-list.ts";
+import { exact } from "../parts/format.ts";
+import type { PageContext } from "../parts/page-context.ts";
+import { agoSince, inTime, type Part, tubeLink } from "../parts/parts.ts";
+import type { FrameView, ScheduleRow } from "../parts/view-types.ts";
+
+export function showSchedules({ frame }: FrameView, context: PageContext): Part {
+  return fetchedList<ScheduleRow>(context, {
+    title: "Schedules",
+    table: (rows) => table(rows, Date.parse(frame.at), context),
+    none: {
+      words: "No schedules. A schedule puts a job at the times of a cron expression, or at intervals:",
+      command: "runnerbean schedule set nightly reports 'a body' --cron '30 2 * * *' --tz Europe/Berlin",
+      docs: "commands.md#set-schedule-jobs-at-certain-times",
+    },
+  });
+}
+
+function table(rows: readonly ScheduleRow[], nowMs: number, context: PageContext): Part {
+  const mayManage = context.may("manage");
+  return html`<div class="scroll names" tabindex="0" role="region" aria-label="List of schedules">
+    <table class="cards">
+      <caption class="hidden">Schedules, by name</caption>
+      <thead>
+        <tr>
+          <th scope="col">name</th><th scope="col" class="left">tube</th><th scope="col" class="left">when</th>
+          <th scope="col" class="left">next run</th><th scope="col">last run</th>
+          <th scope="col">fired</th><th scope="col" title="Times at which it put no job">missed</th>
+          <th scope="col" title="Attempts to put its job that were refused">refusals</th>
+          ${mayManage ? html`<th scope="col"><span class="hidden">Pause it, run it</span></th>` : nothing}
+        </tr>
+      </thead>
+      <tbody>${repeat(
+        rows,
+        ({ name }) => name,
+        (each) => row(each, nowMs, mayManage, context),
+      )}</tbody>
+    </table>
+  </div>`;
+}
+
+function row(schedule: ScheduleRow, nowMs: number, mayManage: boolean, context: PageContext): Part {
+  const { name, tube, paused, next, last, fired, missedTicks, refusals } = schedule;
+  return html`<tr>
+    <th scope="row" title=${name}>${name}${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
+    <td class="left" data-label="tube"><a href=${tubeLink(tube)}>${tube}</a></td>
+    <td class="left rest-line">${timesOf(schedule)}</td>
+    <td class="left rest-line" data-label="next run">${next === null ? "none" : inTime(next, nowMs)}</td>
+    <td data-label="last run">${last === null ? "never" : html`${agoSince(last)} ago`}</td>
+    <td data-label="fired">${exact(fired)}</td>
+    <td data-label="missed" class=${missedTicks === 0 ? "zero" : ""}>${exact(missedTicks)}</td>
+    <td data-label="refusals" class=${refusals === 0 ? "zero" : "buried"}>${exact(refusals)}</td>
+    ${mayManage ? html`<td class="rest-line">${buttons(schedule, context)}</td>` : nothing}
+  </tr>`;
+}
+
+function timesOf({ cron, every, tz }: ScheduleRow): Part {
+  if (cron === null) return html`every ${interval(every ?? 0)}`;
+  return html`<code>${cron}</code> <span class="quiet">${tz}</span>`;
+}
+
+/** 90 min; exact, other than a duration. */
+function interval(seconds: number): string {
+  if (seconds % 3600 === 0) return `${exact(seconds / 3600)} h`;
+  return seconds % 60 === 0 ? `${exact(seconds / 60)} min` : `${seconds} s`;
+}
+
+function buttons({ name, tube, paused }: ScheduleRow, { act }: PageContext): Part {
+  const turn = paused
+    ? html`<button class="button" type="button" aria-label="Resume… the schedule ${name}"
+        @click=${() => act((actions) => actions.resumeSchedule(name))}>Resume…</button>`
+    : html`<button class="button" type="button" aria-label="Pause… the schedule ${name}"
+        @click=${() => act((actions) => actions.pauseSchedule(name))}>Pause…</button>`;
+  return html`${turn} <button class="button" type="button" aria-label="Run now… the schedule ${name}"
+    @click=${() => act((actions) => actions.runSchedule(name, tube))}>Run now…</button>`;
+}
