@@ -21,6 +21,8 @@ const PAGES = [
   "#/jobs/1",
   "#/find?text=welcome",
   "#/connections",
+  "#/schedules",
+  "#/batches",
   "#/log",
   "#/group",
   "#/server",

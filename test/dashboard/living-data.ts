@@ -46,6 +46,7 @@ export class LivingData {
     await producer.put('{"month":"2026-11"}', { ttr: 600 });
     await this.#buried();
     await this.#dead(producer);
+    await this.#flows(producer);
     for (const { name, workers } of TUBES) for (let i = 0; i < workers; i++) await this.#work(name);
     this.#timer = setInterval(() => {
       this.#turn ??= this.#produce(producer).finally(() => {
@@ -78,6 +79,38 @@ export class LivingData {
     await client.ask("use newsletter");
     await client.put('{"edition":"2026-11"}');
     await client.ask("pause-tube newsletter 3600");
+  }
+
+  /** Schedules, and batches in all states. */
+  async #flows(client: WireClient): Promise<void> {
+    const set = (name: string, tube: string, timing: string) =>
+      client.ask(`set-schedule ${name} ${tube} 0 0 600 2 ${timing}\r\n{}`);
+    await set("nightly-sales", "reports", "cron=30_2_*_*_MON-FRI tz=Europe/Berlin");
+    await set("heartbeat", "monitoring", "every=10 missed=none");
+    await set("month-end", "invoices-later", "cron=0_6_L_*_* tz=America/New_York");
+    await client.ask("pause-schedule month-end");
+    for (const [name, members, done, failed, end] of [
+      ["import-2026-11-22", 12, 12, 0, "commit"],
+      ["import-2026-11-23", 40, 25, 3, "commit"],
+      ["newsletter-2026-11", 8, 5, 3, "commit"],
+      ["recount", 6, 1, 0, "cancel"],
+      ["still-open", 4, 0, 0, ""],
+    ] as const) {
+      await client.ask(`open-batch ${name}`);
+      await client.ask(`put-in-tube mails-later 0 0 60 2 after=${name}\r\n{}`);
+      const ids: string[] = [];
+      for (let n = 0; n < members; n++) {
+        const { line } = await client.ask(`put-in-tube rows 0 0 60 2 batch=${name}\r\n{}`);
+        ids.push(line.split(" ")[1]!);
+      }
+      for (const id of ids.slice(0, done)) {
+        await client.ask(`reserve-job ${id}`);
+        await client.ask(`delete ${id}`);
+      }
+      // A member that is deleted by anybody but its worker has failed.
+      for (const id of ids.slice(done, done + failed)) await client.ask(`delete ${id}`);
+      if (end !== "") await client.ask(`${end}-batch ${name}`);
+    }
   }
 
   /** A worker that always has one job in hand. */

@@ -1,0 +1,161 @@
+// Tests of the pages of schedules and batches in a real Chromium, on a server with tokens.
+
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { missing } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
+import { CHROMIUM_NEED, openBrowser } from "./browser.ts";
+import { assertAccessible, openPage } from "./watched-page.ts";
+
+const tokens = { monitor: newToken("grafana", "monitor"), operator: newToken("person", "operator") };
+/** What a browser says of the first request, which has no session yet. */
+const REFUSALS = /status of 401/;
+const SCHEDULE = "nightly/<b>é</b>";
+const LONG = "a".repeat(200);
+
+describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
+  const wrongs: string[] = [];
+  let guarded: GuardedServer;
+  let browser: Browser;
+  let base: string;
+
+  before(async () => {
+    const lines = Object.values(tokens).map(({ line }) => line);
+    browser = await openBrowser();
+    const folder = temporaryFolder({ after }, "dashboard-flows");
+    guarded = await GuardedServer.start(folder, lines.join(""), 0, () => "", ["--http", "127.0.0.1:0"]);
+    base = /http:\/\/127\.0\.0\.1:\d+/.exec(guarded.server.stderr)![0];
+  });
+  after(async () => {
+    await browser?.close();
+    await guarded?.server.stop();
+  });
+
+  async function ask(method: string, path: string, json?: unknown): Promise<Record<string, unknown>> {
+    const response = await fetch(`${base}/v1/${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${tokens.operator.secret}`,
+        ...(json === undefined ? {} : { "content-type": "application/json" }),
+      },
+      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+    });
+    const answer = (await response.json()) as Record<string, unknown>;
+    assert.ok(response.ok, `${method} ${path}: ${JSON.stringify(answer)}`);
+    return answer;
+  }
+
+  async function enter(secret: string, hash: string): Promise<Page> {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    const page = await openPage(browser, `${base}/${hash}`, wrongs, { context }, REFUSALS);
+    await page.getByLabel("Token").fill(secret);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("button", { name: "Sign out" }).waitFor();
+    return page;
+  }
+
+  async function assertFits(page: Page, what: string): Promise<void> {
+    for (const width of [1280, 375]) {
+      // As high as the page: axe does not scroll.
+      await page.setViewportSize({ width, height: 3000 });
+      await assertAccessible(page, `${what}, ${width} px`);
+    }
+    await page.setViewportSize({ width: 1280, height: 900 });
+  }
+
+  it("says how to make the first schedule and the first batch", async () => {
+    const page = await enter(tokens.operator.secret, "#/schedules");
+    await page.getByText("runnerbean schedule set nightly").waitFor();
+    await assertFits(page, "no schedules");
+    await page.getByRole("link", { name: "Batches" }).click();
+    await page.getByText("runnerbean batch open import-7").waitFor();
+    await assertFits(page, "no batches");
+    await page.context().close();
+  });
+
+  it("shows schedules, runs one now, pauses it and resumes it", async () => {
+    const path = `schedules/${encodeURIComponent(SCHEDULE)}`;
+    const cron = { tube: "reports", cron: "30 2 * * MON-FRI", tz: "Europe/Berlin", body: "x" };
+    await ask("PUT", path, cron);
+    await ask("PUT", `schedules/${LONG.slice(0, 128)}`, { tube: LONG, every: 5400, body: "x" });
+    const page = await enter(tokens.operator.secret, "#/schedules");
+    const row = page.getByRole("row", { name: SCHEDULE });
+    await row.getByText("30 2 * * MON-FRI").waitFor();
+    await row.getByText("Europe/Berlin").waitFor();
+    const { next } = await ask("GET", path);
+    await row.locator(`time[datetime="${next}"]`).waitFor();
+    await row.getByText(/^in \d+ (?:s|min|h|days) \d{4}-/).waitFor();
+    await page.getByText("every 90 min").waitFor();
+    await assertFits(page, "schedules");
+
+    await row.getByRole("button", { name: "Run now" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Run now" }).click();
+    await page.getByText(/has put job \d+ into reports/).waitFor();
+    assert.equal(((await ask("GET", "tubes/reports"))["jobs"] as { ready: number }).ready, 1);
+
+    await row.getByRole("button", { name: "Pause" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Pause" }).click();
+    await row.getByText("paused").waitFor();
+    assert.equal((await ask("GET", path))["paused"], true);
+    await row.getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
+    await row.getByRole("button", { name: "Pause" }).waitFor();
+    assert.equal((await ask("GET", path))["paused"], false);
+    await page.context().close();
+  });
+
+  it("shows the progress of batches as it goes on, and cancels one", async () => {
+    await ask("POST", "batches", { name: "import/7" });
+    await ask("POST", "batches", { name: LONG });
+    for (const body of ["1", "2", "3", "4"]) await ask("POST", "tubes/rows/jobs", { body, batch: "import/7" });
+    await ask("POST", "tubes/mails/jobs", { body: "done", after: "import/7" });
+    const page = await enter(tokens.operator.secret, "#/batches");
+    const row = page.getByRole("row", { name: "import/7" });
+    await row.getByText("4 open").waitFor();
+    const { jobs } = (await ask("POST", "reserve", { tubes: ["rows"] })) as { jobs: { lease: string }[] };
+    await ask("POST", `leases/${jobs[0]!.lease}/delete`);
+    await row.getByText("1 done,").waitFor();
+    await row.getByText("0 failed,").waitFor();
+    await row.getByText("3 open").waitFor();
+    await assertFits(page, "batches");
+
+    await row.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel the batch" }).click();
+    await page.getByText("The batch import/7 is cancelled.").waitFor();
+    await row.getByText("complete: cancelled").waitFor();
+    await row.getByText("3 failed,").waitFor();
+    assert.equal(await row.getByRole("button").count(), 0);
+    assert.equal((await ask("GET", "batches/-?name=import/7"))["outcome"], "cancelled");
+    await page.context().close();
+  });
+
+  it("pages through many batches", async () => {
+    for (let n = 0; n < 100; n++) await ask("POST", "batches", { name: `many-${n}` });
+    const page = await enter(tokens.operator.secret, "#/batches");
+    await page.getByRole("row", { name: "many-97" }).waitFor();
+    assert.equal(await page.locator("tbody tr").count(), 100);
+    await page.getByRole("button", { name: "Show more" }).click();
+    await page.getByRole("row", { name: "many-99" }).waitFor();
+    assert.equal(await page.locator("tbody tr").count(), 2);
+    await page.getByRole("button", { name: "From the start" }).click();
+    await page.getByRole("row", { name: "many-97" }).waitFor();
+    await page.context().close();
+  });
+
+  it("shows no buttons to those who may not manage", async () => {
+    const page = await enter(tokens.monitor.secret, "#/schedules");
+    await page.getByRole("row", { name: SCHEDULE }).waitFor();
+    assert.equal(await page.locator("main button").count(), 0);
+    await page.goto(`${base}/#/batches`);
+    await page.getByRole("row", { name: LONG }).waitFor();
+    assert.equal(await page.locator("tbody button").count(), 0);
+    await assertAccessible(page, "for a monitor");
+    await page.context().close();
+  });
+
+  it("causes no error, no refused content and no request to another host", () => {
+    assert.deepEqual(wrongs, []);
+  });
+});
