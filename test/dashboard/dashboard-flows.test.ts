@@ -109,7 +109,8 @@ describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   it("shows the progress of batches as it goes on, and cancels one", async () => {
     await ask("POST", "batches", { name: "import/7" });
     await ask("POST", "batches", { name: LONG });
-    for (const body of ["1", "2", "3", "4"]) await ask("POST", "tubes/rows/jobs", { body, batch: "import/7" });
+    for (const body of ["1", "2", "3", "4"])
+      await ask("POST", "tubes/rows/jobs", { body, batch: "import/7" });
     await ask("POST", "tubes/mails/jobs", { body: "done", after: "import/7" });
     const page = await enter(tokens.operator.secret, "#/batches");
     const row = page.getByRole("row", { name: "import/7" });

@@ -48,19 +48,19 @@ function row(schedule: ScheduleRow, nowMs: number, mayManage: boolean, context: 
   return html`<tr>
     <th scope="row" title=${name}>${name}${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
     <td class="left" data-label="tube"><a href=${tubeLink(tube)}>${tube}</a></td>
-    <td class="left rest-line">${timesOf(schedule)}</td>
-    <td class="left rest-line" data-label="next run">${next === null ? "none" : inTime(next, nowMs)}</td>
+    <td class="left rest-line pieces">${timesOf(schedule)}</td>
+    <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${paused ? "if resumed, " : nothing}${next === null ? "none" : inTime(next, nowMs)}</td>
     <td data-label="last run">${last === null ? "never" : html`${agoSince(last)} ago`}</td>
     <td data-label="fired">${exact(fired)}</td>
     <td data-label="missed" class=${missedTicks === 0 ? "zero" : ""}>${exact(missedTicks)}</td>
     <td data-label="refusals" class=${refusals === 0 ? "zero" : "buried"}>${exact(refusals)}</td>
-    ${mayManage ? html`<td class="rest-line">${buttons(schedule, context)}</td>` : nothing}
+    ${mayManage ? html`<td class="rest-line pieces edge">${buttons(schedule, context)}</td>` : nothing}
   </tr>`;
 }
 
 function timesOf({ cron, every, tz }: ScheduleRow): Part {
   if (cron === null) return html`every ${interval(every ?? 0)}`;
-  return html`<code>${cron}</code> <span class="quiet">${tz}</span>`;
+  return html`<code class="one-line">${cron}</code> <span class="quiet one-line">${tz}</span>`;
 }
 
 /** 90 min; exact, other than a duration. */
@@ -71,10 +71,10 @@ function interval(seconds: number): string {
 
 function buttons({ name, tube, paused }: ScheduleRow, { act }: PageContext): Part {
   const turn = paused
-    ? html`<button class="button" type="button" aria-label="Resume… the schedule ${name}"
+    ? html`<button class="button one-line" type="button" aria-label="Resume… the schedule ${name}"
         @click=${() => act((actions) => actions.resumeSchedule(name))}>Resume…</button>`
-    : html`<button class="button" type="button" aria-label="Pause… the schedule ${name}"
+    : html`<button class="button one-line" type="button" aria-label="Pause… the schedule ${name}"
         @click=${() => act((actions) => actions.pauseSchedule(name))}>Pause…</button>`;
-  return html`${turn} <button class="button" type="button" aria-label="Run now… the schedule ${name}"
-    @click=${() => act((actions) => actions.runSchedule(name, tube))}>Run now…</button>`;
+  return html`<div class="bar">${turn}<button class="button one-line" type="button" aria-label="Run now… the schedule ${name}"
+    @click=${() => act((actions) => actions.runSchedule(name, tube))}>Run now…</button></div>`;
 }

@@ -360,7 +360,7 @@ export function agoSince(at: string): Part {
 export function inTime(at: string, nowMs: number): Part {
   const ms = Date.parse(at);
   const words = ms <= nowMs ? "now" : `in ${duration((ms - nowMs) / 1000)}`;
-  return html`${words} <time class="quiet" datetime=${at}>${moment(ms)}</time>`;
+  return html`<span class="one-line">${words}</span> <time class="quiet one-line" datetime=${at}>${moment(ms)}</time>`;
 }
 
 const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" });

@@ -74,6 +74,15 @@ describe("batches over HTTP", () => {
       names,
     );
     assert.deepEqual([listed[0]!.outcome, listed[1]!.state, listed[1]!.outcome], ["cancelled", "open", null]);
+    const { items, cursor: more } = (await server.ask("/v1/batches?counts=true&limit=3")).json;
+    assert.equal(items.length, 3);
+    assert.ok(more);
+    for (const { age, ...item } of items) {
+      const { age: _, ...alone } = await show(item.name);
+      assert.deepEqual({ ...item, forgetsIn: null }, { ...alone, forgetsIn: null });
+      assert.ok(age >= 0);
+    }
+    assert.equal((await server.ask("/v1/batches?counts=true&limit=101")).status, 400);
   });
 
   it("are refused with what is wrong", async () => {
