@@ -52,3 +52,30 @@ describe("a job taken by weight", () => {
     assert.equal(client().take(FIRST_PLACE, 8, 1), 5, "the same turn, better priority");
   });
 });
+
+describe("the work of a client that weighs many tubes", () => {
+  it("is charged: for an order, a reserve and a batch", () => {
+    const tubes = 100;
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+    const session = engine.session(0);
+    const job = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0 };
+    for (let tube = 0; tube < tubes; tube++) {
+      engine.watch(session, `t${tube}`);
+      engine.put(session, { ...job, id: tube + 1 }, EMPTY_BODY, 0, `t${tube}`, undefined);
+    }
+    const charged = (work: () => void): number => {
+      engine.looks = 0;
+      work();
+      return engine.looks;
+    };
+    engine.weigh(session, "t0", 3, 0);
+    assert.ok(charged(() => engine.setOrder(session, ReserveOrder.Weighted, 0)) >= tubes);
+    const limits = { jobsMax: 1, bytesMax: 1000 };
+    for (const reserve of [
+      () => void engine.reserve(session, 0, 0),
+      () => void engine.reserveBatch(session, limits, 0, 0, []),
+      () => void engine.listBatch(session, limits, 0, [], []),
+    ])
+      assert.ok(charged(reserve) > 2 * tubes);
+  });
+});
