@@ -25,8 +25,8 @@ const FIELDS = [
 const YEARS_AHEAD = 41;
 /**
  * How often a search asks for an interval, which is twice a step. An expression may name nothing
- * but times that the clock skips, as `* * 2-2/1 * 3 SUN#L` does in Berlin. In each of these years, the
- * library would try up to 3600. The two hours that Antarctica/Troll skips have 7200 seconds.
+ * but times that the clock skips, as `* * 2-2/1 * 3 SUN#L` does in Berlin. The library would try
+ * 3600 a year. The two hours that Antarctica/Troll skips have 7200 seconds.
  */
 const ASKED_MAX = 15_000;
 const NAMED = /^@(?:yearly|annually|monthly|weekly|daily|midnight|hourly)$/i;
