@@ -6,12 +6,14 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { build, transform } from "esbuild";
 import * as client from "../../src/client/client.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const CLIENT = join(ROOT, "src/client");
 const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
+
+const NAMES = Object.keys(client).join(", ");
 
 async function program(): Promise<string> {
   const { outputFiles } = await build({
@@ -27,7 +29,10 @@ async function program(): Promise<string> {
     define: { "import.meta.url": "undefined" },
     write: false,
   });
-  return outputFiles[0]!.text;
+  // Names stay, for the stacks of errors.
+  const { code } = await transform(outputFiles[0]!.text, { minifyWhitespace: true, minifySyntax: true });
+  // The second pass drops this line, by which Node and others find the names in CommonJS.
+  return `${code}0 && (module.exports = { ${NAMES} });\n`;
 }
 
 /** The declarations are of CommonJS modules, which ES modules may import; not so the reverse. */
@@ -69,7 +74,7 @@ export async function clientFiles(): Promise<Map<string, string>> {
   return new Map([
     ["client.cjs", await program()],
     // Names, not an asterisk: not every runtime finds those of a CommonJS module.
-    ["client.js", `export { ${Object.keys(client).join(", ")} } from "./client.cjs";\n`],
+    ["client.js", `export { ${NAMES} } from "./client.cjs";\n`],
     ["client.d.ts", 'export * from "./client.cjs";\n'],
     ...declarations(),
   ]);

@@ -147,7 +147,8 @@ export class BinlogRuntime {
     const { storage } = opened;
     this.#core.beginIds(opened.nextId);
     try {
-      for (const port of this.#data.recovery) port.postMessage({ settings: [...opened.settings] });
+      for (const port of this.#data.recovery)
+        port.postMessage({ settings: [...opened.settings], batches: opened.batches });
       await this.#feedShards(this.#core.recovered(opened), stopping);
     } catch (error) {
       if (error instanceof StartInterrupted) storage.close(monotonicMs());

@@ -2,6 +2,7 @@
 // salvages, and begins.
 
 import { segmentName } from "../base/segment-name.ts";
+import type { LoggedBatch } from "../message/flow-record.ts";
 import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";
 import { Storage } from "./live/storage.ts";
@@ -21,6 +22,8 @@ export interface OpenedBinlog {
   jobCount: number;
   /** Settings of tubes by pattern. */
   settings: ReadonlyMap<string, string>;
+  /** Batches, with their tallies. */
+  batches: readonly LoggedBatch[];
   /** Yields the jobs in batches; consume it before the first append. */
   jobs: (shardOf: ShardOf) => Generator<RecoveredBatch>;
 }
@@ -60,6 +63,7 @@ async function open({ chain, ...options }: OpenOptions): Promise<OpenedBinlog> {
     nextId: books.index.maxId + 1,
     jobCount: books.index.jobs,
     settings: settingsOf(books),
+    batches: books.index.batches.list(),
     jobs: (shardOf) => recoveredJobs(source, options.shards, shardOf),
   };
 }

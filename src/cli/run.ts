@@ -4,6 +4,7 @@
 import { Command } from "commander";
 import {
   BadFormat,
+  BadSchedule,
   ConnectionLost,
   NotSupported,
   ProtocolError,
@@ -114,7 +115,7 @@ const isWrite = (error: unknown): boolean => (error as NodeJS.ErrnoException).sy
 function exitCodeOf(error: unknown): number | undefined {
   if (error instanceof CommandFailed) return error.exitCode;
   if (error instanceof Unauthorized) return ExitCode.NotPermitted;
-  if (error instanceof BadFormat) return ExitCode.BadArguments;
+  if (error instanceof BadFormat || error instanceof BadSchedule) return ExitCode.BadArguments;
   // The other side is no beanstalkd; perhaps a web server.
   if (error instanceof ConnectionLost || error instanceof ProtocolError) return ExitCode.NoConnection;
   // A write to standard output failed, for example because the disk is full.

@@ -32,3 +32,21 @@ export const parseReport = <T>(body: Uint8Array | undefined): T =>
 
 export const camelCase = (key: string): string =>
   key.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+
+/** Returns the text of Latin-1 characters, each of which is a byte of UTF-8. */
+export const fromLatin1 = (text: string): string => Buffer.from(text, "latin1").toString();
+
+/** Parses a report whose quoted values and lists are JSON. Keys are in camel case. */
+export const fieldsOf = (body: Uint8Array | undefined): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(
+    reportLines(body).map((line) => {
+      const [, key = "", value = ""] = /^([^:]*): ?(.*)$/.exec(line) ?? [];
+      return [camelCase(key), /^["[]/.test(value) ? JSON.parse(value) : value];
+    }),
+  );
+
+/** Splits a list whose first line says where the next page begins. Each item is a line. */
+export function listOf(body: Uint8Array | undefined): { next: string; items: string[] } {
+  const [first = "", , ...lines] = reportLines(body);
+  return { next: first.replace(/^next: /, ""), items: lines.map((line) => line.slice(2)) };
+}

@@ -18,7 +18,10 @@ export class ReplyError extends QueueError {
   }
 }
 
-/** NOT_FOUND: the job or tube doesn't exist, or the job's state doesn't permit the command. */
+/**
+ * NOT_FOUND: the job, tube, schedule or batch doesn't exist, or the job's state doesn't permit the
+ * command.
+ */
 export class NotFound extends ReplyError {}
 /** TUBE_FULL: the tube has as many jobs, bytes or groups as its settings allow. */
 export class TubeFull extends ReplyError {}
@@ -39,6 +42,13 @@ export class Buried extends ReplyError {}
 export class Draining extends ReplyError {}
 /** BAD_FORMAT: the server rejects the arguments. */
 export class BadFormat extends ReplyError {}
+/** BAD_SCHEDULE: the times of a schedule; the message says which field is wrong. */
+export class BadSchedule extends ReplyError {}
+/**
+ * BATCH_EXISTS, BATCH_COMMITTED, BATCH_CANCELLED, BATCH_COMPLETE, BATCH_ORDER: the state of a batch
+ * doesn't permit the command.
+ */
+export class BatchConflict extends ReplyError {}
 /** UNAUTHORIZED: the token is missing, wrong or lacks the permission. */
 export class Unauthorized extends ReplyError {}
 /** UNKNOWN_COMMAND, UNKNOWN_OPTION: the server lacks the required extension. */
@@ -74,6 +84,13 @@ const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
   BURIED: Buried,
   DRAINING: Draining,
   BAD_FORMAT: BadFormat,
+  BAD_SCHEDULE: BadSchedule,
+  BATCH_NOT_FOUND: NotFound,
+  BATCH_EXISTS: BatchConflict,
+  BATCH_COMMITTED: BatchConflict,
+  BATCH_CANCELLED: BatchConflict,
+  BATCH_COMPLETE: BatchConflict,
+  BATCH_ORDER: BatchConflict,
   UNAUTHORIZED: Unauthorized,
   UNKNOWN_COMMAND: NotSupported,
   UNKNOWN_OPTION: NotSupported,
@@ -82,9 +99,12 @@ const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
   NOT_IGNORED: ReplyError,
 };
 
+/** Some replies explain themselves. */
+const REPLY_LENGTH_MAX = 400;
+
 /** Returns the error for an unexpected reply to a command. */
 export function errorOf(command: string, reply: string): QueueError {
-  const said = `${command}: ${reply.slice(0, 100)}`;
+  const said = `${command}: ${reply.slice(0, REPLY_LENGTH_MAX)}`;
   const Class = BY_WORD[reply.split(" ", 1)[0]!];
   return Class === undefined ? new ProtocolError(`${said} is not a reply to it`) : new Class(said, reply);
 }

@@ -2,7 +2,7 @@
 
 import type { Codec } from "./codec.ts";
 import { optionsText, whole, wholeLong, wholeSeconds } from "./command-text.ts";
-import { parseReport, type Words } from "./dictionary.ts";
+import { fromLatin1, parseReport, type Words } from "./dictionary.ts";
 import { JobLost, NotFound } from "./errors.ts";
 import { type Held, type Link, TIMER_MS_MAX } from "./link.ts";
 import type { Meta } from "./meta.ts";
@@ -40,9 +40,6 @@ export interface JobFailure {
   /** What the worker said; "" for nothing. */
   readonly reason: string;
 }
-
-/** A reason is UTF-8, whose bytes the server shows as characters. */
-const fromLatin1 = (text: string): string => Buffer.from(text, "latin1").toString();
 
 const REASON_BYTES_MAX = 1024;
 

@@ -24,6 +24,12 @@ export interface PutOptions {
   readonly group?: string;
   readonly weight?: number;
   readonly ttl?: number;
+  /** The name of an open batch that the job belongs to. */
+  readonly batch?: string;
+  /** The job waits until this batch has ended. If a member has failed, the job is buried. */
+  readonly after?: string;
+  /** The same, but the job is released in any case. */
+  readonly afterAny?: string;
   /**
    * Context that travels with the job: names of letters, digits, `-`, `_` and `.`, and texts
    * without blanks. A pair has at most 199 bytes; all options, with two bytes for each, 1,020.

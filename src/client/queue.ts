@@ -1,9 +1,10 @@
 // A queue server, as a program sees it.
 
 import type { ConnectionOptions } from "node:tls";
+import { Batch, type ListedBatch, listBatches } from "./batch.ts";
 import { clientName } from "./client-name.ts";
 import { type Codec, plain } from "./codec.ts";
-import { wholeLong } from "./command-text.ts";
+import { tubeName, wholeLong } from "./command-text.ts";
 import { dialer, serverOf } from "./dial.ts";
 import { parseReport, reportLines, unquoted, type Words } from "./dictionary.ts";
 import { ConnectionLost } from "./errors.ts";
@@ -12,9 +13,11 @@ import { Link, type LinkOptions } from "./link.ts";
 import { type Meta, metaOf } from "./meta.ts";
 import { type Put, type PutCounts, type PutOptions, put, putMany } from "./put.ts";
 import { Reserver } from "./reserver.ts";
+import { listSchedules, Schedule } from "./schedule.ts";
+import type { ListedSchedule } from "./schedule-text.ts";
 import { findTracer, type Tracer } from "./tracing.ts";
 import { type ListedJob, type ListFilter, Tube } from "./tube.ts";
-import type { Wire } from "./wire.ts";
+import type { ReserveOrder, Wire } from "./wire.ts";
 
 export interface ConnectOptions extends LinkOptions {
   /** Enables TLS with these options of `node:tls`. */
@@ -97,8 +100,15 @@ export class Queue<Out, In = Out> {
   }
 
   /** Takes jobs from these tubes only, from the next `reserve` on. */
-  watch(...tubes: string[]): void {
-    this.#reserver.watch(tubes);
+  watch(...tubes: string[]): void;
+  /**
+   * Extension `reserve-order`: the same, with a weight from 1 to 1000 for each tube. Weights are
+   * the shares of the jobs or, with `"weighted-time"`, of the time for which jobs are held.
+   */
+  watch(weights: Readonly<Record<string, number>>, order?: ReserveOrder): void;
+  watch(first?: string | Readonly<Record<string, number>>, ...more: (string | undefined)[]): void {
+    if (typeof first === "string") this.#reserver.watch([first, ...(more as string[])]);
+    else this.#reserver.watch(first ?? [], more[0] as ReserveOrder | undefined);
   }
 
   /** Waits for a job. With a timeout, the result may be undefined. */
@@ -160,6 +170,26 @@ export class Queue<Out, In = Out> {
   /** Extension `list-jobs`. */
   jobs(tube: string, filter?: ListFilter): AsyncGenerator<ListedJob<Out>, void, undefined> {
     return this.tube(tube).jobs(filter);
+  }
+
+  /** Extension `set-schedule`: returns a schedule, which need not exist yet. */
+  schedule(name: string): Schedule<In> {
+    return new Schedule(name, this.#link, this.#codec);
+  }
+
+  /** Yields all schedules by name, or those of a tube. */
+  schedules({ tube }: { readonly tube?: string } = {}): AsyncGenerator<ListedSchedule, void, undefined> {
+    return listSchedules(this.#link, tube && tubeName(tube));
+  }
+
+  /** Extension `open-batch`: returns a batch, which need not exist yet. */
+  batch(name: string): Batch<In> {
+    return new Batch(name, this.#link, (tube, body, options) => this.put(tube, body, options));
+  }
+
+  /** Yields all batches in the order in which they were opened. */
+  batches(): AsyncGenerator<ListedBatch, void, undefined> {
+    return listBatches(this.#link);
   }
 
   /** Returns the names of all tubes. */

@@ -3,11 +3,11 @@
 
 import type { Codec } from "./codec.ts";
 import { duration, tubeName, wholeSeconds } from "./command-text.ts";
-import { Closed } from "./errors.ts";
+import { Closed, NotSupported } from "./errors.ts";
 import { Job } from "./job.ts";
 import type { Link } from "./link.ts";
 import type { ReservedBody } from "./reply-reader.ts";
-import type { Wire } from "./wire.ts";
+import { type ReserveOrder, WATCHED_AT_FIRST, type Watched, type Wire } from "./wire.ts";
 
 export interface Demand {
   /** Called again whenever the command is sent again. */
@@ -18,6 +18,11 @@ export interface Demand {
   /** Requires a connection that holds no jobs, so that no DEADLINE_SOON interrupts the wait. */
   readonly isAlone?: boolean;
 }
+
+/** Tubes to watch: their names, or their weights by name. */
+export type Tubes = readonly string[] | Readonly<Record<string, number>>;
+
+const WEIGHT_MAX = 1000;
 
 const TIMEOUT_MAX = 2 ** 31 - 1;
 const BATCH_MAX = 1000;
@@ -30,7 +35,7 @@ export class Reserver<Out> {
   readonly links = new Set<Link>();
   readonly #newLink: () => Link;
   readonly #codec: Codec<Out, never>;
-  #tubes: readonly string[] = ["default"];
+  #watched: Watched = WATCHED_AT_FIRST;
   #isClosed = false;
 
   constructor(newLink: () => Link, codec: Codec<Out, never>) {
@@ -38,10 +43,22 @@ export class Reserver<Out> {
     this.#codec = codec;
   }
 
-  /** Takes effect at the next reserve. */
-  watch(tubes: readonly string[]): void {
-    if (tubes.length === 0) throw new TypeError("at least one tube must be watched");
-    this.#tubes = [...new Set(tubes.map(tubeName))];
+  /** Takes effect at the next reserve. By default, weights are the shares of the jobs. */
+  watch(tubes: Tubes, order?: ReserveOrder): void {
+    const isList = Array.isArray(tubes);
+    const names: readonly string[] = isList ? tubes : Object.keys(tubes);
+    if (names.length === 0) throw new TypeError("at least one tube must be watched");
+    const weights = new Map<string, number>(isList ? [] : Object.entries(tubes));
+    for (const [tube, weight] of weights)
+      if (!Number.isInteger(weight) || weight < 1 || weight > WEIGHT_MAX)
+        throw new RangeError(
+          `the weight of ${tube} is ${weight}, not a whole number from 1 to ${WEIGHT_MAX}`,
+        );
+    this.#watched = {
+      tubes: [...new Set(names.map(tubeName))],
+      weights,
+      order: order ?? (isList ? "strict" : "weighted"),
+    };
   }
 
   /** Returns at least one job, or none if the timeout expires. */
@@ -111,17 +128,32 @@ export class Reserver<Out> {
     const seconds = Math.max(0, endsAtMs - performance.now()) / 1000;
     const isBatch = wire.extensions.has("reserve-batch");
     const bodies = await (isBatch ? batch(wire, count, seconds) : pipelined(wire, count, seconds));
-    const tube = wire.watched.length === 1 ? wire.watched[0] : undefined;
+    const { tubes } = wire.watched;
+    const tube = tubes.length === 1 ? tubes[0] : undefined;
     return bodies?.map((body) => new Job(body, link, wire, this.#codec, body.tube ?? tube));
   }
 
   async #watchOn(wire: Wire): Promise<void> {
-    const [old, tubes] = [wire.watched, this.#tubes];
-    if (old === tubes) return;
-    const added = tubes.filter((tube) => !old.includes(tube)).map((tube) => `watch ${tube}`);
-    const ignored = old.filter((tube) => !tubes.includes(tube)).map((tube) => `ignore ${tube}`);
-    await Promise.all([...added, ...ignored].map((command) => wire.request(command, "WATCHING")));
-    wire.watched = tubes;
+    const [old, now] = [wire.watched, this.#watched];
+    if (old === now) return;
+    if ((now.order !== "strict" || now.weights.size > 0) && !wire.extensions.has("reserve-order"))
+      throw new NotSupported("the server has no reserve-order, so no weights", "UNKNOWN_COMMAND");
+    const weightIn = ({ weights }: Watched, tube: string): number => weights.get(tube) ?? 1;
+    const watches = now.tubes.flatMap((tube) => {
+      const isOld = old.tubes.includes(tube);
+      const weight = weightIn(now, tube);
+      if (weight !== (isOld ? weightIn(old, tube) : 1)) return [`watch ${tube} weight=${weight}`];
+      return isOld ? [] : [`watch ${tube}`];
+    });
+    const ignores = old.tubes.filter((tube) => !now.tubes.includes(tube)).map((tube) => `ignore ${tube}`);
+    // New weights are counted anew, so that the old ones don't tilt the shares.
+    const isNew = old.order !== now.order || (now.order !== "strict" && watches.length > 0);
+    const order = isNew ? [`reserve-order ${now.order}`] : [];
+    await Promise.all([
+      ...[...watches, ...ignores].map((command) => wire.request(command, "WATCHING")),
+      ...order.map((command) => wire.request(command, "SET")),
+    ]);
+    wire.watched = now;
   }
 }
 

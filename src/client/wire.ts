@@ -11,13 +11,25 @@ interface UnderWay {
   readonly reject: (error: Error) => void;
 }
 
+/** How the next job is chosen among the watched tubes. */
+export type ReserveOrder = "strict" | "weighted" | "weighted-time";
+
+/** What a connection watches. A tube without a weight has 1. */
+export interface Watched {
+  readonly tubes: readonly string[];
+  readonly weights: ReadonlyMap<string, number>;
+  readonly order: ReserveOrder;
+}
+
+/** What a new connection watches. */
+export const WATCHED_AT_FIRST: Watched = { tubes: ["default"], weights: new Map(), order: "strict" };
+
 const CR_LF = Buffer.from("\r\n");
 
 export class Wire {
   /** Extensions of the server beyond beanstalkd's commands. */
   extensions: ReadonlySet<string> = new Set();
-  /** Tubes that it watches. */
-  watched: readonly string[] = ["default"];
+  watched: Watched = WATCHED_AT_FIRST;
   readonly #socket: Socket;
   readonly #limitMs: number;
   readonly #onLost: (error: ConnectionLost) => void;
@@ -86,9 +98,9 @@ export class Wire {
    * Sends a command of an extension. If the server lacks it, rejects with NotSupported and sends
    * nothing.
    */
-  async extended(command: string, accept: string): Promise<Reply> {
+  async extended(command: string, accept: string, body?: Uint8Array): Promise<Reply> {
     const verb = command.split(" ", 1)[0]!;
-    if (this.extensions.has(verb)) return this.request(command, accept);
+    if (this.extensions.has(verb)) return this.request(command, accept, body);
     throw new NotSupported(`the server has no ${verb}`, "UNKNOWN_COMMAND");
   }
 

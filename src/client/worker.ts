@@ -5,8 +5,9 @@ import { DeadlineSoon } from "./errors.ts";
 import type { Job } from "./job.ts";
 import { TIMER_MS_MAX } from "./link.ts";
 import type { Queue } from "./queue.ts";
-import type { Reserver } from "./reserver.ts";
+import type { Reserver, Tubes } from "./reserver.ts";
 import type { Tracer } from "./tracing.ts";
+import type { ReserveOrder } from "./wire.ts";
 
 export type Handler<Out> = (job: Job<Out>, signal: AbortSignal) => unknown;
 
@@ -25,6 +26,11 @@ export interface WorkOptions<Out> {
    * a job. For a log; the worker continues. Without it, they are written to stderr, one per line.
    */
   readonly onWarning?: (error: unknown, job?: Job<Out>) => void;
+  /**
+   * Of tubes with weights: whether they are the shares of the jobs, `"weighted"`, or of the time
+   * for which the worker has jobs.
+   */
+  readonly order?: ReserveOrder;
   /** Follows the client's name on the worker's connections, as in `host:pid/label`. */
   readonly label?: string;
 }
@@ -182,14 +188,17 @@ function lineOf(error: unknown): string {
   return text.slice(0, LINE_LENGTH_MAX).replace(/\s+/g, " ");
 }
 
-/** Passes jobs of these tubes to a handler, on connections of its own, until it is stopped. */
+/**
+ * Passes jobs of these tubes, or by their weights, to a handler, on connections of its own, until
+ * it is stopped.
+ */
 export function work<Out, In>(
   queue: Queue<Out, In>,
-  tubes: readonly string[],
+  tubes: Tubes,
   handler: Handler<Out>,
   options: WorkOptions<Out> = {},
 ): Worker<Out> {
   const reserver = queue.reserver(options.label);
-  reserver.watch(tubes);
+  reserver.watch(tubes, options.order);
   return new Worker(reserver, handler, options, queue.tracer);
 }

@@ -67,7 +67,7 @@ export class Duplicates extends JobChanges {
     assert(tube.bytes >= 0, "the bytes of a replaced body were counted");
     page.delaySeconds[row] = job.delaySeconds;
     page.ttrSeconds[row] = job.ttrSeconds;
-    if (delayMs > 0) this.queues.becomeDelayed(slot, tube, fromMs + delayMs);
+    if (delayMs > 0 || this.batches.waits(slot)) this.queues.becomeDelayed(slot, tube, fromMs + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
     this.records.replaced(slot);
     this.meter?.stored(job.bodyBytes);

@@ -10,13 +10,13 @@
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { FailureCause } from "../protocol/job-failure.ts";
+import { FlowWork } from "./flow-work.ts";
 import { BodySearch } from "./jobs/body-search.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT } from "./jobs/job-table.ts";
 import { BYTES_OF } from "./memory-use.ts";
 import { NO_ROW } from "./policies/key-table.ts";
 import { Schedules } from "./schedules/schedules.ts";
-import { Transfers } from "./transfers.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { TubeSetting } from "./tubes/tube-setting.ts";
 import type { SettingValues } from "./tubes/tube-settings.ts";
@@ -30,7 +30,7 @@ export { ReserveOutcome } from "./reservations.ts";
 /** Maximum number of groups that one slice of cleaning forgets. */
 const TIDIED_GROUPS_MAX = 500;
 
-export class Engine extends Transfers {
+export class Engine extends FlowWork {
   readonly search: BodySearch = new BodySearch(this.bodies);
   readonly schedules: Schedules = new Schedules(this);
 
@@ -54,7 +54,9 @@ export class Engine extends Transfers {
       this.policies.keys.table.size * BYTES_OF.key +
       this.settings.size * BYTES_OF.setting +
       this.schedules.table.size * BYTES_OF.schedule +
-      this.schedules.table.textBytes
+      this.schedules.table.textBytes +
+      jobs.flowPages * BYTES_OF.flowPage +
+      this.batches.size * BYTES_OF.batch
     );
   }
 

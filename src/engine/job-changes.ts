@@ -160,7 +160,8 @@ export class JobChanges extends JobCommands {
     const before = page.state[row];
     assert(before !== JobState.Free && before !== JobState.Moving, "only a job that is here is delayed");
     page.delaySeconds[row] = Math.floor(delayMs / 1000);
-    if (before === JobState.Ready && delayMs === 0) {
+    // A job that waits for a batch gets a new delay for afterwards.
+    if ((before === JobState.Ready && delayMs === 0) || this.batches.waits(slot)) {
       this.records.updated(slot);
       // The job may come from another tube or shard, and may have passed its TTL while it was held.
       this.runDueAndServe(tube, nowMs);
@@ -191,7 +192,7 @@ export class JobChanges extends JobCommands {
     assert(state !== JobState.Reserved, "a reserved job is its holder's");
     assert(state !== JobState.Free && state !== JobState.Moving, "only a job that is here is moved");
     if (target === tube.name) {
-      if (!asReady || state === JobState.Ready) return MoveOutcome.Stays;
+      if (!asReady || state === JobState.Ready || this.batches.waits(slot)) return MoveOutcome.Stays;
       this.kickOne(slot, tube, nowMs);
       return MoveOutcome.Moved;
     }

@@ -4,11 +4,14 @@ import { assert, CHECKED } from "../base/assert.ts";
 import { FailureCause } from "../protocol/job-failure.ts";
 import type { Span } from "../protocol/request.ts";
 import { Batches } from "./batches.ts";
+import { WAITS_UNTIL_MS } from "./flows/batch-table.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { JobFacts, NewJob, RestoredJob } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
-import { PutVerdict } from "./policies/policies.ts";
+import { NOBODY } from "./policies/failures.ts";
+import { spanOf } from "./policies/put-flows.ts";
+import { PutVerdict } from "./policies/put-verdict.ts";
 import type { Tube } from "./tubes/tube.ts";
 import type { Session } from "./waiting/session.ts";
 
@@ -17,6 +20,9 @@ const OUTCOME_OF: Readonly<Record<number, Outcome>> = {
   [PutVerdict.Duplicate]: Outcome.Duplicate,
   [PutVerdict.TubeFull]: Outcome.TubeFull,
   [PutVerdict.NoRoom]: Outcome.NoRoom,
+  [PutVerdict.NoBatch]: Outcome.NoBatch,
+  [PutVerdict.BatchCommitted]: Outcome.BatchCommitted,
+  [PutVerdict.BatchOrder]: Outcome.BatchOrder,
 };
 
 export class JobCommands extends Batches {
@@ -72,17 +78,19 @@ export class JobCommands extends Batches {
   }
 
   #put(tube: Tube, job: NewJob, body: number, nowMs: number, attributes: JobAttributes | undefined): Outcome {
-    const delayMs = job.delaySeconds * 1000 + job.delayMillis;
+    let delayMs = job.delaySeconds * 1000 + job.delayMillis;
     const isPlain = attributes === undefined && tube.policy === undefined;
     const refusal = isPlain ? Outcome.Done : this.#judge(tube, job, attributes);
     if (refusal !== Outcome.Done) return refusal;
     if (!this.records.roomForPut()) return Outcome.NoRoom;
+    if (attributes !== undefined && attributes.after !== 0) delayMs = WAITS_UNTIL_MS;
     (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
     const slot = this.#insert(tube, job, body);
     if (!isPlain) this.#beginPolicies(slot, tube, job, attributes, nowMs);
     // `nowMs` is when this turn began. If that was before the put arrived, the delay must not start
     // earlier than the put.
-    if (delayMs > 0) this.queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
+    if (attributes?.lost !== undefined) this.#beginLost(slot, tube, attributes.lost, nowMs);
+    else if (delayMs > 0) this.queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
     if (!this.records.put(slot)) return this.#undoPut(slot, tube);
     if (attributes !== undefined) this.store.weighGroup(slot, tube);
@@ -91,6 +99,12 @@ export class JobCommands extends Batches {
     this.meter?.stored(job.bodyBytes);
     if (delayMs === 0) this.serve(tube, nowMs);
     return Outcome.Done;
+  }
+
+  /** Buries a new job whose batch has failed already. */
+  #beginLost(slot: number, tube: Tube, reason: Uint8Array, nowMs: number): void {
+    this.policies.failures.add(slot, FailureCause.Buried, NOBODY, nowMs, spanOf(reason));
+    this.queues.becomeBuried(slot, tube, nowMs);
   }
 
   /** Returns Done if the put is accepted, else the reason for its refusal. */
@@ -169,9 +183,20 @@ export class JobCommands extends Batches {
     const tube = this.tubes.open(job.tube);
     const slot = this.insertKnown(tube, job, body);
     if (attributes !== undefined) this.store.restore(slot, tube, attributes);
-    if (job.state === JobState.Buried) this.queues.becomeBuried(slot, tube, job.deadlineAtMs);
+    const isBuried = job.state === JobState.Buried || (attributes !== undefined && this.#forgetWait(slot));
+    if (isBuried) this.queues.becomeBuried(slot, tube, job.deadlineAtMs);
     else if (job.state === JobState.Delayed) this.queues.becomeDelayed(slot, tube, job.deadlineAtMs);
     else this.queues.becomeReady(slot, tube, job.deadlineAtMs);
+  }
+
+  /** Ends the wait for a batch that the log doesn't have; returns whether the job had one. */
+  #forgetWait(slot: number): boolean {
+    const flows = this.jobs.pageOf(slot).extras?.flows;
+    const row = rowOf(slot);
+    if (flows === undefined || flows.after[row] === 0 || this.batches.awaitedBy(slot) !== undefined)
+      return false;
+    flows.after[row] = 0;
+    return true;
   }
 
   /** Completes the restore after all jobs of the log are back. */
@@ -189,12 +214,13 @@ export class JobCommands extends Batches {
     if (slot === NO_SLOT) return Outcome.NotFound;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
-    if (page.state[row] === JobState.Reserved) {
+    const isHeld = page.state[row] === JobState.Reserved;
+    if (isHeld) {
       if (page.holder[row] !== session.index) return Outcome.NotFound;
       this.#endHolding(slot, session, nowMs);
     } else if (page.state[row] === JobState.Moving) return Outcome.NotFound;
     else this.queues.leave(slot);
-    this.#delete(slot, nowMs);
+    this.#delete(slot, isHeld, nowMs);
     return Outcome.Done;
   }
 
@@ -204,13 +230,14 @@ export class JobCommands extends Batches {
    */
   deleteAnyway(slot: number, nowMs: number): void {
     this.leave(slot, nowMs);
-    this.#delete(slot, nowMs);
+    this.#delete(slot, false, nowMs);
   }
 
-  #delete(slot: number, nowMs: number): void {
+  /** `done` tells whether the job's work is done, as opposed to given up. */
+  #delete(slot: number, done: boolean, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
-    const isRemembered = page.extras !== undefined && this.policies.keys.end(slot, nowMs);
-    if (!isRemembered) this.records.deleted(page.id[rowOf(slot)]!);
+    if (page.extras === undefined) this.records.deleted(page.id[rowOf(slot)]!);
+    else this.policies.recordEnd(slot, done, nowMs);
     this.#endDeleted(slot, nowMs);
   }
 
@@ -220,7 +247,10 @@ export class JobCommands extends Batches {
    */
   discard(slot: number, nowMs: number): void {
     this.leave(slot, nowMs);
-    this.records.deleted(this.jobs.pageOf(slot).id[rowOf(slot)]!);
+    const batch = this.batches.end(slot, false);
+    const id = this.jobs.pageOf(slot).id[rowOf(slot)]!;
+    if (batch === undefined) this.records.deleted(id);
+    else this.records.ended(id, batch.number, batch.done, batch.failed);
     this.#endDeleted(slot, nowMs);
   }
 
@@ -316,7 +346,7 @@ export class JobCommands extends Batches {
     let kicked = 0;
     while (kicked < bound) {
       const slot = buried ? tube.buried.first : tube.delayed.top;
-      if (slot === NO_SLOT) break;
+      if (slot === NO_SLOT || this.batches.waits(slot)) break;
       this.kickOne(slot, tube, nowMs);
       kicked++;
     }
@@ -329,6 +359,7 @@ export class JobCommands extends Batches {
     if (slot === NO_SLOT) return Outcome.NotFound;
     const state = this.jobs.pageOf(slot).state[rowOf(slot)];
     if (state !== JobState.Buried && state !== JobState.Delayed) return Outcome.NotFound;
+    if (this.batches.waits(slot)) return Outcome.NotFound;
     this.kickOne(slot, this.tubeOf(slot), nowMs);
     return Outcome.Done;
   }

@@ -23,6 +23,10 @@ export const BYTES_OF = {
   setting: 256,
   /** Without its texts, which are counted apart, and its body, which is in the arena. */
   schedule: 1024,
+  /** What a page takes for batches if a job on it belongs to one or waits for one. */
+  flowPage: 139264,
+  /** A batch, on each shard. */
+  batch: 512,
 } as const;
 
 /** Maximum bytes that one more put may add, besides its body. */

@@ -40,6 +40,7 @@ export class Reservations extends Timers {
     if (slot === NO_SLOT) return Outcome.NotFound;
     const state = this.jobs.pageOf(slot).state[rowOf(slot)];
     if (state === JobState.Reserved || state === JobState.Moving) return Outcome.NotFound;
+    if (this.batches.waits(slot)) return Outcome.NotFound;
     if (this.isOverdue(slot, nowMs)) return Outcome.NotFound;
     this.assign(slot, session, nowMs);
     // The log treats reserved jobs as ready; this one must not return as buried or delayed after a

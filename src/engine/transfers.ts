@@ -35,6 +35,7 @@ export class Transfers extends Duplicates {
     assert(state !== JobState.Moving, "a job departs once");
     assert(state !== JobState.Reserved || nowMs >= 0, "a held job departs at a time");
     this.leave(slot, nowMs);
+    this.batches.travels(slot, 1);
     this.queues.becomeMoving(slot, this.tubeOf(slot), transfer);
   }
 
@@ -78,6 +79,7 @@ export class Transfers extends Duplicates {
     const tube = this.tubeOf(slot);
     assert(tube.movingJobs > 0, "a job on its way is counted");
     tube.counts.movedOut++;
+    this.batches.travels(slot, -1);
     if (this.stateBefore(slot) === JobState.Reserved) this.handedOn(slot, tube, nowMs);
     this.store.end(slot, tube);
     this.serveIfLimited(tube, nowMs);
@@ -91,6 +93,7 @@ export class Transfers extends Duplicates {
     const tube = this.tubeOf(slot);
     assert(tube.movingJobs > 0, "a job that stays was counted as on its way");
     const before = this.stateBefore(slot);
+    this.batches.travels(slot, -1);
     const holder = before === JobState.Reserved ? this.sessions[page.holder[row]!] : undefined;
     if (holder !== undefined) {
       this.queues.becomeHeldAgain(slot, tube, holder);
@@ -175,7 +178,8 @@ export class Transfers extends Duplicates {
   }
 
   #enter(slot: number, there: Tube, state: JobState, deadlineAtMs: number, nowMs: number): void {
-    if (state === JobState.Delayed) this.queues.becomeDelayed(slot, there, deadlineAtMs);
+    const waits = state === JobState.Delayed || this.batches.waits(slot);
+    if (waits) this.queues.becomeDelayed(slot, there, deadlineAtMs);
     else if (state === JobState.Buried) this.queues.becomeBuried(slot, there, nowMs);
     else this.queues.becomeReady(slot, there, nowMs);
     this.records.updated(slot);

@@ -26,6 +26,8 @@ import { syncCountsOf } from "./api/admin/server-view.ts";
 import { taskRoutes } from "./api/admin/task-routes.ts";
 import { ANSWER_BYTES_MAX, BODY_BYTES_MAX, createApp } from "./api/app/app.ts";
 import { dashboardRoutes } from "./api/dashboard/dashboard-routes.ts";
+import { batchRoutes } from "./api/flows/batch-routes.ts";
+import { scheduleRoutes } from "./api/flows/schedule-routes.ts";
 import { browseRoutes } from "./api/jobs/browse-routes.ts";
 import { jobRoutes } from "./api/jobs/job-routes.ts";
 import { leaseRoutes } from "./api/jobs/lease-routes.ts";
@@ -186,6 +188,8 @@ const routesOf = (
     groupRoutes,
     tubeRoutes,
     settingsRoutes,
+    scheduleRoutes,
+    batchRoutes,
     jobRoutes,
     putRoutes,
     reserveRoutes,

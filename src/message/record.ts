@@ -48,7 +48,16 @@ import {
   LONG_ATTRIBUTE_UNIT,
 } from "../protocol/job-attribute.ts";
 
-export const RecordKind = { put: 1, update: 2, delete: 3, piece: 4, setting: 5 } as const;
+export const RecordKind = {
+  put: 1,
+  update: 2,
+  delete: 3,
+  piece: 4,
+  setting: 5,
+  /** See flow-record.ts. */
+  tally: 6,
+  batch: 7,
+} as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
 /**

@@ -30,6 +30,10 @@ export const TransferMessage = {
   ClaimName: 5,
   YieldName: 6,
   EndClaim: 7,
+  /** About batches: see flow.ts. */
+  BatchState: 8,
+  BatchReport: 9,
+  BatchIdle: 10,
 } as const;
 export type TransferMessage = (typeof TransferMessage)[keyof typeof TransferMessage];
 

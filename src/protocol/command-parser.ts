@@ -210,6 +210,7 @@ export class CommandParser {
     const number = this.#number;
     switch (field) {
       case "tube":
+      case "batch":
         return this.#tube(bytes, end);
       case "tube | *":
         return this.#tube(bytes, end) || isEveryTube(this.request.tube);

@@ -2,106 +2,18 @@
 // acceptor, the shards, `stats`, `--help` and the list in README.md read it. CONTRIBUTING.md
 // explains how to add a command.
 
+import { Args, FIELDS } from "./command-args.ts";
 import * as options from "./job-options.ts";
 import { Op } from "./op.ts";
 import { batchAbort, batchBytes, batchMeta, batchTubes, type OptionRow } from "./option-rows.ts";
 import { SCHEDULE_LIST_OPTIONS, SCHEDULE_OPTIONS } from "./schedule-options.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 
+export { Args, FIELDS, type Field } from "./command-args.ts";
 export { Op } from "./op.ts";
 
 /** Exclusive upper bound of command ops; other messages use this value and above. */
 export const COMMAND_OPS = 128;
-
-/**
- * The arguments that follow a command word, and how strictly the parser reads them (README.md,
- * "Lines").
- */
-export const Args = {
-  /** Nothing. */
-  None: 0,
-  /** Any text, ignored. */
-  Ignored: 1,
-  Id: 2,
-  IdPri: 3,
-  IdPriDelay: 4,
-  Put: 5,
-  /** A number of jobs, parsed as C's strtol does. */
-  Bound: 6,
-  /** Seconds, or -1. */
-  Timeout: 7,
-  Tube: 8,
-  /** A tube and a delay; the parser skips blanks before the tube and checks its name last. */
-  TubeDelay: 9,
-  /** A tube, followed by the arguments of put. */
-  TubePut: 10,
-  /** A secret: bytes without a blank. */
-  Secret: 11,
-  /** A tube, a prefix of a tube name followed by `*`, or `*`. */
-  Pattern: 20,
-  /** A tube, followed by another tube or `*`. */
-  TubeTarget: 21,
-  /** A tube, or `*`. */
-  TubeOrAll: 22,
-  /** A number of jobs, and the timeout for the first one. */
-  CountTimeout: 30,
-  /** Ids, up to the maximum batch size. */
-  Ids: 31,
-  /** A name for a worker: bytes without blanks and control characters. */
-  Name: 32,
-  /** One of RESERVE_ORDER_WORDS. */
-  Order: 60,
-  /** The name of a schedule, followed by the arguments of put-in-tube. */
-  SchedulePut: 50,
-  /** The name of a schedule. */
-  Schedule: 51,
-} as const;
-export type Args = (typeof Args)[keyof typeof Args];
-
-/** The name of an argument in help texts. */
-export type Field =
-  | "id"
-  | "pri"
-  | "delay"
-  | "ttr"
-  | "bytes"
-  | "bound"
-  | "seconds"
-  | "tube"
-  | "token"
-  | "tube | *"
-  | "pattern"
-  | "to"
-  | "count"
-  | "ids"
-  | "name"
-  | "strict|weighted|weighted-time"
-  | "schedule";
-
-/** The arguments of each Args, in order. A line with `bytes` precedes a body of that size. */
-export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
-  [Args.None]: [],
-  [Args.Ignored]: [],
-  [Args.Id]: ["id"],
-  [Args.IdPri]: ["id", "pri"],
-  [Args.IdPriDelay]: ["id", "pri", "delay"],
-  [Args.Put]: ["pri", "delay", "ttr", "bytes"],
-  [Args.Bound]: ["bound"],
-  [Args.Timeout]: ["seconds"],
-  [Args.Tube]: ["tube"],
-  [Args.TubeDelay]: ["tube", "delay"],
-  [Args.TubePut]: ["tube", "pri", "delay", "ttr", "bytes"],
-  [Args.Secret]: ["token"],
-  [Args.Pattern]: ["pattern"],
-  [Args.TubeTarget]: ["tube", "to"],
-  [Args.TubeOrAll]: ["tube | *"],
-  [Args.CountTimeout]: ["count", "seconds"],
-  [Args.Ids]: ["ids"],
-  [Args.Name]: ["name"],
-  [Args.Order]: ["strict|weighted|weighted-time"],
-  [Args.SchedulePut]: ["schedule", "tube", "pri", "delay", "ttr", "bytes"],
-  [Args.Schedule]: ["schedule"],
-};
 
 /** Where the server executes a command. */
 export const Route = {
@@ -135,6 +47,8 @@ export const Route = {
   Schedule: 13,
   /** On all shards, which list their schedules. */
   Schedules: 14,
+  /** On the shard that is the home of the named batch, or on any shard for all of them. */
+  Batch: 15,
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
 
@@ -323,7 +237,7 @@ export const COMMANDS: readonly Command[] = [
     replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each has been used" },
   { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: options.PUT_OPTIONS, route: Route.Put, extension: true,
     permission: Put, scope: Scope.NamedTube, timing: "put",
-    replies: [...STORED, "DUPLICATE <id>", "KEPT <id>", "REPLACED <id>", "ESCALATED <id>", "DEBOUNCED <id>", "TUBE_FULL", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a named tube without changing the tube in use" },
+    replies: [...STORED, "DUPLICATE <id>", "KEPT <id>", "REPLACED <id>", "ESCALATED <id>", "DEBOUNCED <id>", "TUBE_FULL", "BATCH_NOT_FOUND", "BATCH_COMMITTED", "BATCH_ORDER", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a named tube without changing the tube in use" },
   { op: Op.ReserveBatch, word: "reserve-batch ", args: CountTimeout, options: [batchBytes, batchTubes, batchMeta, batchAbort], route: Route.Reserve, extension: true,
     permission: Work, scope: Scope.WatchedTubes, timing: "reserve",
     replies: ["RESERVED_BATCH <count> and so many times RESERVED", "DEADLINE_SOON", "TIMED_OUT", "ABORTED", UNKNOWN_OPTION], section: "18.4", help: "reserves up to count jobs of the watched tubes; waits until there is one" },
@@ -384,6 +298,21 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.ListSchedules, word: "list-schedules", args: None, options: SCHEDULE_LIST_OPTIONS, route: Route.Schedules, extension: true,
     permission: View, scope: Scope.Server,
     replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.32", help: "lists schedules by name, a page at a time" },
+  { op: Op.OpenBatch, word: "open-batch ", args: Args.Batch, options: options.OPEN_OPTIONS, route: Route.Batch, extension: true,
+    permission: Put, scope: Scope.Server,
+    replies: ["OPENED", "BATCH_EXISTS", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.33", help: "opens a batch, which jobs may join and others wait for" },
+  { op: Op.CommitBatch, word: "commit-batch ", args: Args.Batch, route: Route.Batch, extension: true,
+    permission: Put, scope: Scope.Server,
+    replies: ["COMMITTED", NOT_FOUND, "BATCH_CANCELLED"], section: "18.33", help: "closes a batch for new members: it is complete when all have ended" },
+  { op: Op.CancelBatch, word: "cancel-batch ", args: Args.Batch, route: Route.Batch, extension: true,
+    permission: Manage, scope: Scope.Server,
+    replies: ["CANCELLED", NOT_FOUND, "BATCH_COMPLETE"], section: "18.33", help: "removes the members of a batch that are not reserved, and ends it" },
+  { op: Op.InspectBatch, word: "inspect-batch ", args: Args.Batch, route: Route.Batch, extension: true,
+    permission: View | Put, scope: Scope.Server,
+    replies: [OK, NOT_FOUND], section: "18.33", help: "the state of a batch, and how many of its members have ended" },
+  { op: Op.ListBatches, word: "list-batches", args: None, options: options.LIST_BATCHES_OPTIONS, route: Route.Batch, extension: true,
+    permission: View | Put, scope: Scope.Server,
+    replies: [OK, UNKNOWN_OPTION], section: "18.33", help: "lists the batches in the order of their opening, a page at a time" },
 ];
 
 /**
@@ -414,3 +343,8 @@ export function commandName(command: Command): string {
 export function hasBody(command: Command): boolean {
   return FIELDS[command.args].includes("bytes");
 }
+
+/** The commands of `--protocol strict`: as beanstalkd has them, without extensions and options. */
+export const STRICT_COMMANDS: readonly Command[] = COMMANDS.filter(({ extension }) => !extension).map(
+  ({ options: _, ...command }) => command,
+);

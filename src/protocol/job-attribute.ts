@@ -53,6 +53,13 @@ export const Attribute = {
    * older servers lack it.
    */
   Failures: 24,
+  /**
+   * f64, u8. The number of the batch of which the job is a member, and whether it has ended: 1 once
+   * the job has died.
+   */
+  Batch: 25,
+  /** f64, u8. The number of the batch that the job waits for, and 1 for any outcome. */
+  After: 26,
   /** The progress of a schedule (message/schedule-record.ts). */
   ScheduleProgress: 31,
 } as const;
@@ -170,6 +177,13 @@ export class AttributeWriter {
 
   float64(tag: Attribute, value: number): void {
     this.#memory.view.setFloat64(this.#head(tag, 8), value, true);
+  }
+
+  /** A number and a flag. */
+  flagged(tag: Attribute, value: number, flag: boolean): void {
+    const at = this.#head(tag, 9);
+    this.#memory.view.setFloat64(at, value, true);
+    this.#memory.bytes[at + 8] = flag ? 1 : 0;
   }
 
   /** At most 255 bytes. */

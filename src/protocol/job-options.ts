@@ -45,6 +45,14 @@ export const PUT_OPTIONS: readonly OptionRow[] = [
   { name: "on-duplicate", tag: OptionTag.OnDuplicate, kind: OptionKind.Word, words: ON_DUPLICATE_WORDS, usage: ON_DUPLICATE_WORDS.join("|") },
   { name: "meta", tag: OptionTag.Meta, kind: OptionKind.Pair, repeats: true, usage: "<name>:<value>" },
   { name: "debounce-max", tag: OptionTag.DebounceMax, kind: OptionKind.Duration, usage: "<duration>" },
+  { name: "batch", tag: OptionTag.Batch, kind: OptionKind.Tube, usage: "<batch>" },
+  { name: "after", tag: OptionTag.AfterBatch, kind: OptionKind.Tube, excludes: OptionTag.AfterAny, usage: "<batch>" },
+  { name: "after-any", tag: OptionTag.AfterAny, kind: OptionKind.Tube, excludes: OptionTag.AfterBatch, usage: "<batch>" },
+];
+
+/** The option of open-batch. */
+export const OPEN_OPTIONS: readonly OptionRow[] = [
+  { name: "keep", tag: OptionTag.Keep, kind: OptionKind.Duration, usage: "<duration>" },
 ];
 
 /** Filters that select jobs of a tube. */
@@ -66,6 +74,18 @@ export const LIST_OPTIONS: readonly OptionRow[] = [
   },
   limit(LIST_LIMIT_MAX, "<1..1000>"),
   { name: "show", tag: OptionTag.Show, kind: OptionKind.Number, max: SHOWN_BYTES_MAX, usage: "<bytes>" },
+];
+
+/** The options of list-batches. */
+export const LIST_BATCHES_OPTIONS: readonly OptionRow[] = [
+  {
+    name: "after",
+    tag: OptionTag.After,
+    kind: OptionKind.Number,
+    max: Number.MAX_SAFE_INTEGER,
+    usage: "<number>",
+  },
+  limit(LIST_LIMIT_MAX, "<1..1000>"),
 ];
 
 /** Reserved jobs belong to their holders and can't be moved. */

@@ -121,6 +121,7 @@ export class OptionParser {
       return this.#writer.text(row.tag, bytes, at, at) ? OptionsSyntax.Ok : OptionsSyntax.Bad;
     if (end === at || end - at > OPTION_VALUE_BYTES_MAX) return OptionsSyntax.Bad;
     if (row.repeats !== true && this.#writer.has(row.tag)) return OptionsSyntax.Bad;
+    if (row.excludes !== undefined && this.#writer.has(row.excludes)) return OptionsSyntax.Bad;
     return this.#value(bytes, at, end, row) ? OptionsSyntax.Ok : OptionsSyntax.Bad;
   }
 

@@ -47,6 +47,10 @@ export const OptionTag = {
   Zone: 99,
   Missed: 100,
   AfterName: 101,
+  Batch: 102,
+  AfterBatch: 103,
+  AfterAny: 104,
+  Keep: 105,
 } as const;
 export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
 
@@ -81,6 +85,8 @@ export interface OptionRow {
   readonly min?: number;
   readonly max?: number;
   readonly words?: readonly string[];
+  /** An option that may not stand beside this one. */
+  readonly excludes?: OptionTag;
   /** May be given several times. */
   readonly repeats?: true;
   /** An empty value removes the setting. */

@@ -29,6 +29,15 @@ export const Reply = {
   unauthorized: line("UNAUTHORIZED"),
   unknownCommand: line("UNKNOWN_COMMAND"),
   updated: line("UPDATED"),
+  opened: line("OPENED"),
+  committed: line("COMMITTED"),
+  cancelled: line("CANCELLED"),
+  batchExists: line("BATCH_EXISTS"),
+  batchCancelled: line("BATCH_CANCELLED"),
+  batchComplete: line("BATCH_COMPLETE"),
+  batchNotFound: line("BATCH_NOT_FOUND"),
+  batchCommitted: line("BATCH_COMMITTED"),
+  batchOrder: line("BATCH_ORDER"),
 } as const;
 
 /** `USING <tube>`. */

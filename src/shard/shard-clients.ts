@@ -165,6 +165,14 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     return latin1(name, 0, this.workerName(session, name, 0));
   }
 
+  /** Goes on with batches that end, if their records find room. */
+  protected endBatches(): void {
+    if (this.records?.hasRoom === false) return;
+    this.homes.step(this.nowMs);
+    if (this.engine.hasFlowWork) this.engine.workOnFlows(this.nowMs);
+    this.engine.batches.hasNews = this.homes.hasNews || this.engine.hasFlowWork;
+  }
+
   updateGauges(): void {
     const { counters, engine } = this;
     assert(engine.urgentJobs <= engine.jobCounts[JobState.Ready]!, "urgent jobs are among the ready ones");

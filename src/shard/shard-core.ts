@@ -9,7 +9,6 @@ import { assert } from "../base/assert.ts";
 import type { Outcome } from "../engine/engine.ts";
 import { NO_SLOT } from "../engine/jobs/job-table.ts";
 import { Waiting } from "../engine/waiting/session.ts";
-import { ReplyCredit } from "../message/reply-credit.ts";
 import {
   BarrierAckView,
   CarriedView,
@@ -45,6 +44,9 @@ const MESSAGES_PER_CLOCK_READING = 8;
 const TURN_WORK_MAX = WORK_PER_MS / 2;
 /** Time after which a turn takes no more from the rings, so that replies leave. */
 const TURN_MS = 1;
+/** Sliced commands that end in one turn, if they take little time: most of them only waited. */
+const ENDED_MAX = 16;
+
 export class ShardCore extends ShardClients {
   readonly #resuming: ShardSession[] = [];
   readonly #stalled: ShardSession[] = [];
@@ -73,6 +75,8 @@ export class ShardCore extends ShardClients {
     }
     if (this.#resuming.length > 0) this.#runResumed();
     if (!this.aside.isEmpty) this.#runAside();
+    const { batches } = this.engine;
+    if (batches.hasNews || batches.timers.nextAtMs <= this.nowMs) this.endBatches();
     // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
@@ -162,11 +166,13 @@ export class ShardCore extends ShardClients {
   }
 
   #moveOn(nowMs: number): void {
-    const session = this.slicedCommands.step(this.#mayAnswer, nowMs);
+    for (let left = ENDED_MAX; left > 0 && this.slicedCommands.spentMs < TURN_MS / 8; left--) {
+      const session = this.slicedCommands.step(this.#mayAnswer, nowMs);
+      if (session === undefined) break;
+      if (session.ended) this.end(session);
+      else this.resume(session);
+    }
     this.slicedCommands.spentMs = 0;
-    if (session === undefined) return;
-    if (session.ended) this.end(session);
-    else this.resume(session);
   }
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
@@ -202,6 +208,7 @@ export class ShardCore extends ShardClients {
       this.#resuming.some(this.#mayAnswer) ||
       this.slicedCommands.hasWork(this.#mayAnswer) ||
       this.deadLetters.hasWork ||
+      (this.engine.batches.hasNews && (this.homes.hasWork || this.engine.hasFlowWork)) ||
       this.transferSender.hasWork ||
       this.control?.hasWork === true ||
       this.replies.longHasWork ||
@@ -261,7 +268,7 @@ export class ShardCore extends ShardClients {
       // Part of a conversation or of a put in pieces: nothing else is in flight.
       session.beginReplies(0);
     }
-    if (!busy && !session.isAside && !owesReading(session)) {
+    if (!busy && !session.isAside && !session.owesReading) {
       this.#execute(session, request);
       return;
     }
@@ -316,7 +323,7 @@ export class ShardCore extends ShardClients {
   #mustWait(session: ShardSession): boolean {
     if (session.isAside || this.#isAnswering(session)) return true;
     // A Close has no reply to read, and the next command reports what was read of the last reply.
-    return owesReading(session) && session.deferred?.firstOp !== RequestOp.Close;
+    return session.owesReading && session.deferred?.firstOp !== RequestOp.Close;
   }
 
   /** Returns whether the session is executing a command, so that later ones have to wait. */
@@ -380,10 +387,10 @@ export class ShardCore extends ShardClients {
     else if (transferMessage === TransferMessage.Piece)
       this.transferReceiver.piece(from, transfer, body, this.nowMs);
     else if (transferMessage === TransferMessage.Credit) this.transferSender.credit(transfer);
-    else if (transferMessage === TransferMessage.ClaimName)
-      this.schedules.claims.claimed(from, transfer, body);
-    else if (transferMessage === TransferMessage.YieldName) this.schedules.claims.yielded(transfer, body);
-    else if (transferMessage === TransferMessage.EndClaim) this.schedules.claims.ended(from, body);
+    else if (transferMessage >= TransferMessage.BatchState)
+      this.homes.take(transferMessage, from, body, this.nowMs);
+    else if (transferMessage >= TransferMessage.ClaimName)
+      this.schedules.claims.take(transferMessage, from, transfer, body);
     else {
       const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
       const refusal = LandedView.refusal(view, 0) as Outcome;
@@ -413,7 +420,7 @@ export class ShardCore extends ShardClients {
     };
   }
 
-  /** Continues a session's command once all acceptors have acknowledged its barrier. */
+  /** Continues a command once all acceptors have acknowledged its barrier. */
   #passBarrier(number: number): void {
     const session = this.barrier.acknowledged(number);
     if (session === undefined) return;
@@ -431,11 +438,6 @@ export class ShardCore extends ShardClients {
     this.#charge(session);
     this.resume(session);
   }
-}
-
-/** Returns whether so much of the session's replies is unread that its next command has to wait. */
-function owesReading(session: ShardSession): boolean {
-  return session.unreadBytes >= ReplyCredit.UnreadBytesMax;
 }
 
 /**

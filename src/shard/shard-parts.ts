@@ -26,6 +26,7 @@ import { RingReader } from "../ring/ring-reader.ts";
 import { WorkerNames } from "../ring/worker-names.ts";
 import { ControlHandler } from "./control/control-handler.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
+import { BatchHomes } from "./flows/batch-homes.ts";
 import { PutIntake } from "./intake/put-intake.ts";
 import { ReadBarrier } from "./read-barrier.ts";
 import type { RecordLog } from "./records/record-log.ts";
@@ -102,6 +103,7 @@ export abstract class ShardParts implements ClientEffects {
   readonly memory: MemoryBudget;
   readonly transferSender: TransferSender;
   protected readonly deadLetters: DeadLetters;
+  readonly homes: BatchHomes;
   protected readonly transferReceiver: TransferReceiver;
   protected readonly barrier: ReadBarrier;
   readonly records: RecordLog | undefined;
@@ -113,6 +115,7 @@ export abstract class ShardParts implements ClientEffects {
   /** Sessions whose wait over several shards is counted on this shard. */
   readonly leadWaits = new Set<ShardSession>();
   nowMs = 0;
+  readonly #drains = (): boolean => this.controlWords.isSet(ControlWord.Draining);
   /** The message being executed. */
   protected readonly request = new Request();
 
@@ -165,17 +168,14 @@ export abstract class ShardParts implements ClientEffects {
     this.records = options.records;
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     if (directory !== undefined) this.#lookInto(directory, shard);
-    const travel = {
-      engine: this.engine,
-      port: this.ports[shard % topology.acceptors]!,
-      records: options.records,
-    };
+    const port = this.ports[shard % topology.acceptors]!;
+    const travel = { engine: this.engine, port, records: options.records };
     const noteMoves = (): void => this.controlWords.set(ControlWord.JobsMove);
-    const { slicedCommands } = this;
-    const onSettled = (id: number): void => slicedCommands.settled(id);
+    const onSettled = (id: number): void => this.slicedCommands.settled(id);
     this.engine.queues.onSettled = onSettled;
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.deadLetters = new DeadLetters(this.engine, this.transferSender);
+    this.homes = new BatchHomes({ ...travel, shard, shards: topology.shards, shardOf, onSettled });
     this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlHandler({
@@ -188,16 +188,16 @@ export abstract class ShardParts implements ClientEffects {
       });
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
-    const isDraining = (): boolean => this.controlWords.isSet(ControlWord.Draining);
-    this.schedules = this.#makeSchedules(options, travel.port, directory, isDraining);
-    this.puts = new PutIntake(this.engine, this.replies, isDraining, (...put) => this.schedules.set(...put));
+    this.schedules = this.#makeSchedules(options, travel.port, directory);
+    this.puts = new PutIntake(this.engine, this.replies, this.#drains, (...put) =>
+      this.schedules.set(...put),
+    );
   }
 
   #makeSchedules(
     { topology, shard, wallOffsetMs, records }: ShardOptions,
     port: ReplyPort,
     directory: JobDirectory | undefined,
-    isDraining: () => boolean,
   ): ShardSchedules {
     const { engine, replies, slicedCommands, clock } = this;
     const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
@@ -211,7 +211,7 @@ export abstract class ShardParts implements ClientEffects {
       shards: topology.shards,
       port,
       clock,
-      isDraining,
+      isDraining: this.#drains,
       nowMs: () => this.nowMs,
       wallOffsetMs: wallOffsetMs ?? (() => 0),
       // Numbers of schedules are in the log, so they must go on rising after a restart, as ids do.

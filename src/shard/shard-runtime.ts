@@ -5,6 +5,7 @@ import { randomInt } from "node:crypto";
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import { REAL_THREAD } from "../loop/point.ts";
 import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
+import type { LoggedBatch } from "../message/flow-record.ts";
 import {
   binlogBell,
   binlogRole,
@@ -50,7 +51,7 @@ export interface ShardRuntimeOptions {
 
 /** A message from the binlog to a shard at startup. */
 export type RecoveryMessage =
-  | { settings: readonly (readonly [pattern: string, text: string])[] }
+  | { settings: readonly (readonly [pattern: string, text: string])[]; batches: readonly LoggedBatch[] }
   | { bytes: Uint8Array; offsets: Uint32Array }
   | "end";
 
@@ -135,6 +136,7 @@ export class ShardRuntime {
     recovery.on("message", (message) => {
       if (message !== "end" && "settings" in message) {
         this.#core.tubeSetter.restore([...message.settings, ...this.#options.tubes], monotonicMs());
+        this.#core.homes.restore(message.batches, wallOffsetMs());
         return;
       }
       if (message !== "end") {

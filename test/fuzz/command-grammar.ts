@@ -323,6 +323,8 @@ export class CommandGrammar {
         return this.#seconds();
       case "tube":
         return this.#tube();
+      case "batch":
+        return this.#random.pick(["batch-1", "batch-2", "b"]);
       case "token":
         return "rb1_x";
       case "to":

@@ -4,62 +4,19 @@
 // Written from the protocol's text, and deliberately unlike src/protocol/command-parser.ts, which
 // it judges.
 import { type BytePattern, patternOf } from "../support/byte-pattern.ts";
-import { BY_PATTERN, meaningByName } from "./argument-meaning.ts";
+import { BARE, BY_ID, BY_PATTERN, BY_SCHEDULE, meaningByName, SCHEDULE, WAITED } from "./argument-meaning.ts";
 import { type After, type LineMeaning, meaning } from "./line-meaning.ts";
 
 const U32_MAX = 2n ** 32n - 1n;
 const U64_MAX = 2n ** 64n - 1n;
 const TIMEOUT_MAX = 2n ** 31n - 1n;
 const NAME = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
-/** The name of a schedule; above 128 bytes, set-schedule says so. */
-const SCHEDULE = /^ *[\x21-\x7e\x80-\xff]{1,200}$/;
-
-const RESERVED = "RESERVED {int} {int}";
-const FOUND = ["FOUND {int} {int}", "NOT_FOUND"];
-const WAITED = [RESERVED, "TIMED_OUT", "DEADLINE_SOON"];
-
-/** Commands with a job id and up to two u32, and what they answer. */
-const BY_ID: Readonly<Record<string, readonly [pattern: RegExp, replies: readonly string[]]>> = {
-  peek: [/^ *(\d+)$/, FOUND],
-  delete: [/^ *(\d+)$/, ["DELETED", "NOT_FOUND"]],
-  touch: [/^ *(\d+)$/, ["TOUCHED", "NOT_FOUND"]],
-  "kick-job": [/^ *(\d+)$/, ["KICKED", "NOT_FOUND"]],
-  "inspect-job": [/^ *(\d+)$/, ["OK {int}", "NOT_FOUND"]],
-  "reserve-job": [/^ *(\d+)$/, [RESERVED, "NOT_FOUND"]],
-  "stats-job": [/^ *(\d+)$/, ["OK {int}", "NOT_FOUND"]],
-  bury: [/^ *(\d+) +(\d+)$/, ["BURIED", "NOT_FOUND"]],
-  release: [/^ *(\d+) +(\d+) +(\d+)$/, ["RELEASED", "NOT_FOUND"]],
-};
-
-const BARE: Readonly<Record<string, readonly string[]>> = {
-  "peek-ready": FOUND,
-  "peek-delayed": FOUND,
-  "peek-buried": FOUND,
-  reserve: WAITED,
-  stats: ["OK {int}"],
-  "list-tubes": ["OK {int}"],
-  "list-tube-used": ["USING {any}"],
-  "list-tubes-watched": ["OK {int}"],
-  extensions: ["OK {int}"],
-  "touch-all": ["TOUCHED_ALL {int}"],
-  "inspect-watched": ["OK {int}"],
-};
 
 const BY_NAME: Readonly<Record<string, readonly string[]>> = {
   use: ["USING {any}"],
   watch: ["WATCHING {int}"],
   ignore: ["WATCHING {int}", "NOT_IGNORED"],
   "stats-tube": ["OK {int}", "NOT_FOUND"],
-};
-
-const TEXT = ["OK {int}", "NOT_FOUND"];
-/** Commands with the name of a schedule (18.31, 18.32), and what they answer. */
-const BY_SCHEDULE: Readonly<Record<string, readonly string[]>> = {
-  "delete-schedule": ["DELETED", "NOT_FOUND"],
-  "pause-schedule": ["PAUSED", "NOT_FOUND"],
-  "resume-schedule": ["RESUMED", "NOT_FOUND"],
-  "run-schedule": ["INSERTED {int}", "NOT_FOUND"],
-  "inspect-schedule": TEXT,
 };
 
 /** Words that select a command; of those that a line begins with, the longest counts. */
@@ -85,6 +42,11 @@ const WORDS: readonly string[] = [
   ...Object.keys(BY_SCHEDULE).map((word) => `${word} `),
   "name ",
   "reserve-order ",
+  "open-batch ",
+  "commit-batch ",
+  "cancel-batch ",
+  "inspect-batch ",
+  "list-batches",
   "quit",
 ].sort((left, right) => right.length - left.length);
 
@@ -120,6 +82,7 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   if (command === "quit") return meaning(command, [], { after: { kind: "end" } });
   const matched = BY_PATTERN[command];
   if (matched !== undefined) return matched[0].test(rest) ? meaning(command, matched[1]) : bad;
+  if (command === "list-batches") return meaningOfListBatches(rest);
   const byId = BY_ID[command];
   if (byId !== undefined) return meaningById(command, rest, byId);
   const named = BY_NAME[command];
@@ -196,7 +159,13 @@ const OF_TUBE: Readonly<Record<string, { options?: Options; replies: readonly st
     replies: ["OK {int}"],
   },
   "clear-tube": { options: { ...FILTERS, limit: numberTo(U32_MAX, 1n) }, replies: ["CLEARED {int}"] },
+  "open-batch": { options: { keep: isDuration }, replies: ["OPENED", "BATCH_EXISTS"] },
+  "commit-batch": { replies: ["COMMITTED", "BATCH_CANCELLED", "NOT_FOUND"] },
+  "cancel-batch": { replies: ["CANCELLED", "BATCH_COMPLETE", "NOT_FOUND"] },
+  "inspect-batch": { replies: ["OK {int}", "NOT_FOUND"] },
 };
+
+const EXCLUDED: Readonly<Record<string, string>> = { "after-any": "after", after: "after-any" };
 
 /**
  * The first thing that is wrong with the options at the end of a line, which are those of `known`.
@@ -209,7 +178,8 @@ function wrongOption(text: string, known: Options): string | undefined {
     if (name === undefined) return "BAD_FORMAT";
     const isValue = Object.hasOwn(known, name) ? known[name] : undefined;
     if (isValue === undefined) return `UNKNOWN_OPTION ${name}`;
-    if (value.length > 200 || given.has(name) || !isValue(value)) return "BAD_FORMAT";
+    if (value.length > 200 || given.has(name) || given.has(EXCLUDED[name] ?? name) || !isValue(value))
+      return "BAD_FORMAT";
     given.add(name);
   }
   return undefined;
@@ -268,6 +238,9 @@ const PUT_OPTIONS: Options = {
   weight: upTo(1n, 1000n),
   "on-duplicate": (text) => ["refuse", "keep", "replace", "escalate", "debounce"].includes(text),
   "debounce-max": isDuration,
+  batch: (text) => NAME.test(text),
+  after: (text) => NAME.test(text),
+  "after-any": (text) => NAME.test(text),
   meta: (text) => isKey(text) && /^[-A-Za-z0-9._]+:/.test(text),
 };
 const isRate = (text: string): boolean => {
@@ -298,6 +271,12 @@ const MOVES: Options = {
   as: (value) => value === "ready",
   limit: numberTo(U32_MAX, 1n),
 };
+
+function meaningOfListBatches(rest: string): LineMeaning {
+  const known = { after: numberTo(2n ** 53n - 1n), limit: numberTo(1000n, 1n) };
+  const wrong = rest === "" || rest.startsWith(" ") ? wrongOption(rest, known) : "BAD_FORMAT";
+  return meaning("list-batches", [wrong ?? "OK {int}"]);
+}
 
 function meaningOfMove(rest: string): LineMeaning {
   const [, tube = "", to = "", options = ""] = /^ *([^ ]+) +([^ ]+)(?=$| )(.*)$/s.exec(rest) ?? [];
@@ -367,10 +346,17 @@ function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
   const wrong = wrongOption(options, PUT_OPTIONS);
   if (wrong !== undefined) return meaning(command, [wrong], { after: dropped });
   const others = ["DUPLICATE", "KEPT", "REPLACED", "ESCALATED", "DEBOUNCED"].map((word) => `${word} {int}`);
-  return meaning(command, ["INSERTED {int}", ...others, ...(size > REPLACING_MAX ? ["JOB_TOO_BIG"] : [])], {
-    after: { kind: "body", bytes: size },
-    delays: delayMs > 0,
-  });
+  const refusals = / (?:batch|after|after-any)=/.test(options)
+    ? ["BATCH_NOT_FOUND", "BATCH_COMMITTED", "BATCH_ORDER"]
+    : [];
+  return meaning(
+    command,
+    ["INSERTED {int}", ...others, ...refusals, ...(size > REPLACING_MAX ? ["JOB_TOO_BIG"] : [])],
+    {
+      after: { kind: "body", bytes: size },
+      delays: delayMs > 0 || options.includes(" after"),
+    },
+  );
 }
 
 const SCHEDULES: Options = {

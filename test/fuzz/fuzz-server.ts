@@ -76,6 +76,7 @@ export class FuzzServer {
       (stats) => stats.get("current-jobs-reserved") === "0",
       "a job stays reserved by nobody",
     );
+    await this.#deleteSchedules();
     const { line } = await keeper.put("");
     const id = Number(/^INSERTED (\d+)$/.exec(line)?.[1]);
     if (!(id > this.#lastId))
@@ -87,6 +88,14 @@ export class FuzzServer {
     this.#lastId = id;
     this.#expectMemory();
     return id;
+  }
+
+  /** They would go on putting jobs. */
+  async #deleteSchedules(): Promise<void> {
+    if (this.process.kind !== "ours") return;
+    const { body } = await this.#keeper.ask("list-schedules limit=1000");
+    for (const [, name] of `${body?.toString("latin1")}`.matchAll(/^- \{"name":("(?:[^"\\]|\\.)*")/gm))
+      await this.#keeper.ask(`delete-schedule ${JSON.parse(name!)}`);
   }
 
   /** Values of `stats`. */

@@ -162,7 +162,8 @@ export class StreamModel {
       case "list-tube-used":
         return [`USING ${this.#used}`];
       case "watch":
-        this.#watched = new Set([...this.#watched, name]);
+        // Behind the name there may be a weight.
+        this.#watched = new Set([...this.#watched, name.split(" ", 1)[0]!]);
         return [`WATCHING ${this.#watched.size}`];
       case "ignore":
         if (this.#watched.has(name) && this.#watched.size === 1) return ["NOT_IGNORED"];

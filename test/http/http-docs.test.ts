@@ -1,4 +1,4 @@
-// Test of the first five minutes in docs/http.md, word for word, on a freshly started server.
+// Tests of examples in docs/http.md, word for word, each on a freshly started server.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -18,21 +18,26 @@ const BETWEEN = "\u0001";
 const expressionOf = (said: string): RegExp =>
   new RegExp(`^${said.split("…").map(RegExp.escape).join("[^]*")}$`);
 
-it("docs/http.md: the examples of the first five minutes get the shown answers", async (t) => {
-  if (!canRun(t, NEEDS.ours, NEEDS.curl)) return;
-  const server = await startHttpServer("--shards", "3");
-  t.after(() => server.process.stop());
-  const [, section = ""] = PAGE.split("## The first five minutes\n");
-  const lines = section.split("\n## ")[0]!.match(/^ {4}\S.*$/gm) ?? [];
-  assert.ok(lines.length > 10);
-  const commands = lines.map((line) => {
-    const [, command = "", said = ""] = /^ {4}(.*?)(?: +# (.*))?$/.exec(line)!;
-    return { command, said };
+for (const [title, least] of [
+  ["The first five minutes", 10],
+  ["Schedules", 5],
+  ["Batches", 8],
+] as const)
+  it(`docs/http.md: the examples of "${title}" get the shown answers`, async (t) => {
+    if (!canRun(t, NEEDS.ours, NEEDS.curl)) return;
+    const server = await startHttpServer("--shards", "3");
+    t.after(() => server.process.stop());
+    const [, section = ""] = PAGE.split(`## ${title}\n`);
+    const lines = section.split("\n## ")[0]!.match(/^ {4}\S.*$/gm) ?? [];
+    assert.ok(lines.length > least);
+    const commands = lines.map((line) => {
+      const [, command = "", said = ""] = /^ {4}(.*?)(?: +# (.*))?$/.exec(line)!;
+      return { command, said };
+    });
+    const script = commands.map(({ command }) => `${command}\nprintf '${BETWEEN}'\n`).join("");
+    const here = script.replaceAll("localhost:11380", `127.0.0.1:${server.port}`);
+    const { stdout } = await run("bash", ["-ec", here.replaceAll("curl ", "curl -sS ")]);
+    const answers = stdout.split(BETWEEN);
+    for (const [index, { command, said }] of commands.entries())
+      assert.match(answers[index]!.trimEnd(), expressionOf(said), command);
   });
-  const script = commands.map(({ command }) => `${command}\nprintf '${BETWEEN}'\n`).join("");
-  const here = script.replaceAll("localhost:11380", `127.0.0.1:${server.port}`);
-  const { stdout } = await run("bash", ["-ec", here.replaceAll("curl ", "curl -sS ")]);
-  const answers = stdout.split(BETWEEN);
-  for (const [index, { command, said }] of commands.entries())
-    assert.match(answers[index]!.trimEnd(), expressionOf(said), command);
-});

@@ -15,16 +15,25 @@ const command = campaignCommand(
     "--moves",
     "while jobs move between shards, are handed on, die and leave for their dead-letter tubes",
   )
+  .option("--batches", "while members of batches end and move between shards")
   .option("--replica", "a group of servers: kills and stops of any of its processes, and partitions")
   .parse();
-const { seed, moves, replica } = command.opts<{ seed?: number; moves?: true; replica?: true }>();
+interface Options {
+  seed?: number;
+  moves?: true;
+  batches?: true;
+  replica?: true;
+}
+const { seed, moves, batches, replica } = command.opts<Options>();
 const { ROUNDS = "500", PARTITIONS = "50" } = process.env;
 const files =
   replica === true
     ? ["../replica/group.test.ts", "../replica/partitions.test.ts"]
-    : moves === true
-      ? ["moves-kill.test.ts", "policies-restart.test.ts"]
-      : ["kill.test.ts"];
+    : batches === true
+      ? ["batches-kill.test.ts"]
+      : moves === true
+        ? ["moves-kill.test.ts", "policies-restart.test.ts"]
+        : ["kill.test.ts"];
 const paths = files.map((file) => fileURLToPath(new URL(file, import.meta.url)));
 const { status } = spawnSync(process.execPath, ["--test", "--test-concurrency=1", ...paths], {
   stdio: "inherit",
@@ -34,6 +43,7 @@ const { status } = spawnSync(process.execPath, ["--test", "--test-concurrency=1"
     NODE_TEST_CONTEXT: undefined,
     ROUNDS,
     MOVE_KILLS: ROUNDS,
+    BATCH_KILLS: ROUNDS,
     PARTITIONS,
     ...(seed === undefined ? {} : { SEED: `${seed}` }),
   },

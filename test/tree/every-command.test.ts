@@ -28,6 +28,11 @@ const NOT_SIMULATED: Readonly<Record<string, string>> = {
   "run-schedule": SCHEDULES,
   "inspect-schedule": SCHEDULES,
   "list-schedules": SCHEDULES,
+  "open-batch": "test/simulation/batches plays it",
+  "commit-batch": "test/simulation/batches plays it",
+  "cancel-batch": "test/simulation/batches plays it",
+  "inspect-batch": "test/simulation/batches plays it",
+  "list-batches": "it reads what the commands above write",
 };
 
 const BODY_BYTES_MAX = 10;

@@ -20,9 +20,8 @@ import {
 } from "../../message/response.ts";
 import { ControlWord, Counter, countersOf, portRole, type Topology } from "../../message/topology.ts";
 import { CommandParser } from "../../protocol/command-parser.ts";
-import { COMMANDS, type Command } from "../../protocol/commands.ts";
+import { COMMANDS, type Command, STRICT_COMMANDS } from "../../protocol/commands.ts";
 import { Span } from "../../protocol/request.ts";
-import { STRICT_COMMANDS } from "../../protocol/strict-commands.ts";
 import { ClaimWords } from "../../ring/claim-word.ts";
 import { ControlWords } from "../../ring/control-words.ts";
 import { EMPTY, type RingReader } from "../../ring/ring-reader.ts";

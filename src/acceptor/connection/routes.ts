@@ -50,6 +50,7 @@ export const ROUTES: readonly CommandRoute[] = Object.values({
   [Route.Name]: nameClient,
   [Route.Schedule]: bySchedule,
   [Route.Schedules]: listSchedules,
+  [Route.Batch]: ofBatch,
   [Route.End]: ({ pipeline, shutdown }) => pipeline.isIdle && shutdown.end("quit"),
 } satisfies Record<Route, CommandRoute>);
 
@@ -164,6 +165,16 @@ function setTubes({ acceptor, pipeline, conversations }: CommandParts, request: 
   if (!pipeline.isIdle) return false;
   pipeline.count(request.op);
   return conversations.begin(new SetPattern(conversations, shards, shard, request, places.takeSequence()));
+}
+
+// --- batches -------------------------------------------------------------------------------------
+
+/** Sends a command to the home of a batch. A new batch gets an id as its number. */
+function ofBatch({ acceptor, pipeline }: CommandParts, request: Request): boolean {
+  const { shards, places } = acceptor;
+  const shard = request.op === Op.ListBatches ? 0 : namedShard(shards, request);
+  if (request.op === Op.OpenBatch) request.id = places.takeJobId(shard);
+  return pipeline.sendCounted(shard, request);
 }
 
 // --- lists and reports ---------------------------------------------------------------------------

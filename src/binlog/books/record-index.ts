@@ -4,6 +4,7 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { type PieceLocation, RecordBooks } from "../format/record-kinds.ts";
 import { HEADER_BYTES } from "../format/segment-format.ts";
+import { BatchIndex } from "./batch-index.ts";
 import type { SegmentTable } from "./segment-table.ts";
 
 /**
@@ -61,6 +62,7 @@ export class RecordIndex extends RecordBooks {
   readonly #segments: SegmentTable;
   /** Settings by pattern. */
   readonly settings = new Map<string, SettingLocation>();
+  readonly batches: BatchIndex;
   readonly #pages = new Map<number, Page>();
   readonly big = new Map<number, BigJob>();
   #lastPage: Page | undefined;
@@ -75,6 +77,7 @@ export class RecordIndex extends RecordBooks {
   constructor(segments: SegmentTable) {
     super();
     this.#segments = segments;
+    this.batches = new BatchIndex(segments);
   }
 
   #page(id: number): Page | undefined {
@@ -187,6 +190,14 @@ export class RecordIndex extends RecordBooks {
   override settingIsAt(pattern: string, segment: number, offset: number): boolean {
     const setting = this.settings.get(pattern);
     return setting !== undefined && setting.segment === segment && setting.offset === offset;
+  }
+
+  override batchIsAt(number: number, segment: number, offset: number): boolean {
+    return this.batches.isAt(number, segment, offset);
+  }
+
+  override tallyIsAt(number: number, shard: number, segment: number, offset: number): boolean {
+    return this.batches.tallyIsAt(number, shard, segment, offset);
   }
 
   #bigJob(id: number): BigJob {

@@ -5,6 +5,7 @@ import { assert, CHECKED } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Memory } from "../../base/memory.ts";
 import { BATCH_HEADER_BYTES } from "../../message/batch.ts";
+import { BATCH_FIXED_BYTES, decodeTally, TALLY_BYTES } from "../../message/flow-record.ts";
 import {
   attributeBytes,
   attributeBytesOf,
@@ -27,6 +28,10 @@ export const isFull = (kind: number): boolean => kind === RecordKind.put;
 export const isUpdate = (kind: number): boolean => kind === RecordKind.update;
 /** Returns whether the record belongs to a pattern of tubes instead of a job. */
 export const isSetting = (kind: number): boolean => kind === RecordKind.setting;
+/** Returns whether the record says how many members of a batch have ended; it deletes one. */
+export const isTally = (kind: number): boolean => kind === RecordKind.tally;
+/** Returns whether the record is the state of a batch. */
+export const isBatch = (kind: number): boolean => kind === RecordKind.batch;
 
 /**
  * Returns whether the record's kind and length are ones that this version writes; the log must not
@@ -41,6 +46,10 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
       return recordBytes === headBytes(bytes, at);
     case RecordKind.setting:
       return recordBytes === settingBytes(bytes, at);
+    case RecordKind.tally:
+      return recordBytes === TALLY_BYTES;
+    case RecordKind.batch:
+      return recordBytes === BATCH_FIXED_BYTES + bytes[at + 1]!;
     case RecordKind.delete:
     case OwnKind.end:
     case OwnKind.mark:
@@ -137,6 +146,8 @@ export abstract class RecordBooks {
   abstract fullIsAt(id: number, segment: number, offset: number): boolean;
   abstract pieceIsAt(id: number, bodyOffset: number, segment: number, offset: number): boolean;
   abstract settingIsAt(pattern: string, segment: number, offset: number): boolean;
+  abstract batchIsAt(number: number, segment: number, offset: number): boolean;
+  abstract tallyIsAt(number: number, shard: number, segment: number, offset: number): boolean;
 
   /**
    * Books a record of a job. A log in use calls this on writes, and recovery on reads, so both have
@@ -153,6 +164,7 @@ export abstract class RecordBooks {
         this.setUpdate(id, segment, offset);
         break;
       case RecordKind.delete:
+      case RecordKind.tally:
         this.remove(id);
         break;
       default: {
@@ -179,6 +191,12 @@ export abstract class RecordBooks {
         const patternAt = at + SETTING_HEADER_BYTES;
         const pattern = latin1(bytes, patternAt, patternAt + patternBytesOf(view, at));
         return this.settingIsAt(pattern, segment, offset);
+      }
+      case RecordKind.batch:
+        return this.batchIsAt(id, segment, offset);
+      case RecordKind.tally: {
+        const { number, shard } = decodeTally(view, at);
+        return this.tallyIsAt(number, shard, segment, offset);
       }
       default:
         return false;

@@ -52,7 +52,7 @@ export const MAX_FRAMED_BYTES: number = FRAME_BYTES + MAX_STORED_BYTES;
 export const FOREIGN_ID_LIMIT: number = 2 ** 48;
 
 /**
- * Kinds of records that only the storage writes; the shards' kinds are 1 to 5 (message/record.ts).
+ * Kinds of records that only the storage writes; the shards' kinds are 1 to 7 (message/record.ts).
  */
 export const OwnKind = {
   /** The last record of a segment; only zeros follow. */

@@ -4,6 +4,7 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
+import { forgetTallied } from "../../message/flow-record.ts";
 import {
   applyUpdate,
   mergeHead,
@@ -14,7 +15,7 @@ import {
 } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import type { Segment, SegmentTable } from "../books/segment-table.ts";
-import { isFull } from "../format/record-kinds.ts";
+import { isFull, isTally } from "../format/record-kinds.ts";
 import {
   FRAME_BYTES,
   frameIsWhole,
@@ -133,6 +134,7 @@ export class Compaction {
     if (!whole || recordBytes < PIECE_HEADER_BYTES) reader.damaged(segment, offset);
     const id = this.#chunk.view.getFloat64(record + RECORD_ID_AT, true);
     const updateSegment = isFull(this.#chunk.bytes[record]!) ? index.updateSegmentOf(id) : 0;
+    if (isTally(this.#chunk.bytes[record]!)) forgetTallied(this.#chunk.view, record);
     if (updateSegment === 0) this.#host.migrate(this.#chunk.bytes, record, recordBytes);
     else {
       const updated = table.get(updateSegment);

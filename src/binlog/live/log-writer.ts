@@ -4,11 +4,20 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
+import { decodeBatch, decodeTally } from "../../message/flow-record.ts";
 import { RECORD_ID_AT } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import { isShortage } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
-import { isFull, isSetting, recordExtra, recordIsKnown, settingOf } from "../format/record-kinds.ts";
+import {
+  isBatch,
+  isFull,
+  isSetting,
+  isTally,
+  recordExtra,
+  recordIsKnown,
+  settingOf,
+} from "../format/record-kinds.ts";
 import {
   encodeOwn,
   FRAME_BYTES,
@@ -187,7 +196,15 @@ export class LogWriter {
       this.#index.setSetting(pattern, text, segment, offset, FRAME_BYTES + length);
       return;
     }
+    if (isBatch(kind)) {
+      this.#index.batches.set(decodeBatch(memory, record), segment, offset, FRAME_BYTES + length);
+      return;
+    }
     const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
+    if (isTally(kind)) {
+      this.#index.batches.setTally(decodeTally(memory.view, record), segment, offset, FRAME_BYTES + length);
+      if (id === 0) return;
+    }
     assert(id > 0, "the record of a job has an id");
     const extra = recordExtra(memory, record, length);
     assert(offset >= HEADER_BYTES, "a record lies behind the header");

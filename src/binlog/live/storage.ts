@@ -66,6 +66,7 @@ export class Storage implements CompactionHost {
     this.#disk = disk;
     this.table = table;
     this.index = index;
+    index.batches.endRecovery();
     const reader = new SegmentReader(disk);
     this.reader = reader;
     this.#shortage = new RoomShortage(disk.path, options.notice);

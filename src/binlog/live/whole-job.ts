@@ -1,8 +1,10 @@
-// Appends a whole job to a log, in several records if it is too big for one; also appends settings.
+// Appends a whole job to a log, in several records if it is too big for one; also appends settings
+// and batches.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
+import { encodeBatch, encodeTallied, encodeTally, type LoggedBatch } from "../../message/flow-record.ts";
 import {
   bodyBytesOf,
   encodePieceHead,
@@ -43,4 +45,14 @@ export function appendSetting(storage: Storage, pattern: string, text: string): 
   const length = encodeSetting(piece, 0, asciiBytes(pattern), asciiBytes(text));
   assert(length <= MAX_RECORD_BYTES, "a SETTING is no longer than a record");
   storage.appendOwned(piece.bytes, 0, length);
+}
+
+/** Appends the state of a batch and its tallies. */
+export function appendBatch(storage: Storage, { facts, tallies }: LoggedBatch): void {
+  storage.appendOwned(piece.bytes, 0, encodeBatch(piece, 0, facts, 0));
+  for (const { number, shard, done, failed } of tallies) {
+    const length = encodeTally(piece.view, 0, 0, number, shard);
+    encodeTallied(piece.view, 0, done, failed);
+    storage.appendOwned(piece.bytes, 0, length);
+  }
 }

@@ -68,6 +68,7 @@ export function bookRecords(verdict: LogVerdict): LogBooks {
     table.add(segment);
     bookSegment(index, scan);
   }
+  index.batches.endRecovery();
   index.maxId = Math.max(index.maxId, verdict.maxId);
   const unfinished = index.unfinished();
   for (const id of unfinished) index.remove(id);
@@ -85,6 +86,10 @@ function bookSegment(index: RecordIndex, scan: SegmentScan): void {
     index.book(kinds[i]!, ids[i]!, scan.number, offsets[i]!, framedBytes[i]!, extras[i]!);
   for (const { pattern, text, offset, framedBytes } of scan.settings)
     index.setSetting(pattern, text, scan.number, offset, framedBytes);
+  for (const { facts, tally, offset, framedBytes } of scan.flows) {
+    if (facts !== undefined) index.batches.set(facts, scan.number, offset, framedBytes);
+    else index.batches.setTally(tally!, scan.number, offset, framedBytes);
+  }
 }
 
 /**

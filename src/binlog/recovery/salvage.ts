@@ -8,7 +8,7 @@ import { emptyLog } from "../books/log-state.ts";
 import type { Disk } from "../disk/disk.ts";
 import { LENT_IDS } from "../live/id-lending.ts";
 import { Storage } from "../live/storage.ts";
-import { appendSetting, appendWholeJob } from "../live/whole-job.ts";
+import { appendBatch, appendSetting, appendWholeJob } from "../live/whole-job.ts";
 import { type LogBooks, settingsOf } from "./log-recovery.ts";
 import type { LogVerdict } from "./log-verdict.ts";
 import { type OpenOptions, segmentBytesOf } from "./open-options.ts";
@@ -31,6 +31,7 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   const log = emptyLog(first, lastSequence + 1, books.index.maxId, verdict.oldest);
   const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options), syncEvery: "never" });
   for (const [pattern, text] of settingsOf(books)) appendSetting(storage, pattern, text);
+  for (const batch of books.index.batches.list()) appendBatch(storage, batch);
   const source = { disk, scans: verdict.kept, index: books.index };
   for (const batch of recoveredJobs(source, 1, () => 0)) {
     const memory = new Memory(batch.bytes);

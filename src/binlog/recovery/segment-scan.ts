@@ -3,11 +3,15 @@
 import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import { type BatchHeader, decodeBatchHeader } from "../../message/batch.ts";
+import { decodeBatch, decodeTally, type Tally } from "../../message/flow-record.ts";
 import { RECORD_ID_AT } from "../../message/record.ts";
+import type { BatchFacts } from "../../protocol/batch-facts.ts";
 import {
+  isBatch,
   isBeyondVersion1,
   isFull,
   isSetting,
+  isTally,
   isUpdate,
   recordExtra,
   recordIsKnown,
@@ -87,6 +91,8 @@ export interface SegmentScan {
   batches: ScannedBatch[];
   /** The SETTING records, in order. */
   settings: ScannedSetting[];
+  /** The records of batches, in order. */
+  flows: ScannedFlow[];
   /** Whether jobs have attributes or were moved, which version 1 of the log could not express. */
   hasAttributes: boolean;
   /** Where the last record outside any batch begins; -1 for none. */
@@ -99,6 +105,14 @@ export interface ScannedBatch {
   /** Where the frame of its BATCH record begins, and where its last frame ends. */
   at: number;
   endsAt: number;
+}
+
+/** The state of a batch, or a tally. */
+interface ScannedFlow {
+  readonly facts: BatchFacts | undefined;
+  readonly tally: Tally | undefined;
+  readonly offset: number;
+  readonly framedBytes: number;
 }
 
 export interface ScannedSetting {
@@ -162,6 +176,7 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
     notes: [],
     batches: [],
     settings: [],
+    flows: [],
     hasAttributes: false,
     strayAt: -1,
   };
@@ -276,6 +291,7 @@ class SegmentScanner {
       scan.settings.push({ ...setting, offset: at, framedBytes: FRAME_BYTES + recordBytes });
       return;
     }
+    if (this.#takeFlow(kind, at, recordBytes)) return;
     if (kind < OwnKind.end) {
       const id = view.getFloat64(record + RECORD_ID_AT, true);
       if (isFull(kind) && id > scan.maxId) scan.maxId = id;
@@ -302,6 +318,23 @@ class SegmentScanner {
       scan.promisesNext = bytes[record + 1] === 1;
       scan.reason = "sealed";
     }
+  }
+
+  /** Takes note of a record of a batch. Returns whether it changes no job. */
+  #takeFlow(kind: number, offset: number, recordBytes: number): boolean {
+    const record = offset + FRAME_BYTES;
+    const place = { offset, framedBytes: FRAME_BYTES + recordBytes };
+    const scan = this.#scan;
+    if (isBatch(kind)) {
+      const facts = decodeBatch(this.#memory, record);
+      scan.flows.push({ facts, tally: undefined, ...place });
+      scan.maxId = Math.max(scan.maxId, facts.number);
+      return true;
+    }
+    if (!isTally(kind)) return false;
+    const { view } = this.#memory;
+    scan.flows.push({ facts: undefined, tally: decodeTally(view, record), ...place });
+    return view.getFloat64(record + RECORD_ID_AT, true) === 0;
   }
 
   /**

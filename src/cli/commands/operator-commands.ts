@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { backupCommand } from "./backup.ts";
+import { batchCommand } from "./batch.ts";
 import { changeCommands } from "./change.ts";
 import { checkCommand } from "./check.ts";
 import { failuresCommand } from "./failures.ts";
@@ -11,6 +12,7 @@ import { httpCommands } from "./over-http.ts";
 import { proxyCommand } from "./proxy.ts";
 import { putCommand } from "./put.ts";
 import { reserveCommand } from "./reserve.ts";
+import { scheduleCommand } from "./schedule.ts";
 import { settingsCommand } from "./settings.ts";
 import { shadowCommand } from "./shadow.ts";
 import { showCommands } from "./show.ts";
@@ -27,6 +29,8 @@ export function operatorCommands(): Command[] {
     failuresCommand(),
     ...manyJobsCommands(),
     settingsCommand(),
+    scheduleCommand(),
+    batchCommand(),
     checkCommand(),
     ...httpCommands(),
     backupCommand(),

@@ -2,6 +2,7 @@
 
 import { createInterface } from "node:readline";
 import type { Command } from "commander";
+import { optionsText } from "../../client/command-text.ts";
 import { seconds, tube, U32_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, tell } from "../output.ts";
@@ -16,6 +17,9 @@ interface PutOptions extends CommonOptions {
   readonly delay: string;
   readonly ttr: string;
   readonly lines?: true;
+  readonly batch?: string;
+  readonly after?: string;
+  readonly afterAny?: string;
 }
 
 export function putCommand(): Command {
@@ -25,15 +29,20 @@ export function putCommand(): Command {
     .option("--pri <n>", "priority: the smallest number is reserved first", whole(0, U32_MAX), "1024")
     .option("--delay <seconds>", "not before then", seconds, "0")
     .option("--ttr <seconds>", "time to run", seconds, "60")
+    .option("--batch <name>", "an open batch that the jobs belong to", tube)
+    .option("--after <name>", "wait until this batch has ended; buried if a member has failed", tube)
+    .option("--after-any <name>", "wait until this batch has ended, however", tube)
     .option("--lines", "store one job for each line of stdin")
     .action((tube: string, body: string | undefined, options: PutOptions, self: Command) => {
       const isFromStdin = body === undefined || body === "-";
       if (options.lines === true && !isFromStdin)
         self.error("error: with --lines jobs are read from stdin: no body");
       return withWire(options, async (session) => {
-        const { pri, delay, ttr } = options;
+        const { pri, delay, ttr, batch, after, afterAny } = options;
+        const batches = optionsText({ batch, after, afterAny });
+        if (batches !== "") await session.needs("open-batch");
         const put = (bytes: Buffer): Promise<string> =>
-          putOne(session, tube, `${pri} ${delay} ${ttr}`, bytes);
+          putOne(session, tube, `${pri} ${delay} ${ttr}`, batches, bytes);
         const tellId = (id: string): void => print(options.json === true ? `{"id":${id}}` : id);
         if (options.lines === true) await putLines(put, tellId);
         else tellId(await put(isFromStdin ? await readStdin() : Buffer.from(body)));
@@ -42,7 +51,17 @@ export function putCommand(): Command {
 }
 
 /** Puts a job and returns its id. */
-async function putOne(session: WireSession, tube: string, numbers: string, body: Buffer): Promise<string> {
+async function putOne(
+  session: WireSession,
+  tube: string,
+  numbers: string,
+  batches: string,
+  body: Buffer,
+): Promise<string> {
+  if (batches !== "") {
+    const line = `put-in-tube ${tube} ${numbers} ${body.length}${batches}`;
+    return `${countOf(await session.ask(line, "INSERTED", body))}`;
+  }
   const line = `put ${numbers} ${body.length}`;
   return `${countOf(await session.inTube(tube, line, "INSERTED", body))}`;
 }
@@ -70,7 +89,7 @@ async function putLines(put: (body: Buffer) => Promise<string>, tellId: (id: str
   throw new CommandFailed(`${stored} jobs are stored, ${failed} are not`, exitCode);
 }
 
-async function readStdin(): Promise<Buffer> {
+export async function readStdin(): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks);

@@ -47,6 +47,27 @@ export class JobAttributes {
   /** What a put does to a waiting job that has its key, and how long that may be put off. */
   onDuplicate: OnDuplicate = OnDuplicate.Refuse;
   debounceMaxMs = 0;
+  /** Number of the batch of which the job is a member, and whether it has ended; 0 for none. */
+  batch = 0;
+  batchHasEnded = false;
+  /** Number of the batch that the job waits for, and whether for any outcome; 0 for none. */
+  after = 0;
+  afterAny = false;
+  /** The names of these batches in a put; the engine looks up their numbers. */
+  batchName = "";
+  afterName = "";
+  /** Why the job is buried at once: the batch that it would wait for has failed. */
+  lost: Uint8Array | undefined = undefined;
+
+  /** Whether a put names a batch. */
+  get namesBatch(): boolean {
+    return this.batchName !== "" || this.afterName !== "";
+  }
+
+  /** Whether the job has to do with batches. */
+  get hasFlows(): boolean {
+    return this.batch !== 0 || this.after !== 0;
+  }
 
   /** Whether the job has a unique key. */
   get hasKey(): boolean {
@@ -69,6 +90,13 @@ export class JobAttributes {
     this.hasOnlyFailures = false;
     this.onDuplicate = OnDuplicate.Refuse;
     this.debounceMaxMs = 0;
+    this.batch = 0;
+    this.batchHasEnded = false;
+    this.after = 0;
+    this.afterAny = false;
+    this.batchName = "";
+    this.afterName = "";
+    this.lost = undefined;
     return this;
   }
 
@@ -134,6 +162,14 @@ export class JobAttributes {
         break;
       case Attribute.Key:
         this.keyState = bytes[valueAt]!;
+        break;
+      case Attribute.Batch:
+        this.batch = view.getFloat64(valueAt, true);
+        this.batchHasEnded = bytes[valueAt + 8] === 1;
+        break;
+      case Attribute.After:
+        this.after = view.getFloat64(valueAt, true);
+        this.afterAny = bytes[valueAt + 8] === 1;
         break;
       default:
         // Keeps unknown attributes of later versions if they are immutable.

@@ -3,6 +3,7 @@
 
 import { assert } from "../../base/assert.ts";
 import { EMPTY_BODY } from "./body-arena.ts";
+import type { JobFlows } from "./job-flows.ts";
 
 const ROW_BYTES = 8 + 4 * 6 + 2 + 1 + 1;
 
@@ -27,6 +28,8 @@ export class JobExtras {
   readonly originBytes: Uint8Array;
   /** A DeathReason in the low four bits, and flags. */
   readonly flags: Uint8Array;
+  /** What jobs have to do with batches; created for the first such job (JobTable.makeFlows). */
+  flows: JobFlows | undefined = undefined;
   readonly #buffer: ArrayBuffer;
 
   /** Throws RangeError when memory is exhausted. */

@@ -8,6 +8,7 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { EMPTY_BODY } from "./body-arena.ts";
 import { JobExtras } from "./job-extras.ts";
+import { JobFlows } from "./job-flows.ts";
 
 export const PAGE_BITS = 13;
 export const PAGE_ROWS = 1 << PAGE_BITS;
@@ -34,6 +35,8 @@ const ROW_BYTES = 8 * 3 + 4 * 16 + 1;
 class SpareExtras {
   /** Number of jobs in pages that have extras. */
   rows = 0;
+  /** Number of these pages whose block has columns of batches; a spare block keeps them. */
+  flowPages = 0;
   #block: JobExtras | undefined;
 
   /** Returns a block for a page with this many jobs. Throws RangeError when memory is exhausted. */
@@ -41,6 +44,7 @@ class SpareExtras {
     const block = this.#block ?? new JobExtras(PAGE_ROWS);
     this.#block = undefined;
     this.rows += rows;
+    if (block.flows !== undefined) this.flowPages++;
     return block;
   }
 
@@ -51,6 +55,7 @@ class SpareExtras {
         block.flags.every((flags) => flags === 0),
         "the rows of a spare block are clear",
       );
+    if (block.flows !== undefined) this.flowPages--;
     if (this.#block === undefined) this.#block = block;
     else block.discard();
   }
@@ -204,6 +209,11 @@ export class JobTable {
     return this.#spareExtras.rows;
   }
 
+  /** Number of pages with columns of batches. */
+  get flowPages(): number {
+    return this.#spareExtras.flowPages;
+  }
+
   /**
    * Returns the page of a job's slot. (An assert here would slow put, reserve, delete by a tenth;
    * without a page, access to its columns throws.)
@@ -278,6 +288,18 @@ export class JobTable {
     page.failures = new Uint32Array(PAGE_ROWS).fill(EMPTY_BODY);
     this.failurePages++;
     return page.failures;
+  }
+
+  /**
+   * Returns the page's columns of batches, created if necessary. Throws RangeError when memory is
+   * exhausted.
+   */
+  makeFlows(page: JobPage): JobFlows {
+    const extras = page.makeExtras();
+    if (extras.flows !== undefined) return extras.flows;
+    extras.flows = new JobFlows(PAGE_ROWS);
+    this.#spareExtras.flowPages++;
+    return extras.flows;
   }
 
   /** Calls `visit` for each job. */

@@ -17,5 +17,8 @@ export const Outcome = {
   Escalated: 8,
   Debounced: 9,
   TooBig: 10,
+  NoBatch: 11,
+  BatchCommitted: 12,
+  BatchOrder: 13,
 } as const;
 export type Outcome = (typeof Outcome)[keyof typeof Outcome];

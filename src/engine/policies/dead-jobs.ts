@@ -46,6 +46,7 @@ export class DeadJobs {
     extras.expiresAtMs[row] = 0;
     extras.flags[row] = (extras.flags[row]! & ~ExtraFlag.Reason) | reason;
     if (extras.origin[row] === EMPTY_BODY) this.#attributes.setOrigin(extras, row, tube.nameBytes);
+    this.#shard.batches.died(slot);
     tube.counts.dead++;
     this.#shard.jobDeaths++;
   }

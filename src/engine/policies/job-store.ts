@@ -54,7 +54,10 @@ export class JobStore {
     const extras = page.makeExtras();
     if (CHECKED)
       assert(extras.flags[row] === 0 && extras.keyRow[row] === NO_ROW, "a new job has no extras yet");
-    if (attributes !== undefined) this.#attributes.keep(extras, row, attributes);
+    if (attributes !== undefined) {
+      this.#attributes.keep(extras, row, attributes);
+      this.#enter(slot, attributes, false);
+    }
     if (extras.expiresAtMs[row] === 0 && ttlMs > 0) extras.expiresAtMs[row] = atMs + ttlMs;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
     if (attributes === undefined) return;
@@ -75,6 +78,7 @@ export class JobStore {
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     this.#attributes.keep(page.makeExtras(), row, attributes);
+    this.#enter(slot, attributes, false);
     if (attributes.leaving) this.#deaths.markLeaving(slot);
     this.#groups.join(slot, tube);
     if (!attributes.moved) this.#groups.weigh(slot, tube, page.id[row]!);
@@ -91,6 +95,7 @@ export class JobStore {
     const row = rowOf(slot);
     if (attributes !== undefined) {
       this.#attributes.keep(extras, row, attributes);
+      this.#enter(slot, attributes, true);
       if (attributes.failures.length > 0) this.#failures.restore(slot, attributes.failures);
     }
     extras.flags[row] = extras.flags[row]! | ExtraFlag.Moved;
@@ -98,6 +103,13 @@ export class JobStore {
     this.#groups.join(slot, tube);
     if (!staysDead && this.#deaths.isDead(slot)) this.#deaths.forgetDeath(slot);
     if (!this.#deaths.isDead(slot)) this.#keys.take(slot, tube);
+  }
+
+  /** Makes a job a member of its batch, and notes the one that it waits for. */
+  #enter(slot: number, attributes: JobAttributes, arrived: boolean): void {
+    if (!attributes.hasFlows) return;
+    this.#attributes.keepFlows(this.#shard.jobs.pageOf(slot), rowOf(slot), attributes);
+    this.#shard.batches.enter(slot, arrived);
   }
 
   /** Moves a job to another tube. Its key moves along if it is free there. */
@@ -158,6 +170,7 @@ export class JobStore {
     this.#keys.drop(slot);
     this.#deaths.stayHere(page, row);
     this.#groups.leave(extras, row, slot);
+    this.#shard.batches.exit(page, row);
     this.#attributes.free(extras, row);
     extras.clear(row);
   }

@@ -17,12 +17,10 @@ import { Failures, NOBODY } from "./failures.ts";
 import { GroupMembership } from "./group-membership.ts";
 import { JobStore } from "./job-store.ts";
 import { NO_ROW } from "./key-table.ts";
+import { PutFlows } from "./put-flows.ts";
+import { PutVerdict } from "./put-verdict.ts";
 import { StoredAttributes } from "./stored-attributes.ts";
 import { UniqueKeys } from "./unique-keys.ts";
-
-/** The verdict on a put. */
-export const PutVerdict = { Welcome: 0, Duplicate: 1, TubeFull: 2, NoRoom: 3 } as const;
-export type PutVerdict = (typeof PutVerdict)[keyof typeof PutVerdict];
 
 export class Policies {
   readonly keys: UniqueKeys;
@@ -30,6 +28,7 @@ export class Policies {
   readonly deaths: DeadJobs;
   readonly failures: Failures;
   readonly store: JobStore;
+  readonly flows: PutFlows;
   /** The job of which the last put was a duplicate. */
   duplicateOf = 0;
   readonly #shard: ShardState;
@@ -43,6 +42,7 @@ export class Policies {
     this.attributes = new StoredAttributes(shard, this.keys, this.failures);
     this.deaths = new DeadJobs(shard, this.keys, this.attributes);
     this.#groups = new GroupMembership(shard, this.attributes);
+    this.flows = new PutFlows(shard);
     this.store = new JobStore(shard, this.keys, this.attributes, this.#groups, this.deaths, this.failures);
   }
 
@@ -61,6 +61,10 @@ export class Policies {
 
   /** Returns whether a put is accepted, before anything is done for it. */
   judge(tube: Tube, bodyBytes: number, attributes: JobAttributes | undefined): PutVerdict {
+    if (attributes?.namesBatch === true) {
+      const verdict = this.flows.judge(attributes);
+      if (verdict !== PutVerdict.Welcome) return verdict;
+    }
     if (attributes?.hasKey === true) {
       const row = this.keys.rowFor(tube, attributes);
       if (row !== NO_ROW) {
@@ -193,7 +197,8 @@ export class Policies {
     const wasDead = this.deaths.isDead(slot);
     if (wasDead) this.deaths.forgetDeath(slot);
     const there = this.store.changeTube(slot, tube, target);
-    if (wasDead || asReady || state === JobState.Ready) queues.becomeReady(slot, there, nowMs);
+    const isReady = wasDead || asReady || state === JobState.Ready;
+    if (isReady && !this.#shard.batches.waits(slot)) queues.becomeReady(slot, there, nowMs);
     else if (state === JobState.Delayed) queues.becomeDelayed(slot, there, deadlineAtMs);
     else queues.becomeBuried(slot, there, nowMs);
     records.updated(slot);
@@ -214,6 +219,21 @@ export class Policies {
     return tube;
   }
 
+  /**
+   * Records the removal of a job; its key may stay. `done` tells whether its work is done, as
+   * opposed to given up.
+   */
+  recordEnd(slot: number, done: boolean, nowMs: number): void {
+    const { batches, jobs, records } = this.#shard;
+    const page = jobs.pageOf(slot);
+    const id = page.id[rowOf(slot)]!;
+    const batch = batches.end(slot, done);
+    // This record ends the job. One of its key may follow: if that is lost, so is only the key.
+    if (batch !== undefined) records.ended(id, batch.number, batch.done, batch.failed);
+    if (page.extras !== undefined && this.keys.end(slot, nowMs)) return;
+    if (batch === undefined) records.deleted(id);
+  }
+
   /** Handles the expiry of a job that is in no queue. */
   #expire(slot: number, tube: Tube, nowMs: number): void {
     const { queues, records, jobs } = this.#shard;
@@ -231,8 +251,7 @@ export class Policies {
       records.updated(slot);
       return;
     }
-    const id = jobs.pageOf(slot).id[rowOf(slot)]!;
-    if (!this.keys.end(slot, nowMs)) records.deleted(id);
+    this.recordEnd(slot, false, nowMs);
     this.store.end(slot, tube);
   }
 }

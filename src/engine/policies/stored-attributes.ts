@@ -8,7 +8,8 @@ import { type Attribute, type AttributeWriter, DeathReason } from "../../protoco
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { ExtraFlag, type JobExtras } from "../jobs/job-extras.ts";
-import { rowOf } from "../jobs/job-table.ts";
+import { FlowFlag, type JobFlows } from "../jobs/job-flows.ts";
+import { type JobPage, rowOf } from "../jobs/job-table.ts";
 import type { ShardState } from "../state/shard-state.ts";
 import type { Failures } from "./failures.ts";
 import type { UniqueKeys } from "./unique-keys.ts";
@@ -49,6 +50,15 @@ export class StoredAttributes {
       (attributes.moved ? ExtraFlag.Moved : 0) |
       (attributes.untilReserve ? ExtraFlag.UntilReserve : 0) |
       (attributes.hasKey ? ExtraFlag.Keyed : 0);
+  }
+
+  /** Stores what a job has to do with batches. Throws RangeError when memory is exhausted. */
+  keepFlows(page: JobPage, row: number, attributes: JobAttributes): void {
+    const flows = this.#shard.jobs.makeFlows(page);
+    flows.batch[row] = attributes.batch;
+    flows.after[row] = attributes.after;
+    flows.flags[row] =
+      (attributes.batchHasEnded ? FlowFlag.Ended : 0) | (attributes.afterAny ? FlowFlag.Any : 0);
   }
 
   /** Frees everything that a job has in the arena besides its body. */
@@ -136,6 +146,7 @@ export class StoredAttributes {
     }
     if ((flags & ExtraFlag.Reason) !== DeathReason.None)
       writer.uint8(Attribute.Reason, flags & ExtraFlag.Reason);
+    if (extras.flows !== undefined) writeFlows(extras.flows, row, writer);
   }
 
   /** Returns whether an UPDATE of the job has to name its tube. */
@@ -143,6 +154,12 @@ export class StoredAttributes {
     const { extras } = this.#shard.jobs.pageOf(slot);
     return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Moved) !== 0;
   }
+}
+
+function writeFlows({ batch, after, flags }: JobFlows, row: number, writer: AttributeWriter): void {
+  const { Attribute } = attribute;
+  if (batch[row] !== 0) writer.flagged(Attribute.Batch, batch[row]!, (flags[row]! & FlowFlag.Ended) !== 0);
+  if (after[row] !== 0) writer.flagged(Attribute.After, after[row]!, (flags[row]! & FlowFlag.Any) !== 0);
 }
 
 /** Returns the value of a text attribute as Latin-1, or "". */

@@ -5,6 +5,7 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { URGENT_PRI_LIMIT } from "../../protocol/limits.ts";
+import type { BatchTable } from "../flows/batch-table.ts";
 import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { EarliestTime } from "../queues/earliest-time.ts";
 import { NO_GROUP } from "../queues/job-groups.ts";
@@ -25,6 +26,7 @@ export class JobQueues {
   /** Tubes that remember groups without need; `tidy` makes them forget these. */
   readonly untidy = new Set<Tube>();
   readonly #jobs: JobTable;
+  readonly #batches: BatchTable;
   readonly #tubes: TubeTable;
   readonly #delayTimers = new TimerHeap<Tube>();
   readonly #expiryTimers: TimerHeap<Tube>;
@@ -32,8 +34,9 @@ export class JobQueues {
   onSettled: (id: number) => void = () => {};
 
   /** Keeps `rareDeadlines` up to date with the time when the first job expires. */
-  constructor(jobs: JobTable, tubes: TubeTable, rareDeadlines: EarliestTime) {
+  constructor(jobs: JobTable, batches: BatchTable, tubes: TubeTable, rareDeadlines: EarliestTime) {
     this.#jobs = jobs;
+    this.#batches = batches;
     this.#tubes = tubes;
     this.#expiryTimers = new TimerHeap<Tube>(rareDeadlines);
   }
@@ -101,7 +104,8 @@ export class JobQueues {
     assert(deadlineAtMs < Number.POSITIVE_INFINITY, "a delay has an end");
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
-    page.deadlineAtMs[row] = deadlineAtMs;
+    page.deadlineAtMs[row] =
+      page.extras?.flows === undefined ? deadlineAtMs : this.#batches.beginWait(slot, deadlineAtMs);
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Delayed);
     tube.delayed.push(slot);
@@ -118,6 +122,7 @@ export class JobQueues {
     tube.buriedJobs++;
     assert(tube.buriedJobs <= this.counts[JobState.Buried]!, "a tube's buried jobs are among all");
     tube.buried.append(slot);
+    if (page.extras !== undefined) this.#batches.countBuried(page, row, 1);
   }
 
   /**
@@ -249,6 +254,7 @@ export class JobQueues {
     } else if (state === JobState.Delayed) {
       tube.delayed.remove(slot);
       this.#setDelayTimer(tube);
+      if (page.extras?.flows !== undefined) this.#batches.endWait(slot);
     } else {
       assert(state === JobState.Buried, "a reserved job is its holder's");
       assert(tube.buriedJobs > 0, "a buried job is counted");
@@ -372,8 +378,10 @@ export class JobQueues {
 
   #leaveRare(page: JobPage, row: number, tube: Tube, before: number): void {
     assert(this.counts[before]! >= 0, "a job was counted in its state");
-    if (before === JobState.Buried) tube.buriedJobs--;
-    else if (before === JobState.Moving) {
+    if (before === JobState.Buried) {
+      tube.buriedJobs--;
+      if (page.extras !== undefined) this.#batches.countBuried(page, row, -1);
+    } else if (before === JobState.Moving) {
       this.#stopMoving(page, row, tube);
       this.onSettled(page.id[row]!);
     }

@@ -1,6 +1,7 @@
 // The state of one shard as plain fields, which all parts of its engine share: jobs, tubes,
 // queues, sessions, timers, counters, and the receivers of effects.
 
+import { BatchTable } from "../flows/batch-table.ts";
 import { BodyArena } from "../jobs/body-arena.ts";
 import { JobIndex } from "../jobs/job-index.ts";
 import { JobState, JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
@@ -59,6 +60,7 @@ export class ShardState {
   readonly sessionTimers: SessionTimers = new SessionTimers();
   /** The earliest rare deadline: of an expiry, a unique key, a pause or a rate limiter. */
   readonly rareDeadlines: EarliestTime = new EarliestTime();
+  readonly batches: BatchTable = new BatchTable(this.jobs, this.rareDeadlines);
   readonly pauseTimers: TimerHeap<Tube> = new TimerHeap<Tube>(this.rareDeadlines);
   /** Due when a rate limiter has a token again. */
   readonly rateTimers: TimerHeap<Tube> = new TimerHeap<Tube>(this.rareDeadlines);
@@ -102,7 +104,7 @@ export class ShardState {
       this.rareDeadlines,
       (name) => this.meter?.of(name),
     );
-    this.queues = new JobQueues(this.jobs, this.tubes, this.rareDeadlines);
+    this.queues = new JobQueues(this.jobs, this.batches, this.tubes, this.rareDeadlines);
     this.ownsTube = options.ownsTube ?? (() => true);
     this.waiters = new Waiters(effects);
     this.turnDueMax = options.turnDueMax ?? Number.MAX_SAFE_INTEGER;

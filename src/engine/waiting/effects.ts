@@ -44,6 +44,11 @@ export interface RecordSink {
   updated(slot: number): void;
   deleted(id: number): void;
   /**
+   * Called instead of `deleted` for a member of a batch. The record also has how many members of
+   * the batch have ended on this shard, so that no crash can come between the two.
+   */
+  ended(id: number, batch: number, done: number, failed: number): void;
+  /**
    * Called instead of `deleted` for a job that is about to be removed while its unique key remains
    * for some time.
    */
@@ -58,6 +63,7 @@ export const NO_RECORDS: RecordSink = {
   replaced() {},
   updated() {},
   deleted() {},
+  ended() {},
   remembered() {},
 };
 

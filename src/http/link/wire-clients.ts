@@ -21,8 +21,21 @@ export class WireClients {
 
   /** Sends a command that does not depend on used or watched tubes. */
   command(line: string): Promise<WireReply> {
+    return this.#shared.command(line);
+  }
+
+  /**
+   * Sends a command with a body of `length` bytes, which is not a put, and returns the line of its
+   * reply.
+   */
+  async commandWith(line: string, body: Uint8Array | string, length: number): Promise<string> {
+    const outcome = await this.#shared.put(line, body, length);
+    return "id" in outcome ? `INSERTED ${outcome.id}` : outcome.refusal;
+  }
+
+  get #shared(): WireConnection {
     if (this.#general === undefined || this.#general.isOver) this.#general = this.open();
-    return this.#general.command(line);
+    return this.#general;
   }
 
   /**

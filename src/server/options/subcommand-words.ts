@@ -4,7 +4,7 @@
 export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
   inspect: ["top", "stats", "tubes", "tube", "jobs", "failures", "peek", "check"],
   jobs: ["put", "reserve", "delete", "kick", "release"],
-  tubes: ["pause", "resume", "clear", "move", "redrive", "update", "settings"],
+  tubes: ["pause", "resume", "clear", "move", "redrive", "update", "settings", "schedule", "batch"],
   server: [
     "health",
     "server",

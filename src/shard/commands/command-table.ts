@@ -11,6 +11,7 @@ import { deleteBatch } from "./delete-batch.ts";
 import { ignore } from "./ignore.ts";
 import { inspectJob } from "./inspect-job.ts";
 import { inspectTube } from "./inspect-tube.ts";
+import { cancelBatch, commitBatch, inspectBatch, listBatches, openBatch } from "./job-batches.ts";
 import { kick } from "./kick.ts";
 import { kickJob } from "./kick-job.ts";
 import { listJobs } from "./list-jobs.ts";
@@ -88,6 +89,11 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.RunSchedule]: runSchedule,
   [Op.InspectSchedule]: inspectSchedule,
   [Op.ListSchedules]: listSchedules,
+  [Op.OpenBatch]: openBatch,
+  [Op.CommitBatch]: commitBatch,
+  [Op.CancelBatch]: cancelBatch,
+  [Op.InspectBatch]: inspectBatch,
+  [Op.ListBatches]: listBatches,
 };
 
 interface Message {

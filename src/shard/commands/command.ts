@@ -3,6 +3,7 @@
 
 import type { Engine } from "../../engine/engine.ts";
 import type { Request } from "../../protocol/request.ts";
+import type { BatchHomes } from "../flows/batch-homes.ts";
 import type { PutIntake } from "../intake/put-intake.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { Replies } from "../replies/replies.ts";
@@ -32,6 +33,8 @@ export interface CommandShard {
   readonly slicedCommands: SlicedCommands;
   /** Jobs on their way to other shards. */
   readonly transferSender: TransferSender;
+  /** The batches that this shard decides on. */
+  readonly homes: BatchHomes;
   readonly lists: TubeLists;
   readonly tubeSetter: TubeSetter;
   readonly schedules: ShardSchedules;

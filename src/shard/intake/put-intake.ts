@@ -37,6 +37,12 @@ export type ScheduleBody = (
   tube: string,
   options: Span,
 ) => void;
+/** Replies by outcome to a put that names a batch. */
+const BATCH_REPLIES: Readonly<Record<number, Uint8Array>> = {
+  [Outcome.NoBatch]: Reply.batchNotFound,
+  [Outcome.BatchCommitted]: Reply.batchCommitted,
+  [Outcome.BatchOrder]: Reply.batchOrder,
+};
 
 export class PutIntake {
   readonly #engine: Engine;
@@ -46,6 +52,8 @@ export class PutIntake {
   readonly #schedule: ScheduleBody;
   readonly #attributes = new JobAttributes();
   readonly #tubeNames = new TubeNames();
+  readonly #batchNames = new TubeNames();
+  readonly #span = new Span();
 
   /** `schedule` takes the body of a set-schedule. */
   constructor(engine: Engine, replies: Replies, draining: () => boolean, schedule: ScheduleBody) {
@@ -202,7 +210,9 @@ export class PutIntake {
   }
 
   #refuse(session: ShardSession, outcome: Outcome, tube: string): void {
-    if (outcome === Outcome.TooBig) this.#replies.fixed(session, Reply.jobTooBig);
+    const reply = BATCH_REPLIES[outcome];
+    if (reply !== undefined) this.#replies.fixed(session, reply);
+    else if (outcome === Outcome.TooBig) this.#replies.fixed(session, Reply.jobTooBig);
     else if (outcome === Outcome.TubeFull && tube !== "") this.#replies.fixed(session, Reply.tubeFull);
     else this.#replies.fixed(session, Reply.outOfMemory);
   }
@@ -252,6 +262,16 @@ export class PutIntake {
         case OptionTag.Meta:
           attributes.fixed.text(Attribute.Meta, bytes, at, at + bytes[at - 1]!);
           break;
+        case OptionTag.Batch:
+          attributes.batchName = this.#batchName(bytes, at);
+          break;
+        case OptionTag.AfterAny:
+          attributes.afterAny = true;
+          attributes.afterName = this.#batchName(bytes, at);
+          break;
+        case OptionTag.AfterBatch:
+          attributes.afterName = this.#batchName(bytes, at);
+          break;
         case OptionTag.Weight:
           attributes.fixed.uint16(Attribute.Weight, numberAt(bytes, at));
           break;
@@ -260,6 +280,11 @@ export class PutIntake {
     if (keyAt < 0) attributes.uniqueUntilMs = 0;
     else attributes.setKey(bytes, keyAt, keyAt + bytes[keyAt - 1]!, untilReserve);
     return attributes;
+  }
+
+  #batchName(bytes: Uint8Array, at: number): string {
+    this.#span.set(bytes, at, at + bytes[at - 1]!);
+    return this.#batchNames.textOf(this.#span);
   }
 
   /**

@@ -9,6 +9,13 @@ import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { RecordSink } from "../../engine/waiting/effects.ts";
 import { APPEND_HEADER_BYTES, writeAppendHeader } from "../../message/append.ts";
 import {
+  BATCH_FIXED_BYTES,
+  encodeBatch,
+  encodeTallied,
+  encodeTally,
+  TALLY_BYTES,
+} from "../../message/flow-record.ts";
+import {
   DELETE_BYTES,
   emptyRecordFields,
   encodeDelete,
@@ -26,6 +33,7 @@ import {
   UPDATE_BYTES,
 } from "../../message/record.ts";
 import type { BinlogTopology } from "../../message/topology.ts";
+import type { BatchFacts } from "../../protocol/batch-facts.ts";
 import { ALL_ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { FileTable } from "../../ring/file-table.ts";
 import { isLent, type LentIds } from "../../ring/lent-ids.ts";
@@ -272,6 +280,30 @@ export class RecordLog implements RecordSink {
 
   deleted(id: number): void {
     this.#delete(id);
+  }
+
+  ended(id: number, batch: number, done: number, failed: number): void {
+    assert(id > 0 && batch > 0, "a record of a member's end names both");
+    const at = this.#claim(TALLY_BYTES);
+    encodeTally(this.#memory.view, at, id, batch, this.#options.shard);
+    encodeTallied(this.#memory.view, at, done, failed);
+  }
+
+  /**
+   * Records a batch that is opened. Returns false if the log is full: its number was not lent, and
+   * it must be refused.
+   */
+  openBatch(batch: Readonly<BatchFacts>): boolean {
+    const { number } = batch;
+    if (!this.roomForPut() || (!isLent(this.#lentLow, number) && !this.#awaitLend(number))) return false;
+    this.batch(batch);
+    return true;
+  }
+
+  /** Records what the home of a batch has decided. */
+  batch(batch: Readonly<BatchFacts>): void {
+    const at = this.#claim(BATCH_FIXED_BYTES + batch.name.length);
+    encodeBatch(this.#memory, at, batch, this.#offsetMs());
   }
 
   #delete(id: number): void {

@@ -5,6 +5,7 @@ import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
+import { FlowFlag } from "../../engine/jobs/job-flows.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { PolicyCounts, Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
@@ -86,14 +87,27 @@ export function inspectJobText(
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const state = page.state[row]!;
-  const timed = state === JobState.Reserved || state === JobState.Delayed;
+  const timed = (state === JobState.Reserved || state === JobState.Delayed) && !engine.batches.waits(slot);
   const leftMs = timed ? Math.max(0, Math.floor(page.deadlineAtMs[row]! - nowMs)) : 0;
   return `bytes: ${page.bodyBytes[row]}
 time-left-ms: ${leftMs}
 ${policyRows(engine, slot, nowMs)}holder: ${holder}
 worker: ${worker === undefined ? "none" : quoted(worker)}
 failures: ${failuresText(engine, slot, nowMs)}
-`;
+${flowRows(engine, slot)}`;
+}
+
+/** Returns the lines about the batches of a job, if it has any. */
+function flowRows(engine: Engine, slot: number): string {
+  const flows = engine.jobs.pageOf(slot).extras?.flows;
+  if (flows === undefined) return "";
+  const row = rowOf(slot);
+  const batch = engine.batches.of(flows.batch[row]!);
+  const awaited = engine.batches.awaitedBy(slot);
+  const member = batch === undefined ? "" : `batch: ${batch.name}\n`;
+  if (awaited === undefined) return member;
+  const any = (flows.flags[row]! & FlowFlag.Any) === 0 ? "no" : "yes";
+  return `${member}waits-for: ${awaited.name}\nwaits-for-any: ${any}\n`;
 }
 
 const REASONS: Readonly<Record<number, string>> = {

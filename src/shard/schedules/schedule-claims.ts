@@ -150,8 +150,15 @@ export class ScheduleClaims {
     return { target, at, view: new DataView(target.buffer, target.byteOffset + at, bytes) };
   }
 
+  /** Takes a message of another shard about a name. */
+  take(message: number, from: number, transfer: number, body: Span): void {
+    if (message === TransferMessage.ClaimName) this.#claimed(from, transfer, body);
+    else if (message === TransferMessage.YieldName) this.#yielded(transfer, body);
+    else this.ended(from, body);
+  }
+
   /** Takes another shard's claim. */
-  claimed(from: number, transfer: number, body: Span): void {
+  #claimed(from: number, transfer: number, body: Span): void {
     const name = ClaimView.name(body);
     const own = this.#open.get(name);
     if (own !== undefined && own.number < ClaimView.claim(body)) own.deferred.push({ from, transfer });
@@ -190,7 +197,7 @@ export class ScheduleClaims {
   }
 
   /** Takes another shard's answer to a claim. */
-  yielded(transfer: number, body: Span): void {
+  #yielded(transfer: number, body: Span): void {
     const claim = this.#byTransfer(transfer);
     assert(claim !== undefined && claim.left > 0, "a shard answers a claim once");
     const id = YieldView.id(body);

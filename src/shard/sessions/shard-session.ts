@@ -5,6 +5,7 @@ import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import type { NewJob } from "../../engine/jobs/new-job.ts";
 import type { Timer } from "../../engine/queues/timer-heap.ts";
 import type { Session } from "../../engine/waiting/session.ts";
+import { ReplyCredit } from "../../message/reply-credit.ts";
 import type { Span } from "../../protocol/request.ts";
 import type { DeferredMessages } from "./deferred-messages.ts";
 import type { PartsCursor } from "./job-parts.ts";
@@ -139,6 +140,11 @@ export class ShardSession {
   /** Reply bytes that the client has not read, as far as this shard knows. */
   get unreadBytes(): number {
     return (this.#sentBytes - this.#readBytes) | 0;
+  }
+
+  /** Whether so much is unread that the next command has to wait. */
+  get owesReading(): boolean {
+    return this.unreadBytes >= ReplyCredit.UnreadBytesMax;
   }
 
   sent(bytes: number): void {

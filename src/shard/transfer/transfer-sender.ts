@@ -36,7 +36,7 @@ const PIECES_MAX = 4;
 /** The header of a request is this much longer than that of a response. */
 const HEADER_DIFFERENCE = 40;
 /** The most bytes of a record's mutable attributes, without the origin. */
-const CHANGING_BYTES = 64;
+const CHANGING_BYTES = 96;
 const NO_NAME = new Uint8Array(0);
 /** Transfer numbers fit into a column of the job table. */
 const NUMBERS = 2 ** 31;

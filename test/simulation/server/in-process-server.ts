@@ -77,7 +77,10 @@ export class InProcessServer extends ServerParts {
           return files.find(id);
         }),
     );
-    for (const { tubeSetter } of this.shards) tubeSetter.restore(opened.settings, this.nowMs);
+    for (const { homes, tubeSetter } of this.shards) {
+      tubeSetter.restore(opened.settings, this.nowMs);
+      homes.restore(opened.batches, wallOffsetMs);
+    }
     for (const batch of this.binlog!.recovered(opened)) {
       onBatch(batch);
       for (const [shard, restore] of restores.entries()) restore.load(batch.bytes, batch.jobs[shard]!);

@@ -5,10 +5,16 @@
 
 import { fail } from "node:assert/strict";
 import { CommandParser, Syntax } from "../../../src/protocol/command-parser.ts";
-import { COMMANDS, type Command, commandName, FIELDS, type Field } from "../../../src/protocol/commands.ts";
+import {
+  COMMANDS,
+  type Command,
+  commandName,
+  FIELDS,
+  type Field,
+  STRICT_COMMANDS,
+} from "../../../src/protocol/commands.ts";
 import { U32_MAX } from "../../../src/protocol/limits.ts";
 import { OptionKind, type OptionRow } from "../../../src/protocol/option-rows.ts";
-import { STRICT_COMMANDS } from "../../../src/protocol/strict-commands.ts";
 
 /** Commands that beanstalkd has too. */
 export const BEANSTALKD_COMMANDS: readonly Command[] = STRICT_COMMANDS;
@@ -40,6 +46,7 @@ export const GOOD_ARGUMENTS: Arguments = {
   name: "worker-1",
   "strict|weighted|weighted-time": "weighted",
   schedule: "nightly",
+  batch: "default",
 };
 
 /** A value that an option takes. */

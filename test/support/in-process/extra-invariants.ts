@@ -38,6 +38,8 @@ export class ExtraInvariants {
       key: policies.keys.table.size,
       retiredLimiter: retiredLimiters.size,
       setting: settings.size,
+      flowPage: jobs.pages.filter((page) => page?.extras?.flows !== undefined).length,
+      batch: engine.batches.size,
     };
     let bytes = engine.bodies.usedBytes;
     for (const [what, count] of Object.entries(counted))

@@ -1,5 +1,7 @@
 // Table of the rooms of src/ and of those that each may import from.
 
+import { ENGINE_MAY_IMPORT } from "./engine-imports.ts";
+
 /**
  * For each room the rooms that it may import from, besides itself. A room is a folder: what stands
  * in "binlog/" itself is another room than "binlog/live/". Each is below those that it may import
@@ -12,27 +14,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   access: ["protocol", "base"],
   ring: ["base"],
   uring: ["base"],
-  "engine/jobs": ["protocol", "base"],
-  "engine/queues": ["engine/jobs", "base"],
-  "engine/tubes": ["engine/queues", "engine/jobs", "base"],
-  "engine/waiting": ["engine/tubes", "engine/queues", "engine/jobs", "protocol", "base"],
-  "engine/state": ["engine/waiting", "engine/tubes", "engine/queues", "engine/jobs", "protocol", "base"],
-  "engine/policies": ["engine/state", "engine/tubes", "engine/queues", "engine/jobs", "protocol", "base"],
-  "engine/schedules": ["engine/queues", "engine/jobs", "protocol", "base"],
-  "engine/transfer": [],
-  "engine/walks": ["engine/tubes", "engine/queues", "engine/jobs", "base"],
-  engine: [
-    "engine/schedules",
-    "engine/walks",
-    "engine/transfer",
-    "engine/policies",
-    "engine/state",
-    "engine/waiting",
-    "engine/tubes",
-    "engine/jobs",
-    "protocol",
-    "base",
-  ],
+  ...ENGINE_MAY_IMPORT,
   message: ["ring", "protocol", "base"],
   loop: ["message", "ring"],
   "acceptor/input": ["protocol", "base"],
@@ -125,6 +107,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "shard/records",
     "message",
     "engine",
+    "engine/flows",
     "engine/tubes",
     "engine/jobs",
     "ring",
@@ -132,7 +115,18 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "base",
   ],
   "shard/intake": ["shard/replies", "shard/sessions", "message", "engine", "engine/jobs", "protocol", "base"],
+  "shard/flows": [
+    "shard/replies",
+    "shard/records",
+    "message",
+    "engine",
+    "engine/flows",
+    "engine/queues",
+    "protocol",
+    "base",
+  ],
   "shard/slices": [
+    "shard/flows",
     "shard/replies",
     "shard/sessions",
     "message",
@@ -170,6 +164,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "shard/commands": [
     "shard/schedules",
     "engine/schedules",
+    "shard/flows",
     "shard/transfer",
     "shard/slices",
     "shard/intake",
@@ -180,6 +175,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine",
     "engine/walks",
     "engine/transfer",
+    "engine/flows",
     "engine/tubes",
     "engine/jobs",
     "protocol",
@@ -205,6 +201,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "shard/schedules",
     "engine/schedules",
     "shard/control",
+    "shard/flows",
     "shard/commands",
     "shard/transfer",
     "shard/slices",
@@ -224,9 +221,17 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   "binlog/format": ["message", "base"],
   "binlog/disk": ["binlog/format", "base"],
-  "binlog/books": ["binlog/disk", "binlog/format", "message", "base"],
+  "binlog/books": ["binlog/disk", "binlog/format", "message", "protocol", "base"],
   "binlog/live": ["binlog/books", "binlog/disk", "binlog/format", "message", "base"],
-  "binlog/recovery": ["binlog/live", "binlog/books", "binlog/disk", "binlog/format", "message", "base"],
+  "binlog/recovery": [
+    "binlog/live",
+    "binlog/books",
+    "binlog/disk",
+    "binlog/format",
+    "message",
+    "protocol",
+    "base",
+  ],
   "binlog/beanstalkd": [
     "binlog/recovery",
     "binlog/live",
@@ -300,7 +305,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "access",
     "base",
   ],
-  "http/api/bodies": ["http/api", "http/queue", "message", "base"],
+  "http/api/bodies": ["http/api", "http/queue", "http/link", "message", "base"],
   "http/api/app": [
     "http/api/bodies",
     "http/api/access",
@@ -336,6 +341,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "base",
     "protocol",
   ],
+  "http/api/flows": ["http/api/jobs", "http/api/bodies", "http/api", "http/queue", "http/link", "protocol"],
   "http/api/dashboard": [
     "http/api/tubes",
     "http/api/jobs",
@@ -350,6 +356,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   http: [
     "http/api/dashboard",
+    "http/api/flows",
     "http/api/tubes",
     "http/api/jobs",
     "http/api/app",

@@ -41,6 +41,7 @@ class Tube {
       updated() {},
       remembered() {},
       deleted() {},
+      ended() {},
     },
   });
   readonly session = this.engine.session(0);

@@ -85,6 +85,10 @@ export class NotedLog implements RecordSink {
     else assert.equal(job.tube, this.engine.tubeOf(slot).name, "a job that was moved says so in each UPDATE");
   }
 
+  ended(id: number): void {
+    this.deleted(id);
+  }
+
   deleted(id: number): void {
     assert.ok(this.jobs.delete(id) || this.keys.delete(id), `DELETE of job ${id}, which the log knows`);
   }

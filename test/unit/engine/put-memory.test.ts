@@ -69,6 +69,7 @@ it("a put that finds the log full leaves its group's weight as it was", () => {
       updated() {},
       remembered() {},
       deleted() {},
+      ended() {},
     },
   });
   const put = (id: number, weight: number): Outcome => {

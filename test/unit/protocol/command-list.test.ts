@@ -37,7 +37,9 @@ describe("the table of commands", () => {
     const ops = [...COMMANDS, AUTH].map(({ op }) => op);
     assert.deepEqual(
       [...ops].sort((a, b) => a - b),
-      Object.values(Op).filter((op) => op !== Op.Unknown),
+      Object.values(Op)
+        .filter((op) => op !== Op.Unknown)
+        .sort((a, b) => a - b),
     );
     assert.equal(new Set(COMMANDS.map(commandName)).size, COMMANDS.length);
     for (const op of ops) assert.ok(op > 0 && op < COMMAND_OPS);
@@ -87,6 +89,7 @@ describe("the words of commands", () => {
       "list-tube-used",
       "list-jobs ",
       "list-schedules",
+      "list-batches",
     ]);
     assert.deepEqual(words("s"), ["stats-job ", "stats-tube ", "stats", "set-tube ", "set-schedule "]);
     assert.equal(words("p")[0], "put ");

@@ -10,6 +10,12 @@ export function refused(reply: string, { words, memory, topology }: Service): Pr
     return new Problem("job-too-big", `Jobs have at most ${topology.jobBytesMax} bytes.`);
   if (reply === "TUBE_FULL")
     return new Problem("tube-full", "It has as many jobs, or bytes of them, as its settings allow.");
+  if (reply === "BATCH_NOT_FOUND")
+    return new Problem("batch-not-found", "There is no such batch: POST /v1/batches opens one.");
+  if (reply === "BATCH_COMMITTED")
+    return new Problem("batch-state", "The batch takes no more members: it was committed or cancelled.");
+  if (reply === "BATCH_ORDER")
+    return new Problem("batch-state", "A member may only wait for a batch that was opened before its own.");
   if (reply !== "OUT_OF_MEMORY") return new Problem("internal", `The put was refused: ${reply}.`);
   if (words.isSet(ControlWord.SharedLogFull))
     return new Problem("shared-log-full", "The shared log of the group is nearly full; give it more room.");

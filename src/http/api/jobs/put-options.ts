@@ -7,8 +7,10 @@ import { OPTION_VALUE_BYTES_MAX, OPTIONS_BYTES_MAX } from "../../../protocol/opt
 import { toMilliseconds } from "../durations.ts";
 import { Problem } from "../problem.ts";
 
+const BATCH_NAME = "^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]*$";
+
 /** Options whose values travel as texts; those of all others are numbers. */
-const TEXTS = ["unique", "group", "meta"];
+const TEXTS = ["unique", "group", "meta", "batch", "after", "after-any"];
 const NUMBER_BYTES = 8;
 const HEAD_BYTES = 2;
 const SECONDS_MAX = 2 ** 32 - 1;
@@ -17,6 +19,27 @@ const key = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: OPTION_VALUE_BYTES_MAX, description }));
 const seconds = (description: string) =>
   Type.Optional(Type.Number({ minimum: 0, maximum: SECONDS_MAX, description }));
+
+export const PRI = 1024;
+export const TTR_SECONDS = 60;
+
+/** Priority and times of a job. */
+export const jobTimes = {
+  pri: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: SECONDS_MAX, default: PRI, description: "The smaller, the sooner." }),
+  ),
+  delay: Type.Optional(
+    Type.Number({ minimum: 0, maximum: SECONDS_MAX, default: 0, description: "Seconds until it is ready." }),
+  ),
+  ttr: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: SECONDS_MAX,
+      default: TTR_SECONDS,
+      description: "Seconds that a worker has.",
+    }),
+  ),
+};
 
 export const putOptions = {
   unique: key("The tube has at most one job with this key: 1 to 200 bytes without blanks."),
@@ -37,6 +60,16 @@ export const putOptions = {
   ),
 };
 
+const batch = (description: string) =>
+  Type.Optional(Type.String({ pattern: BATCH_NAME, maxLength: OPTION_VALUE_BYTES_MAX, description }));
+
+/** What batches a job belongs to and waits for. Of schedules, no job does. */
+export const batchOptions = {
+  batch: batch("The open batch that the job belongs to."),
+  after: batch("The job waits until this batch has ended, and is buried if a member has failed."),
+  afterAny: batch("The job waits until this batch has ended, whether its members succeed or fail."),
+};
+
 /** Context of a job, by name. */
 export const meta = Type.Optional(
   Type.Record(Type.String({ pattern: "^[-A-Za-z0-9._]+$" }), Type.String(), {
@@ -44,7 +77,7 @@ export const meta = Type.Optional(
   }),
 );
 
-const Options = Type.Object({ ...putOptions, meta });
+const Options = Type.Object({ ...putOptions, ...batchOptions, meta });
 type Options = Static<typeof Options>;
 
 /**
@@ -66,6 +99,7 @@ export function optionsOf(job: Options, query: Options): string {
   if (ttl !== undefined) text += ` ttl=${toMilliseconds(ttl, "ttl")}`;
   if (group !== undefined) text += ` group=${keyText(group, "group")}`;
   if (weight !== undefined) text += ` weight=${weight}`;
+  text += batchText(job, query);
   if (job.meta === undefined) return text;
   text += metaText(job.meta);
   const bytes = encodedBytes(text);
@@ -87,6 +121,18 @@ function encodedBytes(text: string): number {
     bytes += HEAD_BYTES + (isText ? option.length - equals - 1 : NUMBER_BYTES);
   }
   return bytes;
+}
+
+function batchText(job: Options, query: Options): string {
+  const batch = job.batch ?? query.batch;
+  const after = job.after ?? query.after;
+  const afterAny = job.afterAny ?? query.afterAny;
+  if (after !== undefined && afterAny !== undefined)
+    throw new Problem("bad-request", 'A job waits for one batch: "/after" or "/afterAny".');
+  let text = batch === undefined ? "" : ` batch=${batch}`;
+  if (after !== undefined) text += ` after=${after}`;
+  if (afterAny !== undefined) text += ` after-any=${afterAny}`;
+  return text;
 }
 
 /** Returns the options about a unique key. */

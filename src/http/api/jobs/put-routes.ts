@@ -9,44 +9,23 @@ import type { Service } from "../../queue/service.ts";
 import { answers, type Routes, requireServing, tubeOf } from "../api.ts";
 import { BodyPieces } from "../bodies/body-pieces.ts";
 import { freeGathered } from "../bodies/gathered-body.ts";
-import { jsonValues } from "../bodies/json-text.ts";
+import { bodyOf, type JsonReader, jsonReader } from "../bodies/job-body.ts";
 import { MSGPACK_TYPES } from "../bodies/media.ts";
 import { refused } from "../bodies/put-refusal.ts";
 import { answeredOnce } from "../limits/answered-once.ts";
 import { Problem } from "../problem.ts";
 import { Fields, TubeParams, tubeQuery } from "../schemas.ts";
-import { meta, optionsOf, putOptions } from "./put-options.ts";
+import { batchOptions, jobTimes, meta, optionsOf, PRI, putOptions, TTR_SECONDS } from "./put-options.ts";
 
 const BATCH_MAX = 1000;
 /** A longer body is streamed to its shard. */
 const GATHERED_BYTES_MAX = 1024 * 1024;
 /** Maximum of a body without Content-Length. */
 const UNKNOWN_BYTES_MAX = 8 * 1024 * 1024;
-const NUMBER_MAX = 2 ** 32 - 1;
-
-const PRI = 1024;
-const TTR_SECONDS = 60;
-
-const numbers = {
-  pri: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: NUMBER_MAX, default: PRI, description: "The smaller, the sooner." }),
-  ),
-  delay: Type.Optional(
-    Type.Number({ minimum: 0, maximum: NUMBER_MAX, default: 0, description: "Seconds until it is ready." }),
-  ),
-  ttr: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: NUMBER_MAX,
-      default: TTR_SECONDS,
-      description: "Seconds that a worker has.",
-    }),
-  ),
-};
 
 const NewJob = Fields(
   {
-    ...numbers,
+    ...jobTimes,
     body: Type.Optional(
       Type.Unsafe<string | Uint8Array>({ description: "Text; in MessagePack also bytes." }),
     ),
@@ -55,6 +34,7 @@ const NewJob = Fields(
       Type.Unknown({ description: "Any value, kept as it is written; of MessagePack as compact JSON." }),
     ),
     ...putOptions,
+    ...batchOptions,
     meta,
   },
   "Exactly one of body, bodyBase64, json.",
@@ -65,7 +45,10 @@ const PutRequest = Type.Union([Batch, NewJob]);
 const REQUESTS = Object.fromEntries(
   ["application/json", ...MSGPACK_TYPES].map((type) => [type, { schema: PutRequest }]),
 );
-const PutQuery = Type.Object({ ...tubeQuery, ...numbers, ...putOptions }, { additionalProperties: false });
+const PutQuery = Type.Object(
+  { ...tubeQuery, ...jobTimes, ...putOptions, ...batchOptions },
+  { additionalProperties: false },
+);
 const OneAnswer = Fields({ id: Type.Integer() });
 const OUTCOMES = ["kept", "replaced", "escalated", "debounced"] as const;
 /** The job that has the key, and what `onDuplicate` did to it; none was added. */
@@ -103,6 +86,7 @@ export const putRoutes: Routes = (api, service) => {
           response: answers(
             { 200: Type.Union([BatchAnswer, Known]), 201: OneAnswer },
             400,
+            404,
             409,
             413,
             422,
@@ -211,54 +195,6 @@ const newPut = (tube: string, job: Query & Pick<Job, "meta">, query: Query): New
   ttr: job.ttr ?? query.ttr ?? TTR_SECONDS,
   options: optionsOf(job, query),
 });
-
-/** Returns the text of a job's `json` by its position in the request. */
-type JsonReader = (job: Job, index: number) => string;
-
-/** Returns a reader that keeps JSON as the client wrote it. */
-function jsonReader(request: PutHttpRequest): JsonReader {
-  const { text } = request;
-  request.text = undefined;
-  if (text === undefined) return ({ json }) => JSON.stringify(json, noBytes);
-  let values: (string | undefined)[] | undefined;
-  return (_job, index) => (values ??= jsonValues(text))[index]!;
-}
-
-function noBytes(this: Readonly<Record<string, unknown>>, key: string, value: unknown): unknown {
-  if (this[key] instanceof Uint8Array)
-    throw new Problem(
-      "bad-request",
-      `The field "${key}" of a json has bytes, which JSON can't say; send a body.`,
-    );
-  return value;
-}
-
-function bodyOf(job: Job, index: number, jsonOf: JsonReader): PutBody {
-  const { body, bodyBase64, json } = job;
-  const given = Number(body !== undefined) + Number(bodyBase64 !== undefined) + Number(json !== undefined);
-  if (given !== 1) throw new Problem("bad-request", "A job has exactly one of body, bodyBase64 and json.");
-  if (json !== undefined) return jsonOf(job, index);
-  if (bodyBase64 === undefined) return bytesOrText(body);
-  if (!isBase64(bodyBase64)) throw new Problem("bad-request", "bodyBase64 is no base64.");
-  return Buffer.from(bodyBase64, "base64");
-}
-
-function bytesOrText(body: unknown): PutBody {
-  if (body instanceof Uint8Array) return body;
-  if (typeof body !== "string")
-    throw new Problem("bad-request", "A body is a text, or bytes in MessagePack; a value goes to json.");
-  if (body.isWellFormed()) return body;
-  throw new Problem(
-    "bad-request",
-    "The body has half of a surrogate pair, which is no text; use bodyBase64.",
-  );
-}
-
-/** A last group of one character is invalid. Padding is complete or missing. */
-function isBase64(text: string): boolean {
-  if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(text)) return false;
-  return text.endsWith("=") ? text.length % 4 === 0 : text.length % 4 !== 1;
-}
 
 async function putRaw(
   service: Service,

@@ -49,6 +49,7 @@ class Start {
         updated() {},
         remembered() {},
         deleted: (id) => this.deleted.push(id),
+        ended: (id) => this.deleted.push(id),
       },
     });
     for (const claim of claims) this.#read(claim);

@@ -1,0 +1,99 @@
+// `batch`: opens, commits and cancels batches of jobs, and shows how far they are.
+
+import { Command } from "commander";
+import { type BatchReport, batchList, type ListedBatch, openBatchLine } from "../../client/batch.ts";
+import { parseReport } from "../../client/dictionary.ts";
+import type { Reply } from "../../client/reply-reader.ts";
+import { duration, tube } from "../argument.ts";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { print, printOne, printRows } from "../output.ts";
+import { type CommonOptions, newCommand, withWire } from "../run.ts";
+import type { WireSession } from "../wire-session.ts";
+
+const PAGE = 1000;
+/** Names follow the rules of tubes. */
+const name = tube;
+
+export function batchCommand(): Command {
+  return new Command("batch")
+    .description("open, commit and cancel batches of jobs, and show how far they are")
+    .addCommand(list(), { isDefault: true })
+    .addCommand(show())
+    .addCommand(open())
+    .addCommand(change("commit", "COMMITTED", "committed", "take no more members"))
+    .addCommand(change("cancel", "CANCELLED", "cancelled", "remove the members that no worker holds"));
+}
+
+/** Opens a connection to a server that has batches. */
+const withBatches = (
+  options: CommonOptions,
+  action: (session: WireSession) => Promise<void>,
+): Promise<void> =>
+  withWire(options, async (session) => {
+    await session.needs("open-batch");
+    await action(session);
+  });
+
+function list(): Command {
+  return newCommand("list", "list all batches in the order in which they were opened").action(
+    (options: CommonOptions) =>
+      withBatches(options, async (session) => {
+        const found = await all(session);
+        printRows(
+          found.map((batch) => ({ ...batch })),
+          ["name", "state", "outcome"],
+          options,
+        );
+        if (found.length === 0) process.exitCode = ExitCode.Nothing;
+      }),
+  );
+}
+
+async function all(session: WireSession): Promise<ListedBatch[]> {
+  const found: ListedBatch[] = [];
+  for (let after: string | undefined; after !== "0"; ) {
+    const { body } = await session.ask(`list-batches after=${after ?? "0"} limit=${PAGE}`, "OK");
+    const { next, items } = batchList(body);
+    found.push(...items);
+    after = next;
+  }
+  return found;
+}
+
+function show(): Command {
+  return newCommand("show <name>", "show how many members of a batch have ended, and how", { name }).action(
+    (name: string, options: CommonOptions) =>
+      withBatches(options, async (session) => {
+        const { body } = await ask(session, `inspect-batch ${name}`, name, "OK");
+        const { forgetsIn, ...report } = parseReport<BatchReport>(body);
+        printOne({ ...report, "forgets-in": forgetsIn }, options);
+      }),
+  );
+}
+
+function open(): Command {
+  return newCommand("open <name>", "open a batch, which jobs are put into with put --batch", { name })
+    .option("--keep <seconds>", "how long it is known once it is complete; a day without it", duration)
+    .action((name: string, options: CommonOptions & { keep?: string }) =>
+      withBatches(options, async (session) => {
+        const keep = options.keep === undefined ? undefined : Number(options.keep);
+        await session.ask(openBatchLine(name, keep), "OPENED");
+        print(options.json === true ? JSON.stringify({ name, opened: true }) : `opened ${name}`);
+      }),
+    );
+}
+
+function change(verb: string, accept: string, done: string, description: string): Command {
+  return newCommand(`${verb} <name>`, description, { name }).action((name: string, options: CommonOptions) =>
+    withBatches(options, async (session) => {
+      await ask(session, `${verb}-batch ${name}`, name, accept);
+      print(options.json === true ? JSON.stringify({ name, [done]: true }) : `${done} ${name}`);
+    }),
+  );
+}
+
+async function ask(session: WireSession, command: string, name: string, accept: string): Promise<Reply> {
+  const reply = await session.ask(command, `${accept} NOT_FOUND`);
+  if (reply.words[0] === "NOT_FOUND") throw new CommandFailed(`there is no batch ${name}`, ExitCode.Nothing);
+  return reply;
+}

@@ -1,0 +1,225 @@
+// `schedule`: lists, shows and changes schedules, which put jobs at certain times.
+
+import { Command, InvalidArgumentError } from "commander";
+import {
+  type ListedSchedule,
+  type ScheduleOptions,
+  type ScheduleReport,
+  scheduleList,
+  scheduleName,
+  scheduleReport,
+  setScheduleLine,
+} from "../../client/schedule-text.ts";
+import { type Check, duration, tube, U32_MAX, whole } from "../argument.ts";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { print, printable, printOne, printRows, type Row } from "../output.ts";
+import { type CommonOptions, newCommand, withWire } from "../run.ts";
+import type { WireSession } from "../wire-session.ts";
+import { readStdin } from "./put.ts";
+
+const PAGE = 1000;
+const WEIGHT_MAX = 1000;
+const COLUMNS = ["name", "tube", "times", "next", "last", "fired", "missed-ticks"];
+
+export function scheduleCommand(): Command {
+  return new Command("schedule")
+    .description("list, show and change schedules, which put jobs at certain times")
+    .addCommand(list(), { isDefault: true })
+    .addCommand(show())
+    .addCommand(set())
+    .addCommand(change("remove", "delete-schedule", "DELETED", "removed", "remove a schedule; its jobs stay"))
+    .addCommand(change("pause", "pause-schedule", "PAUSED", "paused", "skip all ticks until resume"))
+    .addCommand(change("resume", "resume-schedule", "RESUMED", "resumed", "end a pause"))
+    .addCommand(run());
+}
+
+const name: Check = (text) => {
+  try {
+    scheduleName(text);
+    return text;
+  } catch {
+    throw new InvalidArgumentError("Allowed: 1 to 128 bytes without blanks and control characters.");
+  }
+};
+
+/** Opens a connection to a server that has schedules. */
+const withSchedules = (
+  options: CommonOptions,
+  action: (session: WireSession) => Promise<void>,
+): Promise<void> =>
+  withWire(options, async (session) => {
+    await session.needs("set-schedule");
+    await action(session);
+  });
+
+function list(): Command {
+  return newCommand("list", "list all schedules by name, with their next runs")
+    .option("--tube <name>", "only those that put jobs into this tube", tube)
+    .action((options: CommonOptions & { tube?: string }) =>
+      withSchedules(options, async (session) => {
+        const found = await all(session, options.tube);
+        if (options.json === true) for (const item of found) print(JSON.stringify(item));
+        else printRows(found.map(rowOf), COLUMNS, options);
+        if (found.length === 0) process.exitCode = ExitCode.Nothing;
+      }),
+    );
+}
+
+async function all(session: WireSession, tube: string | undefined): Promise<ListedSchedule[]> {
+  const command = `list-schedules limit=${PAGE}${tube === undefined ? "" : ` tube=${tube}`}`;
+  const found: ListedSchedule[] = [];
+  for (let after: string | undefined; after !== ""; ) {
+    const page = after === undefined ? command : `${command} after=${after}`;
+    const { next, items } = scheduleList((await session.ask(page, "OK")).body);
+    found.push(...items);
+    after = next;
+  }
+  return found;
+}
+
+const timesOf = ({ cron, every, tz }: ListedSchedule): string =>
+  cron === undefined ? `every ${every} s` : `${cron} ${tz}`;
+
+const timeOf = (date: Date | undefined): string => date?.toISOString() ?? "never";
+
+const rowOf = (listed: ListedSchedule): Row => ({
+  name: listed.name,
+  tube: listed.tube,
+  times: timesOf(listed),
+  next: listed.paused ? "paused" : timeOf(listed.next),
+  last: timeOf(listed.last),
+  fired: listed.fired,
+  "missed-ticks": listed.missedTicks,
+});
+
+function show(): Command {
+  return newCommand("show <name>", "show a schedule, its next runs and its job", { name }).action(
+    (name: string, options: CommonOptions) =>
+      withSchedules(options, async (session) => {
+        const { body } = await ask(session, "inspect-schedule", name, "OK");
+        printReport(scheduleReport(body), options);
+      }),
+  );
+}
+
+function printReport({ shown, ...report }: ScheduleReport, options: CommonOptions): void {
+  const body = Buffer.from(shown).toString();
+  if (options.json === true) {
+    print(JSON.stringify({ ...report, body }));
+    return;
+  }
+  const { nextRuns, meta, missed, missedTicks, lastRefusal, cron, every, tz, ...more } = report;
+  const rows: Row = {
+    ...more,
+    times: timesOf(report),
+    next: report.paused ? "paused" : timeOf(report.next),
+    last: timeOf(report.last),
+    "next-runs": nextRuns.map(timeOf).join(" "),
+    missed,
+    "missed-ticks": missedTicks,
+    "last-refusal": lastRefusal ?? "none",
+    group: report.group ?? "none",
+    meta: Object.entries(meta)
+      .map(([key, value]) => `${key}:${value}`)
+      .join(" "),
+    body: printable(body),
+  };
+  printOne(rows, options);
+}
+
+interface SetOptions extends CommonOptions {
+  readonly cron?: string;
+  readonly every?: string;
+  readonly tz?: string;
+  readonly missed?: "once" | "all" | "none";
+  readonly pri: string;
+  readonly delay: string;
+  readonly ttr: string;
+  readonly ttl?: string;
+  readonly group?: string;
+  readonly weight?: string;
+  readonly meta?: Readonly<Record<string, string>>;
+}
+
+const missed: Check = (text) => {
+  if (["once", "all", "none"].includes(text)) return text;
+  throw new InvalidArgumentError("Allowed: once, all, none.");
+};
+
+/** Collects `name:value`. */
+function pair(text: string, before: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
+  const colon = text.indexOf(":");
+  if (colon < 1) throw new InvalidArgumentError("Allowed: name:value.");
+  return { ...before, [text.slice(0, colon)]: text.slice(colon + 1) };
+}
+
+function set(): Command {
+  return newCommand(
+    "set <name> <tube> [body]",
+    "create a schedule or replace it; the body is read from stdin if it is missing or -",
+    { name, tube },
+  )
+    .option("--cron <expression>", "times: 'minute hour day month weekday', or @daily and the like")
+    .option("--every <seconds>", "a job each time this has passed, from 1 second on", duration)
+    .option("--tz <zone>", "time zone of --cron, such as Europe/Berlin; UTC without it")
+    .option("--missed <which>", "ticks during a stop of the server: once, all or none", missed)
+    .option("--pri <n>", "priority of the jobs", whole(0, U32_MAX), "1024")
+    .option("--delay <seconds>", "of the jobs, counted from the tick", duration, "0")
+    .option("--ttr <seconds>", "time to run of the jobs", whole(0, U32_MAX), "60")
+    .option("--ttl <seconds>", "drop a job that has waited this long", duration)
+    .option("--group <key>", "group of the jobs")
+    .option("--weight <n>", "weight of the group", whole(1, WEIGHT_MAX))
+    .option("--meta <name:value>", "context of the jobs; may be repeated", pair)
+    .action((name: string, tube: string, body: string | undefined, options: SetOptions, self: Command) => {
+      if ((options.cron === undefined) === (options.every === undefined))
+        self.error("error: say when: either --cron or --every");
+      return withSchedules(options, async (session) => {
+        const bytes = body === undefined || body === "-" ? await readStdin() : Buffer.from(body);
+        const line = lineOf(name, tube, bytes.length, options);
+        await session.ask(line, "SET", bytes);
+        const { next } = scheduleReport((await ask(session, "inspect-schedule", name, "OK")).body);
+        print(options.json === true ? JSON.stringify({ name, next }) : `set ${name}, next ${timeOf(next)}`);
+      });
+    });
+}
+
+function lineOf(name: string, tube: string, bytes: number, options: SetOptions): string {
+  const texts = ["cron", "tz", "missed", "group", "meta"] as const;
+  const numbers = ["every", "pri", "delay", "ttr", "ttl", "weight"] as const;
+  const given = [
+    ...texts.map((key) => [key, options[key]] as const),
+    ...numbers.map((key) => [key, options[key] && Number(options[key])] as const),
+  ].filter(([, value]) => value !== undefined);
+  try {
+    return setScheduleLine(name, tube, bytes, Object.fromEntries(given) as ScheduleOptions);
+  } catch (error) {
+    throw new CommandFailed((error as Error).message, ExitCode.BadArguments);
+  }
+}
+
+function change(verb: string, command: string, accept: string, done: string, description: string): Command {
+  return newCommand(`${verb} <name>`, description, { name }).action((name: string, options: CommonOptions) =>
+    withSchedules(options, async (session) => {
+      await ask(session, command, name, accept);
+      print(options.json === true ? JSON.stringify({ name, [done]: true }) : `${done} ${name}`);
+    }),
+  );
+}
+
+function run(): Command {
+  return newCommand("run <name>", "put one job now; prints its id", { name }).action(
+    (name: string, options: CommonOptions) =>
+      withSchedules(options, async (session) => {
+        const { words } = await ask(session, "run-schedule", name, "INSERTED");
+        print(options.json === true ? `{"id":${Number(words[1])}}` : `${Number(words[1])}`);
+      }),
+  );
+}
+
+/** Sends a command about a schedule. */
+async function ask(session: WireSession, verb: string, name: string, accept: string) {
+  const reply = await session.ask(`${verb} ${scheduleName(name)}`, `${accept} NOT_FOUND`);
+  if (reply.words[0] === "NOT_FOUND")
+    throw new CommandFailed(`there is no schedule ${name}`, ExitCode.Nothing);
+  return reply;
+}

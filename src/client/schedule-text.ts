@@ -1,0 +1,152 @@
+// Schedules on the wire: the options of set-schedule, and reports. The operator's command line uses
+// them, too.
+
+import { duration, optionsText, tubeName, whole } from "./command-text.ts";
+import { fieldsOf, fromLatin1, listOf } from "./dictionary.ts";
+import { checkOptionsBytes, type Meta, metaOf, metaText } from "./meta.ts";
+
+/** What happens to ticks while the server is down or the put is refused. */
+export type Missed = "once" | "all" | "none";
+
+/** Either `cron` or `every`. The others are of the jobs, as in a put. Durations in seconds. */
+export interface ScheduleOptions {
+  /** 5 fields; 6 with seconds in front, 7 with a year behind; or `@daily` and the like. */
+  readonly cron?: string;
+  /** From 1 on. The first job comes after one interval. */
+  readonly every?: number;
+  /** IANA time zone of `cron`; UTC by default. */
+  readonly tz?: string;
+  /** `"once"` by default. */
+  readonly missed?: Missed;
+  readonly pri?: number;
+  readonly delay?: number;
+  readonly ttr?: number;
+  readonly ttl?: number;
+  readonly group?: string;
+  readonly weight?: number;
+  readonly meta?: Meta;
+}
+
+/** A schedule in a list. */
+export interface ListedSchedule {
+  readonly name: string;
+  readonly tube: string;
+  readonly cron: string | undefined;
+  readonly every: number | undefined;
+  readonly tz: string;
+  readonly missed: Missed;
+  readonly paused: boolean;
+  /** Undefined for never. */
+  readonly next: Date | undefined;
+  /** Of the last job that a tick put. */
+  readonly last: Date | undefined;
+  /** Jobs that ticks have put. */
+  readonly fired: number;
+  readonly missedTicks: number;
+  /** Attempts that were refused. Each is repeated until the next tick. */
+  readonly refusals: number;
+  readonly bytes: number;
+}
+
+/** All that the server knows about a schedule. */
+export interface ScheduleReport extends ListedSchedule {
+  readonly nextRuns: readonly Date[];
+  /** Jobs that `run` has put. */
+  readonly runs: number;
+  /** Ticks whose key another job had. */
+  readonly duplicates: number;
+  /** The reply of the last refused attempt. */
+  readonly lastRefusal: string | undefined;
+  readonly pri: number;
+  readonly delay: number;
+  readonly ttr: number;
+  /** 0 for none. */
+  readonly ttl: number;
+  readonly group: string | undefined;
+  readonly weight: number;
+  readonly meta: Meta;
+  /** The first 4,096 bytes of the body. */
+  readonly shown: Uint8Array;
+}
+
+const NAME_BYTES_MAX = 128;
+const NAME = /^[!-~\x80-\xff]+$/;
+
+/** Returns the name as the line has it. Throws TypeError for one that the server would refuse. */
+export function scheduleName(name: string): string {
+  const bytes = Buffer.from(name);
+  const written = bytes.toString("latin1");
+  if (bytes.length <= NAME_BYTES_MAX && NAME.test(written)) return written;
+  throw new TypeError(
+    `${JSON.stringify(name)} is no name of a schedule: 1 to ${NAME_BYTES_MAX} bytes without blanks`,
+  );
+}
+
+/** Returns the line of set-schedule. Throws for options that the server would misread. */
+export function setScheduleLine(name: string, tube: string, bytes: number, options: ScheduleOptions): string {
+  const { cron, every, pri = 1024, delay = 0, ttr = 60, meta = {}, ...more } = options;
+  if ((cron === undefined) === (every === undefined))
+    throw new TypeError(`schedule ${JSON.stringify(name)} needs either cron or every`);
+  const written = cron?.trim().replace(/\s+/g, "_");
+  const extras = optionsText({ cron: written, every, ...more }) + metaText(meta);
+  checkOptionsBytes(extras);
+  const numbers = `${whole(pri, "pri")} ${duration(delay, "delay")} ${whole(ttr, "ttr")} ${bytes}`;
+  return `set-schedule ${scheduleName(name)} ${tubeName(tube)} ${numbers}${extras}`;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Returns the text of a field; undefined for none. */
+const textOf = (value: unknown): string | undefined =>
+  typeof value !== "string" || value === "none" || value === "" ? undefined : fromLatin1(value);
+
+const dateOf = (value: unknown): Date | undefined =>
+  typeof value !== "string" || value === "never" ? undefined : new Date(value);
+
+const numberOf = (value: unknown): number => Number(value ?? 0);
+
+function listedOf(fields: Fields): ListedSchedule {
+  return {
+    name: fromLatin1(String(fields["name"])),
+    tube: String(fields["tube"]),
+    cron: textOf(fields["cron"]),
+    every: numberOf(fields["every"]) || undefined,
+    tz: String(fields["tz"]),
+    missed: fields["missed"] as Missed,
+    paused: String(fields["paused"]) === "true",
+    next: dateOf(fields["next"]),
+    last: dateOf(fields["last"]),
+    fired: numberOf(fields["fired"]),
+    missedTicks: numberOf(fields["missedTicks"]),
+    refusals: numberOf(fields["refusals"]),
+    bytes: numberOf(fields["bytes"]),
+  };
+}
+
+/** Reads the reply to inspect-schedule. */
+export function scheduleReport(body: Uint8Array | undefined): ScheduleReport {
+  const fields = fieldsOf(body);
+  return {
+    ...listedOf(fields),
+    nextRuns: (fields["nextRuns"] as string[]).map((text) => new Date(text)),
+    runs: numberOf(fields["runs"]),
+    duplicates: numberOf(fields["duplicates"]),
+    lastRefusal: textOf(fields["lastRefusal"]),
+    pri: numberOf(fields["pri"]),
+    delay: numberOf(fields["delay"]),
+    ttr: numberOf(fields["ttr"]),
+    ttl: numberOf(fields["ttl"]),
+    group: textOf(fields["group"]),
+    weight: numberOf(fields["weight"]),
+    meta: metaOf(fields["meta"] as string[]),
+    shown: new Uint8Array(Buffer.from(String(fields["body"]), "latin1")),
+  };
+}
+
+/**
+ * Returns a page of list-schedules, and the name after which the next one begins; "" at the end.
+ */
+export function scheduleList(body: Uint8Array | undefined): { next: string; items: ListedSchedule[] } {
+  const { next, items } = listOf(body);
+  return { next: JSON.parse(next), items: items.map((item) => listedOf(JSON.parse(item))) };
+}

@@ -1,0 +1,97 @@
+// What the end of a batch does to the jobs of this shard, some of them at a time: those that waited
+// for it become ready or are buried, and the members of a cancelled batch are removed.
+
+import { assert } from "../base/assert.ts";
+import { BatchState } from "../protocol/batch-facts.ts";
+import { FailureCause } from "../protocol/job-failure.ts";
+import type { BatchRow } from "./flows/batch-row.ts";
+import { FlowFlag } from "./jobs/job-flows.ts";
+import type { IndexPlace } from "./jobs/job-index.ts";
+import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import { NOBODY } from "./policies/failures.ts";
+import { isLostAfter, reasonOf, spanOf } from "./policies/put-flows.ts";
+import { Transfers } from "./transfers.ts";
+
+/** Number of jobs that a turn may change. */
+const TURN_JOBS_MAX = 100;
+/** Number of ids that a slice may examine for each job that it may change. */
+const LOOKS_PER_JOB = 5;
+
+export class FlowWork extends Transfers {
+  readonly #place: IndexPlace = { id: 0, looksLeft: 0 };
+
+  /** Whether jobs of this shard are affected by the end of a batch. */
+  get hasFlowWork(): boolean {
+    return this.batches.releasing.size > 0 || this.batches.sweeping.size > 0;
+  }
+
+  /** Changes some of these jobs. */
+  workOnFlows(nowMs: number): void {
+    this.runDue(nowMs);
+    let left = TURN_JOBS_MAX;
+    for (const batch of this.batches.releasing) {
+      for (; left > 0 && batch.waiting.first !== NO_SLOT; left--)
+        this.#release(batch.waiting.first, batch, nowMs);
+      if (batch.waiting.first !== NO_SLOT) return;
+      this.batches.releasing.delete(batch);
+    }
+    for (const [batch, doneId] of this.batches.sweeping) {
+      if (left <= 0) return;
+      left = this.#sweep(batch, doneId, left, nowMs);
+    }
+  }
+
+  /** Ends the wait of a job as the outcome of its batch says. */
+  #release(slot: number, batch: BatchRow, nowMs: number): void {
+    assert(batch.state === BatchState.Complete, "a job waits until its batch is complete");
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const flows = page.extras!.flows!;
+    const tube = this.tubeOf(slot);
+    this.queues.leave(slot);
+    flows.after[row] = 0;
+    if (isLostAfter(batch, (flows.flags[row]! & FlowFlag.Any) !== 0)) {
+      this.policies.failures.add(slot, FailureCause.Buried, NOBODY, nowMs, spanOf(reasonOf(batch)));
+      tube.buries++;
+      this.jobBuries++;
+      page.buries[row] = page.buries[row]! + 1;
+      this.queues.becomeBuried(slot, tube, nowMs);
+      this.records.updated(slot);
+      return;
+    }
+    const delayMs = page.delaySeconds[row]! * 1000;
+    if (delayMs > 0) this.queues.becomeDelayed(slot, tube, nowMs + delayMs);
+    else this.queues.becomeReady(slot, tube, nowMs);
+    this.records.updated(slot);
+    this.runDueAndServe(tube, nowMs);
+  }
+
+  /** Removes members of a cancelled batch that nobody holds; returns what is left of `jobsMax`. */
+  #sweep(batch: BatchRow, doneId: number, jobsMax: number, nowMs: number): number {
+    const place = this.#place;
+    place.id = doneId;
+    place.looksLeft = jobsMax * LOOKS_PER_JOB;
+    let left = jobsMax;
+    while (left > 0 && place.looksLeft > 0 && batch.open > 0) {
+      const slot = this.index.next(place, this.index.highestId);
+      if (slot === NO_SLOT) break;
+      if (this.#isSwept(slot, batch)) {
+        this.discard(slot, nowMs);
+        left--;
+      }
+    }
+    const isDone = batch.open === 0 || place.id >= this.index.highestId;
+    if (isDone) this.batches.sweeping.delete(batch);
+    else this.batches.sweeping.set(batch, place.id);
+    return Math.min(left, Math.ceil(place.looksLeft / LOOKS_PER_JOB));
+  }
+
+  #isSwept(slot: number, batch: BatchRow): boolean {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const flows = page.extras?.flows;
+    if (flows === undefined || flows.batch[row] !== batch.number) return false;
+    if ((flows.flags[row]! & FlowFlag.Ended) !== 0) return false;
+    return page.state[row] !== JobState.Reserved && page.state[row] !== JobState.Moving;
+  }
+}

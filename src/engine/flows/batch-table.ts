@@ -1,0 +1,244 @@
+// The batches of the server, as one shard knows them, and what it counts of each: its members here,
+// and the jobs here that wait for it.
+//
+// Every shard knows every batch. Its home, one of the shards, decides what becomes of it
+// (shard/flows/batch-home.ts); see docs/architecture/flows.md.
+
+import { assert } from "../../base/assert.ts";
+import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
+import { FlowFlag } from "../jobs/job-flows.ts";
+import { type JobPage, JobState, type JobTable, rowOf } from "../jobs/job-table.ts";
+import { SortedNumbers } from "../jobs/sorted-numbers.ts";
+import type { EarliestTime } from "../queues/earliest-time.ts";
+import { TimerHeap } from "../queues/timer-heap.ts";
+import { BatchRow } from "./batch-row.ts";
+
+/** Maximum number of batches. */
+export const BATCHES_MAX = 100_000;
+/** The deadline of a delayed job that waits for a batch: further away than any delay. */
+export const WAITS_UNTIL_MS: number = 2 ** 43;
+
+export class BatchTable {
+  /** Whether a batch needs attention. A plain field, because each turn of the shard reads it. */
+  hasNews = false;
+  /** Number of batches. Each put reads it. */
+  size = 0;
+  /** When the homes here forget complete batches. */
+  readonly timers: TimerHeap<BatchRow>;
+  /** Batches whose last member here has ended, for their homes. */
+  readonly idle: BatchRow[] = [];
+  /** Complete batches with jobs here that wait for them. */
+  readonly releasing = new Set<BatchRow>();
+  /** Cancelled batches whose members here have not all been looked at. */
+  readonly sweeping = new Map<BatchRow, number>();
+  readonly #jobs: JobTable;
+  readonly #byNumber = new Map<number, BatchRow>();
+  readonly #byName = new Map<string, BatchRow>();
+  readonly #numbers = new SortedNumbers(this.#byNumber);
+
+  constructor(jobs: JobTable, rareDeadlines: EarliestTime) {
+    this.#jobs = jobs;
+    this.timers = new TimerHeap<BatchRow>(rareDeadlines);
+  }
+
+  /** The batches in no order. */
+  get all(): IterableIterator<BatchRow> {
+    return this.#byNumber.values();
+  }
+
+  of(number: number): BatchRow | undefined {
+    return this.#byNumber.get(number);
+  }
+
+  /** Returns the batch that was opened first of those with a number of at least `low`. */
+  from(low: number): BatchRow | undefined {
+    const number = this.#numbers.from(low);
+    return number === undefined ? undefined : this.#byNumber.get(number);
+  }
+
+  named(name: string): BatchRow | undefined {
+    return this.#byName.get(name);
+  }
+
+  /** Takes over what the home of a batch has decided; returns the batch, if it still exists. */
+  assume(facts: Readonly<BatchFacts>): BatchRow | undefined {
+    if (facts.state === BatchState.Forgotten) {
+      this.#forget(facts.number);
+      return undefined;
+    }
+    let batch = this.#byNumber.get(facts.number);
+    const before = batch?.state ?? BatchState.Open;
+    if (batch === undefined) {
+      batch = new BatchRow(this.#jobs, facts);
+      this.#byNumber.set(batch.number, batch);
+      this.#numbers.add(batch.number);
+      this.size++;
+      assert(!this.#byName.has(batch.name), "a name has one batch");
+      this.#byName.set(batch.name, batch);
+    }
+    batch.assume(facts);
+    if (batch.state === before) return batch;
+    this.hasNews = true;
+    if (batch.state === BatchState.Cancelled) this.sweeping.set(batch, 0);
+    else this.sweeping.delete(batch);
+    if (batch.state === BatchState.Complete && batch.waitingJobs > 0) this.releasing.add(batch);
+    return batch;
+  }
+
+  #forget(number: number): void {
+    const batch = this.#byNumber.get(number);
+    if (batch === undefined) return;
+    assert(batch.waitingJobs === 0, "no job waits for a batch that is forgotten");
+    this.#byNumber.delete(number);
+    this.#numbers.noteLoss();
+    this.size--;
+    this.#byName.delete(batch.name);
+    this.releasing.delete(batch);
+    this.sweeping.delete(batch);
+    batch.state = BatchState.Forgotten;
+  }
+
+  // --- jobs that come and go ---------------------------------------------------------------------
+
+  /** Returns the batch that a job waits for, or undefined. */
+  awaitedBy(slot: number): BatchRow | undefined {
+    const number = this.#jobs.pageOf(slot).extras?.flows?.after[rowOf(slot)] ?? 0;
+    return number === 0 ? undefined : this.#byNumber.get(number);
+  }
+
+  /** Returns whether a job waits for a batch. */
+  waits(slot: number): boolean {
+    return (this.#jobs.pageOf(slot).extras?.flows?.after[rowOf(slot)] ?? 0) !== 0;
+  }
+
+  /** Counts a job that is new here: put, from the log, or from another shard. */
+  enter(slot: number, arrived: boolean): void {
+    const page = this.#jobs.pageOf(slot);
+    const flows = page.extras?.flows;
+    if (flows === undefined) return;
+    const row = rowOf(slot);
+    const batch = this.#byNumber.get(flows.batch[row]!);
+    if (batch === undefined) flows.batch[row] = 0;
+    else {
+      if ((flows.flags[row]! & FlowFlag.Ended) === 0) batch.open++;
+      else batch.dead++;
+      if (arrived) batch.arrivals++;
+    }
+    if (!arrived) return;
+    const awaited = this.#byNumber.get(flows.after[row]!);
+    if (awaited !== undefined) awaited.arrivals++;
+  }
+
+  /** Stops counting a job that goes. If it was a member, it has ended already, or is elsewhere. */
+  exit(page: JobPage, row: number): void {
+    const { flows } = page.extras!;
+    if (flows === undefined) return;
+    const batch = this.#byNumber.get(flows.batch[row]!);
+    if (batch !== undefined) {
+      if ((flows.flags[row]! & FlowFlag.Ended) === 0) batch.open--;
+      else batch.dead--;
+      assert(batch.open >= 0 && batch.dead >= 0, "a member that goes was counted");
+      this.#fell(batch);
+    }
+    flows.clear(row);
+  }
+
+  /** Counts a job that is on its way to another shard (1), or no longer (-1). */
+  travels(slot: number, change: 1 | -1): void {
+    const flows = this.#jobs.pageOf(slot).extras?.flows;
+    if (flows === undefined) return;
+    const row = rowOf(slot);
+    for (const number of [flows.batch[row]!, flows.after[row]!]) {
+      const batch = number === 0 ? undefined : this.#byNumber.get(number);
+      if (batch === undefined) continue;
+      batch.moving += change;
+      assert(batch.moving >= 0, "a member on its way was counted");
+      this.#fell(batch);
+    }
+  }
+
+  // --- members that end --------------------------------------------------------------------------
+
+  /**
+   * Ends the membership of a job that is about to be removed. Returns its batch if the record of
+   * its removal has to tell; undefined for a job that is no member.
+   */
+  end(slot: number, done: boolean): BatchRow | undefined {
+    const page = this.#jobs.pageOf(slot);
+    const flows = page.extras?.flows;
+    if (flows === undefined) return undefined;
+    const row = rowOf(slot);
+    const batch = flows.batch[row] === 0 ? undefined : this.#byNumber.get(flows.batch[row]!);
+    if (batch === undefined || batch.state === BatchState.Complete) return undefined;
+    flows.batch[row] = 0;
+    if ((flows.flags[row]! & FlowFlag.Ended) !== 0) {
+      batch.dead--;
+      batch.failed++;
+    } else {
+      batch.open--;
+      if (done) batch.done++;
+      else batch.failed++;
+      if (page.state[row] === JobState.Buried) batch.buried--;
+    }
+    assert(batch.open >= 0 && batch.dead >= 0 && batch.buried >= 0, "a member that ends was counted");
+    this.#fell(batch);
+    return batch;
+  }
+
+  /** Ends the membership of a job that dies, and its wait. The job is in no queue. */
+  died(slot: number): void {
+    const flows = this.#jobs.pageOf(slot).extras?.flows;
+    if (flows === undefined) return;
+    const row = rowOf(slot);
+    flows.after[row] = 0;
+    const batch = flows.batch[row] === 0 ? undefined : this.#byNumber.get(flows.batch[row]!);
+    if (batch === undefined || (flows.flags[row]! & FlowFlag.Ended) !== 0) return;
+    flows.flags[row]! |= FlowFlag.Ended;
+    batch.open--;
+    batch.dead++;
+    assert(batch.open >= 0, "a member that dies was counted");
+    this.#fell(batch);
+  }
+
+  /** Notes a batch that may be complete. */
+  #fell(batch: BatchRow): void {
+    if (!batch.isEnding || batch.open > 0 || batch.moving > 0 || batch.isIdle) return;
+    batch.isIdle = true;
+    this.hasNews = true;
+    this.idle.push(batch);
+  }
+
+  // --- queues ------------------------------------------------------------------------------------
+
+  /** Adds a job that becomes delayed to those that wait for its batch; returns its deadline. */
+  beginWait(slot: number, deadlineAtMs: number): number {
+    const batch = this.awaitedBy(slot);
+    if (batch === undefined) return deadlineAtMs;
+    batch.waiting.append(slot);
+    batch.waitingJobs++;
+    if (batch.state === BatchState.Complete) {
+      this.releasing.add(batch);
+      this.hasNews = true;
+    }
+    return WAITS_UNTIL_MS;
+  }
+
+  /** Removes a job that leaves the delayed ones from those that wait. */
+  endWait(slot: number): void {
+    const batch = this.awaitedBy(slot);
+    if (batch === undefined) return;
+    batch.waiting.remove(slot);
+    batch.waitingJobs--;
+    assert(batch.waitingJobs >= 0, "a job that waits is counted");
+  }
+
+  /** Counts a member that becomes buried (1), or is no longer (-1). */
+  countBuried(page: JobPage, row: number, change: 1 | -1): void {
+    const { flows } = page.extras!;
+    if (flows === undefined || flows.batch[row] === 0 || (flows.flags[row]! & FlowFlag.Ended) !== 0) return;
+    const batch = this.#byNumber.get(flows.batch[row]!);
+    if (batch === undefined) return;
+    batch.buried += change;
+    assert(batch.buried >= 0 && batch.buried <= batch.open, "a buried member is an open one");
+  }
+}

@@ -1,0 +1,208 @@
+// Routes of batches: jobs that belong together, and jobs that wait until they have ended.
+
+import { type Static, Type } from "typebox";
+import { isTubeName } from "../../../protocol/tube-name.ts";
+import type { Service } from "../../queue/service.ts";
+import { answers, type Routes, requireServing } from "../api.ts";
+import { refused } from "../bodies/put-refusal.ts";
+import { decodeCursor, encodeCursor } from "../cursor.ts";
+import { toMilliseconds } from "../durations.ts";
+import { Problem } from "../problem.ts";
+import { Fields } from "../schemas.ts";
+import { reportFields } from "./report-fields.ts";
+
+const LIMIT = 100;
+const LIMIT_MAX = 1000;
+const SECONDS_MAX = 2 ** 32 - 1;
+const NUMBERS = ["members", "open", "done", "failed", "buried", "waiting", "keep", "age"] as const;
+
+const count = (description: string) => Type.Integer({ minimum: 0, description });
+const listed = {
+  name: Type.String(),
+  number: count("Unique for ever, unlike the name."),
+  state: Type.String({ description: "open, committed, cancelled or complete." }),
+  outcome: Type.Union([Type.String({ description: "success, failure or cancelled." }), Type.Null()]),
+};
+const List = Fields({ items: Type.Array(Fields(listed)), cursor: Type.Union([Type.String(), Type.Null()]) });
+const One = Fields({
+  ...listed,
+  members: count("open, done and failed together."),
+  open: count("Members that have not ended."),
+  done: count("Members that their workers have deleted."),
+  failed: count("Members that ended otherwise."),
+  buried: count("How many of the open ones are buried."),
+  waiting: count("Jobs that wait for the batch."),
+  keep: Type.Number({ description: "Seconds for which it is kept once it is complete." }),
+  age: Type.Number({ description: "Seconds since it was opened." }),
+  forgetsIn: Type.Union([
+    Type.Number({ description: "Seconds until a complete batch is forgotten." }),
+    Type.Null(),
+  ]),
+});
+
+const NewBatch = Fields({
+  name: Type.String(),
+  keep: Type.Optional(
+    Type.Number({
+      minimum: 0,
+      maximum: SECONDS_MAX,
+      description: "Seconds for which it is kept once it is complete; 86,400.",
+    }),
+  ),
+});
+const BatchParams = Type.Object({
+  batch: Type.String({ description: "A batch, or - for the one in ?name=." }),
+});
+const BatchQuery = Type.Object(
+  { name: Type.Optional(Type.String({ description: "Where the path has -." })) },
+  { additionalProperties: false },
+);
+const ListQuery = Type.Object(
+  {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+    cursor: Type.Optional(Type.String({ maxLength: 1000 })),
+  },
+  { additionalProperties: false },
+);
+const shared = { params: BatchParams, querystring: BatchQuery };
+
+export const batchRoutes: Routes = (api, service) => {
+  addListAndShow(api, service);
+  addChanges(api, service);
+};
+
+const addListAndShow: Routes = (api, service) => {
+  api.get(
+    "/v1/batches",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "Batches, in the order in which they were opened",
+        querystring: ListQuery,
+        response: answers({ 200: List }, 400, 503),
+      },
+    },
+    async ({ query: { limit = LIMIT, cursor } }) => {
+      requireServing(service);
+      const after = cursor === undefined ? 0 : (decodeCursor(cursor, ["number"]) as [number])[0];
+      const { line, body } = await service.wire.command(`list-batches after=${after} limit=${limit}`);
+      if (body === undefined) throw refused(line, service);
+      const [first = "", , ...lines] = body.toString("latin1").trimEnd().split("\n").slice(1);
+      const next = Number(first.slice("next: ".length));
+      return { items: lines.map(itemOf), cursor: next === 0 ? null : encodeCursor([next]) };
+    },
+  );
+  api.get(
+    "/v1/batches/:batch",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "A batch: how many members have ended, and how",
+        ...shared,
+        response: answers({ 200: One }, 400, 404, 503),
+      },
+    },
+    async (request) => {
+      requireServing(service);
+      return await oneOf(service, nameOf(request));
+    },
+  );
+};
+
+const CHANGES = [
+  ["commit", "COMMITTED", "put", "Takes no more members; complete once all have ended"],
+  ["cancel", "CANCELLED", "manage", "Removes the members that nobody holds"],
+] as const;
+
+const addChanges: Routes = (api, service) => {
+  api.post(
+    "/v1/batches",
+    {
+      config: { may: "put" },
+      schema: {
+        summary: "Opens a batch",
+        body: NewBatch,
+        response: answers({ 201: One }, 400, 409, 503, 507),
+      },
+    },
+    async (request, reply) => {
+      const { name, keep } = request.body;
+      requireName(name);
+      const option = keep === undefined ? "" : ` keep=${toMilliseconds(keep, "keep")}`;
+      await change(service, `open-batch ${name}${option}`, name, "OPENED");
+      return reply.code(201).send(await oneOf(service, name));
+    },
+  );
+  for (const [what, done, may, summary] of CHANGES)
+    api.post(
+      `/v1/batches/:batch/${what}`,
+      {
+        config: { may },
+        schema: { summary, ...shared, response: answers({ 200: One }, 400, 404, 409, 503) },
+      },
+      async (request) => {
+        const name = nameOf(request);
+        await change(service, `${what}-batch ${name}`, name, done);
+        return await oneOf(service, name);
+      },
+    );
+};
+
+/** Sends a command about a batch. */
+async function change(service: Service, command: string, name: string, done: string): Promise<void> {
+  requireServing(service);
+  const { line } = await service.wire.command(command);
+  if (line === done) return;
+  if (line === "NOT_FOUND") throw noSuchBatch(name);
+  const why = WHY[line];
+  throw why === undefined ? refused(line, service) : new Problem("batch-state", `"${name}" ${why}`);
+}
+
+const WHY: Readonly<Record<string, string>> = {
+  BATCH_EXISTS: "is the name of a batch that is still known: choose another one.",
+  BATCH_CANCELLED: "was cancelled.",
+  BATCH_COMPLETE: "is complete already.",
+};
+
+const noSuchBatch = (name: string): Problem =>
+  new Problem("batch-not-found", `There is no batch "${name}": POST /v1/batches opens one.`);
+
+function itemOf(line: string): Static<typeof One> | Pick<Static<typeof One>, keyof typeof listed> {
+  const [, name = "", number, state = "", outcome = ""] =
+    /^- \{name: "?([^",]*)"?, number: (\d+), state: (\w+), outcome: (\w+)\}$/.exec(line) ?? [];
+  return { name, number: Number(number), state, outcome: outcome === "none" ? null : outcome };
+}
+
+async function oneOf(service: Service, name: string): Promise<Static<typeof One>> {
+  const { line, body } = await service.wire.command(`inspect-batch ${name}`);
+  if (body === undefined) throw line === "NOT_FOUND" ? noSuchBatch(name) : refused(line, service);
+  const fields = reportFields(body);
+  const numbers = Object.fromEntries(NUMBERS.map((key) => [key, Number(fields[key])])) as Record<
+    (typeof NUMBERS)[number],
+    number
+  >;
+  return {
+    name,
+    number: Number(fields["number"]),
+    state: String(fields["state"]),
+    outcome: fields["outcome"] === "none" ? null : String(fields["outcome"]),
+    ...numbers,
+    forgetsIn: fields["state"] === "complete" ? Number(fields["forgetsIn"]) : null,
+  };
+}
+
+function nameOf({ params, query }: { params: { batch: string }; query: { name?: string } }): string {
+  const name = params.batch === "-" ? (query.name ?? "") : params.batch;
+  requireName(name);
+  return name;
+}
+
+/** Names of batches follow the rules of tubes. */
+function requireName(name: string): void {
+  const bytes = Buffer.from(name);
+  if (!isTubeName(bytes, 0, bytes.length))
+    throw new Problem(
+      "bad-request",
+      `"${name}" can't be the name of a batch: 1 to 200 of A-Z a-z 0-9 - + / ; . $ _ ( ), not beginning with -.`,
+    );
+}

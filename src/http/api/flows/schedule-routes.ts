@@ -1,0 +1,341 @@
+// Routes of schedules, which put jobs at the times of a cron expression or at intervals.
+
+import { type Static, Type } from "typebox";
+import {
+  INTERVAL_MS_MAX,
+  MISSED_WORDS,
+  SCHEDULE_BODY_BYTES_MAX,
+  SCHEDULE_NAME_BYTES_MAX,
+} from "../../../protocol/schedule-options.ts";
+import { bytesOf } from "../../link/put-pool.ts";
+import type { Service } from "../../queue/service.ts";
+import { answers, type Routes, requireServing, tubeOf } from "../api.ts";
+import { bodyOf, jsonReader } from "../bodies/job-body.ts";
+import { bodyField, wantsMsgpack } from "../bodies/media.ts";
+import { refused } from "../bodies/put-refusal.ts";
+import { decodeCursor, encodeCursor } from "../cursor.ts";
+import { toMilliseconds } from "../durations.ts";
+import { metaView } from "../jobs/job-routes.ts";
+import { jobTimes, meta, optionsOf, PRI, putOptions, TTR_SECONDS } from "../jobs/put-options.ts";
+import { Problem } from "../problem.ts";
+import { Fields } from "../schemas.ts";
+import { reportFields, reportList, utf8Of } from "./report-fields.ts";
+
+const LIMIT = 100;
+const LIMIT_MAX = 1000;
+const EXPRESSION_LENGTH_MAX = 200;
+
+const count = Type.Integer({ minimum: 0 });
+const time = (description: string) =>
+  Type.Union([Type.String({ description: `${description} ISO 8601.` }), Type.Null()]);
+
+const listed = {
+  name: Type.String(),
+  tube: Type.String(),
+  cron: Type.Union([Type.String(), Type.Null()]),
+  every: Type.Union([Type.Number({ description: "Seconds." }), Type.Null()]),
+  tz: Type.String({ description: "The time zone of cron." }),
+  missed: Type.Enum([...MISSED_WORDS], {
+    description: "What becomes of ticks while the server is down, or refuses the job.",
+  }),
+  paused: Type.Boolean(),
+  next: time("The next tick."),
+  last: time("The last tick that put a job."),
+  fired: Type.Integer({ minimum: 0, description: "Jobs that ticks have put." }),
+  missedTicks: Type.Integer({ minimum: 0, description: "Ticks that put no job." }),
+  refusals: Type.Integer({ minimum: 0, description: "Attempts to put a job that were refused." }),
+  bytes: count,
+};
+const Listed = Fields(listed);
+const List = Fields({ items: Type.Array(Listed), cursor: Type.Union([Type.String(), Type.Null()]) });
+const One = Fields({
+  ...listed,
+  nextRuns: Type.Array(Type.String(), { description: "The next five ticks." }),
+  runs: Type.Integer({ minimum: 0, description: "Jobs that were put by run." }),
+  duplicates: Type.Integer({ minimum: 0, description: "Ticks whose key another job had." }),
+  lastRefusal: Type.Union([Type.String(), Type.Null()]),
+  pri: count,
+  delay: Type.Number(),
+  ttr: count,
+  ttl: Type.Number({ description: "Seconds; 0 for none." }),
+  group: Type.Union([Type.String(), Type.Null()]),
+  weight: count,
+  meta: Type.Record(Type.String(), Type.String()),
+  body: Type.Optional(Type.String({ description: "The first 4,096 bytes." })),
+  bodyBase64: Type.Optional(Type.String({ description: "The same if they are not UTF-8." })),
+  truncated: Type.Boolean({ description: "Whether the body is longer than what is shown." }),
+});
+
+const expression = (description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: EXPRESSION_LENGTH_MAX, description }));
+const NewSchedule = Fields(
+  {
+    tube: Type.String(),
+    cron: expression("5 fields; 6 with seconds in front, 7 with a year behind; or @daily and the like."),
+    every: Type.Optional(
+      Type.Number({ minimum: 1, maximum: INTERVAL_MS_MAX / 1000, description: "Seconds between two jobs." }),
+    ),
+    tz: expression("IANA time zone of cron; UTC."),
+    missed: Type.Optional(Type.Enum([...MISSED_WORDS])),
+    ...jobTimes,
+    body: Type.Optional(
+      Type.Unsafe<string | Uint8Array>({ description: "Text; in MessagePack also bytes." }),
+    ),
+    bodyBase64: Type.Optional(Type.String()),
+    json: Type.Optional(Type.Unknown({ description: "Any value, kept as it is written." })),
+    ttl: putOptions.ttl,
+    group: putOptions.group,
+    weight: putOptions.weight,
+    meta,
+  },
+  "Exactly one of cron and every, and of body, bodyBase64 and json.",
+);
+
+const ScheduleParams = Type.Object({
+  name: Type.String({ description: "A schedule, or - for the one in ?name=." }),
+});
+const ScheduleQuery = Type.Object(
+  { name: Type.Optional(Type.String({ description: "Where the path has -." })) },
+  { additionalProperties: false },
+);
+const ListQuery = Type.Object(
+  {
+    tube: Type.Optional(Type.String({ description: "Only schedules that put jobs into this tube." })),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+    cursor: Type.Optional(Type.String({ maxLength: 1000 })),
+  },
+  { additionalProperties: false },
+);
+const shared = { params: ScheduleParams, querystring: ScheduleQuery };
+
+export const scheduleRoutes: Routes = (api, service) => {
+  addList(api, service);
+  addShowAndSet(api, service);
+  addChanges(api, service);
+};
+
+const addList: Routes = (api, service) => {
+  api.get(
+    "/v1/schedules",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "Schedules, by name",
+        querystring: ListQuery,
+        response: answers({ 200: List }, 400, 503),
+      },
+    },
+    async ({ query: { tube, limit = LIMIT, cursor } }) => {
+      requireServing(service);
+      let line = `list-schedules limit=${limit}`;
+      if (tube !== undefined) line += ` tube=${tubeOf({ tube: "-" }, { tube })}`;
+      if (cursor !== undefined)
+        line += ` after=${nameText((decodeCursor(cursor, ["string"]) as [string])[0])}`;
+      const { line: reply, body } = await service.wire.command(line);
+      if (body === undefined) throw refused(reply, service);
+      const { next, items } = reportList<Static<typeof Listed>>(body);
+      const after = utf8Of(JSON.parse(next));
+      return {
+        items: items.map((item) => ({ ...item, name: utf8Of(item.name), every: item.every || null })),
+        cursor: after === "" ? null : encodeCursor([after]),
+      };
+    },
+  );
+};
+
+const addShowAndSet: Routes = (api, service) => {
+  api.get(
+    "/v1/schedules/:name",
+    {
+      config: { may: "bodies" },
+      schema: {
+        summary: "A schedule, with its next runs and its job",
+        ...shared,
+        response: answers({ 200: One }, 400, 404, 503),
+      },
+    },
+    async (request) => {
+      requireServing(service);
+      return await oneOf(service, nameOf(request), wantsMsgpack(request));
+    },
+  );
+  api.put(
+    "/v1/schedules/:name",
+    {
+      config: { may: "manage", keepsText: true },
+      schema: {
+        summary:
+          "Creates a schedule or replaces it; a pause, counts, and with the same times the next run stay",
+        ...shared,
+        body: NewSchedule,
+        response: answers({ 200: One }, 400, 413, 503, 507),
+      },
+    },
+    async (request) => {
+      requireServing(service);
+      const name = nameOf(request);
+      const asked = request.body as Static<typeof NewSchedule>;
+      const body = bodyOf(asked, 0, jsonReader(request));
+      const line = `set-schedule ${nameText(name)} ${tubeOf({ tube: "-" }, asked)} ${setOptions(asked, bytesOf(body))}`;
+      const reply = await service.wire.commandWith(line, body, bytesOf(body));
+      if (reply !== "SET") throw refusedSet(reply, service);
+      return await oneOf(service, name, wantsMsgpack(request));
+    },
+  );
+};
+
+const CHANGES = [
+  ["pause", "PAUSED", "Skips all ticks until resume"],
+  ["resume", "RESUMED", "Puts jobs again, from the next tick on"],
+] as const;
+
+const addChanges: Routes = (api, service) => {
+  const may = { may: "manage" } as const;
+  api.delete(
+    "/v1/schedules/:name",
+    {
+      config: may,
+      schema: {
+        summary: "Removes a schedule; jobs that it has put stay",
+        ...shared,
+        response: answers({ 204: Type.Null() }, 400, 404, 503),
+      },
+    },
+    async (request, reply) => {
+      await change(service, "delete-schedule", nameOf(request), "DELETED");
+      return reply.code(204).send(null);
+    },
+  );
+  for (const [what, done, summary] of CHANGES)
+    api.post(
+      `/v1/schedules/:name/${what}`,
+      { config: may, schema: { summary, ...shared, response: answers({ 200: Fields({}) }, 400, 404, 503) } },
+      async (request) => {
+        await change(service, `${what}-schedule`, nameOf(request), done);
+        return {};
+      },
+    );
+  api.post(
+    "/v1/schedules/:name/run",
+    {
+      config: may,
+      schema: {
+        summary: "Puts one job now, also during a pause; the next tick stays",
+        ...shared,
+        response: answers({ 201: Fields({ id: Type.Integer() }) }, 400, 404, 409, 503, 507),
+      },
+    },
+    async (request, reply) => {
+      const line = await change(service, "run-schedule", nameOf(request), "INSERTED");
+      const id = Number(line.split(" ")[1]);
+      return reply.code(201).header("location", `/v1/jobs/${id}`).send({ id });
+    },
+  );
+};
+
+/** Sends a command about a schedule, and returns the line of its reply. */
+async function change(service: Service, verb: string, name: string, done: string): Promise<string> {
+  requireServing(service);
+  const { line } = await service.wire.command(`${verb} ${nameText(name)}`);
+  if (line.split(" ", 1)[0] === done) return line;
+  throw line === "NOT_FOUND" ? noSuchSchedule(name) : refused(line, service);
+}
+
+const noSuchSchedule = (name: string): Problem =>
+  new Problem("schedule-not-found", `There is no schedule "${name}": PUT creates one.`);
+
+function refusedSet(reply: string, service: Service): Problem {
+  const [, why] = /^BAD_SCHEDULE (.*)$/.exec(reply) ?? [];
+  if (why !== undefined) return new Problem("bad-request", utf8Of(why));
+  if (reply === "JOB_TOO_BIG")
+    return new Problem(
+      "job-too-big",
+      `The job of a schedule has at most ${Math.min(service.topology.jobBytesMax, SCHEDULE_BODY_BYTES_MAX)} bytes.`,
+    );
+  if (reply === "BAD_FORMAT" || reply.startsWith("UNKNOWN_OPTION"))
+    return new Problem("bad-request", `The queue refuses this schedule: ${reply}.`);
+  return refused(reply, service);
+}
+
+/** Returns the numbers and options of set-schedule. */
+function setOptions(asked: Static<typeof NewSchedule>, bytes: number): string {
+  const { cron, every, tz, missed, pri = PRI, delay = 0, ttr = TTR_SECONDS, ttl, group, weight } = asked;
+  if ((cron === undefined) === (every === undefined))
+    throw new Problem("bad-request", 'A schedule has exactly one of "/cron" and "/every".');
+  let text = `${pri} ${toMilliseconds(delay, "delay")} ${ttr} ${bytes}`;
+  if (cron !== undefined) text += ` cron=${printable(cron.trim().replace(/\s+/g, "_"), "cron")}`;
+  if (every !== undefined) text += ` every=${toMilliseconds(every, "every")}`;
+  if (tz !== undefined) text += ` tz=${printable(tz, "tz")}`;
+  if (missed !== undefined) text += ` missed=${missed}`;
+  const { meta } = asked;
+  const job = {
+    ...(ttl === undefined ? {} : { ttl }),
+    ...(group === undefined ? {} : { group }),
+    ...(weight === undefined ? {} : { weight }),
+    ...(meta === undefined ? {} : { meta }),
+  };
+  return text + optionsOf(job, {});
+}
+
+function printable(text: string, field: string): string {
+  if (/^[!-~]{1,200}$/.test(text)) return text;
+  throw new Problem("bad-request", `"/${field}" must be 1 to 200 printable ASCII characters.`);
+}
+
+function nameOf({ params, query }: { params: { name: string }; query: { name?: string } }): string {
+  const name = params.name === "-" ? (query.name ?? "") : params.name;
+  nameText(name);
+  return name;
+}
+
+/** Returns a name as lines have it: each character is a byte of UTF-8. */
+function nameText(name: string): string {
+  const bytes = Buffer.from(name);
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a name can't have
+  const isBad = name === "" || /[\x00-\x20\x7f]/.test(name) || !name.isWellFormed();
+  if (isBad || bytes.length > SCHEDULE_NAME_BYTES_MAX)
+    throw new Problem(
+      "bad-request",
+      `The name of a schedule has 1 to ${SCHEDULE_NAME_BYTES_MAX} bytes of UTF-8 without blanks and control characters.`,
+    );
+  return bytes.toString("latin1");
+}
+
+async function oneOf(service: Service, name: string, isMsgpack: boolean): Promise<Static<typeof One>> {
+  const { line, body } = await service.wire.command(`inspect-schedule ${nameText(name)}`);
+  if (body === undefined) throw line === "NOT_FOUND" ? noSuchSchedule(name) : refused(line, service);
+  const fields = reportFields(body);
+  const number = (key: string): number => Number(fields[key]);
+  const text = (key: string): string => String(fields[key]);
+  const textOrNull = (key: string): string | null => (text(key) === "none" ? null : utf8Of(text(key)));
+  const timeOrNull = (key: string): string | null => (text(key) === "never" ? null : text(key));
+  const shown = Buffer.from(text("body"), "latin1");
+  return {
+    name,
+    tube: text("tube"),
+    cron: textOrNull("cron"),
+    every: number("every") || null,
+    tz: text("tz"),
+    missed: text("missed") as (typeof MISSED_WORDS)[number],
+    paused: text("paused") === "true",
+    next: timeOrNull("next"),
+    nextRuns: fields["nextRuns"] as string[],
+    last: timeOrNull("last"),
+    fired: number("fired"),
+    runs: number("runs"),
+    missedTicks: number("missedTicks"),
+    duplicates: number("duplicates"),
+    refusals: number("refusals"),
+    lastRefusal: textOrNull("lastRefusal"),
+    pri: number("pri"),
+    delay: number("delay"),
+    ttr: number("ttr"),
+    ttl: number("ttl"),
+    group: textOrNull("group"),
+    weight: number("weight"),
+    meta: metaView(fields["meta"] as string[]),
+    bytes: number("bytes"),
+    ...(bodyField(shown, isMsgpack) as { body: string }),
+    truncated: shown.length < number("bytes"),
+  };
+}

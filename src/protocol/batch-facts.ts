@@ -1,0 +1,45 @@
+// What is known of a batch of jobs: docs/architecture/flows.md.
+
+/** The states of a batch. Numbers in the log: never change them. */
+export const BatchState = { Forgotten: 0, Open: 1, Committed: 2, Cancelled: 3, Complete: 4 } as const;
+export type BatchState = (typeof BatchState)[keyof typeof BatchState];
+
+/** The outcome of a complete batch. Numbers in the log: never change them. */
+export const BatchOutcome = { None: 0, Success: 1, Failure: 2, Cancelled: 3 } as const;
+export type BatchOutcome = (typeof BatchOutcome)[keyof typeof BatchOutcome];
+
+/** What all shards know of a batch: decided by its home, and kept in the log. */
+export interface BatchFacts {
+  /** A job id that no job has, so it is unique for ever. */
+  readonly number: number;
+  readonly name: string;
+  state: BatchState;
+  outcome: BatchOutcome;
+  keepMs: number;
+  /** Monotonic ms. */
+  openedAtMs: number;
+  /** When it became complete, monotonic ms; 0 before. */
+  completeAtMs: number;
+  /** Members by the way they ended; final in a complete batch, before that 0. */
+  allDone: number;
+  allFailed: number;
+}
+
+/** What a shard counts of a batch, as it reports it to the batch's home. */
+export interface BatchCounts {
+  /** Members that have not ended. */
+  open: number;
+  /** Members that died, and are still here. */
+  dead: number;
+  /** Members and waiting jobs on their way to another shard. */
+  moving: number;
+  /** Members that have gone from this shard, by the way they ended. */
+  done: number;
+  failed: number;
+  /** Open members that are buried. */
+  buried: number;
+  /** Jobs that wait for the batch. */
+  waitingJobs: number;
+  /** Members and waiting jobs that have come from other shards. */
+  arrivals: number;
+}

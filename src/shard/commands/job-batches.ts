@@ -1,0 +1,91 @@
+// `open-batch`, `commit-batch`, `cancel-batch`, `inspect-batch`, `list-batches`. The home of the
+// batch executes them, and answers when every shard knows what it decided.
+
+import type { BatchRow } from "../../engine/flows/batch-row.ts";
+import { type BatchCounts, BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
+import { LIST_LIMIT_USUAL } from "../../protocol/job-options.ts";
+import { OptionTag } from "../../protocol/option-rows.ts";
+import { optionNumber } from "../../protocol/options.ts";
+import { Reply } from "../../protocol/reply.ts";
+import { batchesText, batchText } from "../replies/batch-text.ts";
+import type { ShardSession } from "../sessions/shard-session.ts";
+import { AwaitRound } from "../slices/await-round.ts";
+import type { CommandShard, ShardCommand } from "./command.ts";
+
+/** How long a complete batch is kept by default. */
+const KEEP_MS = 86_400_000;
+
+/** Calls `answer` when all shards know the batch as it is now. */
+function afterRound(
+  { homes, replies, slicedCommands }: CommandShard,
+  session: ShardSession,
+  batch: BatchRow,
+  answer: (counts: Readonly<BatchCounts> | undefined) => void,
+): void {
+  const round = new AwaitRound(batch.number, (counts) => {
+    // An earlier command may have decided, and its record may still be on its way.
+    replies.dependOnAll();
+    answer(counts);
+  });
+  homes.ask(batch, round);
+  slicedCommands.join(session, round);
+}
+
+export const openBatch: ShardCommand = (shard, session, { id, tube, options }) => {
+  const { engine, homes, replies, nowMs } = shard;
+  if (engine.batches.named(tube.text) !== undefined) {
+    replies.dependOnAll();
+    replies.fixed(session, Reply.batchExists);
+    return;
+  }
+  const batch = homes.open(tube.text, id, optionNumber(options, OptionTag.Keep) ?? KEEP_MS, nowMs);
+  if (batch === undefined) replies.fixed(session, Reply.outOfMemory);
+  else afterRound(shard, session, batch, () => replies.fixed(session, Reply.opened));
+};
+
+export const commitBatch: ShardCommand = (shard, session, { tube }) => {
+  const { engine, homes, replies } = shard;
+  const batch = engine.batches.named(tube.text);
+  if (batch === undefined) {
+    replies.fixed(session, Reply.notFound);
+    return;
+  }
+  if (batch.state === BatchState.Open) homes.decide(batch, BatchState.Committed);
+  const isCancelled = batch.state === BatchState.Cancelled || batch.outcome === BatchOutcome.Cancelled;
+  const reply = isCancelled ? Reply.batchCancelled : Reply.committed;
+  afterRound(shard, session, batch, () => replies.fixed(session, reply));
+};
+
+export const cancelBatch: ShardCommand = (shard, session, { tube }) => {
+  const { engine, homes, replies } = shard;
+  const batch = engine.batches.named(tube.text);
+  if (batch === undefined) {
+    replies.fixed(session, Reply.notFound);
+    return;
+  }
+  const { outcome, state } = batch;
+  const isOver = state === BatchState.Complete && outcome !== BatchOutcome.Cancelled;
+  if (state !== BatchState.Complete && state !== BatchState.Cancelled)
+    homes.decide(batch, BatchState.Cancelled);
+  const reply = isOver ? Reply.batchComplete : Reply.cancelled;
+  afterRound(shard, session, batch, () => replies.fixed(session, reply));
+};
+
+export const inspectBatch: ShardCommand = (shard, session, { tube }) => {
+  const { engine, replies } = shard;
+  const batch = engine.batches.named(tube.text);
+  if (batch === undefined) {
+    replies.fixed(session, Reply.notFound);
+    return;
+  }
+  afterRound(shard, session, batch, (counts) => {
+    if (counts === undefined) replies.fixed(session, Reply.notFound);
+    else replies.text(session, batchText(batch, counts, shard.nowMs));
+  });
+};
+
+export const listBatches: ShardCommand = ({ engine, replies }, session, { options }) => {
+  const after = optionNumber(options, OptionTag.After) ?? 0;
+  const limit = optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL;
+  replies.text(session, batchesText(engine.batches, after, limit));
+};

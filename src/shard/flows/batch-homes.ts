@@ -1,0 +1,305 @@
+// The batches whose home is this shard: decides when a batch is complete, and when it is forgotten.
+//
+// All decisions are logged here before another shard learns of them, and every shard reports after
+// its records are written. So whatever part of the log survives, it has the causes of what it has.
+// See docs/architecture/flows.md.
+
+import { assert } from "../../base/assert.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { BatchRow } from "../../engine/flows/batch-row.ts";
+import { BATCHES_MAX } from "../../engine/flows/batch-table.ts";
+import {
+  addBatchReport,
+  BATCH_IDLE_BYTES,
+  BATCH_REPORT_BYTES,
+  BATCH_STATE_BYTES,
+  batchNumberOf,
+  readBatchState,
+  writeBatchReport,
+  writeBatchState,
+} from "../../message/flow.ts";
+import type { LoggedBatch } from "../../message/flow-record.ts";
+import { TransferMessage } from "../../message/transfer.ts";
+import { type BatchFacts, BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
+import type { Span } from "../../protocol/request.ts";
+import type { RecordLog } from "../records/record-log.ts";
+import type { ReplyPort } from "../replies/reply-port.ts";
+import { type Asker, BatchRound } from "./batch-round.ts";
+
+/** Maximum number of rounds under way: each is a message to every shard. */
+export const ROUNDS_MAX = 16;
+/** How long jobs that still wait for a complete batch put off its end. */
+const AGAIN_MS = 1000;
+
+export interface BatchHomesOptions {
+  readonly engine: Engine;
+  readonly shard: number;
+  readonly shards: number;
+  readonly shardOf: (name: string) => number;
+  /** The port to the acceptor that relays. */
+  readonly port: ReplyPort;
+  readonly records: RecordLog | undefined;
+  /** Called when the commands that waited for a round of this batch may go on. */
+  readonly onSettled: (number: number) => void;
+}
+
+export class BatchHomes {
+  readonly #options: BatchHomesOptions;
+  /** Batches that need a round, with the commands that wait for its result. */
+  readonly #wanted = new Map<BatchRow, Asker[]>();
+  /** Rounds under way, by number of the batch. */
+  readonly #rounds = new Map<number, BatchRound>();
+  /** The arrivals of the last round of a batch, if that was quiet. */
+  readonly #quiet = new Map<BatchRow, Float64Array>();
+
+  constructor(options: BatchHomesOptions) {
+    this.#options = options;
+  }
+
+  // --- commands ----------------------------------------------------------------------------------
+
+  /** Opens a batch; returns undefined if there are too many, or no room in the log. */
+  open(name: string, number: number, keepMs: number, nowMs: number): BatchRow | undefined {
+    const { engine, records } = this.#options;
+    assert(engine.batches.named(name) === undefined, "a name has one batch");
+    if (engine.batches.size >= BATCHES_MAX || !engine.bodies.mayStay) return undefined;
+    const facts: BatchFacts = {
+      number,
+      name,
+      state: BatchState.Open,
+      outcome: BatchOutcome.None,
+      keepMs,
+      openedAtMs: nowMs,
+      completeAtMs: 0,
+      allDone: 0,
+      allFailed: 0,
+    };
+    if (records?.openBatch(facts) === false) return undefined;
+    return engine.batches.assume(facts);
+  }
+
+  /** Commits or cancels a batch. */
+  decide(batch: BatchRow, state: typeof BatchState.Committed | typeof BatchState.Cancelled): void {
+    assert(batch.state !== BatchState.Complete, "a complete batch stays as it is");
+    this.#decide({ ...factsOf(batch), state });
+  }
+
+  #decide(facts: BatchFacts): void {
+    const { engine, records } = this.#options;
+    records?.batch(facts);
+    engine.batches.assume(facts);
+  }
+
+  /** Has all shards asked about a batch. */
+  ask(batch: BatchRow, asker?: Asker): void {
+    this.#options.engine.batches.hasNews = true;
+    const round = this.#rounds.get(batch.number);
+    let askers = round === undefined ? this.#wanted.get(batch) : round.next;
+    if (askers === undefined) {
+      askers = [];
+      if (round === undefined) this.#wanted.set(batch, askers);
+      else round.next = askers;
+    }
+    if (asker !== undefined) askers.push(asker);
+  }
+
+  // --- turns -------------------------------------------------------------------------------------
+
+  /** Takes the batches of the log, before any job. `wallOffsetMs` is wall clock minus monotonic. */
+  restore(logged: readonly LoggedBatch[], wallOffsetMs: number): void {
+    const { engine, shard, shards } = this.#options;
+    for (const { facts, tallies } of logged) {
+      const openedAtMs = facts.openedAtMs - wallOffsetMs;
+      // 0 would mean that it isn't complete.
+      const completeAtMs = facts.state === BatchState.Complete ? facts.completeAtMs - wallOffsetMs || -1 : 0;
+      const batch = engine.batches.assume({ ...facts, openedAtMs, completeAtMs });
+      assert(batch !== undefined, "a batch of the log exists");
+      for (const { shard: of, done, failed } of tallies) {
+        if (of === shard) {
+          batch.done = done;
+          batch.failed = failed;
+        } else if (of >= shards) {
+          batch.formerDone += done;
+          batch.formerFailed += failed;
+        }
+      }
+    }
+    this.#begin();
+  }
+
+  #begin(): void {
+    for (const batch of this.#options.engine.batches.all) {
+      if (!this.#isHome(batch)) continue;
+      if (batch.isEnding) this.ask(batch);
+      else if (batch.state === BatchState.Complete) this.#setTimer(batch);
+    }
+  }
+
+  #setTimer(batch: BatchRow): void {
+    this.#options.engine.batches.timers.set(batch.timer, batch.completeAtMs + batch.keepMs);
+  }
+
+  #isHome({ name }: BatchRow): boolean {
+    return this.#options.shardOf(name) === this.#options.shard;
+  }
+
+  get hasWork(): boolean {
+    const { engine, port } = this.#options;
+    if (port.blocked) return false;
+    return engine.batches.idle.length > 0 || (this.#wanted.size > 0 && this.#rounds.size < ROUNDS_MAX);
+  }
+
+  /** Whether something is to be said, maybe later. */
+  get hasNews(): boolean {
+    return this.#options.engine.batches.idle.length > 0 || this.#wanted.size > 0;
+  }
+
+  /** Says what is to be said, and begins the rounds that may begin. */
+  step(nowMs: number): void {
+    const { engine, port } = this.#options;
+    const { idle } = engine.batches;
+    while (this.#options.engine.batches.timers.nextAtMs <= nowMs) {
+      const batch = this.#options.engine.batches.timers.first!;
+      this.#options.engine.batches.timers.set(batch.timer, Number.POSITIVE_INFINITY);
+      this.ask(batch);
+    }
+    while (idle.length > 0 && !port.blocked) {
+      const batch = idle.pop()!;
+      batch.isIdle = false;
+      this.#tellHome(batch);
+    }
+    for (const [batch, askers] of this.#wanted) {
+      if (this.#rounds.size >= ROUNDS_MAX || port.blocked) return;
+      this.#wanted.delete(batch);
+      this.#beginRound(batch, askers, nowMs);
+    }
+  }
+
+  #tellHome(batch: BatchRow): void {
+    if (!batch.isEnding) return;
+    if (this.#isHome(batch)) this.ask(batch);
+    else {
+      const view = this.#say(TransferMessage.BatchIdle, this.#options.shardOf(batch.name), BATCH_IDLE_BYTES);
+      view.setFloat64(0, batch.number, true);
+    }
+  }
+
+  #beginRound(batch: BatchRow, askers: readonly Asker[], nowMs: number): void {
+    const { shard, shards } = this.#options;
+    const round = new BatchRound(batch, askers, this.#quiet.get(batch), shards);
+    this.#quiet.delete(batch);
+    this.#rounds.set(batch.number, round);
+    this.#tellAll(factsOf(batch));
+    round.addOwn(shard);
+    if (round.left === 0) this.#end(round, nowMs);
+  }
+
+  #tellAll(facts: BatchFacts): void {
+    const { shard, shards } = this.#options;
+    for (let to = 0; to < shards; to++) {
+      if (to === shard) continue;
+      const bytes = BATCH_STATE_BYTES + facts.name.length;
+      writeBatchState(this.#say(TransferMessage.BatchState, to, bytes), facts);
+    }
+  }
+
+  /** Begins a message to another shard; returns where it is written. */
+  #say(kind: TransferMessage, to: number, bytes: number): DataView {
+    const { port, records } = this.#options;
+    port.beginCarry(kind, to, 0, bytes, false, records?.lastNumber ?? 0);
+    return new DataView(port.target.buffer, port.target.byteOffset + port.at, bytes);
+  }
+
+  // --- messages ----------------------------------------------------------------------------------
+
+  /** Takes a message about a batch from another shard. */
+  take(kind: number, from: number, { bytes, start, end }: Span, nowMs: number): void {
+    const view = new DataView(bytes.buffer, bytes.byteOffset + start, end - start);
+    if (kind === TransferMessage.BatchState) this.#assume(from, readBatchState(view));
+    else if (kind === TransferMessage.BatchReport) this.#report(from, view, nowMs);
+    else {
+      assert(kind === TransferMessage.BatchIdle, "a message about a batch has a kind");
+      const batch = this.#options.engine.batches.of(batchNumberOf(view));
+      if (batch !== undefined) this.ask(batch);
+    }
+  }
+
+  #assume(from: number, facts: BatchFacts): void {
+    const batch = this.#options.engine.batches.assume(facts);
+    writeBatchReport(this.#say(TransferMessage.BatchReport, from, BATCH_REPORT_BYTES), facts.number, batch);
+  }
+
+  #report(from: number, view: DataView, nowMs: number): void {
+    const round = this.#rounds.get(batchNumberOf(view));
+    // A batch that is forgotten is told, but not asked about.
+    if (round === undefined) return;
+    round.arrivals[from] = addBatchReport(view, round.sum);
+    round.left--;
+    assert(round.left >= 0, "a shard reports once in a round");
+    if (round.left === 0) this.#end(round, nowMs);
+  }
+
+  // --- decisions ---------------------------------------------------------------------------------
+
+  #end(round: BatchRound, nowMs: number): void {
+    const { batch, sum, askers } = round;
+    this.#rounds.delete(batch.number);
+    if (round.next !== undefined) {
+      this.#wanted.set(batch, round.next);
+      this.#options.engine.batches.hasNews = true;
+    }
+    if (batch.isEnding && sum.open === 0 && sum.moving === 0) this.#mayComplete(round, nowMs);
+    else if (batch.state === BatchState.Complete) this.#mayForget(round, nowMs);
+    for (const asker of askers) asker.answer(sum);
+    if (askers.length > 0) this.#options.onSettled(batch.number);
+  }
+
+  /** Completes a batch in the second quiet round; the first one may have missed a member. */
+  #mayComplete(round: BatchRound, nowMs: number): void {
+    const { batch, sum } = round;
+    if (!round.isStill) {
+      this.#askAgain(round);
+      return;
+    }
+    const allFailed = sum.failed + sum.dead;
+    const ended = allFailed > 0 ? BatchOutcome.Failure : BatchOutcome.Success;
+    const outcome = batch.state === BatchState.Cancelled ? BatchOutcome.Cancelled : ended;
+    const state = BatchState.Complete;
+    this.#decide({ ...factsOf(batch), state, outcome, completeAtMs: nowMs, allDone: sum.done, allFailed });
+    this.#setTimer(batch);
+    this.ask(batch);
+  }
+
+  #askAgain({ batch, arrivals }: BatchRound): void {
+    this.#quiet.set(batch, arrivals);
+    this.ask(batch);
+  }
+
+  /** Forgets a complete batch whose time is over, when no job waits for it any more. */
+  #mayForget(round: BatchRound, nowMs: number): void {
+    const { batch, sum } = round;
+    if (batch.completeAtMs + batch.keepMs > nowMs) return;
+    if (sum.waitingJobs > 0 || sum.moving > 0) {
+      this.#options.engine.batches.timers.set(batch.timer, nowMs + AGAIN_MS);
+      return;
+    }
+    if (!round.isStill) {
+      this.#askAgain(round);
+      return;
+    }
+    this.#options.engine.batches.timers.set(batch.timer, Number.POSITIVE_INFINITY);
+    const facts = { ...factsOf(batch), state: BatchState.Forgotten };
+    this.#quiet.delete(batch);
+    const askers = this.#wanted.get(batch) ?? [];
+    this.#wanted.delete(batch);
+    this.#decide(facts);
+    this.#tellAll(facts);
+    for (const asker of askers) asker.answer(undefined);
+    if (askers.length > 0) this.#options.onSettled(batch.number);
+  }
+}
+
+function factsOf(batch: BatchRow): BatchFacts {
+  const { number, name, state, outcome, keepMs, openedAtMs, completeAtMs, allDone, allFailed } = batch;
+  return { number, name, state, outcome, keepMs, openedAtMs, completeAtMs, allDone, allFailed };
+}

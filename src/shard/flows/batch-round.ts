@@ -1,0 +1,50 @@
+// A round: the home of a batch tells all shards what it has decided, and asks what they count.
+
+import type { BatchRow } from "../../engine/flows/batch-row.ts";
+import { addBatchCounts, emptyBatchCounts } from "../../message/flow.ts";
+import type { BatchCounts } from "../../protocol/batch-facts.ts";
+
+/** Takes the sums of a round: a command that waits for them. */
+export interface Asker {
+  /** `counts` is undefined if the batch is forgotten. */
+  answer(counts: Readonly<BatchCounts> | undefined): void;
+}
+
+export class BatchRound {
+  readonly batch: BatchRow;
+  readonly askers: readonly Asker[];
+  readonly sum: BatchCounts = emptyBatchCounts();
+  /** By shard. */
+  readonly arrivals: Float64Array;
+  /** The arrivals of the round before, if no member was open in it. */
+  readonly before: Float64Array | undefined;
+  /** Number of shards that have not reported. */
+  left: number;
+  /** Commands that want a round that begins after this one; undefined if none is wanted. */
+  next: Asker[] | undefined = undefined;
+
+  constructor(batch: BatchRow, askers: readonly Asker[], before: Float64Array | undefined, shards: number) {
+    this.batch = batch;
+    this.askers = askers;
+    this.before = before;
+    this.arrivals = new Float64Array(shards);
+    this.left = shards - 1;
+  }
+
+  /** Adds what the home itself counts, and the shards that are no more. */
+  addOwn(shard: number): void {
+    addBatchCounts(this.batch, this.sum);
+    this.sum.done += this.batch.formerDone;
+    this.sum.failed += this.batch.formerFailed;
+    this.arrivals[shard] = this.batch.arrivals;
+  }
+
+  /**
+   * Returns whether no job has come to any shard since the round before, which was quiet, too. A
+   * job may otherwise have moved from a shard that had not reported to one that had.
+   */
+  get isStill(): boolean {
+    const { arrivals, before } = this;
+    return before !== undefined && arrivals.every((count, shard) => count === before[shard]);
+  }
+}

@@ -1,0 +1,49 @@
+// Texts of inspect-batch and list-batches.
+
+import type { BatchRow } from "../../engine/flows/batch-row.ts";
+import type { BatchTable } from "../../engine/flows/batch-table.ts";
+import { type BatchCounts, BatchState } from "../../protocol/batch-facts.ts";
+
+const STATES = ["forgotten", "open", "committed", "cancelled", "complete"] as const;
+const OUTCOMES = ["none", "success", "failure", "cancelled"] as const;
+
+/** Returns the YAML of inspect-batch. `counts` are the sums of a round. */
+export function batchText(batch: BatchRow, counts: Readonly<BatchCounts>, nowMs: number): string {
+  const { name, number, state, outcome, keepMs, openedAtMs, completeAtMs } = batch;
+  const isComplete = state === BatchState.Complete;
+  const open = isComplete ? 0 : counts.open;
+  const done = isComplete ? batch.allDone : counts.done;
+  const failed = isComplete ? batch.allFailed : counts.failed + counts.dead;
+  const leftMs = isComplete ? Math.max(0, completeAtMs + keepMs - nowMs) : 0;
+  return `---
+name: "${name}"
+number: ${number}
+state: ${STATES[state]}
+outcome: ${OUTCOMES[outcome]}
+members: ${open + done + failed}
+open: ${open}
+done: ${done}
+failed: ${failed}
+buried: ${isComplete ? 0 : counts.buried}
+waiting: ${counts.waitingJobs}
+keep: ${keepMs / 1000}
+age: ${Math.max(0, Math.floor((nowMs - openedAtMs) / 1000))}
+forgets-in: ${Math.ceil(leftMs / 1000)}
+`;
+}
+
+/** Returns the YAML of list-batches. */
+export function batchesText(batches: BatchTable, after: number, limit: number): string {
+  const lines: string[] = [];
+  let batch = batches.from(after + 1);
+  let last = after;
+  for (; batch !== undefined && lines.length < limit; batch = batches.from(last + 1)) {
+    const { name, number, state, outcome } = batch;
+    lines.push(
+      `- {name: "${name}", number: ${number}, state: ${STATES[state]}, outcome: ${OUTCOMES[outcome]}}\n`,
+    );
+    last = number;
+  }
+  const next = batch === undefined ? 0 : last;
+  return `---\nnext: ${next}\nbatches:${lines.length === 0 ? " []\n" : `\n${lines.join("")}`}`;
+}

@@ -1,0 +1,97 @@
+// Tests of batches over HTTP.
+
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { type HttpAnswer, type HttpServer, startHttpServer } from "../../support/server/http-server.ts";
+
+describe("batches over HTTP", () => {
+  let server: HttpServer;
+  before(async () => {
+    server = await startHttpServer("--shards", "3", "--acceptors", "1");
+  });
+  after(() => server.process.stop());
+
+  const open = (json: object): Promise<HttpAnswer> => server.ask("/v1/batches", { json });
+  const post = (path: string): Promise<HttpAnswer> => server.ask(`/v1/batches/${path}`, { method: "POST" });
+  const show = async (name: string) => (await server.ask(`/v1/batches/${encodeURIComponent(name)}`)).json;
+  const put = (tube: string, json: object, query = ""): Promise<HttpAnswer> =>
+    server.ask(`/v1/tubes/${tube}/jobs${query}`, { json });
+  const reserve = async (tube: string) =>
+    (await server.ask("/v1/reserve", { json: { tubes: [tube] } })).json.jobs[0];
+  const done = async (tube: string): Promise<void> => {
+    const { lease } = await reserve(tube);
+    assert.equal((await server.ask(`/v1/leases/${lease}/delete`, { method: "POST" })).status, 200);
+  };
+
+  it("collect jobs of any tube, and release what waits for them", async () => {
+    const opened = await open({ name: "import/7", keep: 60.5 });
+    assert.equal(opened.status, 201);
+    const { number, age, ...one } = opened.json;
+    assert.ok(number > 0 && age >= 0);
+    assert.deepEqual(one, {
+      ...{ name: "import/7", state: "open", outcome: null, members: 0, open: 0, done: 0, failed: 0 },
+      ...{ buried: 0, waiting: 0, keep: 60.5, forgetsIn: null },
+    });
+    assert.equal((await put("rows-a", { body: "1", batch: "import/7" })).status, 201);
+    const many = await put("rows-b", { jobs: [{ body: "2" }, { body: "3" }] }, "?batch=import/7");
+    assert.equal(many.json.failed, 0);
+    assert.equal((await put("reports", { body: "report", after: "import/7" })).status, 201);
+    const raw = { body: "clean up", headers: { "content-type": "text/plain" } };
+    assert.equal((await server.ask("/v1/tubes/cleaning/jobs?afterAny=import/7", raw)).status, 201);
+    assert.equal((await post("import%2F7/commit")).json.state, "committed");
+    await done("rows-a");
+    await done("rows-b");
+    const { members, waiting, state } = await show("import/7");
+    assert.deepEqual([members, waiting, state], [3, 2, "committed"]);
+    await done("rows-b");
+    assert.deepEqual(
+      [(await reserve("reports")).body, (await reserve("cleaning")).body],
+      ["report", "clean up"],
+    );
+    const complete = (await server.ask("/v1/batches/-?name=import/7")).json;
+    assert.deepEqual([complete.state, complete.outcome, complete.done], ["complete", "success", 3]);
+    assert.ok(complete.forgetsIn > 0 && complete.forgetsIn <= 61);
+  });
+
+  it("are cancelled, and listed in the order of opening, page by page", async () => {
+    const names = Array.from({ length: 13 }, (_, index) => `listed-${13 - index}`);
+    for (const name of names) assert.equal((await open({ name })).status, 201);
+    await put("cancelled", { body: "x", batch: names[0]! });
+    assert.equal((await post(`${names[0]}/cancel`)).json.failed, 1);
+    const found: { name: string; state: string; outcome: string | null }[] = [];
+    let cursor: string | null = "";
+    while (cursor !== null) {
+      const page: HttpAnswer = await server.ask(
+        `/v1/batches?limit=4${cursor === "" ? "" : `&cursor=${cursor}`}`,
+      );
+      assert.ok(page.json.items.length <= 4);
+      found.push(...page.json.items);
+      ({ cursor } = page.json);
+    }
+    const listed = found.filter(({ name }) => name.startsWith("listed-"));
+    assert.deepEqual(
+      listed.map(({ name }) => name),
+      names,
+    );
+    assert.deepEqual([listed[0]!.outcome, listed[1]!.state, listed[1]!.outcome], ["cancelled", "open", null]);
+  });
+
+  it("are refused with what is wrong", async () => {
+    const codeOf = ({ status, json }: HttpAnswer): unknown[] => [status, json.code];
+    assert.deepEqual(codeOf(await server.ask("/v1/batches/unknown")), [404, "batch-not-found"]);
+    for (const what of ["commit", "cancel"])
+      assert.deepEqual(codeOf(await post(`unknown/${what}`)), [404, "batch-not-found"]);
+    for (const option of ["batch", "after", "afterAny"])
+      assert.deepEqual(codeOf(await put("t", { body: "x", [option]: "unknown" })), [404, "batch-not-found"]);
+    await open({ name: "once" });
+    assert.deepEqual(codeOf(await open({ name: "once" })), [409, "batch-state"]);
+    await post("once/commit");
+    assert.deepEqual(codeOf(await put("t", { body: "x", batch: "once" })), [409, "batch-state"]);
+    assert.deepEqual(codeOf(await post("once/cancel")), [409, "batch-state"]);
+    for (const wrong of [{ name: "a b" }, { name: "a\r\nstats" }, { name: "" }, { name: "x", keep: -1 }, {}])
+      assert.equal((await open(wrong)).status, 400, JSON.stringify(wrong));
+    const both = await put("t", { body: "x", after: "once", afterAny: "once" });
+    assert.match(both.json.detail, /"\/after" or "\/afterAny"/);
+    assert.equal((await put("t", { body: "x", batch: "a b" })).status, 400);
+  });
+});

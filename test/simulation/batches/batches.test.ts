@@ -1,0 +1,41 @@
+// Batches on random schedules with ends of the process at random moments.
+//
+// BATCH_SEEDS=2000 npm test -- simulation/batches
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import "../../support/checked.ts";
+import { simulateBatches } from "./batch-simulation.ts";
+import { PLANTED_BATCH_BUGS } from "./planted-bugs.ts";
+
+const SEEDS = Number(process.env["BATCH_SEEDS"] ?? 12);
+const FIRST = Number(process.env["SEED"] ?? 1);
+const STEPS = 300;
+const PLANTED_SEEDS = 60;
+
+describe("batches in a simulation", () => {
+  it(`are complete when their last member has ended, in ${SEEDS} runs`, async () => {
+    const sum = { restarts: 0, batches: 0, callbacks: 0 };
+    for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+      const result = await simulateBatches({ seed, steps: STEPS });
+      for (const key of Object.keys(sum) as (keyof typeof sum)[]) sum[key] += result[key];
+    }
+    if (SEEDS < 20) return;
+    assert.ok(sum.restarts > SEEDS, `${sum.restarts} restarts`);
+    assert.ok(sum.callbacks > SEEDS, `${sum.callbacks} callbacks`);
+  });
+});
+
+describe("planted bugs", () => {
+  for (const { name, plant } of PLANTED_BATCH_BUGS)
+    it(`finds: ${name}`, async () => {
+      for (let seed = 1; seed <= PLANTED_SEEDS; seed++) {
+        try {
+          await simulateBatches({ seed, steps: STEPS, plant });
+        } catch {
+          return;
+        }
+      }
+      assert.fail(`not found in ${PLANTED_SEEDS} runs`);
+    });
+});

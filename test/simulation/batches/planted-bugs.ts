@@ -1,0 +1,71 @@
+// Planted bugs that the simulation of batches must find.
+
+import type { InProcessServer } from "../server/in-process-server.ts";
+
+export interface PlantedBatchBug {
+  readonly name: string;
+  readonly plant: (server: InProcessServer) => void;
+}
+
+export const PLANTED_BATCH_BUGS: readonly PlantedBatchBug[] = [
+  {
+    name: "a member's end is logged without its count",
+    plant: ({ records }) => {
+      for (const log of records) log.ended = (id) => log.deleted(id);
+    },
+  },
+  {
+    name: "a commit isn't logged",
+    plant: ({ records }) => {
+      for (const log of records) log.batch = () => {};
+    },
+  },
+  {
+    name: "a shard doesn't say that its last member has ended",
+    plant: ({ shards }) => {
+      for (const { engine } of shards) engine.batches.idle.push = () => 0;
+    },
+  },
+  {
+    name: "a member that dies isn't counted as failed",
+    plant: ({ shards }) => {
+      for (const { engine } of shards) engine.batches.died = () => {};
+    },
+  },
+  {
+    name: "a batch is complete although members are open",
+    plant: ({ shards }) => {
+      for (const { engine } of shards) {
+        const { batches } = engine;
+        const end = batches.end.bind(batches);
+        batches.end = (slot, done) => {
+          const batch = end(slot, done);
+          if (batch !== undefined && batch.open > 0 && batch.isEnding) batch.open--;
+          return batch;
+        };
+      }
+    },
+  },
+  {
+    name: "a member counts as done when it is cleared",
+    plant: ({ shards }) => {
+      for (const { engine } of shards) {
+        const { batches } = engine;
+        const end = batches.end.bind(batches);
+        batches.end = (slot) => end(slot, true);
+      }
+    },
+  },
+  {
+    name: "a kick finds a job that waits",
+    plant: ({ shards }) => {
+      for (const { engine } of shards) engine.batches.waits = () => false;
+    },
+  },
+  {
+    name: "the jobs that waited are forgotten at a restart",
+    plant: ({ shards }) => {
+      for (const { homes } of shards) homes.restore = () => {};
+    },
+  },
+];
