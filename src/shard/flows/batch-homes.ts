@@ -248,7 +248,8 @@ export class BatchHomes {
       this.#wanted.set(batch, round.next);
       this.#options.engine.batches.hasNews = true;
     }
-    if (batch.isEnding && sum.open === 0 && sum.moving === 0) this.#mayComplete(round, nowMs);
+    if (round.tellsEnd && batch.isEnding && sum.open === 0 && sum.moving === 0)
+      this.#mayComplete(round, nowMs);
     else if (batch.state === BatchState.Complete) this.#mayForget(round, nowMs);
     for (const asker of askers) asker.answer(sum);
     if (askers.length > 0) this.#options.onSettled(batch.number);
