@@ -121,4 +121,24 @@ describe("the rounds of a batch", () => {
     server.letGo(1);
     server.checkEndsWith(id);
   });
+
+  it("are a hundred a turn when many batches are due", () => {
+    const server = new InProcessServer({ shards: 1, acceptors: 1, random: new SeededRandom(1) });
+    const { engine, homes } = server.shards[0]!;
+    const socket = server.connect();
+    for (let n = 0; n < 250; n++)
+      socket.write(Buffer.from(`open-batch b${n} keep=1\r\ncommit-batch b${n}\r\n`));
+    server.settle();
+    assert.equal(engine.batches.size, 250);
+    let most = 0;
+    const step = homes.step.bind(homes);
+    homes.step = (nowMs) => {
+      const before = engine.batches.size;
+      step(nowMs);
+      most = Math.max(most, before - engine.batches.size);
+    };
+    server.advance(2000);
+    assert.equal(engine.batches.size, 0);
+    assert.ok(most <= 100, `${most} batches are forgotten in one turn`);
+  });
 });
