@@ -3,7 +3,7 @@
 
 import { assert } from "../../base/assert.ts";
 import { RecordState } from "../../message/record.ts";
-import { countAttributes } from "../../protocol/job-attribute.ts";
+import { Attribute, countAttributes, findAttribute } from "../../protocol/job-attribute.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk, Handle } from "../disk/disk.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
@@ -64,6 +64,11 @@ export function exportForBeanstalkd(
     dropped.attributesDropped += count;
     if (count > 0) dropped.jobsWithAttributes++;
     largest = Math.max(largest, body.length);
+    if (findAttribute(attributes, 0, attributes.length, Attribute.After) >= 0) {
+      // Nothing would end its wait, and beanstalkd can't express such a deadline.
+      fields.state = RecordState.buried;
+      fields.burySequence = Number.MAX_SAFE_INTEGER;
+    }
     const record = new Uint8Array(beanstalkdRecordBytes(tube.length, body.length));
     const length = encodeBeanstalkdRecord(record, fields, tube, body);
     assert(length === record.length, "a record of beanstalkd has the length that was reserved");

@@ -5,10 +5,10 @@ import { clientName } from "../../client/client-name.ts";
 import { reasonText } from "../../client/job.ts";
 import { tube, U32_MAX, WAIT_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { runJob } from "../job-command.ts";
 import { tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import { TIMER_MS_MAX, type WireSession } from "../wire-session.ts";
-import { runJob } from "./job-command.ts";
 import { bodyOf } from "./show.ts";
 
 /** Exit code of a command that failed temporarily: EX_TEMPFAIL of sysexits. */

@@ -28,6 +28,8 @@ import { type Asker, BatchRound } from "./batch-round.ts";
 
 /** Maximum number of rounds under way: each is a message to every shard. */
 export const ROUNDS_MAX = 16;
+/** Maximum number of batches that become due, and of rounds that begin, in one turn. */
+const TURN_BATCHES_MAX = 100;
 /** How long jobs that still wait for a complete batch put off its end. */
 const AGAIN_MS = 1000;
 
@@ -158,9 +160,9 @@ export class BatchHomes {
   step(nowMs: number): void {
     const { engine, port } = this.#options;
     const { idle } = engine.batches;
-    while (this.#options.engine.batches.timers.nextAtMs <= nowMs) {
-      const batch = this.#options.engine.batches.timers.first!;
-      this.#options.engine.batches.timers.set(batch.timer, Number.POSITIVE_INFINITY);
+    for (let due = 0; due < TURN_BATCHES_MAX && engine.batches.timers.nextAtMs <= nowMs; due++) {
+      const batch = engine.batches.timers.first!;
+      engine.batches.timers.set(batch.timer, Number.POSITIVE_INFINITY);
       this.ask(batch);
     }
     while (idle.length > 0 && !port.blocked) {
@@ -168,8 +170,10 @@ export class BatchHomes {
       batch.isIdle = false;
       this.#tellHome(batch);
     }
+    // With one shard, a round ends as it begins.
+    let begun = 0;
     for (const [batch, askers] of this.#wanted) {
-      if (this.#rounds.size >= ROUNDS_MAX || port.blocked) return;
+      if (this.#rounds.size >= ROUNDS_MAX || ++begun > TURN_BATCHES_MAX || port.blocked) return;
       this.#wanted.delete(batch);
       this.#beginRound(batch, askers, nowMs);
     }
@@ -248,7 +252,8 @@ export class BatchHomes {
       this.#wanted.set(batch, round.next);
       this.#options.engine.batches.hasNews = true;
     }
-    if (batch.isEnding && sum.open === 0 && sum.moving === 0) this.#mayComplete(round, nowMs);
+    if (round.tellsEnd && batch.isEnding && sum.open === 0 && sum.moving === 0)
+      this.#mayComplete(round, nowMs);
     else if (batch.state === BatchState.Complete) this.#mayForget(round, nowMs);
     for (const asker of askers) asker.answer(sum);
     if (askers.length > 0) this.#options.onSettled(batch.number);

@@ -2,7 +2,7 @@
 
 import type { BatchRow } from "../../engine/flows/batch-row.ts";
 import { addBatchCounts, emptyBatchCounts } from "../../message/flow.ts";
-import type { BatchCounts } from "../../protocol/batch-facts.ts";
+import { type BatchCounts, BatchState } from "../../protocol/batch-facts.ts";
 
 /** Takes the sums of a round: a command that waits for them. */
 export interface Asker {
@@ -18,6 +18,11 @@ export class BatchRound {
   readonly arrivals: Float64Array;
   /** The arrivals of the round before, if no member was open in it. */
   readonly before: Float64Array | undefined;
+  /**
+   * Whether the round tells that the batch takes no more members. Otherwise a shard may have got
+   * one since it reported.
+   */
+  readonly tellsEnd: boolean;
   /** Number of shards that have not reported. */
   left: number;
   /** Commands that want a round that begins after this one; undefined if none is wanted. */
@@ -27,6 +32,7 @@ export class BatchRound {
     this.batch = batch;
     this.askers = askers;
     this.before = before;
+    this.tellsEnd = batch.state !== BatchState.Open;
     this.arrivals = new Float64Array(shards);
     this.left = shards - 1;
   }

@@ -8,6 +8,8 @@ import { exportBeanstalkd } from "../../../src/binlog/tools/tools.ts";
 import { RecordState } from "../../../src/message/record.ts";
 import { canRun, NEEDS } from "../../support/machine/need.ts";
 import { temporaryFolder } from "../../support/machine/temporary-folder.ts";
+import { startServer } from "../../support/server/server-process.ts";
+import { WireClient } from "../../support/server/wire-client.ts";
 import { recoveredTexts } from "../model.ts";
 import { realOptions } from "../sample/real-options.ts";
 import { JobWriter } from "../sample/sample-log.ts";
@@ -91,4 +93,20 @@ test("beanstalkd reads exported bodies of 65,534 and 65,535 bytes with the -z th
     assert.equal((await client.ask("peek 1")).body!.length, 65_534);
     assert.equal((await client.ask("peek 2")).body!.length, 65_535);
   });
+});
+
+test("a job that waits for a batch is exported as buried", async (t) => {
+  const path = temporaryFolder(t);
+  const server = await startServer({ kind: "ours", flags: ["-b", path] });
+  t.after(() => server.kill());
+  const client = await WireClient.connect(server.address);
+  assert.equal((await client.ask("open-batch rows")).line, "OPENED");
+  assert.equal((await client.ask("put-in-tube calls 0 0 60 1 after=rows\r\nx")).line, "INSERTED 2");
+  await server.stop();
+  const out = join(temporaryFolder(t), "out");
+  await exportBeanstalkd({ path }, out);
+  const opened = await openBinlog(realOptions(out));
+  const { state } = partsOf(recoveredTexts(opened, 1).get(2)!);
+  opened.storage.close(0);
+  assert.equal(state, RecordState.buried);
 });

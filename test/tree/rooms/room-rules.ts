@@ -103,7 +103,7 @@ const KEEPERS: readonly Keeper[] = [
   {
     hazard: "child processes",
     pattern: moduleImport("child_process"),
-    keepers: ["server/", "cli/commands/job-command.ts"],
+    keepers: ["server/", "cli/job-command.ts"],
   },
 ];
 

@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { stripVTControlCharacters } from "node:util";
-import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { CommandFailed, ExitCode } from "./exit-code.ts";
 
 /** The end of stderr that is kept for its last line, bytes. */
 const KEPT_BYTES = 64 * 1024;
