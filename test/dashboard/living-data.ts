@@ -97,7 +97,7 @@ export class LivingData {
       ["still-open", 4, 0, 0, ""],
     ] as const) {
       await client.ask(`open-batch ${name}`);
-      await client.ask(`put-in-tube mails-later 0 0 60 2 after=${name}\r\n{}`);
+      await client.ask(`put-in-tube follow-ups 0 0 60 2 after=${name}\r\n{}`);
       const ids: string[] = [];
       for (let n = 0; n < members; n++) {
         const { line } = await client.ask(`put-in-tube rows 0 0 60 2 batch=${name}\r\n{}`);

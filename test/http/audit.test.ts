@@ -55,15 +55,15 @@ describe("audit", () => {
     assert.equal((await ask(person.secret, "PUT", "/v1/tubes/mail/pause", { seconds: 60 })).status, 200);
     assert.equal((await ask(person.secret, "DELETE", "/v1/jobs/1")).status, 204);
     assert.equal((await ask(person.secret, "POST", "/v1/tubes/-/clear?tube=mail", clear)).status, 200);
-    assert.equal((await ask(boss.secret, "PUT", "/v1/server/drain")).status, 200);
     const schedule = { tube: "mail", every: 3600, body: "x" };
     assert.equal((await ask(person.secret, "PUT", "/v1/schedules/-?name=..", schedule)).status, 200);
+    assert.equal((await ask(boss.secret, "PUT", "/v1/server/drain")).status, 200);
     const found = await items();
     assert.deepEqual(
       found.map(({ at, ...rest }) => rest),
       [
-        ["person", "PUT", "/v1/schedules/:name", { name: ".." }, null, 200],
         ["boss", "PUT", "/v1/server/drain", {}, null, 200],
+        ["person", "PUT", "/v1/schedules/:name", { name: ".." }, null, 200],
         ["person", "POST", "/v1/tubes/:tube/clear", { tube: "mail" }, 2, 200],
         ["person", "DELETE", "/v1/jobs/:id", { id: "1" }, null, 204],
         ["person", "PUT", "/v1/tubes/:tube/pause", { tube: "mail" }, null, 200],
