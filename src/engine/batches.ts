@@ -4,7 +4,7 @@ import { assert } from "../base/assert.ts";
 import { ReserveOrder } from "../protocol/reserve-order.ts";
 import { Batch, type BatchLimits, type ListedJob, wasLost } from "./jobs/batch.ts";
 import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import { Reservations } from "./reservations.ts";
+import { Reservations, TURN_LOOKS } from "./reservations.ts";
 import { ReadyWalk } from "./tubes/ready-walk.ts";
 import { ResumedTubes } from "./tubes/resumed-tubes.ts";
 import type { Tube } from "./tubes/tube.ts";
@@ -236,8 +236,9 @@ export class Batches extends Reservations {
   /** Calls `visit` for each watched tube that has a job to give now. */
   #eachServing(session: Session, visit: (tube: Tube) => void): void {
     const { readyTubes } = this.queues;
-    const { watches } = session;
-    this.looks += Math.min(watches.size, readyTubes.length);
+    const { watches, turns } = session;
+    const looksPerTube = turns?.decides === true ? TURN_LOOKS : 1;
+    this.looks += looksPerTube * Math.min(watches.size, readyTubes.length);
     if (watches.size <= readyTubes.length) {
       for (const tube of watches.keys()) if (this.gives(tube)) visit(tube);
     } else {

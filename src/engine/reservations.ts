@@ -14,6 +14,9 @@ import { TubeTurns } from "./waiting/tube-turns.ts";
 /** Result of a reserve that returns no job; a job's slot is 0 or more. */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
 
+/** What it costs to compare the turn of a tube, in looks at a tube. */
+export const TURN_LOOKS = 4;
+
 export class Reservations extends Timers {
   /**
    * Gives the session the best ready job of its watched tubes. This shard must own all of these
@@ -138,7 +141,7 @@ export class Reservations extends Timers {
     const { watches } = session;
     turns.beginChoice();
     let best: number = NO_SLOT;
-    this.looks += Math.min(watches.size, readyTubes.length);
+    this.looks += TURN_LOOKS * Math.min(watches.size, readyTubes.length);
     if (watches.size <= readyTubes.length) {
       for (const tube of watches.keys()) if (this.gives(tube)) best = this.#sooner(turns, tube, best, nowMs);
     } else {
@@ -178,7 +181,7 @@ export class Reservations extends Timers {
     const { heldInOrder } = session;
     for (let slot = heldInOrder.first; slot !== NO_SLOT; slot = heldInOrder.behind(slot))
       turns.holdsAgain(this.tubeOf(slot), nowMs);
-    this.looks += session.watches.size + session.held.size;
+    this.looks += TURN_LOOKS * (session.watches.size + session.held.size);
     session.turns = turns;
     return turns;
   }
@@ -200,7 +203,9 @@ export class Reservations extends Timers {
     this.runDue(nowMs);
     if (order === ReserveOrder.Strict && session.turns === undefined) return;
     this.endOrder(session);
-    this.#turnsOf(session, nowMs).begin(order, nowMs);
+    const turns = this.#turnsOf(session, nowMs);
+    turns.begin(order, nowMs);
+    this.looks += turns.shares.size;
   }
 
   // --- waits -------------------------------------------------------------------------------------

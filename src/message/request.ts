@@ -108,7 +108,7 @@ export const RequestOp = {
   GoOn: COMMAND_OPS + 24,
   /** A message from another shard: see message/transfer.ts. Belongs to no connection. */
   Carried: COMMAND_OPS + 25,
-  /** Report whether the schedule that the body names is here: Ack or Absent. */
+  /** Report whether the schedule that the body names is here: an Ack with 1 or 0. */
   LocateSchedule: COMMAND_OPS + 26,
 } as const;
 

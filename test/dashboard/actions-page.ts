@@ -71,6 +71,11 @@ export class ActionsPage {
     await this.dialog().waitFor({ state: "detached" });
   };
 
+  /** Closes dialogs that a test has left. */
+  readonly closeDialogs = async (): Promise<void> => {
+    await this.page.evaluate(`for (const each of document.querySelectorAll("dialog")) each.close()`);
+  };
+
   /** Waits for a message and closes it: it does not go by itself. */
   readonly told = async (text: string | RegExp): Promise<string> => {
     const message = this.page.locator(".message", { hasText: text });

@@ -2,7 +2,7 @@
 // visible at once, jobs are found over all tubes, and a change says beforehand what it will do.
 
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { beforeEach, describe, it } from "node:test";
 import { missing } from "../support/machine/need.ts";
 import { ActionsPage } from "./actions-page.ts";
 import { CHROMIUM_NEED } from "./browser.ts";
@@ -11,6 +11,9 @@ import { assertAccessible } from "./watched-page.ts";
 describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   const actions = new ActionsPage();
   const { dialog, button, inDialog, told, statsTube, fill } = actions;
+
+  // A test that has failed may have left a dialog, which would make all others fail.
+  beforeEach(() => actions.closeDialogs());
 
   /** Puts jobs that die at their first failure and go to a tube of their own. */
   async function die(tube: string, bodies: readonly string[]): Promise<void> {
@@ -125,6 +128,40 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await inDialog("Redrive 1 job").click();
     await told("1 job of mails-dead is back where they died.");
     assert.equal(await statsTube("mails", "current-jobs-ready"), 3);
+  });
+
+  it("shows why jobs died even if that comes late, and says so if it does not come", async () => {
+    await die("late", ["to acme"]);
+    const { page } = actions;
+    await page.goto(`${actions.base}/#/tubes/late-dead`);
+    const reasons = dialog().getByRole("region", { name: "Where they died, and why" });
+    const row = reasons.getByRole("row", { name: /^late attempts used up: SMTP 550: no such user 1 / });
+    const sample = /late-dead\/jobs\?dead=true/;
+    let questions = 0;
+    await page.route(sample, async (route) => {
+      if (++questions === 1) await route.fulfill({ status: 409, json: { detail: "busy" } });
+      else {
+        // The dialog has drawn its count by then.
+        await inDialog("Redrive 1 job").waitFor();
+        await route.continue();
+      }
+    });
+    try {
+      await button("Redrive…").click();
+      await dialog().getByText("Where they died, and why, could not be loaded.").waitFor();
+      await assertAccessible(page, "a redrive without its reasons");
+      await inDialog("Try again").click();
+      await row.waitFor();
+      await inDialog("Cancel").click();
+      // Anew, with nothing known yet.
+      await page.reload();
+      await button("Redrive…").click();
+      await row.waitFor();
+      await inDialog("Cancel").click();
+    } finally {
+      await page.unroute(sample);
+    }
+    assert.equal(questions, 3);
   });
 
   it("shows a tube's settings in effect, and says for how many tubes it changes them", async () => {

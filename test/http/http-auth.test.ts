@@ -92,7 +92,13 @@ describe("http auth", () => {
     );
     assert.deepEqual(
       which(await statuses(bearer(tokens.producer.secret)), 403),
-      [...open, ...session, "POST /v1/tubes/{tube}/jobs"].sort(),
+      [
+        ...open,
+        ...session,
+        "POST /v1/batches",
+        "POST /v1/batches/{batch}/commit",
+        "POST /v1/tubes/{tube}/jobs",
+      ].sort(),
     );
     const changes = which(await statuses(bearer(tokens.viewer.secret)), 403).filter(
       (route) => !route.startsWith("GET "),

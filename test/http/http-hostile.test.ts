@@ -293,7 +293,7 @@ describe("HTTP and hostile clients", () => {
 
   for (const path of ["/v1/tubes", "/%zz"])
     it(`many requests of ${path} in one packet, whose answers wait for the first`, async () => {
-      for (let n = 0; n < 90; n++)
+      for (let n = 0; n < 75; n++)
         await server.ask(`/v1/tubes/listed-${n}-${"x".repeat(150)}/jobs`, { json: { body: "x" } });
       // The table of tubes is up to 0.2 s old.
       let length = 0;

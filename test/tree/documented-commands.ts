@@ -209,6 +209,8 @@ export const ROWS: readonly Row[] = [
   tool(/^runnerbean completion\b/, "test/tools/completion.test.ts", "fish"),
   tool(/^runnerbean token\b/, "test/server/token-command.test.ts", "add", "list", "remove"),
   tool(/^runnerbean (?:backup|restore)\b/, "test/http/backup.test.ts", "backup", "--rate", "restore", "-"),
+  tool(/^runnerbean schedule\b/, "test/tools/cli-schedules.test.ts", "schedule", "set", "--cron", "--tz"),
+  tool(/^runnerbean batch\b/, "test/tools/cli-batches.test.ts", "batch", "open", "commit", "show"),
   tool(/^runnerbean shadow\b/, "test/tools/shadow.test.ts", "shadow", "--old", "--new", "--listen"),
   tool(/^runnerbean proxy\b/, "test/server/proxy.test.ts", "proxy"),
   {

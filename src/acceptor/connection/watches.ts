@@ -61,7 +61,7 @@ function ignore({ client, pipeline }: CommandParts, request: Request): boolean {
   WatchView.fill(request, watched.size - 1);
   const tube = watched.tubes[position]!;
   if (!pipeline.sendCounted(tube.shard, request)) return false;
-  client.order?.weights.delete(tube.name);
+  client.order?.forget(tube.name);
   watched.removeAt(position);
   return true;
 }
@@ -78,7 +78,7 @@ function readWeight(request: Request): number {
 
 function noteWeight(client: ClientState, tube: string, weight: number): void {
   client.order ??= new WatchOrder();
-  client.order.weights.set(tube, weight);
+  client.order.weigh(tube, weight);
 }
 
 /** Routes a reserve-order: to all shards. */

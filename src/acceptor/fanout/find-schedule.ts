@@ -2,10 +2,11 @@
 //
 // All shards are asked for the name, then the command goes to the one that has it. If the schedule
 // leaves before the command arrives, the search begins anew. NOT_FOUND is true only if no schedule
-// has moved to another shard during the search.
+// has moved to another shard during the search. It waits for the records before each shard's
+// answer: a delete among them may be why the schedule is not there.
 
 import { RequestFlag, RequestOp } from "../../message/request.ts";
-import { ResponseKind } from "../../message/response.ts";
+import { ResponseFlag, ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
@@ -23,6 +24,8 @@ export class FindSchedule implements Conversation {
   #left = 0;
   #found = UNKNOWN_SHARD;
   #isSent = false;
+  /** The records that NOT_FOUND waits for, by shard. */
+  readonly #records = new Map<number, number>();
 
   /** `request` is retained. */
   constructor(host: ConversationHost, places: JobPlaces, request: Request) {
@@ -39,6 +42,7 @@ export class FindSchedule implements Conversation {
     this.#isSent = false;
     this.#moves = scheduleMoves;
     this.#left = shards;
+    this.#records.clear();
     for (let shard = 0; shard < shards; shard++) {
       const locate = this.#host.message(RequestOp.LocateSchedule);
       const { bytes, start, end } = this.#request.body;
@@ -47,20 +51,24 @@ export class FindSchedule implements Conversation {
     }
   }
 
-  onSignal({ kind, shard }: Signal): void {
+  onSignal({ kind, shard, flags, value, recordNumber }: Signal): void {
     // A reserve that has ended may still cause a late WaitDue: ignore it.
     if (kind !== ResponseKind.Ack && kind !== ResponseKind.Absent) return;
     if (this.#isSent) {
       this.begin();
       return;
     }
-    if (kind === ResponseKind.Ack) this.#found = shard;
+    if (value === 1) this.#found = shard;
+    if ((flags & ResponseFlag.Durable) !== 0) this.#records.set(shard, recordNumber);
     if (--this.#left > 0) return;
     if (this.#found !== UNKNOWN_SHARD) {
       this.#isSent = true;
       this.#host.post(this.#found, this.#request);
     } else if (this.#places.scheduleMoves !== this.#moves) this.begin();
-    else this.#host.finishConversation(Reply.notFound);
+    else {
+      for (const [each, record] of this.#records) this.#host.holdFor(each, record);
+      this.#host.finishConversation(Reply.notFound);
+    }
   }
 
   onReply(): void {

@@ -80,6 +80,6 @@ function restored({ order, floor, weights }: MovedOrder, watched: readonly strin
   const restored = new WatchOrder();
   restored.begin(order);
   restored.raiseFloor(floor);
-  for (const [position, tube] of watched.entries()) restored.weights.set(tube, weights[position]!);
+  for (const [position, tube] of watched.entries()) restored.weigh(tube, weights[position]!);
   return restored;
 }

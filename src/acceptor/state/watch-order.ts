@@ -9,8 +9,15 @@ export class WatchOrder {
   floor = 0;
   /** The floor that the shards were asked with. */
   #asked = 0;
+  /** Digits of all weights. */
+  weightDigits = 0;
   /** Weights by tube; a tube without one has 1. */
-  readonly weights: Map<string, number> = new Map();
+  readonly #weights = new Map<string, number>();
+
+  /** The number of tubes with a weight. */
+  get weighedTubes(): number {
+    return this.#weights.size;
+  }
 
   /** Whether it decides, or just remembers weights. */
   get decides(): boolean {
@@ -18,7 +25,21 @@ export class WatchOrder {
   }
 
   weightOf(tube: string): number {
-    return this.weights.get(tube) ?? 1;
+    return this.#weights.get(tube) ?? 1;
+  }
+
+  weigh(tube: string, weight: number): void {
+    this.forget(tube);
+    this.#weights.set(tube, weight);
+    this.weightDigits += digitsOf(weight);
+  }
+
+  /** Forgets the weight of a tube. */
+  forget(tube: string): void {
+    const weight = this.#weights.get(tube);
+    if (weight === undefined) return;
+    this.#weights.delete(tube);
+    this.weightDigits -= digitsOf(weight);
   }
 
   begin(order: ReserveOrder): void {
@@ -52,3 +73,5 @@ export class WatchOrder {
     this.raiseFloor(this.order === ReserveOrder.Weighted ? place : earliest);
   }
 }
+
+const digitsOf = (weight: number): number => `${weight}`.length;

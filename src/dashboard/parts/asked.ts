@@ -9,6 +9,10 @@ interface Known<T> {
   /** When it was asked for, or answered; -Infinity if it is out of date. */
   atMs: number;
   isAsked: boolean;
+  /** Whether the last question was not answered. */
+  hasFailed: boolean;
+  /** Draws what shows the answer: the latest that did, since a dialog may have been opened anew. */
+  redraw: () => void;
 }
 
 export class Asked<T> {
@@ -17,32 +21,45 @@ export class Asked<T> {
 
   constructor(ageMsMax: number) {
     this.#ageMsMax = ageMsMax;
-    window.addEventListener(CHANGED, () => {
-      if (this.#known !== undefined) this.#known.atMs = Number.NEGATIVE_INFINITY;
-    });
+    window.addEventListener(CHANGED, () => this.outdate());
   }
 
   /** Returns the last answer about this key; undefined until the first one is there. */
   last(key: string, ask: () => Promise<T>, redraw: () => void): T | undefined {
-    if (this.#known?.key !== key)
-      this.#known = { key, answer: undefined, atMs: Number.NEGATIVE_INFINITY, isAsked: false };
+    if (this.#known?.key !== key) {
+      const atMs = Number.NEGATIVE_INFINITY;
+      this.#known = { key, answer: undefined, atMs, isAsked: false, hasFailed: false, redraw };
+    }
     const known = this.#known;
-    if (!known.isAsked && Date.now() - known.atMs > this.#ageMsMax) void this.#renew(known, ask, redraw);
+    known.redraw = redraw;
+    if (!known.isAsked && Date.now() - known.atMs > this.#ageMsMax) void this.#renew(known, ask);
     return known.answer;
   }
 
-  async #renew(known: Known<T>, ask: () => Promise<T>, redraw: () => void): Promise<void> {
+  /** Whether the last question about this key was not answered. */
+  hasFailed(key: string): boolean {
+    return this.#known?.key === key && this.#known.hasFailed;
+  }
+
+  /** Lets the next draw ask again. */
+  outdate(): void {
+    if (this.#known !== undefined) this.#known.atMs = Number.NEGATIVE_INFINITY;
+  }
+
+  async #renew(known: Known<T>, ask: () => Promise<T>): Promise<void> {
     const beganMs = Date.now();
     known.isAsked = true;
     known.atMs = beganMs;
     try {
       known.answer = await ask();
+      known.hasFailed = false;
     } catch {
       // The page shows that the connection is lost. A draw later on tries again.
+      known.hasFailed = true;
     }
     known.isAsked = false;
     // What was changed meanwhile may be missing in the answer.
     if (known.atMs === beganMs) known.atMs = Date.now();
-    redraw();
+    known.redraw();
   }
 }

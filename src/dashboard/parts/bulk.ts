@@ -189,7 +189,7 @@ class BulkAsking {
           : nothing
       }
       ${route === "clear" ? html`<p class="quiet">${this.#warning()}</p>` : nothing}
-      ${route === "redrive" ? deadSummary(this.#bulk.steps[0]!, this.redraw) : nothing}`;
+      ${route === "redrive" ? deadSummary(this.#bulk.steps[0]!, () => this.redraw()) : nothing}`;
   }
 
   #warning(): string {

@@ -1,6 +1,7 @@
 // Where dead jobs of a tube died, and why: shown before they are returned there.
 
 import { html, nothing } from "lit-html";
+import { Asked } from "./asked.ts";
 import { deathOf, type FailureGroup, groupsOf, reasonOf, workersInWords } from "./failures.ts";
 import { exact } from "./format.ts";
 import { ago, type Part, tubePath } from "./parts.ts";
@@ -11,22 +12,22 @@ import type { JobRow, JobsPage } from "./view-types.ts";
 const SAMPLE = 1000;
 const ROWS_MAX = 8;
 
-interface Summary {
-  readonly step: Step;
-  sample?: JobsPage;
-}
+/** Age from which the sample is renewed, ms. */
+const RENEW_MS = 60_000;
 
+const asked = new Asked<JobsPage>(RENEW_MS);
 /** Of the open dialog. */
-let shown: Summary | undefined;
+let shown: Step | undefined;
 
 /** Returns a table of origins and reasons; nothing until they are known. */
 export function deadSummary(step: Step, redraw: () => void): Part {
-  if (shown?.step !== step) {
-    shown = { step };
-    void load(shown, redraw);
-  }
-  const { sample } = shown;
-  if (sample === undefined || sample.items.length === 0) return nothing;
+  // More may have died since the last dialog.
+  if (shown !== step) asked.outdate();
+  shown = step;
+  const key = JSON.stringify(step);
+  const sample = asked.last(key, () => load(step), redraw);
+  if (sample === undefined) return asked.hasFailed(key) ? failed(redraw) : nothing;
+  if (sample.items.length === 0) return nothing;
   const rows = groups(sample.items);
   return html`${table(rows)}
     <p class="quiet">
@@ -51,16 +52,21 @@ function table(rows: readonly FailureGroup[]): Part {
     </div>`;
 }
 
-async function load(its: Summary, redraw: () => void): Promise<void> {
-  const { tube, where } = its.step;
-  const asked = new URLSearchParams({ dead: "true", limit: `${SAMPLE}`, bodyMax: "0" });
-  for (const [key, value] of Object.entries(where ?? {})) asked.set(key, `${value}`);
-  try {
-    its.sample = (await send("GET", tubePath(tube, "jobs", `${asked}`))) as JobsPage;
+function failed(redraw: () => void): Part {
+  const again = (): void => {
+    asked.outdate();
     redraw();
-  } catch {
-    // The count beside it shows the fault.
-  }
+  };
+  return html`<p class="quiet" role="status">
+    Where they died, and why, could not be loaded.
+    <button class="button" type="button" @click=${again}>Try again</button>
+  </p>`;
+}
+
+async function load({ tube, where }: Step): Promise<JobsPage> {
+  const query = new URLSearchParams({ dead: "true", limit: `${SAMPLE}`, bodyMax: "0" });
+  for (const [key, value] of Object.entries(where ?? {})) query.set(key, `${value}`);
+  return (await send("GET", tubePath(tube, "jobs", `${query}`))) as JobsPage;
 }
 
 const reasonOfDeath = (job: JobRow): string => {

@@ -50,9 +50,12 @@ const byName =
   };
 
 export const locateSchedule: ShardCommand = (shard, session, request) =>
-  withSchedule(shard, session, request, (schedule) =>
-    shard.replies.signal(session, schedule === undefined ? ResponseKind.Absent : ResponseKind.Ack),
-  );
+  withSchedule(shard, session, request, (schedule) => {
+    const { replies } = shard;
+    // A delete that is not durable yet may have taken it.
+    if (schedule === undefined) replies.dependOnAll();
+    replies.settled(session, schedule === undefined ? 0 : 1);
+  });
 
 export const deleteSchedule: ShardCommand = byName(({ engine, replies }, session, schedule) => {
   engine.schedules.delete(schedule);

@@ -3,8 +3,11 @@
 import { Cron } from "croner";
 import type { Timing } from "../../engine/schedules/schedule.ts";
 
-/** Expressions that are kept parsed; parsing one takes as long as finding its next tick. */
-const KEPT_MAX = 1000;
+/**
+ * Expressions that are kept parsed; parsing one takes as long as finding its next tick. Each takes
+ * 80 KB, since the library has an array of all years.
+ */
+const KEPT_MAX = 100;
 /** The fields of an expression and their values; the first and the last are optional. */
 const FIELDS = [
   ["second", "0 to 59"],
@@ -15,10 +18,21 @@ const FIELDS = [
   ["day of the week", "0 to 7 or SUN to SAT"],
   ["year", "1 to 9999"],
 ] as const;
+/**
+ * A search goes so many years ahead: 29 February on a given weekday takes up to 40. For a day that
+ * never comes, the library would search 400 years or more, which takes seconds.
+ */
+const YEARS_AHEAD = 41;
+/**
+ * How often a search asks for an interval, which is twice a step. An expression may name nothing
+ * but times that the clock skips, as `* * 2-2/1 * 3 SUN#L` does in Berlin. The library would try
+ * 3600 a year. The two hours that Antarctica/Troll skips have 7200 seconds.
+ */
+const ASKED_MAX = 15_000;
 const NAMED = /^@(?:yearly|annually|monthly|weekly|daily|midnight|hourly)$/i;
 
 interface Kept {
-  readonly cron: Cron;
+  readonly cron: BoundedCron;
   /** The last question and its answer: many schedules have the same expression. */
   afterMs: number;
   nextMs: number;
@@ -42,10 +56,79 @@ export class CronTimes {
     let kept = this.#kept.get(name);
     if (kept === undefined) {
       if (this.#kept.size >= KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
-      kept = { cron: parsed(cron, zone), afterMs: Number.NaN, nextMs: 0 };
+      kept = { cron: new BoundedCron(cron, zone), afterMs: Number.NaN, nextMs: 0 };
     } else this.#kept.delete(name);
     this.#kept.set(name, kept);
     return kept;
+  }
+}
+
+/** An expression, searched within limits. */
+class BoundedCron {
+  readonly #zone: string;
+  /** The fields before the year; undefined for a nickname, which always has a tick. */
+  readonly #head: string | undefined;
+  readonly #year: string = "*";
+  #cron: Cron;
+  /** The year in which the searches of `#cron` begin. */
+  #fromYear = Number.NaN;
+  #asked = 0;
+
+  constructor(cron: string, zone: string) {
+    this.#zone = zone;
+    this.#cron = this.#parsed(cron);
+    const fields = cron.split(" ");
+    if (fields.length < 5) return;
+    if (fields.length === 5) fields.unshift("0");
+    this.#head = fields.slice(0, 6).join(" ");
+    this.#year = fields[6] ?? "*";
+  }
+
+  /**
+   * As in Vixie's cron, an expression without `*` and steps in hour and minute means fixed times:
+   * one that the clock skips runs behind the gap, one that comes twice runs once.
+   */
+  #parsed(cron: string): Cron {
+    const ask = (): number => {
+      if (++this.#asked > ASKED_MAX) throw new RangeError("the search takes too many steps");
+      return 0;
+    };
+    return new Cron(cron, {
+      timezone: this.#zone,
+      paused: true,
+      fixedTimeRule: "no-wildcard",
+      get interval() {
+        return ask();
+      },
+      set interval(_) {},
+    });
+  }
+
+  /** Returns the first tick after this time; null if there is none within the limits. */
+  nextRun(afterMs: number): Date | null {
+    const year = new Date(afterMs).getUTCFullYear();
+    if (this.#head !== undefined && this.#fromYear !== year) {
+      const years = this.#yearsFrom(year);
+      if (years === "") return null;
+      this.#cron = this.#parsed(`${this.#head} ${years}`);
+      this.#fromYear = year;
+    }
+    this.#asked = 0;
+    try {
+      return this.#cron.nextRun(new Date(afterMs));
+    } catch (error) {
+      if (this.#asked > ASKED_MAX) return null;
+      throw error;
+    }
+  }
+
+  /** Returns the years of a search, from one before: a zone may still be in the old year. */
+  #yearsFrom(year: number): string {
+    const all = new Cron(`* * * * * * ${this.#year}`, { timezone: "UTC", paused: true });
+    const found: number[] = [];
+    for (let each = year - 1; each <= Math.min(year + YEARS_AHEAD, 9999); each++)
+      if (all.match(new Date(Date.UTC(each, 6)))) found.push(each);
+    return found.join(",");
   }
 }
 
@@ -53,21 +136,13 @@ export class CronTimes {
  * Returns Infinity, too, if the library errs: a shard must neither end nor put jobs without end. A
  * log may come from a server that knows more time zones.
  */
-function nextRun(cron: Cron, afterMs: number): number {
+function nextRun(cron: BoundedCron, afterMs: number): number {
   try {
-    const nextMs = cron.nextRun(new Date(afterMs))?.getTime() ?? Number.POSITIVE_INFINITY;
+    const nextMs = cron.nextRun(afterMs)?.getTime() ?? Number.POSITIVE_INFINITY;
     return nextMs > afterMs ? nextMs : Number.POSITIVE_INFINITY;
   } catch {
     return Number.POSITIVE_INFINITY;
   }
-}
-
-/**
- * As in Vixie's cron, an expression without `*` and steps in hour and minute means fixed times: one
- * that the clock skips runs behind the gap, one that comes twice runs once.
- */
-function parsed(cron: string, zone: string): Cron {
-  return new Cron(cron, { timezone: zone, paused: true, fixedTimeRule: "no-wildcard" });
 }
 
 /** Returns what is wrong with the name of a time zone, or undefined. */
@@ -82,7 +157,7 @@ export function zoneProblem(zone: string): string | undefined {
 
 /**
  * Returns what is wrong with a cron expression, or undefined. `afterMs` is now: an expression
- * without a tick after it is wrong, too.
+ * without a tick in the years after it is wrong, too.
  */
 export function cronProblem(cron: string, zone: string, afterMs: number): string | undefined {
   const parts = cron.split(" ");
@@ -92,8 +167,8 @@ export function cronProblem(cron: string, zone: string, afterMs: number): string
   if (cron.startsWith("@") ? !NAMED.test(cron) : parts.length < 5 || parts.length > 7)
     return `cron: "${cron}" has not five, six or seven fields, and is none of @hourly, @daily, @weekly, @monthly, @yearly`;
   try {
-    const next = parsed(cron, zone).nextRun(new Date(afterMs));
-    return next === null ? `cron: "${cron}" has no time after now` : undefined;
+    const next = new BoundedCron(cron, zone).nextRun(afterMs);
+    return next === null ? `cron: "${cron}" has no time in the next 40 years` : undefined;
   } catch {
     return fieldProblem(parts, zone) ?? `cron: "${cron}" is no cron expression`;
   }
@@ -105,7 +180,7 @@ function fieldProblem(parts: readonly string[], zone: string): string | undefine
   for (const [index, part] of parts.entries()) {
     const alone = parts.map((_, other) => (other === index ? part : "*")).join(" ");
     try {
-      parsed(alone, zone);
+      new BoundedCron(alone, zone);
     } catch {
       const [name, values] = FIELDS[first + index]!;
       return `cron: field ${index + 1} (${name}): "${part}" is not *, ${values}, or lists, ranges and steps of them`;

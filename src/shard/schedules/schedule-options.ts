@@ -35,7 +35,7 @@ export function scheduleFacts(
 ): ScheduleFacts | string {
   const name = text(options, OptionTag.Schedule) ?? "";
   if (name.length > SCHEDULE_NAME_BYTES_MAX)
-    return `name: "${name.slice(0, 20)}..." has ${name.length} bytes, the limit is ${SCHEDULE_NAME_BYTES_MAX}`;
+    return `name: "${printable(name.slice(0, 20))}..." has ${name.length} bytes, the limit is ${SCHEDULE_NAME_BYTES_MAX}`;
   const timing = timingOf(options, wallMs);
   if (typeof timing === "string") return timing;
   const attributes = attributesOf(options);

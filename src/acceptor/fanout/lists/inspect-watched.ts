@@ -63,12 +63,18 @@ export class InspectWatched implements Conversation, PiecedReply {
   #head(): string {
     const word = RESERVE_ORDER_WORDS[this.#order?.order ?? ReserveOrder.Strict];
     const head = `---\nreserve-order: ${word}\nwatched:\n`;
-    let bytes = head.length;
-    for (const { name } of this.#watched.tubes) bytes += this.#line(name).length;
+    const { size, nameBytes } = this.#watched;
+    // A tube without a weight has 1, which is one digit.
+    const { weightDigits = 0, weighedTubes = 0 } = this.#order ?? {};
+    const bytes = head.length + size * LINE_BYTES + nameBytes + weightDigits + size - weighedTubes;
     return `OK ${bytes}\r\n${head}`;
   }
 
   #line(tube: string): string {
-    return `- {"tube":"${tube}","weight":${this.#order?.weightOf(tube) ?? 1}}\n`;
+    return line(tube, `${this.#order?.weightOf(tube) ?? 1}`);
   }
 }
+
+const line = (tube: string, weight: string): string => `- {"tube":"${tube}","weight":${weight}}\n`;
+/** Besides the tube and the weight. */
+const LINE_BYTES = line("", "").length;

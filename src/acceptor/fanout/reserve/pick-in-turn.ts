@@ -5,6 +5,7 @@ import { RequestOp } from "../../../message/request.ts";
 import { CandidateView, ResponseKind } from "../../../message/response.ts";
 import { FloorView, PlaceView, TurnsView } from "../../../message/turns.ts";
 import type { Request } from "../../../protocol/request.ts";
+import { ReserveOrder } from "../../../protocol/reserve-order.ts";
 import type { WatchOrder } from "../../state/watch-order.ts";
 import type { Signal } from "../conversation.ts";
 import type { ConversationHost } from "../conversation-host.ts";
@@ -27,6 +28,11 @@ export class PickInTurn implements Picker {
   readonly #order: WatchOrder;
   /** Candidates by shard, for shards that have one. */
   readonly #candidates = new Map<number, Candidate>();
+  /**
+   * Whether a shard gives the best that it has, wherever it is in the order. By time, all places
+   * move on while messages travel, so two shards could refuse by turns without end.
+   */
+  #isUnbounded = false;
 
   constructor(host: ConversationHost, order: WatchOrder) {
     this.#host = host;
@@ -35,6 +41,7 @@ export class PickInTurn implements Picker {
 
   begin(): void {
     this.#candidates.clear();
+    this.#isUnbounded = false;
     this.#order.ask();
   }
 
@@ -78,7 +85,7 @@ export class PickInTurn implements Picker {
     if (best === undefined) return false;
     this.#order.endChoice(best.place, earliest);
     const take = this.#host.message(RequestOp.Take);
-    const bound = second ?? NO_BOUND;
+    const bound = this.#isUnbounded ? NO_BOUND : (second ?? NO_BOUND);
     take.pri = bound.pri;
     take.id = bound.id;
     PlaceView.fill(take, bound.place);
@@ -93,6 +100,7 @@ export class PickInTurn implements Picker {
 
   onRefusal(signal: Signal): Next {
     this.note(signal);
+    this.#isUnbounded = this.#order.order === ReserveOrder.WeightedTime;
     return Next.Choose;
   }
 }

@@ -37,11 +37,43 @@ describe("a cron expression", () => {
       ["* * *", /has not five, six or seven fields/],
       ["@reboot", /is none of @hourly/],
       ["? * * * *", /field 1: "\?" has a "\?"/],
-      ["0 0 30 2 *", /no time after now/],
+      ["0 0 30 2 *", /no time in the next 40 years/],
     ] as const)
       assert.match(cronProblem(cron, "UTC", NOW_MS) ?? "", problem);
     for (const cron of ["*/5 * * * *", "@daily", "0 0 L * *", "30 2 * * MON-FRI", "0 0 9 1 1 * 2027"])
       assert.equal(cronProblem(cron, "UTC", NOW_MS), undefined, cron);
+  });
+
+  it("without a time is refused soon", () => {
+    const began = performance.now();
+    for (const cron of [
+      "* * 2-2/1 * 3 SUN#L",
+      "* * * 1-27 * +MON#5,TUE#5,WED#5,THU#5,FRI#5,SAT#5,SUN#5 2026-9999",
+      "0 0 0 31 2,4,6,9,11 * 1-9999",
+      "0 0 0 1 1 * 9999",
+    ]) {
+      assert.match(cronProblem(cron, "Europe/Berlin", NOW_MS) ?? "", /no time in the next 40 years/);
+      const timing = { cron, zone: "Europe/Berlin", everyMs: 0 };
+      assert.equal(new CronTimes().next(timing, NOW_MS), Number.POSITIVE_INFINITY);
+    }
+    assert.ok(performance.now() - began < 5000, "the shard answers others again");
+  });
+
+  it("has its times behind all that it must skip", () => {
+    const first = (cron: string, zone: string, after: string): string =>
+      new Date(new CronTimes().next({ cron, zone, everyMs: 0 }, Date.parse(after))).toISOString();
+    assert.equal(
+      first("* * 1-2 * * *", "Antarctica/Troll", "2026-03-29T00:59:59Z"),
+      "2026-03-29T23:00:00.000Z",
+    );
+    assert.equal(first("0 0 29 2 +MON", "UTC", "2072-03-01T00:00Z"), "2112-02-29T00:00:00.000Z");
+    assert.equal(
+      first("0 0 0 1 1 * 2030,2066", "Asia/Tokyo", "2029-12-31T15:00Z"),
+      "2065-12-31T15:00:00.000Z",
+    );
+    assert.equal(first("0 0 * * *", "Pacific/Kiritimati", "2026-12-31T09:59Z"), "2026-12-31T10:00:00.000Z");
+    assert.equal(first("0 0 31 12 *", "America/Adak", "2027-01-01T09:00Z"), "2027-12-31T10:00:00.000Z");
+    assert.equal(first("59 23 31 12 *", "America/Adak", "2027-01-01T09:00Z"), "2027-01-01T09:59:00.000Z");
   });
 
   it("in an unknown zone is refused, and never has a time if it is in the log", () => {

@@ -59,6 +59,17 @@ for (const topology of TOPOLOGIES) {
       );
     });
 
+    it("are exact although the weights don't divide the cost of a job", () => {
+      const { worker, tubes, producer } = threeTubes(topology);
+      const weights = [997, 840];
+      for (const [index, weight] of weights.entries()) {
+        worker.say(`watch ${tubes[index]} weight=${weight}`);
+        producer.put(tubes[index]!, 600, index);
+      }
+      const given = Array.from({ length: JOBS }, () => worker.reserve().tube);
+      checkShares(tubes.slice(0, 2), given, weights);
+    });
+
     it("are the same in batches and single reserves", () => {
       const { worker, tubes, producer } = threeTubes(topology);
       for (const [index, tube] of tubes.entries()) producer.put(tube, 110 * WEIGHTS[index]!, 2 - index);
