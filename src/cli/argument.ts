@@ -17,13 +17,20 @@ const refuse = (allowed: string): never => {
   throw new InvalidArgumentError(`Allowed: ${allowed}.`);
 };
 
-export function tube(text: string): string {
+export const tube: Check = (text) => named(text, "tube");
+
+function named(text: string, what: string): string {
   try {
     return tubeName(text);
   } catch {
-    return refuse("a tube name: 1 to 200 characters of A-Z a-z 0-9 - + / ; . $ _ ( ), not beginning with -");
+    return refuse(
+      `a ${what} name: 1 to 200 characters of A-Z a-z 0-9 - + / ; . $ _ ( ), not beginning with -`,
+    );
   }
 }
+
+/** Names of batches follow the rules of tubes. */
+export const batch: Check = (text) => named(text, "batch");
 
 export const tubeOrAll: Check = (text) => (text === "*" ? text : tube(text));
 

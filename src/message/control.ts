@@ -158,6 +158,10 @@ export interface JobFacts {
   readonly file?: number;
   /** Options that the job was put with; undefined without any. */
   readonly options: JobOptions | undefined;
+  /** The batch that it belongs to, until that batch is forgotten. */
+  readonly batch: string | undefined;
+  /** The batch that it waits for. */
+  readonly waitsFor: { readonly name: string; readonly isAny: boolean } | undefined;
   readonly bytes: number;
   /** The beginning of the body. */
   readonly body: Uint8Array | undefined;

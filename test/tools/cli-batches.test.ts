@@ -42,7 +42,10 @@ describe("cli: batch", () => {
     assert.equal(head, "name\tstate\toutcome");
     assert.deepEqual(rows, ["import\tcomplete\tsuccess", "other\tcomplete\tcancelled"]);
     assert.match((await run("batch", "commit", "none")).stderr, /there is no batch none/);
-    assert.equal((await run("batch", "open", "a b")).code, 5);
+    const wrong = await run("batch", "open", "a b");
+    assert.deepEqual([wrong.code, wrong.stderr.includes("a batch name: 1 to 200")], [5, true]);
+    const both = await run("put", "t", "x", "--after", "other", "--after-any", "other");
+    assert.deepEqual([both.code, both.stderr.includes("either --after or --after-any")], [5, true]);
     assert.equal((await run("batch", "open", "other")).code, 1);
   });
 

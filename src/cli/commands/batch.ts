@@ -4,15 +4,13 @@ import { Command } from "commander";
 import { type BatchReport, batchList, type ListedBatch, openBatchLine } from "../../client/batch.ts";
 import { parseReport } from "../../client/dictionary.ts";
 import type { Reply } from "../../client/reply-reader.ts";
-import { duration, tube } from "../argument.ts";
+import { duration, batch as name } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printOne, printRows } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import type { WireSession } from "../wire-session.ts";
 
 const PAGE = 1000;
-/** Names follow the rules of tubes. */
-const name = tube;
 
 export function batchCommand(): Command {
   return new Command("batch")

@@ -92,6 +92,7 @@ function sinceWhen(job: JobRow): [string, string | Part][] {
   if (state === "ready") return [["ready for", ago(Number(readySince))]];
   if (state === "buried") return [["buried for", ago(Number(buriedSince))]];
   const left: [string, string] = ["time left", duration(timeLeft)];
+  if (job.waitsFor !== null) return [["waits for batch", job.waitsFor]];
   if (state === "delayed") return [left];
   const who =
     holder === "lease"

@@ -114,7 +114,8 @@ const JOB_COLUMNS: readonly JobColumn[] = [
   usual("age", ({ age }) => ago(age), false),
   usual(
     "time left",
-    ({ state, timeLeft }) => (state === "ready" || state === "buried" ? "–" : duration(timeLeft)),
+    ({ state, timeLeft, waitsFor }) =>
+      state === "ready" || state === "buried" || waitsFor !== null ? "–" : duration(timeLeft),
     true,
     "left",
   ),

@@ -218,6 +218,8 @@ export interface JobRow {
   readonly death: string | null;
   /** Newest first; in lists only the last one. */
   readonly failures: readonly FailureRow[];
+  /** The batch that it waits for. */
+  readonly waitsFor: string | null;
   readonly [field: string]: unknown;
 }
 

@@ -6,6 +6,7 @@ import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Holder, JobFacts } from "../../message/control.ts";
 import { failuresOf, LISTED_REASON_BYTES } from "../replies/failure-text.ts";
+import { batchesOf } from "../replies/job-text.ts";
 import { jobOptions } from "./job-options.ts";
 
 const STATES: Readonly<Record<number, JobFacts["state"]>> = {
@@ -44,7 +45,7 @@ export function jobFacts(
     age: seconds(nowMs - page.createdAtMs[row]!),
     delay: page.delaySeconds[row]!,
     ttr: page.ttrSeconds[row]!,
-    timeLeft: isTimed ? seconds(atMs - nowMs) : 0,
+    timeLeft: isTimed && !engine.batches.waits(slot) ? seconds(atMs - nowMs) : 0,
     reserves: page.reserves[row]!,
     timeouts: page.timeouts[row]!,
     releases: page.releases[row]!,
@@ -62,6 +63,7 @@ export function jobFacts(
     sinceSeconds: isTimed ? undefined : seconds(nowMs - atMs),
     holder: state === JobState.Reserved ? holderOf(page.holder[row]!, ports) : undefined,
     options: jobOptions(engine, slot, nowMs),
+    ...batchesOf(engine, slot),
     bytes,
     body: bodyMax < 0 ? undefined : bodyStart(engine, page.body[row]!, Math.min(bytes, bodyMax)),
   };

@@ -5,7 +5,7 @@ import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import { lastFailureField } from "./failure-text.ts";
-import { STATE_NAMES } from "./job-text.ts";
+import { isTimed, STATE_NAMES } from "./job-text.ts";
 import { ageSeconds, escaped, secondsLeft } from "./row-values.ts";
 
 /**
@@ -23,7 +23,7 @@ export function jobRow(
   const row = rowOf(slot);
   const state = page.state[row]!;
   assert(state !== JobState.Free, "only a job that is there is listed");
-  const timed = state === JobState.Reserved || state === JobState.Delayed;
+  const timed = isTimed(engine, slot);
   const shown = showBytes === 0 ? "" : `,"body":"${bodyText(engine, slot, showBytes)}"`;
   return (
     `{"id":${page.id[row]},${namesTube ? `"tube":"${engine.tubeOf(slot).name}",` : ""}"state":"${STATE_NAMES[state]}","pri":${page.pri[row]}` +

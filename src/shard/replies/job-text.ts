@@ -9,6 +9,7 @@ import { FlowFlag } from "../../engine/jobs/job-flows.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { PolicyCounts, Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
+import type { JobFacts } from "../../message/control.ts";
 import { Attribute, DeathReason, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
 import { failuresText } from "./failure-text.ts";
 import { ageSeconds, escaped, secondsLeft } from "./row-values.ts";
@@ -22,6 +23,15 @@ export const STATE_NAMES: Readonly<Record<number, string>> = {
   // No client can reserve it, as if another client held it.
   [JobState.Moving]: "reserved",
 };
+/**
+ * Returns whether the deadline of a job is when its state ends. That of a job that waits for a batch
+ * isn't.
+ */
+export function isTimed(engine: Engine, slot: number): boolean {
+  const state = engine.jobs.pageOf(slot).state[rowOf(slot)]!;
+  return state === JobState.Reserved || (state === JobState.Delayed && !engine.batches.waits(slot));
+}
+
 /** Returns the YAML of stats-job, without the framing of its reply. */
 export function statsJobText(
   engine: Engine,
@@ -34,7 +44,7 @@ export function statsJobText(
   const row = rowOf(slot);
   const state = page.state[row]!;
   assert(state !== JobState.Free, "only a job that is there is described");
-  const timed = state === JobState.Reserved || state === JobState.Delayed;
+  const timed = isTimed(engine, slot);
   const name = engine.tubeOf(slot).name;
   return `---
 id: ${page.id[row]}
@@ -86,9 +96,7 @@ export function inspectJobText(
 ): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
-  const state = page.state[row]!;
-  const timed = (state === JobState.Reserved || state === JobState.Delayed) && !engine.batches.waits(slot);
-  const leftMs = timed ? Math.max(0, Math.floor(page.deadlineAtMs[row]! - nowMs)) : 0;
+  const leftMs = isTimed(engine, slot) ? Math.max(0, Math.floor(page.deadlineAtMs[row]! - nowMs)) : 0;
   return `bytes: ${page.bodyBytes[row]}
 time-left-ms: ${leftMs}
 ${policyRows(engine, slot, nowMs)}holder: ${holder}
@@ -97,17 +105,27 @@ failures: ${failuresText(engine, slot, nowMs)}
 ${flowRows(engine, slot)}`;
 }
 
+type JobBatches = Pick<JobFacts, "batch" | "waitsFor">;
+
+/** Returns the batch that a job belongs to, and the one that it waits for. */
+export function batchesOf(engine: Engine, slot: number): JobBatches {
+  const flows = engine.jobs.pageOf(slot).extras?.flows;
+  if (flows === undefined) return { batch: undefined, waitsFor: undefined };
+  const row = rowOf(slot);
+  const awaited = engine.batches.awaitedBy(slot);
+  const isAny = (flows.flags[row]! & FlowFlag.Any) !== 0;
+  return {
+    batch: engine.batches.of(flows.batch[row]!)?.name,
+    waitsFor: awaited === undefined ? undefined : { name: awaited.name, isAny },
+  };
+}
+
 /** Returns the lines about the batches of a job, if it has any. */
 function flowRows(engine: Engine, slot: number): string {
-  const flows = engine.jobs.pageOf(slot).extras?.flows;
-  if (flows === undefined) return "";
-  const row = rowOf(slot);
-  const batch = engine.batches.of(flows.batch[row]!);
-  const awaited = engine.batches.awaitedBy(slot);
-  const member = batch === undefined ? "" : `batch: ${batch.name}\n`;
-  if (awaited === undefined) return member;
-  const any = (flows.flags[row]! & FlowFlag.Any) === 0 ? "no" : "yes";
-  return `${member}waits-for: ${awaited.name}\nwaits-for-any: ${any}\n`;
+  const { batch, waitsFor } = batchesOf(engine, slot);
+  const member = batch === undefined ? "" : `batch: ${batch}\n`;
+  if (waitsFor === undefined) return member;
+  return `${member}waits-for: ${waitsFor.name}\nwaits-for-any: ${waitsFor.isAny ? "yes" : "no"}\n`;
 }
 
 const REASONS: Readonly<Record<number, string>> = {

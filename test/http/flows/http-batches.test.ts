@@ -53,6 +53,27 @@ describe("batches over HTTP", () => {
     assert.ok(complete.forgetsIn > 0 && complete.forgetsIn <= 61);
   });
 
+  it("are named by the jobs that belong to them or wait for them", async () => {
+    for (const name of ["earlier", "later"]) await open({ name });
+    const viewOf = async (json: object) => {
+      const { id } = (await put("viewed", { body: "x", ...json })).json;
+      const { batch, waitsFor, waitsForAny, timeLeft } = (await server.ask(`/v1/jobs/${id}`)).json;
+      return [batch, waitsFor, waitsForAny, timeLeft];
+    };
+    assert.deepEqual(await viewOf({}), [null, null, false, 0]);
+    assert.deepEqual(await viewOf({ batch: "earlier" }), ["earlier", null, false, 0]);
+    assert.deepEqual(await viewOf({ after: "earlier" }), [null, "earlier", false, 0]);
+    assert.deepEqual(await viewOf({ batch: "later", afterAny: "earlier" }), ["later", "earlier", true, 0]);
+    const { items } = (await server.ask("/v1/tubes/viewed/jobs?state=delayed")).json;
+    assert.deepEqual(
+      items.map(({ waitsFor, timeLeft }: Record<string, unknown>) => [waitsFor, timeLeft]),
+      [
+        ["earlier", 0],
+        ["earlier", 0],
+      ],
+    );
+  });
+
   it("are cancelled, and listed in the order of opening, page by page", async () => {
     const names = Array.from({ length: 13 }, (_, index) => `listed-${13 - index}`);
     for (const name of names) assert.equal((await open({ name })).status, 201);

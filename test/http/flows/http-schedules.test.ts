@@ -127,7 +127,7 @@ describe("schedules over HTTP", () => {
     ["zone", { cron: "@daily", tz: "Mars/Olympus" }, /Mars\/Olympus/],
     ["line", { cron: "@daily", tz: "UTC\r\ndelete 1" }, /"\/tz" must be 1 to 200 printable/],
     ["often", { every: 0.5 }, /every/],
-    ["missed", { every: 5, missed: "some" }, /missed/],
+    ["missed", { every: 5, missed: "some" }, /"\/missed" must be once or all or none, not "some"/],
     ["tube", { every: 5, tube: "a b" }, /a b/],
     ["bodies", { every: 5, json: 1 }, /exactly one of body/],
     ["a b", { every: 5 }, /1 to 128 bytes/],

@@ -88,6 +88,10 @@ function inWords(
     const allowed = same.map((each) => (each.params as { allowedValue: unknown }).allowedValue);
     return `${at} must be ${allowed.join(" or ")}.`;
   }
+  if (keyword === "enum") {
+    const { allowedValues } = params as { allowedValues: readonly unknown[] };
+    return `${at} must be ${allowedValues.join(" or ")}${notGiven(instancePath, value)}.`;
+  }
   const unknown = (params as { additionalProperties?: readonly string[] }).additionalProperties;
   if (keyword === "additionalProperties" && unknown !== undefined)
     return `${at} has a field that is not known here: ${unknown.join(", ")}.`;
@@ -96,11 +100,16 @@ function inWords(
     const known = fieldsAt(schema, path.slice(0, -1));
     return `${at} is not known here${known.length === 0 ? "" : `; known are ${known.join(", ")}`}.`;
   }
-  const given = valueAt(value, path);
+  const not = notGiven(instancePath, value);
+  return `${at} ${PLAINER[message] ?? message.replace("must be >=", "must be at least").replace("must be <=", "must be at most")}${not}.`;
+}
+
+/** Returns ", not " and the value at a location, if an error may repeat it. */
+function notGiven(instancePath: string, value: unknown): string {
+  const given = valueAt(value, instancePath.split("/").slice(1).map(unescapePointer));
   const isShown = typeof given !== "object" && given !== undefined && !MAY_BE_SECRET.test(instancePath);
   const shown = isShown ? JSON.stringify(given) : "";
-  const not = shown === "" || shown.length > GIVEN_SHOWN ? "" : `, not ${shown}`;
-  return `${at} ${PLAINER[message] ?? message.replace("must be >=", "must be at least").replace("must be <=", "must be at most")}${not}.`;
+  return shown === "" || shown.length > GIVEN_SHOWN ? "" : `, not ${shown}`;
 }
 
 const PLAINER: Readonly<Record<string, string>> = {

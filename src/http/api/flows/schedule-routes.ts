@@ -296,7 +296,7 @@ function nameText(name: string): string {
   if (isBad || bytes.length > SCHEDULE_NAME_BYTES_MAX)
     throw new Problem(
       "bad-request",
-      `The name of a schedule has 1 to ${SCHEDULE_NAME_BYTES_MAX} bytes of UTF-8 without blanks and control characters.`,
+      `${JSON.stringify(name)} can't be the name of a schedule: 1 to ${SCHEDULE_NAME_BYTES_MAX} bytes of UTF-8 without blanks and control characters.`,
     );
   return bytes.toString("latin1");
 }

@@ -110,6 +110,7 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
     worker: holder === undefined || holder === null ? null : workerOf(holder, service),
     ...optionsView(options),
+    ...batchesView(facts),
     bytes,
     ...(body === undefined || body === null
       ? {}
@@ -117,6 +118,15 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     truncated: (body?.length ?? 0) < bytes,
   };
 }
+
+const batchesView = ({
+  batch,
+  waitsFor,
+}: JobFacts): Pick<Static<typeof Job>, "batch" | "waitsFor" | "waitsForAny"> => ({
+  batch: batch ?? null,
+  waitsFor: waitsFor?.name ?? null,
+  waitsForAny: waitsFor?.isAny ?? false,
+});
 
 type OptionsView = Pick<Static<typeof Job>, "expiresIn" | "meta" | "unique" | "group" | "weight">;
 
