@@ -24,8 +24,8 @@ export const STATE_NAMES: Readonly<Record<number, string>> = {
   [JobState.Moving]: "reserved",
 };
 /**
- * Returns whether the deadline of a job is when its state ends. That of a job that waits for a batch
- * isn't.
+ * Returns whether the deadline of a job is when its state ends. That of a job that waits for a
+ * batch isn't.
  */
 export function isTimed(engine: Engine, slot: number): boolean {
   const state = engine.jobs.pageOf(slot).state[rowOf(slot)]!;
