@@ -94,14 +94,14 @@ describe("dashboard", { skip }, () => {
   it("marks a paused tube in every list, and names the port that it listens on", async () => {
     const client = await WireClient.connect({ port: living.served.port, host: "127.0.0.1" });
     await client.ask("use halted");
-    await client.put("hello");
+    const { line } = await client.put("hello");
     await client.ask("pause-tube halted 3600");
     const page = await open("#/tubes?match=halted");
     await page.locator("tbody th", { hasText: "paused" }).waitFor();
     await goOn(page, "#/");
     await page.locator("main", { hasText: "paused, with 1 ready" }).waitFor();
     await client.ask("pause-tube halted 0");
-    await client.ask("delete 1");
+    await client.ask(`delete ${line.split(" ")[1]}`);
     client.close();
     await page.close();
   });
