@@ -76,6 +76,8 @@ export const Counter = {
   RejectedAuth: 18,
   RejectedHandshake: 19,
   RejectedDescriptors: 20,
+  /** Messages from other threads that a role has taken: see message/crossings.ts. */
+  Crossed: 15,
   /** The first counter of ended connections, indexed by END_REASONS. */
   Closed: 21,
   /** Bytes of the beanstalkd protocol: received from clients, and handed over for them. */

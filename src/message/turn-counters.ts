@@ -2,6 +2,7 @@
 // sleep, never per command.
 
 import type { RingReader } from "../ring/ring-reader.ts";
+import { crossedTo } from "./crossings.ts";
 import { acceptorRole, binlogRole, Counter, countersOf, shardRole, type Topology } from "./topology.ts";
 
 /** The counters of one thread. */
@@ -61,6 +62,8 @@ export interface TurnCounts {
   readonly busyTurns: number;
   /** Messages taken from its rings. */
   readonly messages: number;
+  /** Those of them that another thread wrote. */
+  readonly crossed: number;
   readonly sleeps: number;
   /** Threads that it woke. */
   readonly wakes: number;
@@ -77,7 +80,7 @@ export interface TurnCounts {
  */
 export function turnCountsOf(topology: Topology): TurnCounts[] {
   const { shards, threads, binlog } = topology;
-  const counts = (thread: string, index: number): TurnCounts => {
+  const counts = (thread: string, index: number, crossed?: number): TurnCounts => {
     const counters = countersOf(topology, index);
     const busyTurns = counters[Counter.BusyTurns]!;
     return {
@@ -85,6 +88,7 @@ export function turnCountsOf(topology: Topology): TurnCounts[] {
       turns: counters[Counter.Turns]!,
       busyTurns,
       messages: counters[Counter.Messages]!,
+      crossed: crossed ?? counters[Counter.Crossed]!,
       sleeps: counters[Counter.Sleeps]!,
       wakes: counters[Counter.Wakes]!,
       ringFillMean: busyTurns === 0 ? 0 : counters[Counter.RingFillSum]! / busyTurns,
@@ -97,8 +101,17 @@ export function turnCountsOf(topology: Topology): TurnCounts[] {
     ...threads
       .filter(({ acceptors }) => acceptors.length > 0)
       .map(({ acceptors }) =>
-        counts(`acceptor ${acceptors.join(", ")}`, acceptorRole(topology, acceptors[0]!)),
+        counts(
+          `acceptor ${acceptors.join(", ")}`,
+          acceptorRole(topology, acceptors[0]!),
+          crossedTo(topology, acceptors),
+        ),
       ),
-    ...(binlog === undefined ? [] : [counts("binlog", binlogRole(topology))]),
+    ...(binlog === undefined ? [] : [binlogCounts(topology, counts("binlog", binlogRole(topology)))]),
   ];
+}
+
+/** The log's ring has one kind of writer: shards, in its thread or in others. */
+function binlogCounts({ binlog }: Topology, counts: TurnCounts): TurnCounts {
+  return { ...counts, crossed: binlog!.thread === undefined ? counts.messages : 0 };
 }

@@ -7,6 +7,7 @@ import { Engine } from "../engine/engine.ts";
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import type { ClientEffects } from "../engine/waiting/effects.ts";
 import type { Session } from "../engine/waiting/session.ts";
+import { Crossings } from "../message/crossings.ts";
 import {
   ControlWord,
   countersOf,
@@ -81,6 +82,7 @@ export abstract class ShardParts implements ClientEffects {
   readonly engine: Engine;
   readonly ports: readonly ReplyPort[];
   readonly requests: readonly RingReader[];
+  protected readonly crossings: Crossings;
   readonly counters: Float64Array;
   readonly clock: () => number;
   readonly portCount: number;
@@ -130,6 +132,7 @@ export abstract class ShardParts implements ClientEffects {
     this.workerNames = topology.workerNames.map((buffer) => new WorkerNames(buffer));
     this.claims = topology.claims.map((buffer) => new ClaimWords(buffer));
     this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
+    this.crossings = Crossings.ofShard(topology, shard);
     const thread = threadOfShard(topology, shard);
     this.ports = topology.responses.map(
       (rings, acceptor) => new ReplyPort(rings[shard]!, portBell(topology, acceptor) === thread),

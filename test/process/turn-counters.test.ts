@@ -38,6 +38,7 @@ it("--log-level debug: a stopped server prints what its threads did", async (t) 
   assert.ok(requests > COMMANDS && requests < COMMANDS + 10, `${requests} requests`);
   assert.ok(acceptor.messages >= COMMANDS && acceptor.messages <= requests, `${acceptor.messages} answers`);
   for (const each of threads) {
+    assert.equal(each.crossed, each.messages, `${each.thread}: every message comes from another thread`);
     assert.ok(each.turns >= each.busyTurns, each.thread);
     assert.ok(each.sleeps > 0, each.thread);
     if (each.messages === 0) continue;
@@ -48,6 +49,22 @@ it("--log-level debug: a stopped server prints what its threads did", async (t) 
   }
   const wakes = threads.reduce((sum, each) => sum + each.wakes, 0);
   assert.ok(wakes > 0, "a thread was woken");
+});
+
+it("--log-level debug: no message crosses threads where there is one, and with two those of the other's tubes do", async (t) => {
+  if (!canRun(t, NEEDS.ours)) return;
+  const together = ["--log-level", "debug", "--placement", "together", "--no-migration"];
+  const crossings = async (threads: string): Promise<number> => {
+    const log = await logOf([...together, "--shards", "2", "--acceptors", threads, "--threads", threads]);
+    const counts = log.find(({ msg }) => msg === "what the threads did")?.threads ?? [];
+    assert.ok(counts.reduce((sum, { messages }) => sum + messages, 0) > COMMANDS);
+    return counts.reduce((sum, { crossed }) => sum + crossed, 0);
+  };
+  assert.equal(await crossings("1"), 0);
+  // The kernel chooses the acceptor of the client: its tube may live there. Messages about the
+  // connection go to both shards.
+  const crossed = await crossings("2");
+  assert.ok(crossed > 0 && crossed <= 2 * COMMANDS + 20, `${crossed}`);
 });
 
 it("--log-level: lines below the level are dropped, an unknown level is refused", async (t) => {

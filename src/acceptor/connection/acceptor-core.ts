@@ -253,12 +253,13 @@ export class AcceptorCore implements AcceptorParts {
     this.migrationReceiver?.take();
     for (let shard = 0; shard < this.shards; shard++) {
       const ring = this.links.responses[shard]!;
-      for (let i = 0; i < BATCH_MESSAGES; i++) {
+      let took = 0;
+      for (; took < BATCH_MESSAGES; took++) {
         const offset = ring.next();
         if (offset === EMPTY) break;
         this.#receive(ring, offset, shard);
-        taken++;
       }
+      taken += this.links.crossings.count(shard, took);
       if (ring.release()) onWriterWaits(shard);
     }
     if (taken > 0 && this.#hasMetrics) this.sampler.turned();

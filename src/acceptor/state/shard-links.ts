@@ -1,5 +1,6 @@
 // The rings between one acceptor and all shards, and the messages that found a ring full.
 
+import { Crossings } from "../../message/crossings.ts";
 import { requestPayloadBytesMax, writeRequest } from "../../message/request.ts";
 import type { Topology } from "../../message/topology.ts";
 import { Request } from "../../protocol/request.ts";
@@ -9,6 +10,7 @@ import { RingWriter } from "../../ring/ring-writer.ts";
 export class ShardLinks {
   readonly requests: readonly RingWriter[];
   readonly responses: readonly RingReader[];
+  readonly crossings: Crossings;
   /** The largest payload of one message. */
   readonly payloadBytesMax: number;
   /** For each shard, messages that found its ring full. */
@@ -21,6 +23,7 @@ export class ShardLinks {
   constructor(topology: Topology, acceptor: number) {
     this.requests = topology.requests[acceptor]!.map((ring) => new RingWriter(ring));
     this.responses = topology.responses[acceptor]!.map((ring) => new RingReader(ring));
+    this.crossings = Crossings.ofPort(topology, acceptor);
     this.payloadBytesMax = requestPayloadBytesMax(this.requests[0]!);
     this.#posted = this.requests.map(() => []);
     this.#full = new Uint8Array(topology.shards);
