@@ -5,7 +5,11 @@ import { fileURLToPath } from "node:url";
 import type { BenchOptions } from "./options.ts";
 import { type CommandExtras, type Contender, commandContender, targetContender } from "./server/contender.ts";
 
-const OUR_MAIN = fileURLToPath(new URL("../src/server/main.ts", import.meta.url));
+/** Starts our server from its sources. */
+export const OUR_COMMAND: readonly string[] = [
+  process.execPath,
+  fileURLToPath(new URL("../src/server/main.ts", import.meta.url)),
+];
 
 /** Throws if two have the same name. */
 export function contenders(options: BenchOptions): Contender[] {
@@ -53,7 +57,7 @@ export function ourContender(
 ): Contender {
   const command = options.ours;
   if (command === false) throw new Error("This measures our own server: it can't be left out (--no-ours).");
-  const words = command === "" ? [process.execPath, OUR_MAIN] : command.split(" ");
+  const words = command === "" ? OUR_COMMAND : command.split(" ");
   const flags: string[] = [];
   if (options.shards !== undefined) flags.push("--shards", `${options.shards}`);
   if (options.acceptors !== undefined) flags.push("--acceptors", `${options.acceptors}`);

@@ -118,7 +118,7 @@ class Watch {
 }
 
 /** From the line that the server says when it stops. */
-function turnsIn(log: string): TurnCounts[] {
+export function turnsIn(log: string): TurnCounts[] {
   for (const line of log.split("\n")) {
     if (!line.includes('"threads"')) continue;
     return (JSON.parse(line) as { threads: TurnCounts[] }).threads;

@@ -68,6 +68,8 @@ const CONTROL_WORDS = 320;
 /** Float64 counters per role. Each role writes its own, and any acceptor may read them. */
 export const COUNTERS_PER_ROLE = 320;
 export const Counter = {
+  /** Messages from other threads that a role has taken. */
+  Crossed: 15,
   /**
    * Connections that an acceptor refused, by reason: see acceptor/admission/admission-control.ts.
    */
@@ -76,8 +78,6 @@ export const Counter = {
   RejectedAuth: 18,
   RejectedHandshake: 19,
   RejectedDescriptors: 20,
-  /** Messages from other threads that a role has taken: see message/crossings.ts. */
-  Crossed: 15,
   /** The first counter of ended connections, indexed by END_REASONS. */
   Closed: 21,
   /** Bytes of the beanstalkd protocol: received from clients, and handed over for them. */

@@ -2,7 +2,6 @@
 // sleep, never per command.
 
 import type { RingReader } from "../ring/ring-reader.ts";
-import { crossedTo } from "./crossings.ts";
 import { acceptorRole, binlogRole, Counter, countersOf, shardRole, type Topology } from "./topology.ts";
 
 /** The counters of one thread. */
@@ -109,6 +108,14 @@ export function turnCountsOf(topology: Topology): TurnCounts[] {
       ),
     ...(binlog === undefined ? [] : [binlogCounts(topology, counts("binlog", binlogRole(topology)))]),
   ];
+}
+
+/** Returns the messages from other threads that the acceptors of one thread have taken. */
+function crossedTo(topology: Topology, acceptors: readonly number[]): number {
+  return acceptors.reduce(
+    (sum, acceptor) => sum + countersOf(topology, acceptorRole(topology, acceptor))[Counter.Crossed]!,
+    0,
+  );
 }
 
 /** The log's ring has one kind of writer: shards, in its thread or in others. */

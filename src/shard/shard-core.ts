@@ -152,7 +152,7 @@ export class ShardCore extends ShardClients {
       this.#receive(ring, offset, acceptor);
       if (this.#resuming.length > 0) this.#runResumed();
     }
-    return this.crossings.count(acceptor, taken);
+    return this.count(acceptor, taken);
   }
 
   /** Returns whether the messages of an acceptor may be executed. */

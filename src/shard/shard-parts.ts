@@ -7,9 +7,9 @@ import { Engine } from "../engine/engine.ts";
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import type { ClientEffects } from "../engine/waiting/effects.ts";
 import type { Session } from "../engine/waiting/session.ts";
-import { Crossings } from "../message/crossings.ts";
 import {
   ControlWord,
+  Counter,
   countersOf,
   httpPort,
   memoryWords,
@@ -82,7 +82,6 @@ export abstract class ShardParts implements ClientEffects {
   readonly engine: Engine;
   readonly ports: readonly ReplyPort[];
   readonly requests: readonly RingReader[];
-  protected readonly crossings: Crossings;
   readonly counters: Float64Array;
   readonly clock: () => number;
   readonly portCount: number;
@@ -132,7 +131,6 @@ export abstract class ShardParts implements ClientEffects {
     this.workerNames = topology.workerNames.map((buffer) => new WorkerNames(buffer));
     this.claims = topology.claims.map((buffer) => new ClaimWords(buffer));
     this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
-    this.crossings = Crossings.ofShard(topology, shard);
     const thread = threadOfShard(topology, shard);
     this.ports = topology.responses.map(
       (rings, acceptor) => new ReplyPort(rings[shard]!, portBell(topology, acceptor) === thread),
@@ -195,6 +193,13 @@ export abstract class ShardParts implements ClientEffects {
     this.puts = new PutIntake(this.engine, this.replies, this.#drains, (...put) =>
       this.schedules.set(...put),
     );
+  }
+
+  /** Counts the messages that a turn took from a port, and returns their number. */
+  protected count(port: number, taken: number): number {
+    if (taken > 0 && !this.ports[port]!.isLocal)
+      this.counters[Counter.Crossed] = this.counters[Counter.Crossed]! + taken;
+    return taken;
   }
 
   #makeSchedules(

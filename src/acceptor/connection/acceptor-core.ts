@@ -259,7 +259,7 @@ export class AcceptorCore implements AcceptorParts {
         if (offset === EMPTY) break;
         this.#receive(ring, offset, shard);
       }
-      taken += this.links.crossings.count(shard, took);
+      taken += this.links.count(shard, took);
       if (ring.release()) onWriterWaits(shard);
     }
     if (taken > 0 && this.#hasMetrics) this.sampler.turned();
