@@ -2,8 +2,7 @@
 // replies. It has no thread and no clock.
 //
 // `step` is one turn: due timers first, then requests from every acceptor in batches. The loop
-// around it (shard-loop.ts) publishes and decides when to sleep. A simulation runs the same loop
-// with its own time.
+// around it (shard-loop.ts) publishes and decides when to sleep. A simulation runs the same one.
 
 import { assert } from "../base/assert.ts";
 import type { Outcome } from "../engine/engine.ts";
@@ -22,7 +21,7 @@ import {
   waitsForTransfer,
 } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
-import { commandCounter } from "../message/topology.ts";
+import { Counter, commandCounter } from "../message/topology.ts";
 import { LandedView, TransferMessage } from "../message/transfer.ts";
 import { Op } from "../protocol/commands.ts";
 import type { Request } from "../protocol/request.ts";
@@ -152,7 +151,8 @@ export class ShardCore extends ShardClients {
       this.#receive(ring, offset, acceptor);
       if (this.#resuming.length > 0) this.#runResumed();
     }
-    return this.count(acceptor, taken);
+    this.counters[Counter.Crossed]! += Number(!port.isLocal) * taken;
+    return taken;
   }
 
   /** Returns whether the messages of an acceptor may be executed. */

@@ -9,7 +9,6 @@ import type { ClientEffects } from "../engine/waiting/effects.ts";
 import type { Session } from "../engine/waiting/session.ts";
 import {
   ControlWord,
-  Counter,
   countersOf,
   httpPort,
   memoryWords,
@@ -193,13 +192,6 @@ export abstract class ShardParts implements ClientEffects {
     this.puts = new PutIntake(this.engine, this.replies, this.#drains, (...put) =>
       this.schedules.set(...put),
     );
-  }
-
-  /** Counts the messages that a turn took from a port, and returns their number. */
-  protected count(port: number, taken: number): number {
-    if (taken > 0 && !this.ports[port]!.isLocal)
-      this.counters[Counter.Crossed] = this.counters[Counter.Crossed]! + taken;
-    return taken;
   }
 
   #makeSchedules(

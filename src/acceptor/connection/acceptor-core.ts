@@ -259,7 +259,8 @@ export class AcceptorCore implements AcceptorParts {
         if (offset === EMPTY) break;
         this.#receive(ring, offset, shard);
       }
-      taken += this.links.count(shard, took);
+      taken += took;
+      this.counters[Counter.Crossed]! += this.links.crossing[shard]! * took;
       if (ring.release()) onWriterWaits(shard);
     }
     if (taken > 0 && this.#hasMetrics) this.sampler.turned();

@@ -1,14 +1,7 @@
 // The rings between one acceptor and all shards, and the messages that found a ring full.
 
 import { requestPayloadBytesMax, writeRequest } from "../../message/request.ts";
-import {
-  Counter,
-  countersOf,
-  portBell,
-  portRole,
-  type Topology,
-  threadOfShard,
-} from "../../message/topology.ts";
+import { portBell, type Topology, threadOfShard } from "../../message/topology.ts";
 import { Request } from "../../protocol/request.ts";
 import { RingReader } from "../../ring/ring-reader.ts";
 import { RingWriter } from "../../ring/ring-writer.ts";
@@ -16,24 +9,22 @@ import { RingWriter } from "../../ring/ring-writer.ts";
 export class ShardLinks {
   readonly requests: readonly RingWriter[];
   readonly responses: readonly RingReader[];
+  /** 0 for each shard in the acceptor's thread, 1 for the others. */
+  readonly crossing: Uint8Array;
   /** The largest payload of one message. */
   readonly payloadBytesMax: number;
   /** For each shard, messages that found its ring full. */
   readonly #posted: Request[][];
   /** 1 for each shard whose ring had no room for a command. */
   readonly #full: Uint8Array;
-  readonly #counters: Float64Array;
-  /** For each shard, whether it lives in the acceptor's thread. */
-  readonly #isLocal: readonly boolean[];
   /** Reused for every outgoing message. */
   readonly #message = new Request();
 
   constructor(topology: Topology, acceptor: number) {
     this.requests = topology.requests[acceptor]!.map((ring) => new RingWriter(ring));
     this.responses = topology.responses[acceptor]!.map((ring) => new RingReader(ring));
-    this.#counters = countersOf(topology, portRole(topology, acceptor));
     const bell = portBell(topology, acceptor);
-    this.#isLocal = this.requests.map((_, shard) => threadOfShard(topology, shard) === bell);
+    this.crossing = Uint8Array.from(this.requests, (_, s) => Number(threadOfShard(topology, s) !== bell));
     this.payloadBytesMax = requestPayloadBytesMax(this.requests[0]!);
     this.#posted = this.requests.map(() => []);
     this.#full = new Uint8Array(topology.shards);
@@ -42,13 +33,6 @@ export class ShardLinks {
   /** Returns the only message object, reset. Send it before asking for the next one. */
   message(op: number): Request {
     return this.#message.begin(op);
-  }
-
-  /** Counts the answers that a turn took from a shard, and returns their number. */
-  count(shard: number, taken: number): number {
-    if (taken > 0 && !this.#isLocal[shard])
-      this.#counters[Counter.Crossed] = this.#counters[Counter.Crossed]! + taken;
-    return taken;
   }
 
   /** Writes a message if the ring has room and no posted message has to go first. */
