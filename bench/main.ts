@@ -22,6 +22,17 @@ await runEntry(async () => {
     await tlsBench(args);
     return;
   }
+  if (scenario === "scale") {
+    const { scaleBench, scaleOptions } = await import("./scale/scale-bench.ts");
+    const options = scaleOptions("npm run bench --", args);
+    const load = new WorkerLoad(options.generators);
+    try {
+      await scaleBench(options, load);
+    } finally {
+      await load.close();
+    }
+    return;
+  }
   const options = parseOptions(
     "npm run bench --",
     "Measures runnerbean and, where it is installed, beanstalkd.",

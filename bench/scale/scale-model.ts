@@ -85,6 +85,8 @@ export interface Resources {
   readonly cores: number;
   readonly threads: number;
   readonly cpu: number;
+  /** Of the server's other threads. */
+  readonly helpers: number;
   /** 0 where the clients are elsewhere. */
   readonly generator: number;
   readonly generatorThreads: number;
@@ -109,7 +111,7 @@ export interface Prediction {
 /** The scarcest of what there is. */
 export function predict(r: Resources): Prediction {
   const most: Readonly<Record<Limit, number>> = {
-    cores: (r.cores * 1e6) / (r.cpu + r.generator),
+    cores: (r.cores * 1e6) / (r.cpu + r.helpers + r.generator),
     threads: (r.threads * 1e6) / r.cpu,
     "hottest shard": r.shard > 0 ? 1e6 / (r.shard * r.hottest) : Number.POSITIVE_INFINITY,
     "job ids": r.idsPerSecond / r.ids,
