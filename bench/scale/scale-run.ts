@@ -58,6 +58,8 @@ export interface ScaleLoad {
 const REPLY_MS = 20_000;
 /** Commands of each connection before those that count: after 64 it may move to another thread. */
 const SETTLE_COMMANDS = 200;
+/** After a warm-up that was too short to tell the rate. */
+const SETTLE_SECONDS_MAX = 5;
 const WARM_SECONDS_MAX = 300;
 /** Put, reserve, delete. */
 const COMMANDS_PER_JOB = 3;
@@ -88,7 +90,7 @@ export async function scaleRun(
     const warm = { ...base, jobs, seconds: WARM_SECONDS_MAX, warmupSeconds: 0 };
     const warmed = await load.run(server.address, warm, NO_MARKS);
     const warmRate = warmed.commands / warmed.seconds;
-    const warmupSeconds = (SETTLE_COMMANDS * connections) / warmRate;
+    const warmupSeconds = Math.min(SETTLE_SECONDS_MAX, (SETTLE_COMMANDS * connections) / warmRate);
     const measured = { ...base, seconds, warmupSeconds };
     const result = await load.run(server.address, measured, {
       begin: () => {

@@ -185,6 +185,13 @@ export const ROWS: readonly Row[] = [
   },
 
   { match: /^npm run bench:micro/, small: small({ only: "command" }), says: /ns/, isLong: true },
+  {
+    match: /^npm run bench(?::native)? -- .*--scenario scale\b/,
+    small: () =>
+      "npm run bench -- --scenario scale --threads 1,2 --connections 8 --warm 300 --seconds 0.5 --generators 1",
+    says: /^PREDICTION, not a measurement/m,
+    isLong: true,
+  },
   { match: /^npm run bench(?::native)?(?= |$)/, not: MEASURED },
   { match: /^make(?: check)?$/, not: "a build in C; bench/*.test.ts makes the program and looks at it" },
 
