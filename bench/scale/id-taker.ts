@@ -4,7 +4,7 @@ import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { JobIds } from "../../src/ring/job-ids.ts";
 
 export interface IdTakerData {
-  /** Two words of the ids; then how many threads are ready, 1 while they take, and how many took. */
+  /** Two words of the ids; how many threads are ready; 1 while they take; how many have ended. */
   readonly words: SharedArrayBuffer;
   readonly directory: SharedArrayBuffer;
 }

@@ -1,4 +1,5 @@
 // What the scale scenario measures, and what the model says of it.
+import { defaultThreads } from "../../src/server/options/machine-defaults.ts";
 import {
   type Costs,
   costOf,
@@ -46,8 +47,9 @@ export function pointsOf(threads: readonly number[], cores: number, canKeep: boo
 
 export interface ScaleModel {
   readonly costs: Costs;
-  /** Microseconds of a shard for a command. */
+  /** Microseconds of a shard and of an acceptor for a command, apart: the least that was seen. */
   readonly shard: number;
+  readonly acceptor: number;
   readonly rows: readonly CheckedRow[];
   readonly predictions: readonly CorePrediction[];
 }
@@ -60,25 +62,38 @@ export interface CheckedRow extends ScaleRow {
 
 export interface CorePrediction extends Prediction {
   readonly cores: number;
+  /** Commands/s of the threads that the server starts by itself, each role in its own. */
+  readonly apart: number;
   readonly tubes: "many" | 16 | 1;
   readonly cpu: number;
 }
 
 export function modelOf(rows: readonly ScaleRow[], machine: ScaleMachine): ScaleModel {
   const costs = fitCosts(rows.map(({ figures }) => figures));
-  const shards = rows.filter(({ point }) => point.placement === "apart").map(({ figures }) => figures.shards);
-  const shard = Math.min(...shards);
+  const apart = rows.filter(({ point }) => point.placement === "apart").map(({ figures }) => figures);
+  const shard = Math.min(...apart.map(({ shards }) => shards));
+  const acceptor = Math.min(...apart.map(({ acceptors }) => acceptors));
+  const known: Known = { costs, shard, acceptor, rows, machine };
   return {
     costs,
     shard,
-    rows: rows.map((row) => check(row, costs, shard, machine)),
+    acceptor,
+    rows: rows.map((row) => check(row, known)),
     predictions: (["many", 16, 1] as const).flatMap((tubes) =>
-      PREDICTED_CORES.map((cores) => predictFor(cores, tubes, rows, costs, shard, machine)),
+      PREDICTED_CORES.map((cores) => predictFor(cores, tubes, known)),
     ),
   };
 }
 
-function check(row: ScaleRow, costs: Costs, shard: number, machine: ScaleMachine): CheckedRow {
+interface Known {
+  readonly costs: Costs;
+  readonly shard: number;
+  readonly acceptor: number;
+  readonly rows: readonly ScaleRow[];
+  readonly machine: ScaleMachine;
+}
+
+function check(row: ScaleRow, { costs, shard, machine }: Known): CheckedRow {
   const { point, figures } = row;
   const cpu = costOf(costs, figures);
   const all = {
@@ -108,10 +123,7 @@ function check(row: ScaleRow, costs: Costs, shard: number, machine: ScaleMachine
 function predictFor(
   cores: number,
   tubes: CorePrediction["tubes"],
-  rows: readonly ScaleRow[],
-  costs: Costs,
-  shard: number,
-  { idsPerSecond }: ScaleMachine,
+  { costs, shard, acceptor, rows, machine }: Known,
 ): CorePrediction {
   const threads = Math.min(cores, THREADS_MAX);
   const isLike = ({ point }: ScaleRow): boolean =>
@@ -121,10 +133,16 @@ function predictFor(
   const like = rows.filter(isLike).sort((a, b) => a.point.threads - b.point.threads);
   const nearest = like.findLast(({ point }) => point.threads <= threads) ?? like[0]!;
   const cpu = costOf(costs, { crossed: nearest.figures.crossed, turns: like[0]!.figures.turns });
-  const hottest = tubes === "many" ? 1 / threads : hottestShare(tubes, threads);
+  const hottest = (shards: number): number => (tubes === "many" ? 1 / shards : hottestShare(tubes, shards));
   const prediction = predict({
     ...{ cores, threads, cpu, helpers: 0, generator: 0, generatorThreads: 0 },
-    ...{ shard, hottest, idsPerSecond, ids: IDS_PER_COMMAND },
+    ...{ shard, hottest: hottest(threads), idsPerSecond: machine.idsPerSecond, ids: IDS_PER_COMMAND },
   });
-  return { cores, tubes, cpu, ...prediction };
+  const { acceptors, shards } = defaultThreads(cores);
+  const apart = Math.min(
+    (acceptors * 1e6) / acceptor,
+    1e6 / (shard * hottest(shards)),
+    (cores * 1e6) / (acceptor + shard),
+  );
+  return { cores, tubes, cpu, ...prediction, apart };
 }

@@ -61,8 +61,8 @@ function rowTable({ rows }: ScaleModel): string {
 }
 
 function predictionTable({ predictions }: ScaleModel): string {
-  const shown = table(["tubes", "cores", "CPU", "commands/s", "used up first"], 1);
-  for (const { tubes, cores, cpu, commandsPerSecond, limit } of predictions)
-    shown.push([tubes, cores, cpu.toFixed(2), formatCount(commandsPerSecond), limit]);
+  const shown = table(["tubes", "cores", "CPU", "commands/s", "used up first", "apart, default threads"], 1);
+  for (const { tubes, cores, cpu, commandsPerSecond, limit, apart } of predictions)
+    shown.push([tubes, cores, cpu.toFixed(2), formatCount(commandsPerSecond), limit, formatCount(apart)]);
   return shown.toString();
 }

@@ -302,11 +302,7 @@ function* threadFamilies({ topology }: Service): Iterable<Family> {
   yield each("thread_turns", "Turns of a thread's loop.", ({ turns }) => turns);
   yield each("thread_busy_turns", "Turns that took messages.", ({ busyTurns }) => busyTurns);
   yield each("thread_messages", "Messages that a thread took from its rings.", ({ messages }) => messages);
-  yield each(
-    "thread_crossed_messages",
-    "Those of them that another thread wrote.",
-    ({ crossed }) => crossed,
-  );
+  yield each("thread_crossed_messages", "Those of them that another thread wrote.", ({ crossed }) => crossed);
   yield each("thread_wakes", "How often a thread woke another one.", ({ wakes }) => wakes);
   yield each("thread_sleeps", "How often a thread went to sleep.", ({ sleeps }) => sleeps);
   yield gauge(
