@@ -1,5 +1,5 @@
-// The model of the scale scenario: what a command costs by how often threads talk and sleep, and
-// how many commands a number of cores can do. Its formula stands in bench/README.md.
+// The model of the scale scenario: what a command costs by how often threads talk and sleep,
+// and how many commands a number of cores can do. Its formula stands in bench/README.md.
 import { shardOfTube } from "../../src/base/tube-hash.ts";
 
 /** What the model explains the cost of a command by, each for a command. */
@@ -8,8 +8,9 @@ export interface Explained {
   readonly cpu: number;
   /** Messages from another thread. */
   readonly crossed: number;
-  /** Turns in which a thread took messages: the fewer, the more commands share one. */
-  readonly turns: number;
+  readonly sleeps: number;
+  /** Threads for each core, beyond the first; 0 if there are fewer. */
+  readonly crowd: number;
 }
 
 /** Microseconds. */
@@ -18,9 +19,14 @@ export interface Costs {
   readonly own: number;
   /** Of a message that crosses threads. */
   readonly crossing: number;
-  /** Of a turn: a sleep, a wake, a system call, and code that is cold again. */
-  readonly turn: number;
+  /** Of a sleep: the wake, the system calls, and caches that are cold again. */
+  readonly sleep: number;
+  /** Of each further thread that a core has. */
+  readonly crowd: number;
 }
+
+/** The costs, the first of which no fit leaves out. */
+const COLUMNS = 4;
 
 /**
  * The costs, none below zero, with the least squares of the relative errors. Throws without rows.
@@ -29,31 +35,33 @@ export function fitCosts(rows: readonly Explained[]): Costs {
   if (rows.length === 0) throw new Error("There is nothing to fit the costs to.");
   let best: Costs | undefined;
   let least = Number.POSITIVE_INFINITY;
-  // Of the fits with some costs left out, the best one without a cost below zero is the best of
-  // all that have none.
-  for (let used = 1; used < 8; used++) {
+  // Of the fits that leave some costs out, the best one with none below zero is the best of all
+  // that have none below zero.
+  for (let used = 1; used < 1 << COLUMNS; used += 2) {
+    const columns = Array.from({ length: COLUMNS }, (_, column) => column);
     const solved = solve(
       rows,
-      [0, 1, 2].filter((column) => (used & (1 << column)) !== 0),
+      columns.filter((column) => (used & (1 << column)) !== 0),
     );
     if (solved === undefined || solved.some((cost) => cost < 0)) continue;
-    const [own = 0, crossing = 0, turn = 0] = solved;
-    const error = rows.reduce((sum, row) => sum + errorOf({ own, crossing, turn }, row) ** 2, 0);
+    const [own = 0, crossing = 0, sleep = 0, crowd = 0] = solved;
+    const error = rows.reduce((sum, row) => sum + errorOf({ own, crossing, sleep, crowd }, row) ** 2, 0);
     if (error >= least) continue;
     least = error;
-    best = { own, crossing, turn };
+    best = { own, crossing, sleep, crowd };
   }
-  return best ?? { own: rows[0]!.cpu, crossing: 0, turn: 0 };
+  return best ?? { own: rows[0]!.cpu, crossing: 0, sleep: 0, crowd: 0 };
 }
 
-export const costOf = (costs: Costs, { crossed, turns }: Omit<Explained, "cpu">): number =>
-  costs.own + costs.crossing * crossed + costs.turn * turns;
+export const costOf = (costs: Costs, { crossed, sleeps, crowd }: Omit<Explained, "cpu">): number =>
+  costs.own + costs.crossing * crossed + costs.sleep * sleeps + costs.crowd * crowd;
 
 const errorOf = (costs: Costs, row: Explained): number => costOf(costs, row) / row.cpu - 1;
 
 /** Normal equations over these columns, by Gauss; undefined if they depend on each other. */
 function solve(rows: readonly Explained[], columns: readonly number[]): number[] | undefined {
-  const of = ({ cpu, crossed, turns }: Explained): number[] => [1 / cpu, crossed / cpu, turns / cpu];
+  const of = ({ cpu, crossed, sleeps, crowd }: Explained): number[] =>
+    [1, crossed, sleeps, crowd].map((each) => each / cpu);
   const matrix = columns.map((a) => [
     ...columns.map((b) => sum(rows, (row) => of(row)[a]! * of(row)[b]!)),
     sum(rows, (row) => of(row)[a]!),
@@ -70,7 +78,7 @@ function solve(rows: readonly Explained[], columns: readonly number[]): number[]
       for (let column = pivot; column <= size; column++) line[column]! -= share * chosen[column]!;
     }
   }
-  const found = [0, 0, 0];
+  const found = new Array<number>(COLUMNS).fill(0);
   for (const [index, column] of columns.entries())
     found[column] = matrix[index]![size]! / matrix[index]![index]!;
   return found;

@@ -3,6 +3,7 @@ import { defaultThreads } from "../../src/server/options/machine-defaults.ts";
 import {
   type Costs,
   costOf,
+  type Explained,
   fitCosts,
   hottestShare,
   type Prediction,
@@ -55,7 +56,7 @@ export interface ScaleModel {
 }
 
 export interface CheckedRow extends ScaleRow {
-  /** CPU of a command by the costs. */
+  /** CPU of a command by the costs of the other rows. */
   readonly cpu: number;
   readonly predicted: Prediction;
 }
@@ -69,7 +70,7 @@ export interface CorePrediction extends Prediction {
 }
 
 export function modelOf(rows: readonly ScaleRow[], machine: ScaleMachine): ScaleModel {
-  const costs = fitCosts(rows.map(({ figures }) => figures));
+  const costs = fitCosts(rows.map(explained));
   const apart = rows.filter(({ point }) => point.placement === "apart").map(({ figures }) => figures);
   const shard = Math.min(...apart.map(({ shards }) => shards));
   const acceptor = Math.min(...apart.map(({ acceptors }) => acceptors));
@@ -85,6 +86,14 @@ export function modelOf(rows: readonly ScaleRow[], machine: ScaleMachine): Scale
   };
 }
 
+const threadsOf = ({ placement, threads }: ScalePoint): number =>
+  placement === "apart" ? 2 * threads : threads;
+
+const explained = ({ point, figures }: ScaleRow): Explained => ({
+  ...figures,
+  crowd: Math.max(0, threadsOf(point) / point.cores - 1),
+});
+
 interface Known {
   readonly costs: Costs;
   readonly shard: number;
@@ -93,11 +102,14 @@ interface Known {
   readonly machine: ScaleMachine;
 }
 
-function check(row: ScaleRow, { costs, shard, machine }: Known): CheckedRow {
+/** By the costs that the other rows have: a row does not vouch for itself. */
+function check(row: ScaleRow, { rows, shard, machine }: Known): CheckedRow {
   const { point, figures } = row;
-  const cpu = costOf(costs, figures);
+  const others = rows.filter((each) => each !== row);
+  const costs = fitCosts((others.length > 0 ? others : rows).map(explained));
+  const cpu = costOf(costs, explained(row));
   const all = {
-    threads: point.placement === "apart" ? 2 * point.threads : point.threads,
+    threads: threadsOf(point),
     cpu,
     generatorThreads: machine.generatorThreads,
     shard,
@@ -106,14 +118,14 @@ function check(row: ScaleRow, { costs, shard, machine }: Known): CheckedRow {
     ids: IDS_PER_COMMAND,
   };
   const left = Math.max(0, 1 - figures.taken / machine.cores);
-  const others = machine.cores - point.cores;
+  const otherCores = machine.cores - point.cores;
   const resources: Resources =
-    others === 0
+    otherCores === 0
       ? { ...all, cores: machine.cores * left, helpers: figures.helpers, generator: figures.generator }
       : { ...all, cores: point.cores * left, helpers: figures.helpers, generator: 0 };
   const predicted = predict(resources);
-  if (others === 0) return { ...row, cpu, predicted };
-  const generators = Math.min(machine.generatorThreads, others * left);
+  if (otherCores === 0) return { ...row, cpu, predicted };
+  const generators = Math.min(machine.generatorThreads, otherCores * left);
   const most = (generators * 1e6) / figures.generator;
   const isSlower = most < predicted.commandsPerSecond;
   return { ...row, cpu, predicted: isSlower ? { commandsPerSecond: most, limit: "generator" } : predicted };
@@ -128,11 +140,12 @@ function predictFor(
   const threads = Math.min(cores, THREADS_MAX);
   const isLike = ({ point }: ScaleRow): boolean =>
     point.placement === "together" && (point.tubes === 1) === (tubes === 1);
-  // The crossings are those of as many threads; the turns those of one, which has a core of its
+  // The crossings are those of as many threads; the sleeps those of one, which has a core of its
   // own: threads that have to share one sleep more often.
   const like = rows.filter(isLike).sort((a, b) => a.point.threads - b.point.threads);
   const nearest = like.findLast(({ point }) => point.threads <= threads) ?? like[0]!;
-  const cpu = costOf(costs, { crossed: nearest.figures.crossed, turns: like[0]!.figures.turns });
+  const { crossed } = nearest.figures;
+  const cpu = costOf(costs, { crossed, sleeps: like[0]!.figures.sleeps, crowd: 0 });
   const hottest = (shards: number): number => (tubes === "many" ? 1 / shards : hottestShare(tubes, shards));
   const prediction = predict({
     ...{ cores, threads, cpu, helpers: 0, generator: 0, generatorThreads: 0 },

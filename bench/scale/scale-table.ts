@@ -6,11 +6,11 @@ import type { ScaleMachine, ScaleModel } from "./scale-plan.ts";
 export function scaleText(model: ScaleModel, machine: ScaleMachine): string {
   const { costs, shard } = model;
   return [
-    `put+reserve+delete. CPU in microseconds, and messages, wakes and turns, for each command\n${rowTable(model)}`,
+    `put+reserve+delete. CPU in microseconds, and messages, sleeps and wakes, for each command\n${rowTable(model)}`,
     `helpers: V8's threads, which compile the code for each thread. taken: cores that other programs used.`,
-    `The model: CPU = ${costs.own.toFixed(2)} + ${costs.crossing.toFixed(2)} x crossings + ${costs.turn.toFixed(1)} x turns, in microseconds; ` +
-      `of which ${shard.toFixed(2)} in the shard. Job ids: ${formatCount(machine.idsPerSecond)}/s with a thread on each core.\n` +
-      `It misses the CPU of a row by ${percent(missOf(model, "cpu"))} and its commands/s by ${percent(missOf(model, "rate"))} (medians).`,
+    `The model: CPU = ${costs.own.toFixed(2)} + ${costs.crossing.toFixed(2)} x crossed + ${costs.sleep.toFixed(1)} x sleeps + ` +
+      `${costs.crowd.toFixed(2)} x (threads for each core - 1), in microseconds; a shard takes ${shard.toFixed(2)} of it. Job ids: ${formatCount(machine.idsPerSecond)}/s with a thread on each core.\n` +
+      `By the costs of the other rows, it misses the CPU of a row by ${percent(missOf(model, "cpu"))} and its commands/s by ${percent(missOf(model, "rate"))} (medians).`,
     `PREDICTION, not a measurement: commands/s of as many threads as cores, with clients elsewhere\n${predictionTable(model)}`,
   ].join("\n\n");
 }
@@ -34,7 +34,7 @@ function table(head: string[], left: number): InstanceType<typeof Table> {
 
 function rowTable({ rows }: ScaleModel): string {
   const head = ["placement", "tubes", "cores", "threads", "commands/s", "CPU", "model", "busiest"];
-  const more = ["helpers", "generator", "taken", "crossed", "wakes", "turns", "moves/1000"];
+  const more = ["helpers", "generator", "taken", "crossed", "sleeps", "wakes", "moves/1000"];
   const shown = table([...head, ...more, "model, commands/s", "limit"], 1);
   for (const { point, figures, cpu, predicted } of rows) {
     shown.push([
@@ -50,8 +50,8 @@ function rowTable({ rows }: ScaleModel): string {
       figures.generator.toFixed(2),
       figures.taken.toFixed(2),
       figures.crossed.toFixed(2),
+      figures.sleeps.toFixed(3),
       figures.wakes.toFixed(3),
-      figures.turns.toFixed(3),
       (figures.moves * 1000).toFixed(2),
       formatCount(predicted.commandsPerSecond),
       predicted.limit,

@@ -12,18 +12,19 @@ import { type ScaleFigures, scaleRun } from "./scale-run.ts";
 import { missOf, scaleText } from "./scale-table.ts";
 import { timesBetween } from "./thread-times.ts";
 
-const COSTS = { own: 4, crossing: 0.5, turn: 20 };
+const COSTS = { own: 4, crossing: 0.5, sleep: 20, crowd: 0.7 };
 const SEEN = [
-  { crossed: 0, turns: 0.05 },
-  { crossed: 2, turns: 0.05 },
-  { crossed: 1, turns: 0.2 },
-  { crossed: 0.5, turns: 0.1 },
+  { crossed: 0, sleeps: 0.05, crowd: 0 },
+  { crossed: 2, sleeps: 0.05, crowd: 1 },
+  { crossed: 1, sleeps: 0.2, crowd: 0 },
+  { crossed: 0.5, sleeps: 0.1, crowd: 3 },
+  { crossed: 2, sleeps: 0.3, crowd: 7 },
 ];
 
 describe("fitCosts", () => {
   it("finds the costs that made the figures", () => {
     const found = fitCosts(SEEN.map((row) => ({ ...row, cpu: costOf(COSTS, row) })));
-    for (const name of ["own", "crossing", "turn"] as const)
+    for (const name of ["own", "crossing", "sleep", "crowd"] as const)
       assert.ok(Math.abs(found[name] - COSTS[name]) < 1e-6, `${name}: ${found[name]}`);
   });
 
@@ -31,11 +32,12 @@ describe("fitCosts", () => {
     const odd = { ...COSTS, crossing: -1 };
     const found = fitCosts(SEEN.map((row) => ({ ...row, cpu: costOf(odd, row) })));
     assert.equal(found.crossing, 0);
-    assert.ok(found.own > 0 && found.turn >= 0);
+    assert.ok(found.own > 0 && found.sleep >= 0);
   });
 
   it("takes one row for what a command costs, and none for a mistake", () => {
-    assert.deepEqual(fitCosts([{ cpu: 4, crossed: 0, turns: 0 }]), { own: 4, crossing: 0, turn: 0 });
+    const one = fitCosts([{ cpu: 4, crossed: 0, sleeps: 0, crowd: 0 }]);
+    assert.deepEqual(one, { own: 4, crossing: 0, sleep: 0, crowd: 0 });
     assert.throws(() => fitCosts([]), /nothing to fit/);
   });
 });
@@ -87,9 +89,10 @@ describe("the plan", () => {
 
   it("predicts what was measured where the figures follow the model", () => {
     const rows = pointsOf([1, 2], 2, false).map((point, index): ScaleRow => {
+      const crowd = point.placement === "apart" && point.threads === 2 ? 1 : 0;
       const seen = SEEN[index % SEEN.length]!;
-      const cpu = costOf(COSTS, seen);
-      const none = { helpers: 0, taken: 0, wakes: 0, sleeps: 0, moves: 0, busiest: cpu };
+      const cpu = costOf(COSTS, { ...seen, crowd });
+      const none = { helpers: 0, turns: 0, taken: 0, wakes: 0, moves: 0, busiest: cpu };
       const figures: ScaleFigures = {
         ...{ ...none, ...seen, cpu, commandsPerSecond: 2e6 / (cpu + 2), acceptors: cpu - 1, shards: 1 },
         generator: 2,
