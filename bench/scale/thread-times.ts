@@ -1,6 +1,6 @@
 // CPU time of a server's threads and of everything else on its cores, from /proc, in nanoseconds
 // where the kernel counts them.
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { cpuTimes } from "../server/process-usage.ts";
 
 export interface ThreadTime {
@@ -27,9 +27,11 @@ export function threadTimes(pid: number): ThreadTime[] {
 }
 
 function schedulerTimes(folder: string): Pick<ThreadTime, "cpuSeconds" | "waitedSeconds"> {
-  const [ran = 0, waited = 0] = readFileSync(`${folder}/schedstat`, "utf8").split(" ").map(Number);
-  if (ran > 0) return { cpuSeconds: ran / 1e9, waitedSeconds: waited / 1e9 };
-  // A kernel without the scheduler's statistics.
+  if (existsSync(`${folder}/schedstat`)) {
+    const [ran = 0, waited = 0] = readFileSync(`${folder}/schedstat`, "utf8").split(" ").map(Number);
+    if (ran > 0) return { cpuSeconds: ran / 1e9, waitedSeconds: waited / 1e9 };
+  }
+  // The kernel was built without the scheduler's statistics.
   const { userSeconds, kernelSeconds } = cpuTimes(`${folder}/stat`);
   return { cpuSeconds: userSeconds + kernelSeconds, waitedSeconds: 0 };
 }
