@@ -118,7 +118,7 @@ describe("the plan", () => {
 it("coresIn reads a list of the kernel's", () => assert.deepEqual(coresIn("0-2,5\n"), [0, 1, 2, 5]));
 
 it("timesBetween counts a new thread from zero and leaves out an ended one", () => {
-  const thread = (tid: number, cpuSeconds: number) => ({ tid, name: "", cpuSeconds, waitedSeconds: 0 });
+  const thread = (tid: number, cpuSeconds: number) => ({ tid, name: "", cpuSeconds });
   const found = timesBetween([thread(1, 2), thread(2, 7)], [thread(1, 5), thread(3, 4)]);
   assert.deepEqual(
     found.map(({ tid, cpuSeconds }) => [tid, cpuSeconds]),

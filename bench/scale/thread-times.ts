@@ -1,5 +1,4 @@
-// CPU time of a server's threads and of everything else on its cores, from /proc, in nanoseconds
-// where the kernel counts them.
+// CPU time of a server's threads, from /proc, in nanoseconds where the kernel counts them.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { cpuTimes } from "../server/process-usage.ts";
 
@@ -7,8 +6,6 @@ export interface ThreadTime {
   readonly tid: number;
   readonly name: string;
   readonly cpuSeconds: number;
-  /** How long it was ready and had no core. */
-  readonly waitedSeconds: number;
 }
 
 export function threadTimes(pid: number): ThreadTime[] {
@@ -17,7 +14,7 @@ export function threadTimes(pid: number): ThreadTime[] {
     const folder = `/proc/${pid}/task/${tid}`;
     try {
       const name = readFileSync(`${folder}/comm`, "utf8").trim();
-      times.push({ tid: Number(tid), name, ...schedulerTimes(folder) });
+      times.push({ tid: Number(tid), name, cpuSeconds: cpuSecondsOf(folder) });
     } catch (error) {
       // A helper of V8's may end between two looks; anything else is a fault.
       if (!["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
@@ -26,14 +23,14 @@ export function threadTimes(pid: number): ThreadTime[] {
   return times;
 }
 
-function schedulerTimes(folder: string): Pick<ThreadTime, "cpuSeconds" | "waitedSeconds"> {
+function cpuSecondsOf(folder: string): number {
   if (existsSync(`${folder}/schedstat`)) {
-    const [ran = 0, waited = 0] = readFileSync(`${folder}/schedstat`, "utf8").split(" ").map(Number);
-    if (ran > 0) return { cpuSeconds: ran / 1e9, waitedSeconds: waited / 1e9 };
+    const ran = Number(readFileSync(`${folder}/schedstat`, "utf8").split(" ")[0]);
+    if (ran > 0) return ran / 1e9;
   }
   // The kernel was built without the scheduler's statistics.
   const { userSeconds, kernelSeconds } = cpuTimes(`${folder}/stat`);
-  return { cpuSeconds: userSeconds + kernelSeconds, waitedSeconds: 0 };
+  return userSeconds + kernelSeconds;
 }
 
 /** What each thread used between two looks. A new one counts from zero, an ended one not at all. */
@@ -42,6 +39,5 @@ export function timesBetween(before: readonly ThreadTime[], after: readonly Thre
   return after.map((thread) => ({
     ...thread,
     cpuSeconds: thread.cpuSeconds - (earlier.get(thread.tid)?.cpuSeconds ?? 0),
-    waitedSeconds: thread.waitedSeconds - (earlier.get(thread.tid)?.waitedSeconds ?? 0),
   }));
 }
