@@ -98,10 +98,10 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** Returns the text of a field; undefined for none. */
 const textOf = (value: unknown): string | undefined =>
-  typeof value !== "string" || value === "none" || value === "" ? undefined : fromLatin1(value);
+  typeof value === "string" ? fromLatin1(value) : undefined;
 
 const dateOf = (value: unknown): Date | undefined =>
-  typeof value !== "string" || value === "never" ? undefined : new Date(value);
+  typeof value === "string" ? new Date(value) : undefined;
 
 const numberOf = (value: unknown): number => Number(value ?? 0);
 

@@ -52,6 +52,8 @@ for (const { kind, need, flags } of SERVERS) {
         assert.ok(run.getTime() > Date.now() - 60_000);
         assert.match(run.toLocaleTimeString("en-GB", { timeZone: "Europe/Berlin" }), /^02:30:00$/);
       }
+      await schedule.set(tube, "y", { every: 60, group: "none" });
+      assert.equal((await schedule.inspect()).group, "none");
       await schedule.set(tube, "y", { every: 3600.5 });
       const replaced = await schedule.inspect();
       assert.deepEqual(

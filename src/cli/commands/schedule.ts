@@ -119,7 +119,7 @@ function printReport({ shown, ...report }: ScheduleReport, options: CommonOption
     missed,
     "missed-ticks": missedTicks,
     "last-refusal": lastRefusal ?? "none",
-    group: report.group ?? "none",
+    group: report.group ?? "",
     meta: Object.entries(meta)
       .map(([key, value]) => `${key}:${value}`)
       .join(" "),

@@ -222,7 +222,7 @@ function reportOf(name: string, body: Buffer): Static<typeof One> {
     name,
     number: Number(fields["number"]),
     state: String(fields["state"]),
-    outcome: fields["outcome"] === "none" ? null : String(fields["outcome"]),
+    outcome: fields["outcome"] as string | null,
     ...numbers,
     forgetsIn: fields["state"] === "complete" ? Number(fields["forgetsIn"]) : null,
   };
