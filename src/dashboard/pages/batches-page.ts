@@ -5,12 +5,13 @@ import { repeat } from "lit-html/directives/repeat.js";
 import { fetchedList } from "../parts/fetched-list.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { ago, type Part } from "../parts/parts.ts";
+import { ago, type Part, tableHead } from "../parts/parts.ts";
 import type { BatchRow, FrameView } from "../parts/view-types.ts";
 
 export function showBatches(_view: FrameView, context: PageContext): Part {
   return fetchedList<BatchRow>(context, {
     title: "Batches",
+    bar: orderChoice(context),
     table: (rows) => table(rows, context),
     none: {
       words:
@@ -22,16 +23,32 @@ export function showBatches(_view: FrameView, context: PageContext): Part {
   });
 }
 
+const isOldestFirst = ({ place }: PageContext): boolean => place.query.get("order") === "asc";
+
+const turnRound = (context: PageContext): void =>
+  context.go({ order: isOldestFirst(context) ? "" : "asc", cursor: "" });
+
+/** Shown where rows are cards, which have no column head to sort by. */
+const orderChoice = (context: PageContext): Part => {
+  const [is, turned] = isOldestFirst(context) ? ["oldest", "newest"] : ["newest", "oldest"];
+  return html`<div class="bar narrow-only">
+    <span class="quiet">The ${is} are first.</span>
+    <button class="button" type="button" @click=${() => turnRound(context)}>Show the ${turned} first</button>
+  </div>`;
+};
+
 function table(rows: readonly BatchRow[], context: PageContext): Part {
   const mayManage = context.may("manage");
+  const oldest = isOldestFirst(context);
+  const sorting = { sort: "opened", order: oldest ? "asc" : "desc", onSort: () => turnRound(context) };
   return html`<div class="scroll names" tabindex="0" role="region" aria-label="List of batches">
     <table class="cards">
-      <caption class="hidden">Batches, in the order in which they were opened</caption>
+      <caption class="hidden">Batches, the ${oldest ? "oldest" : "newest"} first</caption>
       <thead>
         <tr>
           <th scope="col">name</th><th scope="col" class="left">state</th><th scope="col">members</th>
           <th scope="col" class="left">progress</th><th scope="col" title="Jobs that wait for the batch">waiting</th>
-          <th scope="col" class="optional">opened</th>
+          ${tableHead("opened", "opened", true, sorting)}
           ${mayManage ? html`<th scope="col"><span class="hidden">Cancel it</span></th>` : nothing}
         </tr>
       </thead>

@@ -143,7 +143,12 @@ export interface Sorting {
   readonly onSort: (key: string) => void;
 }
 
-function tableHead(key: string, label: string | Part, optional: boolean, sorting: Sorting | undefined): Part {
+export function tableHead(
+  key: string,
+  label: string | Part,
+  optional: boolean,
+  sorting: Sorting | undefined,
+): Part {
   const hides = optional ? "optional" : "";
   if (sorting === undefined) return html`<th scope="col" class=${hides}>${label}</th>`;
   const { sort, order, onSort } = sorting;

@@ -58,6 +58,12 @@ export class BatchTable {
     return number === undefined ? undefined : this.#byNumber.get(number);
   }
 
+  /** Returns the batch that was opened last of those with a number below `high`. */
+  before(high: number): BatchRow | undefined {
+    const number = this.#numbers.before(high);
+    return number === undefined ? undefined : this.#byNumber.get(number);
+  }
+
   named(name: string): BatchRow | undefined {
     return this.#byName.get(name);
   }

@@ -198,8 +198,7 @@ export class Authentication {
 const isOpen = (
   may: Permission | readonly Permission[] | null | undefined,
   open: Permission | undefined,
-): boolean =>
-  may === null || (may !== undefined && may === open);
+): boolean => may === null || (may !== undefined && may === open);
 
 /**
  * Throws if the request's token has none of the permissions. Without tokens, everything is
