@@ -1,15 +1,8 @@
 // `schedule`: lists, shows and changes schedules, which put jobs at certain times.
 
 import { type Command, InvalidArgumentError } from "commander";
-import {
-  type ListedSchedule,
-  type ScheduleOptions,
-  type ScheduleReport,
-  scheduleList,
-  scheduleName,
-  scheduleReport,
-  setScheduleLine,
-} from "../../client/schedule-text.ts";
+import type { ListedSchedule, ScheduleOptions, ScheduleReport } from "../../client/schedule-text.ts";
+import { scheduleList, scheduleName, scheduleReport, setScheduleLine } from "../../client/schedule-text.ts";
 import { type Check, duration, tube, U32_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printable, printOne, printRows, type Row } from "../output.ts";

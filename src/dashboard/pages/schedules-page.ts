@@ -50,7 +50,7 @@ function row(schedule: ScheduleRow, nowMs: number, mayManage: boolean, context: 
     <td class="left" data-label="tube"><a href=${tubeLink(tube)}>${tube}</a></td>
     <td class="left rest-line pieces">${timesOf(schedule)}</td>
     <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${paused ? "if resumed, " : nothing}${next === null ? "none" : inTime(next, nowMs)}</td>
-    <td data-label="last run">${last === null ? "never" : html`${agoSince(last)} ago`}</td>
+    <td data-label="last run">${last === null ? "never" : html`${agoSince(last, nowMs)} ago`}</td>
     <td data-label="fired">${exact(fired)}</td>
     <td data-label="missed" class=${missedTicks === 0 ? "zero" : ""}>${exact(missedTicks)}</td>
     <td data-label="refusals" class=${refusals === 0 ? "zero" : "buried"}>${exact(refusals)}</td>

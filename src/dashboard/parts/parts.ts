@@ -355,10 +355,10 @@ export function ago(seconds: number | null): Part {
   return html`<span title=${moment(Date.now() - seconds * 1000)}>${duration(seconds)}</span>`;
 }
 
-/** Does the same for a moment in ISO 8601. */
-export function agoSince(at: string): Part {
+/** Does the same for a moment in ISO 8601. `nowMs` is the server's: clocks of browsers differ. */
+export function agoSince(at: string, nowMs: number): Part {
   const ms = Date.parse(at);
-  return html`<time datetime=${at} title=${moment(ms)}>${duration(Math.max(0, Date.now() - ms) / 1000)}</time>`;
+  return html`<time datetime=${at} title=${moment(ms)}>${duration(Math.max(0, nowMs - ms) / 1000)}</time>`;
 }
 
 /** Returns how long it is from now to a moment in ISO 8601, and the moment. */
