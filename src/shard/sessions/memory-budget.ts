@@ -22,6 +22,8 @@ export class MemoryBudget implements MemoryLimit {
   readonly #words: MemoryWords;
   readonly #shards: number;
   #heldPages = 0;
+  /** Pages needed when excess ones were last looked for. */
+  #settledPages = 0;
 
   constructor(counted: Counted, words: MemoryWords, shards: number) {
     this.#counted = counted;
@@ -47,6 +49,8 @@ export class MemoryBudget implements MemoryLimit {
       this.#heldPages = needed;
       return;
     }
+    if (needed === this.#settledPages) return;
+    this.#settledPages = needed;
     const lot = this.#lotPages();
     if (spare <= 2 * lot) return;
     this.#words.give(spare - lot);
