@@ -98,7 +98,17 @@ describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     const row = page.getByRole("row", { name: "ticking" });
     await row.getByText(/^\d+ (?:ms|s)$/).waitFor();
     assert.equal(await row.getByText(/days/).count(), 0);
+    // Refused, so its tick is due for longer and longer.
+    await ask("PUT", "settings/late", { maxJobs: 1 });
+    await ask("POST", "tubes/late/jobs", { body: "x" });
+    await ask("PUT", "schedules/late", { tube: "late", cron: "* * * * * *", missed: "all", body: "x" });
+    await page.mouse.move(0, 0);
+    await page
+      .getByRole("row", { name: "late" })
+      .getByText(/^. late by \d+ s$/)
+      .waitFor();
     await ask("DELETE", "schedules/ticking");
+    await ask("DELETE", "schedules/late");
     await page.context().close();
   });
 

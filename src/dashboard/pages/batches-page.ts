@@ -28,10 +28,10 @@ const isOldestFirst = ({ place }: PageContext): boolean => place.query.get("orde
 const turnRound = (context: PageContext): void =>
   context.go({ order: isOldestFirst(context) ? "" : "asc", cursor: "" });
 
-/** Shown where rows are cards, which have no column head to sort by. */
+/** Shown where the column to sort by is hidden. */
 const orderChoice = (context: PageContext): Part => {
   const [is, turned] = isOldestFirst(context) ? ["oldest", "newest"] : ["newest", "oldest"];
-  return html`<div class="bar narrow-only">
+  return html`<div class="bar where-optional-hides">
     <span class="quiet">The ${is} are first.</span>
     <button class="button" type="button" @click=${() => turnRound(context)}>Show the ${turned} first</button>
   </div>`;
@@ -46,7 +46,7 @@ function table(rows: readonly BatchRow[], context: PageContext): Part {
       <caption class="hidden">Batches, the ${oldest ? "oldest" : "newest"} first</caption>
       <thead>
         <tr>
-          <th scope="col">name</th><th scope="col" class="left">state</th><th scope="col">members</th>
+          <th scope="col">name</th><th scope="col" class="left">state</th><th scope="col" class="spare">members</th>
           <th scope="col" class="left">progress</th><th scope="col" title="Jobs that wait for the batch">waiting</th>
           ${tableHead("opened", "opened", true, sorting)}
           ${mayManage ? html`<th scope="col"><span class="hidden">Cancel it</span></th>` : nothing}
@@ -68,7 +68,7 @@ function row(batch: BatchRow, mayManage: boolean, context: PageContext): Part {
   return html`<tr>
     <th scope="row" title="batch ${number}">${name}</th>
     <td class="left"><span class=${tone}><span aria-hidden="true">${sign}</span> ${words}</span></td>
-    <td data-label="members">${exact(members)}</td>
+    <td class="spare" data-label="members">${exact(members)}</td>
     <td class="left wide rest-line">${progress(batch)}</td>
     <td data-label="waiting" class=${waiting === 0 ? "zero" : ""}>${exact(waiting)}</td>
     <td class="optional">${ago(age)} ago</td>

@@ -371,7 +371,7 @@ export function inTime(at: string, nowMs: number): Part {
 const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" });
 
 /** 2026-11-22 03:11:02, in the user's time zone. */
-const moment = (ms: number): string => MOMENT.format(ms);
+export const moment = (ms: number): string => MOMENT.format(ms);
 
 /** Shows how to put a first job to a listener, as the server describes it. */
 export function firstJob(listener: string | null): Part {
