@@ -46,7 +46,7 @@ function table(rows: readonly ScheduleRow[], nowMs: number, context: PageContext
 function row(schedule: ScheduleRow, nowMs: number, mayManage: boolean, context: PageContext): Part {
   const { name, tube, paused, next, last, fired, missedTicks, refusals } = schedule;
   return html`<tr>
-    <th scope="row" title=${name}>${name}${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
+    <th scope="row" class="pieces" title=${name}>${name}${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
     <td class="left" data-label="tube"><a href=${tubeLink(tube)}>${tube}</a></td>
     <td class="left rest-line pieces">${timesOf(schedule)}</td>
     <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${paused ? "if resumed, " : nothing}${next === null ? "none" : paused ? inTime(next, nowMs) : nextRun(next, nowMs)}</td>
