@@ -1,4 +1,4 @@
-// Tests that batches and schedules go on after a dump and its restore, with another number of shards.
+// Tests that batches and schedules go on after a dump and its restore, with other shards.
 
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
