@@ -183,6 +183,66 @@ export const ROWS: readonly Row[] = [
     ],
   },
   {
+    title: "Batches and schedules",
+    panels: [
+      {
+        title: "batches, members and callbacks",
+        width: 8,
+        queries: [
+          [
+            `sum by (state) (runnerbean_batches{instance=~"$instance", state!="complete"})`,
+            "batches: {{state}}",
+          ],
+          [`sum(runnerbean_batch_members${SELECT})`, "open members"],
+          [`sum(runnerbean_batch_callbacks_waiting${SELECT})`, "jobs that wait"],
+        ],
+      },
+      {
+        title: "batches complete, and members ended, a second",
+        width: 8,
+        unit: "ops",
+        queries: [
+          [`sum by (outcome) (${rate("batches_completed_total")})`, "batches: {{outcome}}"],
+          [`sum by (how) (${rate("batch_members_ended_total")})`, "members: {{how}}"],
+          [`sum by (how) (${rate("batch_callbacks_total")})`, "callbacks: {{how}}"],
+        ],
+      },
+      {
+        title: "age of the oldest batch",
+        width: 8,
+        unit: "s",
+        queries: [
+          [`max(runnerbean_batch_open_seconds${SELECT})`, "takes members"],
+          [`max(runnerbean_batch_unfinished_seconds${SELECT})`, "not complete"],
+        ],
+      },
+      {
+        title: "schedules",
+        width: 8,
+        queries: [[`sum by (state) (runnerbean_schedules${SELECT})`, "{{state}}"]],
+      },
+      {
+        title: "ticks, runs and refusals of schedules, a second",
+        width: 8,
+        unit: "ops",
+        queries: [
+          [`sum by (how) (${rate("schedule_ticks_total")})`, "ticks: {{how}}"],
+          [`sum(${rate("schedule_runs_total")})`, "run now"],
+          [`sum(${rate("schedule_refusals_total")})`, "refused"],
+        ],
+      },
+      {
+        title: "how late, and until the next tick",
+        width: 8,
+        unit: "s",
+        queries: [
+          [`max(runnerbean_schedule_late_seconds${SELECT})`, "late"],
+          [`min(runnerbean_schedule_next_seconds${SELECT})`, "until the next"],
+        ],
+      },
+    ],
+  },
+  {
     title: "Connections and commands",
     panels: [
       {

@@ -64,6 +64,19 @@ export function newCommand(
   return command;
 }
 
+/** Returns a command that has only these actions. The first one is meant if none is named. */
+export function newGroup(name: string, description: string, actions: readonly Command[]): Command {
+  const group = new Command(name).description(description);
+  for (const action of actions) group.addCommand(action, { isDefault: action === actions[0] });
+  const words = actions.map((action) => action.name());
+  // Commander takes a word that is no action for an argument of the first one.
+  return group.hook("preSubcommand", () => {
+    const [word] = group.args;
+    if (word === undefined || word.startsWith("-") || words.includes(word)) return;
+    group.error(`error: unknown action ${JSON.stringify(word)} of ${name}: one of ${words.join(", ")}`);
+  });
+}
+
 /** Runs `action` with a connection. */
 export async function withWire(
   options: TargetOptions,

@@ -36,12 +36,16 @@ export const camelCase = (key: string): string =>
 /** Returns the text of Latin-1 characters, each of which is a byte of UTF-8. */
 export const fromLatin1 = (text: string): string => Buffer.from(text, "latin1").toString();
 
-/** Parses a report whose quoted values and lists are JSON. Keys are in camel case. */
+/**
+ * Parses a report whose quoted values and lists are JSON. Keys are in camel case. Without quotes,
+ * `none` and `never` are undefined; a text of a client is in quotes.
+ */
 export const fieldsOf = (body: Uint8Array | undefined): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
     reportLines(body).map((line) => {
       const [, key = "", value = ""] = /^([^:]*): ?(.*)$/.exec(line) ?? [];
-      return [camelCase(key), /^["[]/.test(value) ? JSON.parse(value) : value];
+      const bare = value === "none" || value === "never" ? undefined : value;
+      return [camelCase(key), /^["[]/.test(value) ? JSON.parse(value) : bare];
     }),
   );
 

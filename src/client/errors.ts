@@ -99,12 +99,23 @@ const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
   NOT_IGNORED: ReplyError,
 };
 
+/** Added to the replies whose words say what is the case, but not what to do. */
+const NEXT_STEPS: Readonly<Record<string, string>> = {
+  BATCH_NOT_FOUND: "there is no batch of this name, or it has been forgotten: open it first",
+  BATCH_EXISTS: "there is a batch of this name until it is forgotten: choose another name",
+  BATCH_COMMITTED: "the batch was committed or cancelled, and takes no more members: open another one",
+  BATCH_CANCELLED: "the batch was cancelled, so it can't be committed: open another one",
+  BATCH_COMPLETE: "the batch is complete, so nothing of it is left to cancel",
+  BATCH_ORDER: "a member may only wait for a batch that was opened before its own: open that one first",
+};
+
 /** Some replies explain themselves. */
 const REPLY_LENGTH_MAX = 400;
 
 /** Returns the error for an unexpected reply to a command. */
 export function errorOf(command: string, reply: string): QueueError {
-  const said = `${command}: ${reply.slice(0, REPLY_LENGTH_MAX)}`;
+  const next = NEXT_STEPS[reply];
+  const said = `${command}: ${reply.slice(0, REPLY_LENGTH_MAX)}${next === undefined ? "" : ` (${next})`}`;
   const Class = BY_WORD[reply.split(" ", 1)[0]!];
   return Class === undefined ? new ProtocolError(`${said} is not a reply to it`) : new Class(said, reply);
 }

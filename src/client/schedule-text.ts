@@ -98,12 +98,19 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** Returns the text of a field; undefined for none. */
 const textOf = (value: unknown): string | undefined =>
-  typeof value !== "string" || value === "none" || value === "" ? undefined : fromLatin1(value);
+  typeof value === "string" ? fromLatin1(value) : undefined;
 
 const dateOf = (value: unknown): Date | undefined =>
-  typeof value !== "string" || value === "never" ? undefined : new Date(value);
+  typeof value === "string" ? new Date(value) : undefined;
 
 const numberOf = (value: unknown): number => Number(value ?? 0);
+
+/** Returns these fields as numbers. */
+const numbersOf = <Key extends string>(fields: Fields, keys: readonly Key[]): Record<Key, number> =>
+  Object.fromEntries(keys.map((key) => [key, numberOf(fields[key])])) as Record<Key, number>;
+
+const LISTED_NUMBERS = ["fired", "missedTicks", "refusals", "bytes"] as const;
+const REPORTED_NUMBERS = ["runs", "duplicates", "pri", "delay", "ttr", "ttl", "weight"] as const;
 
 function listedOf(fields: Fields): ListedSchedule {
   return {
@@ -116,10 +123,7 @@ function listedOf(fields: Fields): ListedSchedule {
     paused: String(fields["paused"]) === "true",
     next: dateOf(fields["next"]),
     last: dateOf(fields["last"]),
-    fired: numberOf(fields["fired"]),
-    missedTicks: numberOf(fields["missedTicks"]),
-    refusals: numberOf(fields["refusals"]),
-    bytes: numberOf(fields["bytes"]),
+    ...numbersOf(fields, LISTED_NUMBERS),
   };
 }
 
@@ -129,15 +133,9 @@ export function scheduleReport(body: Uint8Array | undefined): ScheduleReport {
   return {
     ...listedOf(fields),
     nextRuns: (fields["nextRuns"] as string[]).map((text) => new Date(text)),
-    runs: numberOf(fields["runs"]),
-    duplicates: numberOf(fields["duplicates"]),
+    ...numbersOf(fields, REPORTED_NUMBERS),
     lastRefusal: textOf(fields["lastRefusal"]),
-    pri: numberOf(fields["pri"]),
-    delay: numberOf(fields["delay"]),
-    ttr: numberOf(fields["ttr"]),
-    ttl: numberOf(fields["ttl"]),
     group: textOf(fields["group"]),
-    weight: numberOf(fields["weight"]),
     meta: metaOf(fields["meta"] as string[]),
     shown: new Uint8Array(Buffer.from(String(fields["body"]), "latin1")),
   };

@@ -51,6 +51,7 @@ export class FlowWork extends Transfers {
     this.queues.leave(slot);
     flows.after[row] = 0;
     if (isLostAfter(batch, (flows.flags[row]! & FlowFlag.Any) !== 0)) {
+      this.batches.counts.buried++;
       this.policies.failures.add(slot, FailureCause.Buried, NOBODY, nowMs, spanOf(reasonOf(batch)));
       tube.buries++;
       this.jobBuries++;
@@ -59,6 +60,7 @@ export class FlowWork extends Transfers {
       this.records.updated(slot);
       return;
     }
+    this.batches.counts.released++;
     const delayMs = page.delaySeconds[row]! * 1000;
     if (delayMs > 0) this.queues.becomeDelayed(slot, tube, nowMs + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);

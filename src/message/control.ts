@@ -72,6 +72,12 @@ export interface ShardTotals {
   readonly rateWaits: number;
   readonly tubes: number;
   readonly waiting: number;
+  readonly batches: BatchFigures;
+  readonly flows: FlowFigures;
+  /** How late the latest schedule is. */
+  readonly scheduleLateMs: number;
+  /** Until the earliest tick; Infinity without one. */
+  readonly scheduleNextMs: number;
   /** Jobs held by the HTTP thread's slot 0: see shard/control/leases.ts. */
   readonly leases: number;
   readonly jobsMemoryBytes: number;
@@ -79,6 +85,39 @@ export interface ShardTotals {
   readonly wait: Distribution;
   readonly hold: Distribution;
   readonly body: Distribution;
+}
+
+/** The batches of the server; each shard knows all of them. */
+export interface BatchFigures {
+  readonly open: number;
+  readonly committed: number;
+  readonly cancelled: number;
+  readonly complete: number;
+  /** Since the oldest one that takes members was opened, and the oldest one not complete; 0. */
+  readonly openMs: number;
+  readonly unfinishedMs: number;
+}
+
+/** What a shard counts of batches and schedules: see BatchTotals and Schedules. */
+export interface FlowFigures {
+  readonly batchesOpened: number;
+  readonly batchesSuccess: number;
+  readonly batchesFailure: number;
+  readonly batchesCancelled: number;
+  readonly members: number;
+  readonly membersDone: number;
+  readonly membersFailed: number;
+  readonly callbacksWaiting: number;
+  readonly callbacksReleased: number;
+  readonly callbacksBuried: number;
+  readonly schedules: number;
+  readonly schedulesPaused: number;
+  readonly schedulesRefused: number;
+  readonly ticksPut: number;
+  readonly ticksMissed: number;
+  readonly ticksDuplicate: number;
+  readonly scheduleRefusals: number;
+  readonly scheduleRuns: number;
 }
 
 /** Counts per bucket of the bounds below, with one more above the last; not cumulative. */

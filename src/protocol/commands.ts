@@ -312,7 +312,7 @@ export const COMMANDS: readonly Command[] = [
     replies: [OK, NOT_FOUND], section: "18.33", help: "the state of a batch, and how many of its members have ended" },
   { op: Op.ListBatches, word: "list-batches", args: None, options: options.LIST_BATCHES_OPTIONS, route: Route.Batch, extension: true,
     permission: View | Put, scope: Scope.Server,
-    replies: [OK, UNKNOWN_OPTION], section: "18.33", help: "lists the batches in the order of their opening, a page at a time" },
+    replies: [OK, UNKNOWN_OPTION], section: "18.33", help: "lists the batches in the order of their opening or newest first, a page at a time" },
 ];
 
 /**

@@ -85,6 +85,13 @@ export const LIST_BATCHES_OPTIONS: readonly OptionRow[] = [
     max: Number.MAX_SAFE_INTEGER,
     usage: "<number>",
   },
+  {
+    name: "before",
+    tag: OptionTag.Before,
+    kind: OptionKind.Number,
+    max: Number.MAX_SAFE_INTEGER,
+    usage: "<number>",
+  },
   limit(LIST_LIMIT_MAX, "<1..1000>"),
 ];
 

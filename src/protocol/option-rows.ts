@@ -51,6 +51,7 @@ export const OptionTag = {
   AfterBatch: 103,
   AfterAny: 104,
   Keep: 105,
+  Before: 106,
 } as const;
 export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
 

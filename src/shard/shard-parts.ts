@@ -185,6 +185,7 @@ export abstract class ShardParts implements ClientEffects {
         transferSender: this.transferSender,
         leaseSession: this.leaseSession,
         waiting: () => this.waiting(),
+        wallMs: () => this.schedules.wallMs(),
       });
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);

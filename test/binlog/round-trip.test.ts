@@ -1,6 +1,7 @@
 // Tests of the round trip of jobs through records, the log, a dump, and beanstalkd's format.
 
 import assert from "node:assert/strict";
+import { Readable } from "node:stream";
 import { test } from "node:test";
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
@@ -10,9 +11,11 @@ import { readBeanstalkdFile, readBeanstalkdLog } from "../../src/binlog/beanstal
 import { emptyLog } from "../../src/binlog/books/log-state.ts";
 import { recordChecksum } from "../../src/binlog/format/record-checksum.ts";
 import { Storage } from "../../src/binlog/live/storage.ts";
-import { appendSetting, appendWholeJob } from "../../src/binlog/live/whole-job.ts";
+import { appendBatch, appendSetting, appendWholeJob } from "../../src/binlog/live/whole-job.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { dumpLines, readDump, restoreJob } from "../../src/binlog/tools/dump.ts";
+import { batchLine } from "../../src/binlog/tools/dump-batches.ts";
+import type { LoggedBatch } from "../../src/message/flow-record.ts";
 import {
   applyUpdate,
   decodeFields,
@@ -29,6 +32,7 @@ import {
   tubeBytesOf,
   UPDATE_BYTES_MAX,
 } from "../../src/message/record.ts";
+import { BatchOutcome, BatchState } from "../../src/protocol/batch-facts.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
   Attribute,
@@ -199,15 +203,70 @@ test("megabytes of jobs of one segment come back after all have changed their le
   assert.deepEqual(await jobsOfLog(options), writer.jobs);
 });
 
+/** Returns an open batch with tallies and a complete one, if that many ids were given. */
+function batchesBelow(nextId: number): LoggedBatch[] {
+  const times = { keepMs: 1500, openedAtMs: 1_790_000_000_000.25, completeAtMs: 0, allDone: 0, allFailed: 0 };
+  const open = { name: "open/1", state: BatchState.Open, outcome: BatchOutcome.None, ...times };
+  const ended = { ...open, name: "ended", state: BatchState.Complete, outcome: BatchOutcome.Failure };
+  const all: LoggedBatch[] = [
+    {
+      facts: { ...open, number: 1 },
+      tallies: [
+        { number: 1, shard: 0, done: 7, failed: 1 },
+        { number: 1, shard: 5, done: 0, failed: 2 },
+      ],
+    },
+    {
+      facts: { ...ended, number: 2, completeAtMs: 1_790_000_000_001, allDone: 3, allFailed: 4 },
+      tallies: [],
+    },
+  ];
+  return all.filter(({ facts }) => facts.number < nextId);
+}
+
+test("a dump with a batch that can't be is refused, with its line and what is wrong", async () => {
+  const [open, ended] = batchesBelow(3).map(batchLine);
+  const asked = async (...lines: unknown[]): Promise<string> => {
+    const texts = [{ runnerbeanDump: 3, nextId: 3 }, ...lines].map((line) => JSON.stringify(line));
+    try {
+      for await (const part of readDump(Readable.from(texts))) assert.ok(part);
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return "";
+  };
+  assert.match(await asked(open, ended), /Line 4 .* the end is missing/);
+  const { batch, tallies } = open!;
+  for (const [line, said] of [
+    [{ batch: { ...batch, number: 3 }, tallies }, /number of the batch was never given/],
+    [{ batch: { ...batch, number: 0 }, tallies }, /number of the batch was never given/],
+    [{ batch: { ...batch, number: 1.5 }, tallies }, /batch's number/],
+    [{ batch: { ...batch, name: "a b" }, tallies }, /name of the batch/],
+    [{ batch: { ...batch, name: "a".repeat(201) }, tallies }, /name of the batch/],
+    [{ batch: { ...batch, state: 0 }, tallies }, /forgotten/],
+    [{ batch: { ...batch, state: 9 }, tallies }, /batch's state/],
+    [{ batch: { ...batch, keepMs: null }, tallies }, /batch's keepMs/],
+    [{ batch: 7, tallies }, /batch's number/],
+    [{ batch }, /tallies of the batch are missing/],
+    [{ batch, tallies: [{ number: 1, shard: 65_536, done: 0, failed: 0 }] }, /tally's shard/],
+    [{ batch, tallies: [{ number: 1, shard: 0, done: -1, failed: 0 }] }, /tally's done/],
+    [{ batch, tallies: [{ number: 2, shard: 0, done: 0, failed: 0 }] }, /another batch/],
+  ] as const)
+    assert.match(await asked(line), said);
+  assert.match(await asked(open, { ...ended, batch: { ...ended!.batch, name: batch.name } }), /twice/);
+  assert.match(await asked(open, { ...ended, batch: { ...ended!.batch, number: 1 } }), /twice/);
+});
+
 test("jobs come back from a dump as they were", async () => {
   await fc.assert(
     fc.asyncProperty(jobsOf, async (jobs) => {
       const opened = await openBinlog(virtualOptions(await logOf(jobs)));
+      const batches = batchesBelow(opened.nextId);
       const text = [
         ...dumpLines(
           opened.jobs(() => 0),
           opened.nextId,
-          { settings: new Map([["mail*", "max-jobs=5"]]), hasAttributes: true },
+          { settings: new Map([["mail*", "max-jobs=5"]]), batches, hasAttributes: true },
         ),
       ].join("");
       opened.storage.close(0);
@@ -219,11 +278,13 @@ test("jobs come back from a dump as they were", async () => {
       for await (const part of readDump(lines())) {
         if (typeof part === "number") storage.index.maxId = part - 1;
         else if ("setting" in part) appendSetting(storage, part.setting, part.text);
+        else if ("facts" in part) appendBatch(storage, part);
         else restoreJob(storage, part.job, part.body);
       }
       storage.close(0);
       const again = await openBinlog(virtualOptions(disk));
       assert.deepEqual([...again.settings], [["mail*", "max-jobs=5"]]);
+      assert.deepEqual(again.batches, batches);
       const found = new Map([...recoveredTexts(again, 1)].filter(([id]) => id > 0));
       assert.deepEqual(found, new Map(jobs.map(textOf)));
       assert.equal(again.nextId, opened.nextId);

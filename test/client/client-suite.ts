@@ -1,6 +1,6 @@
 // Servers that the client is tested on, and a queue for each test.
 
-import { after, before, type TestContext } from "node:test";
+import { after, before, describe, it, type TestContext } from "node:test";
 import { shardOfTube } from "../../src/base/tube-hash.ts";
 import {
   type ConnectOptions,
@@ -10,7 +10,7 @@ import {
   type Queue,
   type TubeStats,
 } from "../../src/client/client.ts";
-import { NEEDS, type Need } from "../support/machine/need.ts";
+import { missing, NEEDS, type Need } from "../support/machine/need.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { BrokenNetwork } from "./broken-network.ts";
 
@@ -32,6 +32,22 @@ export function besides(tube: string, name: string): string {
     const other = `${tube}-${name}${number}`;
     if (shardOf(other) === shardOf(tube)) return other;
   }
+}
+
+type Test = (name: string, run: (t: TestContext) => Promise<void>) => void;
+
+/**
+ * Describes what a client can do on runnerbean, and on beanstalkd that it can't. `testOurs` adds
+ * tests of the former.
+ */
+export function describeExtension(what: string, tests: (server: ClientServer, testOurs: Test) => void): void {
+  for (const { kind, need, flags } of SERVERS)
+    describe(`${what} of the client on ${kind}`, { skip: missing(need) ?? false }, () => {
+      const server = new ClientServer(kind, flags);
+      tests(server, (name, run) => {
+        if (!server.isPlain) it(name, run);
+      });
+    });
 }
 
 /** A server for the tests of a describe block, and a queue for each of them. */

@@ -1,13 +1,14 @@
 // Tests of the pages of schedules and batches in a real Chromium, on a server with tokens.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import type { Browser, Page } from "playwright-core";
+import { describe, it } from "node:test";
+import type { Page } from "playwright-core";
+import { eventually } from "../support/eventually.ts";
 import { missing } from "../support/machine/need.ts";
-import { temporaryFolder } from "../support/machine/temporary-folder.ts";
-import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
-import { CHROMIUM_NEED, openBrowser } from "./browser.ts";
-import { assertAccessible, openPage } from "./watched-page.ts";
+import { newToken } from "../support/server/guarded-server.ts";
+import { CHROMIUM_NEED } from "./browser.ts";
+import { GuardedDashboard } from "./guarded-dashboard.ts";
+import { assertAccessible } from "./watched-page.ts";
 
 const tokens = { monitor: newToken("grafana", "monitor"), operator: newToken("person", "operator") };
 /** What a browser says of the first request, which has no session yet. */
@@ -17,24 +18,12 @@ const LONG = "a".repeat(200);
 
 describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   const wrongs: string[] = [];
-  let guarded: GuardedServer;
-  let browser: Browser;
-  let base: string;
-
-  before(async () => {
-    const lines = Object.values(tokens).map(({ line }) => line);
-    browser = await openBrowser();
-    const folder = temporaryFolder({ after }, "dashboard-flows");
-    guarded = await GuardedServer.start(folder, lines.join(""), 0, () => "", ["--http", "127.0.0.1:0"]);
-    base = /http:\/\/127\.0\.0\.1:\d+/.exec(guarded.server.stderr)![0];
-  });
-  after(async () => {
-    await browser?.close();
-    await guarded?.server.stop();
-  });
+  const lines = Object.values(tokens).map(({ line }) => line);
+  const dashboard = new GuardedDashboard("dashboard-flows", lines, wrongs, REFUSALS);
+  const { enter } = dashboard;
 
   async function ask(method: string, path: string, json?: unknown): Promise<Record<string, unknown>> {
-    const response = await fetch(`${base}/v1/${path}`, {
+    const response = await fetch(`${dashboard.base}/v1/${path}`, {
       method,
       headers: {
         authorization: `Bearer ${tokens.operator.secret}`,
@@ -42,18 +31,9 @@ describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
       },
       ...(json === undefined ? {} : { body: JSON.stringify(json) }),
     });
-    const answer = (await response.json()) as Record<string, unknown>;
+    const answer = (response.status === 204 ? {} : await response.json()) as Record<string, unknown>;
     assert.ok(response.ok, `${method} ${path}: ${JSON.stringify(answer)}`);
     return answer;
-  }
-
-  async function enter(secret: string, hash: string): Promise<Page> {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-    const page = await openPage(browser, `${base}/${hash}`, wrongs, { context }, REFUSALS);
-    await page.getByLabel("Token").fill(secret);
-    await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("button", { name: "Sign out" }).waitFor();
-    return page;
   }
 
   async function assertFits(page: Page, what: string): Promise<void> {
@@ -106,6 +86,32 @@ describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.context().close();
   });
 
+  it("tells when a schedule ran by the server's clock, whatever the browser's is", async () => {
+    await ask("PUT", "schedules/ticking", { tube: "ticks", every: 1, body: "x" });
+    // The list may be held: the pointer is where the sign-in was.
+    await eventually("it has ticked", async () => (await ask("GET", "schedules/ticking"))["last"] !== null);
+    const page = await enter(tokens.operator.secret, "#/schedules");
+    await page.evaluate(() => {
+      const now = Date.now;
+      Date.now = () => now() + 3 * 86_400_000;
+    });
+    const row = page.getByRole("row", { name: "ticking" });
+    await row.getByText(/^\d+ (?:ms|s)$/).waitFor();
+    assert.equal(await row.getByText(/days/).count(), 0);
+    // Refused, so its tick is due for longer and longer.
+    await ask("PUT", "settings/late", { maxJobs: 1 });
+    await ask("POST", "tubes/late/jobs", { body: "x" });
+    await ask("PUT", "schedules/late", { tube: "late", cron: "* * * * * *", missed: "all", body: "x" });
+    await page.mouse.move(0, 0);
+    await page
+      .getByRole("row", { name: "late" })
+      .getByText(/^. late by \d+ s$/)
+      .waitFor();
+    await ask("DELETE", "schedules/ticking");
+    await ask("DELETE", "schedules/late");
+    await page.context().close();
+  });
+
   it("shows the progress of batches as it goes on, and cancels one", async () => {
     await ask("POST", "batches", { name: "import/7" });
     await ask("POST", "batches", { name: LONG });
@@ -132,16 +138,29 @@ describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.context().close();
   });
 
-  it("pages through many batches", async () => {
+  it("pages through many batches, the newest first, or the oldest", async () => {
     for (let n = 0; n < 100; n++) await ask("POST", "batches", { name: `many-${n}` });
     const page = await enter(tokens.operator.secret, "#/batches");
-    await page.getByRole("row", { name: "many-97" }).waitFor();
+    const first = page.locator("tbody tr").first();
+    await first.getByText("many-99").waitFor();
     assert.equal(await page.locator("tbody tr").count(), 100);
+    await page.getByRole("button", { name: "Show more" }).click();
+    await page.getByRole("row", { name: "import/7" }).waitFor();
+    assert.equal(await page.locator("tbody tr").count(), 2);
+    await page.getByRole("button", { name: "From the start" }).click();
+    await first.getByText("many-99").waitFor();
+    // A list doesn't change under the pointer, but the pointer doesn't keep another order away.
+    await first.hover();
+    await page.getByRole("columnheader", { name: "opened" }).getByRole("button").press("Enter");
+    await first.getByText("import/7").waitFor();
+    assert.equal(await page.locator("th[aria-sort=ascending]").count(), 1);
     await page.getByRole("button", { name: "Show more" }).click();
     await page.getByRole("row", { name: "many-99" }).waitFor();
     assert.equal(await page.locator("tbody tr").count(), 2);
-    await page.getByRole("button", { name: "From the start" }).click();
-    await page.getByRole("row", { name: "many-97" }).waitFor();
+    await page.setViewportSize({ width: 375, height: 30_000 });
+    await page.getByRole("button", { name: "Show the newest first" }).click();
+    await first.getByText("many-99").waitFor();
+    await assertAccessible(page, "many batches, 375 px");
     await page.context().close();
   });
 
@@ -149,7 +168,7 @@ describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     const page = await enter(tokens.monitor.secret, "#/schedules");
     await page.getByRole("row", { name: SCHEDULE }).waitFor();
     assert.equal(await page.locator("main button").count(), 0);
-    await page.goto(`${base}/#/batches`);
+    await page.goto(`${dashboard.base}/#/batches?order=asc`);
     await page.getByRole("row", { name: LONG }).waitFor();
     assert.equal(await page.locator("tbody button").count(), 0);
     await assertAccessible(page, "for a monitor");

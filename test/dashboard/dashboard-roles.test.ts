@@ -2,14 +2,13 @@
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
-import { after, before, describe, it } from "node:test";
-import type { Browser, Page } from "playwright-core";
+import { before, describe, it } from "node:test";
 import { missing } from "../support/machine/need.ts";
-import { temporaryFolder } from "../support/machine/temporary-folder.ts";
-import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
+import { newToken } from "../support/server/guarded-server.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { CHROMIUM_NEED, openBrowser } from "./browser.ts";
+import { CHROMIUM_NEED } from "./browser.ts";
+import { GuardedDashboard } from "./guarded-dashboard.ts";
 import { assertAccessible, openPage } from "./watched-page.ts";
 
 const tokens = {
@@ -23,42 +22,28 @@ const tokens = {
 const REFUSALS = /status of 40[134]/;
 
 describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
-  const folder = temporaryFolder({ after }, "dashboard-roles");
   const wrongs: string[] = [];
-  let guarded: GuardedServer;
-  let browser: Browser;
-  let base: string;
+  const lines = Object.values(tokens).map(({ line }) => line);
+  const dashboard = new GuardedDashboard("dashboard-roles", lines, wrongs, REFUSALS);
+  const { enter } = dashboard;
   let id: string;
 
   before(async () => {
-    const lines = Object.values(tokens).map(({ line }) => line);
-    // One after the other: what has begun is ended by `after`, also where the next fails.
-    browser = await openBrowser();
-    guarded = await GuardedServer.start(folder, lines.join(""), 0, () => "", ["--http", "127.0.0.1:0"]);
-    base = /http:\/\/127\.0\.0\.1:\d+/.exec(guarded.server.stderr)![0];
-    const client = await WireClient.connect({ port: guarded.server.port, host: "127.0.0.1" });
+    const client = await WireClient.connect({ port: dashboard.guarded.server.port, host: "127.0.0.1" });
     await client.ask("use mail-eu");
     id = (await client.put("a secret body")).line.split(" ")[1]!;
     client.close();
   });
-  after(async () => {
-    await browser?.close();
-    await guarded?.server.stop();
-  });
-
-  /** A browser of its own, so cookies aren't shared. */
-  async function enter(secret: string, hash = "#/"): Promise<Page> {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-    const page = await openPage(browser, `${base}/${hash}`, wrongs, { context }, REFUSALS);
-    await page.getByLabel("Token").fill(secret);
-    await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("button", { name: "Sign out" }).waitFor();
-    return page;
-  }
 
   it("shows only a sign-in form without a token, and explains a wrong token", async () => {
-    const context = await browser.newContext({ viewport: { width: 360, height: 800 } });
-    const page = await openPage(browser, `${base}/#/tubes`, wrongs, { context }, REFUSALS);
+    const context = await dashboard.browser.newContext({ viewport: { width: 360, height: 800 } });
+    const page = await openPage(
+      dashboard.browser,
+      `${dashboard.base}/#/tubes`,
+      wrongs,
+      { context },
+      REFUSALS,
+    );
     assert.equal(await page.locator("nav").count(), 0);
     await assertAccessible(page, "the form");
     await page.getByLabel("Token").fill("rb1_wrong");
@@ -81,7 +66,13 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.getByText("eyes viewer").waitFor();
     await page.reload();
     await page.getByText("eyes viewer").waitFor();
-    const other = await openPage(browser, `${base}/#/tubes`, wrongs, { context: page.context() }, REFUSALS);
+    const other = await openPage(
+      dashboard.browser,
+      `${dashboard.base}/#/tubes`,
+      wrongs,
+      { context: page.context() },
+      REFUSALS,
+    );
     await other.getByRole("link", { name: "mail-eu" }).waitFor();
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByLabel("Token").waitFor();
@@ -97,7 +88,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.getByText("Your role does not see bodies").waitFor();
     assert.equal(await page.getByRole("link", { name: "Download" }).count(), 0);
     assert.ok(!(await page.content()).includes("a secret body"));
-    await page.goto(`${base}/#/tubes/mail-eu?text=secret`);
+    await page.goto(`${dashboard.base}/#/tubes/mail-eu?text=secret`);
     await page.getByText('takes the permission "bodies"').waitFor();
     assert.equal(await page.getByPlaceholder("text in the body").count(), 0);
     await page.context().close();
@@ -129,7 +120,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
         "content-type": "application/json",
         prefer: "respond-async",
       };
-      const path = `${base}/v1/tubes/${tube}/clear`;
+      const path = `${dashboard.base}/v1/tubes/${tube}/clear`;
       const answer = await fetch(path, {
         method: "POST",
         headers,
@@ -139,7 +130,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     };
     assert.ok((await task(tokens.operator.secret, "default")) < 300);
     assert.ok((await task(tokens.limited.secret, "mail-eu")) < 300);
-    const list = await fetch(`${base}/v1/tasks`, {
+    const list = await fetch(`${dashboard.base}/v1/tasks`, {
       headers: { authorization: `Bearer ${tokens.operator.secret}` },
     });
     const { items } = (await list.json()) as { items: { id: string; tube: string }[] };
@@ -157,9 +148,9 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     const page = await enter(tokens.gone.secret, "#/tubes/mail-eu");
     await page.getByText("a secret body").waitFor();
     const left = Object.values(tokens).filter((token) => token !== tokens.gone);
-    writeFileSync(guarded.tokenFile, left.map(({ line }) => line).join(""), { mode: 0o600 });
-    guarded.server.child.kill("SIGHUP");
-    await untilItSays(guarded.server, /configuration read again/);
+    writeFileSync(dashboard.guarded.tokenFile, left.map(({ line }) => line).join(""), { mode: 0o600 });
+    dashboard.guarded.server.child.kill("SIGHUP");
+    await untilItSays(dashboard.guarded.server, /configuration read again/);
     await page.getByLabel("Token").waitFor();
     assert.equal(await page.getByText("a secret body").count(), 0);
     await page.context().close();

@@ -273,7 +273,8 @@ const MOVES: Options = {
 };
 
 function meaningOfListBatches(rest: string): LineMeaning {
-  const known = { after: numberTo(2n ** 53n - 1n), limit: numberTo(1000n, 1n) };
+  const number = numberTo(2n ** 53n - 1n);
+  const known = { after: number, before: number, limit: numberTo(1000n, 1n) };
   const wrong = rest === "" || rest.startsWith(" ") ? wrongOption(rest, known) : "BAD_FORMAT";
   return meaning("list-batches", [wrong ?? "OK {int}"]);
 }

@@ -95,6 +95,8 @@ describe("http auth", () => {
       [
         ...open,
         ...session,
+        "GET /v1/batches",
+        "GET /v1/batches/{batch}",
         "POST /v1/batches",
         "POST /v1/batches/{batch}/commit",
         "POST /v1/tubes/{tube}/jobs",

@@ -70,9 +70,9 @@ describe("cli: schedule", () => {
     assert.match(id, /^\d+$/);
     assert.equal(await say("pause", "often"), "paused often\n");
     const [head, first, second, ...others] = (await say("list")).trimEnd().split("\n");
-    assert.equal(head, "name\ttube\ttimes\tnext\tlast\tfired\tmissed-ticks");
-    assert.equal(first, `nightly\treports\t30 2 * * MON-FRI Europe/Berlin\t${next}\tnever\t0\t0`);
-    assert.equal(second, "often\tbeats\tevery 3600.5 s\tpaused\tnever\t0\t0");
+    assert.equal(head, "name\ttube\ttimes\tnext\tlast\tfired\tmissed-ticks\trefusals");
+    assert.equal(first, `nightly\treports\t30 2 * * MON-FRI Europe/Berlin\t${next}\tnever\t0\t0\t0`);
+    assert.equal(second, "often\tbeats\tevery 3600.5 s\tpaused\tnever\t0\t0\t0");
     assert.deepEqual(others, []);
     assert.equal((await say("--tube", "beats", "--json")).trimEnd().split("\n").length, 1);
     assert.equal(await say("resume", "often"), "resumed often\n");

@@ -27,6 +27,8 @@ export interface ExportResult {
   /** Number of tube patterns with settings. */
   settingsDropped: number;
   schedulesDropped: number;
+  /** Number of jobs that waited for a batch, and are buried. */
+  waitsBuried: number;
 }
 
 /** `out` must be a directory without a log of beanstalkd. */
@@ -50,6 +52,7 @@ export function exportForBeanstalkd(
     keysDropped: 0,
     settingsDropped,
     schedulesDropped: 0,
+    waitsBuried: 0,
   };
   // beanstalkd derives the order of buried jobs from the order of their records, so these records
   // go last.
@@ -68,6 +71,7 @@ export function exportForBeanstalkd(
       // Nothing would end its wait, and beanstalkd can't express such a deadline.
       fields.state = RecordState.buried;
       fields.burySequence = Number.MAX_SAFE_INTEGER;
+      dropped.waitsBuried++;
     }
     const record = new Uint8Array(beanstalkdRecordBytes(tube.length, body.length));
     const length = encodeBeanstalkdRecord(record, fields, tube, body);

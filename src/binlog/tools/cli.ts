@@ -214,6 +214,8 @@ function droppedLines(result: ExportResult): string[] {
     );
   if (keysDropped > 0)
     lines.push(`Dropped ${keysDropped} unique keys of jobs that are gone: beanstalkd has none`);
+  if (result.waitsBuried > 0)
+    lines.push(`Buried ${result.waitsBuried} jobs that wait for a batch: beanstalkd has none, so kick them`);
   if (schedulesDropped > 0) lines.push(`Dropped ${schedulesDropped} schedules: beanstalkd has none`);
   if (settingsDropped > 0) lines.push(`Dropped ${settingsDropped} settings of tubes: beanstalkd has none`);
   return lines;

@@ -4,6 +4,7 @@
 import { crc32 } from "node:zlib";
 import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
+import type { LoggedBatch } from "../../message/flow-record.ts";
 import {
   emptyRecordFields,
   encodePutHead,
@@ -23,10 +24,15 @@ import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
 import type { Storage } from "../live/storage.ts";
 import { appendWholeJob } from "../live/whole-job.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
+import { BatchLines, batchLine } from "./dump-batches.ts";
 
-/** Version 1 has no attributes and no settings, so that older servers can restore it. */
+/**
+ * Version 1 has no attributes and no settings, so that older servers can restore it; version 2 has
+ * no batches.
+ */
 const DUMP_VERSION_MIN = 1;
-const DUMP_VERSION = 2;
+const DUMP_VERSION_ATTRIBUTES = 2;
+const DUMP_VERSION = 3;
 const PATTERN_BYTES_MAX = 201;
 const SETTING_BYTES_MAX = 0xffff;
 /** Body bytes per line. */
@@ -51,19 +57,22 @@ function textOf(bytes: Uint8Array<SharedArrayBuffer>, encoding: "base64" | "lati
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(encoding);
 }
 
-/** The log's settings, and whether its jobs have what version 1 of a dump can't express. */
+/**
+ * The log's settings and batches, and whether its jobs have what version 1 of a dump can't express.
+ */
 export interface DumpExtras {
   settings: ReadonlyMap<string, string>;
+  batches: readonly LoggedBatch[];
   hasAttributes: boolean;
 }
 
-const NO_EXTRAS: DumpExtras = { settings: new Map(), hasAttributes: false };
+const NO_EXTRAS: DumpExtras = { settings: new Map(), batches: [], hasAttributes: false };
 
 /** Yields the lines, each with its line feed. */
 export function* dumpLines(
-  batches: Iterable<RecoveredBatch>,
+  recovered: Iterable<RecoveredBatch>,
   nextId: number,
-  { settings, hasAttributes }: DumpExtras = NO_EXTRAS,
+  { settings, batches, hasAttributes }: DumpExtras = NO_EXTRAS,
 ): Generator<string> {
   let crc = 0;
   const line = (value: unknown): string => {
@@ -72,10 +81,12 @@ export function* dumpLines(
     return text;
   };
   const isPlain = settings.size === 0 && !hasAttributes;
-  yield line({ runnerbeanDump: isPlain ? DUMP_VERSION_MIN : DUMP_VERSION, nextId });
+  const withoutBatches = isPlain ? DUMP_VERSION_MIN : DUMP_VERSION_ATTRIBUTES;
+  yield line({ runnerbeanDump: batches.length > 0 ? DUMP_VERSION : withoutBatches, nextId });
   for (const [setting, text] of settings) yield line({ setting, text });
+  for (const batch of batches) yield line(batchLine(batch));
   let count = 0;
-  for (const { fields, tube, attributes, body } of wholeJobs(batches)) {
+  for (const { fields, tube, attributes, body } of wholeJobs(recovered)) {
     const base64 = (from: number) => textOf(body.subarray(from, from + LINE_BODY_BYTES), "base64");
     const job: JobLine = {
       ...fields,
@@ -113,11 +124,11 @@ interface DumpedSetting {
   text: string;
 }
 
-type Dumped = DumpedJob | DumpedSetting | number;
+type Dumped = DumpedJob | DumpedSetting | LoggedBatch | number;
 
 /**
- * Checks a dump from its first line to its checksum. Yields its next id, then its settings and
- * jobs.
+ * Checks a dump from its first line to its checksum. Yields its next id, then its settings, batches
+ * and jobs.
  */
 export async function* readDump(lines: AsyncIterable<string>): AsyncGenerator<Dumped> {
   const reader = new DumpReader();
@@ -137,8 +148,10 @@ class DumpReader {
   /** The job whose body continues in the next line, and the body bytes so far. */
   #unfinished: DumpedJob | undefined;
   #filledBytes = 0;
+  #nextId = 0;
+  readonly #batches = new BatchLines();
 
-  /** Takes a line; returns a completed job, a setting, the next id, or undefined. */
+  /** Takes a line; returns a completed job, a setting, a batch, the next id, or undefined. */
   line(text: string): Dumped | undefined {
     const number = ++this.#lines;
     if (this.#ended) throw badLine(number, "it follows the end");
@@ -160,9 +173,11 @@ class DumpReader {
       const nextId = Number(value["nextId"]);
       if (!Number.isSafeInteger(nextId) || nextId < 1 || nextId > FOREIGN_ID_LIMIT)
         throw badLine(1, "its next id is not a job id");
+      this.#nextId = nextId;
       return nextId;
     }
     if (value["setting"] !== undefined) return checkedSetting(value, this.#lines);
+    if (value["batch"] !== undefined) return this.#batch(value);
     if (typeof value["jobs"] === "number") {
       if (value["jobs"] !== this.#jobs || value["crc32"] !== this.#crc)
         throw badLine(this.#lines, "count or checksum do not match");
@@ -174,6 +189,12 @@ class DumpReader {
     this.#jobs++;
     this.#filledBytes = 0;
     return this.#fill({ job, body: Buffer.alloc(job.bodyBytes) }, job.body);
+  }
+
+  #batch(value: Record<string, unknown>): LoggedBatch {
+    const batch = this.#batches.read(value, this.#nextId);
+    if (typeof batch === "string") throw badLine(this.#lines, batch);
+    return batch;
   }
 
   #more(dumped: DumpedJob, more: unknown): DumpedJob | undefined {

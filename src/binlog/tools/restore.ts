@@ -3,7 +3,7 @@
 import { segmentName } from "../../base/segment-name.ts";
 import { emptyLog } from "../books/log-state.ts";
 import { Storage } from "../live/storage.ts";
-import { appendSetting } from "../live/whole-job.ts";
+import { appendBatch, appendSetting } from "../live/whole-job.ts";
 import type { OpenOptions } from "../recovery/open-options.ts";
 import { segmentNumbers } from "../recovery/scan-log.ts";
 import { readDump, restoreJob } from "./dump.ts";
@@ -24,6 +24,7 @@ export async function restoreLog(open: OpenOptions, lines: AsyncIterable<string>
     for await (const part of readDump(lines)) {
       if (typeof part === "number") storage.index.maxId = part - 1;
       else if ("setting" in part) appendSetting(storage, part.setting, part.text);
+      else if ("facts" in part) appendBatch(storage, part);
       else restoreJob(storage, part.job, part.body);
       check();
     }

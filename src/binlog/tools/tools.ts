@@ -121,6 +121,7 @@ export function dump(options: ToolOptions, to: NodeJS.WritableStream): Promise<n
     const batches = recoveredJobs({ disk: open.disk, scans: verdict.kept, index: books.index }, 1, () => 0);
     const extras = {
       settings: settingsOf(books),
+      batches: books.index.batches.list(),
       hasAttributes: verdict.kept.some((scan) => scan.hasAttributes),
     };
     for (const line of dumpLines(batches, books.index.maxId + 1, extras))

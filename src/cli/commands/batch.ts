@@ -1,25 +1,25 @@
 // `batch`: opens, commits and cancels batches of jobs, and shows how far they are.
 
-import { Command } from "commander";
+import type { Command } from "commander";
 import { type BatchReport, batchList, type ListedBatch, openBatchLine } from "../../client/batch.ts";
 import { parseReport } from "../../client/dictionary.ts";
 import type { Reply } from "../../client/reply-reader.ts";
 import { duration, batch as name } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printOne, printRows } from "../output.ts";
-import { type CommonOptions, newCommand, withWire } from "../run.ts";
+import { type CommonOptions, newCommand, newGroup, withWire } from "../run.ts";
 import type { WireSession } from "../wire-session.ts";
 
 const PAGE = 1000;
 
 export function batchCommand(): Command {
-  return new Command("batch")
-    .description("open, commit and cancel batches of jobs, and show how far they are")
-    .addCommand(list(), { isDefault: true })
-    .addCommand(show())
-    .addCommand(open())
-    .addCommand(change("commit", "COMMITTED", "committed", "take no more members"))
-    .addCommand(change("cancel", "CANCELLED", "cancelled", "remove the members that no worker holds"));
+  return newGroup("batch", "open, commit and cancel batches of jobs, and show how far they are", [
+    list(),
+    show(),
+    open(),
+    change("commit", "COMMITTED", "committed", "take no more members"),
+    change("cancel", "CANCELLED", "cancelled", "remove the members that no worker holds"),
+  ]);
 }
 
 /** Opens a connection to a server that has batches. */
@@ -64,7 +64,10 @@ function show(): Command {
       withBatches(options, async (session) => {
         const { body } = await ask(session, `inspect-batch ${name}`, name, "OK");
         const { forgetsIn, ...report } = parseReport<BatchReport>(body);
-        printOne({ ...report, "forgets-in": forgetsIn }, options);
+        const isComplete = report.state === "complete";
+        if (options.json === true)
+          print(JSON.stringify({ ...report, "forgets-in": isComplete ? forgetsIn : null }));
+        else printOne({ ...report, "forgets-in": isComplete ? forgetsIn : "not complete yet" }, options);
       }),
   );
 }

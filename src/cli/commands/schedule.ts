@@ -1,36 +1,29 @@
 // `schedule`: lists, shows and changes schedules, which put jobs at certain times.
 
-import { Command, InvalidArgumentError } from "commander";
-import {
-  type ListedSchedule,
-  type ScheduleOptions,
-  type ScheduleReport,
-  scheduleList,
-  scheduleName,
-  scheduleReport,
-  setScheduleLine,
-} from "../../client/schedule-text.ts";
+import { type Command, InvalidArgumentError } from "commander";
+import type { ListedSchedule, ScheduleOptions, ScheduleReport } from "../../client/schedule-text.ts";
+import { scheduleList, scheduleName, scheduleReport, setScheduleLine } from "../../client/schedule-text.ts";
 import { type Check, duration, tube, U32_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printable, printOne, printRows, type Row } from "../output.ts";
-import { type CommonOptions, newCommand, withWire } from "../run.ts";
+import { type CommonOptions, newCommand, newGroup, withWire } from "../run.ts";
 import type { WireSession } from "../wire-session.ts";
 import { readStdin } from "./put.ts";
 
 const PAGE = 1000;
 const WEIGHT_MAX = 1000;
-const COLUMNS = ["name", "tube", "times", "next", "last", "fired", "missed-ticks"];
+const COLUMNS = ["name", "tube", "times", "next", "last", "fired", "missed-ticks", "refusals"];
 
 export function scheduleCommand(): Command {
-  return new Command("schedule")
-    .description("list, show and change schedules, which put jobs at certain times")
-    .addCommand(list(), { isDefault: true })
-    .addCommand(show())
-    .addCommand(set())
-    .addCommand(change("remove", "delete-schedule", "DELETED", "removed", "remove a schedule; its jobs stay"))
-    .addCommand(change("pause", "pause-schedule", "PAUSED", "paused", "skip all ticks until resume"))
-    .addCommand(change("resume", "resume-schedule", "RESUMED", "resumed", "end a pause"))
-    .addCommand(run());
+  return newGroup("schedule", "list, show and change schedules, which put jobs at certain times", [
+    list(),
+    show(),
+    set(),
+    change("remove", "delete-schedule", "DELETED", "removed", "remove a schedule; its jobs stay"),
+    change("pause", "pause-schedule", "PAUSED", "paused", "skip all ticks until resume"),
+    change("resume", "resume-schedule", "RESUMED", "resumed", "end a pause"),
+    run(),
+  ]);
 }
 
 const name: Check = (text) => {
@@ -90,6 +83,7 @@ const rowOf = (listed: ListedSchedule): Row => ({
   last: timeOf(listed.last),
   fired: listed.fired,
   "missed-ticks": listed.missedTicks,
+  refusals: listed.refusals,
 });
 
 function show(): Command {
@@ -118,7 +112,7 @@ function printReport({ shown, ...report }: ScheduleReport, options: CommonOption
     missed,
     "missed-ticks": missedTicks,
     "last-refusal": lastRefusal ?? "none",
-    group: report.group ?? "none",
+    group: report.group ?? "",
     meta: Object.entries(meta)
       .map(([key, value]) => `${key}:${value}`)
       .join(" "),

@@ -1,13 +1,13 @@
 // `settings`: lists, shows and changes settings of tubes, over HTTP.
 
-import { Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { OptionKind, type OptionRow } from "../../protocol/option-rows.ts";
 import { jsonNameOf, SETTING_ROWS } from "../../protocol/setting-rows.ts";
 import { type Check, tube } from "../argument.ts";
 import { ExitCode } from "../exit-code.ts";
 import { isListOf, isNumber, isObject, isText, resultOf } from "../http-session.ts";
 import { print, printOne, printRows } from "../output.ts";
-import { type CommonOptions, newCommand, withHttp } from "../run.ts";
+import { type CommonOptions, newCommand, newGroup, withHttp } from "../run.ts";
 import type { Target } from "../target.ts";
 
 /** Maximum of patterns in one response. */
@@ -31,14 +31,8 @@ const NAMES: ReadonlyMap<string, string> = new Map(SETTING_ROWS.map((row) => [js
 const ONE = { pattern: isText, settings: isObject, tubes: isNumber };
 
 export function settingsCommand(): Command {
-  const command = new Command("settings").description(
-    "list, show and change limits, retries and times to live of tubes (over HTTP)",
-  );
-  return command
-    .addCommand(list(), { isDefault: true })
-    .addCommand(show())
-    .addCommand(set())
-    .addCommand(remove());
+  const description = "list, show and change limits, retries and times to live of tubes (over HTTP)";
+  return newGroup("settings", description, [list(), show(), set(), remove()]);
 }
 
 const pattern: Check = (text) => {

@@ -5,12 +5,13 @@ import { repeat } from "lit-html/directives/repeat.js";
 import { fetchedList } from "../parts/fetched-list.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { ago, type Part } from "../parts/parts.ts";
+import { ago, type Part, tableHead } from "../parts/parts.ts";
 import type { BatchRow, FrameView } from "../parts/view-types.ts";
 
 export function showBatches(_view: FrameView, context: PageContext): Part {
   return fetchedList<BatchRow>(context, {
     title: "Batches",
+    bar: orderChoice(context),
     table: (rows) => table(rows, context),
     none: {
       words:
@@ -22,16 +23,32 @@ export function showBatches(_view: FrameView, context: PageContext): Part {
   });
 }
 
+const isOldestFirst = ({ place }: PageContext): boolean => place.query.get("order") === "asc";
+
+const turnRound = (context: PageContext): void =>
+  context.go({ order: isOldestFirst(context) ? "" : "asc", cursor: "" });
+
+/** Shown where the column to sort by is hidden. */
+const orderChoice = (context: PageContext): Part => {
+  const [is, turned] = isOldestFirst(context) ? ["oldest", "newest"] : ["newest", "oldest"];
+  return html`<div class="bar where-optional-hides">
+    <span class="quiet">The ${is} are first.</span>
+    <button class="button" type="button" @click=${() => turnRound(context)}>Show the ${turned} first</button>
+  </div>`;
+};
+
 function table(rows: readonly BatchRow[], context: PageContext): Part {
   const mayManage = context.may("manage");
+  const oldest = isOldestFirst(context);
+  const sorting = { sort: "opened", order: oldest ? "asc" : "desc", onSort: () => turnRound(context) };
   return html`<div class="scroll names" tabindex="0" role="region" aria-label="List of batches">
     <table class="cards">
-      <caption class="hidden">Batches, in the order in which they were opened</caption>
+      <caption class="hidden">Batches, the ${oldest ? "oldest" : "newest"} first</caption>
       <thead>
         <tr>
-          <th scope="col">name</th><th scope="col" class="left">state</th><th scope="col">members</th>
+          <th scope="col">name</th><th scope="col" class="left">state</th><th scope="col" class="spare">members</th>
           <th scope="col" class="left">progress</th><th scope="col" title="Jobs that wait for the batch">waiting</th>
-          <th scope="col" class="optional">opened</th>
+          ${tableHead("opened", "opened", true, sorting)}
           ${mayManage ? html`<th scope="col"><span class="hidden">Cancel it</span></th>` : nothing}
         </tr>
       </thead>
@@ -51,7 +68,7 @@ function row(batch: BatchRow, mayManage: boolean, context: PageContext): Part {
   return html`<tr>
     <th scope="row" title="batch ${number}">${name}</th>
     <td class="left"><span class=${tone}><span aria-hidden="true">${sign}</span> ${words}</span></td>
-    <td data-label="members">${exact(members)}</td>
+    <td class="spare" data-label="members">${exact(members)}</td>
     <td class="left wide rest-line">${progress(batch)}</td>
     <td data-label="waiting" class=${waiting === 0 ? "zero" : ""}>${exact(waiting)}</td>
     <td class="optional">${ago(age)} ago</td>

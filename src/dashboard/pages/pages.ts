@@ -242,12 +242,12 @@ const fetchedList = (
   title: string,
   path: string,
   show: Page["show"],
-  also: Readonly<Record<string, string>> = {},
+  also: (query: URLSearchParams) => Readonly<Record<string, string>> = () => ({}),
 ): Page => ({
   title: () => title,
   view: () => "view=frame",
   fetch: ({ query }) => {
-    const asked = new URLSearchParams(also);
+    const asked = new URLSearchParams(also(query));
     if (query.has("cursor")) asked.set("cursor", query.get("cursor")!);
     return `${path}?${asked}`;
   },
@@ -264,7 +264,7 @@ const batches = fetchedList(
   "Batches",
   "v1/batches",
   later(async () => (await import("./batches-page.ts")).showBatches),
-  { counts: "true" },
+  (query) => ({ counts: "true", order: query.get("order") === "asc" ? "oldest" : "newest" }),
 );
 
 const group: Page = {

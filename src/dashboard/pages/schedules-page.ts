@@ -3,9 +3,9 @@
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import { fetchedList } from "../parts/fetched-list.ts";
-import { exact } from "../parts/format.ts";
+import { duration, exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { agoSince, inTime, type Part, tubeLink } from "../parts/parts.ts";
+import { agoSince, inTime, moment, type Part, tubeLink } from "../parts/parts.ts";
 import type { FrameView, ScheduleRow } from "../parts/view-types.ts";
 
 export function showSchedules({ frame }: FrameView, context: PageContext): Part {
@@ -28,9 +28,9 @@ function table(rows: readonly ScheduleRow[], nowMs: number, context: PageContext
       <thead>
         <tr>
           <th scope="col">name</th><th scope="col" class="left">tube</th><th scope="col" class="left">when</th>
-          <th scope="col" class="left">next run</th><th scope="col">last run</th>
-          <th scope="col">fired</th><th scope="col" title="Times at which it put no job">missed</th>
-          <th scope="col" title="Attempts to put its job that were refused">refusals</th>
+          <th scope="col" class="left">next run</th><th scope="col" class="spare">last run</th>
+          <th scope="col" class="spare">fired</th><th scope="col" class="spare" title="Times at which it put no job">missed</th>
+          <th scope="col" class="spare" title="Attempts to put its job that were refused">refusals</th>
           ${mayManage ? html`<th scope="col"><span class="hidden">Pause it, run it</span></th>` : nothing}
         </tr>
       </thead>
@@ -46,16 +46,26 @@ function table(rows: readonly ScheduleRow[], nowMs: number, context: PageContext
 function row(schedule: ScheduleRow, nowMs: number, mayManage: boolean, context: PageContext): Part {
   const { name, tube, paused, next, last, fired, missedTicks, refusals } = schedule;
   return html`<tr>
-    <th scope="row" title=${name}>${name}${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
+    <th scope="row" class="pieces" title=${name}>${name}${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
     <td class="left" data-label="tube"><a href=${tubeLink(tube)}>${tube}</a></td>
     <td class="left rest-line pieces">${timesOf(schedule)}</td>
-    <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${paused ? "if resumed, " : nothing}${next === null ? "none" : inTime(next, nowMs)}</td>
-    <td data-label="last run">${last === null ? "never" : html`${agoSince(last)} ago`}</td>
-    <td data-label="fired">${exact(fired)}</td>
-    <td data-label="missed" class=${missedTicks === 0 ? "zero" : ""}>${exact(missedTicks)}</td>
-    <td data-label="refusals" class=${refusals === 0 ? "zero" : "buried"}>${exact(refusals)}</td>
+    <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${paused ? "if resumed, " : nothing}${next === null ? "none" : paused ? inTime(next, nowMs) : nextRun(next, nowMs)}</td>
+    <td class="spare" data-label="last run">${last === null ? "never" : html`${agoSince(last, nowMs)} ago`}</td>
+    <td class="spare" data-label="fired">${exact(fired)}</td>
+    <td data-label="missed" class="spare ${missedTicks === 0 ? "zero" : ""}">${exact(missedTicks)}</td>
+    <td data-label="refusals" class="spare ${refusals === 0 ? "zero" : "buried"}">${exact(refusals)}</td>
     ${mayManage ? html`<td class="rest-line pieces edge">${buttons(schedule, context)}</td>` : nothing}
   </tr>`;
+}
+
+/** A tick puts its job within a second, so one that is older was refused, or the server is busy. */
+const LATE_MS = 5000;
+
+function nextRun(next: string, nowMs: number): Part {
+  const lateMs = nowMs - Date.parse(next);
+  if (lateMs < LATE_MS) return inTime(next, nowMs);
+  const late = html`<span class="buried one-line"><span aria-hidden="true">✖</span> late by ${duration(lateMs / 1000)}</span>`;
+  return html`${late} <time class="quiet one-line" datetime=${next}>${moment(Date.parse(next))}</time>`;
 }
 
 function timesOf({ cron, every, tz }: ScheduleRow): Part {

@@ -11,11 +11,13 @@ const DOCS = "https://github.com/runnerbean/runnerbean/blob/main/docs/";
 export interface FetchedList<Row> {
   readonly title: string;
   readonly table: (rows: readonly Row[]) => Part;
+  /** Above the table. */
+  readonly bar?: Part;
   /** Without any row: what to say, a command that makes one, and its documentation. */
   readonly none: { readonly words: string; readonly command: string; readonly docs: string };
 }
 
-export function fetchedList<Row>(context: PageContext, { title, table, none }: FetchedList<Row>): Part {
+export function fetchedList<Row>(context: PageContext, { title, table, bar, none }: FetchedList<Row>): Part {
   const { query, page: path } = context.place;
   const page = context.fetched as ListPage<Row> | Refused | undefined;
   const show = (): Part => {
@@ -24,6 +26,7 @@ export function fetchedList<Row>(context: PageContext, { title, table, none }: F
     const { list, heldSeconds } = heldList(`${path}?${query}`, page);
     return html`
       ${heldSeconds === 0 ? nothing : html`<p class="quiet">The list is ${heldSeconds} s old.</p>`}
+      ${list.items.length > 0 && bar !== undefined ? bar : nothing}
       ${list.items.length > 0 ? table(list.items) : query.has("cursor") ? empty("No more.") : noRow(none)}
       ${pager(list.cursor, context)}`;
   };

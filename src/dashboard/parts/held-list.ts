@@ -13,6 +13,8 @@ interface Held {
 let held: Held | undefined;
 /** The list from before a change. The next list replaces it at once. */
 let passing: unknown;
+/** The list that was passed last. */
+let last: unknown;
 
 window.addEventListener(CHANGED, () => {
   passing = held?.list;
@@ -21,8 +23,14 @@ window.addEventListener(CHANGED, () => {
 
 /** Returns the list to show. `query` is the request that returned the list. */
 export function heldList<T>(query: string, list: T): { readonly list: T; readonly heldSeconds: number } {
+  if (held !== undefined && held.query !== query) {
+    held = undefined;
+    // Until the answer to the new request is there, it is that to the old one.
+    if (list === last) passing = list;
+  }
+  last = list;
   if (list === passing) return { list, heldSeconds: 0 };
-  if (held?.query !== query || !isLookedAt()) {
+  if (held === undefined || !isLookedAt()) {
     held = { query, list, atMs: Date.now() };
     return { list, heldSeconds: 0 };
   }

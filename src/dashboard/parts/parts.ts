@@ -143,7 +143,12 @@ export interface Sorting {
   readonly onSort: (key: string) => void;
 }
 
-function tableHead(key: string, label: string | Part, optional: boolean, sorting: Sorting | undefined): Part {
+export function tableHead(
+  key: string,
+  label: string | Part,
+  optional: boolean,
+  sorting: Sorting | undefined,
+): Part {
   const hides = optional ? "optional" : "";
   if (sorting === undefined) return html`<th scope="col" class=${hides}>${label}</th>`;
   const { sort, order, onSort } = sorting;
@@ -350,10 +355,10 @@ export function ago(seconds: number | null): Part {
   return html`<span title=${moment(Date.now() - seconds * 1000)}>${duration(seconds)}</span>`;
 }
 
-/** Does the same for a moment in ISO 8601. */
-export function agoSince(at: string): Part {
+/** Does the same for a moment in ISO 8601. `nowMs` is the server's: clocks of browsers differ. */
+export function agoSince(at: string, nowMs: number): Part {
   const ms = Date.parse(at);
-  return html`<time datetime=${at} title=${moment(ms)}>${duration(Math.max(0, Date.now() - ms) / 1000)}</time>`;
+  return html`<time datetime=${at} title=${moment(ms)}>${duration(Math.max(0, nowMs - ms) / 1000)}</time>`;
 }
 
 /** Returns how long it is from now to a moment in ISO 8601, and the moment. */
@@ -366,7 +371,7 @@ export function inTime(at: string, nowMs: number): Part {
 const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" });
 
 /** 2026-11-22 03:11:02, in the user's time zone. */
-const moment = (ms: number): string => MOMENT.format(ms);
+export const moment = (ms: number): string => MOMENT.format(ms);
 
 /** Shows how to put a first job to a listener, as the server describes it. */
 export function firstJob(listener: string | null): Part {

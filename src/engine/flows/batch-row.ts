@@ -32,6 +32,8 @@ export class BatchRow implements BatchFacts, BatchCounts {
   readonly timer: Timer<BatchRow> = new Timer<BatchRow>(this);
   /** Whether it is among `BatchTable.idle`. */
   isIdle = false;
+  /** The state as which `BatchTotals` counts it. */
+  counted: BatchState = BatchState.Forgotten;
 
   constructor(jobs: JobTable, { number, name, state, keepMs, openedAtMs }: Readonly<BatchFacts>) {
     this.number = number;

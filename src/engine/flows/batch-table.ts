@@ -12,6 +12,7 @@ import { SortedNumbers } from "../jobs/sorted-numbers.ts";
 import type { EarliestTime } from "../queues/earliest-time.ts";
 import { TimerHeap } from "../queues/timer-heap.ts";
 import { BatchRow } from "./batch-row.ts";
+import { BatchTotals } from "./batch-totals.ts";
 
 /** Maximum number of batches. */
 export const BATCHES_MAX = 100_000;
@@ -31,6 +32,7 @@ export class BatchTable {
   readonly releasing = new Set<BatchRow>();
   /** Cancelled batches whose members here have not all been looked at. */
   readonly sweeping = new Map<BatchRow, number>();
+  readonly counts = new BatchTotals();
   readonly #jobs: JobTable;
   readonly #byNumber = new Map<number, BatchRow>();
   readonly #byName = new Map<string, BatchRow>();
@@ -56,6 +58,12 @@ export class BatchTable {
     return number === undefined ? undefined : this.#byNumber.get(number);
   }
 
+  /** Returns the batch that was opened last of those with a number below `high`. */
+  before(high: number): BatchRow | undefined {
+    const number = this.#numbers.before(high);
+    return number === undefined ? undefined : this.#byNumber.get(number);
+  }
+
   named(name: string): BatchRow | undefined {
     return this.#byName.get(name);
   }
@@ -77,6 +85,7 @@ export class BatchTable {
       this.#byName.set(batch.name, batch);
     }
     batch.assume(facts);
+    this.counts.changed(batch);
     if (batch.state === before) return batch;
     this.hasNews = true;
     if (batch.state === BatchState.Cancelled) this.sweeping.set(batch, 0);
@@ -96,6 +105,7 @@ export class BatchTable {
     this.releasing.delete(batch);
     this.sweeping.delete(batch);
     batch.state = BatchState.Forgotten;
+    this.counts.changed(batch);
   }
 
   // --- jobs that come and go ---------------------------------------------------------------------
@@ -120,8 +130,10 @@ export class BatchTable {
     const batch = this.#byNumber.get(flows.batch[row]!);
     if (batch === undefined) flows.batch[row] = 0;
     else {
-      if ((flows.flags[row]! & FlowFlag.Ended) === 0) batch.open++;
-      else batch.dead++;
+      if ((flows.flags[row]! & FlowFlag.Ended) === 0) {
+        batch.open++;
+        this.counts.openMembers++;
+      } else batch.dead++;
       if (arrived) batch.arrivals++;
     }
     if (!arrived) return;
@@ -135,8 +147,10 @@ export class BatchTable {
     if (flows === undefined) return;
     const batch = this.#byNumber.get(flows.batch[row]!);
     if (batch !== undefined) {
-      if ((flows.flags[row]! & FlowFlag.Ended) === 0) batch.open--;
-      else batch.dead--;
+      if ((flows.flags[row]! & FlowFlag.Ended) === 0) {
+        batch.open--;
+        this.counts.openMembers--;
+      } else batch.dead--;
       assert(batch.open >= 0 && batch.dead >= 0, "a member that goes was counted");
       this.#fell(batch);
     }
@@ -178,6 +192,7 @@ export class BatchTable {
       batch.open--;
       if (done) batch.done++;
       else batch.failed++;
+      this.counts.ended(done);
       if (page.state[row] === JobState.Buried) batch.buried--;
     }
     assert(batch.open >= 0 && batch.dead >= 0 && batch.buried >= 0, "a member that ends was counted");
@@ -196,6 +211,7 @@ export class BatchTable {
     flows.flags[row]! |= FlowFlag.Ended;
     batch.open--;
     batch.dead++;
+    this.counts.ended(false);
     assert(batch.open >= 0, "a member that dies was counted");
     this.#fell(batch);
   }
@@ -216,6 +232,7 @@ export class BatchTable {
     if (batch === undefined) return deadlineAtMs;
     batch.waiting.append(slot);
     batch.waitingJobs++;
+    this.counts.waiting++;
     if (batch.state === BatchState.Complete) {
       this.releasing.add(batch);
       this.hasNews = true;
@@ -229,6 +246,7 @@ export class BatchTable {
     if (batch === undefined) return;
     batch.waiting.remove(slot);
     batch.waitingJobs--;
+    this.counts.waiting--;
     assert(batch.waitingJobs >= 0, "a job that waits is counted");
   }
 

@@ -17,6 +17,10 @@ export class ScheduleTable {
   size = 0;
   /** Bytes of names, expressions and attributes. */
   textBytes = 0;
+  /** Schedules that are paused. */
+  paused = 0;
+  /** Schedules whose tick was refused the last time, until it has its job or is passed over. */
+  readonly refused = new Set<Schedule>();
 
   constructor(bodies: BodyArena) {
     this.#bodies = bodies;
@@ -40,6 +44,7 @@ export class ScheduleTable {
     this.#byName.set(schedule.name, schedule);
     this.size = this.#byName.size;
     this.textBytes += textBytesOf(schedule);
+    if (schedule.paused) this.paused++;
   }
 
   /** Forgets a schedule and frees its body. */
@@ -49,8 +54,27 @@ export class ScheduleTable {
     this.size = this.#byName.size;
     this.timers.set(schedule.timer, Number.POSITIVE_INFINITY);
     this.textBytes -= textBytesOf(schedule);
-    assert(this.textBytes >= 0, "the bytes of schedules add up");
+    if (schedule.paused) this.paused--;
+    this.refused.delete(schedule);
+    assert(this.textBytes >= 0 && this.paused >= 0, "the sums of schedules add up");
     this.#bodies.free(schedule.body);
+  }
+
+  /** How late the latest schedule is at the time `wallMs`: how long a tick has been due. */
+  lateMs(wallMs: number): number {
+    const { first } = this.timers;
+    let earliestMs = first?.nextMs ?? wallMs;
+    // Their timers are at the next attempt.
+    for (const { nextMs } of this.refused) earliestMs = Math.min(earliestMs, nextMs);
+    return Math.max(0, wallMs - earliestMs);
+  }
+
+  /** Begins or ends a pause. */
+  rest(schedule: Schedule, paused: boolean): void {
+    if (schedule.paused === paused) return;
+    schedule.paused = paused;
+    this.paused += paused ? 1 : -1;
+    this.refused.delete(schedule);
   }
 
   /** Sets when a schedule is looked at: at its next tick, unless it is paused or frozen. */

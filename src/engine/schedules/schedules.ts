@@ -75,6 +75,8 @@ export class Schedules {
   takeJobId: () => number = () => 0;
   isDraining: () => boolean = () => false;
   sink: ScheduleSink = NO_SINK;
+  /** Since the start, of all schedules: see ScheduleProgress. */
+  readonly counts = { fired: 0, runs: 0, missed: 0, duplicates: 0, refusals: 0 };
   readonly #shard: ScheduleShard;
   readonly #attributes = new JobAttributes();
   /** Schedules that the end of the restore has moved on. */
@@ -101,7 +103,7 @@ export class Schedules {
     const afterMs = this.tickAfter(schedule, schedule.nextMs);
     if (this.#passesOver(schedule, afterMs, wallMs)) this.#pass(schedule, afterMs, wallMs);
     else if (schedule.facts.missed === Missed.None && wallMs - schedule.nextMs > LATE_MS_MAX) {
-      schedule.missedTicks++;
+      this.#miss(schedule, 1);
       this.#settle(schedule, afterMs);
     } else this.#fire(schedule, afterMs, nowMs, wallMs);
   }
@@ -117,24 +119,34 @@ export class Schedules {
     const { everyMs } = schedule.facts.timing;
     const ticks = everyMs === 0 ? 1 : Math.floor((wallMs - schedule.nextMs) / everyMs);
     assert(ticks >= 1, "a tick is passed over if another is due behind it");
-    schedule.missedTicks += ticks;
+    this.#miss(schedule, ticks);
     schedule.passedTicks++;
     schedule.nextMs = everyMs === 0 ? afterMs : schedule.nextMs + ticks * everyMs;
     this.table.aim(schedule);
+  }
+
+  #miss(schedule: Schedule, ticks: number): void {
+    schedule.missedTicks += ticks;
+    this.counts.missed += ticks;
   }
 
   #fire(schedule: Schedule, afterMs: number, nowMs: number, wallMs: number): void {
     const outcome = this.#put(schedule, schedule.nextMs, nowMs);
     if (typeof outcome !== "number") {
       schedule.refusals++;
+      this.counts.refusals++;
+      this.table.refused.add(schedule);
       schedule.lastRefusal = outcome.refusal;
       const retryAtMs = wallMs + RETRY_MS;
       this.table.aim(schedule, afterMs > wallMs ? Math.min(retryAtMs, afterMs) : retryAtMs);
       return;
     }
-    if (outcome === 0) schedule.duplicates++;
-    else {
+    if (outcome === 0) {
+      schedule.duplicates++;
+      this.counts.duplicates++;
+    } else {
       schedule.fired++;
+      this.counts.fired++;
       schedule.lastMs = schedule.nextMs;
     }
     const isBehind = afterMs <= wallMs;
@@ -149,6 +161,7 @@ export class Schedules {
     assert(nextMs > schedule.nextMs, "ticks follow each other");
     schedule.nextMs = nextMs;
     schedule.passedTicks = 0;
+    this.table.refused.delete(schedule);
     this.sink.ticked(schedule);
     this.table.aim(schedule);
   }
@@ -251,7 +264,7 @@ export class Schedules {
 
   pause(schedule: Schedule): void {
     if (schedule.paused) return;
-    schedule.paused = true;
+    this.table.rest(schedule, true);
     this.table.aim(schedule);
     this.sink.ticked(schedule);
   }
@@ -259,7 +272,7 @@ export class Schedules {
   /** Ends a pause: the next tick is the first after `wallMs`, or the one that is still to come. */
   resume(schedule: Schedule, wallMs: number): void {
     if (!schedule.paused) return;
-    schedule.paused = false;
+    this.table.rest(schedule, false);
     if (schedule.nextMs <= wallMs) schedule.nextMs = this.tickAfter(schedule, wallMs);
     this.table.aim(schedule);
     this.sink.ticked(schedule);
@@ -271,6 +284,7 @@ export class Schedules {
     if (typeof outcome !== "number") return outcome;
     assert(outcome > 0, "a job without a key is no duplicate");
     schedule.runs++;
+    this.counts.runs++;
     this.sink.ticked(schedule);
     return outcome;
   }

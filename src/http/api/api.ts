@@ -18,8 +18,8 @@ export type Permission = "metrics" | "view" | "bodies" | "put" | "work" | "manag
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Null for a route that is open to all. */
-    may: Permission | null;
+    /** Any one of several is enough. Null for a route that is open to all. */
+    may: Permission | readonly Permission[] | null;
     /** Keeps the route out of the log: probes come every few seconds. */
     quiet?: boolean;
     /** Marks a route that changes nothing and still belongs into the audit log. */

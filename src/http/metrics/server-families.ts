@@ -22,6 +22,7 @@ import { isFrozen, putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
 import { unsyncedSeconds } from "../state/unsynced-seconds.ts";
 import { type Counts, counter, type Family, gauge, histogram, type Sample } from "./family.ts";
+import { flowFamilies } from "./flow-families.ts";
 import { openDescriptors, threadCpu } from "./process-files.ts";
 import { HELP, nameOf } from "./tube-families.ts";
 
@@ -29,6 +30,7 @@ import { HELP, nameOf } from "./tube-families.ts";
 export function* serverFamilies(service: Service, totals: ShardTotals | undefined): Iterable<Family> {
   yield* stateFamilies(service);
   if (totals !== undefined) yield* jobFamilies(totals);
+  if (totals !== undefined) yield* flowFamilies(totals);
   yield* connectionFamilies(service);
   yield commandTimesFamily(service);
   yield* leaseFamilies(service);

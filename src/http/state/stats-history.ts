@@ -1,7 +1,7 @@
 // History of the totals over all shards: one point per second for an hour, and one per minute for a
 // day.
 
-import type { Distribution, ShardTotals } from "../../message/control.ts";
+import type { BatchFigures, Distribution, ShardTotals } from "../../message/control.ts";
 import type { ControlClient } from "../link/control-client.ts";
 
 /** Series of the history, in storage order. */
@@ -196,11 +196,19 @@ const basesOf = (before: readonly number[], now: readonly number[]): number[] =>
     series >= FIRST_COUNTER && value < (before[series] ?? 0) ? before[series]! : 0,
   );
 
+/** How the values of shards become one that isn't their sum. Of batches, any shard knows all. */
+const COMBINED: Partial<Record<string, (a: never, b: never) => unknown>> = {
+  nowMs: Math.max,
+  scheduleLateMs: Math.max,
+  scheduleNextMs: Math.min,
+  batches: (first: BatchFigures) => first,
+} satisfies Partial<Record<keyof ShardTotals, unknown>>;
+
 function sumOf([first, ...others]: readonly ShardTotals[]): ShardTotals {
   const sum: Record<string, unknown> = { ...first };
   for (const each of others)
     for (const [key, value] of Object.entries(each))
-      sum[key] = key === "nowMs" ? Math.max(sum[key] as number, value) : addValues(sum[key], value);
+      sum[key] = (COMBINED[key] ?? addValues)(sum[key] as never, value as never);
   return sum as Readonly<ShardTotals>;
 }
 

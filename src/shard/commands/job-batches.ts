@@ -86,6 +86,7 @@ export const inspectBatch: ShardCommand = (shard, session, { tube }) => {
 
 export const listBatches: ShardCommand = ({ engine, replies }, session, { options }) => {
   const after = optionNumber(options, OptionTag.After) ?? 0;
+  const before = optionNumber(options, OptionTag.Before);
   const limit = optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL;
-  replies.text(session, batchesText(engine.batches, after, limit));
+  replies.text(session, batchesText(engine.batches, { after, before, limit }));
 };

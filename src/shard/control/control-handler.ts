@@ -44,6 +44,8 @@ export interface ControlHandlerOptions {
   /** Index of the session that holds leased jobs. */
   readonly leaseSession: number;
   readonly waiting: () => number;
+  /** Returns the time of the wall clock, in ms. */
+  readonly wallMs: () => number;
 }
 
 export class ControlHandler implements ControlAnswerer {
@@ -167,8 +169,8 @@ export class ControlHandler implements ControlAnswerer {
   }
 
   #totals(): ShardTotals {
-    const { shard, meter, leaseSession, waiting } = this.#options;
-    return shardTotals(shard, meter, leaseSession, waiting());
+    const { shard, meter, leaseSession, waiting, wallMs } = this.#options;
+    return shardTotals(shard, meter, { leaseSession, waiting: waiting(), wallMs: wallMs() });
   }
 }
 

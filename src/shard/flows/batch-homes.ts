@@ -77,6 +77,7 @@ export class BatchHomes {
       allFailed: 0,
     };
     if (records?.openBatch(facts) === false) return undefined;
+    engine.batches.counts.opened++;
     return engine.batches.assume(facts);
   }
 
@@ -110,7 +111,8 @@ export class BatchHomes {
   /** Takes the batches of the log, before any job. `wallOffsetMs` is wall clock minus monotonic. */
   restore(logged: readonly LoggedBatch[], wallOffsetMs: number): void {
     const { engine, shard, shards } = this.#options;
-    for (const { facts, tallies } of logged) {
+    // In the order of opening, which tells the oldest one.
+    for (const { facts, tallies } of logged.toSorted((a, b) => a.facts.number - b.facts.number)) {
       const openedAtMs = facts.openedAtMs - wallOffsetMs;
       // 0 would mean that it isn't complete.
       const completeAtMs = facts.state === BatchState.Complete ? facts.completeAtMs - wallOffsetMs || -1 : 0;
@@ -271,6 +273,7 @@ export class BatchHomes {
     const outcome = batch.state === BatchState.Cancelled ? BatchOutcome.Cancelled : ended;
     const state = BatchState.Complete;
     this.#decide({ ...factsOf(batch), state, outcome, completeAtMs: nowMs, allDone: sum.done, allFailed });
+    this.#options.engine.batches.counts.completed[outcome]!++;
     this.#setTimer(batch);
     this.ask(batch);
   }

@@ -32,18 +32,26 @@ forgets-in: ${Math.ceil(leftMs / 1000)}
 `;
 }
 
-/** Returns the YAML of list-batches. */
-export function batchesText(batches: BatchTable, after: number, limit: number): string {
+/**
+ * Returns the YAML of list-batches: those with numbers above `after`, in the order of opening; with
+ * `before` those of them with numbers below it, in the opposite order.
+ */
+export function batchesText(
+  batches: BatchTable,
+  { after, before, limit }: { after: number; before: number | undefined; limit: number },
+): string {
   const lines: string[] = [];
-  let batch = batches.from(after + 1);
-  let last = after;
-  for (; batch !== undefined && lines.length < limit; batch = batches.from(last + 1)) {
+  const following = (last: number): BatchRow | undefined =>
+    before === undefined ? batches.from(last + 1) : batches.before(last);
+  let last = before ?? after;
+  let batch = following(last);
+  for (; batch !== undefined && batch.number > after && lines.length < limit; batch = following(last)) {
     const { name, number, state, outcome } = batch;
     lines.push(
       `- {name: "${name}", number: ${number}, state: ${STATES[state]}, outcome: ${OUTCOMES[outcome]}}\n`,
     );
     last = number;
   }
-  const next = batch === undefined ? 0 : last;
+  const next = batch === undefined || batch.number <= after ? 0 : last;
   return `---\nnext: ${next}\nbatches:${lines.length === 0 ? " []\n" : `\n${lines.join("")}`}`;
 }

@@ -22,7 +22,7 @@ const WAYS: Readonly<Record<string, (disk: VirtualDisk, call: number) => void>> 
 async function dumped(disk: VirtualDisk): Promise<string[]> {
   const { verdict, books } = await readLog(virtualOptions(disk), false);
   const batches = recoveredJobs({ disk, scans: verdict.kept, index: books.index }, 1, () => 0);
-  const extras = { settings: settingsOf(books), hasAttributes: true };
+  const extras = { settings: settingsOf(books), batches: books.index.batches.list(), hasAttributes: true };
   return [...dumpLines(batches, books.index.maxId + 1, extras)].map((line) => line.trimEnd());
 }
 

@@ -95,6 +95,15 @@ describe("batches over HTTP", () => {
       names,
     );
     assert.deepEqual([listed[0]!.outcome, listed[1]!.state, listed[1]!.outcome], ["cancelled", "open", null]);
+    const newest: string[] = [];
+    for (cursor = ""; cursor !== null; ) {
+      const from: string = cursor === "" ? "" : `&cursor=${cursor}`;
+      const page: HttpAnswer = await server.ask(`/v1/batches?order=newest&limit=4${from}`);
+      newest.push(...page.json.items.map(({ name }: { name: string }) => name));
+      ({ cursor } = page.json);
+    }
+    assert.deepEqual(newest, found.map(({ name }) => name).reverse());
+    assert.equal((await server.ask("/v1/batches?order=best")).status, 400);
     const { items, cursor: more } = (await server.ask("/v1/batches?counts=true&limit=3")).json;
     assert.equal(items.length, 3);
     assert.ok(more);

@@ -44,6 +44,9 @@ describe("schedules over HTTP", () => {
       [replaced.cron, replaced.every, replaced.group, replaced.meta],
       [null, 3600.5, null, {}],
     );
+    await set("named", { tube: "reports", every: 60, body: "x", group: "none" });
+    assert.equal((await ask("/named")).json.group, "none");
+    assert.equal((await ask("/named", { method: "DELETE" })).status, 204);
     const removed = await ask("/-?name=n%C3%A4chtlich/1", { method: "DELETE" });
     assert.equal(removed.status, 204);
     const gone = await ask("/-?name=n%C3%A4chtlich/1");

@@ -195,13 +195,24 @@ export class Authentication {
   };
 }
 
-const isOpen = (may: Permission | null | undefined, open: Permission | undefined): boolean =>
-  may === null || (may !== undefined && may === open);
+const isOpen = (
+  may: Permission | readonly Permission[] | null | undefined,
+  open: Permission | undefined,
+): boolean => may === null || (may !== undefined && may === open);
 
-/** Throws if the request's token lacks the permission. Without tokens, everything is permitted. */
-export function requirePermission({ identity }: FastifyRequest, may: Permission): void {
-  if (identity !== undefined && (identity.permissions & BITS[may]) === 0)
-    throw new Problem("forbidden", `"${identity.name}" lacks the permission "${may}".`);
+/**
+ * Throws if the request's token has none of the permissions. Without tokens, everything is
+ * permitted.
+ */
+export function requirePermission(
+  { identity }: FastifyRequest,
+  may: Permission | readonly Permission[],
+): void {
+  if (identity === undefined) return;
+  const enough = [may].flat();
+  if (enough.some((each) => (identity.permissions & BITS[each]) !== 0)) return;
+  const lacking = enough.map((each) => `"${each}"`).join(" or ");
+  throw new Problem("forbidden", `"${identity.name}" lacks the permission ${lacking}.`);
 }
 
 /** Throws if the request's token was revoked or expired during the request. */

@@ -62,6 +62,9 @@ const ListQuery = Type.Object(
   {
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
     cursor: Type.Optional(Type.String({ maxLength: 1000 })),
+    order: Type.Optional(
+      Type.Enum(["oldest", "newest"], { description: "Which batches come first; oldest." }),
+    ),
     counts: Type.Optional(
       Type.Boolean({ description: `Each batch as it is alone; limit is at most ${LIMIT} then.` }),
     ),
@@ -69,6 +72,12 @@ const ListQuery = Type.Object(
   { additionalProperties: false },
 );
 const shared = { params: BatchParams, querystring: BatchQuery };
+
+/** The number from which a list goes on, at its beginning. */
+const FIRST = { oldest: 0, newest: Number.MAX_SAFE_INTEGER } as const;
+
+/** As inspect-batch and list-batches: who fills a batch may see how far it is. */
+const SEE = ["view", "put"] as const;
 
 export const batchRoutes: Routes = (api, service) => {
   addListAndShow(api, service);
@@ -79,19 +88,20 @@ const addListAndShow: Routes = (api, service) => {
   api.get(
     "/v1/batches",
     {
-      config: { may: "view" },
+      config: { may: SEE },
       schema: {
-        summary: "Batches, in the order in which they were opened",
+        summary: "Batches, in the order in which they were opened, or the newest first",
         querystring: ListQuery,
         response: answers({ 200: List }, 400, 503),
       },
     },
-    async ({ query: { limit = LIMIT, cursor, counts = false } }) => {
+    async ({ query: { limit = LIMIT, cursor, order = "oldest", counts = false } }) => {
       requireServing(service);
       if (counts && limit > LIMIT)
         throw new Problem("bad-request", `With counts, limit is at most ${LIMIT}, not ${limit}.`);
-      const after = cursor === undefined ? 0 : (decodeCursor(cursor, ["number"]) as [number])[0];
-      const { line, body } = await service.wire.command(`list-batches after=${after} limit=${limit}`);
+      const [from] = cursor === undefined ? [FIRST[order]] : (decodeCursor(cursor, ["number"]) as [number]);
+      const where = order === "oldest" ? `after=${from}` : `before=${from}`;
+      const { line, body } = await service.wire.command(`list-batches ${where} limit=${limit}`);
       if (body === undefined) throw refused(line, service);
       const [first = "", , ...lines] = body.toString("latin1").trimEnd().split("\n").slice(1);
       const next = Number(first.slice("next: ".length));
@@ -105,7 +115,7 @@ const addListAndShow: Routes = (api, service) => {
   api.get(
     "/v1/batches/:batch",
     {
-      config: { may: "view" },
+      config: { may: SEE },
       schema: {
         summary: "A batch: how many members have ended, and how",
         ...shared,
@@ -219,7 +229,7 @@ function reportOf(name: string, body: Buffer): Static<typeof One> {
     name,
     number: Number(fields["number"]),
     state: String(fields["state"]),
-    outcome: fields["outcome"] === "none" ? null : String(fields["outcome"]),
+    outcome: fields["outcome"] as string | null,
     ...numbers,
     forgetsIn: fields["state"] === "complete" ? Number(fields["forgetsIn"]) : null,
   };

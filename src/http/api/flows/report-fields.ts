@@ -2,14 +2,18 @@
 
 const keyOf = (key: string): string => key.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-/** Returns the fields of a report, with keys in camel case. Values that are not JSON are texts. */
+/**
+ * Returns the fields of a report, with keys in camel case. Values that are not JSON are texts, and
+ * null for `none` and `never`; a text of a client is in quotes, so it may be "none".
+ */
 export function reportFields(body: Buffer): Readonly<Record<string, unknown>> {
   const lines = body.toString("latin1").trimEnd().split("\n").slice(1);
   return Object.fromEntries(
     lines.map((line) => {
       const colon = line.indexOf(":");
       const value = line.slice(colon + 2);
-      return [keyOf(line.slice(0, colon)), /^["[]/.test(value) ? JSON.parse(value) : value];
+      const bare = value === "none" || value === "never" ? null : value;
+      return [keyOf(line.slice(0, colon)), /^["[]/.test(value) ? JSON.parse(value) : bare];
     }),
   );
 }

@@ -307,8 +307,8 @@ async function oneOf(service: Service, name: string, isMsgpack: boolean): Promis
   const fields = reportFields(body);
   const number = (key: string): number => Number(fields[key]);
   const text = (key: string): string => String(fields[key]);
-  const textOrNull = (key: string): string | null => (text(key) === "none" ? null : utf8Of(text(key)));
-  const timeOrNull = (key: string): string | null => (text(key) === "never" ? null : text(key));
+  const textOrNull = (key: string): string | null => (fields[key] === null ? null : utf8Of(text(key)));
+  const timeOrNull = (key: string): string | null => (fields[key] === null ? null : text(key));
   const shown = Buffer.from(text("body"), "latin1");
   return {
     name,

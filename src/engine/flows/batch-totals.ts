@@ -1,0 +1,71 @@
+// Sums over the batches that a shard knows, kept up to date because 100,000 batches are too many to
+// be counted each second.
+
+import { assert } from "../../base/assert.ts";
+import { BatchState } from "../../protocol/batch-facts.ts";
+import type { BatchRow } from "./batch-row.ts";
+
+const zeros = (): [number, number, number, number, number] => [0, 0, 0, 0, 0];
+
+export class BatchTotals {
+  /** Batches by BatchState. As every shard knows all batches, this is the same on all of them. */
+  readonly inState: number[] = zeros();
+  /** Batches that take members, in the order of their opening. */
+  readonly #open = new Set<BatchRow>();
+  /** Batches that are not complete, in the order of their opening. */
+  readonly #unfinished = new Set<BatchRow>();
+
+  /** Batches that were opened, and that became complete by BatchOutcome, at homes on this shard. */
+  opened = 0;
+  readonly completed: number[] = zeros();
+
+  /** Members on this shard that have not ended, and jobs on it that wait. */
+  openMembers = 0;
+  waiting = 0;
+  /** Members that have ended on this shard. */
+  done = 0;
+  failed = 0;
+  /** Jobs on this shard whose wait was ended by a batch: ready or delayed; buried. */
+  released = 0;
+  buried = 0;
+
+  /** Notes the state of a batch that is new or may have changed. */
+  changed(batch: BatchRow): void {
+    const { state, counted } = batch;
+    if (state === counted) return;
+    if (counted !== BatchState.Forgotten) this.inState[counted]!--;
+    else if (state === BatchState.Open) this.#open.add(batch);
+    if (counted === BatchState.Open) this.#open.delete(batch);
+    if (state === BatchState.Complete) this.#unfinished.delete(batch);
+    else if (state === BatchState.Forgotten) {
+      this.#unfinished.delete(batch);
+      // Nobody counts them from here on.
+      this.openMembers -= batch.open;
+    } else this.#unfinished.add(batch);
+    if (state !== BatchState.Forgotten) this.inState[state]!++;
+    batch.counted = state;
+  }
+
+  /** Counts a member that was open and has ended. */
+  ended(done: boolean): void {
+    this.openMembers--;
+    assert(this.openMembers >= 0, "a member that ends was counted");
+    if (done) this.done++;
+    else this.failed++;
+  }
+
+  /** When the oldest batch that takes members was opened; Infinity without one. */
+  get openSinceMs(): number {
+    return sinceMs(this.#open);
+  }
+
+  /** The same of the oldest batch that is not complete. */
+  get unfinishedSinceMs(): number {
+    return sinceMs(this.#unfinished);
+  }
+}
+
+function sinceMs(batches: ReadonlySet<BatchRow>): number {
+  for (const { openedAtMs } of batches) return openedAtMs;
+  return Number.POSITIVE_INFINITY;
+}
