@@ -1,6 +1,6 @@
 // Servers that the client is tested on, and a queue for each test.
 
-import { after, before, type TestContext } from "node:test";
+import { after, before, describe, it, type TestContext } from "node:test";
 import { shardOfTube } from "../../src/base/tube-hash.ts";
 import {
   type ConnectOptions,
@@ -10,13 +10,13 @@ import {
   type Queue,
   type TubeStats,
 } from "../../src/client/client.ts";
-import { NEEDS, type Need } from "../support/machine/need.ts";
+import { missing, NEEDS, type Need } from "../support/machine/need.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { BrokenNetwork } from "./broken-network.ts";
 
 const SHARDS = 3;
 
-export const SERVERS: readonly { kind: ServerKind; need: Need; flags: readonly string[] }[] = [
+const SERVERS: readonly { kind: ServerKind; need: Need; flags: readonly string[] }[] = [
   { kind: "beanstalkd-1.12", need: NEEDS.beanstalkd, flags: [] },
   { kind: "ours", need: NEEDS.ours, flags: ["--shards", `${SHARDS}`, "--acceptors", "2"] },
 ];
@@ -35,7 +35,7 @@ export function besides(tube: string, name: string): string {
 }
 
 /** A server for the tests of a describe block, and a queue for each of them. */
-export class ClientServer {
+class ClientServer {
   readonly isPlain: boolean;
   #process: ServerProcess | undefined;
   #names = 0;
@@ -71,12 +71,29 @@ export class ClientServer {
     return [queue, this.#prepare(t, queue), proxy];
   };
 
+  /** A test of what beanstalkd does not have. */
+  readonly testOurs = (name: string, run: (t: TestContext) => Promise<void>): void => {
+    if (!this.isPlain) it(name, run);
+  };
+
   #prepare(t: TestContext, queue: TextQueue): string {
     t.after(() => queue.close());
     const tube = `t${this.#names++}`;
     queue.watch(tube);
     return tube;
   }
+}
+
+/** A block for each server that is here; its tests share the server. */
+export function describeOnEach(
+  what: string,
+  options: { readonly concurrency?: true },
+  body: (server: ClientServer) => void,
+): void {
+  for (const { kind, need, flags } of SERVERS)
+    describe(`${what} on ${[kind, ...flags].join(" ")}`, { ...options, skip: missing(need) ?? false }, () =>
+      body(new ClientServer(kind, flags)),
+    );
 }
 
 /** A tube disappears when it is empty and unwatched. */

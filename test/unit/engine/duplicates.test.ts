@@ -33,16 +33,7 @@ class Tube {
   readonly engine: Engine = new Engine({
     effects: unheardEffects(),
     ownsDefaultTube: true,
-    records: {
-      roomForPut: () => !this.isFull,
-      put: () => true,
-      fitsOneRecord: () => true,
-      replaced() {},
-      updated() {},
-      remembered() {},
-      deleted() {},
-      ended() {},
-    },
+    records: { ...NO_RECORDS, roomForPut: () => !this.isFull },
   });
   readonly session = this.engine.session(0);
 

@@ -61,16 +61,7 @@ it("a put that finds the log full leaves its group's weight as it was", () => {
   const engine = new Engine({
     effects: unheardEffects(),
     ownsDefaultTube: true,
-    records: {
-      roomForPut: () => true,
-      put: () => hasRoom,
-      fitsOneRecord: () => true,
-      replaced() {},
-      updated() {},
-      remembered() {},
-      deleted() {},
-      ended() {},
-    },
+    records: { ...NO_RECORDS, put: () => hasRoom },
   });
   const put = (id: number, weight: number): Outcome => {
     const attributes = new JobAttributes();
