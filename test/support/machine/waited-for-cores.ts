@@ -10,6 +10,9 @@ export function waitedForCoresMs(pid: number): number {
   return threadsIn(folder).reduce((sum, thread) => sum + waitedMs(`${folder}/${thread}/schedstat`), 0);
 }
 
+/** Returns the same for the main thread of this process, which tests run in, ms. */
+export const waitedHereMs = (): number => waitedMs("/proc/self/schedstat");
+
 function threadsIn(folder: string): string[] {
   try {
     return readdirSync(folder);
