@@ -12,7 +12,7 @@ import { asciiBytes } from "../../src/base/bytes.ts";
 import { shardOfTube } from "../../src/base/tube-hash.ts";
 import { BackgroundLoad, type LoadData } from "../support/machine/background-load.ts";
 import { SchedulingDelay } from "../support/machine/scheduling-delay.ts";
-import { waitedForCoresMs, waitedHereMs } from "../support/machine/waited-for-cores.ts";
+import { FairTime } from "../support/machine/waited-for-cores.ts";
 import { clientOf, idOf, withServer } from "../support/server/fair-server.ts";
 import type { ServerProcess } from "../support/server/server-process.ts";
 import type { Reply, WireClient } from "../support/server/wire-client.ts";
@@ -29,14 +29,14 @@ const MEASURED = inWhole(TOPOLOGIES, PLAYED_TOPOLOGIES);
  * enough.
  */
 function hugeJobs({ shards }: Topology): number {
-  return Number(HUGE ?? (shards === 1 ? inWhole(1_000_000, 400_000) : 100_000));
+  return Number(HUGE ?? (shards === 1 ? inWhole(1_000_000, 250_000) : 100_000));
 }
 
 /**
  * A neighbour's put, reserve and delete may take so long beside any load, besides what the machine
  * takes to wake a thread, and for which server and client wait for a core. They take 1 ms on a
  * machine of one's own and a few tens where server, load and test share two processors; a shard
- * that does 400,000 jobs in one go takes 240 ms and more.
+ * that does 250,000 jobs in one go takes 300 ms.
  */
 const NEIGHBOUR_MS_MAX = 120;
 /**
@@ -68,9 +68,6 @@ async function timed(t: TestContext, measure: () => Promise<void>): Promise<void
   }
 }
 
-/** Time for which the server's threads, and this one, had work, but no core. */
-const waitedMsOf = (server: ServerProcess): number => waitedForCoresMs(server.pid) + waitedHereMs();
-
 /** A name of a tube on the shard. */
 function tubeOn(shard: number, topology: Topology, prefix: string): string {
   for (let number = 0; ; number++) {
@@ -100,13 +97,11 @@ async function liveBeside(server: ServerProcess, neighbour: Neighbour, load: Bac
   const { client, latency } = neighbour;
   while (!load.isDone) {
     const { phase } = load;
-    const [startedAt, waitedBefore] = [performance.now(), waitedMsOf(server)];
+    const time = new FairTime(server.pid);
     const { line } = await client.put("small");
     assert.equal((await client.ask("reserve")).line, `RESERVED ${idOf(line)} 5`);
     assert.equal((await client.ask(`delete ${idOf(line)}`)).line, "DELETED");
-    const tookMs = performance.now() - startedAt;
-    const waitedMs = waitedMsOf(server) - waitedBefore;
-    const microseconds = Math.round(Math.max(0, tookMs - waitedMs) * 1000);
+    const microseconds = Math.round(time.passedMs() * 1000);
     if (microseconds > latency.maxValue) neighbour.slowestDuring = phase;
     latency.recordValue(microseconds);
     await sleep(1);
@@ -206,16 +201,15 @@ async function oneDue(server: ServerProcess, number: number, lateness: Lateness)
   // Reserved at some time between the two.
   const comes = async (noted: Histogram, afterMs: number, reply: Promise<Reply>): Promise<string> => {
     const dueMs = repliedMs + afterMs;
-    let waitedBefore: number | undefined;
+    let time: FairTime | undefined;
     const atDue = setTimeout(() => {
-      waitedBefore = waitedMsOf(server);
+      time = new FairTime(server.pid);
     }, dueMs - performance.now());
     const { line: told } = await reply;
     clearTimeout(atDue);
     const nowMs = performance.now();
-    const waitedMs = waitedBefore === undefined ? 0 : waitedMsOf(server) - waitedBefore;
     lateness.earliestMs = Math.max(lateness.earliestMs, sentMs + afterMs - nowMs);
-    noted.recordValue(Math.max(0, Math.round((nowMs - dueMs - waitedMs) * 1000)));
+    noted.recordValue(Math.round((time?.passedMs(dueMs) ?? Math.max(0, nowMs - dueMs)) * 1000));
     return told;
   };
   const nextGets = comes(lateness.ttr, TTR_SECONDS * 1000, next.ask("reserve"));

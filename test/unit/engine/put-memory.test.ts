@@ -7,6 +7,7 @@ import { asciiBytes } from "../../../src/base/bytes.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { NO_RECORDS } from "../../../src/engine/waiting/effects.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
