@@ -26,19 +26,32 @@ export class FairTime {
     this.#before = new Map(threadsOf(pid));
   }
 
+  /** Returns the time in which all threads that wanted a core had one, or one of them computed. */
+  get passedMs(): number {
+    const { passedMs, mostMs } = this.#look();
+    return Math.max(Math.min(passedMs, mostMs), this.withCoresMs);
+  }
+
+  /** Returns the time in which all threads that wanted a core had one. */
+  get withCoresMs(): number {
+    const { passedMs, waitedMs } = this.#look();
+    return Math.max(0, passedMs - waitedMs);
+  }
+
   /**
-   * Returns the time since the start, or since `sinceMs`, for which this process's main thread had a
-   * core, if it wanted one, and so had the server's threads, or one of them computed.
+   * Returns the time in which this process's main thread had a core, if it wanted one, and how long
+   * one of the server's threads computed at most and all waited together.
    */
-  passedMs(sinceMs: number = this.#startedMs): number {
-    const passedMs = performance.now() - sinceMs - (timesIn("/proc/self").waitedMs - this.#waitedHereMs);
+  #look(): { passedMs: number; mostMs: number; waitedMs: number } {
+    const waitedHereMs = timesIn("/proc/self").waitedMs - this.#waitedHereMs;
+    const passedMs = performance.now() - this.#startedMs - waitedHereMs;
     let [mostMs, waitedMs] = [0, 0];
     for (const [thread, now] of threadsOf(this.#pid)) {
       const before = this.#before.get(thread) ?? { ranMs: 0, waitedMs: 0 };
       mostMs = Math.max(mostMs, now.ranMs - before.ranMs);
       waitedMs += now.waitedMs - before.waitedMs;
     }
-    return Math.max(0, Math.min(passedMs, mostMs), passedMs - waitedMs);
+    return { passedMs, mostMs, waitedMs };
   }
 }
 
