@@ -21,7 +21,7 @@ import { inWhole } from "../support/whole.ts";
 
 const { HUGE } = process.env;
 
-/** The smallest and the largest are enough to see a shard, or an acceptor, that keeps others waiting. */
+/** The smallest and the largest show a shard, or an acceptor, that keeps others waiting. */
 const MEASURED = inWhole(TOPOLOGIES, PLAYED_TOPOLOGIES);
 
 /**
@@ -33,14 +33,14 @@ function hugeJobs({ shards }: Topology): number {
 }
 
 /**
- * A neighbour's put, reserve and delete may take so long beside any load, besides what the machine
- * takes to wake a thread, and for which server and client wait for a core. They take 1 ms on a
- * machine of one's own and a few tens where server, load and test share two processors; a shard
- * that does 250,000 jobs in one go takes 300 ms.
+ * A neighbour's put, reserve and delete may take so long beside any load, without the time for
+ * which server and client wait for a core. They take 1 ms on a machine of one's own and a few tens
+ * where server, load and test share two processors; a shard that does 250,000 jobs in one go takes
+ * 300 ms.
  */
-const NEIGHBOUR_MS_MAX = 120;
+const NEIGHBOUR_MS_MAX = 180;
 /**
- * Delay that due work may have beyond the machine's time to wake a thread, and that for which server
+ * Delay that due work may have beyond the machine's time to wake a thread, and beyond what server
  * and client wait for a core, ms.
  */
 const LATE_MS_MAX = 10;
@@ -124,7 +124,6 @@ async function measureNeighbours(
     const client = await clientOf(server, tubeOn(shard, topology, "small"));
     neighbours.push({ name, client, latency: histogram(), slowestDuring: "" });
   }
-  const machine = new SchedulingDelay();
   const load = new BackgroundLoad({
     address: server.address,
     kind,
@@ -137,20 +136,17 @@ async function measureNeighbours(
     await load.abandon();
     for (const { client } of neighbours) client.close();
   }
-  const wakeMs = (await machine.stop())(100);
-  const limitMs = NEIGHBOUR_MS_MAX + wakeMs;
   for (const { name, latency, slowestDuring } of neighbours) {
     const [p50, p99] = [50, 99].map((percent) => inMs(latency.getValueAtPercentile(percent)));
     t.diagnostic(
       `${kind}, ${name}: ${latency.totalCount} rounds, p50 ${p50} ms, p99 ${p99} ms, max ${inMs(latency.maxValue)} ms (during ${slowestDuring})`,
     );
   }
-  t.diagnostic(`a thread that only sleeps: max ${wakeMs.toFixed(1)} ms late`);
   for (const { name, latency, slowestDuring } of neighbours) {
     assert.ok(latency.totalCount > 50, `${name}: only ${latency.totalCount} rounds`);
     assert.ok(
-      latency.maxValue <= limitMs * 1000,
-      `${name}: a put, reserve and delete took ${inMs(latency.maxValue)} ms of ${limitMs.toFixed(1)} during ${slowestDuring}`,
+      latency.maxValue <= NEIGHBOUR_MS_MAX * 1000,
+      `${name}: a put, reserve and delete took ${inMs(latency.maxValue)} ms of ${NEIGHBOUR_MS_MAX} during ${slowestDuring}`,
     );
   }
 }
