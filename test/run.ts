@@ -1,5 +1,5 @@
-// `npm test`: runs every *.test.ts of test/ and bench/ with Node's test runner, those with
-// real-time limits separately, and reports skipped tests.
+// `npm test`: runs every *.test.ts of test/ and bench/ with Node's test runner, and reports skipped
+// tests.
 //
 // TESTS=whole plays more of the same (support/whole.ts), and some files that take long.
 //
@@ -25,9 +25,6 @@ import { remediesOf } from "./support/machine/need.ts";
 import { COMPILE_CACHE } from "./support/server/compile-cache.ts";
 import { bundleServer } from "./support/server/server-bundle.ts";
 import { WHOLE } from "./support/whole.ts";
-
-/** They measure seconds, latency or memory: nothing else may run meanwhile. */
-const ALONE = ["hostile", "fairness"];
 
 /**
  * They watch the clock, but mostly wait, and play again what the machine was too slow for: those of
@@ -64,6 +61,7 @@ const LONGEST = [
   "http-hostile",
   "dashboard-actions",
   "dashboard-operations",
+  "fairness",
   "pinned-memory",
   "stress/stress",
   "cli-strangers",
@@ -72,6 +70,7 @@ const LONGEST = [
   "fuzz/fuzz",
   "documented",
   "large-bodies",
+  "hostile",
   "kill",
   "process-start",
   "process-output",
@@ -340,9 +339,7 @@ async function runWaiting(): Promise<{
 /** All others, as many at a time as keep the cores busy. */
 async function runOthers(left: readonly string[]): Promise<void> {
   const pieces = withOnceMore(
-    files.filter((file) =>
-      computes(file) ? left.includes(file) : !isOneOf([...ALONE, ...WAITING.flat()], file),
-    ),
+    files.filter((file) => (computes(file) ? left.includes(file) : !isOneOf(WAITING.flat(), file))),
   );
   const lane = async (): Promise<void> => {
     for (let piece = pieces.shift(); piece !== undefined; piece = pieces.shift())
@@ -388,8 +385,6 @@ const other = onceMore();
 const { left, computing } = await runWaiting();
 await runOthers(left);
 await computing;
-const alone = files.filter((file) => isOneOf(ALONE, file));
-for (const { file, env } of withOnceMore(alone)) await runFiles([file], 1, env);
 stopLooking();
 
 const seconds = Math.round((performance.now() - startedAt) / 1000);

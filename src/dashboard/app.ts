@@ -12,7 +12,7 @@ import { askSession, refusal, type Session, signInForm, signOut } from "./sessio
 const FETCH_EACH_MS = 3000;
 /** Pause in typing after which a filter counts. */
 const TYPED_MS = 250;
-/** Minimum interval of screen reader announcements about changes. */
+/** Minimum interval of screen reader announcements about changes that the user didn't ask for. */
 const SAID_EACH_MS = 10_000;
 const THEME_KEY = "runnerbean.theme";
 /** "off" disables the shortcuts (keys.ts). */
@@ -23,6 +23,8 @@ class App {
   #view: { readonly frame: Frame } | undefined;
   /** Query of the view that is shown. */
   #shown = "";
+  /** Query of the last view that came: while the next one is awaited, another one than `#shown`. */
+  #cameFor = "";
   #fetched: unknown;
   #fetchedFrom = "";
   #fetchTimer = 0;
@@ -128,6 +130,9 @@ class App {
   }
 
   #came(view: { readonly frame: Frame }): void {
+    // A user who has just set a filter hears its result at once.
+    if (this.#cameFor !== this.#shown) this.#saidAtMs = 0;
+    this.#cameFor = this.#shown;
     this.#view = view;
     this.#frame = view.frame;
     this.#render();
@@ -232,7 +237,7 @@ class App {
     );
   }
 
-  /** Returns the announcement: at once on a new page, otherwise at the minimum interval. */
+  /** Returns the announcement: at once for a new query, otherwise at the minimum interval. */
   #sayNow(): string {
     const words = this.#view === undefined ? "" : (this.#page.says?.(this.#view as never) ?? "");
     const now = Date.now();

@@ -3,9 +3,11 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { BatchConflict, type Job, NotFound, NotSupported } from "../../src/client/client.ts";
-import { describeExtension, textOf } from "./client-suite.ts";
+import { describeOnEach, textOf } from "./client-suite.ts";
 
-describeExtension("batches", (server, testOurs) => {
+describeOnEach("batches of the client", {}, (server) => {
+  const { testOurs } = server;
+
   if (server.isPlain)
     it("are an extension", async (t) => {
       const [queue, tube] = await server.open(t);

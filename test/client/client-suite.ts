@@ -16,7 +16,7 @@ import { BrokenNetwork } from "./broken-network.ts";
 
 const SHARDS = 3;
 
-export const SERVERS: readonly { kind: ServerKind; need: Need; flags: readonly string[] }[] = [
+const SERVERS: readonly { kind: ServerKind; need: Need; flags: readonly string[] }[] = [
   { kind: "beanstalkd-1.12", need: NEEDS.beanstalkd, flags: [] },
   { kind: "ours", need: NEEDS.ours, flags: ["--shards", `${SHARDS}`, "--acceptors", "2"] },
 ];
@@ -34,24 +34,8 @@ export function besides(tube: string, name: string): string {
   }
 }
 
-type Test = (name: string, run: (t: TestContext) => Promise<void>) => void;
-
-/**
- * Describes what a client can do on runnerbean, and on beanstalkd that it can't. `testOurs` adds
- * tests of the former.
- */
-export function describeExtension(what: string, tests: (server: ClientServer, testOurs: Test) => void): void {
-  for (const { kind, need, flags } of SERVERS)
-    describe(`${what} of the client on ${kind}`, { skip: missing(need) ?? false }, () => {
-      const server = new ClientServer(kind, flags);
-      tests(server, (name, run) => {
-        if (!server.isPlain) it(name, run);
-      });
-    });
-}
-
 /** A server for the tests of a describe block, and a queue for each of them. */
-export class ClientServer {
+class ClientServer {
   readonly isPlain: boolean;
   #process: ServerProcess | undefined;
   #names = 0;
@@ -87,12 +71,29 @@ export class ClientServer {
     return [queue, this.#prepare(t, queue), proxy];
   };
 
+  /** A test of what beanstalkd does not have: of the file that calls this. */
+  get testOurs(): (name: string, run: (t: TestContext) => Promise<void>) => unknown {
+    return this.isPlain ? () => {} : it;
+  }
+
   #prepare(t: TestContext, queue: TextQueue): string {
     t.after(() => queue.close());
     const tube = `t${this.#names++}`;
     queue.watch(tube);
     return tube;
   }
+}
+
+/** A block for each server that is here; its tests share the server. */
+export function describeOnEach(
+  what: string,
+  options: { readonly concurrency?: true },
+  body: (server: ClientServer) => void,
+): void {
+  for (const { kind, need, flags } of SERVERS)
+    describe(`${what} on ${[kind, ...flags].join(" ")}`, { ...options, skip: missing(need) ?? false }, () =>
+      body(new ClientServer(kind, flags)),
+    );
 }
 
 /** A tube disappears when it is empty and unwatched. */

@@ -4,9 +4,11 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { NotSupported, work } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { describeExtension, type TextQueue } from "./client-suite.ts";
+import { describeOnEach, type TextQueue } from "./client-suite.ts";
 
-describeExtension("weighted tubes", (server, testOurs) => {
+describeOnEach("weighted tubes of the client", {}, (server) => {
+  const { testOurs } = server;
+
   async function filled(queue: TextQueue, tube: string): Promise<[gold: string, basic: string]> {
     const tubes = [`${tube}-gold`, `${tube}-basic`] as const;
     for (const each of tubes) await queue.putMany(each, Array(400).fill("x"));

@@ -129,10 +129,15 @@ describe("dashboard", { skip }, () => {
 
   it("keeps filter, sorting and page in its address", async () => {
     const page = await open("#/tubes");
+    const said = (text: RegExp): Promise<void> =>
+      page.locator("#said", { hasText: text }).waitFor({ state: "attached" });
+    await said(/^\d+ tubes\.$/);
+    // No time goes by: what the user asked for is said at once.
+    await page.clock.setFixedTime(Date.now());
     await page.keyboard.press("/");
     await page.keyboard.type("mail");
     await page.getByText("2 match").waitFor();
-    await page.locator("#said", { hasText: /^2 of \d+ tubes match\.$/ }).waitFor({ state: "attached" });
+    await said(/^2 of \d+ tubes match\.$/);
     await page.getByRole("button", { name: "tube", exact: true }).click();
     await page.locator('th[aria-sort="ascending"]', { hasText: "tube" }).waitFor();
     const url = page.url();

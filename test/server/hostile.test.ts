@@ -12,7 +12,7 @@ import { eventually } from "../support/eventually.ts";
 import { expectGrowth } from "../support/machine/expect-growth.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { SchedulingDelay } from "../support/machine/scheduling-delay.ts";
-import { waitedForCoresMs } from "../support/machine/waited-for-cores.ts";
+import { FairTime } from "../support/machine/waited-for-cores.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
@@ -64,9 +64,6 @@ async function statsValue(client: WireClient, key: string): Promise<number> {
   return Number(match[1]);
 }
 
-/** Threads that have to be woken one after the other: the acceptor, the shard, the client. */
-const WAKES = 3;
-
 /**
  * Fails if another client's commands, one after the other until `until` resolves, take longer than
  * `msMax` besides what the machine takes to wake a thread.
@@ -78,14 +75,14 @@ async function expectOthersServed(
 ): Promise<void> {
   const machine = new SchedulingDelay();
   const slowestMs = await slowestCommandMs(server, until);
-  const limitMs = msMax + WAKES * (await machine.stop())(100);
+  const limitMs = msMax + (await machine.stop())(100);
   assert.ok(
     slowestMs < limitMs,
     `another client waited ${Math.round(slowestMs)} ms, of ${Math.round(limitMs)}`,
   );
 }
 
-/** Without the time for which the server had work, but no core. */
+/** Without the time for which only the machine is to blame. */
 async function slowestCommandMs(server: ServerProcess, until: Promise<unknown>): Promise<number> {
   const client = await WireClient.connect(server.address);
   let isOver = false;
@@ -94,10 +91,9 @@ async function slowestCommandMs(server: ServerProcess, until: Promise<unknown>):
   });
   let slowest = 0;
   while (!isOver) {
-    const [startedAt, waitedBefore] = [performance.now(), waitedForCoresMs(server.pid)];
+    const time = new FairTime(server.pid);
     await client.ask("list-tube-used");
-    const waitedMs = waitedForCoresMs(server.pid) - waitedBefore;
-    slowest = Math.max(slowest, performance.now() - startedAt - waitedMs);
+    slowest = Math.max(slowest, time.passedMs);
     await sleep(2);
   }
   client.close();

@@ -6,6 +6,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** Bounds a hang only: a busy machine may need most of it. */
 const LIMIT_MS = 60_000;
 const LOOK_MS = 5;
+/** Each pause is this share of the wait so far: whatever takes long costs few looks. */
+const PAUSE_SHARE = 1 / 20;
+const PAUSE_MS_MAX = 25;
 
 /**
  * Waits until `found` returns something other than undefined and false, and returns that. Fails
@@ -16,12 +19,13 @@ export async function eventually<T>(
   found: () => T | false | undefined | Promise<T | false | undefined>,
   limitMs: number = LIMIT_MS,
 ): Promise<T> {
-  const deadline = performance.now() + limitMs;
+  const startedAt = performance.now();
   for (;;) {
     const result = await found();
     if (result !== undefined && result !== false) return result;
-    if (performance.now() > deadline)
+    const waitedMs = performance.now() - startedAt;
+    if (waitedMs > limitMs)
       assert.fail(`not within ${limitMs} ms: ${typeof what === "string" ? what : what()}`);
-    await sleep(LOOK_MS);
+    await sleep(Math.min(PAUSE_MS_MAX, Math.max(LOOK_MS, waitedMs * PAUSE_SHARE)));
   }
 }

@@ -6,8 +6,9 @@ import { Engine } from "../../../src/engine/engine.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { backoffMs } from "../../../src/engine/policies/attempts.ts";
 import { NOTHING_SET, type SettingValues, TubeSettings } from "../../../src/engine/tubes/tube-settings.ts";
-import type { ClientEffects, RecordSink } from "../../../src/engine/waiting/effects.ts";
+import type { RecordSink } from "../../../src/engine/waiting/effects.ts";
 import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
+import { unheardEffects } from "../../support/in-process/effects.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
 export const TUBES = ["a", "ab", "b", "dead"];
@@ -100,15 +101,7 @@ export class NotedLog implements RecordSink {
   }
 }
 
-const CLIENT: ClientEffects = {
-  reserved: () => assert.fail("no client waits"),
-  timedOut() {},
-  deadlineSoon() {},
-  waitDue() {},
-  claim: () => true,
-  stillWaiting: () => true,
-  nextTubeSequence: () => 1,
-};
+const CLIENT = unheardEffects({ reserved: () => assert.fail("no client waits") });
 
 /** Breaks an engine in one place. */
 export type Plant = (engine: Engine) => void;

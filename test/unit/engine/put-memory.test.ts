@@ -7,6 +7,7 @@ import { asciiBytes } from "../../../src/base/bytes.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { NO_RECORDS } from "../../../src/engine/waiting/effects.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
@@ -61,16 +62,7 @@ it("a put that finds the log full leaves its group's weight as it was", () => {
   const engine = new Engine({
     effects: unheardEffects(),
     ownsDefaultTube: true,
-    records: {
-      roomForPut: () => true,
-      put: () => hasRoom,
-      fitsOneRecord: () => true,
-      replaced() {},
-      updated() {},
-      remembered() {},
-      deleted() {},
-      ended() {},
-    },
+    records: { ...NO_RECORDS, put: () => hasRoom },
   });
   const put = (id: number, weight: number): Outcome => {
     const attributes = new JobAttributes();

@@ -9,9 +9,9 @@ import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
-import type { ClientEffects } from "../../../src/engine/waiting/effects.ts";
 import { type Session, Waiting } from "../../../src/engine/waiting/session.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
+import { unheardEffects } from "../../support/in-process/effects.ts";
 import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { setTubes } from "../../support/in-process/set-tubes.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
@@ -32,13 +32,12 @@ const NO_LIMITS: Limits = {
   burst: 1,
 };
 
-class LimitersRun implements ClientEffects {
+class LimitersRun {
   readonly #random: SeededRandom;
   readonly #engine: Engine;
   readonly #sessions: Session[];
   #nowMs = 1000;
   #lastId = 0;
-  #sequence = 0;
   readonly #groupOf = new Map<number, string>();
   readonly #limits = new Map<string, Limits>(TUBES.map((tube) => [tube, NO_LIMITS]));
   /** Times at which jobs of a tube were given since its limits were set last. */
@@ -47,27 +46,10 @@ class LimitersRun implements ClientEffects {
 
   constructor(random: SeededRandom) {
     this.#random = random;
-    this.#engine = new Engine({ effects: this, ownsDefaultTube: true });
+    const effects = unheardEffects({ reserved: (_session, slot) => this.#gave(slot) });
+    this.#engine = new Engine({ effects, ownsDefaultTube: true });
     this.#sessions = Array.from({ length: SESSIONS }, (_, index) => this.#engine.session(index));
     for (const session of this.#sessions) for (const tube of TUBES) this.#engine.watch(session, tube);
-  }
-
-  // --- effects -----------------------------------------------------------------------------------
-
-  reserved(_session: Session, slot: number): void {
-    this.#gave(slot);
-  }
-  timedOut(): void {}
-  deadlineSoon(): void {}
-  waitDue(): void {}
-  claim(): boolean {
-    return true;
-  }
-  stillWaiting(): boolean {
-    return true;
-  }
-  nextTubeSequence(): number {
-    return ++this.#sequence;
   }
 
   /** A job was given, which limits must have permitted. */

@@ -7,18 +7,11 @@ import { Engine } from "../../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
 import { NO_HOLDER, NO_ROW } from "../../../../src/engine/policies/key-table.ts";
-import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
+import { NO_RECORDS } from "../../../../src/engine/waiting/effects.ts";
 import { DeathReason, KeyState } from "../../../../src/protocol/job-attribute.ts";
+import { unheardEffects } from "../../../support/in-process/effects.ts";
 
-const NOBODY: ClientEffects = {
-  reserved: () => assert.fail("no client waits"),
-  timedOut() {},
-  deadlineSoon() {},
-  waitDue() {},
-  claim: () => true,
-  stillWaiting: () => true,
-  nextTubeSequence: () => 1,
-};
+const NOBODY = unheardEffects({ reserved: () => assert.fail("no client waits") });
 
 type Claim = Partial<
   Pick<JobAttributes, "keyState" | "untilReserve" | "uniqueUntilMs" | "reason" | "moved"> & {
@@ -42,12 +35,7 @@ class Start {
       effects: NOBODY,
       ownsDefaultTube: true,
       records: {
-        roomForPut: () => true,
-        put: () => true,
-        fitsOneRecord: () => true,
-        replaced() {},
-        updated() {},
-        remembered() {},
+        ...NO_RECORDS,
         deleted: (id) => this.deleted.push(id),
         ended: (id) => this.deleted.push(id),
       },

@@ -7,30 +7,10 @@ import { Engine } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { RateLimiter } from "../../../../src/engine/tubes/rate-limiter.ts";
 import { NOTHING_SET, type SettingValues } from "../../../../src/engine/tubes/tube-settings.ts";
-import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
+import { unheardEffects } from "../../../support/in-process/effects.ts";
 import { setTubes } from "../../../support/in-process/set-tubes.ts";
 
 const SECOND_MS = 1000;
-
-class Given implements ClientEffects {
-  count = 0;
-
-  reserved(): void {
-    this.count++;
-  }
-  timedOut(): void {}
-  deadlineSoon(): void {}
-  waitDue(): void {}
-  claim(): boolean {
-    return true;
-  }
-  stillWaiting(): boolean {
-    return true;
-  }
-  nextTubeSequence(): number {
-    return 1;
-  }
-}
 
 function put(engine: Engine, tube: string, id: number, nowMs: number): void {
   const times = { delaySeconds: 0, delayMillis: 0, ttrSeconds: 600, atMs: nowMs };
@@ -42,7 +22,8 @@ function put(engine: Engine, tube: string, id: number, nowMs: number): void {
  * whenever it wants to.
  */
 function givenInSecond(values: Partial<SettingValues>, jobs: number): { given: number; turns: number } {
-  const effects = new Given();
+  let given = 0;
+  const effects = unheardEffects({ reserved: () => given++ });
   const engine = new Engine({ effects, ownsDefaultTube: true });
   setTubes(engine, "t", values, 0);
   for (let client = 1; client <= jobs; client++) {
@@ -52,7 +33,7 @@ function givenInSecond(values: Partial<SettingValues>, jobs: number): { given: n
   for (let id = 1; id <= jobs; id++) put(engine, "t", id, 0);
   let turns = 0;
   for (; engine.nextDueAtMs <= SECOND_MS; turns++) engine.runDue(engine.nextDueAtMs);
-  return { given: effects.count, turns };
+  return { given, turns };
 }
 
 describe("RateLimiter", () => {
@@ -65,8 +46,7 @@ describe("RateLimiter", () => {
     });
 
   it("isn't full again when its tube returns", () => {
-    const effects = new Given();
-    const engine = new Engine({ effects, ownsDefaultTube: true });
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
     setTubes(engine, "t", { rate: "1/10" }, 0);
     const worker = engine.session(1);
     const take = (id: number, nowMs: number): number => {

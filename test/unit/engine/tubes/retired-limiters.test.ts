@@ -8,24 +8,15 @@ import { rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import { RateLimiter } from "../../../../src/engine/tubes/rate-limiter.ts";
 import { RETIRED_LIMITERS_MAX, RetiredLimiters } from "../../../../src/engine/tubes/retired-limiters.ts";
 import { NOTHING_SET, type TubePolicy } from "../../../../src/engine/tubes/tube-settings.ts";
-import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
+import { unheardEffects } from "../../../support/in-process/effects.ts";
 import { checkInvariants } from "../../../support/in-process/engine-invariants.ts";
 import { setTubes } from "../../../support/in-process/set-tubes.ts";
 
 const SECOND_MS = 1000;
-const EFFECTS: ClientEffects = {
-  reserved() {},
-  timedOut() {},
-  deadlineSoon() {},
-  waitDue() {},
-  claim: () => true,
-  stillWaiting: () => true,
-  nextTubeSequence: () => 1,
-};
 
 /** An engine whose tubes `g-…` give a job in so many seconds. */
 function engineWith(rate: string): Engine {
-  const engine = new Engine({ effects: EFFECTS, ownsDefaultTube: true });
+  const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
   setTubes(engine, "g-*", { rate }, 0);
   return engine;
 }

@@ -3,19 +3,11 @@ import { describe, it } from "node:test";
 import { JobTable } from "../../../../src/engine/jobs/job-table.ts";
 import { TubeSettings } from "../../../../src/engine/tubes/tube-settings.ts";
 import { TubeTable } from "../../../../src/engine/tubes/tube-table.ts";
-import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
 import { Session, Waiting } from "../../../../src/engine/waiting/session.ts";
 import { Waiters } from "../../../../src/engine/waiting/waiters.ts";
+import { unheardEffects } from "../../../support/in-process/effects.ts";
 
-const EFFECTS: ClientEffects = {
-  reserved() {},
-  timedOut() {},
-  deadlineSoon() {},
-  waitDue() {},
-  claim: () => true,
-  stillWaiting: (session) => session.index !== 9,
-  nextTubeSequence: () => 1,
-};
+const EFFECTS = unheardEffects({ stillWaiting: (session) => session.index !== 9 });
 
 interface Scene {
   readonly waiters: Waiters;
