@@ -175,7 +175,9 @@ export abstract class ShardParts implements ClientEffects {
     this.engine.queues.onSettled = onSettled;
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.deadLetters = new DeadLetters(this.engine, this.transferSender);
-    this.homes = new BatchHomes({ ...travel, shard, shards: topology.shards, shardOf, onSettled });
+    const { shards } = topology;
+    const takeJobId = this.#idTaker(directory, shard);
+    this.homes = new BatchHomes({ ...travel, shard, shards, shardOf, takeJobId, onSettled });
     this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlHandler({
@@ -188,16 +190,25 @@ export abstract class ShardParts implements ClientEffects {
       });
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
-    this.schedules = this.#makeSchedules(options, travel.port, directory);
+    this.schedules = this.#makeSchedules(options, travel.port, takeJobId);
     this.puts = new PutIntake(this.engine, this.replies, this.#drains, (...put) =>
       this.schedules.set(...put),
     );
   }
 
+  #idTaker(directory: JobDirectory | undefined, shard: number): () => number {
+    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
+    return () => {
+      const id = ids.take();
+      directory?.set(id, shard);
+      return id;
+    };
+  }
+
   #makeSchedules(
     { topology, shard, wallOffsetMs, records }: ShardOptions,
     port: ReplyPort,
-    directory: JobDirectory | undefined,
+    takeJobId: () => number,
   ): ShardSchedules {
     const { engine, replies, slicedCommands, clock } = this;
     const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
@@ -217,11 +228,7 @@ export abstract class ShardParts implements ClientEffects {
       // Numbers of schedules are in the log, so they must go on rising after a restart, as ids do.
       nextNumber: () => ids.take(),
       onMove: () => moves.take(),
-      takeJobId: () => {
-        const id = ids.take();
-        directory?.set(id, shard);
-        return id;
-      },
+      takeJobId,
     });
   }
 

@@ -13,6 +13,8 @@ export class ScheduleTable {
   readonly #bodies: BodyArena;
   /** By the wall clock. */
   readonly timers: TimerHeap<Schedule> = new TimerHeap<Schedule>();
+  /** Schedules with more ticks that are due, in turn: they must not delay those in `timers`. */
+  readonly behind: Set<Schedule> = new Set<Schedule>();
   /** Bytes of names, expressions and attributes. */
   textBytes = 0;
 
@@ -48,16 +50,31 @@ export class ScheduleTable {
     assert(this.#byName.get(schedule.name) === schedule, "a schedule is forgotten once");
     this.#byName.delete(schedule.name);
     this.timers.set(schedule.timer, Number.POSITIVE_INFINITY);
+    this.behind.delete(schedule);
     this.textBytes -= textBytesOf(schedule);
     assert(this.textBytes >= 0, "the bytes of schedules add up");
     this.#bodies.free(schedule.body);
+  }
+
+  /** When the next schedule is to be looked at, on the wall clock: 0 for now. */
+  get nextAtMs(): number {
+    return this.behind.size > 0 ? 0 : this.timers.nextAtMs;
   }
 
   /** Sets when a schedule is looked at: at its next tick, unless it is paused or frozen. */
   aim(schedule: Schedule, retryAtMs = 0): void {
     if (CHECKED) assert(this.get(schedule.name) === schedule, "a schedule that is awaited is there");
     const rests = schedule.paused || schedule.isFrozen;
+    this.behind.delete(schedule);
     this.timers.set(schedule.timer, rests ? Number.POSITIVE_INFINITY : Math.max(schedule.nextMs, retryAtMs));
+  }
+
+  /** The same behind a tick that was worked off at the time `wallMs`. */
+  aimOn(schedule: Schedule, wallMs: number): void {
+    this.aim(schedule);
+    if (schedule.timer.atMs > wallMs) return;
+    this.timers.set(schedule.timer, Number.POSITIVE_INFINITY);
+    this.behind.add(schedule);
   }
 }
 
