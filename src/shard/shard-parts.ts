@@ -169,15 +169,14 @@ export abstract class ShardParts implements ClientEffects {
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     if (directory !== undefined) this.#lookInto(directory, shard);
     const port = this.ports[shard % topology.acceptors]!;
-    const travel = { engine: this.engine, port, records: options.records };
+    const travel = { engine: this.engine, port, records: options.records, shards: topology.shards };
     const noteMoves = (): void => this.controlWords.set(ControlWord.JobsMove);
     const onSettled = (id: number): void => this.slicedCommands.settled(id);
     this.engine.queues.onSettled = onSettled;
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.deadLetters = new DeadLetters(this.engine, this.transferSender);
-    const { shards } = topology;
     const takeJobId = this.#idTaker(directory, shard);
-    this.homes = new BatchHomes({ ...travel, shard, shards, shardOf, takeJobId, onSettled });
+    this.homes = new BatchHomes({ ...travel, shard, shardOf, takeJobId, onSettled });
     this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlHandler({
@@ -191,9 +190,8 @@ export abstract class ShardParts implements ClientEffects {
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
     this.schedules = this.#makeSchedules(options, travel.port, takeJobId);
-    this.puts = new PutIntake(this.engine, this.replies, this.#drains, (...put) =>
-      this.schedules.set(...put),
-    );
+    const set: ShardSchedules["set"] = (...put) => this.schedules.set(...put);
+    this.puts = new PutIntake(this.engine, this.replies, this.#drains, set);
   }
 
   #idTaker(directory: JobDirectory | undefined, shard: number): () => number {
