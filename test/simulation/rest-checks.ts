@@ -30,6 +30,7 @@ export class RestChecks {
 
   checkRest(): void {
     this.#checkSettings();
+    this.#simulation.model.flows.checkRest();
     for (const { engine } of this.#simulation.server.shards) checkArenaAtRest(engine);
     for (const { id, policy } of this.#simulation.model.jobs.values())
       assert.ok(!policy.leaves, `job ${id}, which has died, has left for its dead-letter tube`);

@@ -79,7 +79,7 @@ export class BatchHomes {
       allFailed: 0,
     };
     if (records?.openBatch(facts) === false) return undefined;
-    return engine.batches.assume(facts);
+    return engine.batches.assume({ ...facts, state: BatchState.Opening });
   }
 
   /** Commits or cancels a batch. */
@@ -254,11 +254,22 @@ export class BatchHomes {
       this.#wanted.set(batch, round.next);
       this.#options.engine.batches.hasNews = true;
     }
+    if (batch.state === BatchState.Opening) {
+      this.#beginMembers(round);
+      return;
+    }
     if (round.tellsEnd && batch.isEnding && sum.open === 0 && sum.moving === 0)
       this.#mayComplete(round, nowMs);
     else if (batch.state === BatchState.Complete) this.#mayForget(round, nowMs);
     for (const asker of askers) asker.answer(sum);
     if (askers.length > 0) this.#options.onSettled(batch.number);
+  }
+
+  /** Tells all shards that all of them know the batch; commands wait until they have heard that. */
+  #beginMembers({ batch, askers }: BatchRound): void {
+    this.#options.engine.batches.assume({ ...factsOf(batch), state: BatchState.Open });
+    this.ask(batch);
+    for (const asker of askers) this.ask(batch, asker);
   }
 
   /** Completes a batch in the second quiet round; the first one may have missed a member. */

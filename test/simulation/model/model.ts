@@ -9,6 +9,7 @@
 import { ModelCommands } from "./model-commands.ts";
 import { ModelDeaths } from "./model-deaths.ts";
 import { ModelDuplicates } from "./model-duplicates.ts";
+import { ModelFlows } from "./model-flows.ts";
 import { ModelKeys } from "./model-keys.ts";
 import { ModelLog } from "./model-log.ts";
 import { ModelMoves } from "./model-moves.ts";
@@ -35,6 +36,7 @@ export class Model extends ModelState {
   readonly commands: ModelCommands = new ModelCommands(this);
   readonly duplicates: ModelDuplicates = new ModelDuplicates(this);
   readonly moves: ModelMoves = new ModelMoves(this);
+  readonly flows: ModelFlows = new ModelFlows(this);
 
   constructor(shards: number, wallOffsetMs = 0) {
     super(shards, wallOffsetMs);
