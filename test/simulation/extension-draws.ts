@@ -16,7 +16,8 @@ const DELAYS_MS: readonly [number, ...number[]] = [0, 0, 0, 1, 500, 1999];
  */
 const RATES = ["1000/128", "125/128", "125/512"];
 
-const BATCHES: readonly [string, ...string[]] = ["b0", "b1", "b2"];
+export const SCHEDULES: readonly [string, ...string[]] = ["s0", "s1"];
+const BATCHES: readonly [string, ...string[]] = ["b0", "b1"];
 
 const STATES = ["ready", "delayed", "buried", "reserved"] as const;
 
@@ -51,6 +52,7 @@ export class ExtensionDraws {
       inspectWatched: this.#simulation.weights ? 1 : 0,
       listAll: this.#simulation.jobMoves > 0 ? 2 : 0,
       batch: this.#simulation.flows ? 8 : 0,
+      schedule: this.#simulation.flows ? 4 : 0,
     });
     switch (kind) {
       case "putInTube":
@@ -104,6 +106,8 @@ export class ExtensionDraws {
         );
       case "batch":
         return this.#ofBatch();
+      case "schedule":
+        return this.#ofSchedule();
       case "moveJobs":
         return this.#moveJobs();
       case "clearTube": {
@@ -131,17 +135,46 @@ export class ExtensionDraws {
 
   #batchOptions(): Pick<PutOptions, "batch" | "after" | "afterAny"> {
     const random = this.#simulation.random;
-    const batch = random.chance(0.6) ? random.pick(BATCHES) : "";
-    const after = random.chance(0.3) ? random.pick(BATCHES) : "";
+    const batch = random.chance(0.7) ? random.pick(BATCHES) : "";
+    const after = random.chance(0.4) ? random.pick(BATCHES) : "";
     return { batch, after, afterAny: after !== "" && random.chance(0.5) };
+  }
+
+  #ofSchedule(): Command {
+    const random = this.#simulation.random;
+    const name = random.pick(SCHEDULES);
+    switch (random.weighted({ set: 4, delete: 1, pause: 1, resume: 1, inspect: 1, list: 0.5 })) {
+      case "set": {
+        const when = random.pick([
+          "every=1",
+          "every=2.5",
+          "cron=*_*_*_*_*_*",
+          "cron=*/3_*_*_*_*_* tz=Asia/Tokyo",
+        ]);
+        const missed = random.pick(["once", "all", "none"]);
+        const options = random.pick(["", " group=g", " ttl=1.5"]);
+        const text = `set-schedule ${name} ${this.#simulation.tube()} 5 ${random.pick([0, 0, 1])} 2 3 ${when} missed=${missed}${options}`;
+        return command.setSchedule(text, "kkx", /^(?:SET|OUT_OF_MEMORY|DRAINING)\r\n$/);
+      }
+      case "delete":
+        return command.ofBatch(`delete-schedule ${name}`, /^(?:DELETED|NOT_FOUND)\r\n$/);
+      case "pause":
+        return command.ofBatch(`pause-schedule ${name}`, /^(?:PAUSED|NOT_FOUND)\r\n$/);
+      case "resume":
+        return command.ofBatch(`resume-schedule ${name}`, /^(?:RESUMED|NOT_FOUND)\r\n$/);
+      case "inspect":
+        return command.ofBatch(`inspect-schedule ${name}`, /^(?:OK |NOT_FOUND)/);
+      default:
+        return command.ofBatch(`list-schedules limit=${random.pick([1, 100])}`, /^OK /);
+    }
   }
 
   #ofBatch(): Command {
     const random = this.#simulation.random;
     const name = random.pick(BATCHES);
-    switch (random.weighted({ open: 7, commit: 2, cancel: 0.5, inspect: 1.5, list: 0.5 })) {
+    switch (random.weighted({ open: 6, commit: 1, cancel: 0.3, inspect: 1.5, list: 0.5 })) {
       case "open": {
-        const keep = random.pick(["", "", " keep=0", " keep=1.5"]);
+        const keep = random.pick([" keep=0", " keep=0.5"]);
         return command.ofBatch(`open-batch ${name}${keep}`, /^(?:OPENED|BATCH_EXISTS|OUT_OF_MEMORY)\r\n$/);
       }
       case "commit":

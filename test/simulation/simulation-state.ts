@@ -41,7 +41,7 @@ export interface SimulationOptions {
   readonly jobMoves?: boolean;
   /** Whether tubes have weights; every seventh run by default if `extensions` is left out. */
   readonly weights?: boolean;
-  /** Whether there are batches; in every ninth run by default if `extensions` is left out. */
+  /** Whether there are batches and schedules; in every ninth run by default if `extensions` is left out. */
   readonly flows?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
@@ -83,7 +83,7 @@ export class SimulationState {
   readonly hasRates: boolean;
   /** Whether clients give weights to their tubes, and choose an order of reserves. */
   readonly weights: boolean;
-  /** Whether jobs belong to batches and wait for them. */
+  /** Whether jobs belong to batches and wait for them, and schedules put some. */
   readonly flows: boolean;
   /** Weight of commands that move jobs. */
   readonly jobMoves: number;
@@ -103,6 +103,8 @@ export class SimulationState {
   lastPlace = 0;
   /** Clients that closed with nothing under way, by session, until it is another's. */
   closed = new Map<number, { acceptor: number; place: number }>();
+  /** The jobs of ticks, by their keys, in all processes. */
+  readonly ticks = new Map<string, number>();
   witnesses: EngineWitness[] = [];
   clients: SimClient[] = [];
   world!: SimWorld;

@@ -7,6 +7,7 @@ import { findOf } from "../support/planted-find.ts";
 import { inWhole } from "../support/whole.ts";
 import { PLANTED_BATCH_BUGS } from "./planted/planted-batch-bugs.ts";
 import { PLANTED_BUGS } from "./planted/planted-bugs.ts";
+import { PLANTED_FLOW_BUGS } from "./planted/planted-flow-bugs.ts";
 import { PLANTED_JOB_BUGS } from "./planted/planted-job-bugs.ts";
 import { PLANTED_JOB_MOVE_BUGS } from "./planted/planted-job-move-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted/planted-log-bugs.ts";
@@ -22,10 +23,9 @@ import type { SimulationOptions } from "./simulation-state.ts";
 /** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
 const FIRST_SEED = Number(process.env["SEED"] ?? 1);
 const RUNS = inWhole(60, 20);
-interface Found extends Pick<SimulationOptions, "seed" | "durable" | "jobMoves"> {
+interface Found extends Pick<SimulationOptions, "seed" | "durable" | "jobMoves" | "flows" | "extensions"> {
   readonly what: string;
   readonly only?: string;
-  readonly extensions?: true;
 }
 const DURABLE = { durable: true, jobMoves: true, extensions: true } as const;
 /**
@@ -70,6 +70,11 @@ const FOUND: readonly Found[] = [
     seed: 80478,
     ...DURABLE,
     what: "a put that finds the log full changes the weight of its group (job-commands.ts)",
+  },
+  {
+    seed: 331,
+    flows: true,
+    what: "a job that waits for a batch forgets what it was before it was refused elsewhere (job-queues.ts)",
   },
 ];
 const STEPS = 300;
@@ -212,12 +217,13 @@ describe("simulation", () => {
     }
   });
 
-  for (const { what, only, extensions = false, ...options } of FOUND) {
+  for (const { what, only, ...options } of FOUND) {
     it(`no longer finds that ${what}`, async () => {
       await simulate({
+        // Those with batches draw from all commands.
+        ...(options.flows === true ? {} : { extensions: false }),
         ...options,
         steps: STEPS,
-        extensions,
         ...(only === undefined ? {} : { only: parseSteps(only)! }),
       });
     });
@@ -240,6 +246,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_POLICY_BUGS,
     ...PLANTED_RESTART_BUGS,
     ...PLANTED_WEIGHT_BUGS,
+    ...PLANTED_FLOW_BUGS,
   ];
 
   /** Seeds that found bugs after a long search: lines for FOUND_LAST. */

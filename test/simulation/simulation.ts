@@ -13,7 +13,7 @@ import { CommandCounts } from "./client/command-counts.ts";
 import { sessionName } from "./client/model-replies.ts";
 import { ClientActs } from "./client-acts.ts";
 import { CommandDraws } from "./command-draws.ts";
-import { ExtensionDraws } from "./extension-draws.ts";
+import { ExtensionDraws, SCHEDULES } from "./extension-draws.ts";
 import type { Fault } from "./faults.ts";
 import type { ProcessEnd } from "./model/durability-ledger.ts";
 import { Model } from "./model/model.ts";
@@ -123,6 +123,7 @@ class Simulation extends SimulationState {
     const model = this.model;
     const ledger = this.log?.ledger;
     this.#restoreBatches();
+    this.#forgetLostTicks();
     for (const [pattern, values] of ledger?.settings ?? []) model.restart.restoreSetting(pattern, values);
     model.restart.endSettings();
     for (const tube of this.#tubesInOrder()) model.registry.tube(tube);
@@ -131,6 +132,12 @@ class Simulation extends SimulationState {
       else model.restart.restore(each, this.server.nowMs);
     }
     model.restart.endRestore();
+  }
+
+  /** Ticks whose jobs have gone with the process come again, unless their schedule is past them. */
+  #forgetLostTicks(): void {
+    const known = new Set(this.log?.ledger.knownIds);
+    for (const [key, id] of this.ticks) if (!known.has(id)) this.ticks.delete(key);
   }
 
   /** Takes the batches of the log, and how many members of each have gone. */
@@ -313,6 +320,7 @@ class Simulation extends SimulationState {
     if (this.isDoomed) await this.#endProcess("power");
     this.say("the end");
     this.#calmDown();
+    this.#endSchedules();
     this.server.tickMs = 0;
     // Totals are compared with the model's behind the reply: no time may pass meanwhile.
     this.server.dueInTurn = 0;
@@ -343,6 +351,20 @@ class Simulation extends SimulationState {
     if (this.log === undefined) return;
     await this.#endProcess("stop");
     assert.equal(this.model.jobs.size, 0, "what was deleted stays deleted");
+  }
+
+  /** No job comes by itself any more. */
+  #endSchedules(): void {
+    if (!this.flows) return;
+    const socket = this.server.connect(0);
+    for (const name of SCHEDULES) {
+      this.counts.sent("delete-schedule");
+      socket.write(Buffer.from(`delete-schedule ${name}\r\n`));
+    }
+    this.server.settle();
+    assert.match(socket.takeReceived().toString("latin1"), /^(?:DELETED\r\n|NOT_FOUND\r\n){2}$/);
+    socket.halfClose();
+    this.server.settle();
   }
 
   /** The disk has room, and nothing happens to it any more. */

@@ -311,7 +311,11 @@ export function gather(text: "stats" | "list-tubes" | "extensions"): Command {
   return { ...simple(text), kind: "gather", form: /^OK / };
 }
 
-/** A command about batches, which the engines are told about later. */
+export function setSchedule(text: string, body: string, form: RegExp): Command {
+  return { text, bytes: Buffer.from(`${text}\r\n${body}\r\n`, "latin1"), kind: "gather", form };
+}
+
+/** A command about batches or schedules, which the engines are told about later. */
 export function ofBatch(text: string, form: RegExp): Command {
   return { ...simple(text), kind: "gather", form };
 }

@@ -35,7 +35,7 @@ export function comparable(reply: string): string {
     .filter(
       (row) =>
         row !== "" &&
-        !/^(?:(?:next-)?age|time-left(?:-ms)?|file|pause-time-left|current-waiting|tokens|expires-in(?=: \d)): /.test(
+        !/^(?:(?:next-)?age|time-left(?:-ms)?|meta|file|pause-time-left|current-waiting|tokens|expires-in(?=: \d)): /.test(
           row,
         ),
     )

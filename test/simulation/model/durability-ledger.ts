@@ -294,6 +294,11 @@ export class DurabilityLedger {
     return texts.map(([, text]) => JSON.parse(text) as Kept);
   }
 
+  /** Ids of jobs that the log knows for certain, or knew. */
+  get knownIds(): ReadonlySet<number> {
+    return this.#knownIds;
+  }
+
   /** Settings found in the log. */
   get settings(): [pattern: string, values: Partial<SettingValues>][] {
     const patterns = [...this.#patterns.entries()].filter(([, id]) => this.#log.jobs.has(id));

@@ -2,11 +2,11 @@
 
 import assert from "node:assert/strict";
 import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
+import type { BatchNames, ModelFlows } from "./flows/model-flows.ts";
 import { fits, type JobChoice } from "./job-choice.ts";
-import { AT_HOME, isFree, isLimited, NEVER } from "./job-order.ts";
+import { AT_HOME, isFree, isLimited, NEVER, waits } from "./job-order.ts";
 import { ModelBucket } from "./model-bucket.ts";
 import type { ModelDeaths } from "./model-deaths.ts";
-import { type BatchNames, type ModelFlows, waits } from "./model-flows.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { JobPolicy } from "./model-policies.ts";

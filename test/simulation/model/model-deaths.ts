@@ -2,7 +2,7 @@
 
 import { backoffMs } from "../../../src/engine/policies/attempts.ts";
 import { FAILURES_MAX } from "../../../src/protocol/job-failure.ts";
-import type { ModelFlows } from "./model-flows.ts";
+import type { ModelFlows } from "./flows/model-flows.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { JobPolicy } from "./model-policies.ts";

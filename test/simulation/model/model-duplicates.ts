@@ -1,6 +1,6 @@
 // What a put of the model does to the waiting job that has its key.
 
-import { waits } from "./model-flows.ts";
+import { waits } from "./job-order.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { OnDuplicateWord } from "./model-policies.ts";
 import type { ModelQueues } from "./model-queues.ts";

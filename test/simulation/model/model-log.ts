@@ -1,8 +1,7 @@
 // Changes of the model that a log must keep.
 
-import { keptState } from "./job-order.ts";
+import { keptState, waits } from "./job-order.ts";
 import { keptPolicy } from "./kept-policy.ts";
-import { waits } from "./model-flows.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelKey } from "./model-policies.ts";
 import type { ModelState } from "./model-state.ts";

@@ -1,10 +1,10 @@
 // Moves of jobs to other tubes and shards in the model.
 
 import assert from "node:assert/strict";
-import { keptState } from "./job-order.ts";
+import type { ModelFlows } from "./flows/model-flows.ts";
+import { keptState, waits } from "./job-order.ts";
 import type { ModelCommands } from "./model-commands.ts";
 import type { ModelDeaths } from "./model-deaths.ts";
-import { type ModelFlows, waits } from "./model-flows.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { ModelQueues } from "./model-queues.ts";

@@ -1,8 +1,7 @@
 // Reserves of the model: single, in batches, by id and over several shards.
 
 import assert from "node:assert/strict";
-import { isBetter, wasLost } from "./job-order.ts";
-import { waits } from "./model-flows.ts";
+import { isBetter, waits, wasLost } from "./job-order.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { ModelQueues } from "./model-queues.ts";
 import type { ModelState } from "./model-state.ts";

@@ -3,9 +3,9 @@
 import { WAITS_UNTIL_MS } from "../../../src/engine/flows/batch-table.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";
+import type { ModelFlows } from "./flows/model-flows.ts";
 import { AT_HOME, isLimited } from "./job-order.ts";
 import { type KeptKey, type KeptPolicy, shifted } from "./kept-policy.ts";
-import type { ModelFlows } from "./model-flows.ts";
 import { type JobPolicy, type ModelKey, NO_POLICY } from "./model-policies.ts";
 import type { ModelQueues } from "./model-queues.ts";
 import type { ModelState } from "./model-state.ts";

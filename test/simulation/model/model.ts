@@ -6,10 +6,11 @@
 // at the same moment on different tubes or sessions), the model tries one order after another until
 // one yields the engine's effects.
 
+import { BatchEnds } from "./flows/batch-ends.ts";
+import { ModelFlows } from "./flows/model-flows.ts";
 import { ModelCommands } from "./model-commands.ts";
 import { ModelDeaths } from "./model-deaths.ts";
 import { ModelDuplicates } from "./model-duplicates.ts";
-import { ModelFlows } from "./model-flows.ts";
 import { ModelKeys } from "./model-keys.ts";
 import { ModelLog } from "./model-log.ts";
 import { ModelMoves } from "./model-moves.ts";
@@ -37,6 +38,7 @@ export class Model extends ModelState {
   readonly duplicates: ModelDuplicates = new ModelDuplicates(this);
   readonly moves: ModelMoves = new ModelMoves(this);
   readonly flows: ModelFlows = new ModelFlows(this);
+  readonly batchEnds: BatchEnds = new BatchEnds(this);
 
   constructor(shards: number, wallOffsetMs = 0) {
     super(shards, wallOffsetMs);

@@ -13,6 +13,7 @@ import { FlowWitness } from "./flow-witness.ts";
 import { JobWitness } from "./job-witness.ts";
 import { MoveWitness } from "./move-witness.ts";
 import { ReserveWitness } from "./reserve-witness.ts";
+import { ScheduleWitness } from "./schedule-witness.ts";
 import { SessionWitness } from "./session-witness.ts";
 
 export class EngineWitness extends EngineCalls {
@@ -21,6 +22,7 @@ export class EngineWitness extends EngineCalls {
   readonly jobs: JobWitness = new JobWitness(this);
   readonly moves: MoveWitness = new MoveWitness(this);
   readonly flows: FlowWitness = new FlowWitness(this);
+  readonly schedules: ScheduleWitness = new ScheduleWitness(this);
   readonly comparison: EngineComparison = new EngineComparison(this);
 
   /** `askers` is shared by all shards. */
@@ -40,6 +42,7 @@ export class EngineWitness extends EngineCalls {
     this.jobs.watchJobs();
     this.moves.watchMovesOfJobs();
     this.flows.watchFlows();
+    this.schedules.watchSchedules();
   }
 
   /** Checks the engine's invariants, and that it holds what the model holds. */

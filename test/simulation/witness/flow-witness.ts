@@ -32,7 +32,7 @@ export class FlowWitness {
       swept = members.filter((id) => engine.find(id) === NO_SLOT);
     };
     this.#witness.watch("workOnFlows", ([nowMs], _, seen) =>
-      this.#witness.follow(seen, () => model.flows.work(shard, waiting, swept, nowMs)),
+      this.#witness.follow(seen, () => model.batchEnds.work(shard, waiting, swept, nowMs)),
     );
   }
 

@@ -2,23 +2,15 @@
 // learns from the engines what was decided, and says whether it may be.
 
 import assert from "node:assert/strict";
-import { BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
-import { FAILURES_MAX } from "../../../src/protocol/job-failure.ts";
-import type { ModelCommands } from "./model-commands.ts";
-import type { ModelLog } from "./model-log.ts";
-import type { ModelQueues } from "./model-queues.ts";
-import type { ModelState } from "./model-state.ts";
-import type { ModelTimers } from "./model-timers.ts";
-import type { KnownBatch, ModelJob } from "./model-types.ts";
-import type { ModelWaits } from "./model-waits.ts";
+import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { FAILURES_MAX } from "../../../../src/protocol/job-failure.ts";
+import type { ModelQueues } from "../model-queues.ts";
+import type { ModelState } from "../model-state.ts";
+import type { KnownBatch, ModelJob } from "../model-types.ts";
 
 /** Parts of the model that this file uses. */
 interface Model extends ModelState {
-  readonly log: ModelLog;
-  readonly timers: ModelTimers;
-  readonly waiting: ModelWaits;
   readonly queues: ModelQueues;
-  readonly commands: ModelCommands;
 }
 
 /** The batches that a put names. */
@@ -32,8 +24,6 @@ export interface BatchNames {
 export type BatchVerdict =
   | { readonly refusal: "BATCH_NOT_FOUND" | "BATCH_COMMITTED" | "BATCH_ORDER" }
   | { readonly refusal: undefined; readonly batch: number; readonly after: number; readonly lost: string };
-
-export const waits = ({ policy }: ModelJob): boolean => policy.after !== 0;
 
 export class ModelFlows {
   readonly #model: Model;
@@ -80,10 +70,10 @@ export class ModelFlows {
       `${name} goes from ${known?.state} to ${state}`,
     );
     assert.equal(known?.name ?? name, name, "a batch keeps its name");
-    if (state === BatchState.Open && this.of(shard, number)?.state === BatchState.Opening)
+    const isNews = this.#model.knownBatches.every((each) => each.get(number)?.state !== state);
+    if (state === BatchState.Open && isNews)
       for (const [other, batches] of this.#model.knownBatches.entries())
         assert.ok(batches.has(number), `shard ${other} knows ${name} when it may have members`);
-    const isNews = this.#model.knownBatches.every((each) => each.get(number)?.state !== state);
     if (state === BatchState.Complete && isNews) this.#checkComplete(told);
     if (state === BatchState.Forgotten) {
       assert.deepEqual(this.#waitingFor(number), [], `no job waits for ${name} when it is forgotten`);
@@ -148,44 +138,6 @@ export class ModelFlows {
     return true;
   }
 
-  /** Ends the wait of some jobs in this order, and sweeps members of cancelled batches. */
-  work(shard: number, waiting: readonly number[], swept: readonly number[], nowMs: number): void {
-    this.#model.timers.runDue(shard, nowMs);
-    for (const id of waiting) this.#release(shard, id, nowMs);
-    for (const id of swept) {
-      const job = this.#model.queues.on(shard, id);
-      // It may have expired just now.
-      if (job === undefined) continue;
-      const { policy, state } = job;
-      assert.equal(this.of(shard, policy.batch)?.state, BatchState.Cancelled, `job ${id} is swept`);
-      assert.ok(
-        !policy.hasEnded && state !== "reserved" && state !== "moving",
-        `job ${id} is swept: ${state}`,
-      );
-      this.#model.commands.discard(job, nowMs);
-    }
-  }
-
-  #release(shard: number, id: number, nowMs: number): void {
-    const job = this.#model.queues.on(shard, id);
-    if (job === undefined || !waits(job)) return;
-    const { policy, tube } = job;
-    const batch = this.of(shard, policy.after);
-    assert.equal(batch?.state, BatchState.Complete, `job ${id} waits until its batch is complete`);
-    policy.after = 0;
-    if (isLost(batch!, policy.afterAny)) {
-      job.buries++;
-      this.bury(job, reasonOf(batch!), nowMs);
-      this.#model.log.keep(job);
-      return;
-    }
-    if (job.delaySeconds > 0) this.#model.queues.becomeDelayed(job, nowMs);
-    else this.#model.queues.becomeReady(job);
-    this.#model.log.keep(job);
-    this.#model.timers.runDue(shard, nowMs);
-    this.#model.waiting.serve(tube, nowMs);
-  }
-
   /** Buries a job that must not run, since its batch has failed. */
   bury(job: ModelJob, reason: string, nowMs: number): void {
     const failure = { atMs: nowMs, attempt: 0, cause: "buried", worker: "", reason };
@@ -208,9 +160,10 @@ export class ModelFlows {
   }
 }
 
-const isLost = ({ outcome }: KnownBatch, any: boolean): boolean => !any && outcome !== BatchOutcome.Success;
+export const isLost = ({ outcome }: KnownBatch, any: boolean): boolean =>
+  !any && outcome !== BatchOutcome.Success;
 
-function reasonOf({ name, outcome, allDone, allFailed }: KnownBatch): string {
+export function reasonOf({ name, outcome, allDone, allFailed }: KnownBatch): string {
   if (outcome === BatchOutcome.Cancelled) return `batch ${name}: cancelled`;
   return `batch ${name}: ${allFailed} of ${allDone + allFailed} members failed`;
 }
