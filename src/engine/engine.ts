@@ -44,7 +44,7 @@ export class Engine extends FlowWork {
     return (
       this.bodies.usedBytes +
       jobs.live * BYTES_OF.job +
-      jobs.extraRows * BYTES_OF.extras +
+      jobs.spareExtras.rows * BYTES_OF.extras +
       jobs.failurePages * BYTES_OF.failurePage +
       tubes.size * BYTES_OF.tube +
       tubes.retiredLimiters.size * BYTES_OF.retiredLimiter +
@@ -55,7 +55,7 @@ export class Engine extends FlowWork {
       this.settings.size * BYTES_OF.setting +
       this.schedules.table.size * BYTES_OF.schedule +
       this.schedules.table.textBytes +
-      jobs.flowPages * BYTES_OF.flowPage +
+      jobs.spareExtras.flowPages * BYTES_OF.flowPage +
       this.batches.size * BYTES_OF.batch
     );
   }

@@ -232,7 +232,8 @@ export abstract class ShardParts implements ClientEffects {
 
   /** When the shard has something to do by itself, in monotonic ms. */
   get nextDueAtMs(): number {
-    return Math.min(this.engine.nextDueAtMs, this.schedules.turns.dueAtMs);
+    const { nextDueAtMs, schedules } = this.engine;
+    return schedules.table.size === 0 ? nextDueAtMs : Math.min(nextDueAtMs, this.schedules.turns.dueAtMs);
   }
 
   #lookInto(directory: JobDirectory, own: number): void {

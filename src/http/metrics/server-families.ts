@@ -12,7 +12,6 @@ import {
   binlogRole,
   ControlWord,
   Counter,
-  commandCounter,
   countersOf,
   portRole,
 } from "../../message/topology.ts";
@@ -158,7 +157,7 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
     "commands",
     "Commands that were executed, by HTTP too.",
     COMMANDS.map((command) => ({
-      value: everywhere.reduce((total, counters) => total + counters[commandCounter(command.op)]!, 0),
+      value: everywhere.reduce((total, counters) => total + counters[Counter.Commands + command.op]!, 0),
       labels: { command: commandName(command) },
     })),
   );
