@@ -174,7 +174,7 @@ export class ExtensionDraws {
     const name = random.pick(BATCHES);
     switch (random.weighted({ open: 6, commit: 1, cancel: 0.3, inspect: 1.5, list: 0.5 })) {
       case "open": {
-        const keep = random.pick([" keep=0", " keep=0.5"]);
+        const keep = random.pick([" keep=0", " keep=1", " keep=4"]);
         return command.ofBatch(`open-batch ${name}${keep}`, /^(?:OPENED|BATCH_EXISTS|OUT_OF_MEMORY)\r\n$/);
       }
       case "commit":

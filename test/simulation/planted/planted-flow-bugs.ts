@@ -27,9 +27,16 @@ export const PLANTED_FLOW_BUGS: readonly PlantedBug[] = [
     const putAgain = engine.putAgain.bind(engine);
     engine.putAgain = (...put) => blindly(engine, () => putAgain(...put));
   }),
-  plantedInFlows("update-job delays a job that waits for a batch", (engine) => {
-    const update = engine.update.bind(engine);
-    engine.update = (...change) => blindly(engine, () => update(...change));
+  plantedInFlows("a member that expires and is buried is still open", (engine) => {
+    const { policies, batches } = engine;
+    const runOne = policies.runOne.bind(policies);
+    policies.runOne = (nowMs) => {
+      const { died } = batches;
+      batches.died = () => {};
+      const tube = runOne(nowMs);
+      batches.died = died;
+      return tube;
+    };
   }),
   plantedInFlows("a job that expires stays among those that wait", (engine) => {
     const { policies, batches } = engine;
