@@ -41,7 +41,10 @@ export interface SimulationOptions {
   readonly jobMoves?: boolean;
   /** Whether tubes have weights; every seventh run by default if `extensions` is left out. */
   readonly weights?: boolean;
-  /** Whether there are batches and schedules; in every ninth run by default if `extensions` is left out. */
+  /**
+   * Whether there are batches and schedules; in every ninth run by default if `extensions` is left
+   * out.
+   */
   readonly flows?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;

@@ -1,5 +1,5 @@
-// Bugs planted in batches and schedules that show only beside keys, times to live, moves, limits and
-// changes of jobs.
+// Bugs planted in batches and schedules that show only beside keys, times to live, limits, drains
+// and moves of jobs.
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import { BatchState } from "../../../src/protocol/batch-facts.ts";
