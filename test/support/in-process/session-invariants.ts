@@ -173,7 +173,6 @@ export class SessionInvariants {
     for (const tube of this.#check.engine.tubes.values())
       timers.push(tube.delayTimer, tube.pauseTimer, tube.expiryTimer, tube.limiterTimer);
     for (const session of this.#check.sessions) timers.push(session.timer);
-    for (const batch of this.#check.engine.batches.all) timers.push(batch.timer);
     for (const timer of timers)
       assert.equal(timer.position >= 0, timer.atMs < NEVER, "a timer that is set is in its heap");
     assert.equal(
