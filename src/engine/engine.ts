@@ -4,9 +4,9 @@
 // The engine is pure: time comes in as a number (monotonic ms, never decreasing), and effects go
 // out through two interfaces. It never reads a clock, a random number, a file or a socket. Each
 // public method first runs what is due, so a command that arrives exactly at a deadline sees the
-// state after it. README.md describes the life of a job and the invariants, which `checkInvariants`
-// tests. This file has sessions, tubes and settings; the classes that it extends, listed in
-// delivery.ts, have the commands on jobs.
+// state after it. README.md describes the life of a job, docs/architecture/engine-invariants.md the
+// invariants, which `checkInvariants` tests. This file has sessions, tubes and settings; the
+// classes that it extends have the commands on jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { FailureCause } from "../protocol/job-failure.ts";
