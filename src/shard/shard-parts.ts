@@ -233,7 +233,7 @@ export abstract class ShardParts implements ClientEffects {
   /** When the shard has something to do by itself, in monotonic ms. */
   get nextDueAtMs(): number {
     const { nextDueAtMs, schedules, batches } = this.engine;
-    // Batches and ticks wait until the log can write: otherwise the shard would not sleep meanwhile.
+    // Batches and ticks wait until the log can write, or the shard would not sleep meanwhile.
     const mayLog = batches.timers.nextAtMs < nextDueAtMs && this.records?.hasRoom !== false;
     const dueAtMs = mayLog ? batches.timers.nextAtMs : nextDueAtMs;
     return schedules.table.size === 0 ? dueAtMs : Math.min(dueAtMs, this.schedules.turns.dueAtMs);
