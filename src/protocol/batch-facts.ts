@@ -1,7 +1,13 @@
 // What is known of a batch of jobs: docs/architecture/flows.md.
 
-/** The states of a batch. Numbers in the log: never change them. */
-export const BatchState = { Forgotten: 0, Open: 1, Committed: 2, Cancelled: 3, Complete: 4 } as const;
+/**
+ * The states of a batch. Numbers in the log: never change them. Opening is not in the log: the
+ * batch takes no members until all shards know it, since a member may move to any of them.
+ */
+export const BatchState = {
+  ...{ Forgotten: 0, Open: 1, Committed: 2, Cancelled: 3, Complete: 4 },
+  Opening: 5,
+} as const;
 export type BatchState = (typeof BatchState)[keyof typeof BatchState];
 
 /** The outcome of a complete batch. Numbers in the log: never change them. */

@@ -66,7 +66,7 @@ export class ShardCore extends ShardClients {
     const { batches, schedules } = this.engine;
     if (schedules.unlogged.length > 0) schedules.logRestored();
     this.engine.runDue(nowMs);
-    if (schedules.table.timers.nextAtMs < Number.POSITIVE_INFINITY) this.schedules.turns.step(nowMs);
+    if (schedules.table.size > 0) this.schedules.turns.step(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
     const taken = this.#takeFromAll();
     if (this.replies.long.length > 0) this.#continueLong();

@@ -169,13 +169,14 @@ export abstract class ShardParts implements ClientEffects {
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     if (directory !== undefined) this.#lookInto(directory, shard);
     const port = this.ports[shard % topology.acceptors]!;
-    const travel = { engine: this.engine, port, records: options.records };
+    const travel = { engine: this.engine, port, records: options.records, shards: topology.shards };
     const noteMoves = (): void => this.controlWords.set(ControlWord.JobsMove);
     const onSettled = (id: number): void => this.slicedCommands.settled(id);
     this.engine.queues.onSettled = onSettled;
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.deadLetters = new DeadLetters(this.engine, this.transferSender);
-    this.homes = new BatchHomes({ ...travel, shard, shards: topology.shards, shardOf, onSettled });
+    const takeJobId = this.#idTaker(directory, shard);
+    this.homes = new BatchHomes({ ...travel, shard, shardOf, takeJobId, onSettled });
     this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlHandler({
@@ -189,16 +190,24 @@ export abstract class ShardParts implements ClientEffects {
       });
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
-    this.schedules = this.#makeSchedules(options, travel.port, directory);
-    this.puts = new PutIntake(this.engine, this.replies, this.#drains, (...put) =>
-      this.schedules.set(...put),
-    );
+    this.schedules = this.#makeSchedules(options, travel.port, takeJobId);
+    const set: ShardSchedules["set"] = (...put) => this.schedules.set(...put);
+    this.puts = new PutIntake(this.engine, this.replies, this.#drains, set);
+  }
+
+  #idTaker(directory: JobDirectory | undefined, shard: number): () => number {
+    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
+    return () => {
+      const id = ids.take();
+      directory?.set(id, shard);
+      return id;
+    };
   }
 
   #makeSchedules(
     { topology, shard, wallOffsetMs, records }: ShardOptions,
     port: ReplyPort,
-    directory: JobDirectory | undefined,
+    takeJobId: () => number,
   ): ShardSchedules {
     const { engine, replies, slicedCommands, clock } = this;
     const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
@@ -218,19 +227,17 @@ export abstract class ShardParts implements ClientEffects {
       // Numbers of schedules are in the log, so they must go on rising after a restart, as ids do.
       nextNumber: () => ids.take(),
       onMove: () => moves.take(),
-      takeJobId: () => {
-        const id = ids.take();
-        directory?.set(id, shard);
-        return id;
-      },
+      takeJobId,
     });
   }
 
   /** When the shard has something to do by itself, in monotonic ms. */
   get nextDueAtMs(): number {
-    const { timers } = this.engine.schedules.table;
-    const isIdle = timers.nextAtMs === Number.POSITIVE_INFINITY;
-    return isIdle ? this.engine.nextDueAtMs : Math.min(this.engine.nextDueAtMs, this.schedules.turns.dueAtMs);
+    const { nextDueAtMs, schedules, batches } = this.engine;
+    // Batches and ticks wait until the log can write, or the shard would not sleep meanwhile.
+    const mayLog = batches.timers.nextAtMs < nextDueAtMs && this.records?.hasRoom !== false;
+    const dueAtMs = mayLog ? batches.timers.nextAtMs : nextDueAtMs;
+    return schedules.table.size === 0 ? dueAtMs : Math.min(dueAtMs, this.schedules.turns.dueAtMs);
   }
 
   #lookInto(directory: JobDirectory, own: number): void {

@@ -27,7 +27,7 @@ export class CommandDraws {
 
   draw(client: SimClient): Command | undefined {
     const random = this.#simulation.random;
-    const share = this.#simulation.policies ? POLICY_SHARE : EXTENSION_SHARE;
+    const share = this.#simulation.policies || this.#simulation.flows ? POLICY_SHARE : EXTENSION_SHARE;
     if (this.#simulation.extensions && random.chance(share))
       return this.#simulation.extensionDraws.drawExtension(client);
     const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);

@@ -4,7 +4,7 @@ import type { Command } from "./client/command.ts";
 import * as command from "./client/command.ts";
 import type { SimClient } from "./client/sim-client.ts";
 import { isSameChoice, type JobChoice } from "./model/job-choice.ts";
-import { ON_DUPLICATE, type PutOptions } from "./model/model-policies.ts";
+import { NO_OPTIONS, ON_DUPLICATE, type PutOptions } from "./model/model-policies.ts";
 import type { SimulationState } from "./simulation-state.ts";
 
 /** Delays of puts that may have fractions of seconds. */
@@ -15,6 +15,9 @@ const DELAYS_MS: readonly [number, ...number[]] = [0, 0, 0, 1, 500, 1999];
  * the model's is the engine's.
  */
 const RATES = ["1000/128", "125/128", "125/512"];
+
+export const SCHEDULES: readonly [string, ...string[]] = ["s0", "s1"];
+const BATCHES: readonly [string, ...string[]] = ["b0", "b1"];
 
 const STATES = ["ready", "delayed", "buried", "reserved"] as const;
 
@@ -48,6 +51,8 @@ export class ExtensionDraws {
       reserveOrder: this.#simulation.weights ? 3 : 0,
       inspectWatched: this.#simulation.weights ? 1 : 0,
       listAll: this.#simulation.jobMoves > 0 ? 2 : 0,
+      batch: this.#simulation.flows ? 8 : 0,
+      schedule: this.#simulation.flows ? 4 : 0,
     });
     switch (kind) {
       case "putInTube":
@@ -99,6 +104,10 @@ export class ExtensionDraws {
           random.pick([0, 0, 3, this.#simulation.id(client)]),
           random.pick([0, 3]),
         );
+      case "batch":
+        return this.#ofBatch();
+      case "schedule":
+        return this.#ofSchedule();
       case "moveJobs":
         return this.#moveJobs();
       case "clearTube": {
@@ -119,7 +128,64 @@ export class ExtensionDraws {
     const ttrSeconds = random.between(1, 4);
     const body = this.#simulation.body();
     const options = this.#simulation.policies ? this.#putOptions(pri + body.length) : undefined;
-    return command.putInTube(tube, pri, delayMs, ttrSeconds, body, options);
+    const flows = this.#simulation.flows ? this.#batchOptions() : undefined;
+    const both = flows === undefined ? options : { ...(options ?? NO_OPTIONS), ...flows };
+    return command.putInTube(tube, pri, delayMs, ttrSeconds, body, both);
+  }
+
+  #batchOptions(): Pick<PutOptions, "batch" | "after" | "afterAny"> {
+    const random = this.#simulation.random;
+    const batch = random.chance(0.7) ? random.pick(BATCHES) : "";
+    const after = random.chance(0.4) ? random.pick(BATCHES) : "";
+    return { batch, after, afterAny: after !== "" && random.chance(0.5) };
+  }
+
+  #ofSchedule(): Command {
+    const random = this.#simulation.random;
+    const name = random.pick(SCHEDULES);
+    switch (random.weighted({ set: 4, delete: 1, pause: 1, resume: 1, inspect: 1, list: 0.5 })) {
+      case "set": {
+        const when = random.pick([
+          "every=1",
+          "every=2.5",
+          "cron=*_*_*_*_*_*",
+          "cron=*/3_*_*_*_*_* tz=Asia/Tokyo",
+        ]);
+        const missed = random.pick(["once", "all", "none"]);
+        const options = random.pick(["", " group=g", " ttl=1.5"]);
+        const text = `set-schedule ${name} ${this.#simulation.tube()} 5 ${random.pick([0, 0, 1])} 2 3 ${when} missed=${missed}${options}`;
+        return command.setSchedule(text, "kkx", /^(?:SET|OUT_OF_MEMORY|DRAINING)\r\n$/);
+      }
+      case "delete":
+        return command.ofBatch(`delete-schedule ${name}`, /^(?:DELETED|NOT_FOUND)\r\n$/);
+      case "pause":
+        return command.ofBatch(`pause-schedule ${name}`, /^(?:PAUSED|NOT_FOUND)\r\n$/);
+      case "resume":
+        return command.ofBatch(`resume-schedule ${name}`, /^(?:RESUMED|NOT_FOUND)\r\n$/);
+      case "inspect":
+        return command.ofBatch(`inspect-schedule ${name}`, /^(?:OK |NOT_FOUND)/);
+      default:
+        return command.ofBatch(`list-schedules limit=${random.pick([1, 100])}`, /^OK /);
+    }
+  }
+
+  #ofBatch(): Command {
+    const random = this.#simulation.random;
+    const name = random.pick(BATCHES);
+    switch (random.weighted({ open: 6, commit: 1, cancel: 0.3, inspect: 1.5, list: 0.5 })) {
+      case "open": {
+        const keep = random.pick([" keep=0", " keep=1", " keep=4"]);
+        return command.ofBatch(`open-batch ${name}${keep}`, /^(?:OPENED|BATCH_EXISTS|OUT_OF_MEMORY)\r\n$/);
+      }
+      case "commit":
+        return command.ofBatch(`commit-batch ${name}`, /^(?:COMMITTED|BATCH_CANCELLED|NOT_FOUND)\r\n$/);
+      case "cancel":
+        return command.ofBatch(`cancel-batch ${name}`, /^(?:CANCELLED|BATCH_COMPLETE|NOT_FOUND)\r\n$/);
+      case "inspect":
+        return command.ofBatch(`inspect-batch ${name}`, /^(?:OK |NOT_FOUND)/);
+      default:
+        return command.ofBatch(`list-batches limit=${random.pick([1, 100])}`, /^OK /);
+    }
   }
 
   /** Draws the options of a put-in-tube; `chance` is any number. */
@@ -134,6 +200,7 @@ export class ExtensionDraws {
       group: random.pick(["", "", "g", "h", "i"]),
       weight: random.pick([1, 1, 2, 3]),
       onDuplicate: key === "" ? "refuse" : ON_DUPLICATE[chance % ON_DUPLICATE.length]!,
+      ...{ batch: "", after: "", afterAny: false },
     };
   }
 

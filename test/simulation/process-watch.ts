@@ -85,6 +85,13 @@ export class ProcessWatch {
         this.#simulation.log?.ledger.checkNew(job);
         this.#clientOf(session).effects.onPut(jobOf(job));
       },
+      ticked: (job, key) => {
+        this.#simulation.log?.ledger.checkNew(job);
+        const before = this.#simulation.ticks.get(key);
+        assert.equal(before, undefined, `the tick ${key} comes once: job ${before} before job ${job}`);
+        this.#simulation.ticks.set(key, job);
+        assert.ok(!this.#simulation.draining, `the tick ${key} comes although the server drains`);
+      },
       // A clear-tube may have ended it since, in the same call.
       reserved: (session, job) =>
         this.#clientOf(session).effects.onReserved(this.#simulation.model.given.get(job)!),

@@ -30,10 +30,20 @@ export class RestChecks {
 
   checkRest(): void {
     this.#checkSettings();
+    this.#simulation.model.flows.checkRest();
+    this.#checkSchedules();
     for (const { engine } of this.#simulation.server.shards) checkArenaAtRest(engine);
     for (const { id, policy } of this.#simulation.model.jobs.values())
       assert.ok(!policy.leaves, `job ${id}, which has died, has left for its dead-letter tube`);
     for (const client of this.#simulation.clients) client.checkRest(this.#simulation.shards);
+  }
+
+  #checkSchedules(): void {
+    const { witnesses, server } = this.#simulation;
+    const wallMs = Math.floor(server.nowMs + (server.log?.wallOffsetMs ?? 0));
+    const names = witnesses.flatMap(({ schedules }) => schedules.schedules.map(({ name }) => name));
+    assert.equal(new Set(names).size, names.length, `each schedule is on one shard: ${names}`);
+    for (const { schedules } of witnesses) schedules.checkRest(wallMs);
   }
 
   /** All clients have left. */

@@ -3,6 +3,7 @@
 import { commandIn } from "../support/conversations/command-lines.ts";
 import { checkRings } from "../support/in-process/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
+import { checkBatches } from "./batches/batch-checks.ts";
 import type { Command } from "./client/command.ts";
 import { CommandCounts } from "./client/command-counts.ts";
 import type { SimWorld } from "./client/pending-commands.ts";
@@ -40,6 +41,11 @@ export interface SimulationOptions {
   readonly jobMoves?: boolean;
   /** Whether tubes have weights; every seventh run by default if `extensions` is left out. */
   readonly weights?: boolean;
+  /**
+   * Whether there are batches and schedules; in every ninth run by default if `extensions` is left
+   * out.
+   */
+  readonly flows?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
   /** Told of each act of the run, in words. */
@@ -80,6 +86,8 @@ export class SimulationState {
   readonly hasRates: boolean;
   /** Whether clients give weights to their tubes, and choose an order of reserves. */
   readonly weights: boolean;
+  /** Whether jobs belong to batches and wait for them, and schedules put some. */
+  readonly flows: boolean;
   /** Weight of commands that move jobs. */
   readonly jobMoves: number;
   /** Whether clients abort batches at the moment a job comes. */
@@ -98,6 +106,8 @@ export class SimulationState {
   lastPlace = 0;
   /** Clients that closed with nothing under way, by session, until it is another's. */
   closed = new Map<number, { acceptor: number; place: number }>();
+  /** The jobs of ticks, by their keys, in all processes. */
+  readonly ticks = new Map<string, number>();
   witnesses: EngineWitness[] = [];
   clients: SimClient[] = [];
   world!: SimWorld;
@@ -145,6 +155,8 @@ export class SimulationState {
     this.policies = this.extensions && (this.log === undefined || isDurable) && (options.policies ?? true);
     // No draw, so that six seeds of seven are the same run as before there were weights.
     this.weights = this.extensions && (options.weights ?? (this.isUsual && options.seed % 7 === 4));
+    // No draw, so that eight seeds of nine are the same run as before there were batches.
+    this.flows = this.extensions && (options.flows ?? (this.isUsual && options.seed % 9 === 7));
     const jobMoves = options.jobMoves ?? this.isUsual;
     this.aborts = this.extensions && options.seed % 10 === 5;
     this.jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;
@@ -187,6 +199,7 @@ export class SimulationState {
     // A shard that is stuck in a command has done half of it.
     if (this.server.halted) return;
     for (const witness of this.witnesses) witness.check();
+    if (this.flows) checkBatches(this.server.shards.map(({ engine }) => engine));
     checkRings(this.server.topology);
   }
 

@@ -7,6 +7,7 @@ import { findOf } from "../support/planted-find.ts";
 import { inWhole } from "../support/whole.ts";
 import { PLANTED_BATCH_BUGS } from "./planted/planted-batch-bugs.ts";
 import { PLANTED_BUGS } from "./planted/planted-bugs.ts";
+import { PLANTED_FLOW_BUGS } from "./planted/planted-flow-bugs.ts";
 import { PLANTED_JOB_BUGS } from "./planted/planted-job-bugs.ts";
 import { PLANTED_JOB_MOVE_BUGS } from "./planted/planted-job-move-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted/planted-log-bugs.ts";
@@ -22,7 +23,7 @@ import type { SimulationOptions } from "./simulation-state.ts";
 /** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
 const FIRST_SEED = Number(process.env["SEED"] ?? 1);
 const RUNS = inWhole(60, 20);
-interface Found extends Pick<SimulationOptions, "seed" | "durable" | "jobMoves"> {
+interface Found extends Pick<SimulationOptions, "seed" | "durable" | "jobMoves" | "flows"> {
   readonly what: string;
   readonly only?: string;
   readonly extensions?: true;
@@ -70,6 +71,11 @@ const FOUND: readonly Found[] = [
     seed: 80478,
     ...DURABLE,
     what: "a put that finds the log full changes the weight of its group (job-commands.ts)",
+  },
+  {
+    seed: 1038,
+    flows: true,
+    what: "a shard whose batch is due does not sleep while the log can't write (shard-parts.ts)",
   },
 ];
 const STEPS = 300;
@@ -197,6 +203,8 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a job that a put replaces has its old body after a restart": 120,
   "a put that is to debounce a job leaves it as it is": 13,
   "a job that update-job sends to another shard keeps its priority": 18,
+  "a put that replaces a job that waits for a batch makes it ready": 14,
+  "a tick's job comes into a tube that is full": 13,
 };
 
 describe("simulation", () => {
@@ -217,7 +225,8 @@ describe("simulation", () => {
       await simulate({
         ...options,
         steps: STEPS,
-        extensions,
+        // Where there are batches, all commands are drawn.
+        ...(options.flows === true ? {} : { extensions }),
         ...(only === undefined ? {} : { only: parseSteps(only)! }),
       });
     });
@@ -240,6 +249,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_POLICY_BUGS,
     ...PLANTED_RESTART_BUGS,
     ...PLANTED_WEIGHT_BUGS,
+    ...PLANTED_FLOW_BUGS,
   ];
 
   /** Seeds that found bugs after a long search: lines for FOUND_LAST. */

@@ -6,15 +6,18 @@
 // seed gives the same run.
 
 import assert from "node:assert/strict";
+import type { BatchRow } from "../../src/engine/flows/batch-row.ts";
+import { WAITS_UNTIL_MS } from "../../src/engine/flows/batch-table.ts";
 import * as command from "./client/command.ts";
 import { CommandCounts } from "./client/command-counts.ts";
 import { sessionName } from "./client/model-replies.ts";
 import { ClientActs } from "./client-acts.ts";
 import { CommandDraws } from "./command-draws.ts";
-import { ExtensionDraws } from "./extension-draws.ts";
+import { ExtensionDraws, SCHEDULES } from "./extension-draws.ts";
 import type { Fault } from "./faults.ts";
 import type { ProcessEnd } from "./model/durability-ledger.ts";
 import { Model } from "./model/model.ts";
+import type { KnownBatch } from "./model/model-types.ts";
 import { ProcessWatch } from "./process-watch.ts";
 import { RestChecks } from "./rest-checks.ts";
 import { InProcessServer } from "./server/in-process-server.ts";
@@ -119,6 +122,8 @@ class Simulation extends SimulationState {
   #restoreModel(): void {
     const model = this.model;
     const ledger = this.log?.ledger;
+    this.#restoreBatches();
+    this.#forgetLostTicks();
     for (const [pattern, values] of ledger?.settings ?? []) model.restart.restoreSetting(pattern, values);
     model.restart.endSettings();
     for (const tube of this.#tubesInOrder()) model.registry.tube(tube);
@@ -127,6 +132,26 @@ class Simulation extends SimulationState {
       else model.restart.restore(each, this.server.nowMs);
     }
     model.restart.endRestore();
+  }
+
+  /** Ticks whose jobs have gone with the process come again, unless their schedule is past them. */
+  #forgetLostTicks(): void {
+    const known = new Set(this.log?.ledger.knownIds);
+    for (const [key, id] of this.ticks) if (!known.has(id)) this.ticks.delete(key);
+  }
+
+  /** Takes the batches of the log, and how many members of each have gone. */
+  #restoreBatches(): void {
+    for (const [shard, { engine }] of this.server.shards.entries())
+      for (const batch of engine.batches.all) {
+        const { number, done, failed, formerDone, formerFailed } = batch;
+        this.model.knownBatches[shard]!.set(number, knownOf(batch));
+        const sum = this.model.batches.get(number) ?? { done: 0, failed: 0 };
+        this.model.batches.set(number, {
+          done: sum.done + done + (shard === 0 ? formerDone : 0),
+          failed: sum.failed + failed + (shard === 0 ? formerFailed : 0),
+        });
+      }
   }
 
   /** Returns the tubes in the order in which they were restored. */
@@ -247,7 +272,7 @@ class Simulation extends SimulationState {
     this.sendOne(client, command.reserveBatch(client, undefined, batch));
     this.#settle();
     const toDueMs = this.server.nextDueAtMs - this.server.nowMs;
-    if (this.isDoomed || !client.canSend || !Number.isFinite(toDueMs)) return;
+    if (this.isDoomed || !client.canSend || !(toDueMs < WAITS_UNTIL_MS / 2)) return;
     this.server.nowMs += Math.max(0, toDueMs - 0.9);
     this.sendOne(client, command.fixed("list-tube-used", `USING ${client.used}\r\n`));
     this.run(30);
@@ -272,7 +297,9 @@ class Simulation extends SimulationState {
   #passTime(): void {
     const random = this.random;
     const { nowMs, nextDueAtMs } = this.server;
-    const toDueMs = Number.isFinite(nextDueAtMs) ? Math.max(0, nextDueAtMs - nowMs) : 0;
+    // A job that waits for a batch has a deadline that never comes.
+    const isDue = nextDueAtMs < WAITS_UNTIL_MS;
+    const toDueMs = isDue ? Math.max(0, nextDueAtMs - nowMs) : 0;
     const ms = random.pick([
       random.next(),
       random.between(1, 300),
@@ -293,6 +320,7 @@ class Simulation extends SimulationState {
     if (this.isDoomed) await this.#endProcess("power");
     this.say("the end");
     this.#calmDown();
+    this.#endSchedules();
     this.server.tickMs = 0;
     // Totals are compared with the model's behind the reply: no time may pass meanwhile.
     this.server.dueInTurn = 0;
@@ -325,6 +353,20 @@ class Simulation extends SimulationState {
     assert.equal(this.model.jobs.size, 0, "what was deleted stays deleted");
   }
 
+  /** No job comes by itself any more. */
+  #endSchedules(): void {
+    if (!this.flows) return;
+    const socket = this.server.connect(0);
+    for (const name of SCHEDULES) {
+      this.counts.sent("delete-schedule");
+      socket.write(Buffer.from(`delete-schedule ${name}\r\n`));
+    }
+    this.server.settle();
+    assert.match(socket.takeReceived().toString("latin1"), /^(?:DELETED\r\n|NOT_FOUND\r\n){2}$/);
+    socket.halfClose();
+    this.server.settle();
+  }
+
   /** The disk has room, and nothing happens to it any more. */
   #calmDown(): void {
     if (this.log === undefined) return;
@@ -332,3 +374,7 @@ class Simulation extends SimulationState {
     this.log.disk.capacityBytes = Number.POSITIVE_INFINITY;
   }
 }
+
+const knownOf = ({ number, name, state, outcome, allDone, allFailed }: BatchRow): KnownBatch => ({
+  ...{ number, name, state, outcome, allDone, allFailed },
+});

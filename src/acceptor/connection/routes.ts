@@ -169,11 +169,9 @@ function setTubes({ acceptor, pipeline, conversations }: CommandParts, request: 
 
 // --- batches -------------------------------------------------------------------------------------
 
-/** Sends a command to the home of a batch. A new batch gets an id as its number. */
+/** Sends a command to the home of a batch. */
 function ofBatch({ acceptor, pipeline }: CommandParts, request: Request): boolean {
-  const { shards, places } = acceptor;
-  const shard = request.op === Op.ListBatches ? 0 : namedShard(shards, request);
-  if (request.op === Op.OpenBatch) request.id = places.takeJobId(shard);
+  const shard = request.op === Op.ListBatches ? 0 : namedShard(acceptor.shards, request);
   return pipeline.sendCounted(shard, request);
 }
 

@@ -9,7 +9,6 @@ import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
 import { FlowFlag } from "../jobs/job-flows.ts";
 import { type JobPage, JobState, type JobTable, rowOf } from "../jobs/job-table.ts";
 import { SortedNumbers } from "../jobs/sorted-numbers.ts";
-import type { EarliestTime } from "../queues/earliest-time.ts";
 import { TimerHeap } from "../queues/timer-heap.ts";
 import { BatchRow } from "./batch-row.ts";
 import { BatchTotals } from "./batch-totals.ts";
@@ -24,8 +23,8 @@ export class BatchTable {
   hasNews = false;
   /** Number of batches. Each put reads it. */
   size = 0;
-  /** When the homes here forget complete batches. */
-  readonly timers: TimerHeap<BatchRow>;
+  /** When the homes here forget complete batches. The shard asks it, since that takes a log. */
+  readonly timers: TimerHeap<BatchRow> = new TimerHeap<BatchRow>();
   /** Batches whose last member here has ended, for their homes. */
   readonly idle: BatchRow[] = [];
   /** Complete batches with jobs here that wait for them. */
@@ -38,9 +37,8 @@ export class BatchTable {
   readonly #byName = new Map<string, BatchRow>();
   readonly #numbers = new SortedNumbers(this.#byNumber);
 
-  constructor(jobs: JobTable, rareDeadlines: EarliestTime) {
+  constructor(jobs: JobTable) {
     this.#jobs = jobs;
-    this.timers = new TimerHeap<BatchRow>(rareDeadlines);
   }
 
   /** The batches in no order. */

@@ -32,7 +32,8 @@ export class BatchTotals {
   /** Notes the state of a batch that is new or may have changed. */
   changed(batch: BatchRow): void {
     const { state, counted } = batch;
-    if (state === counted) return;
+    // Nobody is told of a batch before all shards know it.
+    if (state === counted || state === BatchState.Opening) return;
     if (counted !== BatchState.Forgotten) this.inState[counted]!--;
     else if (state === BatchState.Open) this.#open.add(batch);
     if (counted === BatchState.Open) this.#open.delete(batch);

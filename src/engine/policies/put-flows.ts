@@ -15,17 +15,23 @@ export class PutFlows {
     this.#batches = batches;
   }
 
+  /** Returns a batch that all shards know. */
+  #named(name: string): BatchRow | undefined {
+    const batch = this.#batches.named(name);
+    return batch?.state === BatchState.Opening ? undefined : batch;
+  }
+
   /** Looks up the batches that a put names. A complete one has its effect at once. */
   judge(attributes: JobAttributes): PutVerdict {
     const { batchName, afterName } = attributes;
     if (afterName !== "") {
-      const awaited = this.#batches.named(afterName);
+      const awaited = this.#named(afterName);
       if (awaited === undefined) return PutVerdict.NoBatch;
       if (awaited.state !== BatchState.Complete) attributes.after = awaited.number;
       else if (isLostAfter(awaited, attributes.afterAny)) attributes.lost = reasonOf(awaited);
     }
     if (batchName === "") return PutVerdict.Welcome;
-    const batch = this.#batches.named(batchName);
+    const batch = this.#named(batchName);
     if (batch === undefined) return PutVerdict.NoBatch;
     if (batch.state !== BatchState.Open) return PutVerdict.BatchCommitted;
     // The order of opening keeps batches from waiting for each other.

@@ -13,6 +13,8 @@ export class ScheduleTable {
   readonly #bodies: BodyArena;
   /** By the wall clock. */
   readonly timers: TimerHeap<Schedule> = new TimerHeap<Schedule>();
+  /** Schedules with more ticks that are due, in turn: they must not delay those in `timers`. */
+  readonly behind: Set<Schedule> = new Set<Schedule>();
   /** Number of schedules; a field, because every put reads it. */
   size = 0;
   /** Bytes of names, expressions and attributes. */
@@ -53,6 +55,7 @@ export class ScheduleTable {
     this.#byName.delete(schedule.name);
     this.size = this.#byName.size;
     this.timers.set(schedule.timer, Number.POSITIVE_INFINITY);
+    this.behind.delete(schedule);
     this.textBytes -= textBytesOf(schedule);
     if (schedule.paused) this.paused--;
     this.refused.delete(schedule);
@@ -64,8 +67,9 @@ export class ScheduleTable {
   lateMs(wallMs: number): number {
     const { first } = this.timers;
     let earliestMs = first?.nextMs ?? wallMs;
-    // Their timers are at the next attempt.
+    // Those are at the next attempt in `timers`, or not there.
     for (const { nextMs } of this.refused) earliestMs = Math.min(earliestMs, nextMs);
+    for (const { nextMs } of this.behind) earliestMs = Math.min(earliestMs, nextMs);
     return Math.max(0, wallMs - earliestMs);
   }
 
@@ -77,11 +81,25 @@ export class ScheduleTable {
     this.refused.delete(schedule);
   }
 
+  /** When the next schedule is to be looked at, on the wall clock: 0 for now. */
+  get nextAtMs(): number {
+    return this.behind.size > 0 ? 0 : this.timers.nextAtMs;
+  }
+
   /** Sets when a schedule is looked at: at its next tick, unless it is paused or frozen. */
   aim(schedule: Schedule, retryAtMs = 0): void {
     if (CHECKED) assert(this.get(schedule.name) === schedule, "a schedule that is awaited is there");
     const rests = schedule.paused || schedule.isFrozen;
+    this.behind.delete(schedule);
     this.timers.set(schedule.timer, rests ? Number.POSITIVE_INFINITY : Math.max(schedule.nextMs, retryAtMs));
+  }
+
+  /** The same behind a tick that was worked off at the time `wallMs`. */
+  aimOn(schedule: Schedule, wallMs: number): void {
+    this.aim(schedule);
+    if (schedule.timer.atMs > wallMs) return;
+    this.timers.set(schedule.timer, Number.POSITIVE_INFINITY);
+    this.behind.add(schedule);
   }
 }
 

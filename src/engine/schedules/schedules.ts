@@ -67,6 +67,8 @@ export const LATE_JOBS_MAX = 1000;
 export const PASSED_TICKS_MAX = 10_000;
 /** Time until a refused job is tried again. */
 const RETRY_MS = 1000;
+/** A clock may go back so far, or by an interval, without a tick being repeated. */
+export const BACK_MS_MAX = 60_000;
 
 export class Schedules {
   readonly table: ScheduleTable;
@@ -81,6 +83,8 @@ export class Schedules {
   readonly #attributes = new JobAttributes();
   /** Schedules that the end of the restore has moved on. */
   readonly unlogged: Schedule[] = [];
+  /** Whether one with several ticks due has its turn, and not one with its first. */
+  #isTurnOfBehind = false;
 
   constructor(shard: ScheduleShard) {
     this.#shard = shard;
@@ -89,12 +93,23 @@ export class Schedules {
 
   // --- ticks -------------------------------------------------------------------------------------
 
-  /** Works off one tick that is due at the time `wallMs`. Returns whether there was one. */
+  /**
+   * Works off one tick that is due at the time `wallMs`. Returns whether there was one. Every other
+   * one is of a schedule with several ticks due, if there are such.
+   */
   runOne(nowMs: number, wallMs: number): boolean {
-    const schedule = this.table.timers.first;
-    if (schedule === undefined || schedule.timer.atMs > wallMs) return false;
+    const { timers, behind } = this.table;
+    const punctual = timers.nextAtMs <= wallMs ? timers.first : undefined;
+    this.#isTurnOfBehind = behind.size > 0 && (punctual === undefined || !this.#isTurnOfBehind);
+    const [late] = this.#isTurnOfBehind ? behind : [];
+    const schedule = late ?? punctual;
+    if (schedule === undefined) return false;
+    if (schedule.nextMs > wallMs) {
+      // The clock went back since.
+      this.table.aim(schedule);
+      return true;
+    }
     assert(!schedule.paused && !schedule.isFrozen, "a schedule that rests has no timer");
-    assert(schedule.nextMs <= wallMs, "a schedule is due at its tick or later");
     this.#tick(schedule, nowMs, wallMs);
     return true;
   }
@@ -104,7 +119,7 @@ export class Schedules {
     if (this.#passesOver(schedule, afterMs, wallMs)) this.#pass(schedule, afterMs, wallMs);
     else if (schedule.facts.missed === Missed.None && wallMs - schedule.nextMs > LATE_MS_MAX) {
       this.#miss(schedule, 1);
-      this.#settle(schedule, afterMs);
+      this.#goOn(schedule, afterMs, wallMs);
     } else this.#fire(schedule, afterMs, nowMs, wallMs);
   }
 
@@ -122,7 +137,7 @@ export class Schedules {
     this.#miss(schedule, ticks);
     schedule.passedTicks++;
     schedule.nextMs = everyMs === 0 ? afterMs : schedule.nextMs + ticks * everyMs;
-    this.table.aim(schedule);
+    this.table.aimOn(schedule, wallMs);
   }
 
   #miss(schedule: Schedule, ticks: number): void {
@@ -149,19 +164,48 @@ export class Schedules {
       this.counts.fired++;
       schedule.lastMs = schedule.nextMs;
     }
-    const isBehind = afterMs <= wallMs;
-    schedule.lateJobs = isBehind ? schedule.lateJobs + 1 : 0;
-    if (schedule.passedTicks >= PASSED_TICKS_MAX && isBehind)
-      this.#settle(schedule, this.tickAfter(schedule, wallMs));
-    else this.#settle(schedule, afterMs);
+    schedule.lateJobs = afterMs <= wallMs ? schedule.lateJobs + 1 : 0;
+    this.#goOn(schedule, afterMs, wallMs);
+  }
+
+  /** Ends a tick; behind too many that were passed over, the next one is the first to come. */
+  #goOn(schedule: Schedule, afterMs: number, wallMs: number): void {
+    const isFarBehind = schedule.passedTicks >= PASSED_TICKS_MAX && afterMs <= wallMs;
+    this.#settle(schedule, isFarBehind ? this.tickAfter(schedule, wallMs) : afterMs, wallMs);
   }
 
   /** Ends a tick: logs its schedule with the next one. */
-  #settle(schedule: Schedule, nextMs: number): void {
+  #settle(schedule: Schedule, nextMs: number, wallMs: number): void {
     assert(nextMs > schedule.nextMs, "ticks follow each other");
     schedule.nextMs = nextMs;
     schedule.passedTicks = 0;
     this.table.refused.delete(schedule);
+    this.sink.ticked(schedule);
+    this.table.aimOn(schedule, wallMs);
+  }
+
+  /**
+   * Sets the next tick anew if it was set by a clock that was ahead: it is more than an interval,
+   * and more than BACK_MS_MAX, later than the clock says now.
+   */
+  correct(schedule: Schedule, wallMs: number): void {
+    const { facts, nextMs } = schedule;
+    const { everyMs } = facts.timing;
+    // The shard that has frozen it knows its next tick.
+    if (schedule.isFrozen) return;
+    if (nextMs <= wallMs + everyMs + BACK_MS_MAX) {
+      // A refused job may have to be tried again at a time of that clock.
+      if (schedule.timer.atMs > wallMs + everyMs + BACK_MS_MAX) this.table.aim(schedule);
+      return;
+    }
+    const isAhead = everyMs > 0 && schedule.anchorMs > wallMs + BACK_MS_MAX;
+    const anchorMs = isAhead ? wallMs : schedule.anchorMs;
+    const firstMs = this.firstTick(facts.timing, anchorMs, wallMs);
+    if (nextMs - firstMs <= BACK_MS_MAX || nextMs <= this.firstTick(facts.timing, anchorMs, firstMs)) return;
+    schedule.anchorMs = anchorMs;
+    schedule.nextMs = firstMs;
+    schedule.lateJobs = 0;
+    schedule.passedTicks = 0;
     this.sink.ticked(schedule);
     this.table.aim(schedule);
   }

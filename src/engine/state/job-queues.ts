@@ -100,9 +100,10 @@ export class JobQueues {
     assert(deadlineAtMs < Number.POSITIVE_INFINITY, "a delay has an end");
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
+    // A job on its way has its former state where a job that waits for a batch has its list.
+    this.#leaveState(page, row, tube);
     page.deadlineAtMs[row] =
       page.extras?.flows === undefined ? deadlineAtMs : this.#batches.beginWait(slot, deadlineAtMs);
-    this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Delayed);
     tube.delayed.push(slot);
     this.#setDelayTimer(tube);

@@ -60,7 +60,7 @@ export class ShardState {
   readonly sessionTimers: SessionTimers = new SessionTimers();
   /** The earliest rare deadline: of an expiry, a unique key, a pause or a rate limiter. */
   readonly rareDeadlines: EarliestTime = new EarliestTime();
-  readonly batches: BatchTable = new BatchTable(this.jobs, this.rareDeadlines);
+  readonly batches: BatchTable = new BatchTable(this.jobs);
   readonly pauseTimers: TimerHeap<Tube> = new TimerHeap<Tube>(this.rareDeadlines);
   /** Due when a rate limiter has a token again. */
   readonly rateTimers: TimerHeap<Tube> = new TimerHeap<Tube>(this.rareDeadlines);

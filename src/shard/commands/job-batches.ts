@@ -31,14 +31,15 @@ function afterRound(
   slicedCommands.join(session, round);
 }
 
-export const openBatch: ShardCommand = (shard, session, { id, tube, options }) => {
+export const openBatch: ShardCommand = (shard, session, { tube, options }) => {
   const { engine, homes, replies, nowMs } = shard;
-  if (engine.batches.named(tube.text) !== undefined) {
-    replies.dependOnAll();
-    replies.fixed(session, Reply.batchExists);
+  const known = engine.batches.named(tube.text);
+  if (known !== undefined) {
+    // Another client may have opened it just now, and not all shards know it.
+    afterRound(shard, session, known, () => replies.fixed(session, Reply.batchExists));
     return;
   }
-  const batch = homes.open(tube.text, id, optionNumber(options, OptionTag.Keep) ?? KEEP_MS, nowMs);
+  const batch = homes.open(tube.text, optionNumber(options, OptionTag.Keep) ?? KEEP_MS, nowMs);
   if (batch === undefined) replies.fixed(session, Reply.outOfMemory);
   else afterRound(shard, session, batch, () => replies.fixed(session, Reply.opened));
 };

@@ -16,6 +16,9 @@ import { inspectScheduleText, scheduleLine } from "../schedules/schedule-text.ts
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
+/** What a line of list-schedules costs, as Engine.looks. */
+const LINE_LOOKS = 50;
+
 type Act = (shard: CommandShard, session: ShardSession, schedule: Schedule) => void;
 
 /** Calls `act` when the schedule is not about to move, with undefined if it is not here. */
@@ -98,7 +101,9 @@ export const listSchedules: ShardCommand = ({ engine, replies }, session, { opti
   const limit = optionNumber(options, OptionTag.Limit) ?? SCHEDULE_LIST_USUAL;
   const tube = textOf(options, OptionTag.Tube);
   const after = textOf(options, OptionTag.AfterName) ?? "";
-  const { found, hasMore } = firstSchedules(engine.schedules.table, after, tube, limit);
+  const { table } = engine.schedules;
+  const { found, hasMore } = firstSchedules(table, after, tube, limit);
+  engine.looks += table.size + found.length * LINE_LOOKS;
   const lines = found.map((schedule) => ({ name: schedule.name, line: scheduleLine(schedule) }));
   const page = schedulePage(lines, limit, hasMore);
   if ((flags & RequestFlag.AckOnly) === 0) replies.text(session, scheduleListText(page));

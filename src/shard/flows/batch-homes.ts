@@ -41,6 +41,8 @@ export interface BatchHomesOptions {
   /** The port to the acceptor that relays. */
   readonly port: ReplyPort;
   readonly records: RecordLog | undefined;
+  /** Takes an id: the number of a batch. */
+  readonly takeJobId: () => number;
   /** Called when the commands that waited for a round of this batch may go on. */
   readonly onSettled: (number: number) => void;
 }
@@ -61,12 +63,12 @@ export class BatchHomes {
   // --- commands ----------------------------------------------------------------------------------
 
   /** Opens a batch; returns undefined if there are too many, or no room in the log. */
-  open(name: string, number: number, keepMs: number, nowMs: number): BatchRow | undefined {
-    const { engine, records } = this.#options;
+  open(name: string, keepMs: number, nowMs: number): BatchRow | undefined {
+    const { engine, records, takeJobId } = this.#options;
     assert(engine.batches.named(name) === undefined, "a name has one batch");
     if (engine.batches.size >= BATCHES_MAX || !engine.bodies.mayStay) return undefined;
     const facts: BatchFacts = {
-      number,
+      number: takeJobId(),
       name,
       state: BatchState.Open,
       outcome: BatchOutcome.None,
@@ -78,7 +80,7 @@ export class BatchHomes {
     };
     if (records?.openBatch(facts) === false) return undefined;
     engine.batches.counts.opened++;
-    return engine.batches.assume(facts);
+    return engine.batches.assume({ ...facts, state: BatchState.Opening });
   }
 
   /** Commits or cancels a batch. */
@@ -254,11 +256,22 @@ export class BatchHomes {
       this.#wanted.set(batch, round.next);
       this.#options.engine.batches.hasNews = true;
     }
+    if (batch.state === BatchState.Opening) {
+      this.#beginMembers(round);
+      return;
+    }
     if (round.tellsEnd && batch.isEnding && sum.open === 0 && sum.moving === 0)
       this.#mayComplete(round, nowMs);
     else if (batch.state === BatchState.Complete) this.#mayForget(round, nowMs);
     for (const asker of askers) asker.answer(sum);
     if (askers.length > 0) this.#options.onSettled(batch.number);
+  }
+
+  /** Tells all shards that all of them know the batch; commands wait until they have heard that. */
+  #beginMembers({ batch, askers }: BatchRound): void {
+    this.#options.engine.batches.assume({ ...factsOf(batch), state: BatchState.Open });
+    this.ask(batch);
+    for (const asker of askers) this.ask(batch, asker);
   }
 
   /** Completes a batch in the second quiet round; the first one may have missed a member. */

@@ -32,7 +32,7 @@ export class BatchRound {
     this.batch = batch;
     this.askers = askers;
     this.before = before;
-    this.tellsEnd = batch.state !== BatchState.Open;
+    this.tellsEnd = batch.state !== BatchState.Open && batch.state !== BatchState.Opening;
     this.arrivals = new Float64Array(shards);
     this.left = shards - 1;
   }

@@ -4,7 +4,7 @@ import type { BatchRow } from "../../engine/flows/batch-row.ts";
 import type { BatchTable } from "../../engine/flows/batch-table.ts";
 import { type BatchCounts, BatchState } from "../../protocol/batch-facts.ts";
 
-const STATES = ["forgotten", "open", "committed", "cancelled", "complete"] as const;
+const STATES = ["forgotten", "open", "committed", "cancelled", "complete", "open"] as const;
 const OUTCOMES = ["none", "success", "failure", "cancelled"] as const;
 
 /** Returns the YAML of inspect-batch. `counts` are the sums of a round. */

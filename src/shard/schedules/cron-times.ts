@@ -147,6 +147,9 @@ function nextRun(cron: BoundedCron, afterMs: number): number {
 
 /** Returns what is wrong with the name of a time zone, or undefined. */
 export function zoneProblem(zone: string): string | undefined {
+  // Intl takes some. A schedule at a fixed offset would be an hour off for half of the year.
+  if (/^[+-]/.test(zone))
+    return `tz: "${zone}" is an offset; write a time zone as in Europe/Berlin, or Etc/GMT-1 for UTC+1 all year`;
   try {
     new Intl.DateTimeFormat("en", { timeZone: zone });
     return undefined;

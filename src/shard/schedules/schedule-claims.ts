@@ -58,6 +58,7 @@ export interface ScheduleClaimsOptions {
   /** The port to the acceptor that relays. */
   readonly port: ReplyPort;
   readonly lastRecord: () => number;
+  readonly wallMs: () => number;
   /** Returns a number greater than all before it on any shard. */
   readonly nextNumber: () => number;
   /** Called before the others forget a schedule that has moved here. */
@@ -234,13 +235,16 @@ export class ScheduleClaims {
 
   /** Takes the end of another shard's claim. */
   ended(from: number, body: Span): void {
-    const { schedules, onSettled } = this.#options;
+    const { schedules, wallMs, onSettled } = this.#options;
     const { table } = schedules;
     const schedule = table.get(EndClaimView.name(body));
     if (schedule === undefined || !schedule.freezers.delete(from)) return;
     // Without a record: the record of the other shard, which has the same id, is the later one.
     if (EndClaimView.isSet(body) && schedule.version < EndClaimView.claim(body)) table.remove(schedule);
-    else table.aim(schedule);
+    else {
+      table.aim(schedule);
+      schedules.correct(schedule, wallMs());
+    }
     onSettled(schedule.id);
   }
 }

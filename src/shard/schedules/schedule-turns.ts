@@ -1,6 +1,7 @@
 // When a shard looks for ticks that are due, and how many it works off in a turn.
 
-import type { Schedules } from "../../engine/schedules/schedules.ts";
+import type { Schedule } from "../../engine/schedules/schedule.ts";
+import { BACK_MS_MAX, type Schedules } from "../../engine/schedules/schedules.ts";
 
 /** The wall clock may be set, so a shard with schedules looks at it this often. */
 const LOOK_MS = 1000;
@@ -8,29 +9,49 @@ const LOOK_MS = 1000;
 const TURN_TICKS_MAX = 50;
 const TURN_MS = 0.5;
 
+export interface ScheduleTurnsOptions {
+  readonly schedules: Schedules;
+  /** Returns wall clock minus monotonic clock now, in ms. */
+  readonly wallOffsetMs: () => number;
+  readonly clock: () => number;
+  /** Returns whether the log can take a tick's records now. Ticks wait until it can. */
+  readonly mayLog: () => boolean;
+}
+
 export class ScheduleTurns {
   readonly #schedules: Schedules;
   readonly #wallOffsetMs: () => number;
   readonly #clock: () => number;
+  readonly #mayLog: () => boolean;
+  /** The wall clock was ahead of the monotonic clock by this much at most. */
+  #highestOffsetMs = Number.NEGATIVE_INFINITY;
+  /** Schedules whose next tick may have been set by a clock that was ahead: at a start, all. */
+  #suspects: Iterator<Schedule> | undefined;
   #lookAtMs = Number.POSITIVE_INFINITY;
   /** The earliest tick when the shard last looked. */
   #seenMs = Number.POSITIVE_INFINITY;
 
-  /** `wallOffsetMs` returns wall clock minus monotonic clock now, in ms. */
-  constructor(schedules: Schedules, wallOffsetMs: () => number, clock: () => number) {
+  constructor({ schedules, wallOffsetMs, clock, mayLog }: ScheduleTurnsOptions) {
     this.#schedules = schedules;
     this.#wallOffsetMs = wallOffsetMs;
     this.#clock = clock;
+    this.#mayLog = mayLog;
+    this.#suspects = schedules.table.values();
   }
 
   /** The time of the wall clock at this monotonic time, in whole ms. */
   wallMs(nowMs: number): number {
-    return Math.floor(nowMs + this.#wallOffsetMs());
+    const offsetMs = this.#wallOffsetMs();
+    this.#highestOffsetMs = Math.max(this.#highestOffsetMs, offsetMs);
+    return Math.floor(nowMs + offsetMs);
   }
 
   /** When to look next, in monotonic ms; Infinity without a schedule that waits for a tick. */
   get dueAtMs(): number {
-    const { nextAtMs } = this.#schedules.table.timers;
+    const { nextAtMs, size } = this.#schedules.table;
+    // The log rings when it has room.
+    if (size === 0 || !this.#mayLog()) return Number.POSITIVE_INFINITY;
+    if (this.#suspects !== undefined) return 0;
     if (nextAtMs === Number.POSITIVE_INFINITY) return nextAtMs;
     // A command has set, resumed or deleted a schedule.
     return nextAtMs === this.#seenMs ? this.#lookAtMs : 0;
@@ -39,17 +60,33 @@ export class ScheduleTurns {
   /** Works off ticks that are due, as far as a turn goes. */
   step(nowMs: number): void {
     if (this.dueAtMs > nowMs) return;
-    const { timers } = this.#schedules.table;
+    const { table } = this.#schedules;
     const beganMs = this.#clock();
     const offsetMs = this.#wallOffsetMs();
     const wallMs = Math.floor(nowMs + offsetMs);
-    let left = TURN_TICKS_MAX;
-    while (left > 0 && this.#schedules.runOne(nowMs, wallMs)) {
-      left--;
+    this.#lookForStepBack(offsetMs);
+    for (let left = TURN_TICKS_MAX; left > 0 && this.#mayLog(); left--) {
+      if (!this.#schedules.runOne(nowMs, wallMs) && !this.#checkOne(wallMs)) break;
       if (this.#clock() - beganMs > TURN_MS) break;
     }
-    this.#seenMs = timers.nextAtMs;
-    const dueAtMs = Math.max(Math.ceil(timers.nextAtMs - offsetMs), nowMs + 1);
-    this.#lookAtMs = timers.nextAtMs <= wallMs ? 0 : Math.min(dueAtMs, nowMs + LOOK_MS);
+    this.#seenMs = table.nextAtMs;
+    const dueAtMs = Math.max(Math.ceil(table.nextAtMs - offsetMs), nowMs + 1);
+    this.#lookAtMs = table.nextAtMs <= wallMs ? 0 : Math.min(dueAtMs, nowMs + LOOK_MS);
+  }
+
+  #lookForStepBack(offsetMs: number): void {
+    if (offsetMs < this.#highestOffsetMs - BACK_MS_MAX) {
+      this.#suspects = this.#schedules.table.values();
+      this.#highestOffsetMs = offsetMs;
+    } else this.#highestOffsetMs = Math.max(this.#highestOffsetMs, offsetMs);
+  }
+
+  /** Corrects the next suspect; returns whether there was one. */
+  #checkOne(wallMs: number): boolean {
+    const next = this.#suspects?.next();
+    if (next === undefined) return false;
+    if (next.done === true) this.#suspects = undefined;
+    else this.#schedules.correct(next.value, wallMs);
+    return next.done !== true;
   }
 }

@@ -49,11 +49,13 @@ export class ShardSchedules {
     schedules.takeJobId = takeJobId;
     if (records !== undefined) schedules.sink = records.schedules;
     this.#nowMs = nowMs;
-    this.turns = new ScheduleTurns(schedules, wallOffsetMs, clock);
+    const mayLog = (): boolean => records?.hasRoom !== false;
+    this.turns = new ScheduleTurns({ schedules, wallOffsetMs, clock, mayLog });
     this.claims = new ScheduleClaims({
       ...options,
       schedules,
       lastRecord: () => records?.lastNumber ?? 0,
+      wallMs: () => this.wallMs(),
       onSettled: (id) => slicedCommands.settled(id),
     });
     this.#setter = new ScheduleSetter({ ...options, claims: this.claims, wallMs: () => this.wallMs() });

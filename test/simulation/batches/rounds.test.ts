@@ -32,6 +32,8 @@ class SlowServer {
   });
   /** By shard, the messages about batches that have not arrived. */
   readonly #held: ((() => void)[] | undefined)[] = [];
+  /** By replies, who has asked. */
+  readonly #asked = new Map<readonly string[], BatchClient>();
 
   constructor() {
     for (const [shard, { homes }] of this.server.shards.entries()) {
@@ -68,7 +70,14 @@ class SlowServer {
     client.ask(request, ({ line, body }) => replies.push(line.startsWith("OK ") ? body : line));
     this.server.settle();
     client.take();
+    this.#asked.set(replies, client);
     return replies;
+  }
+
+  /** Returns the reply that has come since. */
+  answers(replies: readonly string[]): string {
+    this.#asked.get(replies)!.take();
+    return replies[0] ?? "nothing";
   }
 
   ask(request: string): string {
@@ -119,6 +128,28 @@ describe("the rounds of a batch", () => {
     server.letGo(2);
     server.move(id);
     server.letGo(1);
+    server.checkEndsWith(id);
+  });
+
+  it("let no member in before all shards know the batch, to which it may move", () => {
+    const server = new SlowServer();
+    server.hold(2);
+    const opened = server.begin(`open-batch ${BATCH}`);
+    for (const option of ["batch", "after", "after-any"])
+      assert.equal(
+        server.ask(`put-in-tube ${FROM} 0 0 60 1 ${option}=${BATCH}\r\nx`),
+        "BATCH_NOT_FOUND",
+        option,
+      );
+    const again = server.begin(`open-batch ${BATCH}`);
+    const inspected = server.begin(`inspect-batch ${BATCH}`);
+    assert.deepEqual([opened, again, inspected], [[], [], []]);
+    server.letGo(2);
+    assert.deepEqual([server.answers(opened), server.answers(again)], ["OPENED", "BATCH_EXISTS"]);
+    assert.match(server.answers(inspected), /state: open\n/);
+    const id = server.put();
+    server.move(id);
+    server.begin(`commit-batch ${BATCH}`);
     server.checkEndsWith(id);
   });
 

@@ -83,7 +83,7 @@ export class ClientReplies {
     this.#settleLate(pending, reply);
     if (command.kind === "set") this.#client.world.checkSet(command.pattern, command.values);
     if (command.kind === "gather") {
-      if (!reply.startsWith("OK ")) this.#client.fail(`${asked} was answered ${shown}`);
+      if (!command.form.test(reply)) this.#client.fail(`${asked} was answered ${shown}`);
     } else if (pending.listing !== undefined) {
       pending.listing.check(comparable(reply));
     } else if (pending.reply !== undefined) {

@@ -86,7 +86,7 @@ export type Command = Common &
      */
     | { readonly kind: "read"; readonly answer: (model: Model) => string }
     /** Put together of all shards, at no single moment: only its form is known. */
-    | { readonly kind: "gather" }
+    | { readonly kind: "gather"; readonly form: RegExp }
     | { readonly kind: "quit" }
   );
 
@@ -131,7 +131,8 @@ export function putInTube(
   return { text, bytes, kind: "put", tube, pri, delaySeconds, delayMillis, ttrSeconds, body, options };
 }
 
-function optionsText({ key, keyForMs, untilReserve, ttlMs, group, weight, onDuplicate }: PutOptions): string {
+function optionsText(options: PutOptions): string {
+  const { key, keyForMs, untilReserve, ttlMs, group, weight, onDuplicate, batch, after, afterAny } = options;
   return [
     key === "" ? "" : ` unique=${key}`,
     keyForMs === 0 ? "" : ` unique-for=${keyForMs / 1000}`,
@@ -140,6 +141,8 @@ function optionsText({ key, keyForMs, untilReserve, ttlMs, group, weight, onDupl
     group === "" ? "" : ` group=${group}`,
     weight === 1 ? "" : ` weight=${weight}`,
     onDuplicate === "refuse" ? "" : ` on-duplicate=${onDuplicate}`,
+    batch === "" ? "" : ` batch=${batch}`,
+    after === "" ? "" : ` after${afterAny ? "-any" : ""}=${after}`,
   ].join("");
 }
 
@@ -292,7 +295,11 @@ export function inspectJob(id: number, ports: number): Command {
   return {
     ...simple(`inspect-job ${id}`),
     kind: "read",
-    answer: (model) => inspectJobText(model.jobs.get(id), ports, model.workerName),
+    answer: (model) => {
+      const job = model.jobs.get(id);
+      const flows = job === undefined ? {} : model.flows.rowsOf(job);
+      return inspectJobText(job, ports, model.workerName, flows);
+    },
   };
 }
 
@@ -301,7 +308,16 @@ export function inspectTube(tube: string): Command {
 }
 
 export function gather(text: "stats" | "list-tubes" | "extensions"): Command {
-  return { ...simple(text), kind: "gather" };
+  return { ...simple(text), kind: "gather", form: /^OK / };
+}
+
+export function setSchedule(text: string, body: string, form: RegExp): Command {
+  return { text, bytes: Buffer.from(`${text}\r\n${body}\r\n`, "latin1"), kind: "gather", form };
+}
+
+/** A command about batches or schedules, which the engines are told about later. */
+export function ofBatch(text: string, form: RegExp): Command {
+  return { ...simple(text), kind: "gather", form };
 }
 
 export function quit(): Command {

@@ -35,7 +35,7 @@ export function comparable(reply: string): string {
     .filter(
       (row) =>
         row !== "" &&
-        !/^(?:(?:next-)?age|time-left(?:-ms)?|file|pause-time-left|current-waiting|tokens|expires-in(?=: \d)): /.test(
+        !/^(?:(?:next-)?age|time-left(?:-ms)?|meta|file|pause-time-left|current-waiting|tokens|expires-in(?=: \d)): /.test(
           row,
         ),
     )
@@ -63,13 +63,15 @@ export function inspectJobText(
   job: ModelJob | undefined,
   ports: number,
   workerName: (session: number) => string,
+  flows: Record<string, string>,
 ): string {
   if (job === undefined) return "NOT_FOUND\r\n";
   const { body, holder } = job;
   const name = holder === undefined ? "none" : sessionName(holder.index, ports);
   const worker = holder === undefined ? "none" : JSON.stringify(workerName(holder.index));
   const rows = { bytes: body.length, ...policyRows(job), holder: name, worker };
-  return `${statsJobText(job)}\n${ok(rows)}\nfailures: ${JSON.stringify(job.policy.failures.map(shownFailure))}`;
+  const failures = `failures: ${JSON.stringify(job.policy.failures.map(shownFailure))}`;
+  return [statsJobText(job), ok(rows), failures, ok(flows)].filter((text) => text !== "").join("\n");
 }
 
 /** Sessions are named by their acceptor, one of `ports`, and connection. */

@@ -13,6 +13,7 @@ import type { SyncEvery } from "../../../src/binlog/live/sync-policy.ts";
 import type { RecoveredBatch } from "../../../src/binlog/recovery/recovered-jobs.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { RecordState } from "../../../src/message/record.ts";
+import { type BatchFacts, BatchState } from "../../../src/protocol/batch-facts.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";
 import { settingsText } from "../../../src/shard/replies/tube-setter.ts";
 import { Model as LogModel, type Operation } from "../../binlog/model.ts";
@@ -198,6 +199,16 @@ export class DurabilityLedger {
     });
   }
 
+  /** A shard's record log has made a record of a batch. Batches have ids below all settings. */
+  noteBatch(shard: number, n: number, facts: Readonly<BatchFacts>, nowMs: number): void {
+    const [id, text] = keptBatch(facts);
+    this.#owed[shard]!.set(n, {
+      ...{ shard, n, id, place: ++this.#changes, atMs: nowMs, acknowledged: false },
+      flushedAtMs: Number.POSITIVE_INFINITY,
+      job: facts.state === BatchState.Forgotten ? undefined : text,
+    });
+  }
+
   // --- after the end -----------------------------------------------------------------------------
 
   /**
@@ -283,6 +294,11 @@ export class DurabilityLedger {
     return texts.map(([, text]) => JSON.parse(text) as Kept);
   }
 
+  /** Ids of jobs that the log knows for certain, or knew. */
+  get knownIds(): ReadonlySet<number> {
+    return this.#knownIds;
+  }
+
   /** Settings found in the log. */
   get settings(): [pattern: string, values: Partial<SettingValues>][] {
     const patterns = [...this.#patterns.entries()].filter(([, id]) => this.#log.jobs.has(id));
@@ -362,6 +378,12 @@ function bodyDigest(body: Buffer): string {
   return body.length <= SHOWN_BODY_BYTES ? body.toString("latin1") : `${body.length} bytes, ${crc32(body)}`;
 }
 
+/** A batch as it compares with the ledger's, without times. */
+export function keptBatch(facts: Readonly<BatchFacts>): [id: number, text: string] {
+  const { number, name, state, outcome, keepMs, allDone, allFailed } = facts;
+  return [-1e6 - number, JSON.stringify({ name, state, outcome, keepMs, allDone, allFailed })];
+}
+
 const KEPT_STATES = {
   [RecordState.ready]: "ready",
   [RecordState.delayed]: "delayed",
@@ -384,6 +406,7 @@ export function* keptTexts(
     if (fields.state === RecordState.schedule) continue;
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = fields;
     const { reserves, timeouts, releases, buries, kicks } = fields;
+    const policy = policyInLog(list);
     const job: KeptJob = {
       id,
       tube,
@@ -392,9 +415,9 @@ export function* keptTexts(
       pri,
       delaySeconds,
       ttrSeconds,
-      deadlineAtMs,
+      deadlineAtMs: policy.after === 0 ? deadlineAtMs : 0,
       counts: [reserves, timeouts, releases, buries, kicks],
-      policy: policyInLog(list),
+      policy,
     };
     yield [id, JSON.stringify(job), fields.burySequence];
   }

@@ -17,6 +17,9 @@ export const AT_HOME = {
 export const keptState = (state: Exclude<State, "moving">): KeptJob["state"] =>
   state === "reserved" ? "ready" : state;
 
+/** Returns whether a job waits for a batch. */
+export const waits = ({ policy }: ModelJob): boolean => policy.after !== 0;
+
 /** Returns whether a job that is in a queue has to expire. */
 export const isOver = ({ policy: { expiresAtMs } }: ModelJob, nowMs: number): boolean =>
   expiresAtMs > 0 && expiresAtMs <= nowMs;

@@ -24,6 +24,10 @@ export interface KeptPolicy {
   /** It is in another tube than it was put into, or has been. */
   readonly hasMoved: boolean;
   readonly failures: readonly Failure[];
+  readonly batch: number;
+  readonly after: number;
+  readonly hasEnded: boolean;
+  readonly afterAny: boolean;
 }
 
 /** A unique key whose job is gone. */
@@ -38,6 +42,7 @@ export interface KeptKey {
 /** `owned` is what the job still has of its key, if anything. */
 export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallOffsetMs: number): KeptPolicy {
   const { key, untilReserve, group, weight, attemptsBase, reason, origin, leaves, hasMoved } = policy;
+  const { batch, after } = policy;
   const lasts = owned !== undefined && owned.untilMs > 0;
   const held = lasts ? KeyState.HeldFor : KeyState.Held;
   const keyState = owned === undefined ? KeyState.Lost : owned.isHeld ? held : KeyState.Remembered;
@@ -46,6 +51,7 @@ export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallO
     expiresAtMs: policy.expiresAtMs === 0 ? 0 : policy.expiresAtMs + wallOffsetMs,
     ...{ attemptsBase, reason, origin, leaves, hasMoved },
     failures: policy.failures.map((failure) => shifted(failure, wallOffsetMs)),
+    ...{ batch, after, hasEnded: batch !== 0 && policy.hasEnded, afterAny: after !== 0 && policy.afterAny },
   };
 }
 
@@ -70,6 +76,7 @@ export function policyInLog(attributes: Uint8Array): KeptPolicy {
     origin: Buffer.from(read.origin).toString("latin1"),
     ...{ leaves: read.leaving, hasMoved: read.moved },
     failures: readFailures(read.failures),
+    ...{ batch: read.batch, after: read.after, hasEnded: read.batchHasEnded, afterAny: read.afterAny },
   };
 }
 

@@ -2,8 +2,9 @@
 
 import assert from "node:assert/strict";
 import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
+import type { BatchNames, ModelFlows } from "./flows/model-flows.ts";
 import { fits, type JobChoice } from "./job-choice.ts";
-import { AT_HOME, isFree, isLimited, NEVER } from "./job-order.ts";
+import { AT_HOME, isFree, isLimited, NEVER, waits } from "./job-order.ts";
 import { ModelBucket } from "./model-bucket.ts";
 import type { ModelDeaths } from "./model-deaths.ts";
 import type { ModelKeys } from "./model-keys.ts";
@@ -27,6 +28,7 @@ interface Model extends ModelState {
   readonly waiting: ModelWaits;
   readonly queues: ModelQueues;
   readonly deaths: ModelDeaths;
+  readonly flows: ModelFlows;
 }
 
 export class ModelCommands {
@@ -82,15 +84,24 @@ export class ModelCommands {
     tube: ModelTube,
     nowMs: number,
     delayMillis: number,
+    names: BatchNames = { batch: "", after: "", any: false },
   ): PutVerdict {
     this.#model.timers.runDue(tube.shard, nowMs);
     assert.ok(!this.#model.jobs.has(job.id), `job id ${job.id} is given once`);
-    const verdict = this.#judge(job.policy, job.body.length, tube);
+    const flows = this.#model.flows.judge(tube.shard, names);
+    const verdict: PutVerdict =
+      flows.refusal === undefined
+        ? this.#judge(job.policy, job.body.length, tube)
+        : { kind: "refused", reply: flows.refusal };
     if (verdict.kind !== "stored") {
       this.#model.registry.dropIfUnused(tube);
       return verdict;
     }
+    assert.ok(flows.refusal === undefined);
     const { policy } = job;
+    policy.batch = flows.batch;
+    policy.after = flows.after;
+    policy.afterAny = flows.after !== 0 && names.any;
     const { ttlMs } = tube.resolved.values;
     if (policy.expiresAtMs === 0 && ttlMs > 0) policy.expiresAtMs = nowMs + ttlMs;
     policy.keyUntilWallMs = policy.keyUntilMs + this.#model.wallOffsetMs;
@@ -125,7 +136,8 @@ export class ModelCommands {
     this.#model.totalJobs++;
     this.#model.queues.joinGroup(stored);
     const delayMs = job.delaySeconds * 1000 + delayMillis;
-    if (delayMs > 0) this.#model.queues.becomeDelayed(stored, nowMs, delayMs);
+    if (flows.lost !== "") this.#model.flows.bury(stored, flows.lost, nowMs);
+    else if (delayMs > 0 || waits(stored)) this.#model.queues.becomeDelayed(stored, nowMs, delayMs);
     else tube.groups?.becameReady(stored);
     this.#model.log.keep(stored);
     if (delayMs === 0) this.#model.waiting.serve(tube, nowMs);
@@ -162,12 +174,13 @@ export class ModelCommands {
     const job = this.#model.queues.on(shard, id);
     if (job === undefined || !isFree(job, session)) return "not found";
     this.#model.uniqueKeys.endKey(job, nowMs);
-    this.#deleteOne(job, nowMs);
+    this.#deleteOne(job, job.state === "reserved", nowMs);
     return "done";
   }
 
-  #deleteOne(job: ModelJob, nowMs: number): void {
-    this.#model.log.keepEnd(job);
+  /** `done`: by its holder. */
+  #deleteOne(job: ModelJob, done: boolean, nowMs: number): void {
+    this.#model.log.keepEnd(job, this.#model.flows.ended(job, done));
     this.#model.jobs.delete(job.id);
     job.tube.deletes++;
     job.tube.groups?.left();
@@ -322,6 +335,7 @@ export class ModelCommands {
   /** `heldIn` is the tube in which it was held, if it was. */
   updateDelay(job: ModelJob, delayMs: number, nowMs: number, heldIn = job.tube): void {
     job.delaySeconds = Math.floor(delayMs / 1000);
+    if (waits(job)) return;
     if (job.state === "reserved") {
       job.releases++;
       // That was no attempt.
@@ -337,7 +351,7 @@ export class ModelCommands {
     let kicked = 0;
     while (kicked < bound) {
       const job = buried ? this.#model.queues.firstBuried(tube) : this.#model.queues.firstDelayed(tube);
-      if (job === undefined) break;
+      if (job === undefined || waits(job)) break;
       this.kickOne(job, nowMs);
       kicked++;
     }
@@ -347,7 +361,8 @@ export class ModelCommands {
   kickJob(shard: number, id: number, nowMs: number): ByIdResult {
     this.#model.timers.runDue(shard, nowMs);
     const job = this.#model.queues.on(shard, id);
-    if (job === undefined || (job.state !== "buried" && job.state !== "delayed")) return "not found";
+    if (job === undefined || waits(job)) return "not found";
+    if (job.state !== "buried" && job.state !== "delayed") return "not found";
     this.kickOne(job, nowMs);
     return "done";
   }
@@ -376,12 +391,17 @@ export class ModelCommands {
     for (const job of [...queued, ...jobs]) {
       if (!this.#model.jobs.has(job.id) || !fits(job, choice) || cleared === (choice.limit ?? NEVER))
         continue;
-      // A reserve under way may have been told of its margin before.
-      if (job.holder !== undefined) job.holder.expiredAt = this.#model.event;
-      this.#model.uniqueKeys.dropKey(job);
-      this.#deleteOne(job, nowMs);
+      this.discard(job, nowMs);
       cleared++;
     }
     return cleared;
+  }
+
+  /** Deletes a job as a part of something larger, whoever holds it. */
+  discard(job: ModelJob, nowMs: number): void {
+    // A reserve under way may have been told of its margin before.
+    if (job.holder !== undefined) job.holder.expiredAt = this.#model.event;
+    this.#model.uniqueKeys.dropKey(job);
+    this.#deleteOne(job, false, nowMs);
   }
 }

@@ -2,6 +2,7 @@
 
 import { backoffMs } from "../../../src/engine/policies/attempts.ts";
 import { FAILURES_MAX } from "../../../src/protocol/job-failure.ts";
+import type { ModelFlows } from "./flows/model-flows.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { JobPolicy } from "./model-policies.ts";
@@ -18,6 +19,7 @@ interface Model extends ModelState {
   readonly registry: TubeRegistry;
   readonly waiting: ModelWaits;
   readonly queues: ModelQueues;
+  readonly flows: ModelFlows;
 }
 
 export class ModelDeaths {
@@ -37,7 +39,7 @@ export class ModelDeaths {
       this.#model.log.keep(job);
     } else {
       this.#model.uniqueKeys.endKey(job, nowMs);
-      this.#model.log.keepEnd(job);
+      this.#model.log.keepEnd(job, this.#model.flows.ended(job, false));
       this.#forget(job);
     }
   }
@@ -74,6 +76,7 @@ export class ModelDeaths {
   #markDead(job: ModelJob, reason: JobPolicy["reason"]): void {
     const { tube, policy } = job;
     this.#model.uniqueKeys.dropKey(job);
+    this.#model.flows.died(job);
     policy.expiresAtMs = 0;
     policy.reason = reason;
     if (policy.origin === "") policy.origin = tube.name;

@@ -1,5 +1,6 @@
 // What a put of the model does to the waiting job that has its key.
 
+import { waits } from "./job-order.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { OnDuplicateWord } from "./model-policies.ts";
 import type { ModelQueues } from "./model-queues.ts";
@@ -40,8 +41,8 @@ export class ModelDuplicates {
   ): DuplicateVerdict {
     if (how === "keep") return "kept";
     const job = this.#model.queues.on(shard, id);
-    const waits = job?.state === "ready" || job?.state === "delayed";
-    if (how === "refuse" || job === undefined || !waits) return "duplicate";
+    const isWaiting = job?.state === "ready" || job?.state === "delayed";
+    if (how === "refuse" || job === undefined || !isWaiting) return "duplicate";
     if (how === "replace") return this.#replace(job, put, nowMs);
     if (how === "escalate") {
       if (put.pri >= job.pri) return "kept";
@@ -71,7 +72,7 @@ export class ModelDuplicates {
     Object.assign(job, { body, pri, delaySeconds, ttrSeconds });
     job.policy.expiresAtMs = expiresAtMs === 0 && ttlMs > 0 ? nowMs + ttlMs : expiresAtMs;
     // It goes to the end of its group's jobs, as after a release.
-    if (delayMs > 0) this.#model.queues.becomeDelayed(job, nowMs, delayMs);
+    if (delayMs > 0 || waits(job)) this.#model.queues.becomeDelayed(job, nowMs, delayMs);
     else this.#model.queues.becomeReady(job);
     this.#model.log.keep(job);
     this.#model.timers.runDue(tube.shard, nowMs);

@@ -1,6 +1,6 @@
 // Changes of the model that a log must keep.
 
-import { keptState } from "./job-order.ts";
+import { keptState, waits } from "./job-order.ts";
 import { keptPolicy } from "./kept-policy.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelKey } from "./model-policies.ts";
@@ -33,7 +33,8 @@ export class ModelLog {
       pri,
       delaySeconds,
       ttrSeconds,
-      deadlineAtMs: job.state === "delayed" ? deadlineAtMs + this.#model.wallOffsetMs : 0,
+      // A job that waits for a batch has none, whatever the log says.
+      deadlineAtMs: job.state === "delayed" && !waits(job) ? deadlineAtMs + this.#model.wallOffsetMs : 0,
       counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
       policy: keptPolicy(job.policy, this.#model.uniqueKeys.keyOf(job), this.#model.wallOffsetMs),
     };
@@ -59,9 +60,14 @@ export class ModelLog {
     return !isPlain || reason !== "none" || leaves || Object.keys(tube.resolved.sources).length > 0;
   }
 
-  /** Records the end of a job: its record goes, or the remembered key takes its place. */
-  keepEnd(job: ModelJob): void {
+  /**
+   * Records the end of a job: its record goes, or the remembered key takes its place. `isCounted`:
+   * in a record of its own, which counts it for its batch.
+   */
+  keepEnd(job: ModelJob, isCounted: boolean): void {
     const key = this.#model.uniqueKeys.keyOf(job);
+    if (isCounted) this.#model.changes.push({ id: job.id, job: undefined });
+    if (isCounted && key === undefined) return;
     this.#model.changes.push({
       id: job.id,
       job: key === undefined ? undefined : this.#model.uniqueKeys.keptKey(key),

@@ -1,7 +1,8 @@
 // Moves of jobs to other tubes and shards in the model.
 
 import assert from "node:assert/strict";
-import { keptState } from "./job-order.ts";
+import type { ModelFlows } from "./flows/model-flows.ts";
+import { keptState, waits } from "./job-order.ts";
 import type { ModelCommands } from "./model-commands.ts";
 import type { ModelDeaths } from "./model-deaths.ts";
 import type { ModelKeys } from "./model-keys.ts";
@@ -23,6 +24,7 @@ interface Model extends ModelState {
   readonly queues: ModelQueues;
   readonly deaths: ModelDeaths;
   readonly commands: ModelCommands;
+  readonly flows: ModelFlows;
 }
 
 export class ModelMoves {
@@ -58,7 +60,7 @@ export class ModelMoves {
   /** Moves a job of this shard to a tube of this shard. */
   move(job: ModelJob, target: string, asReady: boolean, nowMs: number): "moved" | "stays" | "full" {
     if (job.tube.name === target) {
-      if (!asReady || job.state === "ready") return "stays";
+      if (!asReady || job.state === "ready" || waits(job)) return "stays";
       this.#model.commands.kickOne(job, nowMs);
       return "moved";
     }
@@ -102,6 +104,7 @@ export class ModelMoves {
     job.policy.leaves = false;
     job.policy.expiresAtMs = expiresAtMs ?? job.policy.expiresAtMs;
     job.policy.attemptsBase = attemptsBase ?? job.policy.attemptsBase;
+    this.#model.flows.entered(job, there.shard);
     const staysDead = travel === "death" || travel === "handed";
     this.#model.queues.enter(
       job,

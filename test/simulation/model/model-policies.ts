@@ -17,6 +17,10 @@ export interface PutOptions {
   readonly group: string;
   readonly weight: number;
   readonly onDuplicate: OnDuplicateWord;
+  /** Names of batches, or "". */
+  readonly batch: string;
+  readonly after: string;
+  readonly afterAny: boolean;
 }
 
 export const NO_OPTIONS: PutOptions = {
@@ -27,6 +31,7 @@ export const NO_OPTIONS: PutOptions = {
   group: "",
   weight: 1,
   onDuplicate: "refuse",
+  ...{ batch: "", after: "", afterAny: false },
 };
 
 /** Policy of a job; times in ms, 0 for never. */
@@ -49,12 +54,18 @@ export interface JobPolicy {
   hasMoved: boolean;
   /** The last five, newest first. */
   failures: readonly Failure[];
+  /** Numbers of the batch that it belongs to and of the one that it waits for, 0 for none. */
+  batch: number;
+  after: number;
+  /** It has died as a member; it waits for any outcome. */
+  hasEnded: boolean;
+  afterAny: boolean;
 }
 
 export const NO_POLICY: JobPolicy = {
   ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilWallMs: 0, group: "", weight: 1 },
   ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
-  failures: [],
+  ...{ failures: [], batch: 0, after: 0, hasEnded: false, afterAny: false },
 };
 
 /** By DeathReason. */

@@ -1,5 +1,6 @@
 // Queues of the model, each a search through all jobs.
 
+import { WAITS_UNTIL_MS } from "../../../src/engine/flows/batch-table.ts";
 import { bestOf, isBetter, isInWork, NEVER } from "./job-order.ts";
 import type { State } from "./job-state.ts";
 import { ModelGroups } from "./model-groups.ts";
@@ -133,7 +134,7 @@ export class ModelQueues {
     left();
     if (policy.reason === "none") this.#model.uniqueKeys.takeKey(job);
     this.joinGroup(job, false);
-    if (livesAgain || asReady || state === "ready") this.becomeReady(job);
+    if ((livesAgain || asReady || state === "ready") && policy.after === 0) this.becomeReady(job);
     else job.state = state;
     if (job.state === "buried") this.buryLast(job);
   }
@@ -181,6 +182,6 @@ export class ModelQueues {
   becomeDelayed(job: ModelJob, nowMs: number, delayMs = job.delaySeconds * 1000): void {
     job.state = "delayed";
     job.holder = undefined;
-    job.deadlineAtMs = nowMs + delayMs;
+    job.deadlineAtMs = job.policy.after === 0 ? nowMs + delayMs : WAITS_UNTIL_MS;
   }
 }

@@ -1,7 +1,7 @@
 // Reserves of the model: single, in batches, by id and over several shards.
 
 import assert from "node:assert/strict";
-import { isBetter, wasLost } from "./job-order.ts";
+import { isBetter, waits, wasLost } from "./job-order.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { ModelQueues } from "./model-queues.ts";
 import type { ModelState } from "./model-state.ts";
@@ -261,6 +261,7 @@ export class ModelReserves {
     this.#model.timers.runDue(shard, nowMs);
     const job = this.#model.queues.on(shard, id);
     if (job === undefined || job.state === "reserved" || job.state === "moving") return "not found";
+    if (waits(job)) return "not found";
     const wasReady = job.state === "ready";
     this.#model.waiting.hold(job, session, nowMs);
     // It comes back ready, as a job that was reserved does, and not as what it was before.

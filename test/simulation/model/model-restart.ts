@@ -1,7 +1,9 @@
 // Restoration of the model after a restart: settings, keys and jobs of the log.
 
+import { WAITS_UNTIL_MS } from "../../../src/engine/flows/batch-table.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";
+import type { ModelFlows } from "./flows/model-flows.ts";
 import { AT_HOME, isLimited } from "./job-order.ts";
 import { type KeptKey, type KeptPolicy, shifted } from "./kept-policy.ts";
 import { type JobPolicy, type ModelKey, NO_POLICY } from "./model-policies.ts";
@@ -14,6 +16,7 @@ import type { TubeRegistry } from "./tube-registry.ts";
 interface Model extends ModelState {
   readonly registry: TubeRegistry;
   readonly queues: ModelQueues;
+  readonly flows: ModelFlows;
 }
 
 export class ModelRestart {
@@ -79,13 +82,15 @@ export class ModelRestart {
     const [reserves, timeouts, releases, buries, kicks] = kept.counts;
     const { id, pri, delaySeconds, ttrSeconds, body } = kept;
     this.#restoreOwnKey(id, kept);
+    const policy = this.#restoredPolicy(kept.policy);
+    const tube = this.#model.registry.tube(kept.tube);
+    this.#model.flows.entered({ policy }, tube.shard);
     this.#model.jobs.set(id, {
       ...{ id, pri, delaySeconds, ttrSeconds, body, reserves, timeouts, releases, buries, kicks },
-      tube: this.#model.registry.tube(kept.tube),
-      policy: this.#restoredPolicy(kept.policy),
+      ...{ tube, policy },
       ...AT_HOME,
-      state: kept.state === "delayed" && deadlineAtMs <= nowMs ? "ready" : kept.state,
-      deadlineAtMs,
+      state: kept.state === "delayed" && deadlineAtMs <= nowMs && policy.after === 0 ? "ready" : kept.state,
+      deadlineAtMs: policy.after === 0 ? deadlineAtMs : WAITS_UNTIL_MS,
       holder: undefined,
       buriedAt: kept.state === "buried" ? ++this.#model.burials : 0,
       buriedSince: 0,

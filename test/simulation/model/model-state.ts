@@ -3,7 +3,15 @@
 import assert from "node:assert/strict";
 import type { ModelBucket } from "./model-bucket.ts";
 import { type ModelKey, ModelSettings } from "./model-policies.ts";
-import type { Effect, ModelChange, ModelJob, ModelSession, ModelTube, Wait } from "./model-types.ts";
+import type {
+  Effect,
+  KnownBatch,
+  ModelChange,
+  ModelJob,
+  ModelSession,
+  ModelTube,
+  Wait,
+} from "./model-types.ts";
 import { entriesOf, fieldsOf } from "./undo.ts";
 
 const NOTHING = (): void => {};
@@ -40,6 +48,10 @@ export class ModelState {
   workerName: (session: number) => string = () => "";
   burials = 0;
   reservations = 0;
+  /** By shard, the batches that it knows, by number. */
+  readonly knownBatches: readonly Map<number, KnownBatch>[];
+  /** By number, the members that have gone, over all shards. */
+  readonly batches = new Map<number, { done: number; failed: number }>();
   /** Effects of the engine in the present event, and those expected so far. */
   #seen: readonly Effect[] = [];
   #expected: Effect[] = [];
@@ -47,6 +59,7 @@ export class ModelState {
   constructor(shards: number, wallOffsetMs: number) {
     this.shards = shards;
     this.settings = Array.from({ length: shards }, () => new ModelSettings());
+    this.knownBatches = Array.from({ length: shards }, () => new Map());
     this.wallOffsetMs = wallOffsetMs;
   }
 
@@ -77,7 +90,7 @@ export class ModelState {
     const undo = [
       fieldsOf([...jobs, ...jobs.map(({ policy }) => policy), ...this.copies]),
       fieldsOf([...tubes, ...tubes.map(({ counts }) => counts)]),
-      fieldsOf([...this.sessions.values(), ...this.waits, ...this.keys]),
+      fieldsOf([...this.sessions.values(), ...this.waits, ...this.keys, ...this.batches.values()]),
       ...[...this.sessions.values()].map(({ turns }) => turns?.saved() ?? NOTHING),
       ...tubes.flatMap(({ groups, bucket }) => [groups?.saved() ?? NOTHING, bucket?.saved() ?? NOTHING]),
       entriesOf(this.buckets),

@@ -1,5 +1,6 @@
 // Jobs, tubes, sessions and waits of the model, and what its calls return.
 
+import type { BatchFacts } from "../../../src/protocol/batch-facts.ts";
 import type { State } from "./job-state.ts";
 import type { KeptKey, KeptPolicy } from "./kept-policy.ts";
 import type { ModelBucket } from "./model-bucket.ts";
@@ -113,7 +114,13 @@ export type Effect =
   | { kind: "claim"; session: number; won: boolean };
 
 /** Outcome of a put. */
-export type PutVerdict = { kind: "stored" | "full" } | { kind: "duplicate"; of: number };
+export type PutVerdict =
+  | { kind: "stored" | "full" }
+  | { kind: "duplicate"; of: number }
+  | { kind: "refused"; reply: "BATCH_NOT_FOUND" | "BATCH_COMMITTED" | "BATCH_ORDER" };
+
+/** What a shard knows of a batch. */
+export type KnownBatch = Pick<BatchFacts, "number" | "name" | "state" | "outcome" | "allDone" | "allFailed">;
 
 export type ByIdResult = "done" | "not found";
 

@@ -6,6 +6,8 @@
 // at the same moment on different tubes or sessions), the model tries one order after another until
 // one yields the engine's effects.
 
+import { BatchEnds } from "./flows/batch-ends.ts";
+import { ModelFlows } from "./flows/model-flows.ts";
 import { ModelCommands } from "./model-commands.ts";
 import { ModelDeaths } from "./model-deaths.ts";
 import { ModelDuplicates } from "./model-duplicates.ts";
@@ -35,6 +37,8 @@ export class Model extends ModelState {
   readonly commands: ModelCommands = new ModelCommands(this);
   readonly duplicates: ModelDuplicates = new ModelDuplicates(this);
   readonly moves: ModelMoves = new ModelMoves(this);
+  readonly flows: ModelFlows = new ModelFlows(this);
+  readonly batchEnds: BatchEnds = new BatchEnds(this);
 
   constructor(shards: number, wallOffsetMs = 0) {
     super(shards, wallOffsetMs);

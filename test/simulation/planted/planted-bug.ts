@@ -9,7 +9,7 @@ export interface PlantedBug {
   readonly name: string;
   readonly options: Pick<
     SimulationOptions,
-    "createServer" | "plant" | "extensions" | "policies" | "jobMoves" | "durable" | "weights"
+    "createServer" | "plant" | "extensions" | "policies" | "jobMoves" | "durable" | "weights" | "flows"
   >;
 }
 

@@ -9,7 +9,7 @@ import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.t
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { Survival, VirtualDisk } from "../../binlog/virtual-disk.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";
-import { DurabilityLedger, keptTexts, type ProcessEnd } from "../model/durability-ledger.ts";
+import { DurabilityLedger, keptBatch, keptTexts, type ProcessEnd } from "../model/durability-ledger.ts";
 import type { Model } from "../model/model.ts";
 import type { Kept } from "../model/model-types.ts";
 import { DiskWeather } from "./disk-weather.ts";
@@ -129,7 +129,9 @@ export class SimulatedLog {
         burials.set(id, burySequence);
       }
     });
-    this.ledger.settle(recovered, server.log!.opened.settings, burials, this.#nextId, end);
+    const { settings, batches } = server.log!.opened;
+    for (const { facts } of batches) recovered.set(...keptBatch(facts));
+    this.ledger.settle(recovered, settings, burials, this.#nextId, end);
     if (this.#stoppedWith !== undefined)
       this.ledger.checkStopped(this.#stoppedWith.kept, this.#stoppedWith.wallMs);
     this.#clockMs = () => server.nowMs;
@@ -194,6 +196,17 @@ export class SimulatedLog {
         const before = records.lastNumber;
         deleted(id);
         note(id, before);
+      };
+      const ended = records.ended.bind(records);
+      records.ended = (id, ...counts) => {
+        const before = records.lastNumber;
+        ended(id, ...counts);
+        note(id, before);
+      };
+      const batch = records.batch.bind(records);
+      records.batch = (facts) => {
+        batch(facts);
+        ledger.noteBatch(shard, records.lastNumber, facts, server.nowMs);
       };
     }
   }

@@ -5,6 +5,8 @@ import type { JobChoice } from "../model/job-choice.ts";
 /** Reports about commands that took effect. */
 export interface CommandSink {
   put(session: number, job: number): void;
+  /** A tick of a schedule has put a job. */
+  ticked(job: number, key: string): void;
   /** A put was refused because the log has no room. */
   putRefused(session: number): void;
   /** A put's job was not stored: its key is taken, or its tube is full. */
@@ -40,6 +42,7 @@ export interface CommandSink {
 /** For engines whose commands have no client. */
 export const NOBODY: CommandSink = {
   put() {},
+  ticked() {},
   putRefused() {},
   putDeclined() {},
   reserved() {},

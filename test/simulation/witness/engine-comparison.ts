@@ -68,7 +68,11 @@ export class EngineComparison {
           pri: job.pri,
           holder: job.holder?.index,
           deadlineAtMs: timed ? job.deadlineAtMs : 0,
-          policy: compared(job, this.#witness.model.uniqueKeys.keyOf(job)),
+          policy: compared(
+            job,
+            this.#witness.model.uniqueKeys.keyOf(job),
+            (batch) => this.#witness.model.flows.of(this.#witness.shard, batch) !== undefined,
+          ),
           counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
         },
         `job ${job.id}`,

@@ -9,9 +9,11 @@ import type { Model } from "../model/model.ts";
 import type { CommandSink } from "./command-sink.ts";
 import { type Askers, type EffectsHost, EngineCalls } from "./engine-calls.ts";
 import { EngineComparison } from "./engine-comparison.ts";
+import { FlowWitness } from "./flow-witness.ts";
 import { JobWitness } from "./job-witness.ts";
 import { MoveWitness } from "./move-witness.ts";
 import { ReserveWitness } from "./reserve-witness.ts";
+import { ScheduleWitness } from "./schedule-witness.ts";
 import { SessionWitness } from "./session-witness.ts";
 
 export class EngineWitness extends EngineCalls {
@@ -19,6 +21,8 @@ export class EngineWitness extends EngineCalls {
   readonly reserves: ReserveWitness = new ReserveWitness(this);
   readonly jobs: JobWitness = new JobWitness(this);
   readonly moves: MoveWitness = new MoveWitness(this);
+  readonly flows: FlowWitness = new FlowWitness(this);
+  readonly schedules: ScheduleWitness = new ScheduleWitness(this);
   readonly comparison: EngineComparison = new EngineComparison(this);
 
   /** `askers` is shared by all shards. */
@@ -37,6 +41,8 @@ export class EngineWitness extends EngineCalls {
     this.reserves.watchTurns();
     this.jobs.watchJobs();
     this.moves.watchMovesOfJobs();
+    this.flows.watchFlows();
+    this.schedules.watchSchedules();
   }
 
   /** Checks the engine's invariants, and that it holds what the model holds. */

@@ -8,16 +8,19 @@ import type { TubeClearing } from "../../../src/engine/walks/tube-clearing.ts";
 import type { JobChoice } from "../model/job-choice.ts";
 import type { DuplicateVerdict } from "../model/model-duplicates.ts";
 import { ON_DUPLICATE } from "../model/model-policies.ts";
-import type { ByIdResult, Effect, ModelSession, PutVerdict } from "../model/model-types.ts";
+import type { ByIdResult, Effect, ModelSession } from "../model/model-types.ts";
 import type { ByIdCommand } from "./command-sink.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 import { STATE_NAMES } from "./job-states.ts";
 import { policyOf } from "./noted-policies.ts";
 
-const PUT_OUTCOMES: Readonly<Record<PutVerdict["kind"], Outcome>> = {
+const PUT_OUTCOMES: Readonly<Record<string, Outcome>> = {
   stored: Outcome.Done,
   duplicate: Outcome.Duplicate,
   full: Outcome.TubeFull,
+  BATCH_NOT_FOUND: Outcome.NoBatch,
+  BATCH_COMMITTED: Outcome.BatchCommitted,
+  BATCH_ORDER: Outcome.BatchOrder,
 };
 
 /** What fits into a record of the simulated rings beside the rest of a job. */
@@ -71,10 +74,14 @@ export class JobWitness {
         // Before the tube is looked for: it may go with its last job, which expires.
         model.timers.runDue(shard, nowMs);
         const tube = isNamed ? model.registry.tube(tubeName) : model.registry.usedTube(client, shard);
-        return model.commands.put(put, tube, nowMs, delayMillis);
+        const { batchName = "", afterName = "", afterAny = false } = attributes ?? {};
+        const names = { batch: batchName, after: afterName, any: afterAny };
+        return model.commands.put(put, tube, nowMs, delayMillis, names);
       });
-      assert.equal(outcome, PUT_OUTCOMES[verdict.kind], "outcome of a put");
-      if (verdict.kind === "stored") this.#witness.sink.put(session.index, id);
+      const { reply } = { reply: "", ...verdict };
+      assert.equal(outcome, PUT_OUTCOMES[reply || verdict.kind], "outcome of a put");
+      if (verdict.kind === "refused") this.#witness.sink.putDeclined(session.index, `${reply}\r\n`);
+      else if (verdict.kind === "stored") this.#witness.sink.put(session.index, id);
       else if (verdict.kind === "duplicate") {
         assert.equal(this.#witness.engine.policies.duplicateOf, verdict.of, "whose key it is");
         this.#declined = session.index;

@@ -4,6 +4,7 @@ import { latin1 } from "../../../src/base/bytes.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { ExtraFlag } from "../../../src/engine/jobs/job-extras.ts";
+import { FlowFlag } from "../../../src/engine/jobs/job-flows.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { NO_HOLDER } from "../../../src/engine/policies/key-table.ts";
 import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
@@ -37,6 +38,8 @@ type Compared = Pick<
   JobPolicy,
   "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group" | "failures"
 > & {
+  /** The batch that it belongs to, whether it has ended, and the batch that it waits for. */
+  readonly flows: readonly [batch: number, hasEnded: boolean, after: number];
   /** Present weight of its group. */
   readonly weightOfGroup: number;
   /** State of its key: whether it holds it, and until when it is remembered. */
@@ -58,7 +61,16 @@ export function policyAt(engine: Engine, slot: number): Compared {
     weightOfGroup: engine.tubeOf(slot).groups?.describe(extras?.groupRow[row] ?? NO_GROUP)?.weight ?? 1,
     owned: ownedAt(engine, extras?.keyRow[row] ?? -1),
     failures: readFailures(engine.policies.failures.of(slot)),
+    flows: flowsAt(engine, slot),
   };
+}
+
+function flowsAt({ batches, jobs }: Engine, slot: number): Compared["flows"] {
+  const flows = jobs.pageOf(slot).extras?.flows;
+  const row = rowOf(slot);
+  if (flows === undefined) return [0, false, 0];
+  const batch = batches.of(flows.batch[row]!)?.number ?? 0;
+  return [batch, batch !== 0 && (flows.flags[row]! & FlowFlag.Ended) !== 0, flows.after[row]!];
 }
 
 function ownedAt({ policies }: Engine, keyRow: number): Compared["owned"] {
@@ -66,11 +78,17 @@ function ownedAt({ policies }: Engine, keyRow: number): Compared["owned"] {
   return keyRow < 0 ? undefined : [table.slotOf(keyRow) !== NO_HOLDER, table.untilOf(keyRow)];
 }
 
-export const compared = ({ policy, tube }: ModelJob, owns: ModelKey | undefined): Compared => {
+export const compared = (
+  { policy, tube }: ModelJob,
+  owns: ModelKey | undefined,
+  isKnown: (batch: number) => boolean,
+): Compared => {
   const { expiresAtMs, attemptsBase, reason, origin, key, group, failures } = policy;
   const weightOfGroup = tube.groups?.weightOf(group) ?? 1;
   const owned = owns === undefined ? undefined : ([owns.isHeld, owns.untilMs] as const);
-  return { expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned, failures };
+  const batch = isKnown(policy.batch) ? policy.batch : 0;
+  const flows = [batch, batch !== 0 && policy.hasEnded, policy.after] as const;
+  return { expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned, failures, flows };
 };
 
 /** Settings of a tube, each with its source, and its counts. */

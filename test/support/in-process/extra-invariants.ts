@@ -40,8 +40,9 @@ export class ExtraInvariants {
       setting: settings.size,
       flowPage: jobs.pages.filter((page) => page?.extras?.flows !== undefined).length,
       batch: engine.batches.size,
+      schedule: engine.schedules.table.size,
     };
-    let bytes = engine.bodies.usedBytes;
+    let bytes = engine.bodies.usedBytes + engine.schedules.table.textBytes;
     for (const [what, count] of Object.entries(counted))
       bytes += count * BYTES_OF[what as keyof typeof BYTES_OF];
     assert.equal(engine.memoryBytes, bytes, "memory that jobs and tubes take");

@@ -2,10 +2,12 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { Schedule, type ScheduleFacts } from "../../../src/engine/schedules/schedule.ts";
 import { RequestOp, writeRequest } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
 import { Op } from "../../../src/protocol/commands.ts";
 import { Request } from "../../../src/protocol/request.ts";
+import { Missed } from "../../../src/protocol/schedule-options.ts";
 import { RingWriter } from "../../../src/ring/ring-writer.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";
 
@@ -15,6 +17,11 @@ type Fields = Partial<Pick<Request, "id" | "slot" | "timeoutMs" | "waitNumber" |
 const LONG_WORK = 20_000;
 /** More than a connection may cost without being set aside. */
 const COSTLY_WORK = 1000;
+
+const scheduleFacts = (name: string): ScheduleFacts => ({
+  ...{ name, tube: "t", timing: { cron: "", zone: "UTC", everyMs: 60_000 }, missed: Missed.Once },
+  ...{ pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0, attributes: new Uint8Array(0) },
+});
 
 class Turns {
   readonly core: ShardCore;
@@ -97,6 +104,23 @@ describe("a shard whose turns are long", () => {
     assert.equal(turns.core.aside.size, 0);
     assert.equal(turns.core.hasWork, false);
     assert.equal(turns.core.engine.totalJobs, 1);
+  });
+
+  it("sets a connection aside that lists many schedules", () => {
+    const turns = new Turns(1, 0);
+    const { aside, engine } = turns.core;
+    const { schedules } = engine;
+    const work: number[] = [];
+    const setAside = aside.setAside.bind(aside);
+    aside.setAside = (session, cost) => {
+      work.push(cost);
+      setAside(session, cost);
+    };
+    for (let id = 1; id <= 500; id++) schedules.restore(new Schedule(id, scheduleFacts(`s${id}`)));
+    turns.say(0, RequestOp.Attach, { slot: 0 });
+    turns.say(0, Op.ListSchedules, { slot: 0 });
+    turns.turn();
+    assert.ok(work.length === 1 && work[0]! > 500, `${work}`);
   });
 
   it("lets a connection move with a wait and its end in the queue", () => {

@@ -4,9 +4,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { Refusal, type Schedule, type ScheduleFacts } from "../../../../src/engine/schedules/schedule.ts";
-import { LATE_JOBS_MAX, LATE_MS_MAX, PASSED_TICKS_MAX } from "../../../../src/engine/schedules/schedules.ts";
+import {
+  BACK_MS_MAX,
+  LATE_JOBS_MAX,
+  LATE_MS_MAX,
+  PASSED_TICKS_MAX,
+  type Schedules,
+} from "../../../../src/engine/schedules/schedules.ts";
 import { Missed } from "../../../../src/protocol/schedule-options.ts";
-import { ScheduleTurns } from "../../../../src/shard/schedules/schedule-turns.ts";
+import { ScheduleTurns, type ScheduleTurnsOptions } from "../../../../src/shard/schedules/schedule-turns.ts";
 import { EngineBench } from "../engine-bench.ts";
 
 const SECOND_MS = 1000;
@@ -43,6 +49,11 @@ class ScheduleBench extends EngineBench {
   get jobs(): number {
     return this.engine.totalJobs;
   }
+}
+
+function turnsOf(schedules: Schedules, options: Partial<ScheduleTurnsOptions> = {}): ScheduleTurns {
+  const clocks = { wallOffsetMs: () => 0, clock: () => 0 };
+  return new ScheduleTurns({ schedules, ...clocks, mayLog: () => true, ...options });
 }
 
 describe("ticks that are due together", () => {
@@ -84,6 +95,9 @@ describe("ticks that are due together", () => {
     assert.equal(looks, PASSED_TICKS_MAX + 1);
     assert.deepEqual([once.fired, once.missedTicks], [1, PASSED_TICKS_MAX]);
     assert.ok(once.nextMs > 10 * PASSED_TICKS_MAX * 10 * SECOND_MS);
+    const none = bench.set("none", Missed.None, 0);
+    assert.equal(bench.runAt(10 * PASSED_TICKS_MAX * 10 * SECOND_MS), PASSED_TICKS_MAX + 1);
+    assert.equal(none.fired, 0);
   });
 });
 
@@ -122,11 +136,8 @@ describe("10,000 schedules", () => {
     const bench = new ScheduleBench();
     const { schedules } = bench.engine;
     for (let n = 0; n < 10_000; n++) bench.set(`s${n}`, Missed.Once, 60 * SECOND_MS);
-    const turns = new ScheduleTurns(
-      schedules,
-      () => 0,
-      () => 0,
-    );
+    const turns = turnsOf(schedules);
+    while (turns.dueAtMs <= 0) turns.step(0);
     let most = 0;
     let steps = 0;
     for (; turns.dueAtMs <= 60 * SECOND_MS; steps++) {
@@ -139,5 +150,96 @@ describe("10,000 schedules", () => {
     assert.equal(turns.dueAtMs, 61 * SECOND_MS);
     turns.step(61 * SECOND_MS);
     assert.equal(turns.dueAtMs, 62 * SECOND_MS);
+  });
+});
+
+describe("a wall clock that is set back", () => {
+  const YEAR_MS = 365 * 86_400_000;
+
+  for (const everyMs of [0, 10_000])
+    it(`lets ticks go on, ${everyMs === 0 ? "with an expression" : "at intervals"}`, () => {
+      const bench = new ScheduleBench();
+      const once = bench.set("once", Missed.Once, everyMs);
+      const none = bench.set("none", Missed.None, everyMs);
+      let offsetMs = 0;
+      const turns = turnsOf(bench.engine.schedules, { wallOffsetMs: () => offsetMs });
+      const run = (nowMs: number): void => {
+        for (let left = 50_000; left > 0 && turns.dueAtMs <= nowMs; left--) turns.step(nowMs);
+      };
+      run(10 * SECOND_MS);
+      offsetMs = YEAR_MS;
+      run(11 * SECOND_MS);
+      assert.ok(once.nextMs > YEAR_MS && none.nextMs > YEAR_MS, "they are as far as the clock");
+      offsetMs = 0;
+      run(12 * SECOND_MS);
+      assert.deepEqual([once.nextMs, none.nextMs], [20 * SECOND_MS, 20 * SECOND_MS]);
+      const before = bench.jobs;
+      run(20 * SECOND_MS);
+      assert.equal(bench.jobs, before + 2);
+    });
+
+  it("is found at a start, too", () => {
+    const bench = new ScheduleBench();
+    const once = bench.set("once", Missed.Once, 10_000);
+    once.anchorMs = YEAR_MS;
+    once.nextMs = YEAR_MS + 10_000;
+    bench.engine.schedules.table.aim(once);
+    const turns = turnsOf(bench.engine.schedules);
+    turns.step(5 * SECOND_MS);
+    assert.deepEqual([once.anchorMs, once.nextMs], [5 * SECOND_MS, 15 * SECOND_MS]);
+  });
+
+  it("repeats no tick if that was a minute or an interval", () => {
+    for (const everyMs of [SECOND_MS, 3_600_000]) {
+      const bench = new ScheduleBench();
+      const once = bench.set("once", Missed.Once, everyMs);
+      const backMs = Math.max(everyMs, BACK_MS_MAX) - 1;
+      let offsetMs = 0;
+      const turns = turnsOf(bench.engine.schedules, { wallOffsetMs: () => offsetMs });
+      const ranMs = 100 * everyMs;
+      while (turns.dueAtMs <= ranMs) turns.step(ranMs);
+      const { nextMs } = once;
+      offsetMs = -backMs;
+      for (let nowMs = ranMs; nowMs < ranMs + 5 * LATE_MS_MAX; nowMs += 100) {
+        if (turns.dueAtMs <= nowMs) turns.step(nowMs);
+        assert.ok(once.nextMs >= nextMs, "no tick comes again");
+      }
+    }
+  });
+});
+
+describe("a tick", () => {
+  it("waits until the log can take its records", () => {
+    const bench = new ScheduleBench();
+    const once = bench.set("once", Missed.Once, 10 * SECOND_MS);
+    let isOpen = false;
+    const turns = turnsOf(bench.engine.schedules, { mayLog: () => isOpen });
+    turns.step(10 * SECOND_MS);
+    assert.deepEqual([once.fired, once.nextMs, turns.dueAtMs], [0, 10 * SECOND_MS, Number.POSITIVE_INFINITY]);
+    isOpen = true;
+    assert.ok(turns.dueAtMs <= 11 * SECOND_MS);
+    turns.step(11 * SECOND_MS);
+    assert.deepEqual([once.fired, once.lastMs], [1, 10 * SECOND_MS]);
+  });
+
+  it("that is punctual comes between those that are made up", () => {
+    const bench = new ScheduleBench();
+    const { schedules } = bench.engine;
+    const late = ["a", "b", "c"].map((name) => bench.set(name, Missed.All, SECOND_MS));
+    const daily = bench.set("daily", Missed.Once, 1000 * SECOND_MS);
+    const turns = turnsOf(schedules);
+    for (let steps = 0; steps < 10; steps++) turns.step(999 * SECOND_MS);
+    const made = late.map(({ fired }) => fired);
+    assert.ok(Math.max(...made) - Math.min(...made) <= 3 && made[0]! > 100, `${made}`);
+    turns.step(1000 * SECOND_MS);
+    assert.equal(daily.fired, 1);
+    for (let steps = 0; turns.dueAtMs <= 1000 * SECOND_MS; steps++) {
+      assert.ok(steps < 100, "all are worked off");
+      turns.step(1000 * SECOND_MS);
+    }
+    assert.deepEqual(
+      late.map(({ fired, missedTicks }) => fired + missedTicks),
+      [1000, 1000, 1000],
+    );
   });
 });

@@ -80,6 +80,9 @@ describe("a cron expression", () => {
   it("in an unknown zone is refused, and never has a time if it is in the log", () => {
     assert.match(zoneProblem("Mars/Base") ?? "", /"Mars\/Base" is no time zone/);
     assert.equal(zoneProblem("America/New_York"), undefined);
+    for (const offset of ["+01:00", "-0330", "+02"])
+      assert.match(zoneProblem(offset) ?? "", /is an offset; write a time zone as in Europe\/Berlin/);
+    assert.equal(zoneProblem("Etc/GMT-1"), undefined);
     const timing = { cron: "* * * * *", zone: "Mars/Base", everyMs: 0 };
     assert.equal(new CronTimes().next(timing, NOW_MS), Number.POSITIVE_INFINITY);
   });

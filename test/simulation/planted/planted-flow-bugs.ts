@@ -1,0 +1,72 @@
+// Bugs planted in batches and schedules that show only beside keys, times to live, limits, drains
+// and moves of jobs.
+
+import type { Engine } from "../../../src/engine/engine.ts";
+import { BatchState } from "../../../src/protocol/batch-facts.ts";
+import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
+
+/** Found where there are batches and schedules only. */
+const plantedInFlows = (name: string, plant: (engine: Engine) => void): PlantedBug => ({
+  name,
+  options: { plant: inEachEngine(plant), extensions: true, policies: true, flows: true, jobMoves: true },
+});
+
+/** Runs something while no job is seen to wait for a batch. */
+function blindly<Result>({ batches }: Engine, run: () => Result): Result {
+  const { waits } = batches;
+  batches.waits = () => false;
+  try {
+    return run();
+  } finally {
+    batches.waits = waits;
+  }
+}
+
+export const PLANTED_FLOW_BUGS: readonly PlantedBug[] = [
+  plantedInFlows("a put that replaces a job that waits for a batch makes it ready", (engine) => {
+    const putAgain = engine.putAgain.bind(engine);
+    engine.putAgain = (...put) => blindly(engine, () => putAgain(...put));
+  }),
+  plantedInFlows("a member that expires and is buried is still open", (engine) => {
+    const { policies, batches } = engine;
+    const runOne = policies.runOne.bind(policies);
+    policies.runOne = (nowMs) => {
+      const { died } = batches;
+      batches.died = () => {};
+      const tube = runOne(nowMs);
+      batches.died = died;
+      return tube;
+    };
+  }),
+  plantedInFlows("a job that expires stays among those that wait", (engine) => {
+    const { policies, batches } = engine;
+    const runOne = policies.runOne.bind(policies);
+    policies.runOne = (nowMs) => {
+      const { endWait } = batches;
+      batches.endWait = () => {};
+      const tube = runOne(nowMs);
+      batches.endWait = endWait;
+      return tube;
+    };
+  }),
+  plantedInFlows("a batch has members before all shards know it", ({ batches }) => {
+    const assume = batches.assume.bind(batches);
+    batches.assume = (facts) =>
+      assume(facts.state === BatchState.Opening ? { ...facts, state: BatchState.Open } : facts);
+  }),
+  plantedInFlows("ticks come although the server drains", ({ schedules }) => {
+    Object.defineProperty(schedules, "isDraining", { get: () => () => false, set: () => {} });
+  }),
+  plantedInFlows("a tick's job comes into a tube that is full", (engine) => {
+    const putScheduled = engine.putScheduled.bind(engine);
+    engine.putScheduled = (...put) => {
+      const { isFull } = engine.policies;
+      engine.policies.isFull = () => false;
+      try {
+        return putScheduled(...put);
+      } finally {
+        engine.policies.isFull = isFull;
+      }
+    };
+  }),
+];
