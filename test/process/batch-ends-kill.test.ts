@@ -10,7 +10,7 @@ import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { BatchLedger, MEMBER_TUBES } from "../support/server/batch-ledger.ts";
+import { BatchLedger, LARGE_TUBES, SMALL_TUBES } from "../support/server/batch-ledger.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
@@ -40,21 +40,20 @@ async function untilKilled(
 }
 
 const moveOn = async (client: WireClient, random: SeededRandom): Promise<void> => {
-  for (;;) await client.ask(`move-jobs ${random.pick(MEMBER_TUBES)} ${random.pick(MEMBER_TUBES)} limit=20`);
+  for (;;) {
+    const tubes = random.pick([LARGE_TUBES, SMALL_TUBES] as const);
+    await client.ask(`move-jobs ${random.pick(tubes)} ${random.pick(tubes)} limit=20`);
+  }
 };
 
 /** Keeps one large batch and several small ones on the server. */
 async function fill(ledger: BatchLedger, client: WireClient, random: SeededRandom): Promise<void> {
   await ledger.cancelAbandoned(client);
-  if (ledger.openMembers < MEMBERS / 20) await ledger.put(client, MEMBERS, 0, random);
+  if (ledger.openMembers < MEMBERS / 20) await ledger.put(client, LARGE_TUBES, MEMBERS, 0);
   while (ledger.live < SMALL_LIVE) {
     const members = random.between(0, SMALL_MEMBERS);
-    await ledger.put(
-      client,
-      members,
-      random.chance(0.3) ? Math.min(members, random.between(1, 3)) : 0,
-      random,
-    );
+    const failing = random.chance(0.3) ? Math.min(members, random.between(1, 3)) : 0;
+    await ledger.put(client, SMALL_TUBES, members, failing);
   }
 }
 
@@ -62,7 +61,7 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
   printSeed(t);
   const random = new SeededRandom(seed);
-  const ledger = new BatchLedger();
+  const ledger = new BatchLedger(random);
   const folder = temporaryFolder(t);
   const start = async (): Promise<ServerProcess> => {
     const flags = ["-b", folder, "-f", "0", "-s", "2000000", "--shards", `${random.pick(SHARDS)}`];
@@ -92,7 +91,7 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
     if (random.chance(0.7)) await Promise.race([filled, isTime]);
     if (random.chance(0.5)) void live((client) => moveOn(client, random));
     for (let worker = 0; worker < WORKERS; worker++)
-      void live((client) => ledger.work(client, random, () => false));
+      void live((client) => ledger.work(client, worker === 0 ? LARGE_TUBES : SMALL_TUBES, () => false));
     await isTime;
     // In half of the lives, the server comes a little further.
     if (random.chance(0.5)) await sleep(random.below(4));
@@ -115,7 +114,7 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
     assert.ok(!isStuck, `no callback comes, or no member: ${ledger.live} batches are left`);
     return false;
   };
-  await Promise.all(workers.map((worker) => ledger.work(worker, random, isOver)));
+  await Promise.all(workers.map((worker) => ledger.work(worker, [...LARGE_TUBES, ...SMALL_TUBES], isOver)));
   await ledger.checkRest(checker);
   say(KILLS);
   for (const client of clients) client.close();

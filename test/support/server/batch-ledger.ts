@@ -5,8 +5,12 @@ import assert from "node:assert/strict";
 import type { SeededRandom } from "../seeded-random.ts";
 import type { WireClient } from "./wire-client.ts";
 
-/** With four shards, with seven and with three they are on more than one. */
-export const MEMBER_TUBES = ["mails", "done", "c", "d"] as const;
+/** Tubes of members. With four shards, with seven and with three they are on more than one. */
+export type Tubes = readonly [string, ...string[]];
+/** Those of large batches: behind their members, those of small ones would wait for long. */
+export const LARGE_TUBES: Tubes = ["mails", "done", "c", "d"];
+export const SMALL_TUBES: Tubes = ["e", "f", "g", "h"];
+const MEMBER_TUBES: readonly string[] = [...LARGE_TUBES, ...SMALL_TUBES];
 const CALLBACK_TUBE = "calls";
 /** Nobody watches it: its members fail, because they are deleted while nobody holds them. */
 const FAILING_TUBE = "failing";
@@ -54,6 +58,11 @@ export class BatchLedger {
   readonly #batches = new Map<string, LedgerBatch>();
   /** Those that aren't over. */
   readonly #live = new Set<LedgerBatch>();
+  readonly #random: SeededRandom;
+
+  constructor(random: SeededRandom) {
+    this.#random = random;
+  }
 
   /** Batches that are not over: members that may be there, or a callback still to come. */
   get live(): number {
@@ -67,7 +76,7 @@ export class BatchLedger {
   }
 
   /** Puts a batch whole and commits it, all without waiting for an answer in between. */
-  async put(client: WireClient, members: number, failing: number, random: SeededRandom): Promise<void> {
+  async put(client: WireClient, tubes: Tubes, members: number, failing: number): Promise<void> {
     const name = `batch-${this.#batches.size}`;
     const batch: LedgerBatch = {
       name,
@@ -91,7 +100,7 @@ export class BatchLedger {
     ];
     for (let n = 0; n < members; n++)
       lines.push(
-        job(n < failing ? FAILING_TUBE : random.pick(MEMBER_TUBES), `batch=${name}`, `member ${name}`),
+        job(n < failing ? FAILING_TUBE : this.#random.pick(tubes), `batch=${name}`, `member ${name}`),
       );
     client.send(`${lines.join("")}commit-batch ${name}\r\n`);
     const answers: string[] = [];
@@ -120,11 +129,13 @@ export class BatchLedger {
   }
 
   /** Ends members and takes callbacks until the connection ends, or until `isOver`. */
-  async work(client: WireClient, random: SeededRandom, isOver: () => boolean): Promise<void> {
-    for (const tube of [...MEMBER_TUBES, CALLBACK_TUBE]) await client.ask(`watch ${tube}`);
+  async work(client: WireClient, tubes: Tubes, isOver: () => boolean): Promise<void> {
+    for (const tube of [...tubes, CALLBACK_TUBE]) await client.ask(`watch ${tube}`);
     while (!isOver()) {
-      await this.#failOne(client, random);
-      const { line } = await client.ask(`reserve-batch ${random.between(1, TAKEN_AT_ONCE)} ${WAIT_SECONDS}`);
+      await this.#failOne(client);
+      const { line } = await client.ask(
+        `reserve-batch ${this.#random.between(1, TAKEN_AT_ONCE)} ${WAIT_SECONDS}`,
+      );
       if (line === "TIMED_OUT") continue;
       const count = Number(/^RESERVED_BATCH (\d+)$/.exec(line)?.[1] ?? assert.fail(line));
       const jobs: { id: number; body: string }[] = [];
@@ -199,8 +210,8 @@ export class BatchLedger {
   }
 
   /** Lets one member fail. */
-  async #failOne(client: WireClient, random: SeededRandom): Promise<void> {
-    const batch = random.pick([...this.#live].filter(({ failing }) => failing.size > 0));
+  async #failOne(client: WireClient): Promise<void> {
+    const batch = this.#random.pick([...this.#live].filter(({ failing }) => failing.size > 0));
     if (batch === undefined) return;
     const [id] = batch.failing;
     const isUnsure = !batch.open.delete(id!);
