@@ -49,6 +49,7 @@ const moveOn = async (client: WireClient, random: SeededRandom): Promise<void> =
 /** Keeps one large batch and several small ones on the server. */
 async function fill(ledger: BatchLedger, client: WireClient, random: SeededRandom): Promise<void> {
   await ledger.cancelAbandoned(client);
+  await ledger.settleCallbacks(client);
   if (ledger.openMembers < MEMBERS / 20) await ledger.put(client, LARGE_TUBES, MEMBERS, 0);
   while (ledger.live < SMALL_LIVE) {
     const members = random.between(0, SMALL_MEMBERS);
@@ -106,6 +107,7 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
   );
   const [checker, ...workers] = clients as [WireClient, ...WireClient[]];
   await ledger.cancelAbandoned(checker);
+  await ledger.settleCallbacks(checker);
   let progressAt = performance.now();
   ledger.onProgress = () => (progressAt = performance.now());
   const isOver = (): boolean => {

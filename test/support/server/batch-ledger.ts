@@ -30,14 +30,14 @@ interface LedgerBatch {
   readonly unsure: Set<number>;
   /** Members among these that are to fail. */
   readonly failing: Set<number>;
-  /** Id of the job that waits for success. */
-  afterId: number;
+  /** Ids of the jobs that wait. */
+  readonly ids: Record<Kind, number>;
   /** Whether a member fails, so that no callback for success may come. */
   fails: boolean;
   /** The commit has not been answered. If the server was killed, the next life cancels the batch. */
   isCommitted: boolean;
-  /** Members that ended before the puts were answered. */
-  readonly early: Set<number>;
+  /** Members that a worker has got before the puts were answered, and whether their end was. */
+  readonly early: Map<number, boolean>;
   readonly callbacks: Record<Kind, Callback>;
 }
 
@@ -83,10 +83,10 @@ export class BatchLedger {
       open: new Set(),
       unsure: new Set(),
       failing: new Set(),
-      afterId: 0,
+      ids: { after: 0, "after-any": 0 },
       fails: failing > 0,
       isCommitted: false,
-      early: new Set(),
+      early: new Map(),
       callbacks: { after: "waits", "after-any": "waits" },
     };
     this.#batches.set(name, batch);
@@ -109,8 +109,12 @@ export class BatchLedger {
     const ids = answers
       .slice(1, -1)
       .map((line) => Number(/^INSERTED (\d+)$/.exec(line)?.[1] ?? assert.fail(line)));
-    batch.afterId = ids[0]!;
-    for (const id of ids.slice(2)) if (!batch.early.has(id)) batch.open.add(id);
+    batch.ids.after = ids[0]!;
+    batch.ids["after-any"] = ids[1]!;
+    for (const id of ids.slice(2)) {
+      if (!batch.early.has(id)) batch.open.add(id);
+      else if (batch.early.get(id) === false) batch.unsure.add(id);
+    }
     for (const id of ids.slice(2, 2 + failing)) batch.failing.add(id);
     batch.isCommitted = true;
     this.onProgress(batch.open.size === 0);
@@ -126,6 +130,19 @@ export class BatchLedger {
       this.#live.delete(batch);
       this.counts.abandoned++;
     }
+  }
+
+  /** After a start: settles the callbacks that came, and whose delete was not answered. */
+  async settleCallbacks(client: WireClient): Promise<void> {
+    for (const batch of this.#live)
+      for (const kind of ["after", "after-any"] as const) {
+        if (!batch.isCommitted || batch.callbacks[kind] !== "unsure") continue;
+        const { line } = await client.ask(`peek ${batch.ids[kind]}`);
+        if (line !== "NOT_FOUND" || batch.callbacks[kind] !== "unsure") continue;
+        batch.callbacks[kind] = "done";
+        this.counts.callbacks++;
+        this.#closeIfOver(batch);
+      }
   }
 
   /** Ends members and takes callbacks until the connection ends, or until `isOver`. */
@@ -163,7 +180,7 @@ export class BatchLedger {
   #taken(id: number, body: string): void {
     const { kind, batch } = this.#of(body);
     if (kind === "member") {
-      if (!batch.isCommitted) batch.early.add(id);
+      if (!batch.isCommitted) batch.early.set(id, false);
       else {
         assert.ok(
           batch.open.delete(id) || batch.unsure.has(id),
@@ -190,6 +207,7 @@ export class BatchLedger {
     const { kind, batch } = this.#of(body);
     if (kind === "member") {
       if (batch.unsure.delete(id) || batch.early.has(id)) this.counts.members++;
+      if (!batch.isCommitted) batch.early.set(id, true);
     } else {
       batch.callbacks[kind as Kind] = "done";
       this.counts.callbacks++;
@@ -228,9 +246,9 @@ export class BatchLedger {
 
   /** At the end, when no batch is live: checks what is left on the server. */
   async checkRest(client: WireClient): Promise<void> {
-    for (const { name, afterId, fails, isCommitted } of this.#batches.values()) {
+    for (const { name, ids, fails, isCommitted } of this.#batches.values()) {
       if (!fails || !isCommitted) continue;
-      const { body } = await client.ask(`stats-job ${afterId}`);
+      const { body } = await client.ask(`stats-job ${ids.after}`);
       assert.match(body?.toString() ?? "", /^state: buried$/m, `after=${name}, of which a member failed`);
     }
     for (const tube of [...MEMBER_TUBES, CALLBACK_TUBE, FAILING_TUBE]) {
