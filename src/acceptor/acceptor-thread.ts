@@ -188,7 +188,7 @@ export class AcceptorThread implements AcceptorSurroundings {
       return;
     }
     // The event loop reads its sockets between two of these turns.
-    for (const { core } of this.#acceptors) core.barriers.haveRead();
+    for (const { core } of this.#acceptors) if (core.barriers.hasWork) core.barriers.haveRead();
     if (this.#loop.next() === Point.Turned) this.#schedule();
     else if (!this.#listenToDoorbell()) this.wake();
     else if (this.#loop.wakeAtMs !== Number.POSITIVE_INFINITY) this.#wakeLater(this.#loop.wakeAtMs);

@@ -1,8 +1,7 @@
 // Gives ready jobs to sessions, and takes reserved ones back.
 //
-// The engine is one object, but its class is written in layers, one for each topic: ShardState,
-// Delivery, Timers, Reservations, Batches, JobCommands, JobChanges, Transfers, Engine. Each extends
-// the one before it, and calls only itself and those before it.
+// The engine is one object, but its class is written in layers, one for each topic: README.md lists
+// them. Each extends the one before it, and calls only itself and those before it.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import type { FailureCause } from "../protocol/job-failure.ts";

@@ -4,9 +4,9 @@
 // The engine is pure: time comes in as a number (monotonic ms, never decreasing), and effects go
 // out through two interfaces. It never reads a clock, a random number, a file or a socket. Each
 // public method first runs what is due, so a command that arrives exactly at a deadline sees the
-// state after it. README.md describes the life of a job and the invariants, which `checkInvariants`
-// tests. This file has sessions, tubes and settings; the classes that it extends, listed in
-// delivery.ts, have the commands on jobs.
+// state after it. README.md describes the life of a job, docs/architecture/engine-invariants.md the
+// invariants, which `checkInvariants` tests. This file has sessions, tubes and settings; the
+// classes that it extends, listed in delivery.ts, have the commands on jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { FailureCause } from "../protocol/job-failure.ts";
@@ -44,7 +44,7 @@ export class Engine extends FlowWork {
     return (
       this.bodies.usedBytes +
       jobs.live * BYTES_OF.job +
-      jobs.extraRows * BYTES_OF.extras +
+      jobs.spareExtras.rows * BYTES_OF.extras +
       jobs.failurePages * BYTES_OF.failurePage +
       tubes.size * BYTES_OF.tube +
       tubes.retiredLimiters.size * BYTES_OF.retiredLimiter +
@@ -55,7 +55,7 @@ export class Engine extends FlowWork {
       this.settings.size * BYTES_OF.setting +
       this.schedules.table.size * BYTES_OF.schedule +
       this.schedules.table.textBytes +
-      jobs.flowPages * BYTES_OF.flowPage +
+      jobs.spareExtras.flowPages * BYTES_OF.flowPage +
       this.batches.size * BYTES_OF.batch
     );
   }

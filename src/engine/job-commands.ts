@@ -44,9 +44,9 @@ export class JobCommands extends Batches {
     attributes?: JobAttributes,
   ): Outcome {
     this.runDue(nowMs);
-    return tubeName === ""
-      ? this.#put(session.tubeInUse, job, body, nowMs, attributes)
-      : this.#putInNamed(tubeName, job, body, nowMs, attributes);
+    if (tubeName !== "") return this.#putInNamed(tubeName, job, body, nowMs, attributes);
+    assert(session.used !== undefined, "a put for the tube in use goes to its shard");
+    return this.#put(session.used, job, body, nowMs, attributes);
   }
 
   /** Does the same for a job that no client sends. */

@@ -209,7 +209,7 @@ export class Reservations extends Timers {
     this.#turnsOf(session, nowMs).weigh(tube, weight, nowMs);
   }
 
-  /** Tells the session of a floor that another shard or the acceptor has found. */
+  /** Tells a session with turns of a floor that another shard or the acceptor has found. */
   raiseFloor(session: Session, floor: number): void {
     session.turns?.raiseFloor(floor);
   }

@@ -13,7 +13,7 @@ export class Timers extends Delivery {
   /** When `runDue` next has something to do, or Infinity. */
   get nextDueAtMs(): number {
     return Math.min(
-      this.queues.nextDelayedAtMs,
+      this.queues.delayTimers.nextAtMs,
       this.sessionTimers.heap.nextAtMs,
       this.rareDeadlines.nextAtMs,
     );
@@ -48,7 +48,7 @@ export class Timers extends Delivery {
       this.dropIfUnused(tube);
     }
     this.expiryBehindAtMs = 0;
-    while (this.queues.nextDelayedAtMs <= nowMs) {
+    while (this.queues.delayTimers.nextAtMs <= nowMs) {
       if (!this.#mayRunDue()) return;
       const slot = this.queues.nextDelayed;
       assert(slot !== NO_SLOT, "a timer that is due has a delayed job");

@@ -130,18 +130,13 @@ export const Counter = {
   BinlogUnsyncedSinceMs: 62,
   /** 1 during compaction. */
   BinlogCompacts: 63,
-  /** The first counter of commands: see `commandCounter`. */
+  /** Counter of the command with the code 0; the others follow by their codes. */
   Commands: 64,
   /** The first counter of acceptors and the HTTP thread in message/command-times.ts. */
   CommandTimes: 192,
   /** The first counter of the binlog thread in message/log-figures.ts. */
   LogFigures: 256,
 } as const;
-
-/** Returns the counter of the command `op`. */
-export function commandCounter(op: number): number {
-  return Counter.Commands + op;
-}
 
 /** The most connections of one acceptor. */
 export const SESSIONS_PER_ACCEPTOR_MAX = 1 << 17;

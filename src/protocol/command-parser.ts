@@ -1,8 +1,8 @@
 // Parses command lines into one reused Request, without allocating.
 
 import * as ascii from "../base/ascii.ts";
-import { asciiBytes } from "../base/bytes.ts";
-import { type CommandWord, type CommandWords, commandWords, startsWith } from "./command-words.ts";
+import { asciiBytes, startsWith } from "../base/bytes.ts";
+import { type CommandWord, type CommandWords, commandWords } from "./command-words.ts";
 import { Args, COMMANDS, type Command, FIELDS, type Field, Op } from "./commands.ts";
 import { WORKER_BYTES_MAX } from "./job-failure.ts";
 import { BATCH_JOBS_MAX, EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";

@@ -1,6 +1,6 @@
 // A lookup table from the first bytes of a line to its command.
 
-import { asciiBytes } from "../base/bytes.ts";
+import { asciiBytes, startsWith } from "../base/bytes.ts";
 import type { Args, Command, Op } from "./commands.ts";
 import { REASON_OPTIONS } from "./job-options.ts";
 import type { OptionRow } from "./option-rows.ts";
@@ -42,11 +42,4 @@ export function commandWords(commands: readonly Command[]): CommandWords {
     });
   }
   return byFirstByte;
-}
-
-/** Returns whether `bytes[start, end)` begins with `prefix`. */
-export function startsWith(bytes: Uint8Array, start: number, end: number, prefix: Uint8Array): boolean {
-  if (end - start < prefix.length) return false;
-  for (let i = 0; i < prefix.length; i++) if (bytes[start + i] !== prefix[i]) return false;
-  return true;
 }

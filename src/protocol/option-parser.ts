@@ -2,8 +2,7 @@
 // by blanks.
 
 import * as ascii from "../base/ascii.ts";
-import { asciiBytes } from "../base/bytes.ts";
-import { startsWith } from "./command-words.ts";
+import { asciiBytes, startsWith } from "../base/bytes.ts";
 import { REASON_BYTES_MAX } from "./job-failure.ts";
 import { U32_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";

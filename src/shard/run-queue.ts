@@ -26,19 +26,18 @@ export const WORK_PER_MS = 20_000;
 export const CHEAP_WORK_MAX = 200;
 
 export class RunQueue {
+  /** Connections in the queue. */
+  size = 0;
   readonly #line = new TimerHeap<ShardSession>();
   /** The tag of the connection that had the last turn. */
   #servedTo = 0;
-
-  get isEmpty(): boolean {
-    return this.#line.first === undefined;
-  }
 
   /** Sets aside a connection whose command cost `work`. */
   setAside(session: ShardSession, work: number): void {
     assert(work > 0, "a turn costs work");
     assert(!session.ended, "a client that is gone takes no turn");
     const turn = (session.turn ??= new Timer<ShardSession>(session));
+    if (!session.isAside) this.size++;
     session.isAside = true;
     session.workTag = Math.max(session.workTag, this.#servedTo) + Math.max(1, work);
     this.#line.set(turn, session.workTag);
@@ -61,6 +60,8 @@ export class RunQueue {
     if (!session.isAside) return;
     assert(session.turn !== undefined, "a session aside has a turn");
     session.isAside = false;
+    this.size--;
+    assert(this.size >= 0, "sessions in line are counted");
     this.#line.set(session.turn, Number.POSITIVE_INFINITY);
   }
 }

@@ -4,7 +4,7 @@
 import { assert } from "../base/assert.ts";
 import { asciiBytes, latin1 } from "../base/bytes.ts";
 import { ReserveOutcome } from "../engine/engine.ts";
-import { JobState } from "../engine/jobs/job-table.ts";
+import { JobState, NO_SLOT } from "../engine/jobs/job-table.ts";
 import { type Session, Waiting } from "../engine/waiting/session.ts";
 import { RequestOp, readRequest, requestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
@@ -23,13 +23,6 @@ import { SessionCleanup } from "./slices/session-cleanup.ts";
 export abstract class ShardClients extends ShardParts implements CommandShard {
   abstract resume(session: ShardSession): void;
   abstract read(session: ShardSession, bytes: number): void;
-  abstract beginBarrier(session: ShardSession): boolean;
-  abstract afterReading(
-    session: ShardSession,
-    request: Request,
-    rounds: BarrierRounds,
-    command: ShardCommand,
-  ): void;
   /** Executes a message. */
   protected abstract run(session: ShardSession, request: Request): void;
 
@@ -43,6 +36,28 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     if (slot >= 0) this.giveJob(session, slot, 0);
     else if (slot === ReserveOutcome.TimedOut) this.replies.fixed(session, Reply.timedOut);
     else if (slot === ReserveOutcome.DeadlineSoon) this.replies.fixed(session, Reply.deadlineSoon);
+  }
+
+  /** Starts a read barrier if it may bring a job. Returns whether it did: see ReadBarrier. */
+  beginBarrier(session: ShardSession): boolean {
+    this.engine.runDue(this.nowMs);
+    return (
+      this.engine.bestReady(session.engineSession, this.nowMs) === NO_SLOT &&
+      this.barrier.beginForJob(session)
+    );
+  }
+
+  afterReading(session: ShardSession, request: Request, rounds: BarrierRounds, command: ShardCommand): void {
+    if (!this.barrier.begin(session, rounds)) {
+      command(this, session, request);
+      return;
+    }
+    const kept = request.clone();
+    assert(session.afterBarrier === undefined, "one command waits for a barrier");
+    session.afterBarrier = () => {
+      this.replies.request = kept;
+      command(this, session, kept);
+    };
   }
 
   /**

@@ -7,7 +7,6 @@
 
 import { assert } from "../base/assert.ts";
 import type { Outcome } from "../engine/engine.ts";
-import { NO_SLOT } from "../engine/jobs/job-table.ts";
 import { Waiting } from "../engine/waiting/session.ts";
 import {
   BarrierAckView,
@@ -22,13 +21,12 @@ import {
   waitsForTransfer,
 } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
-import { commandCounter } from "../message/topology.ts";
+import { Counter } from "../message/topology.ts";
 import { LandedView, TransferMessage } from "../message/transfer.ts";
 import { Op } from "../protocol/commands.ts";
 import type { Request } from "../protocol/request.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY } from "../ring/ring-reader.ts";
-import type { BarrierRounds, ShardCommand } from "./commands/command.ts";
 import { MAY_BE_LATE, OVERTAKES, SHARD_COMMANDS } from "./commands/command-table.ts";
 import { CHEAP_WORK_MAX, WORK_PER_MS } from "./run-queue.ts";
 import { DeferredMessages } from "./sessions/deferred-messages.ts";
@@ -64,35 +62,50 @@ export class ShardCore extends ShardClients {
     this.#turnWork = 0;
     this.#turnBeganAtMs = nowMs;
     this.engine.beginTurn();
-    this.slicedCommands.beginTurn();
-    this.engine.schedules.logRestored();
+    // What rarely has work is asked by a field: an idle part costs a turn no call.
+    if (this.slicedCommands.isTouched) this.slicedCommands.beginTurn();
+    const { batches, schedules } = this.engine;
+    if (schedules.unlogged.length > 0) schedules.logRestored();
     this.engine.runDue(nowMs);
-    this.schedules.turns.step(nowMs);
+    if (schedules.table.timers.nextAtMs < Number.POSITIVE_INFINITY) this.schedules.turns.step(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
     const taken = this.#takeFromAll();
-    for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong()) {
-      this.resume(session);
-    }
+    if (this.replies.long.length > 0) this.#continueLong();
     if (this.#resuming.length > 0) this.#runResumed();
-    if (!this.aside.isEmpty) this.#runAside();
-    const { batches } = this.engine;
+    if (this.aside.size > 0) this.#runAside();
     if (batches.hasNews || batches.timers.nextAtMs <= this.nowMs) this.endBatches();
     // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
-    if (this.deadLetters.hasWork) this.deadLetters.step(this.nowMs);
-    this.transferSender.step();
+    this.#sendJobs();
     if (this.#resuming.length > 0) this.#runResumed();
     this.memory.settle();
     return taken;
+  }
+
+  /** Continues long replies, and the sessions whose replies are complete. */
+  #continueLong(): void {
+    for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong())
+      this.resume(session);
+  }
+
+  get #mayHaveDead(): boolean {
+    return this.engine.policies.deaths.someLeave || this.deadLetters.isUnderWay;
+  }
+
+  /** Sends jobs that go to other shards. */
+  #sendJobs(): void {
+    if (this.#mayHaveDead) this.deadLetters.step(this.nowMs);
+    if (this.transferSender.waiting.length > 0) this.transferSender.step();
   }
 
   /** Continues work that takes many turns. */
   #workOn(): void {
     this.#owesSlices = false;
     this.readClock();
-    if (this.#recordsOpen()) this.#moveOn(this.nowMs);
-    this.lists.pump();
+    if (this.slicedCommands.size === 0) this.slicedCommands.spentMs = 0;
+    else if (this.#recordsOpen()) this.#moveOn(this.nowMs);
+    if (this.lists.underWay.length > 0) this.lists.pump();
     if (this.control !== undefined) {
       this.readClock();
       this.control.step();
@@ -157,7 +170,8 @@ export class ShardCore extends ShardClients {
 
   /** Returns whether the messages of an acceptor may be executed. */
   #mayTake(acceptor: number): boolean {
-    return this.ports[acceptor]!.open && !this.adoptions.isWaiting(acceptor);
+    const { adoptions } = this;
+    return this.ports[acceptor]!.open && !(adoptions.waitingCount > 0 && adoptions.isWaiting(acceptor));
   }
 
   /** Reads the clock: in a turn that is held up, delays and TTRs would otherwise end too early. */
@@ -206,14 +220,14 @@ export class ShardCore extends ShardClients {
     }
     return (
       this.#resuming.some(this.#mayAnswer) ||
-      this.slicedCommands.hasWork(this.#mayAnswer) ||
-      this.deadLetters.hasWork ||
+      (this.slicedCommands.size > 0 && this.slicedCommands.hasWork(this.#mayAnswer)) ||
+      (this.#mayHaveDead && this.deadLetters.hasWork) ||
       (this.engine.batches.hasNews && (this.homes.hasWork || this.engine.hasFlowWork)) ||
-      this.transferSender.hasWork ||
+      (this.transferSender.waiting.length > 0 && this.transferSender.hasWork) ||
       this.control?.hasWork === true ||
-      this.replies.longHasWork ||
-      this.lists.hasWork ||
-      !this.aside.isEmpty ||
+      (this.replies.long.length > 0 && this.replies.longHasWork) ||
+      (this.lists.underWay.length > 0 && this.lists.hasWork) ||
+      this.aside.size > 0 ||
       this.engine.isUntidy
     );
   }
@@ -347,7 +361,7 @@ export class ShardCore extends ShardClients {
   #execute(session: ShardSession, request: Request): void {
     const { counted } = request;
     if (counted !== 0) {
-      const counter = commandCounter(counted);
+      const counter = Counter.Commands + counted;
       this.counters[counter] = this.counters[counter]! + 1;
     }
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
@@ -396,28 +410,6 @@ export class ShardCore extends ShardClients {
       const refusal = LandedView.refusal(view, 0) as Outcome;
       this.transferSender.landed(transfer, LandedView.taken(view, 0), refusal, this.nowMs);
     }
-  }
-
-  /** Starts a read barrier if it may bring a job. Returns whether it did: see ReadBarrier. */
-  beginBarrier(session: ShardSession): boolean {
-    this.engine.runDue(this.nowMs);
-    return (
-      this.engine.bestReady(session.engineSession, this.nowMs) === NO_SLOT &&
-      this.barrier.beginForJob(session)
-    );
-  }
-
-  afterReading(session: ShardSession, request: Request, rounds: BarrierRounds, command: ShardCommand): void {
-    if (!this.barrier.begin(session, rounds)) {
-      command(this, session, request);
-      return;
-    }
-    const kept = request.clone();
-    assert(session.afterBarrier === undefined, "one command waits for a barrier");
-    session.afterBarrier = () => {
-      this.replies.request = kept;
-      command(this, session, kept);
-    };
   }
 
   /** Continues a command once all acceptors have acknowledged its barrier. */

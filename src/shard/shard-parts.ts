@@ -227,7 +227,9 @@ export abstract class ShardParts implements ClientEffects {
 
   /** When the shard has something to do by itself, in monotonic ms. */
   get nextDueAtMs(): number {
-    return Math.min(this.engine.nextDueAtMs, this.schedules.turns.dueAtMs);
+    const { timers } = this.engine.schedules.table;
+    const isIdle = timers.nextAtMs === Number.POSITIVE_INFINITY;
+    return isIdle ? this.engine.nextDueAtMs : Math.min(this.engine.nextDueAtMs, this.schedules.turns.dueAtMs);
   }
 
   #lookInto(directory: JobDirectory, own: number): void {

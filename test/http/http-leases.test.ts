@@ -68,7 +68,7 @@ class Server {
       for (const port of shard.ports) port.publish(0);
     }
     for (const core of this.#cores) {
-      core.barriers.haveRead();
+      if (core.barriers.hasWork) core.barriers.haveRead();
       core.takeAnswers(nobody);
       core.flush();
       core.publish(nobody);

@@ -9,7 +9,9 @@ import { before, describe, it, type TestContext } from "node:test";
 import { bundledFiles } from "../../packaging/bundle/bundle.ts";
 import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
 import { makeExecutable } from "../../packaging/executable/executable.ts";
+import { type Architecture, HERE } from "../../packaging/node.ts";
 import { eventually } from "../support/eventually.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { ServerProcess } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
@@ -21,10 +23,10 @@ describe("the executable", () => {
     files = await bundledFiles();
   });
 
-  function executable(t: TestContext): string {
+  function executable(t: TestContext, architecture: Architecture = HERE): string {
     const folder = temporaryFolder(t, "executable");
     writeBundle(files, join(folder, "bundle"));
-    makeExecutable(join(folder, "bundle"), join(folder, "runnerbean"));
+    makeExecutable(join(folder, "bundle"), join(folder, "runnerbean"), architecture);
     return join(folder, "runnerbean");
   }
 
@@ -55,5 +57,36 @@ describe("the executable", () => {
     server.signal("SIGTERM");
     assert.deepEqual(await server.exited, { code: 0, signal: null });
     assert.doesNotMatch(server.stderr, /Warning/);
+  });
+
+  it("serves on arm64, as far as an emulator tells", async (t) => {
+    if (process.env["PACKAGING"] !== "whole") {
+      t.skip("fetches Node for arm64: npm run packaging");
+      return;
+    }
+    if (!canRun(t, NEEDS.qemuArm64, NEEDS.librariesArm64)) return;
+    const program = executable(t, "arm64");
+    const emulated = ["-L", "/usr/aarch64-linux-gnu", program];
+    const version = spawnSync(NEEDS.qemuArm64.path, [...emulated, "--version"], { encoding: "utf8" });
+    assert.match(version.stdout, /^runnerbean \d/, version.stderr);
+    const flags = ["-p", "0", "-b", temporaryFolder(t, "arm64-log"), "--transport", "libuv"];
+    const server = new ServerProcess(
+      "ours",
+      spawn(NEEDS.qemuArm64.path, [...emulated, ...flags]),
+      0,
+      undefined,
+    );
+    t.after(() => server.kill());
+    const [, port] = await eventually(
+      () => server.stderr,
+      () => /serves on [\d.]+:(\d+)/.exec(server.stderr) ?? undefined,
+    );
+    const client = await WireClient.connect({ port: Number(port) });
+    assert.equal((await client.ask("put 0 0 60 5\r\nhello")).line, "INSERTED 1");
+    assert.equal((await client.ask("reserve")).line, "RESERVED 1 5");
+    assert.equal((await client.ask("delete 1")).line, "DELETED");
+    client.socket.destroy();
+    server.signal("SIGTERM");
+    assert.deepEqual(await server.exited, { code: 0, signal: null });
   });
 });

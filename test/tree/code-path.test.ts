@@ -14,8 +14,8 @@ const SRC = new URL("../../src/", import.meta.url).href;
  * when a path gets shorter.
  */
 const PATHS = {
-  put: { files: 70, functions: 236 },
-  wait: { files: 59, functions: 178 },
+  put: { files: 52, functions: 206 },
+  wait: { files: 40, functions: 145 },
 };
 
 interface Passed {

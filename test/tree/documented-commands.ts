@@ -159,7 +159,7 @@ export const ROWS: readonly Row[] = [
     has: ["packServer", "packClient", "packNode"],
   },
   {
-    match: /^npm run build:deb$/,
+    match: /^(?:npm run build:deb|bin\/node packaging\/debian\/build\.ts arm64)$/,
     by: "test/packaging/debian.test.ts",
     has: ["makeDebianPackage"],
   },
@@ -175,7 +175,7 @@ export const ROWS: readonly Row[] = [
   },
   { match: /^npm run packaging$/, not: "fetches compilers and runtimes, for ten minutes" },
   {
-    match: /^npm run build:executable$/,
+    match: /^npm run build:executable(?: -- arm64)?$/,
     by: "test/packaging/executable.test.ts",
     has: ["makeExecutable"],
   },

@@ -72,8 +72,8 @@ function complaints(commands: readonly Command[], seen: Evidence): string[] {
     );
     demand(
       seen.simulated.has(name) || name in NOT_SIMULATED,
-      "the simulation does not send it: CONTRIBUTING.md says which files of test/simulation/ have a part in it, from " +
-        "command.ts to model.ts; or give it a reason in NOT_SIMULATED here",
+      "the simulation does not send it: see command-draws.ts, client/command.ts, model/model-commands.ts and " +
+        "model/model.ts in test/simulation/; or give it a reason in NOT_SIMULATED here",
     );
     demand(
       seen.sections.has(command.section),

@@ -262,7 +262,7 @@ export class AcceptorCore implements AcceptorParts {
       if (ring.release()) onWriterWaits(shard);
     }
     if (taken > 0 && this.#hasMetrics) this.sampler.turned();
-    this.links.drainPosted();
+    if (this.links.isBlocked) this.links.drainPosted();
     if (this.#relay.hasHeld && !this.#control.isSet(ControlWord.BinlogEnded)) this.#relay.turn();
     if (this.runQueues.hasWaitingForRoom) {
       this.links.forgetFull();
@@ -325,13 +325,13 @@ export class AcceptorCore implements AcceptorParts {
       this.listReplies.hasWork ||
       this.links.hasUnpublished ||
       this.migrator?.hasUnpublished === true ||
-      this.links.hasRoomAgain
+      this.hasRoomAgain
     );
   }
 
   /** Whether a ring that a message waits for has room again: see ShardLinks. */
   get hasRoomAgain(): boolean {
-    return this.links.hasRoomAgain;
+    return this.links.isBlocked && this.links.hasRoomAgain;
   }
 
   /** Asks the shards that block a message to signal when they have made room. */

@@ -9,7 +9,7 @@
 import { ReplyCredit } from "../../message/reply-credit.ts";
 import { MeterView, RequestFlag, RequestOp } from "../../message/request.ts";
 import { ResponseFlag } from "../../message/response.ts";
-import { Counter, commandCounter } from "../../message/topology.ts";
+import { Counter } from "../../message/topology.ts";
 import { MOVES_JOBS } from "../../protocol/command-columns.ts";
 import type { Request, Span } from "../../protocol/request.ts";
 import type { Conversation } from "../fanout/conversation.ts";
@@ -19,10 +19,9 @@ import type { CommandSample } from "../replies/command-sampler.ts";
 import { type BodyPart, Outbox } from "../replies/outbox.ts";
 import { traceReply } from "../replies/reply-trace.ts";
 import type { Transport } from "../replies/transport.ts";
-import { InFlight } from "../state/in-flight.ts";
+import { InFlight, ShardAffinity } from "../state/in-flight.ts";
 import type { PendingReply } from "../state/pending-replies.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
-import { ShardAffinity } from "../state/shard-affinity.ts";
 import { ShardSet } from "../state/shard-set.ts";
 import type { AcceptorParts } from "./acceptor-parts.ts";
 
@@ -169,7 +168,7 @@ export class Pipeline implements PendingReply {
 
   /** Counts a command that no shard counts. */
   count(op: number): void {
-    this.add(commandCounter(op), 1);
+    this.add(Counter.Commands + op, 1);
   }
 
   /** Adds `change` to a counter of the thread. */

@@ -82,7 +82,7 @@ export class LineReader {
 
   /** Bytes that have arrived and could not be used yet. */
   get bufferedBytes(): number {
-    return this.#input.length;
+    return this.#input.end - this.#input.start;
   }
 
   /** Whether the last line is complete and the next one has not begun. */

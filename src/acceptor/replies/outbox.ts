@@ -3,9 +3,9 @@
 
 import { asciiBytes } from "../../base/bytes.ts";
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
+import { ReplyCredit } from "../../message/reply-credit.ts";
 import { DurabilityWaits } from "./durability-waits.ts";
 import { Output } from "./output.ts";
-import { ReplyMeter } from "./reply-meter.ts";
 import type { Transport } from "./transport.ts";
 
 const CR_LF = asciiBytes("\r\n");
@@ -26,6 +26,45 @@ export interface ReplyLog {
   isLogged(shard: number, number: number): boolean;
 }
 
+/**
+ * Counts the reply bytes that a connection received for its commands in flight, and how many of
+ * them its shard knows to be read. All counts wrap at 2^32; only differences matter. See
+ * message/reply-credit.ts.
+ */
+export class ReplyMeter {
+  #receivedBytes = 0;
+  #toldBytes = 0;
+
+  /**
+   * Starts counting at the first command in flight, with `unreadBytes` of output that the client
+   * has not read.
+   */
+  begin(unreadBytes: number): void {
+    this.#receivedBytes = unreadBytes;
+    this.#toldBytes = 0;
+  }
+
+  /** Counts a reply, or part of one. */
+  received(bytes: number): void {
+    this.#receivedBytes = (this.#receivedBytes + bytes) | 0;
+  }
+
+  /** Returns how much the client has read, if `unreadBytes` of the output remain. */
+  read(unreadBytes: number): number {
+    return (this.#receivedBytes - unreadBytes) | 0;
+  }
+
+  /** Notes how much the shard was told. */
+  told(bytes: number): void {
+    this.#toldBytes = bytes;
+  }
+
+  /** Returns whether enough has been read since then to tell the shard. */
+  isDue(readBytes: number): boolean {
+    return ((readBytes - this.#toldBytes) | 0) >= ReplyCredit.StepBytes;
+  }
+}
+
 export class Outbox {
   /** How much of its replies the client has read: see message/reply-credit.ts. */
   readonly meter: ReplyMeter = new ReplyMeter();
@@ -43,7 +82,8 @@ export class Outbox {
 
   /** Bytes that the kernel has not taken. */
   get bytes(): number {
-    return this.#output.length + this.#transport.pendingBytes;
+    const { bufferedBytes, bodyBytes } = this.#output;
+    return bufferedBytes + bodyBytes + this.#transport.pendingBytes;
   }
 
   /** Bytes that the transport has not been given. */

@@ -19,10 +19,12 @@ const NOTHING = new Uint8Array(0);
 export class Output {
   /** Allocated only while it is in use, so that idle connections hold no memory. */
   #buffer: Uint8Array | undefined;
-  #length = 0;
+  /** Bytes in the buffer. */
+  bufferedBytes = 0;
   /** Pinned bodies, in order; undefined for none. */
   #bodies: BodyReference[] | undefined;
-  #bodyBytes = 0;
+  /** Bytes of pinned bodies. */
+  bodyBytes = 0;
   readonly #inPlaceBytesMin: number;
 
   /** A body of at least `inPlaceBytesMin` bytes is not copied. */
@@ -31,26 +33,26 @@ export class Output {
   }
 
   get length(): number {
-    return this.#length + this.#bodyBytes;
+    return this.bufferedBytes + this.bodyBytes;
   }
 
   // put 10/10
   append(source: Uint8Array, at: number, length: number): void {
-    copyBytes(this.#room(length), this.#length, source, at, length);
-    this.#length += length;
+    copyBytes(this.#room(length), this.bufferedBytes, source, at, length);
+    this.bufferedBytes += length;
   }
 
   /** Appends part of a body from the arena it lies in. */
   appendBody(arena: BodyArena, handle: number, offset: number, length: number): void {
     if (length < this.#inPlaceBytesMin) {
-      arena.read(handle, offset, this.#room(length), this.#length, length);
-      this.#length += length;
+      arena.read(handle, offset, this.#room(length), this.bufferedBytes, length);
+      this.bufferedBytes += length;
       return;
     }
     arena.pin(handle);
     this.#bodies ??= [];
-    this.#bodies.push({ arena, handle, offset, length, at: this.#length });
-    this.#bodyBytes += length;
+    this.#bodies.push({ arena, handle, offset, length, at: this.bufferedBytes });
+    this.bodyBytes += length;
   }
 
   /**
@@ -77,8 +79,8 @@ export class Output {
   /** Detaches the buffer with its first `limit` bytes and copies the rest to another one. */
   #takeBuffer(limit: number): Uint8Array {
     const buffer = this.#buffer ?? NOTHING;
-    const rest = this.#length - limit;
-    this.#length = 0;
+    const rest = this.bufferedBytes - limit;
+    this.bufferedBytes = 0;
     this.#buffer = undefined;
     if (rest > 0) this.append(buffer, limit, rest);
     return buffer;
@@ -119,7 +121,7 @@ export class Output {
     const bodies = this.#bodies!;
     if (count > 0) bodies.splice(0, count);
     for (const body of bodies) body.at -= bytes;
-    this.#bodyBytes -= bodyBytes;
+    this.bodyBytes -= bodyBytes;
     if (bodies.length === 0) this.#bodies = undefined;
   }
 
@@ -133,7 +135,7 @@ export class Output {
     let count = 0;
     while (done < length) {
       const body = bodies[count];
-      const before = Math.min((body?.at ?? this.#length) - bytes, length - done);
+      const before = Math.min((body?.at ?? this.bufferedBytes) - bytes, length - done);
       if (before > 0) copyBytes(copy, done, this.#buffer!, bytes, before);
       bytes += before;
       done += before;
@@ -156,20 +158,20 @@ export class Output {
 
   clear(): void {
     if (this.#buffer !== undefined) buffers.give(this.#buffer);
-    this.#length = 0;
+    this.bufferedBytes = 0;
     this.#buffer = undefined;
     for (const body of this.#bodies ?? []) body.arena.unpin(body.handle);
     this.#bodies = undefined;
-    this.#bodyBytes = 0;
+    this.bodyBytes = 0;
   }
 
   #room(more: number): Uint8Array {
-    const needed = this.#length + more;
+    const needed = this.bufferedBytes + more;
     const buffer = this.#buffer;
     if (buffer !== undefined && needed <= buffer.length) return buffer;
     const larger = buffers.take(buffer === undefined ? needed : Math.max(needed, buffer.length * 2));
     if (buffer !== undefined) {
-      larger.set(buffer.subarray(0, this.#length));
+      larger.set(buffer.subarray(0, this.bufferedBytes));
       buffers.give(buffer);
     }
     this.#buffer = larger;

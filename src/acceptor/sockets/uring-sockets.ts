@@ -98,7 +98,10 @@ export class UringSockets {
     this.#watchOthers();
     this.ring.submit();
     this.#reap();
-    for (let each = 0; each < this.#cores.length; each++) this.#cores[each]!.barriers.haveRead();
+    for (let each = 0; each < this.#cores.length; each++) {
+      const { barriers } = this.#cores[each]!;
+      if (barriers.hasWork) barriers.haveRead();
+    }
   }
 
   /**

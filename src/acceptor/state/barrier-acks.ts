@@ -1,6 +1,7 @@
 // Acknowledges the read barriers of shards, once this acceptor has read its sockets: see
 // shard/read-barrier.ts.
 
+import { assert } from "../../base/assert.ts";
 import { BarrierAckView, RequestOp } from "../../message/request.ts";
 import type { ShardLinks } from "./shard-links.ts";
 
@@ -33,9 +34,12 @@ export class BarrierAcks {
     this.hasWork = true;
   }
 
-  /** After two reads of the sockets a barrier is acknowledged, behind the Closes they caused. */
+  /**
+   * After two reads of the sockets a barrier is acknowledged, behind the Closes they caused. Only
+   * while barriers are in progress.
+   */
   haveRead(): void {
-    if (!this.hasWork) return;
+    assert(this.hasWork, "only barriers in progress are counted down");
     for (const barrier of this.#barriers) {
       if (--barrier.readingsLeft === 0) this.#acknowledge(barrier.shard, barrier.number);
     }

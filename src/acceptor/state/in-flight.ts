@@ -1,5 +1,5 @@
 // The order of one connection's commands: all commands in flight belong to one shard, which answers
-// them in order.
+// them in order. Also whether nearly all recent ones went to the same shard.
 
 import { assert } from "../../base/assert.ts";
 
@@ -13,6 +13,11 @@ const WINDOW_COMMANDS_RESERVING = 128;
  * maintain.
  */
 const PUT_BYTES_MAX = 128 * 1024;
+
+/** The longest streak: an affinity that a few commands to other shards do not end. */
+const SETTLED = 64;
+/** How many commands of the streak a command to another shard cancels. */
+const OTHERS_COUNT = 8;
 
 export class InFlight {
   /** The shard of the commands in flight or, if there are none, of the last command. */
@@ -63,5 +68,29 @@ export class InFlight {
     this.reservesUnderWay = 0;
     this.mayHoldElsewhere = false;
     return true;
+  }
+}
+
+/** Detects whether nearly all recent commands of a connection went to one shard. */
+export class ShardAffinity {
+  /** The shard that most commands went to. */
+  shard = -1;
+  /** Commands to that shard, less what commands to others cancelled; SETTLED at most. */
+  streak = 0;
+
+  note(shard: number): void {
+    if (shard === this.shard) {
+      if (this.streak < SETTLED) this.streak++;
+      return;
+    }
+    this.streak -= OTHERS_COUNT;
+    if (this.streak > 0) return;
+    this.shard = shard;
+    this.streak = 1;
+  }
+
+  /** Starts counting anew. */
+  forget(): void {
+    this.streak = 0;
   }
 }

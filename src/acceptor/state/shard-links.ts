@@ -15,6 +15,8 @@ export class ShardLinks {
   readonly #posted: Request[][];
   /** 1 for each shard whose ring had no room for a command. */
   readonly #full: Uint8Array;
+  /** Whether a message waits for room in a ring. */
+  isBlocked = false;
   /** Reused for every outgoing message. */
   readonly #message = new Request();
 
@@ -39,7 +41,9 @@ export class ShardLinks {
   /** Writes a message now or, if the ring is full, queues a copy ahead of everything else. */
   post(shard: number, request: Request): void {
     const posted = this.#posted[shard]!;
-    if (posted.length > 0 || !writeRequest(this.requests[shard]!, request)) posted.push(request.clone());
+    if (posted.length === 0 && writeRequest(this.requests[shard]!, request)) return;
+    posted.push(request.clone());
+    this.isBlocked = true;
   }
 
   /** Writes queued messages that now have room. */
@@ -50,16 +54,23 @@ export class ShardLinks {
       while (done < posted.length && writeRequest(this.requests[shard]!, posted[done]!)) done++;
       if (done > 0) posted.splice(0, done);
     }
+    this.#noteBlocked();
   }
 
   /** Notes that a command waits for room in the ring to the shard. */
   noteFull(shard: number): void {
     this.#full[shard] = 1;
+    this.isBlocked = true;
   }
 
   /** Clears these notes, because the waiting connections are about to retry. */
   forgetFull(): void {
     this.#full.fill(0);
+    this.#noteBlocked();
+  }
+
+  #noteBlocked(): void {
+    this.isBlocked = this.requests.some((_, shard) => this.#wantsRoom(shard));
   }
 
   /** Whether messages were written that their shards cannot see yet. */

@@ -3,7 +3,6 @@
 import {
   ControlWord,
   Counter,
-  commandCounter,
   countersOf,
   httpRole,
   rolesOf,
@@ -36,7 +35,8 @@ export function statsText(topology: Topology, facts: ProcessFacts, nowMs: number
   const sum = (counter: number): number => counters.reduce((total, each) => total + each[counter]!, 0);
   // The HTTP thread's connections are not protocol connections, but its commands count.
   const http = topology.ports > topology.acceptors ? countersOf(topology, httpRole(topology)) : undefined;
-  const sumOfCommand = (op: number): number => sum(commandCounter(op)) + (http?.[commandCounter(op)] ?? 0);
+  const sumOfCommand = (op: number): number =>
+    sum(Counter.Commands + op) + (http?.[Counter.Commands + op] ?? 0);
   const quote = (text: string): string => (facts.bareFacts ? text : `"${text}"`);
   const commands = COMMANDS.filter((command) => command.inStats === true).map(
     (command) => `cmd-${commandName(command)}: ${sumOfCommand(command.op)}\n`,

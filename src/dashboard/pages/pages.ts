@@ -321,7 +321,18 @@ const find: Page = {
 /** A Map, since addresses are typed by users, and a Map has no `__proto__`. */
 const PAGES: ReadonlyMap<string, Page> = new Map(
   Object.entries({
-    ...{ tubes, tube, job, jobs: job, find, connections, schedules, batches, log, group, server, audit },
+    tubes,
+    tube,
+    job,
+    jobs: job,
+    find,
+    connections,
+    schedules,
+    batches,
+    log,
+    group,
+    server,
+    audit,
   }),
 );
 
@@ -339,7 +350,7 @@ export const pageNamed = (name: string): Page => (name === "" ? overview : (PAGE
 /** Only for a server in a group. */
 export const GROUP_PAGE = "group";
 
-interface RouteState {
+interface BarLink {
   readonly page: string;
   readonly label: string;
   readonly key: string;
@@ -348,7 +359,7 @@ interface RouteState {
 }
 
 /** Navigation on the left, with the key to press after `g`. */
-export const BAR: readonly RouteState[] = [
+export const BAR: readonly BarLink[] = [
   { page: "", label: "Overview", key: "o" },
   { page: "tubes", label: "Tubes", key: "t" },
   { page: "connections", label: "Connections", key: "c" },

@@ -48,7 +48,7 @@ export interface Chart {
   readonly inWords?: (values: readonly (string | undefined)[]) => string;
 }
 
-/** Capabilities of a page. */
+/** What the application offers to a page. */
 export interface PageContext extends Choice {
   readonly place: Place;
   /** Tells whether the user has a permission: view, bodies, put, work, manage, admin. */

@@ -7,7 +7,7 @@ export interface SettingField {
   readonly label: string;
   /** Says what it does, in the dialog. */
   readonly hint: string;
-  /** Unit of a number; "jobs/s" is a rate such as 10/1, "text" a name. */
+  /** Unit of a number; `rate` is one such as 10/1, `text` the name of a tube. */
   readonly kind: "number" | "seconds" | "bytes" | "rate" | "text" | "expire";
 }
 

@@ -2,7 +2,7 @@
 // and the jobs here that wait for it.
 //
 // Every shard knows every batch. Its home, one of the shards, decides what becomes of it
-// (shard/flows/batch-home.ts); see docs/architecture/flows.md.
+// (shard/flows/batch-homes.ts); see docs/architecture/flows.md.
 
 import { assert } from "../../base/assert.ts";
 import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";

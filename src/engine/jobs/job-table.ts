@@ -202,17 +202,8 @@ export class JobTable {
   #emptyPages = 0;
   /** Number of pages with a column of failures. */
   failurePages = 0;
-  readonly #spareExtras = new SpareExtras();
-
-  /** Number of jobs in pages with extras: each of them has room for extras. */
-  get extraRows(): number {
-    return this.#spareExtras.rows;
-  }
-
-  /** Number of pages with columns of batches. */
-  get flowPages(): number {
-    return this.#spareExtras.flowPages;
-  }
+  /** Counts the extras, too. */
+  readonly spareExtras: SpareExtras = new SpareExtras();
 
   /**
    * Returns the page of a job's slot. (An assert here would slow put, reserve, delete by a tenth;
@@ -233,7 +224,7 @@ export class JobTable {
     if (CHECKED) assert(page.state[row] === JobState.Free, "a free row has no job");
     page.freeRow = page.next[row]!;
     if (page.live++ === 0) this.#emptyPages--;
-    if (page.extras !== undefined) this.#spareExtras.rows++;
+    if (page.extras !== undefined) this.spareExtras.rows++;
     this.live++;
     return (this.#firstRoomy << PAGE_BITS) | row;
   }
@@ -244,7 +235,7 @@ export class JobTable {
     let page = this.pages[number];
     while (page !== undefined && page.freeRow === NO_SLOT) page = this.pages[++number];
     if (page === undefined) {
-      page = new JobPage(this.#spareExtras);
+      page = new JobPage(this.spareExtras);
       this.pages[number] = page;
       this.reservedBytes += PAGE_ROWS * ROW_BYTES;
       this.#emptyPages++;
@@ -262,7 +253,7 @@ export class JobTable {
     page.next[row] = page.freeRow;
     page.freeRow = row;
     this.live--;
-    if (page.extras !== undefined) this.#spareExtras.rows--;
+    if (page.extras !== undefined) this.spareExtras.rows--;
     if (number < this.#firstRoomy) this.#firstRoomy = number;
     if (--page.live === 0) this.#emptied(page, number);
   }
@@ -298,7 +289,7 @@ export class JobTable {
     const extras = page.makeExtras();
     if (extras.flows !== undefined) return extras.flows;
     extras.flows = new JobFlows(PAGE_ROWS);
-    this.#spareExtras.flowPages++;
+    this.spareExtras.flowPages++;
     return extras.flows;
   }
 

@@ -13,15 +13,13 @@ export class ScheduleTable {
   readonly #bodies: BodyArena;
   /** By the wall clock. */
   readonly timers: TimerHeap<Schedule> = new TimerHeap<Schedule>();
+  /** Number of schedules; a field, because every put reads it. */
+  size = 0;
   /** Bytes of names, expressions and attributes. */
   textBytes = 0;
 
   constructor(bodies: BodyArena) {
     this.#bodies = bodies;
-  }
-
-  get size(): number {
-    return this.#byName.size;
   }
 
   get isFull(): boolean {
@@ -40,6 +38,7 @@ export class ScheduleTable {
   add(schedule: Schedule): void {
     assert(!this.#byName.has(schedule.name), "a name has one schedule");
     this.#byName.set(schedule.name, schedule);
+    this.size = this.#byName.size;
     this.textBytes += textBytesOf(schedule);
   }
 
@@ -47,6 +46,7 @@ export class ScheduleTable {
   remove(schedule: Schedule): void {
     assert(this.#byName.get(schedule.name) === schedule, "a schedule is forgotten once");
     this.#byName.delete(schedule.name);
+    this.size = this.#byName.size;
     this.timers.set(schedule.timer, Number.POSITIVE_INFINITY);
     this.textBytes -= textBytesOf(schedule);
     assert(this.textBytes >= 0, "the bytes of schedules add up");

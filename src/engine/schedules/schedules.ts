@@ -78,7 +78,7 @@ export class Schedules {
   readonly #shard: ScheduleShard;
   readonly #attributes = new JobAttributes();
   /** Schedules that the end of the restore has moved on. */
-  readonly #unlogged: Schedule[] = [];
+  readonly unlogged: Schedule[] = [];
 
   constructor(shard: ScheduleShard) {
     this.#shard = shard;
@@ -296,7 +296,7 @@ export class Schedules {
       schedule.lastMs = nextMs;
       schedule.nextMs = this.tickAfter(schedule, nextMs);
       this.table.aim(schedule);
-      this.#unlogged.push(schedule);
+      this.unlogged.push(schedule);
     }
   }
 
@@ -305,7 +305,7 @@ export class Schedules {
    * has more than one, unless clients put jobs with such keys.
    */
   logRestored(): void {
-    for (const schedule of this.#unlogged) this.sink.ticked(schedule);
-    this.#unlogged.length = 0;
+    for (const schedule of this.unlogged) this.sink.ticked(schedule);
+    this.unlogged.length = 0;
   }
 }

@@ -28,7 +28,8 @@ export class JobQueues {
   readonly #jobs: JobTable;
   readonly #batches: BatchTable;
   readonly #tubes: TubeTable;
-  readonly #delayTimers = new TimerHeap<Tube>();
+  /** Tubes by the end of their first delay. */
+  readonly delayTimers: TimerHeap<Tube> = new TimerHeap<Tube>();
   readonly #expiryTimers: TimerHeap<Tube>;
   /** Called, maybe amid a change, for a job that is no longer going to another shard. */
   onSettled: (id: number) => void = () => {};
@@ -46,14 +47,9 @@ export class JobQueues {
     return this.#tubes.at(this.#jobs.pageOf(slot).tube[rowOf(slot)]!);
   }
 
-  /** When the first delayed job of all tubes becomes ready, or Infinity. */
-  get nextDelayedAtMs(): number {
-    return this.#delayTimers.nextAtMs;
-  }
-
   /** The delayed job that becomes ready first, or NO_SLOT. */
   get nextDelayed(): number {
-    return this.#delayTimers.first?.delayed.top ?? NO_SLOT;
+    return this.delayTimers.first?.delayed.top ?? NO_SLOT;
   }
 
   /** Makes tubes forget groups whose turns have passed, at most this many. */
@@ -336,7 +332,7 @@ export class JobQueues {
   }
 
   #setDelayTimer(tube: Tube): void {
-    this.#delayTimers.set(tube.delayTimer, tube.delayed.soonestMs);
+    this.delayTimers.set(tube.delayTimer, tube.delayed.soonestMs);
   }
 
   // A job leaves one state where it enters the next. The rare states have functions of their own:

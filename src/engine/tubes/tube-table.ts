@@ -24,6 +24,8 @@ export class TubeTable implements Tubes {
    * the old generation so.
    */
   readonly #indexOf = new Map<string, number>();
+  /** Number of tubes; a field, because every put reads it. */
+  size = 0;
   readonly #byIndex: (Tube | undefined)[] = [];
   readonly #freeIndexes: number[] = [];
   /** Rate limiters of deleted tubes. */
@@ -49,10 +51,6 @@ export class TubeTable implements Tubes {
     this.#nextSequence = nextSequence;
     this.#settings = settings;
     this.#meterOf = meterOf;
-  }
-
-  get size(): number {
-    return this.#indexOf.size;
   }
 
   /** The tube of this name, if there is one. */
@@ -82,6 +80,7 @@ export class TubeTable implements Tubes {
     tube.meter = this.#meterOf?.(name);
     this.#byIndex[index] = tube;
     this.#indexOf.set(name, index);
+    this.size = this.#indexOf.size;
     return tube;
   }
 
@@ -107,6 +106,7 @@ export class TubeTable implements Tubes {
     assert(this.#byIndex[tube.index] === tube, "a tube is removed once");
     if (CHECKED) assert(this.#indexOf.get(tube.name) === tube.index, "a tube is known by its name");
     this.#indexOf.delete(tube.name);
+    this.size = this.#indexOf.size;
     this.#jobs.groups -= tube.groups?.size ?? 0;
     assert(this.#jobs.groups >= 0, "the groups of tubes are counted");
     if (tube.limiter !== undefined) this.retiredLimiters.keep(tube.name, tube.limiter);

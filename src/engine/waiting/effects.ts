@@ -26,8 +26,8 @@ export interface ClientEffects {
 
 /**
  * Takes the records that make changes durable. The engine calls it after each change in memory,
- * before the reply. Only a put can be refused for lack of room: the log keeps a reserve for changes
- * and deletes of existing jobs.
+ * before the reply. Only what adds something can be refused for lack of room, as a put: the log
+ * keeps a reserve for changes and deletes of existing jobs.
  */
 export interface RecordSink {
   /** Called before a put; returns false if the disk is full, and the put must be refused. */

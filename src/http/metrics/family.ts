@@ -62,22 +62,3 @@ function histogramSamples(bounds: readonly number[], { counts, sum }: Counts, la
   samples.push({ value: sum, labels, suffix: "_sum" }, { value: count, labels, suffix: "_count" });
   return samples;
 }
-
-/** Counts values per bucket. */
-export class Observed implements Counts {
-  readonly counts: number[];
-  sum = 0;
-  readonly #bounds: readonly number[];
-
-  constructor(bounds: readonly number[]) {
-    this.#bounds = bounds;
-    this.counts = Array.from({ length: bounds.length + 1 }, () => 0);
-  }
-
-  add(value: number): void {
-    let at = 0;
-    while (at < this.#bounds.length && value > this.#bounds[at]!) at++;
-    this.counts[at]!++;
-    this.sum += value;
-  }
-}

@@ -12,7 +12,6 @@ import {
   binlogRole,
   ControlWord,
   Counter,
-  commandCounter,
   countersOf,
   portRole,
 } from "../../message/topology.ts";
@@ -158,7 +157,7 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
     "commands",
     "Commands that were executed, by HTTP too.",
     COMMANDS.map((command) => ({
-      value: everywhere.reduce((total, counters) => total + counters[commandCounter(command.op)]!, 0),
+      value: everywhere.reduce((total, counters) => total + counters[Counter.Commands + command.op]!, 0),
       labels: { command: commandName(command) },
     })),
   );
@@ -213,7 +212,11 @@ function* groupFamilies(service: Service): Iterable<Family> {
     labels: { role },
   }));
   yield gauge("group_role", "1 for the role that this server has in its group.", roles);
-  yield gauge("group_epoch", "The lead that counts, of all that there were.", at(GroupFigure.Epoch));
+  yield gauge(
+    "group_epoch",
+    "Number of the current lead; each change of lead raises it.",
+    at(GroupFigure.Epoch),
+  );
   yield gauge("group_may_serve", "Whether it has the right to serve: 1 or 0.", isFrozen(service) ? 0 : 1);
   yield gauge(
     "group_standbys",
@@ -221,13 +224,25 @@ function* groupFamilies(service: Service): Iterable<Family> {
     at(GroupFigure.Standbys),
   );
   yield gauge("group_batches_pending", "Batches that are not acknowledged.", at(GroupFigure.PendingBatches));
-  yield gauge("group_messages_under_way", "Messages on their way.", at(GroupFigure.MessagesUnderWay));
+  yield gauge(
+    "group_messages_under_way",
+    "Messages to the shared log that it has not acknowledged.",
+    at(GroupFigure.MessagesUnderWay),
+  );
   yield gauge("group_behind_messages", "What a standby has not read yet.", at(GroupFigure.Behind));
-  yield gauge("group_log_bytes", "What the shared log takes.", at(GroupFigure.LogBytes));
-  yield gauge("group_log_limit_bytes", "What it may take.", at(GroupFigure.LogLimitBytes));
+  yield gauge("group_log_bytes", "Bytes that the shared log takes.", at(GroupFigure.LogBytes));
+  yield gauge("group_log_limit_bytes", "Bytes that the shared log may take.", at(GroupFigure.LogLimitBytes));
   yield counter("group_appends", "Messages that the shared log has taken.", at(GroupFigure.Appends));
-  yield counter("group_append_seconds", "How long that took, all together.", at(GroupFigure.AppendMs) / 1000);
-  yield counter("group_doubts", "How often it had to read what became of one.", at(GroupFigure.Doubts));
+  yield counter(
+    "group_append_seconds",
+    "Seconds that appends to the shared log have taken, in all.",
+    at(GroupFigure.AppendMs) / 1000,
+  );
+  yield counter(
+    "group_doubts",
+    "How often the primary had to read whether an append was stored.",
+    at(GroupFigure.Doubts),
+  );
   yield counter(
     "group_batches_ignored",
     "Batches in the shared log that do not count.",
@@ -242,7 +257,7 @@ function* logFamilies({ topology, words }: Service): Iterable<Family> {
   const live = counters[Counter.BinlogLiveBytes]!;
   const spare = counters[Counter.BinlogSpareBytes]!;
   const files = counters[Counter.BinlogCurrent]! - counters[Counter.BinlogOldest]! + 1;
-  yield gauge("binlog_bytes", "What the files of the log take: what jobs need, what not, and free room.", [
+  yield gauge("binlog_bytes", "Bytes of the log's files: live records, dead ones and spare room.", [
     { value: live, labels: { kind: "live" } },
     { value: Math.max(0, bytes - live - spare), labels: { kind: "dead" } },
     { value: spare, labels: { kind: "spare" } },

@@ -11,7 +11,8 @@ import type { ShardCommand } from "./command.ts";
 
 export const collect: ShardCommand = ({ engine, replies, nowMs }, session, request) => {
   engine.runDue(nowMs);
-  engine.raiseFloor(session.engineSession, FloorView.floor(request));
+  const client = session.engineSession;
+  if (client.turns !== undefined) engine.raiseFloor(client, FloorView.floor(request));
   replies.candidate(session, nowMs);
 };
 
@@ -40,9 +41,10 @@ export const waitShared: ShardCommand = (shard, session, request) => {
   session.leadsWait = (flags & RequestFlag.Lead) !== 0;
   if ((flags & RequestFlag.Batch) !== 0)
     session.batch = { limits: ONE_JOB, details: flags & BATCH_DETAILS, number: 0 };
-  shard.engine.raiseFloor(session.engineSession, FloorView.floor(request));
+  const client = session.engineSession;
+  if (client.turns !== undefined) shard.engine.raiseFloor(client, FloorView.floor(request));
   if (session.leadsWait) shard.leadWaits.add(session);
-  shard.engine.waitShared(session.engineSession, WaitView.timeoutAtMs(request), shard.nowMs);
+  shard.engine.waitShared(client, WaitView.timeoutAtMs(request), shard.nowMs);
 };
 
 /** A wait ends with one job, even the wait of a batch. */

@@ -2,11 +2,11 @@
 // histograms for quantiles, and in the fixed buckets of the metrics.
 
 import { assert } from "../../base/assert.ts";
+import { BucketCounts } from "../../base/bucket-counts.ts";
 import type { TubeMeter } from "../../engine/tubes/tube.ts";
 import type { Meter } from "../../engine/waiting/effects.ts";
 import {
   BODY_BOUNDS_BYTES,
-  type Distribution,
   MEASURED_TUBES_MAX,
   type Quantiles,
   type TubeTimes,
@@ -19,32 +19,8 @@ const LONGEST_MS = 100 * 24 * 3600 * 1000;
 
 const boundedMs = (ms: number): number => Math.min(Math.max(ms, 0), LONGEST_MS);
 
-class Counted implements Distribution {
-  readonly counts: number[];
-  sum = 0;
-  readonly #bounds: readonly number[];
-
-  constructor(bounds: readonly number[]) {
-    this.#bounds = bounds;
-    this.counts = Array.from({ length: bounds.length + 1 }, () => 0);
-  }
-
-  add(value: number): void {
-    assert(value >= 0, "a time or a size is no less than 0");
-    const bounds = this.#bounds;
-    let at = 0;
-    while (at < bounds.length && value > bounds[at]!) at++;
-    this.counts[at]!++;
-    this.sum += value;
-  }
-
-  copy(): Distribution {
-    return { counts: [...this.counts], sum: this.sum };
-  }
-}
-
 class Times {
-  readonly counted = new Counted(WAIT_BOUNDS_SECONDS);
+  readonly counted = new BucketCounts(WAIT_BOUNDS_SECONDS);
   /** In microseconds. */
   readonly #histogram = createHistogram(LONGEST_MS * 1000);
 
@@ -64,8 +40,8 @@ class Times {
 
 /** Wait and hold of one tube. */
 class MeasuredTube implements TubeMeter, TubeTimes {
-  readonly wait = new Counted(WAIT_BOUNDS_SECONDS);
-  readonly hold = new Counted(WAIT_BOUNDS_SECONDS);
+  readonly wait = new BucketCounts(WAIT_BOUNDS_SECONDS);
+  readonly hold = new BucketCounts(WAIT_BOUNDS_SECONDS);
 
   waited(ms: number): void {
     this.wait.add(boundedMs(ms) / 1000);
@@ -79,7 +55,7 @@ class MeasuredTube implements TubeMeter, TubeTimes {
 export class LatencyMeter implements Meter {
   readonly wait: Times = new Times();
   readonly hold: Times = new Times();
-  readonly body: Counted = new Counted(BODY_BOUNDS_BYTES);
+  readonly body: BucketCounts = new BucketCounts(BODY_BOUNDS_BYTES);
   /** By name, so that a tube that is made anew goes on. */
   readonly #tubes = new Map<string, MeasuredTube>();
 

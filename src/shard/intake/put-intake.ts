@@ -85,7 +85,7 @@ export class PutIntake {
       this.#replies.fixed(session, Reply.outOfMemory);
       return;
     }
-    this.#store(session, request, stored, this.#tubeNames.textOf(request.tube), request.options, nowMs);
+    this.#store(session, request, stored, this.#tubeOf(request.tube), request.options, nowMs);
   }
 
   /** Stores a job whose body the acceptor has written to the arena. */
@@ -97,7 +97,12 @@ export class PutIntake {
       this.#replies.fixed(session, Reply.draining);
       return;
     }
-    this.#store(session, request, body, this.#tubeNames.textOf(request.tube), request.options, nowMs);
+    this.#store(session, request, body, this.#tubeOf(request.tube), request.options, nowMs);
+  }
+
+  /** Returns the name of a put's tube, "" for the one in use. */
+  #tubeOf(name: Span): string {
+    return name.start === name.end ? "" : this.#tubeNames.textOf(name);
   }
 
   /** Frees the body of a stored put that is not executed. */
@@ -125,7 +130,7 @@ export class PutIntake {
     options.copyOf(request.options);
     session.incoming = {
       job,
-      tube: this.#tubeNames.textOf(request.tube),
+      tube: this.#tubeOf(request.tube),
       options,
       body,
       receivedBytes: 0,

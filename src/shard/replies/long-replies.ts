@@ -29,7 +29,8 @@ export class LongReplies {
   protected readonly records: RecordNumbers;
   protected readonly engine: Engine;
   protected readonly ports: readonly ReplyPort[];
-  readonly #long: (LongReply | LongBatch)[] = [];
+  /** Long replies under way, round robin. */
+  readonly long: (LongReply | LongBatch)[] = [];
   /** The acceptor copies bodies of at least this size itself, if it runs in this thread. */
   protected readonly storedBytesMin: number;
 
@@ -46,10 +47,6 @@ export class LongReplies {
   }
 
   // --- the beginning of a reply ------------------------------------------------------------------
-
-  protected holds(session: ShardSession): number {
-    return session.engineSession.held.size > 0 ? ResponseFlag.HoldsJob : 0;
-  }
 
   protected begin(session: ShardSession, flags: number, length: number): ReplyPort {
     return this.beginPiece(session, flags | this.durable(), length, this.records.lastNumber);
@@ -69,7 +66,7 @@ export class LongReplies {
     const port = this.ports[session.acceptor]!;
     if (CHECKED) assert(length > 0, "a reply has bytes");
     session.sent(length);
-    port.beginReply(flags | this.holds(session), session.connectionSlot, length, recordNumber % 2 ** 32);
+    port.beginReply(flags | session.holdsFlag, session.connectionSlot, length, recordNumber % 2 ** 32);
     return port;
   }
 
@@ -86,7 +83,7 @@ export class LongReplies {
     assert(port.isLocal, "only an acceptor in this thread reads the arena");
     this.engine.bodies.pin(part.handle);
     session.sent(part.headBytes + part.length + (part.isLast ? 2 : 0));
-    port.beginStored(flags | this.holds(session), session.connectionSlot, recordNumber % 2 ** 32, part);
+    port.beginStored(flags | session.holdsFlag, session.connectionSlot, recordNumber % 2 ** 32, part);
     return port;
   }
 
@@ -102,7 +99,7 @@ export class LongReplies {
       recordNumber: this.records.lastNumber,
     };
     session.longReply = reply;
-    this.#long.push(reply);
+    this.long.push(reply);
   }
 
   #sendBatchPiece({ session, parts, isGathered, flags, recordNumber }: LongBatch): boolean {
@@ -112,12 +109,7 @@ export class LongReplies {
     assert(bytes > 0, "a piece of a batch has bytes");
     const pieceFlags = flags | (isLast ? 0 : ResponseFlag.More);
     if (isGathered)
-      port.beginSignal(
-        ResponseKind.Gathered,
-        pieceFlags | this.holds(session),
-        session.connectionSlot,
-        bytes,
-      );
+      port.beginSignal(ResponseKind.Gathered, pieceFlags | session.holdsFlag, session.connectionSlot, bytes);
     else this.beginPiece(session, pieceFlags, bytes, recordNumber);
     parts.copy(port.target, port.at, bytes);
     return isLast;
@@ -144,29 +136,29 @@ export class LongReplies {
       sentBytes: 0,
     };
     session.longReply = reply;
-    this.#long.push(reply);
+    this.long.push(reply);
   }
 
   /** Whether a long reply could continue now. */
   get longHasWork(): boolean {
-    return this.#long.some((reply) => mayGoOn(reply) && this.hasRoomForPiece(reply.session));
+    return this.long.some((reply) => mayGoOn(reply) && this.hasRoomForPiece(reply.session));
   }
 
   /** Asks for room for the long replies whose clients have read enough. */
   wantRoomForLong(): void {
-    for (const reply of this.#long) {
+    for (const reply of this.long) {
       if (mayGoOn(reply)) this.ports[reply.session.acceptor]!.ring.wantRoom();
     }
   }
 
   /** Sends pieces round robin. Returns a session whose reply is complete, until there is none. */
   pumpLong(): ShardSession | undefined {
-    for (let i = 0; i < this.#long.length; i++) {
-      const reply = this.#long[i]!;
+    for (let i = 0; i < this.long.length; i++) {
+      const reply = this.long[i]!;
       if (!mayGoOn(reply) || !this.hasRoomForPiece(reply.session)) continue;
       if (!this.#sendPiece(reply)) continue;
       assert(reply.session.longReply === reply, "a long reply is that of its session");
-      this.#long.splice(i, 1);
+      this.long.splice(i, 1);
       this.#unpin(reply);
       reply.session.longReply = undefined;
       return reply.session;
@@ -178,9 +170,9 @@ export class LongReplies {
   abandonLong(session: ShardSession): void {
     const reply = session.longReply;
     if (reply === undefined) return;
-    const at = this.#long.indexOf(reply);
+    const at = this.long.indexOf(reply);
     assert(at >= 0, "a long reply is known until its end");
-    this.#long.splice(at, 1);
+    this.long.splice(at, 1);
     this.#unpin(reply);
     session.longReply = undefined;
   }

@@ -103,7 +103,7 @@ export class Replies extends LongReplies {
     session.isRedirected = true;
     const port = this.ports[session.acceptor]!;
     const bytes = REDIRECTED_HEADER_BYTES + options.length + body.length;
-    port.beginSignal(ResponseKind.Redirected, this.holds(session), session.connectionSlot, bytes, id, pri);
+    port.beginSignal(ResponseKind.Redirected, session.holdsFlag, session.connectionSlot, bytes, id, pri);
     const view = new DataView(port.target.buffer, port.target.byteOffset + port.at);
     view.setFloat64(0, session.engineSession.held.soonestMs, true);
     view.setUint32(8, op | (options.length << 8), true);
@@ -196,7 +196,7 @@ export class Replies extends LongReplies {
    */
   signal(session: ShardSession, kind: number, value = 0, word = 0): void {
     const port = this.ports[session.acceptor]!;
-    port.beginSignal(kind, this.holds(session), session.connectionSlot, 8, value, word);
+    port.beginSignal(kind, session.holdsFlag, session.connectionSlot, 8, value, word);
     float64[0] = session.engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
   }
@@ -230,7 +230,7 @@ export class Replies extends LongReplies {
     const page = isThere ? this.engine.jobs.pageOf(slot) : undefined;
     port.beginSignal(
       isThere ? ResponseKind.Candidate : ResponseKind.Absent,
-      this.holds(session),
+      session.holdsFlag,
       session.connectionSlot,
       payload.byteLength,
       page?.id[rowOf(slot)] ?? 0,
@@ -253,7 +253,7 @@ export class Replies extends LongReplies {
   settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
     assert(value >= 0, "a count of jobs is no less than 0");
     const port = this.ports[session.acceptor]!;
-    const flags = this.holds(session) | this.durable();
+    const flags = session.holdsFlag | this.durable();
     const { connectionSlot, engineSession } = session;
     const bytes = 8 + payload.length;
     port.beginAck(flags, connectionSlot, bytes, value, this.records.lastNumber % 2 ** 32);
@@ -316,7 +316,7 @@ export class Replies extends LongReplies {
       this.beginLongBatch(session, parts.keep(this.engine.bodies), true);
       return;
     }
-    port.beginSignal(ResponseKind.Gathered, this.holds(session), session.connectionSlot, parts.bytes);
+    port.beginSignal(ResponseKind.Gathered, session.holdsFlag, session.connectionSlot, parts.bytes);
     parts.copyTo(this.engine.bodies, port.target, port.at);
   }
 
@@ -351,7 +351,7 @@ export class Replies extends LongReplies {
       CandidatesView.write(payload, at, page.id[row]!, page.pri[row]!, bodyBytes, wasLost(jobs, slot));
       if (places !== undefined) TurnsView.writeEntryPlace(payload, at, places[index]!);
     }
-    const flags = this.holds(session);
+    const flags = session.holdsFlag;
     const isCutHere = isCut || count < slots.length ? 1 : 0;
     port.beginSignal(ResponseKind.Candidates, flags, session.connectionSlot, payload.byteLength, isCutHere);
     copyBytes(port.target, port.at, new Uint8Array(payload.buffer), 0, payload.byteLength);

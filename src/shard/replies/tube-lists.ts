@@ -18,7 +18,7 @@ const MESSAGE_BYTES_MAX = 32 * 1024;
 /** Bytes of an entry before its name: see message/response.ts. */
 const HEADER_BYTES = 9;
 
-interface TubeList {
+export interface TubeList {
   readonly session: ShardSession;
   readonly tubes: Iterator<Tube>;
   /** The next tube to list. */
@@ -34,7 +34,7 @@ export class TubeLists {
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
   readonly #replies: Replies;
-  #lists: TubeList[] = [];
+  underWay: readonly TubeList[] = [];
   /** Scratch space for a message whose length is not known yet. */
   readonly #bytes = new Uint8Array(MESSAGE_BYTES_MAX);
   readonly #view = new DataView(this.#bytes.buffer);
@@ -50,34 +50,33 @@ export class TubeLists {
    */
   begin(session: ShardSession): void {
     if (CHECKED)
-      assert(!this.#lists.some((list) => list.session === session), "a session has one list at a time");
+      assert(!this.underWay.some((list) => list.session === session), "a session has one list at a time");
     const tubes = this.#engine.tubes.values();
     const list: TubeList = { session, tubes, next: undefined, remaining: this.#engine.tubes.size };
     this.#goOn(list);
-    if (!this.#send(list)) this.#lists.push(list);
+    if (!this.#send(list)) this.underWay = [...this.underWay, list];
   }
 
   /** Whether a list could continue now. */
   get hasWork(): boolean {
-    return this.#lists.some((list) => this.#replies.hasRoomForPiece(list.session));
+    return this.underWay.some((list) => this.#replies.hasRoomForPiece(list.session));
   }
 
   /** Asks for room for all lists. */
   wantRoom(): void {
-    for (const { session } of this.#lists) this.#ports[session.acceptor]!.ring.wantRoom();
+    for (const { session } of this.underWay) this.#ports[session.acceptor]!.ring.wantRoom();
   }
 
   /** Sends a message of each list that has room for it. */
   pump(): void {
-    if (this.#lists.length === 0) return;
-    this.#lists = this.#lists.filter(
+    this.underWay = this.underWay.filter(
       (list) => !this.#replies.hasRoomForPiece(list.session) || !this.#send(list),
     );
   }
 
   /** Gives up the list for a session that ends. */
   abandon(session: ShardSession): void {
-    if (this.#lists.length > 0) this.#lists = this.#lists.filter((list) => list.session !== session);
+    if (this.underWay.length > 0) this.underWay = this.underWay.filter((list) => list.session !== session);
   }
 
   /** Sends the next message. Returns true if it was the last. */

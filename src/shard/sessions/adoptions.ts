@@ -20,7 +20,8 @@ export class Adoptions {
   readonly #detached = new Map<number, ShardSession>();
   /** By port; undefined if none waits. */
   readonly #waiting: (Adoption | undefined)[];
-  #waitingCount = 0;
+  /** Adopts that wait. */
+  waitingCount = 0;
   readonly #place: (session: ShardSession, port: number, slot: number) => void;
 
   /** `place` assigns a session to a slot of a port. */
@@ -31,21 +32,21 @@ export class Adoptions {
 
   /** Returns whether nothing may be taken from the ring of a port. */
   isWaiting(port: number): boolean {
-    return this.#waitingCount > 0 && this.#waiting[port] !== undefined;
+    return this.#waiting[port] !== undefined;
   }
 
   /** Takes a session that has lost its slot. */
   detached(number: number, session: ShardSession): void {
     assert(!this.#detached.has(number), "a move has a number of its own");
-    const port = this.#waitingCount === 0 ? -1 : this.#waiting.findIndex((each) => each?.number === number);
+    const port = this.waitingCount === 0 ? -1 : this.#waiting.findIndex((each) => each?.number === number);
     if (port < 0) {
       this.#detached.set(number, session);
       return;
     }
     const { slot } = this.#waiting[port]!;
     this.#waiting[port] = undefined;
-    this.#waitingCount--;
-    assert(this.#waitingCount >= 0, "Adopts that wait are counted");
+    this.waitingCount--;
+    assert(this.waitingCount >= 0, "Adopts that wait are counted");
     this.#place(session, port, slot);
   }
 
@@ -55,8 +56,8 @@ export class Adoptions {
     if (session === undefined) {
       assert(this.#waiting[port] === undefined, "nothing is taken behind an Adopt that waits");
       this.#waiting[port] = { number, slot };
-      this.#waitingCount++;
-      assert(this.#waitingCount <= this.#waiting.length, "a port waits for one Adopt");
+      this.waitingCount++;
+      assert(this.waitingCount <= this.#waiting.length, "a port waits for one Adopt");
       return;
     }
     this.#detached.delete(number);

@@ -22,6 +22,9 @@ export class MemoryBudget implements MemoryLimit {
   readonly #words: MemoryWords;
   readonly #shards: number;
   #heldPages = 0;
+  /** Pages that were needed and held when excess ones were last looked for. */
+  #settledPages = 0;
+  #settledHeldPages = 0;
 
   constructor(counted: Counted, words: MemoryWords, shards: number) {
     this.#counted = counted;
@@ -47,10 +50,14 @@ export class MemoryBudget implements MemoryLimit {
       this.#heldPages = needed;
       return;
     }
+    if (needed === this.#settledPages && this.#heldPages === this.#settledHeldPages) return;
+    this.#settledPages = needed;
+    this.#settledHeldPages = this.#heldPages;
     const lot = this.#lotPages();
     if (spare <= 2 * lot) return;
     this.#words.give(spare - lot);
     this.#heldPages = needed + lot;
+    this.#settledHeldPages = this.#heldPages;
   }
 
   #claim(pages: number): boolean {

@@ -6,6 +6,7 @@ import type { NewJob } from "../../engine/jobs/new-job.ts";
 import type { Timer } from "../../engine/queues/timer-heap.ts";
 import type { Session } from "../../engine/waiting/session.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
+import { ResponseFlag } from "../../message/response.ts";
 import type { Span } from "../../protocol/request.ts";
 import type { DeferredMessages } from "./deferred-messages.ts";
 import type { PartsCursor } from "./job-parts.ts";
@@ -140,6 +141,11 @@ export class ShardSession {
   /** Reply bytes that the client has not read, as far as this shard knows. */
   get unreadBytes(): number {
     return (this.#sentBytes - this.#readBytes) | 0;
+  }
+
+  /** ResponseFlag.HoldsJob if the client holds a job of this shard. */
+  get holdsFlag(): number {
+    return this.engineSession.held.size > 0 ? ResponseFlag.HoldsJob : 0;
   }
 
   /** Whether so much is unread that the next command has to wait. */

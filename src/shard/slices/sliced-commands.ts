@@ -38,6 +38,10 @@ export class SlicedCommands {
   readonly #clock: () => number;
   /** Time spent on sliced commands since the caller reset it. */
   spentMs = 0;
+  /** Commands under way. */
+  size = 0;
+  /** Whether this turn's allowance has been touched. */
+  isTouched = false;
   /** The first has the next turn. */
   readonly #line: UnderWay[] = [];
   /** Commands set aside, by the jobs that they wait for. */
@@ -50,18 +54,20 @@ export class SlicedCommands {
    */
   #looks = this.#unheard.entries();
   /** Jobs and watches that commands may still process at once in this turn. */
-  #turnLeft = 0;
+  #turnLeft: number;
 
   constructor(replies: Replies, jobsMax: number, clock: () => number) {
     this.#replies = replies;
     this.#jobsMax = jobsMax;
     this.#clock = clock;
+    this.#turnLeft = jobsMax * ALL_CLIENTS;
   }
 
   /** Starts a turn with the full allowance for new commands. */
   beginTurn(): void {
     assert(this.#jobsMax > 0, "a turn processes jobs");
     this.#turnLeft = this.#jobsMax * ALL_CLIENTS;
+    this.isTouched = false;
   }
 
   /** Returns whether `jobs` of one client still fit into this turn, and if so deducts them. */
@@ -70,6 +76,7 @@ export class SlicedCommands {
     assert(this.#turnLeft >= 0, "a turn processes no more than its allowance");
     if (jobs > this.#jobsMax || jobs > this.#turnLeft) return false;
     this.#turnLeft -= jobs;
+    this.isTouched = true;
     return true;
   }
 
@@ -91,6 +98,7 @@ export class SlicedCommands {
   #begin(session: ShardSession, move: SlicedCommand): UnderWay {
     assert(session.slicedCommand === undefined, "a session has one sliced command at a time");
     session.slicedCommand = move;
+    this.size++;
     return { session, move, recordsBefore: this.#replies.recordsBefore };
   }
 
@@ -182,6 +190,8 @@ export class SlicedCommands {
     const isDone = this.#slice(move, nowMs, beganMs);
     if (isDone) {
       session.slicedCommand = undefined;
+      this.size--;
+      assert(this.size >= 0, "commands under way are counted");
       move.finish();
     }
     this.spentMs += this.#clock() - beganMs;

@@ -15,6 +15,8 @@ export class DeadLetters {
   readonly #round: FarMove;
   #ids: readonly number[] = [];
   #at = 0;
+  /** Whether jobs of the last list are left. */
+  isUnderWay = false;
 
   constructor(engine: Engine, transferSender: TransferSender) {
     this.#engine = engine;
@@ -27,10 +29,12 @@ export class DeadLetters {
     );
   }
 
-  /** Begins a round. */
+  /** Begins a round if there is something to send and none is in progress. */
   step(nowMs: number): void {
+    if (!this.hasWork) return;
     for (let left = TRANSFER_JOBS_MAX; left > 0 && this.#mayGoOn(); left--) this.#take(nowMs);
     this.#round.sendAll();
+    this.isUnderWay = this.#at < this.#ids.length;
   }
 
   #mayGoOn(): boolean {

@@ -95,7 +95,8 @@ export interface TransferSenderOptions {
 export class TransferSender {
   readonly #options: TransferSenderOptions;
   readonly #bytesMax: number;
-  readonly #waiting: Transfer[] = [];
+  /** Complete transfers that have not begun. */
+  readonly waiting: Transfer[] = [];
   readonly #underWay = new Map<number, Transfer>();
   readonly #writer = new AttributeWriter(Memory.ofSize(ALL_ATTRIBUTE_BYTES_MAX));
   readonly #fields = emptyRecordFields();
@@ -140,7 +141,7 @@ export class TransferSender {
   send(transfer: Transfer): void {
     assert(transfer.ids.length > 0, "a transfer has a job");
     assert(transfer.sentBytes === 0, "a transfer is queued before any of it is sent");
-    this.#waiting.push(transfer);
+    this.waiting.push(transfer);
   }
 
   /** Returns the most bytes that the job may take in a transfer. */
@@ -163,12 +164,12 @@ export class TransferSender {
   }
 
   get #maySend(): boolean {
-    return this.#waiting.length > 0 && this.#underWay.size < TRANSFERS_MAX && !this.#options.port.blocked;
+    return this.waiting.length > 0 && this.#underWay.size < TRANSFERS_MAX && !this.#options.port.blocked;
   }
 
   /** Sends the transfers that may go. */
   step(): void {
-    while (this.hasWork) this.#begin(this.#waiting.shift()!);
+    while (this.hasWork) this.#begin(this.waiting.shift()!);
   }
 
   #begin(transfer: Transfer): void {

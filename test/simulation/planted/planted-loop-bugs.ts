@@ -125,7 +125,7 @@ export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
     }
   }),
   planted("a shard sleeps while connections that were set aside wait", ({ shards }) => {
-    for (const { aside } of shards) Object.defineProperty(aside, "isEmpty", { get: () => true });
+    for (const { aside } of shards) Object.defineProperty(aside, "size", { get: () => 0, set() {} });
   }),
   planted("a shard rings no acceptor that waits for room", ({ shards }) => {
     for (const ring of shards.flatMap((core) => core.requests)) {

@@ -33,7 +33,8 @@ export class SocketEvents {
       events++;
     }
     // A read barrier must not be answered while some sockets are unread.
-    if (isReading && !this.hasSocketEvent(acceptor)) this.#server.acceptors[acceptor]!.barriers.haveRead();
+    const { barriers } = this.#server.acceptors[acceptor]!;
+    if (isReading && barriers.hasWork && !this.hasSocketEvent(acceptor)) barriers.haveRead();
     return told;
   }
 

@@ -131,7 +131,8 @@ export class HandDrivenServer {
       for (const port of shard.ports) port.ring.publish();
     }
     // Input of clients is read at once.
-    this.acceptor.barriers.haveRead();
+    const { barriers } = this.acceptor;
+    if (barriers.hasWork) barriers.haveRead();
     for (const acceptor of acceptors) {
       moved += acceptor.takeAnswers(nobody);
       acceptor.flush();

@@ -2,7 +2,7 @@
 // after 64 commands and at most every few seconds.
 
 import { ConnectionMigrator } from "../../../src/acceptor/migration/connection-migrator.ts";
-import { ShardAffinity } from "../../../src/acceptor/state/shard-affinity.ts";
+import { ShardAffinity } from "../../../src/acceptor/state/in-flight.ts";
 import { ThreadLoads } from "../../../src/acceptor/thread-loads.ts";
 
 /** More than any commands that are asked for. */

@@ -36,6 +36,11 @@ export const NEEDS = {
   buildah: { path: "/usr/bin/buildah", remedy: "apt-get install buildah" },
   umoci: { path: "/usr/bin/umoci", remedy: "apt-get install umoci" },
   crun: { path: "/usr/bin/crun", remedy: "apt-get install crun" },
+  qemuArm64: { path: "/usr/bin/qemu-aarch64", remedy: "apt-get install qemu-user" },
+  librariesArm64: {
+    path: "/usr/aarch64-linux-gnu/lib/libstdc++.so.6",
+    remedy: "apt-get install libstdc++6-arm64-cross libatomic1-arm64-cross",
+  },
   prlimit: { path: "/usr/bin/prlimit", remedy: "apt-get install util-linux" },
 } as const satisfies Record<string, Need>;
 

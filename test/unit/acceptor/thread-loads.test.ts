@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ShardAffinity } from "../../../src/acceptor/state/shard-affinity.ts";
+import { ShardAffinity } from "../../../src/acceptor/state/in-flight.ts";
 import { ThreadLoads } from "../../../src/acceptor/thread-loads.ts";
 import { acceptorRole, Counter, countersOf, createTopology } from "../../../src/message/topology.ts";
 

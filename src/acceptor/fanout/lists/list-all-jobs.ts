@@ -6,73 +6,40 @@
 
 import { asciiBytes, latin1 } from "../../../base/bytes.ts";
 import { ListedJobsReader } from "../../../message/listed-jobs.ts";
-import { ListPartView, RequestFlag } from "../../../message/request.ts";
-import { ResponseFlag } from "../../../message/response.ts";
-import { Op } from "../../../protocol/commands.ts";
+import { ListPartView } from "../../../message/request.ts";
 import { LIST_LIMIT_USUAL, LIST_TEXT_BYTES_MAX, listText } from "../../../protocol/job-options.ts";
 import { OptionTag } from "../../../protocol/option-rows.ts";
 import { optionNumber } from "../../../protocol/options.ts";
-import type { Request, Span } from "../../../protocol/request.ts";
+import type { Request } from "../../../protocol/request.ts";
 import { EVERY_TUBE } from "../../../protocol/tube-name.ts";
-import type { SerialQueue, Waiter } from "../../state/serial-queue.ts";
-import type { Conversation } from "../conversation.ts";
+import type { SerialQueue } from "../../state/serial-queue.ts";
 import type { ConversationHost } from "../conversation-host.ts";
+import { GatheredList } from "./gathered-list.ts";
 
 const EVERY_TUBE_BYTES = asciiBytes(EVERY_TUBE);
 /** The least amount of text that a shard lists. */
 const PART_BYTES_MIN = 8 * 1024;
 
-export class ListAllJobs implements Conversation, Waiter {
-  readonly #host: ConversationHost;
-  readonly #queue: SerialQueue;
-  readonly #options: Uint8Array;
+export class ListAllJobs extends GatheredList {
   readonly #limit: number;
-  /** The messages received from each shard. */
-  readonly #parts: Uint8Array[][];
-  #left: number;
 
-  /** Only one such list is gathered at a time, because it takes memory and work on every shard. */
-  constructor(host: ConversationHost, shards: number, { options }: Request, queue: SerialQueue) {
-    this.#host = host;
-    this.#queue = queue;
-    this.#options = options.bytes.slice(options.start, options.end);
-    this.#limit = optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL;
-    this.#parts = Array.from({ length: shards }, () => []);
-    this.#left = shards;
+  constructor(host: ConversationHost, shards: number, request: Request, queue: SerialQueue) {
+    super(host, shards, request, queue);
+    this.#limit = optionNumber(request.options, OptionTag.Limit) ?? LIST_LIMIT_USUAL;
   }
 
-  onTurn(): void {
-    for (let shard = 0; shard < this.#parts.length; shard++) {
-      const message = this.#host.message(Op.ListJobs);
-      message.tube.set(EVERY_TUBE_BYTES, 0, EVERY_TUBE_BYTES.length);
-      message.options.set(this.#options, 0, this.#options.length);
-      message.flags = RequestFlag.AckOnly;
-      // Together the shards do the work of two lists at most. They stop at about the same id if
-      // jobs are spread evenly.
-      const textBytes = (2 * LIST_TEXT_BYTES_MAX) / this.#parts.length;
-      ListPartView.limitText(message, Math.max(PART_BYTES_MIN, textBytes));
-      this.#host.post(shard, message);
-    }
+  protected override fill(message: Request, shards: number): void {
+    message.tube.set(EVERY_TUBE_BYTES, 0, EVERY_TUBE_BYTES.length);
+    // Together the shards do the work of two lists at most. They stop at about the same id if jobs
+    // are spread evenly.
+    ListPartView.limitText(message, Math.max(PART_BYTES_MIN, (2 * LIST_TEXT_BYTES_MAX) / shards));
   }
 
-  onGathered(shard: number, flags: number, { bytes, start, end }: Span): void {
-    this.#parts[shard]!.push(bytes.slice(start, end));
-    if ((flags & ResponseFlag.More) !== 0 || --this.#left > 0) return;
-    const text = mergedList(
-      this.#parts.map((part) => new ListedJobsReader(Buffer.concat(part))),
+  protected merge(parts: readonly Buffer[]): string {
+    return mergedList(
+      parts.map((part) => new ListedJobsReader(part)),
       this.#limit,
     );
-    this.#queue.leave(this);
-    this.#host.finishWithText(text);
-  }
-
-  // A reserve that has ended may still cause a late WaitDue: ignore it.
-  onSignal(): void {}
-
-  onReply(): void {}
-
-  onClosed(): void {
-    this.#queue.leave(this);
   }
 }
 

@@ -9,7 +9,7 @@ export function refused(reply: string, { words, memory, topology }: Service): Pr
   if (reply === "JOB_TOO_BIG")
     return new Problem("job-too-big", `Jobs have at most ${topology.jobBytesMax} bytes.`);
   if (reply === "TUBE_FULL")
-    return new Problem("tube-full", "It has as many jobs, or bytes of them, as its settings allow.");
+    return new Problem("tube-full", "The tube has as many jobs, or bytes of them, as its settings allow.");
   if (reply === "BATCH_NOT_FOUND")
     return new Problem("batch-not-found", "There is no such batch: POST /v1/batches opens one.");
   if (reply === "BATCH_COMMITTED")
@@ -28,6 +28,6 @@ export function refused(reply: string, { words, memory, topology }: Service): Pr
     "out-of-memory",
     memory.isFull
       ? "Jobs have all the memory that max-memory gives them: delete some, or raise it."
-      : "The server has no memory for new jobs.",
+      : "The server has no memory for it, or a shard already has 20,000 schedules or 100,000 batches.",
   );
 }

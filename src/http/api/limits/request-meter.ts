@@ -2,7 +2,8 @@
 // sent.
 
 import type { onRequestHookHandler } from "fastify";
-import { counter, type Family, histogram, Observed } from "../../metrics/family.ts";
+import { BucketCounts } from "../../../base/bucket-counts.ts";
+import { counter, type Family, histogram } from "../../metrics/family.ts";
 import type { Api } from "../api.ts";
 
 const BOUNDS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10] as const;
@@ -12,7 +13,7 @@ interface Metered {
   readonly route: string;
   readonly method: string;
   readonly counts: Map<number, number>;
-  readonly times: Observed;
+  readonly times: BucketCounts;
 }
 
 declare module "fastify" {
@@ -24,7 +25,7 @@ declare module "fastify" {
 
 export class RequestMeter {
   readonly #metered = new Map<string, Metered>();
-  readonly #times = new Map<string, Observed>();
+  readonly #times = new Map<string, BucketCounts>();
 
   /** Requests without a response so far. */
   underWay = 0;
@@ -62,7 +63,7 @@ export class RequestMeter {
     const key = `${method} ${route}`;
     const known = this.#metered.get(key);
     if (known !== undefined) return known;
-    const times = this.#times.get(route) ?? new Observed(BOUNDS_SECONDS);
+    const times = this.#times.get(route) ?? new BucketCounts(BOUNDS_SECONDS);
     this.#times.set(route, times);
     const metered = { route, method, counts: new Map(), times };
     this.#metered.set(key, metered);

@@ -45,7 +45,7 @@ describe("a cron expression", () => {
   });
 
   it("without a time is refused soon", () => {
-    const began = performance.now();
+    const before = process.cpuUsage();
     for (const cron of [
       "* * 2-2/1 * 3 SUN#L",
       "* * * 1-27 * +MON#5,TUE#5,WED#5,THU#5,FRI#5,SAT#5,SUN#5 2026-9999",
@@ -56,7 +56,8 @@ describe("a cron expression", () => {
       const timing = { cron, zone: "Europe/Berlin", everyMs: 0 };
       assert.equal(new CronTimes().next(timing, NOW_MS), Number.POSITIVE_INFINITY);
     }
-    assert.ok(performance.now() - began < 5000, "the shard answers others again");
+    const { user, system } = process.cpuUsage(before);
+    assert.ok((user + system) / 1000 < 5000, "the shard answers others again");
   });
 
   it("has its times behind all that it must skip", () => {

@@ -116,6 +116,18 @@ describe("MemoryBudget", () => {
     assert.ok(shard.put(1000));
   });
 
+  it("gives back what a turn has needed only in between", () => {
+    const { words, shards } = shardsWith(2, 16 * MIB);
+    const [shard] = shards as [Shard];
+    for (let turn = 0; turn < 3; turn++) {
+      shard.budget.settle();
+      for (let job = 0; job < 1000; job++) assert.ok(shard.put(4000));
+      while (shard.handles.length > 0) shard.delete();
+      shard.budget.settle();
+      assert.ok(words.usedBytes <= 2 * 16 * 4096, `${words.usedBytes} bytes are held`);
+    }
+  });
+
   it("keeps existing jobs, and counts what the server writes by itself", () => {
     const { words, shards } = shardsWith(2, Number.POSITIVE_INFINITY);
     const [full, other] = shards as [Shard, Shard];
