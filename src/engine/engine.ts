@@ -6,7 +6,7 @@
 // public method first runs what is due, so a command that arrives exactly at a deadline sees the
 // state after it. README.md describes the life of a job, docs/architecture/engine-invariants.md the
 // invariants, which `checkInvariants` tests. This file has sessions, tubes and settings; the
-// classes that it extends, listed in delivery.ts, have the commands on jobs.
+// classes that it extends have the commands on jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { FailureCause } from "../protocol/job-failure.ts";
