@@ -113,7 +113,7 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
   const isOver = (): boolean => {
     if (ledger.live === 0) return true;
     const isStuck = performance.now() - progressAt > STUCK_MS;
-    assert.ok(!isStuck, `no callback comes, or no member: ${ledger.live} batches are left`);
+    assert.ok(!isStuck, `no callback comes, or no member:\n${ledger.describe()}`);
     return false;
   };
   await Promise.all(workers.map((worker) => ledger.work(worker, [...LARGE_TUBES, ...SMALL_TUBES], isOver)));

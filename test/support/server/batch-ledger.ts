@@ -75,6 +75,15 @@ export class BatchLedger {
     return open;
   }
 
+  /** Says what is missing of the batches that aren't over. */
+  describe(): string {
+    const lines = [...this.#live].map(({ name, open, unsure, failing, fails, ids, callbacks }) => {
+      const sets = { open: [...open], unsure: [...unsure], failing: [...failing] };
+      return `${name} ${JSON.stringify({ ...sets, fails, ids, callbacks })}`;
+    });
+    return lines.join("\n");
+  }
+
   /** Puts a batch whole and commits it, all without waiting for an answer in between. */
   async put(client: WireClient, tubes: Tubes, members: number, failing: number): Promise<void> {
     const name = `batch-${this.#batches.size}`;
