@@ -126,6 +126,8 @@ export class BatchLedger {
     }
     for (const id of ids.slice(2, 2 + failing)) batch.failing.add(id);
     batch.isCommitted = true;
+    // Its callbacks may have come before this client has read its answers.
+    this.#closeIfOver(batch);
     this.onProgress(batch.open.size === 0);
   }
 
