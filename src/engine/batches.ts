@@ -30,23 +30,25 @@ export class Batches extends Reservations {
     this.runDue(nowMs);
     const batch = new Batch(this.jobs, limits);
     const { turns } = session;
-    if (turns?.decides === true) this.#takeInTurns(session, turns, batch, nowMs, into);
-    else if (this.isOrdered(session)) {
-      for (
-        let slot = this.bestReady(session, nowMs);
-        slot !== NO_SLOT;
-        slot = this.bestReady(session, nowMs)
-      ) {
-        if (!batch.takes(slot)) break;
-        this.assign(slot, session, nowMs);
-        into.push(slot);
-      }
+    if (this.isOrdered(session)) this.#takeInOrder(session, batch, nowMs, into);
+    else if (turns?.decides === true) {
+      this.#takeInTurns(session, turns, batch, nowMs, into);
     } else this.#takeOneByOne(session, batch, nowMs, into);
     assert(into.length <= limits.jobsMax, "a batch has no more jobs than its limit");
     if (into.length > 0) return into.length;
     const outcome = this.reserve(session, timeoutMs, nowMs);
     assert(outcome < 0, "what a batch has not found no reserve finds");
     return outcome;
+  }
+
+  #takeInOrder(session: Session, batch: Batch, nowMs: number, into: number[]): void {
+    const turns = session.turns?.decides === true ? session.turns : undefined;
+    for (let slot = this.bestReady(session, nowMs); slot !== NO_SLOT; slot = this.bestReady(session, nowMs)) {
+      if (!batch.takes(slot)) return;
+      if (into.length === 0 || turns?.order === ReserveOrder.Weighted) turns?.endChoice();
+      this.assign(slot, session, nowMs);
+      into.push(slot);
+    }
   }
 
   #takeOneByOne(session: Session, batch: Batch, nowMs: number, into: number[]): void {
@@ -121,9 +123,9 @@ export class Batches extends Reservations {
 
   #takeInTurns(session: Session, turns: TubeTurns, batch: Batch, nowMs: number, into: number[]): void {
     const heap = new TurnHeap<TubeInTurn>(this.jobs);
-    turns.beginChoice();
+    turns.beginChoice(nowMs);
     this.#eachServing(session, (tube) => {
-      const place = turns.enter(tube, nowMs);
+      const place = turns.enter(tube);
       heap.push({ tube, share: turns.shareOf(tube), place, slot: tube.ready.top });
     });
     turns.endChoice();
@@ -157,18 +159,56 @@ export class Batches extends Reservations {
     const { turns } = session;
     assert(turns?.decides === true, "a list with places is of a session that picks by weight");
     const heap = new TurnHeap<TubeInTurn & { readonly walk: ReadyWalk }>(this.jobs);
-    turns.beginChoice();
-    this.#eachServing(session, (tube) => {
+    turns.beginChoice(nowMs);
+    const enter = (tube: Tube): void => {
       const walk = new ReadyWalk(this.jobs);
       const givesNow = this.#givesNow(tube, nowMs);
       if (givesNow <= 0) return;
       walk.add(tube, givesNow);
-      const place = turns.enter(tube, nowMs);
+      const place = turns.enter(tube);
       heap.push({ tube, share: turns.shareOf(tube).copy(), walk, place, slot: walk.top });
-    });
+    };
+    if (!this.isOrdered(session)) {
+      this.#eachServing(session, enter);
+      return this.#listHeap(turns, heap, limits, into, places, () => {});
+    }
+    // As in `listBatch`. Tubes that the order leaves to the choice join at once.
+    const joined = new Set<Tube>();
+    let heldSeen = Number.POSITIVE_INFINITY;
+    const join = (): void => {
+      for (let tube = this.firstInOrder(session); tube !== undefined; tube = this.firstInOrder(session)) {
+        if (!joined.has(tube)) {
+          if (heap.isBefore(turns.enter(tube), tube.ready.top)) break;
+          joined.add(tube);
+          enter(tube);
+        }
+        session.order!.removeBest();
+      }
+      for (; heldSeen < turns.held.length; heldSeen++)
+        if (this.gives(turns.held[heldSeen]!)) enter(turns.held[heldSeen]!);
+    };
+    join();
+    this.looks += TURN_LOOKS * turns.eachHeld((tube) => this.gives(tube), enter);
+    heldSeen = turns.held.length;
+    const isCut = this.#listHeap(turns, heap, limits, into, places, join);
+    for (const tube of joined) session.order!.add(tube, session.watches.size);
+    return isCut;
+  }
+
+  /** Adds to `into` what fits into a batch; calls `join` before each step. See `listBatch`. */
+  #listHeap(
+    turns: TubeTurns,
+    heap: TurnHeap<TubeInTurn & { readonly walk: ReadyWalk }>,
+    limits: BatchLimits,
+    into: number[],
+    places: number[],
+    join: () => void,
+  ): boolean {
     const batch = new Batch(this.jobs, limits);
-    for (let entry = heap.first; entry !== undefined; entry = heap.first) {
-      if (into.length === limits.jobsMax) break;
+    while (into.length < limits.jobsMax) {
+      join();
+      const entry = heap.first;
+      if (entry === undefined) return false;
       const { share, walk } = entry;
       const slot = walk.next();
       assert(slot === entry.slot, "a walk gives the job that it has shown");

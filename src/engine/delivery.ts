@@ -159,7 +159,10 @@ export class Delivery extends ShardState {
 
   /** Takes a reserved job from its holder; the caller sets the session's timer. */
   protected leaveHolder(slot: number, session: Session, nowMs: number): void {
-    if (session.turns !== undefined) session.turns.gaveBack(this.tubeOf(slot), nowMs);
+    if (session.turns !== undefined) {
+      const tube = this.tubeOf(slot);
+      if (session.turns.gaveBack(tube, nowMs)) session.order?.add(tube, session.watches.size);
+    }
     this.queues.leaveHolder(slot, session);
   }
 

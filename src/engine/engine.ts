@@ -212,8 +212,8 @@ export class Engine extends FlowWork {
     const tube = this.tubes.open(name);
     if (session.watches.has(tube)) return;
     this.waiters.watch(session, tube);
-    session.order?.add(tube, session.watches.size);
     session.turns?.watch(tube);
+    session.order?.add(tube, session.watches.size);
     assert(tube.watching > 0, "the watcher of a tube is counted");
   }
 

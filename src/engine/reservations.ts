@@ -121,13 +121,17 @@ export class Reservations extends Timers {
 
   /** Returns the watched tube whose available job is best. */
   protected firstInOrder(session: Session): Tube | undefined {
-    const { better, readyTubes } = this.queues;
-    const order = (session.order ??= new ReadyOrder(this.jobs, better));
+    const { readyTubes } = this.queues;
+    const order = (session.order ??= this.#newOrder(session));
     const tube = order.best(session.watches, readyTubes);
     assert(tube === undefined || tube.readyAt >= 0, "the first tube in order has a ready job");
     this.looks += order.looks;
     order.looks = 0;
     return tube;
+  }
+
+  #newOrder({ turns }: Session): ReadyOrder {
+    return new ReadyOrder(this.jobs, this.queues.better, turns?.decides === true ? turns : undefined);
   }
 
   protected endOrder(session: Session): void {
@@ -137,23 +141,35 @@ export class Reservations extends Timers {
 
   /** Returns the job whose turn it is; `turns` then has its place in the order. */
   #firstInTurn(session: Session, turns: TubeTurns, nowMs: number): number {
+    turns.beginChoice(nowMs);
+    if (this.isOrdered(session)) return this.#firstOfMany(session, turns);
     const { readyTubes } = this.queues;
     const { watches } = session;
-    turns.beginChoice();
     let best: number = NO_SLOT;
     this.looks += TURN_LOOKS * Math.min(watches.size, readyTubes.length);
     if (watches.size <= readyTubes.length) {
-      for (const tube of watches.keys()) if (this.gives(tube)) best = this.#sooner(turns, tube, best, nowMs);
+      for (const tube of watches.keys()) if (this.gives(tube)) best = this.#sooner(turns, tube, best);
     } else {
       for (const tube of readyTubes)
-        if (watches.has(tube) && this.gives(tube)) best = this.#sooner(turns, tube, best, nowMs);
+        if (watches.has(tube) && this.gives(tube)) best = this.#sooner(turns, tube, best);
     }
     return best;
   }
 
+  #firstOfMany(session: Session, turns: TubeTurns): number {
+    const tube = this.firstInOrder(session);
+    let best = tube === undefined ? NO_SLOT : this.#sooner(turns, tube, NO_SLOT);
+    const looks = turns.eachHeld(
+      (held) => this.gives(held),
+      (held) => (best = this.#sooner(turns, held, best)),
+    );
+    this.looks += TURN_LOOKS * looks;
+    return best;
+  }
+
   /** Returns the tube's best job if its turn comes before that of `best`; otherwise `best`. */
-  #sooner(turns: TubeTurns, tube: Tube, best: number, nowMs: number): number {
-    const place = turns.enter(tube, nowMs);
+  #sooner(turns: TubeTurns, tube: Tube, best: number): number {
+    const place = turns.enter(tube);
     const { top } = tube.ready;
     if (place > turns.place || (place === turns.place && !betterJob(this.jobs, top, best))) return best;
     turns.place = place;

@@ -4,6 +4,7 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { campaignCommand, seedOption } from "../support/campaign-command.ts";
+import { bundleServer } from "../support/server/server-bundle.ts";
 
 const command = campaignCommand(
   "kill",
@@ -15,7 +16,7 @@ const command = campaignCommand(
     "--moves",
     "while jobs move between shards, are handed on, die and leave for their dead-letter tubes",
   )
-  .option("--batches", "while members of batches end and move between shards")
+  .option("--batches", "while members of batches end and move between shards, one of 10,000 members")
   .option("--replica", "a group of servers: kills and stops of any of its processes, and partitions")
   .parse();
 interface Options {
@@ -30,7 +31,7 @@ const files =
   replica === true
     ? ["../replica/group.test.ts", "../replica/partitions.test.ts"]
     : batches === true
-      ? ["batches-kill.test.ts"]
+      ? ["batch-ends-kill.test.ts", "batches-kill.test.ts"]
       : moves === true
         ? ["moves-kill.test.ts", "policies-restart.test.ts"]
         : ["kill.test.ts"];
@@ -44,6 +45,9 @@ const { status } = spawnSync(process.execPath, ["--test", "--test-concurrency=1"
     ROUNDS,
     MOVE_KILLS: ROUNDS,
     BATCH_KILLS: ROUNDS,
+    BATCH_END_KILLS: ROUNDS,
+    BATCH_END_MEMBERS: "10000",
+    SERVER_BUNDLE: await bundleServer(),
     PARTITIONS,
     ...(seed === undefined ? {} : { SEED: `${seed}` }),
   },

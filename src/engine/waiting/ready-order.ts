@@ -6,6 +6,9 @@
 // entry sinks to its new place. Only tubes whose best job became better must be reported, by
 // `BetterTubes`; the session reads the new entries of that log before it chooses. So no entry is
 // ever later than its tube belongs, and the first entry that is still true is the best of all.
+//
+// For a session that picks by weight, the turn of a tube comes before pri and id. A turn that is
+// postponed is noticed in the same way, and so is a floor above it.
 
 import { assert } from "../../base/assert.ts";
 import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
@@ -21,12 +24,25 @@ interface Watched {
   readonly size: number;
 }
 
+/** What comes before pri and id in the order. A turn is 0 or more; a lesser one is a lower bound. */
+export interface TubePlaces {
+  /** The place of a tube that has a job to give; NaN if the order is to forget the tube. */
+  placeNow(tube: Tube): number;
+  /** A place that is not behind the tube's, while no choice is made. */
+  placeAtLeast(tube: Tube): number;
+}
+
+/** A session that doesn't pick by weight. */
+export const ONE_PLACE: TubePlaces = { placeNow: () => 0, placeAtLeast: () => 0 };
+
 export class ReadyOrder {
   /** Number of entries and tubes examined since the caller set it to 0. */
   looks = 0;
   readonly #jobs: JobTable;
   readonly #better: BetterTubes;
+  readonly #at: TubePlaces;
   #tubes: (Tube | undefined)[] = [];
+  #places = new Float64Array(0);
   #pris = new Uint32Array(0);
   #ids = new Float64Array(0);
   #size = 0;
@@ -34,9 +50,10 @@ export class ReadyOrder {
   #read = -1;
 
   /** Follows the log until `end`. */
-  constructor(jobs: JobTable, better: BetterTubes) {
+  constructor(jobs: JobTable, better: BetterTubes, places: TubePlaces = ONE_PLACE) {
     this.#jobs = jobs;
     this.#better = better;
+    this.#at = places;
     better.followers++;
   }
 
@@ -60,15 +77,16 @@ export class ReadyOrder {
       const tube = this.#tubes[0]!;
       this.looks++;
       const top = gives(tube) ? tube.ready.top : NO_SLOT;
-      if (top === NO_SLOT || !watched.has(tube)) {
+      const place = top === NO_SLOT || !watched.has(tube) ? Number.NaN : this.#at.placeNow(tube);
+      if (Number.isNaN(place)) {
         this.#removeFirst();
         continue;
       }
       const page = this.#jobs.pageOf(top);
       const pri = page.pri[rowOf(top)]!;
       const id = page.id[rowOf(top)]!;
-      if (pri === this.#pris[0] && id === this.#ids[0]) return tube;
-      this.#siftDown(0, tube, pri, id);
+      if (place === this.#places[0] && pri === this.#pris[0] && id === this.#ids[0]) return tube;
+      this.#siftDown(0, tube, place, pri, id);
     }
   }
 
@@ -79,7 +97,7 @@ export class ReadyOrder {
 
   /** A tube that the session began to watch, or that was taken out; it watches so many by now. */
   add(tube: Tube, watched: number): void {
-    this.#add(tube);
+    this.#add(tube, this.#at.placeAtLeast(tube));
     this.trim(watched);
   }
 
@@ -92,17 +110,18 @@ export class ReadyOrder {
     if (this.#size <= 2 * watched + CAPACITY_MIN) return;
     this.#size = 0;
     this.#tubes = [];
+    this.#places = new Float64Array(0);
     this.#pris = new Uint32Array(0);
     this.#ids = new Float64Array(0);
     this.#read = -1;
   }
 
-  #add(tube: Tube): void {
+  #add(tube: Tube, place: number): void {
     const top = gives(tube) ? tube.ready.top : NO_SLOT;
     if (top === NO_SLOT || this.#read < 0) return;
     const page = this.#jobs.pageOf(top);
     this.#makeRoom(this.#size + 1);
-    this.#siftUp(this.#size++, tube, page.pri[rowOf(top)]!, page.id[rowOf(top)]!);
+    this.#siftUp(this.#size++, tube, place, page.pri[rowOf(top)]!, page.id[rowOf(top)]!);
   }
 
   #catchUp(watched: Watched, readyTubes: readonly Tube[]): void {
@@ -119,7 +138,7 @@ export class ReadyOrder {
     this.looks += missed;
     for (; this.#read < noted; this.#read++) {
       const tube = this.#better.at(this.#read);
-      if (watched.has(tube)) this.#add(tube);
+      if (watched.has(tube)) this.#add(tube, this.#at.placeAtLeast(tube));
     }
   }
 
@@ -131,25 +150,35 @@ export class ReadyOrder {
     else for (const tube of readyTubes) if (watched.has(tube)) this.#append(tube);
     this.looks += Math.min(watched.size, readyTubes.length);
     for (let position = (this.#size >> 1) - 1; position >= 0; position--)
-      this.#siftDown(position, this.#tubes[position]!, this.#pris[position]!, this.#ids[position]!);
+      this.#siftDown(
+        position,
+        this.#tubes[position]!,
+        this.#places[position]!,
+        this.#pris[position]!,
+        this.#ids[position]!,
+      );
     this.#read = this.#better.noted;
   }
 
   #append(tube: Tube): void {
     const top = gives(tube) ? tube.ready.top : NO_SLOT;
-    if (top === NO_SLOT) return;
+    const place = top === NO_SLOT ? Number.NaN : this.#at.placeNow(tube);
+    if (Number.isNaN(place)) return;
     assert(this.#size < this.#ids.length, "an order has room for the tubes that it is made of");
     const page = this.#jobs.pageOf(top);
-    this.#place(this.#size++, tube, page.pri[rowOf(top)]!, page.id[rowOf(top)]!);
+    this.#place(this.#size++, tube, place, page.pri[rowOf(top)]!, page.id[rowOf(top)]!);
   }
 
   #makeRoom(size: number): void {
     if (size <= this.#ids.length) return;
     const capacity = Math.max(CAPACITY_MIN, size, 2 * this.#size);
+    const places = new Float64Array(capacity);
     const pris = new Uint32Array(capacity);
     const ids = new Float64Array(capacity);
+    places.set(this.#places.subarray(0, this.#size));
     pris.set(this.#pris.subarray(0, this.#size));
     ids.set(this.#ids.subarray(0, this.#size));
+    this.#places = places;
     this.#pris = pris;
     this.#ids = ids;
   }
@@ -158,45 +187,57 @@ export class ReadyOrder {
     const last = --this.#size;
     assert(last >= 0, "only an entry that is there is removed");
     const tube = this.#tubes[last]!;
+    const place = this.#places[last]!;
     const pri = this.#pris[last]!;
     const id = this.#ids[last]!;
     this.#tubes[last] = undefined;
-    if (last > 0) this.#siftDown(0, tube, pri, id);
+    if (last > 0) this.#siftDown(0, tube, place, pri, id);
   }
 
-  #place(position: number, tube: Tube, pri: number, id: number): void {
+  #place(position: number, tube: Tube, place: number, pri: number, id: number): void {
     this.#tubes[position] = tube;
+    this.#places[position] = place;
     this.#pris[position] = pri;
     this.#ids[position] = id;
   }
 
-  /** Returns whether an entry comes before (pri, id). */
-  #isBefore(position: number, pri: number, id: number): boolean {
+  /** Returns whether an entry comes before (place, pri, id). */
+  #isBefore(position: number, place: number, pri: number, id: number): boolean {
+    const entryPlace = this.#places[position]!;
+    if (entryPlace !== place) return entryPlace < place;
     const entryPri = this.#pris[position]!;
     return entryPri < pri || (entryPri === pri && this.#ids[position]! < id);
   }
 
-  #siftUp(from: number, tube: Tube, pri: number, id: number): void {
+  /** Copies an entry to another position. */
+  #copy(from: number, to: number): void {
+    this.#place(to, this.#tubes[from]!, this.#places[from]!, this.#pris[from]!, this.#ids[from]!);
+  }
+
+  #siftUp(from: number, tube: Tube, place: number, pri: number, id: number): void {
     let position = from;
     while (position > 0) {
       const parent = (position - 1) >> 1;
-      if (this.#isBefore(parent, pri, id)) break;
-      this.#place(position, this.#tubes[parent]!, this.#pris[parent]!, this.#ids[parent]!);
+      if (this.#isBefore(parent, place, pri, id)) break;
+      this.#copy(parent, position);
       position = parent;
     }
-    this.#place(position, tube, pri, id);
+    this.#place(position, tube, place, pri, id);
   }
 
-  #siftDown(from: number, tube: Tube, pri: number, id: number): void {
+  #siftDown(from: number, tube: Tube, place: number, pri: number, id: number): void {
     const size = this.#size;
     let position = from;
     for (let child = from * 2 + 1; child < size; child = position * 2 + 1) {
-      if (child + 1 < size && this.#isBefore(child + 1, this.#pris[child]!, this.#ids[child]!)) child++;
-      if (!this.#isBefore(child, pri, id)) break;
-      this.#place(position, this.#tubes[child]!, this.#pris[child]!, this.#ids[child]!);
+      const isRight =
+        child + 1 < size &&
+        this.#isBefore(child + 1, this.#places[child]!, this.#pris[child]!, this.#ids[child]!);
+      if (isRight) child++;
+      if (!this.#isBefore(child, place, pri, id)) break;
+      this.#copy(child, position);
       position = child;
     }
-    this.#place(position, tube, pri, id);
+    this.#place(position, tube, place, pri, id);
   }
 }
 

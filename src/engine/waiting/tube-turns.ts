@@ -9,10 +9,15 @@
 //
 // The number of held jobs and the sum of the time that they take are enough to charge that time, so
 // a job needs no memory for it.
+//
+// A session with many tubes keeps them in a ReadyOrder, by turn. The place of a tube by time, while
+// the session holds jobs of it, changes with the clock. So these tubes are in a list instead, and a
+// choice looks at each of them.
 
 import { assert } from "../../base/assert.ts";
 import { ReserveOrder } from "../../protocol/reserve-order.ts";
 import type { Tube } from "../tubes/tube.ts";
+import type { TubePlaces } from "./ready-order.ts";
 
 /** Cost of a job in the order Weighted: small weights divide it, so that their turns coincide. */
 const JOB_COST = 5040;
@@ -24,6 +29,11 @@ const MINIMUM_COST = 1;
 const FIRST_GUESS_MICROS = 1000;
 /** After this many jobs, the mean of their times forgets half of them. */
 const MEAN_JOBS = 64;
+/**
+ * Maximum number of tubes with held jobs that a choice looks at. With more, the next choices look
+ * at the others.
+ */
+export const HELD_LOOKS_MAX = 1000;
 
 /** The share of one tube. */
 export class Share {
@@ -41,6 +51,8 @@ export class Share {
   /** Number of jobs that have ended, and their microseconds. */
   ended = 0;
   endedMicros = 0;
+  /** Position among the tubes that are looked at in each choice; -1 for none. */
+  heldAt = -1;
 
   charge(cost: number): void {
     const total = this.remainder + cost;
@@ -81,11 +93,12 @@ export class Share {
 
   /** Returns a copy that may be charged without effect. */
   copy(): Share {
-    return Object.assign(new Share(), this);
+    return Object.assign(new Share(), this, { heldAt: -1 });
   }
 
   /** Begins counting anew. */
   restart(nowMs: number): void {
+    this.heldAt = -1;
     this.turn = NOT_BEGUN;
     this.remainder = 0;
     this.underWay = 0;
@@ -100,7 +113,7 @@ export interface ShareCount {
   shares: number;
 }
 
-export class TubeTurns {
+export class TubeTurns implements TubePlaces {
   order: ReserveOrder = ReserveOrder.Strict;
   /** Earliest turn of the tubes that had a job at the last choice, as far as it is known here. */
   floor = 0;
@@ -110,6 +123,10 @@ export class TubeTurns {
   place: number = Number.POSITIVE_INFINITY;
   readonly #count: ShareCount;
   readonly #shares = new Map<Tube, Share>();
+  readonly #held: Tube[] = [];
+  /** Where the next choice begins among them. */
+  #heldNext = 0;
+  #nowMs = 0;
 
   constructor(count: ShareCount) {
     this.#count = count;
@@ -123,6 +140,11 @@ export class TubeTurns {
   /** The shares of watched tubes, and of others of which the session holds jobs. */
   get shares(): ReadonlyMap<Tube, Share> {
     return this.#shares;
+  }
+
+  /** By time: tubes of which jobs are held, as far as the order has found them. */
+  get held(): readonly Tube[] {
+    return this.#held;
   }
 
   shareOf(tube: Tube): Share {
@@ -162,6 +184,7 @@ export class TubeTurns {
 
   #forgetUnused(tube: Tube, share: Share): void {
     if (share.isWatched || share.held > 0) return;
+    this.#leaveHeld(share);
     this.#shares.delete(tube);
     this.#count.shares--;
     assert(this.#count.shares >= 0, "shares are counted");
@@ -171,26 +194,29 @@ export class TubeTurns {
   end(): void {
     this.#count.shares -= this.#shares.size;
     this.#shares.clear();
+    this.#held.length = 0;
   }
 
   /** Begins an order, from the same turn for all tubes. */
   begin(order: ReserveOrder, nowMs: number): void {
     this.order = order;
     this.floor = 0;
+    this.#held.length = 0;
     for (const share of this.#shares.values()) share.restart(nowMs);
   }
 
   // --- a choice -------------------------------------------------------------------------------
 
-  beginChoice(): void {
+  beginChoice(nowMs: number): void {
+    this.#nowMs = nowMs;
     this.earliest = Number.POSITIVE_INFINITY;
     this.place = Number.POSITIVE_INFINITY;
   }
 
   /** Lets a tube that has a job to give take part in the choice; returns its place in the order. */
-  enter(tube: Tube, nowMs: number): number {
+  enter(tube: Tube): number {
     const share = this.shareOf(tube);
-    this.#bringUp(share, nowMs);
+    this.#bringUp(share, this.#nowMs);
     if (share.turn < this.earliest) this.earliest = share.turn;
     return this.placeOf(share);
   }
@@ -223,6 +249,57 @@ export class TubeTurns {
     this.raiseFloor(share.turn);
   }
 
+  // --- an order of many tubes -----------------------------------------------------------------
+
+  placeAtLeast(tube: Tube): number {
+    return this.shareOf(tube).turn;
+  }
+
+  placeNow(tube: Tube): number {
+    const share = this.shareOf(tube);
+    this.#bringUp(share, this.#nowMs);
+    if (share.held === 0 || this.order === ReserveOrder.Weighted) return share.turn;
+    if (share.heldAt < 0) {
+      share.heldAt = this.#held.length;
+      this.#held.push(tube);
+    }
+    return Number.NaN;
+  }
+
+  #leaveHeld(share: Share): void {
+    const { heldAt } = share;
+    if (heldAt < 0) return;
+    share.heldAt = -1;
+    const last = this.#held.pop();
+    assert(last !== undefined, "a tube of which jobs are held is listed once");
+    if (heldAt === this.#held.length) return;
+    this.#held[heldAt] = last;
+    this.shareOf(last).heldAt = heldAt;
+  }
+
+  /**
+   * Calls `visit` for the tubes that the order has left to the choice, and returns the number of
+   * looks. Those that have no job to give leave the list. The order adds them when they have one.
+   */
+  eachHeld(gives: (tube: Tube) => boolean, visit: (tube: Tube) => void): number {
+    let looks = 0;
+    let visits = 0;
+    let left = this.#held.length;
+    if (left <= HELD_LOOKS_MAX) this.#heldNext = 0;
+    for (; left > 0 && visits < HELD_LOOKS_MAX; left--) {
+      if (this.#heldNext >= this.#held.length) this.#heldNext = 0;
+      const tube = this.#held[this.#heldNext]!;
+      looks++;
+      const share = this.shareOf(tube);
+      if (share.isWatched && gives(tube)) {
+        visit(tube);
+        visits++;
+        this.#heldNext++;
+      } else this.#leaveHeld(share);
+    }
+    return looks;
+  }
+
   // --- jobs -----------------------------------------------------------------------------------
 
   /** Charges a job to its tube; it is held from now on. */
@@ -247,12 +324,15 @@ export class TubeTurns {
     share.held++;
   }
 
-  /** Notes that a job is no longer held. */
-  gaveBack(tube: Tube, nowMs: number): void {
+  /** Notes that a job is no longer held. Returns whether the tube goes back into an order. */
+  gaveBack(tube: Tube, nowMs: number): boolean {
     const share = this.shareOf(tube);
     assert(share.held > 0, "a job that is given back was held");
     if (this.order === ReserveOrder.WeightedTime) share.settle(nowMs);
     share.noteEnd();
     this.#forgetUnused(tube, share);
+    if (share.held > 0 || !share.isWatched || this.order !== ReserveOrder.WeightedTime) return false;
+    this.#leaveHeld(share);
+    return true;
   }
 }

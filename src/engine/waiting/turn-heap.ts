@@ -28,6 +28,13 @@ export class TurnHeap<Entry extends TubeInTurn> {
     return this.#entries[0];
   }
 
+  /** Returns whether the first entry comes before a tube in this place with this job. */
+  isBefore(place: number, slot: number): boolean {
+    const { first } = this;
+    if (first === undefined) return false;
+    return first.place < place || (first.place === place && betterJob(this.#jobs, first.slot, slot));
+  }
+
   push(entry: Entry): void {
     const entries = this.#entries;
     let position = entries.length;

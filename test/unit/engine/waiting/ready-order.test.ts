@@ -9,7 +9,9 @@ import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import { NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import type { SettingValues } from "../../../../src/engine/tubes/tube-settings.ts";
+import { HELD_LOOKS_MAX } from "../../../../src/engine/waiting/tube-turns.ts";
 import { Attribute } from "../../../../src/protocol/job-attribute.ts";
+import { ReserveOrder } from "../../../../src/protocol/reserve-order.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
 import { setTubes } from "../../../support/in-process/set-tubes.ts";
 import { printSeed, seed } from "../../../support/seeded-property.ts";
@@ -19,6 +21,7 @@ const RUNS = 60;
 const STEPS = 400;
 const SESSIONS = 3;
 const TUBES = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"] as const;
+const ORDERS = [ReserveOrder.Strict, ReserveOrder.Weighted, ReserveOrder.WeightedTime] as const;
 const GROUPS = ["", "", "x", "y", "z"] as const;
 
 const LIMITS: readonly [Partial<SettingValues>, ...Partial<SettingValues>[]] = [
@@ -85,7 +88,7 @@ class Draw {
     const id = random.between(1, Math.max(1, this.#lastId));
     const pri = random.between(0, 3);
     const limits = { jobsMax: random.between(1, 6), bytesMax: 1000 };
-    const kind = random.between(0, 18);
+    const kind = random.between(0, 20);
     if (kind <= 4) {
       const job: Put = {
         id: ++this.#lastId,
@@ -121,8 +124,10 @@ class Draw {
     if (kind === 15)
       return (engine) => {
         const slots: number[] = [];
-        const isCut = engine.listBatch(engine.session(index), limits, nowMs, slots);
-        return [isCut, ...slots.map((slot) => idOf(engine, slot))];
+        const session = engine.session(index);
+        const places = session.turns?.decides === true ? [] : undefined;
+        const isCut = engine.listBatch(session, limits, nowMs, slots, places);
+        return [isCut, places, ...slots.map((slot) => idOf(engine, slot))];
       };
     if (kind === 16)
       return (engine) => {
@@ -130,6 +135,23 @@ class Draw {
         engine.reserveBatch(engine.session(index), limits, 0, nowMs, slots);
         return slots.map((slot) => idOf(engine, slot));
       };
+    if (kind === 17) {
+      const weight = random.between(1, 5);
+      return (engine) => {
+        const session = engine.session(index);
+        engine.watch(session, tube);
+        engine.weigh(session, tube, weight, nowMs);
+      };
+    }
+    if (kind === 18) {
+      if (random.chance(0.9)) {
+        const by = random.between(0, 5000);
+        return (engine) =>
+          engine.raiseFloor(engine.session(index), (engine.session(index).turns?.floor ?? 0) + by);
+      }
+      const order = random.pick(ORDERS);
+      return (engine) => engine.setOrder(engine.session(index), order, nowMs);
+    }
     return (engine) => {
       const slot = engine.reserve(engine.session(index), 0, nowMs);
       return slot < 0 ? slot : idOf(engine, slot);
@@ -149,6 +171,10 @@ describe("the order of a session's ready tubes", () => {
       const naive = make(Number.POSITIVE_INFINITY);
       const draw = new Draw(random);
       let nowMs = 1000;
+      for (let index = 0; index < SESSIONS; index++) {
+        const order = random.pick(ORDERS);
+        for (const engine of [ordered, naive]) engine.setOrder(engine.session(index), order, nowMs);
+      }
       for (let step = 0; step < STEPS; step++) {
         if (random.chance(0.2)) nowMs += random.chance(0.2) ? 3000 : random.between(1, 400);
         const change = draw.next(nowMs);
@@ -158,10 +184,13 @@ describe("the order of a session's ready tubes", () => {
         });
         assert.deepEqual(told[0], told[1], `run ${run}, step ${step}`);
         for (let index = 0; index < SESSIONS; index++) {
-          const best = [ordered, naive].map((engine) =>
-            idOf(engine, engine.bestReady(engine.session(index), 0)),
-          );
-          assert.equal(best[0], best[1], `run ${run}, step ${step}, session ${index}`);
+          const best = [ordered, naive].map((engine) => {
+            const session = engine.session(index);
+            const id = idOf(engine, engine.bestReady(session, nowMs));
+            const { floor, place, earliest } = session.turns ?? {};
+            return [id, floor, place, earliest];
+          });
+          assert.deepEqual(best[0], best[1], `run ${run}, step ${step}, session ${index}`);
         }
       }
     }
@@ -191,6 +220,58 @@ describe("the order of a session's ready tubes", () => {
       const looks = looksOf(reserve);
       assert.ok(looks < 20, `reserve ${n} looked at ${looks} tubes`);
     }
+  });
+
+  for (const order of [ReserveOrder.Weighted, ReserveOrder.WeightedTime])
+    it(`looks at few of 20,000 ready tubes in order ${order}: reserves, batches and lists`, () => {
+      const tubes = 20_000;
+      const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+      const client = engine.session(0);
+      const plain = { pri: 5, delaySeconds: 0, group: "", weight: 1, expiresAtMs: 0 };
+      for (let id = 1; id <= 2 * tubes; id++) {
+        engine.watch(client, `q${id % tubes}`);
+        put(engine, { ...plain, id, tube: `q${id % tubes}` }, 0);
+      }
+      for (let tube = 0; tube < tubes; tube++) engine.weigh(client, `q${tube}`, 1 + (tube % 7), 0);
+      engine.setOrder(client, order, 0);
+      const ids: number[] = [];
+      const limits = { jobsMax: 3, bytesMax: 1000 };
+      assert.ok(engine.bestReady(client, 0) >= 0);
+      for (let n = 0; n < 300; n++) {
+        put(engine, { ...plain, id: 3 * tubes + n, tube: `q${n * 7}`, pri: 4 }, n);
+        engine.looks = 0;
+        const slots: number[] = [];
+        engine.reserveBatch(client, limits, 0, n, slots);
+        slots.push(engine.reserve(client, 0, n));
+        engine.listBatch(client, limits, n, [], []);
+        ids.push(...slots.map((slot) => idOf(engine, slot)));
+        // By time, each choice looks at the tubes of held jobs.
+        assert.ok(engine.looks < 8 * 4 * (ids.length + 20), `step ${n}: ${engine.looks} looks`);
+        if (n % 10 > 0) for (const id of ids.splice(0)) engine.delete(client, id, n);
+      }
+    });
+
+  it("looks at a bounded number of tubes whose jobs are held, and misses no job", () => {
+    const tubes = 3 * HELD_LOOKS_MAX;
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+    const client = engine.session(0);
+    const plain = { pri: 5, delaySeconds: 0, group: "", weight: 1, expiresAtMs: 0 };
+    for (let tube = 0; tube < tubes; tube++) engine.watch(client, `q${tube}`);
+    engine.setOrder(client, ReserveOrder.WeightedTime, 0);
+    let id = 0;
+    // The tubes of these jobs are looked at in each choice from now on.
+    for (let tube = 0; tube < tubes; tube++) put(engine, { ...plain, id: ++id, tube: `q${tube}` }, 0);
+    for (let n = 0; n < tubes; n++) assert.ok(engine.reserve(client, 0, 1) >= 0);
+    for (let tube = 0; tube < tubes; tube++) put(engine, { ...plain, id: ++id, tube: `q${tube}` }, 1);
+    for (let n = 0; n < tubes; n++) {
+      engine.looks = 0;
+      const slots: number[] = [];
+      engine.listBatch(client, { jobsMax: 1, bytesMax: 0 }, 2, slots, []);
+      assert.equal(slots.length, 1);
+      assert.ok(engine.reserve(client, 0, 2) >= 0, `${n} of ${tubes} jobs`);
+      if (n > 0) assert.ok(engine.looks < 15 * HELD_LOOKS_MAX, `${engine.looks} looks`);
+    }
+    assert.ok(engine.reserve(client, 0, 2) < 0);
   });
 
   it("keeps nothing for tubes that a session has ignored", () => {
