@@ -28,6 +28,7 @@ import {
   type Place,
   reopen,
 } from "./follow-segments.ts";
+import { foreignRecordIsKnown } from "./format/record-kinds.ts";
 import {
   END_BYTES,
   encodeOwn,
@@ -388,6 +389,15 @@ function strays(path: string): BinlogError {
   );
 }
 
+/** A start would find damage in a record that this version doesn't know, or misread it. */
+function newerThanThis(n: number): BinlogError {
+  return new BinlogError(
+    "BINLOG_VERSION",
+    `batch ${n} of the group has a record that this version does not know: the primary is a newer one`,
+    "Nothing of it was written. Upgrade this server and start it again: it follows and gets everything.",
+  );
+}
+
 /**
  * Throws unless the frames fill the batch, as many as its header says. Its checksum is right, so
  * its writer framed it wrongly: nothing of it may come to the disk.
@@ -398,10 +408,12 @@ function checkFrames({ n, frames }: BatchHeader, bytes: Uint8Array): void {
   for (let at = BATCH_HEADER_BYTES; at < bytes.length; count++) {
     const left = bytes.length - at - FRAME_BYTES;
     const length = left > 0 ? view.getUint32(at + 4, true) : 0;
-    const kind = bytes[at + FRAME_BYTES];
+    const record = at + FRAME_BYTES;
+    const kind = bytes[record];
     const isOwn = kind === OwnKind.end || kind === OwnKind.mark || kind === OwnKind.drop;
     if (length === 0 || length > left || (isOwn && length < OWN_RECORD_BYTES))
       throw new Error(`batch ${n} is framed wrongly: ${length} bytes at ${at} of ${bytes.length}`);
+    if (!foreignRecordIsKnown(bytes, record, length)) throw newerThanThis(n);
     at += FRAME_BYTES + length;
   }
   if (count !== frames) throw new Error(`batch ${n} has ${count} frames, and says ${frames}`);

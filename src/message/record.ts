@@ -139,6 +139,9 @@ export function putRecordBytes(tubeBytes: number, inlineBytes: number, attribute
 /** Flag of the state: the size of the attributes is in units of LONG_ATTRIBUTE_UNIT. */
 const LONG_ATTRIBUTES = 0x80;
 
+/** Returns the state in a record's second byte; a newer server may write one that isn't known. */
+export const stateIn = (byte: number): number => byte & ~LONG_ATTRIBUTES;
+
 /**
  * Writes the fixed part. `lengths` has the lengths of tube name and attributes, in their positions,
  * and the flag of long attributes.

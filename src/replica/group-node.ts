@@ -187,8 +187,9 @@ export class GroupNode {
       .filter((report) => report !== undefined);
     if (this.#primary !== undefined)
       this.#state.figures[GroupFigure.Standbys] = reports.filter(({ role }) => role === "standby").length;
-    const { address, leaseMs } = this.#state.options;
-    for (const [key, what] of oddMembers({ node: this.#node, address, leaseMs }, reports, Date.now())) {
+    const { address, leaseMs, logVersion } = this.#state.options;
+    const own = { node: this.#node, address, leaseMs, logVersion };
+    for (const [key, what] of oddMembers(own, reports, Date.now())) {
       if (this.#reported.size === MEMBERS_MAX || this.#reported.has(key)) continue;
       this.#reported.add(key);
       this.#state.say("warn", what);
@@ -261,6 +262,7 @@ export class GroupNode {
       version: this.#state.options.version,
       leaseMs: this.#state.options.leaseMs,
       wallMs: Date.now(),
+      logVersion: this.#state.options.logVersion,
     };
     return JSON.stringify(report);
   }

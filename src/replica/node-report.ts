@@ -10,6 +10,8 @@ export interface NodeReport extends GroupMember {
   /** Its --replicate-lease and its wall clock; older versions omit them. */
   leaseMs?: number;
   wallMs?: number;
+  /** The version of its log's format; servers up to 2.6 omit it. */
+  logVersion?: number;
 }
 
 /** Limits for untrusted answers: another program may answer too. */

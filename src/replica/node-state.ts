@@ -41,6 +41,8 @@ export interface GroupNodeOptions {
   /** Whether a reply also waits until a standby has its change on disk. */
   waitsForStandby: boolean;
   version: string;
+  /** The version of the log's format. */
+  logVersion: number;
 }
 
 export type GroupEnd = LeadEnd | FollowEnd | "log-missing" | "log-refused";

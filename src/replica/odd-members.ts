@@ -14,12 +14,12 @@ const CLOCKS_APART_MS_MAX = 2000;
  * clock.
  */
 export function oddMembers(
-  own: Pick<NodeReport, "node" | "address" | "leaseMs">,
+  own: Pick<NodeReport, "node" | "address" | "leaseMs" | "logVersion">,
   reports: readonly NodeReport[],
   nowMs: number,
 ): Map<string, string> {
   const odd = new Map<string, string>();
-  for (const { node, address, leaseMs, wallMs } of reports) {
+  for (const { node, address, leaseMs = own.leaseMs, wallMs = nowMs, version, logVersion = 0 } of reports) {
     if (node === own.node) continue;
     const name = `node ${node.toString(16)} at ${address}`;
     if (address === own.address)
@@ -27,15 +27,20 @@ export function oddMembers(
         `address ${node}`,
         `${name} has the same --replicate-as as this server: give each the address at which others reach it, or no one can see that it is dead`,
       );
-    if (leaseMs !== undefined && leaseMs !== own.leaseMs)
+    if (leaseMs !== own.leaseMs)
       odd.set(
         `lease ${node}`,
-        `${name} has --replicate-lease ${leaseMs / 1000}, this server ${own.leaseMs! / 1000}: they must be the same, or two may serve at a time`,
+        `${name} has --replicate-lease ${leaseMs! / 1000}, this server ${own.leaseMs! / 1000}: they must be the same, or two may serve at a time`,
       );
-    if (wallMs !== undefined && Math.abs(wallMs - nowMs) > CLOCKS_APART_MS_MAX)
+    if (Math.abs(wallMs - nowMs) > CLOCKS_APART_MS_MAX)
       odd.set(
         `clock ${node}`,
         `the clock of ${name} is ${Math.round(Math.abs(wallMs - nowMs) / 1000)} s ${wallMs > nowMs ? "ahead of" : "behind"} this one: delays change by that when the lead changes; set the clocks (NTP)`,
+      );
+    if (logVersion < own.logVersion!)
+      odd.set(
+        `log ${node}`,
+        `${name} runs runnerbean ${version}, which can't take over batches, schedules and whatever else it does not know: upgrade it before you use these`,
       );
   }
   return odd;

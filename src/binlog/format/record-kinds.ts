@@ -18,6 +18,7 @@ import {
   RecordState,
   recordHeadBytes,
   SETTING_HEADER_BYTES,
+  stateIn,
   tubeBytesOf,
 } from "../../message/record.ts";
 import { FRAME_BYTES, MAX_STORED_BYTES, OWN_RECORD_BYTES, OwnKind } from "./segment-format.ts";
@@ -65,6 +66,18 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
       return false;
   }
 }
+
+/**
+ * The same for a record of another server, whose states may be newer ones, too. An older server
+ * would take a state that it doesn't know for that of a job.
+ */
+export function foreignRecordIsKnown(bytes: Uint8Array, at: number, recordBytes: number): boolean {
+  if (!recordIsKnown(bytes, at, recordBytes)) return false;
+  const kind = bytes[at]!;
+  return !(isFull(kind) || isUpdate(kind)) || STATES.has(stateIn(bytes[at + 1]!));
+}
+
+const STATES: ReadonlySet<number> = new Set(Object.values(RecordState));
 
 // Same as `recordHeadBytes` of message/record.ts, for bytes without a view.
 

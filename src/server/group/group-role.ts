@@ -4,6 +4,7 @@
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
+import { FORMAT_VERSION } from "../../binlog/format/segment-format.ts";
 import type { GroupMembers } from "../../message/group.ts";
 import type { Topology } from "../../message/topology.ts";
 import { parseGroupUrl } from "../../replica/group-url.ts";
@@ -89,7 +90,9 @@ export class GroupRole {
     const address = replicateAs ?? `${hostname()}:${clientPort}`;
     const url = parseGroupUrl(replicate!);
     const waitsForStandby = options.options.replicateWait === "standby";
-    const node = { url, address, leaseMs: 1000 * replicateLease, waitsForStandby, version: VERSION };
+    const leaseMs = 1000 * replicateLease;
+    const versions = { version: VERSION, logVersion: FORMAT_VERSION };
+    const node = { url, address, leaseMs, waitsForStandby, ...versions };
     this.#order = startGroup({ topology, options: node, port }, options.onDeath, (news) =>
       this.#onNews(news),
     );

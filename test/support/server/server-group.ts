@@ -32,9 +32,11 @@ export interface Place {
   readonly wrapper: readonly string[];
   /** Words before the command of the server alone, inside of `wrapper`. */
   readonly ownWrapper?: readonly string[];
+  /** Flags of this server alone. */
+  readonly flags?: readonly string[];
 }
 
-const HERE: Place = { host: "127.0.0.1", wrapper: [] };
+export const HERE: Place = { host: "127.0.0.1", wrapper: [] };
 
 /** One server of the group, over all its processes. */
 export class GroupServer {
@@ -58,8 +60,8 @@ export class GroupServer {
 
   start(): void {
     this.#keepsRunning = true;
-    const { host, wrapper, ownWrapper = [] } = this.place;
-    const flags = ["-l", host, "-p", `${this.port}`, "-b", this.directory, ...this.#flags];
+    const { host, wrapper, ownWrapper = [], flags: own = [] } = this.place;
+    const flags = ["-l", host, "-p", `${this.port}`, "-b", this.directory, ...this.#flags, ...own];
     const program = [process.execPath, ourMain(TEST_ENV), ...flags];
     const [command = process.execPath, ...args] = [...wrapper, ...ownWrapper, ...program];
     const child = spawn(command, [...args, "--replicate-as", this.address], {

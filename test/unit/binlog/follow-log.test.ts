@@ -6,9 +6,10 @@ import { describe, it } from "node:test";
 import { Memory } from "../../../src/base/memory.ts";
 import { readGroupFile, writeGroupFile } from "../../../src/binlog/disk/group-file.ts";
 import type { FollowLog } from "../../../src/binlog/follow-log.ts";
-import { END_BYTES } from "../../../src/binlog/format/segment-format.ts";
+import { END_BYTES, FRAME_BYTES } from "../../../src/binlog/format/segment-format.ts";
 import { openFollowLog } from "../../../src/binlog/open-follow-log.ts";
 import { BATCH_HEADER_BYTES, type Batch, batchesOf, sealBatch } from "../../../src/message/batch.ts";
+import { RecordKind, RecordState } from "../../../src/message/record.ts";
 import { virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";
 
@@ -134,5 +135,38 @@ describe("a batch that its writer framed wrongly", () => {
       assert.deepEqual(disk.names(), before);
       log.apply(leadOf(log));
       assert.equal(log.place.n, 1);
+    });
+});
+
+describe("a record that only a newer server knows", () => {
+  const RECORD_BYTES = 72;
+  /** A batch with one record of this kind and state, without names and attributes. */
+  const batchOf = (log: FollowLog, kind: number, state: number): Batch => {
+    const memory = Memory.ofSize(BATCH_HEADER_BYTES + FRAME_BYTES + RECORD_BYTES);
+    memory.bytes.set(log.leadBatch(NODE, 1234).subarray(0, BATCH_HEADER_BYTES));
+    memory.view.setUint32(60, FRAME_BYTES + RECORD_BYTES, true);
+    memory.view.setUint32(BATCH_HEADER_BYTES + 4, RECORD_BYTES, true);
+    memory.bytes.set([kind, state, 0, 0], BATCH_HEADER_BYTES + FRAME_BYTES);
+    sealBatch(memory, 0);
+    return batchesOf(memory.bytes)![0]!;
+  };
+  const newest = Math.max(...Object.values(RecordState));
+
+  for (const [what, kind, state] of [
+    ["kind", 15, 0],
+    ["state of a job", RecordKind.put, newest + 1],
+    ["state in an UPDATE", RecordKind.update, newest + 1],
+  ] as const)
+    it(`a new ${what} is refused before anything is written`, async () => {
+      const disk = new VirtualDisk();
+      const log = await open(disk);
+      const before = disk.names();
+      assert.throws(() => log.apply(batchOf(log, kind, state)), {
+        code: "BINLOG_VERSION",
+        message: /batch 1 of the group .* the primary is a newer one/,
+      });
+      assert.deepEqual(disk.names(), before);
+      for (const known of Object.values(RecordState)) log.apply(batchOf(log, RecordKind.put, known));
+      assert.equal(log.place.n, newest);
     });
 });

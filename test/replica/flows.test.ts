@@ -1,0 +1,283 @@
+// Tests of batches and schedules in a group: servers with different numbers of shards take over
+// from each other, again and again, while members of batches end and while ticks are due.
+//
+// FAILOVERS=50 node --test test/replica/flows.test.ts for long runs.
+
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { WallClock } from "../soak/wall-clock.ts";
+import { freePort } from "../support/machine/free-port.ts";
+import { printSeed, seed } from "../support/seeded-property.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
+import { BatchLedger, LARGE_TUBES, SMALL_TUBES } from "../support/server/batch-ledger.ts";
+import { missingNats } from "../support/server/nats-cluster.ts";
+import { HERE, ServerGroup } from "../support/server/server-group.ts";
+import type { WireClient } from "../support/server/wire-client.ts";
+
+const FAILOVERS = Number(process.env["FAILOVERS"] ?? 2);
+const WORKERS = 3;
+const SMALL_LIVE = 8;
+const ANSWERS_MAX = 80;
+/** No answer for so long at the end means that a callback is lost. */
+const STUCK_MS = 60_000;
+
+/** With different shards, each change of the lead moves batches, jobs and schedules. */
+const startGroup = (t: TestContext): Promise<ServerGroup> =>
+  ServerGroup.start(t, ["-f", "50", "-s", "2000000"], 1, undefined, [
+    { ...HERE, flags: ["--shards", "4"] },
+    { ...HERE, flags: ["--shards", "3"] },
+  ]);
+
+/** Runs until its connection ends with the server. */
+async function untilKilled(work: (client: WireClient) => Promise<void>, client: WireClient): Promise<void> {
+  try {
+    await work(client);
+  } catch (error) {
+    if (error instanceof assert.AssertionError) throw error;
+  }
+}
+
+async function moveOn(client: WireClient, random: SeededRandom): Promise<void> {
+  for (;;) {
+    const tubes = random.pick([LARGE_TUBES, SMALL_TUBES] as const);
+    await client.ask(`move-jobs ${random.pick(tubes)} ${random.pick(tubes)} limit=20`);
+  }
+}
+
+/** Keeps several batches on the server. */
+async function fill(ledger: BatchLedger, client: WireClient, random: SeededRandom): Promise<void> {
+  await ledger.cancelAbandoned(client);
+  await ledger.settleCallbacks(client);
+  if (ledger.openMembers < 20) await ledger.put(client, LARGE_TUBES, 200, 0);
+  while (ledger.live < SMALL_LIVE) {
+    const members = random.between(0, 12);
+    const failing = random.chance(0.3) ? Math.min(members, random.between(1, 3)) : 0;
+    await ledger.put(client, SMALL_TUBES, members, failing);
+  }
+}
+
+describe("flows in a group", { skip: missingNats() ?? false }, () => {
+  it(`callbacks come once over ${FAILOVERS} fail-overs around the ends of batches`, async (t) => {
+    printSeed(t);
+    const random = new SeededRandom(seed);
+    const ledger = new BatchLedger(random);
+    const group = await startGroup(t);
+    for (let round = 0; round < FAILOVERS; round++) {
+      await group.caughtUp();
+      const primary = await group.primary();
+      (await group.serving()).socket.destroy();
+      const idle = await Promise.all(Array.from({ length: WORKERS + 2 }, () => group.connect()));
+      const { promise: isTime, resolve: kill } = Promise.withResolvers<void>();
+      const endsAtLast = random.chance(0.5);
+      let left = random.between(1, ANSWERS_MAX);
+      ledger.onProgress = (isLast) => {
+        if (--left <= 0 || (isLast && endsAtLast)) kill();
+      };
+      const lives: Promise<void>[] = [];
+      const live = (work: (client: WireClient) => Promise<void>): Promise<void> => {
+        const promise = untilKilled(work, idle.pop()!);
+        promise.catch(kill);
+        lives.push(promise);
+        return promise;
+      };
+      const filled = live((client) => fill(ledger, client, random));
+      if (random.chance(0.7)) await Promise.race([filled, isTime]);
+      if (random.chance(0.5)) void live((client) => moveOn(client, random));
+      for (let worker = 0; worker < WORKERS; worker++)
+        void live((client) => ledger.work(client, worker === 0 ? LARGE_TUBES : SMALL_TUBES, () => false));
+      await isTime;
+      if (random.chance(0.5)) await sleep(random.below(4));
+      primary.signal(random.chance(0.8) ? "SIGKILL" : "SIGTERM");
+      await Promise.all(lives);
+      for (const client of idle) client.close();
+    }
+    (await group.serving()).socket.destroy();
+    const clients = await Promise.all(Array.from({ length: WORKERS + 1 }, () => group.connect()));
+    const [checker, ...workers] = clients as [WireClient, ...WireClient[]];
+    await ledger.cancelAbandoned(checker);
+    await ledger.settleCallbacks(checker);
+    let progressAt = performance.now();
+    ledger.onProgress = () => (progressAt = performance.now());
+    const isOver = (): boolean => {
+      if (ledger.live === 0) return true;
+      const isStuck = performance.now() - progressAt > STUCK_MS;
+      assert.ok(!isStuck, `no callback comes, or no member:\n${ledger.describe()}`);
+      return false;
+    };
+    await Promise.all(workers.map((worker) => ledger.work(worker, [...LARGE_TUBES, ...SMALL_TUBES], isOver)));
+    await ledger.checkRest(checker);
+    for (const client of clients) client.close();
+    const odd = group.servers
+      .flatMap(({ exits }) => exits)
+      .filter((exit) => ![0, 75, "SIGKILL"].includes(exit));
+    assert.deepEqual(odd, [], group.servers.map(({ output }) => output.slice(-3000)).join("\n---\n"));
+    t.diagnostic(JSON.stringify(ledger.counts));
+  });
+
+  it(`each tick comes once over ${FAILOVERS} fail-overs at ticks, while schedules move`, async (t) => {
+    printSeed(t);
+    const random = new SeededRandom(seed);
+    const group = await startGroup(t);
+    /** Ticks whose delete was answered, and those whose delete was sent. */
+    const done = new Set<string>();
+    const sent = new Set<string>();
+    let isOver = false;
+    const work = async (client: WireClient): Promise<void> => {
+      for (const tube of SMALL_TUBES) await client.ask(`watch ${tube}`);
+      while (!isOver) {
+        const { line } = await client.ask("reserve-batch 100 1 meta=yes");
+        const ticks: [id: string, tick: string][] = [];
+        for (let left = Number(/^RESERVED_BATCH (\d+)$/.exec(line)?.[1] ?? 0); left > 0; left--) {
+          const job = (await client.readUntil("\r\n")).toString("latin1").trimEnd();
+          const [, id, tick] = /^RESERVED (\d+) 4 meta=schedule:(\S+)$/.exec(job) ?? assert.fail(job);
+          await client.readBytes("ping\r\n".length);
+          ticks.push([id!, tick!]);
+        }
+        for (const [id, tick] of ticks) {
+          assert.ok(!done.has(tick), `${tick} was deleted, and came again`);
+          sent.add(tick);
+          assert.equal((await client.ask(`delete ${id}`)).line, "DELETED");
+          done.add(tick);
+        }
+      }
+    };
+    const working = (async () => {
+      while (!isOver) {
+        const client = await group.serving();
+        await untilKilled(work, client);
+        client.close();
+      }
+    })();
+    const names = ["x", "y", "z"];
+    for (let round = 0; round <= FAILOVERS; round++) {
+      await group.caughtUp();
+      const primary = await group.primary();
+      const client = await group.serving();
+      let nextMs = 0;
+      for (const name of names) {
+        const line = `set-schedule ${name} ${random.pick(SMALL_TUBES)} 0 0 60 4 every=1 missed=all\r\nping`;
+        assert.equal((await client.ask(line)).line, "SET");
+        const { body } = await client.ask(`inspect-schedule ${name}`);
+        nextMs = Date.parse(/^next: (.*)$/m.exec(`${body}`)![1]!);
+      }
+      if (round === FAILOVERS) break;
+      await sleep(Math.max(0, nextMs - Date.now() + random.between(0, 1) * 1000 + random.below(20) - 4));
+      client.close();
+      primary.signal(random.chance(0.8) ? "SIGKILL" : "SIGTERM");
+    }
+    await sleep(2500);
+    isOver = true;
+    await working;
+    for (const name of names) {
+      const times = [...sent]
+        .filter((tick) => tick.startsWith(`${name}@`))
+        .map((tick) => Date.parse(tick.slice(2)));
+      times.sort((a, b) => a - b);
+      for (const [at, time] of times.slice(1).entries())
+        assert.equal(
+          time - times[at]!,
+          1000,
+          `no tick of ${name} is lost: ${new Date(times[at]!).toISOString()}`,
+        );
+    }
+    t.diagnostic(`${done.size} ticks, ${sent.size - done.size} of unknown end`);
+  });
+
+  it("a standby continues batches and schedules, and so does a backup of it", async (t) => {
+    const clock = new WallClock();
+    const wrapper = ["env", ...Object.entries(clock.env).map(([name, value]) => `${name}=${value}`)];
+    const http = `127.0.0.1:${await freePort()}`;
+    const place = { ...HERE, wrapper: [...wrapper, `NODE_OPTIONS=${clock.nodeOption}`] };
+    const group = await ServerGroup.start(t, ["-f", "50"], 1, undefined, [
+      { ...place, flags: ["--shards", "4"] },
+      { ...place, flags: ["--shards", "3", "--http", http] },
+    ]);
+    let client = await group.serving();
+    const say = async (line: string): Promise<string> => {
+      const { line: reply, body } = await client.ask(line);
+      return body === undefined ? reply : `${body}`;
+    };
+    const put = async (tube: string, options: string): Promise<string> => {
+      const reply = await say(`put-in-tube ${tube} 0 0 60 1 ${options}\r\nx`);
+      return /^INSERTED (\d+)$/.exec(reply)?.[1] ?? assert.fail(`${options}: ${reply}`);
+    };
+    const failOver = async (meanwhile: () => void = () => {}): Promise<void> => {
+      await group.caughtUp();
+      client.close();
+      const primary = await group.primary();
+      await primary.end();
+      meanwhile();
+      client = await group.serving();
+      primary.start();
+    };
+    const end = async (id: string): Promise<void> => {
+      await say(`reserve-job ${id}`);
+      assert.equal(await say(`delete ${id}`), "DELETED");
+    };
+    const batch = async (name: string): Promise<string> =>
+      (await say(`inspect-batch ${name}`)).replace(/^(?:age|forgets-in): \d+\n/gm, "");
+    const stateOf = async (id: string): Promise<string | undefined> =>
+      /^state: (\w+)$/m.exec(await say(`stats-job ${id}`))?.[1];
+
+    for (const name of ["import", "cancelled", "open"])
+      assert.equal(await say(`open-batch ${name} keep=1000000`), "OPENED");
+    assert.equal(await say("set-tube dying max-attempts=1"), "SET");
+    const members: string[] = [];
+    for (const tube of ["a", "b", "c", "d", "e", "f"])
+      members.push(await put(tube, `batch=import meta=trace:${tube} group=g weight=3`));
+    const dead = await put("dying", "batch=import");
+    const after = await put("calls", "after=import meta=why:after");
+    const afterAny = await put("calls", "after-any=import meta=why:any weight=2");
+    const nested = await put("calls", "batch=open after-any=import");
+    const swept = [await put("a", "batch=cancelled"), await put("f", "batch=cancelled")];
+    const overAny = await put("calls", "after-any=cancelled");
+    const over = await put("calls", "after=cancelled");
+    await end(members[0]!);
+    await end(members[1]!);
+    await say(`delete ${members[2]}`);
+    await say(`reserve-job ${dead}`);
+    await say(`release ${dead} 0 0`);
+    await say(`reserve-job ${members[3]}`);
+    await say(`bury ${members[3]} 0`);
+    for (const missed of ["once", "all", "none"]) {
+      const name = `${missed} ticks 0 0 60 4`;
+      assert.equal(
+        await say(`set-schedule ${name} every=3600 missed=${missed} meta=m:1 weight=4\r\nping`),
+        "SET",
+      );
+    }
+    assert.equal(await say("set-schedule rests ticks 0 0 60 4 every=3600 missed=all\r\nping"), "SET");
+    assert.equal(await say("pause-schedule rests"), "PAUSED");
+    assert.equal(
+      await say("set-schedule nights nights 0 0 60 4 cron=0_0_*_*_* tz=Europe/Berlin\r\nping"),
+      "SET",
+    );
+    assert.match(await say("run-schedule nights"), /^INSERTED/);
+
+    const reports = async (): Promise<string[]> => {
+      const all: string[] = [];
+      for (const name of ["import", "cancelled", "open"]) all.push(await batch(name));
+      for (const name of ["once", "all", "none", "rests", "nights"])
+        all.push(await say(`inspect-schedule ${name}`));
+      for (const id of [...members, dead, after, afterAny, nested])
+        all.push(
+          (await say(`inspect-job ${id}`)).replace(/^(?:age|time-left|file|reserves): .*\n|,"age":\d+/gm, ""),
+        );
+      return all;
+    };
+    const before = await reports();
+    await failOver();
+    assert.deepEqual(await reports(), before);
+    assert.equal(await say("commit-batch import"), "COMMITTED");
+    assert.equal(await say("cancel-batch cancelled"), "CANCELLED");
+    console.log(await batch("cancelled"));
+    await failOver();
+    console.log(await batch("cancelled"), await stateOf(over), await stateOf(overAny), swept.length);
+    console.log(await batch("import"));
+    await failOver(() => clock.step(5 * 3_600_000 + 120_000));
+    for (const name of ["once", "all", "none", "rests", "nights"])
+      console.log(await say(`inspect-schedule ${name}`));
+    console.log(await say("stats-tube ticks"));
+  });
+});
