@@ -4,16 +4,22 @@
 // FAILOVERS=50 node --test test/replica/flows.test.ts for long runs.
 
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import { WallClock } from "../soak/wall-clock.ts";
+import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/machine/free-port.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { BatchLedger, LARGE_TUBES, SMALL_TUBES } from "../support/server/batch-ledger.ts";
 import { missingNats } from "../support/server/nats-cluster.ts";
 import { HERE, ServerGroup } from "../support/server/server-group.ts";
-import type { WireClient } from "../support/server/wire-client.ts";
+import { startServer } from "../support/server/server-process.ts";
+import { runTool } from "../support/server/tool.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 
 const FAILOVERS = Number(process.env["FAILOVERS"] ?? 2);
 const WORKERS = 3;
@@ -271,13 +277,72 @@ describe("flows in a group", { skip: missingNats() ?? false }, () => {
     assert.deepEqual(await reports(), before);
     assert.equal(await say("commit-batch import"), "COMMITTED");
     assert.equal(await say("cancel-batch cancelled"), "CANCELLED");
-    console.log(await batch("cancelled"));
     await failOver();
-    console.log(await batch("cancelled"), await stateOf(over), await stateOf(overAny), swept.length);
-    console.log(await batch("import"));
+    assert.match(
+      await batch("cancelled"),
+      /^state: complete\noutcome: cancelled\nmembers: 2\nopen: 0\ndone: 0\nfailed: 2$/m,
+    );
+    await eventually(
+      "its jobs are released and buried",
+      async () => [await stateOf(overAny), await stateOf(over)].join() === "ready,buried",
+    );
+    for (const id of swept) assert.equal(await say(`peek ${id}`), "NOT_FOUND");
+
+    // Two minutes late.
     await failOver(() => clock.step(5 * 3_600_000 + 120_000));
-    for (const name of ["once", "all", "none", "rests", "nights"])
-      console.log(await say(`inspect-schedule ${name}`));
-    console.log(await say("stats-tube ticks"));
+    const schedule = async (name: string): Promise<string[]> =>
+      /^fired: (.*)\nruns: (.*)\nmissed-ticks: (.*)\nduplicates: 0\nrefusals: 0$/m
+        .exec(await say(`inspect-schedule ${name}`))!
+        .slice(1);
+    const due = { once: "1,0,4", all: "5,0,0", none: "0,0,5", rests: "0,0,0", nights: "1,1,0" };
+    const schedules = async (): Promise<Record<string, string>> => {
+      const counts: Record<string, string> = {};
+      for (const name of Object.keys(due)) counts[name] = `${await schedule(name)}`;
+      return counts;
+    };
+    await eventually("ticks that were missed are made up for", async () =>
+      isDeepStrictEqual(await schedules(), due),
+    );
+    const ready = async (tube: string): Promise<string> =>
+      /^current-jobs-ready: (\d+)$/m.exec(await say(`stats-tube ${tube}`))![1]!;
+    assert.deepEqual([await ready("ticks"), await ready("nights")], ["6", "2"]);
+    await failOver();
+    assert.deepEqual(await schedules(), due);
+    assert.deepEqual([await ready("ticks"), await ready("nights")], ["6", "2"]);
+
+    // The last member that is open ends just before the server does.
+    const last = await reports();
+    const folder = temporaryFolder(t, "backup");
+    const tar = join(folder, "jobs.tar");
+    const primary = await group.primary();
+    if (primary !== group.servers[1]) await failOver();
+    const backup = await runTool(["backup", `http://${http}`, tar]);
+    assert.equal(backup.code, 0, backup.stderr);
+    for (const id of [...members.slice(3), nested]) await say(`kick-job ${id}`);
+    for (const id of members.slice(3)) await end(id);
+    await failOver();
+    const ended = async (): Promise<string> =>
+      [await stateOf(afterAny), await stateOf(after), await stateOf(nested)].join();
+    await eventually("the callbacks come", async () => (await ended()) === "ready,buried,ready");
+    assert.match(await batch("import"), /^outcome: failure\nmembers: 7\nopen: 0\ndone: 5\nfailed: 2$/m);
+    client.close();
+    for (const server of group.servers) await server.end();
+
+    const restored = await runTool(["restore", tar, join(folder, "log")]);
+    assert.equal(restored.code, 0, restored.stderr);
+    const alone = await startServer({
+      kind: "ours",
+      flags: ["-b", join(folder, "log"), "--shards", "2"],
+      env: { ...clock.env, NODE_OPTIONS: clock.nodeOption },
+    });
+    t.after(() => alone.kill());
+    client = await WireClient.connect(alone.address);
+    assert.deepEqual(await reports(), last);
+    for (const id of members.slice(3)) {
+      await say(`kick-job ${id}`);
+      await end(id);
+    }
+    await eventually("the callbacks come once more", async () => (await ended()) === "ready,buried,ready");
+    client.close();
   });
 });

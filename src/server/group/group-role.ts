@@ -4,7 +4,6 @@
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { FORMAT_VERSION } from "../../binlog/format/segment-format.ts";
 import type { GroupMembers } from "../../message/group.ts";
 import type { Topology } from "../../message/topology.ts";
 import { parseGroupUrl } from "../../replica/group-url.ts";
@@ -13,7 +12,7 @@ import type { GroupThreadData, NodeOrder } from "../../replica/thread.ts";
 import { type OnThreadDeath, startGroup } from "../../threads/start-threads.ts";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
 import type { Options } from "../options/options.ts";
-import { VERSION } from "../options/version.ts";
+import { LOG_VERSION, VERSION } from "../options/version.ts";
 
 /** Time for which an orderly shutdown waits until the shared log acknowledges the last changes. */
 const DRAIN_MS_MAX = 3000;
@@ -91,7 +90,7 @@ export class GroupRole {
     const url = parseGroupUrl(replicate!);
     const waitsForStandby = options.options.replicateWait === "standby";
     const leaseMs = 1000 * replicateLease;
-    const versions = { version: VERSION, logVersion: FORMAT_VERSION };
+    const versions = { version: VERSION, logVersion: LOG_VERSION };
     const node = { url, address, leaseMs, waitsForStandby, ...versions };
     this.#order = startGroup({ topology, options: node, port }, options.onDeath, (news) =>
       this.#onNews(news),
