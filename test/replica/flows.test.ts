@@ -21,7 +21,7 @@ import { startServer } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
-const FAILOVERS = Number(process.env["FAILOVERS"] ?? 2);
+const FAILOVERS = Number(process.env["FAILOVERS"] ?? 1);
 const WORKERS = 3;
 const SMALL_LIVE = 8;
 const ANSWERS_MAX = 80;
