@@ -77,8 +77,10 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
     const { promise: isTime, resolve: kill } = Promise.withResolvers<void>();
     const endsAtLast = random.chance(0.5);
     let left = random.between(1, ANSWERS_MAX);
+    let isFilled = false;
     ledger.onProgress = (isLast) => {
-      if (--left <= 0 || (isLast && endsAtLast)) kill();
+      const isIdle = isFilled && ledger.live === 0;
+      if (--left <= 0 || (isLast && endsAtLast) || isIdle) kill();
     };
     const lives: Promise<void>[] = [];
     const live = (work: (client: WireClient) => Promise<void>): Promise<void> => {
@@ -88,6 +90,11 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
       return promise;
     };
     const filled = live((client) => fill(ledger, client, random));
+    void filled.then(() => {
+      isFilled = true;
+      // Others may have ended all of it already.
+      if (ledger.live === 0) kill();
+    });
     // In some lives, members end while others are still put.
     if (random.chance(0.7)) await Promise.race([filled, isTime]);
     if (random.chance(0.5)) void live((client) => moveOn(client, random));

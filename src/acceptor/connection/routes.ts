@@ -14,6 +14,7 @@ import { isEveryTube } from "../../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
 import { FindSchedule } from "../fanout/find-schedule.ts";
 import { GatherStats } from "../fanout/gather-stats.ts";
+import type { GatheredList } from "../fanout/lists/gathered-list.ts";
 import { InspectWatched } from "../fanout/lists/inspect-watched.ts";
 import { ListAllJobs } from "../fanout/lists/list-all-jobs.ts";
 import { ListSchedules } from "../fanout/lists/list-schedules.ts";
@@ -178,15 +179,24 @@ function ofBatch({ acceptor, pipeline }: CommandParts, request: Request): boolea
 // --- lists and reports ---------------------------------------------------------------------------
 
 /** Lists the jobs of one tube, or of all tubes on all shards. */
-function listJobs({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+function listJobs(parts: CommandParts, request: Request): boolean {
+  const { acceptor, pipeline, conversations } = parts;
   const { shards, listQueue } = acceptor;
   if (shards === 1 || !isEveryTube(request.tube))
     return pipeline.sendCounted(namedShard(shards, request), request);
   if (!pipeline.isIdle) return false;
-  pipeline.count(request.op);
-  const conversation = new ListAllJobs(conversations, shards, request, listQueue);
-  conversations.begin(conversation);
-  listQueue.enter(conversation);
+  return beginList(parts, request, new ListAllJobs(conversations, shards, request, listQueue));
+}
+
+/** Begins a list of what all shards have, when it is its turn. */
+function beginList(
+  { acceptor, pipeline, conversations }: CommandParts,
+  { op }: Request,
+  list: GatheredList,
+): boolean {
+  pipeline.count(op);
+  conversations.begin(list);
+  acceptor.listQueue.enter(list);
   return true;
 }
 
@@ -202,15 +212,12 @@ function bySchedule({ acceptor, pipeline, conversations }: CommandParts, request
   return true;
 }
 
-function listSchedules({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+function listSchedules(parts: CommandParts, request: Request): boolean {
+  const { acceptor, pipeline, conversations } = parts;
   const { shards, listQueue } = acceptor;
   if (shards === 1) return pipeline.sendCounted(0, request);
   if (!pipeline.isIdle) return false;
-  pipeline.count(request.op);
-  const conversation = new ListSchedules(conversations, shards, request, listQueue);
-  conversations.begin(conversation);
-  listQueue.enter(conversation);
-  return true;
+  return beginList(parts, request, new ListSchedules(conversations, shards, request, listQueue));
 }
 
 function nameClient({ acceptor, client, pipeline }: CommandParts, { op, name }: Request): boolean {

@@ -24,7 +24,7 @@ interface Watched {
   readonly size: number;
 }
 
-/** What comes before pri and id in the order. A turn is 0 or more; a lesser one is a lower bound. */
+/** What comes before pri and id in the order. A turn is 0 or more; a lesser is a lower bound. */
 export interface TubePlaces {
   /** The place of a tube that has a job to give; NaN if the order is to forget the tube. */
   placeNow(tube: Tube): number;

@@ -34,7 +34,7 @@ interface LedgerBatch {
   readonly ids: Record<Kind, number>;
   /** Whether a member fails, so that no callback for success may come. */
   fails: boolean;
-  /** The commit has not been answered. If the server was killed, the next life cancels the batch. */
+  /** The commit was answered. If it was not when the server was killed, the next life cancels. */
   isCommitted: boolean;
   /** Members that a worker has got before the puts were answered, and whether their end was. */
   readonly early: Map<number, boolean>;
