@@ -94,7 +94,7 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
       isFilled = true;
       // Others may have ended all of it already.
       if (ledger.live === 0) kill();
-    });
+    }, kill);
     // In some lives, members end while others are still put.
     if (random.chance(0.7)) await Promise.race([filled, isTime]);
     if (random.chance(0.5)) void live((client) => moveOn(client, random));
