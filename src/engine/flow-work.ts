@@ -19,10 +19,13 @@ const LOOKS_PER_JOB = 5;
 
 export class FlowWork extends Transfers {
   readonly #place: IndexPlace = { id: 0, looksLeft: 0 };
+  /** The last id of the pass under way. */
+  #sweptUpTo = 0;
 
   /** Whether jobs of this shard are affected by the end of a batch. */
   get hasFlowWork(): boolean {
-    return this.batches.releasing.size > 0 || this.batches.sweeping.size > 0;
+    const { releasing, sweeping, toSweep } = this.batches;
+    return releasing.size > 0 || sweeping.size > 0 || toSweep.size > 0;
   }
 
   /** Changes some of these jobs. */
@@ -35,10 +38,7 @@ export class FlowWork extends Transfers {
       if (batch.waiting.first !== NO_SLOT) return;
       this.batches.releasing.delete(batch);
     }
-    for (const [batch, doneId] of this.batches.sweeping) {
-      if (left <= 0) return;
-      left = this.#sweep(batch, doneId, left, nowMs);
-    }
+    if (left > 0) this.#sweep(left, nowMs);
   }
 
   /** Ends the wait of a job as the outcome of its batch says. */
@@ -68,32 +68,40 @@ export class FlowWork extends Transfers {
     this.runDueAndServe(tube, nowMs);
   }
 
-  /** Removes members of a cancelled batch that nobody holds; returns what is left of `jobsMax`. */
-  #sweep(batch: BatchRow, doneId: number, jobsMax: number, nowMs: number): number {
+  /**
+   * Removes members of cancelled batches that nobody holds. One pass over the jobs is for all
+   * batches: a pass for each would take minutes if many are cancelled on a shard with many jobs.
+   */
+  #sweep(jobsMax: number, nowMs: number): void {
+    const { sweeping } = this.batches;
     const place = this.#place;
-    place.id = doneId;
-    place.looksLeft = jobsMax * LOOKS_PER_JOB;
-    let left = jobsMax;
-    while (left > 0 && place.looksLeft > 0 && batch.open > 0) {
-      const slot = this.index.next(place, this.index.highestId);
-      if (slot === NO_SLOT) break;
-      if (this.#isSwept(slot, batch)) {
-        this.discard(slot, nowMs);
-        left--;
-      }
+    if (sweeping.size === 0) {
+      if (!this.batches.beginSweep()) return;
+      place.id = 0;
+      this.#sweptUpTo = this.index.highestId;
     }
-    const isDone = batch.open === 0 || place.id >= this.index.highestId;
-    if (isDone) this.batches.sweeping.delete(batch);
-    else this.batches.sweeping.set(batch, place.id);
-    return Math.min(left, Math.ceil(place.looksLeft / LOOKS_PER_JOB));
+    place.looksLeft = jobsMax * LOOKS_PER_JOB;
+    for (let left = jobsMax; left > 0 && sweeping.size > 0; ) {
+      const slot = this.index.next(place, this.#sweptUpTo);
+      if (slot === NO_SLOT) break;
+      const batch = this.#sweptBatch(slot);
+      if (batch === undefined) continue;
+      this.discard(slot, nowMs);
+      if (batch.open === 0) sweeping.delete(batch);
+      left--;
+    }
+    if (place.id >= this.#sweptUpTo) sweeping.clear();
   }
 
-  #isSwept(slot: number, batch: BatchRow): boolean {
+  /** Returns the batch of a member that this pass removes. */
+  #sweptBatch(slot: number): BatchRow | undefined {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const flows = page.extras?.flows;
-    if (flows === undefined || flows.batch[row] !== batch.number) return false;
-    if ((flows.flags[row]! & FlowFlag.Ended) !== 0) return false;
-    return page.state[row] !== JobState.Reserved && page.state[row] !== JobState.Moving;
+    if (flows === undefined || flows.batch[row] === 0 || (flows.flags[row]! & FlowFlag.Ended) !== 0)
+      return undefined;
+    if (page.state[row] === JobState.Reserved || page.state[row] === JobState.Moving) return undefined;
+    const batch = this.batches.of(flows.batch[row]!);
+    return batch !== undefined && this.batches.sweeping.has(batch) ? batch : undefined;
   }
 }

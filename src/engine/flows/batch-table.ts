@@ -29,8 +29,10 @@ export class BatchTable {
   readonly idle: BatchRow[] = [];
   /** Complete batches with jobs here that wait for them. */
   readonly releasing = new Set<BatchRow>();
-  /** Cancelled batches whose members here have not all been looked at. */
-  readonly sweeping = new Map<BatchRow, number>();
+  /** Cancelled batches whose members here are removed by the pass under way. */
+  readonly sweeping = new Set<BatchRow>();
+  /** Those that were cancelled since it began. */
+  readonly toSweep = new Set<BatchRow>();
   readonly counts = new BatchTotals();
   readonly #jobs: JobTable;
   readonly #byNumber = new Map<number, BatchRow>();
@@ -86,8 +88,9 @@ export class BatchTable {
     this.counts.changed(batch);
     if (batch.state === before) return batch;
     this.hasNews = true;
-    if (batch.state === BatchState.Cancelled) this.sweeping.set(batch, 0);
-    else this.sweeping.delete(batch);
+    // At a start, its members come later.
+    if (batch.state === BatchState.Cancelled) this.toSweep.add(batch);
+    else this.#endSweep(batch);
     if (batch.state === BatchState.Complete && batch.waitingJobs > 0) this.releasing.add(batch);
     return batch;
   }
@@ -101,9 +104,22 @@ export class BatchTable {
     this.size--;
     this.#byName.delete(batch.name);
     this.releasing.delete(batch);
-    this.sweeping.delete(batch);
+    this.#endSweep(batch);
     batch.state = BatchState.Forgotten;
     this.counts.changed(batch);
+  }
+
+  /** Begins a pass for all batches with members here; returns whether there are any. */
+  beginSweep(): boolean {
+    assert(this.sweeping.size === 0, "a pass begins when the one before has ended");
+    for (const batch of this.toSweep) if (batch.open > 0) this.sweeping.add(batch);
+    this.toSweep.clear();
+    return this.sweeping.size > 0;
+  }
+
+  #endSweep(batch: BatchRow): void {
+    this.sweeping.delete(batch);
+    this.toSweep.delete(batch);
   }
 
   // --- jobs that come and go ---------------------------------------------------------------------

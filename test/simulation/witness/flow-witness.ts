@@ -27,7 +27,8 @@ export class FlowWitness {
     const work = engine.workOnFlows.bind(engine);
     engine.workOnFlows = (nowMs) => {
       waiting = [...engine.batches.releasing].flatMap((batch) => this.#waitingFor(batch));
-      const members = [...engine.batches.sweeping.keys()].flatMap((batch) => this.#membersOf(batch));
+      const { sweeping, toSweep } = engine.batches;
+      const members = [...sweeping, ...toSweep].flatMap((batch) => this.#membersOf(batch));
       work(nowMs);
       swept = members.filter((id) => engine.find(id) === NO_SLOT);
     };
