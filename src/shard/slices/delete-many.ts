@@ -85,6 +85,8 @@ export class DeleteMany implements SlicedCommand {
 
   finish(): void {
     assert(this.#done === this.jobs, "each job that was named has its result");
+    // As with `delete`: others may have deleted the missing ones a moment ago.
+    if (this.#results.some((result) => result !== Deleted.Yes)) this.#replies.dependOnAll();
     if (this.#forAcceptor) this.#replies.settled(this.#session, 0, this.#results);
     else if (this.#hasRedirects) this.#handOn();
     else {
