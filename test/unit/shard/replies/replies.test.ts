@@ -199,7 +199,7 @@ describe("Replies", () => {
       command();
       return (scene.takeOne().flags & Durable) !== 0;
     };
-    const engine = { delete: () => Outcome.NotFound, find: () => NO_SLOT, isMoving: () => false };
+    const engine = { delete: (): Outcome => Outcome.NotFound, find: () => NO_SLOT, isMoving: () => false };
     const shard = { engine, replies: scene.replies, nowMs: 0 } as unknown as CommandShard;
     const request = new Request().begin(Op.Delete);
     const ids = new Span();
