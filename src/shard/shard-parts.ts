@@ -176,7 +176,7 @@ export abstract class ShardParts implements ClientEffects {
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.deadLetters = new DeadLetters(this.engine, this.transferSender);
     const takeJobId = this.#idTaker(directory, shard);
-    this.homes = new BatchHomes({ ...travel, shard, shardOf, takeJobId, onSettled });
+    this.homes = new BatchHomes({ ...travel, shard, shardOf, onSettled });
     this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlHandler({

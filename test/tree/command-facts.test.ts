@@ -27,7 +27,7 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SEVERAL: Readonly<Record<string, readonly [number, string]>> = {
   "src/protocol/commands.ts": [Object.keys(Op).length, "the table"],
   "src/shard/commands/command-table.ts": [Object.keys(Op).length, "the function of each command"],
-  "src/acceptor/connection/routes.ts": [10, "what a route does for each of its commands"],
+  "src/acceptor/connection/routes.ts": [11, "what a route does for each of its commands"],
   "src/acceptor/connection/watches.ts": [4, "the commands of one route"],
 };
 

@@ -117,6 +117,11 @@ export const ROWS: readonly Row[] = [
     isLong: true,
   },
   { match: /^npm run kill -- --moves/, by: "test/process/moves-kill.test.ts", has: ["MOVE_KILLS"] },
+  {
+    match: /^(?:ROUNDS=\d+ )?npm run kill -- --batches$/,
+    by: "test/process/batch-ends-kill.test.ts",
+    has: ["BATCH_END_KILLS"],
+  },
   { match: /^npm run kill -- --replica/, by: "test/replica/group.test.ts", has: ["ROUNDS"] },
   {
     match: /^npm run proof:histories -- --planted/,

@@ -170,9 +170,14 @@ function setTubes({ acceptor, pipeline, conversations }: CommandParts, request: 
 
 // --- batches -------------------------------------------------------------------------------------
 
-/** Sends a command to the home of a batch. */
+/**
+ * Sends a command to the home of a batch. A new batch gets an id as its number here, so that the
+ * ids of the commands behind it don't depend on when the shard executes it.
+ */
 function ofBatch({ acceptor, pipeline }: CommandParts, request: Request): boolean {
   const shard = request.op === Op.ListBatches ? 0 : namedShard(acceptor.shards, request);
+  if (!pipeline.inFlight.maySend(shard)) return false;
+  if (request.op === Op.OpenBatch) request.id = acceptor.places.takeJobId(shard);
   return pipeline.sendCounted(shard, request);
 }
 

@@ -31,7 +31,7 @@ function afterRound(
   slicedCommands.join(session, round);
 }
 
-export const openBatch: ShardCommand = (shard, session, { tube, options }) => {
+export const openBatch: ShardCommand = (shard, session, { id, tube, options }) => {
   const { engine, homes, replies, nowMs } = shard;
   const known = engine.batches.named(tube.text);
   if (known !== undefined) {
@@ -39,7 +39,7 @@ export const openBatch: ShardCommand = (shard, session, { tube, options }) => {
     afterRound(shard, session, known, () => replies.fixed(session, Reply.batchExists));
     return;
   }
-  const batch = homes.open(tube.text, optionNumber(options, OptionTag.Keep) ?? KEEP_MS, nowMs);
+  const batch = homes.open(tube.text, id, optionNumber(options, OptionTag.Keep) ?? KEEP_MS, nowMs);
   if (batch === undefined) replies.fixed(session, Reply.outOfMemory);
   else afterRound(shard, session, batch, () => replies.fixed(session, Reply.opened));
 };

@@ -41,8 +41,6 @@ export interface BatchHomesOptions {
   /** The port to the acceptor that relays. */
   readonly port: ReplyPort;
   readonly records: RecordLog | undefined;
-  /** Takes an id: the number of a batch. */
-  readonly takeJobId: () => number;
   /** Called when the commands that waited for a round of this batch may go on. */
   readonly onSettled: (number: number) => void;
 }
@@ -63,12 +61,12 @@ export class BatchHomes {
   // --- commands ----------------------------------------------------------------------------------
 
   /** Opens a batch; returns undefined if there are too many, or no room in the log. */
-  open(name: string, keepMs: number, nowMs: number): BatchRow | undefined {
-    const { engine, records, takeJobId } = this.#options;
+  open(name: string, number: number, keepMs: number, nowMs: number): BatchRow | undefined {
+    const { engine, records } = this.#options;
     assert(engine.batches.named(name) === undefined, "a name has one batch");
     if (engine.batches.size >= BATCHES_MAX || !engine.bodies.mayStay) return undefined;
     const facts: BatchFacts = {
-      number: takeJobId(),
+      number,
       name,
       state: BatchState.Open,
       outcome: BatchOutcome.None,
