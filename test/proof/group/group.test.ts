@@ -13,7 +13,7 @@ import { lineOf, tableOf } from "./round-lines.ts";
 
 /** Its first partition leaves the primary alone with its clients, for longer than the lease. */
 const PLANTED_SEED = 46;
-const PLANTED_ROUNDS_MAX = 4;
+const PLANTED_ROUNDS_MAX = 12;
 
 describe("a group under faults", { skip: missingNats() ?? noNamespaces() ?? false }, () => {
   const judge = new OurJudge();
