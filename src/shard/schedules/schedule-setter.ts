@@ -72,7 +72,8 @@ export class ScheduleSetter {
       (isHere || !schedules.table.isFull) &&
       schedules.set(known?.id ?? id, known === undefined, facts, progress, body);
     // An older one may go on where a clock that was ahead has left it.
-    if (isSet && known !== undefined) schedules.correct(schedules.table.get(facts.name)!, this.#options.wallMs());
+    if (isSet && known !== undefined)
+      schedules.correct(schedules.table.get(facts.name)!, this.#options.wallMs());
     if (claim !== undefined) claims.end(claim, isSet);
     return isSet;
   }
