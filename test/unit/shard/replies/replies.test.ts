@@ -15,12 +15,18 @@ import { Reply, ReplyWord } from "../../../../src/protocol/reply.ts";
 import { Request, Span } from "../../../../src/protocol/request.ts";
 import { createRing, WANTED_WORD } from "../../../../src/ring/ring-layout.ts";
 import { EMPTY, RingReader } from "../../../../src/ring/ring-reader.ts";
-import type { CommandShard } from "../../../../src/shard/commands/command.ts";
+import type { TubeClearing } from "../../../../src/engine/walks/tube-clearing.ts";
+import type { CommandShard, ShardCommand } from "../../../../src/shard/commands/command.ts";
 import { deleteJob } from "../../../../src/shard/commands/delete.ts";
+import { kickJob } from "../../../../src/shard/commands/kick-job.ts";
+import { peek } from "../../../../src/shard/commands/peek.ts";
+import { locate } from "../../../../src/shard/commands/redirected.ts";
 import { Replies } from "../../../../src/shard/replies/replies.ts";
 import { ReplyPort } from "../../../../src/shard/replies/reply-port.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
+import { ClearMany } from "../../../../src/shard/slices/clear-many.ts";
 import { DeleteMany } from "../../../../src/shard/slices/delete-many.ts";
+import { KickMany } from "../../../../src/shard/slices/kick-many.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -199,7 +205,13 @@ describe("Replies", () => {
       command();
       return (scene.takeOne().flags & Durable) !== 0;
     };
-    const engine = { delete: (): Outcome => Outcome.NotFound, find: () => NO_SLOT, isMoving: () => false };
+    const engine = {
+      runDue: () => {},
+      delete: (): Outcome => Outcome.NotFound,
+      kickJob: () => Outcome.NotFound,
+      find: () => NO_SLOT,
+      isMoving: () => false,
+    };
     const shard = { engine, replies: scene.replies, nowMs: 0 } as unknown as CommandShard;
     const request = new Request().begin(Op.Delete);
     const ids = new Span();
@@ -220,8 +232,26 @@ describe("Replies", () => {
       true,
     );
     assert.equal(isDurable(deleteMany), true);
+    const goneFor: Readonly<Record<string, ShardCommand>> = { locate, peek, kickJob };
+    for (const [name, command] of Object.entries(goneFor))
+      assert.equal(
+        isDurable(() => command(shard, session, request)),
+        true,
+        name,
+      );
+    const kicked = new KickMany(engine as unknown as Engine, scene.replies, session, 5);
+    const cleared = new ClearMany(engine as unknown as Engine, scene.replies, session, {
+      cleared: 0,
+    } as TubeClearing);
+    for (const many of [kicked, cleared]) assert.equal(isDurable(() => many.finish()), true);
     engine.delete = () => Outcome.Done;
     assert.equal(isDurable(deleteMany), false, "its own records are what it waits for");
+    engine.find = () => 0 as typeof NO_SLOT;
+    assert.equal(
+      isDurable(() => locate(shard, session, request)),
+      false,
+      "the job is here",
+    );
   });
 
   it("reports with every message whether the connection holds a job here", () => {
