@@ -21,7 +21,7 @@ export const unquoted = (value: string): string => value.replace(/^"(.*)"$/, "$1
 
 /** Parses `current-jobs-ready: 7` into `current-jobs-ready` and 7. */
 export const reportEntries = (body: Uint8Array | undefined): [key: string, value: string | number][] =>
-  pairsOf(body).map(([key, value]) => [key, valueOf(key, value)]);
+  pairsOf(body).map(([key, value]) => [key, plainValue(key, value)]);
 
 const pairsOf = (body: Uint8Array | undefined): [key: string, value: string][] =>
   reportLines(body).map((line) => {
@@ -29,7 +29,7 @@ const pairsOf = (body: Uint8Array | undefined): [key: string, value: string][] =
     return [key, value];
   });
 
-const valueOf = (key: string, value: string): string | number =>
+const plainValue = (key: string, value: string): string | number =>
   NUMBER.test(value) && !TEXTS.test(key) ? Number(value) : unquoted(value);
 
 const isNothing = (value: string): boolean => value === "none" || value === "never";
@@ -53,7 +53,7 @@ export function parseJobReport<T>(body: Uint8Array | undefined): T {
       .filter(isThere)
       .map(([key, value]) => [
         camelCase(key),
-        value.startsWith('"') ? fromLatin1(JSON.parse(value)) : valueOf(key, value),
+        value.startsWith('"') ? fromLatin1(JSON.parse(value)) : plainValue(key, value),
       ]),
   ) as T;
 }

@@ -7,6 +7,7 @@ import { type Engine, Outcome } from "../../../../src/engine/engine.ts";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobState, JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../../../src/engine/jobs/job-table.ts";
 import type { Session } from "../../../../src/engine/waiting/session.ts";
+import type { TubeClearing } from "../../../../src/engine/walks/tube-clearing.ts";
 import { ReplyCredit } from "../../../../src/message/reply-credit.ts";
 import { RequestFlag } from "../../../../src/message/request.ts";
 import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind } from "../../../../src/message/response.ts";
@@ -15,7 +16,6 @@ import { Reply, ReplyWord } from "../../../../src/protocol/reply.ts";
 import { Request, Span } from "../../../../src/protocol/request.ts";
 import { createRing, WANTED_WORD } from "../../../../src/ring/ring-layout.ts";
 import { EMPTY, RingReader } from "../../../../src/ring/ring-reader.ts";
-import type { TubeClearing } from "../../../../src/engine/walks/tube-clearing.ts";
 import type { CommandShard, ShardCommand } from "../../../../src/shard/commands/command.ts";
 import { deleteJob } from "../../../../src/shard/commands/delete.ts";
 import { kickJob } from "../../../../src/shard/commands/kick-job.ts";
@@ -243,7 +243,11 @@ describe("Replies", () => {
     const cleared = new ClearMany(engine as unknown as Engine, scene.replies, session, {
       cleared: 0,
     } as TubeClearing);
-    for (const many of [kicked, cleared]) assert.equal(isDurable(() => many.finish()), true);
+    for (const many of [kicked, cleared])
+      assert.equal(
+        isDurable(() => many.finish()),
+        true,
+      );
     engine.delete = () => Outcome.Done;
     assert.equal(isDurable(deleteMany), false, "its own records are what it waits for");
     engine.find = () => 0 as typeof NO_SLOT;
