@@ -11,10 +11,10 @@ import type { Request, Span } from "../../protocol/request.ts";
 import { scheduleListText, schedulePage } from "../../protocol/schedule-list.ts";
 import { SCHEDULE_LIST_USUAL } from "../../protocol/schedule-options.ts";
 import { firstSchedules } from "../schedules/first-schedules.ts";
+import { NextRuns } from "../schedules/next-runs.ts";
 import { AwaitSchedule } from "../schedules/schedule-setter.ts";
 import { inspectScheduleText, scheduleLine } from "../schedules/schedule-text.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
-import { NextRuns } from "../slices/next-runs.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
 /** What a line of list-schedules costs, as Engine.looks. */
