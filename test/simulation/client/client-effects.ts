@@ -231,9 +231,10 @@ export class ClientEffects {
   }
 
   /**
-   * A kick-job, pause-tube, clear-tube or run-schedule took effect, and engines do not tell whose; no two clients
-   * have the very same one under way. `reply` is undefined where the answer of another shard
-   * counts, and not final where another may still do better. False if it is not of this client.
+   * A kick-job, pause-tube, clear-tube or run-schedule took effect, and engines do not tell whose;
+   * no two clients have the very same one under way. `reply` is undefined where the answer of
+   * another shard counts, and not final where another may still do better. False if it is not of
+   * this client.
    */
   onAnonymous(matches: (command: Command) => boolean, reply: string | undefined, isFinal: boolean): boolean {
     if (!this.#client.isUnderWay(matches)) return false;
