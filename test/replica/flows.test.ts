@@ -1,7 +1,7 @@
 // Tests of batches and schedules in a group: servers with different numbers of shards take over
 // from each other, again and again, while members of batches end and while ticks are due.
 //
-// FAILOVERS=50 node --test test/replica/flows.test.ts for long runs.
+// FAILOVERS=50 PARTITIONS=20 node --test test/replica/flows.test.ts for long runs.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -11,17 +11,21 @@ import { isDeepStrictEqual } from "node:util";
 import { WallClock } from "../soak/wall-clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/machine/free-port.ts";
+import { Namespaces, noNamespaces } from "../support/machine/namespaces.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { BatchLedger, LARGE_TUBES, SMALL_TUBES } from "../support/server/batch-ledger.ts";
 import { missingNats } from "../support/server/nats-cluster.ts";
-import { HERE, ServerGroup } from "../support/server/server-group.ts";
+import { HERE, ServerGroup, until } from "../support/server/server-group.ts";
 import { startServer } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 const FAILOVERS = Number(process.env["FAILOVERS"] ?? 1);
+const PARTITIONS = Number(process.env["PARTITIONS"] ?? 1);
+/** A reply that a standby has waits for the log, too. */
+const WAIT = process.env["REPLICATE_WAIT"] ?? "standby";
 const WORKERS = 3;
 const SMALL_LIVE = 8;
 const ANSWERS_MAX = 80;
@@ -63,6 +67,67 @@ async function fill(ledger: BatchLedger, client: WireClient, random: SeededRando
   }
 }
 
+/**
+ * Lets clients fill the group and work until it is time for a fault, around the ends of batches.
+ * Returns what waits until the fault has ended their connections.
+ */
+async function loadUntilLate(
+  group: ServerGroup,
+  ledger: BatchLedger,
+  random: SeededRandom,
+): Promise<() => Promise<void>> {
+  (await group.serving()).socket.destroy();
+  const idle = await Promise.all(Array.from({ length: WORKERS + 2 }, () => group.connect()));
+  const clients = [...idle];
+  const { promise: isTime, resolve: end } = Promise.withResolvers<void>();
+  const endsAtLast = random.chance(0.5);
+  let left = random.between(1, ANSWERS_MAX);
+  ledger.onProgress = (isLast) => {
+    if (--left <= 0 || (isLast && endsAtLast)) end();
+  };
+  const lives: Promise<void>[] = [];
+  const live = (work: (client: WireClient) => Promise<void>): Promise<void> => {
+    const promise = untilKilled(work, idle.pop()!);
+    promise.catch(end);
+    lives.push(promise);
+    return promise;
+  };
+  const filled = live((client) => fill(ledger, client, random));
+  if (random.chance(0.7)) await Promise.race([filled, isTime]);
+  if (random.chance(0.5)) void live((client) => moveOn(client, random));
+  for (let worker = 0; worker < WORKERS; worker++)
+    void live((client) => ledger.work(client, worker === 0 ? LARGE_TUBES : SMALL_TUBES, () => false));
+  await isTime;
+  return async () => {
+    await Promise.all(lives);
+    for (const client of clients) client.close();
+  };
+}
+
+/** Works until each callback has come that is due, and checks that nothing is left. */
+async function finish(group: ServerGroup, ledger: BatchLedger): Promise<void> {
+  (await group.serving()).socket.destroy();
+  const clients = await Promise.all(Array.from({ length: WORKERS + 1 }, () => group.connect()));
+  const [checker, ...workers] = clients as [WireClient, ...WireClient[]];
+  await ledger.cancelAbandoned(checker);
+  await ledger.settleCallbacks(checker);
+  let progressAt = performance.now();
+  ledger.onProgress = () => (progressAt = performance.now());
+  const isOver = (): boolean => {
+    if (ledger.live === 0) return true;
+    const isStuck = performance.now() - progressAt > STUCK_MS;
+    assert.ok(!isStuck, `no callback comes, or no member:\n${ledger.describe()}`);
+    return false;
+  };
+  await Promise.all(workers.map((worker) => ledger.work(worker, [...LARGE_TUBES, ...SMALL_TUBES], isOver)));
+  await ledger.checkRest(checker);
+  for (const client of clients) client.close();
+  const odd = group.servers
+    .flatMap(({ exits }) => exits)
+    .filter((exit) => ![0, 75, "SIGKILL"].includes(exit));
+  assert.deepEqual(odd, [], group.servers.map(({ output }) => output.slice(-3000)).join("\n---\n"));
+}
+
 describe("flows in a group", { skip: missingNats() ?? false }, () => {
   it(`callbacks come once over ${FAILOVERS} fail-overs around the ends of batches`, async (t) => {
     printSeed(t);
@@ -72,52 +137,46 @@ describe("flows in a group", { skip: missingNats() ?? false }, () => {
     for (let round = 0; round < FAILOVERS; round++) {
       await group.caughtUp();
       const primary = await group.primary();
-      (await group.serving()).socket.destroy();
-      const idle = await Promise.all(Array.from({ length: WORKERS + 2 }, () => group.connect()));
-      const { promise: isTime, resolve: kill } = Promise.withResolvers<void>();
-      const endsAtLast = random.chance(0.5);
-      let left = random.between(1, ANSWERS_MAX);
-      ledger.onProgress = (isLast) => {
-        if (--left <= 0 || (isLast && endsAtLast)) kill();
-      };
-      const lives: Promise<void>[] = [];
-      const live = (work: (client: WireClient) => Promise<void>): Promise<void> => {
-        const promise = untilKilled(work, idle.pop()!);
-        promise.catch(kill);
-        lives.push(promise);
-        return promise;
-      };
-      const filled = live((client) => fill(ledger, client, random));
-      if (random.chance(0.7)) await Promise.race([filled, isTime]);
-      if (random.chance(0.5)) void live((client) => moveOn(client, random));
-      for (let worker = 0; worker < WORKERS; worker++)
-        void live((client) => ledger.work(client, worker === 0 ? LARGE_TUBES : SMALL_TUBES, () => false));
-      await isTime;
+      const over = await loadUntilLate(group, ledger, random);
       if (random.chance(0.5)) await sleep(random.below(4));
       primary.signal(random.chance(0.8) ? "SIGKILL" : "SIGTERM");
-      await Promise.all(lives);
-      for (const client of idle) client.close();
+      await over();
     }
-    (await group.serving()).socket.destroy();
-    const clients = await Promise.all(Array.from({ length: WORKERS + 1 }, () => group.connect()));
-    const [checker, ...workers] = clients as [WireClient, ...WireClient[]];
-    await ledger.cancelAbandoned(checker);
-    await ledger.settleCallbacks(checker);
-    let progressAt = performance.now();
-    ledger.onProgress = () => (progressAt = performance.now());
-    const isOver = (): boolean => {
-      if (ledger.live === 0) return true;
-      const isStuck = performance.now() - progressAt > STUCK_MS;
-      assert.ok(!isStuck, `no callback comes, or no member:\n${ledger.describe()}`);
-      return false;
-    };
-    await Promise.all(workers.map((worker) => ledger.work(worker, [...LARGE_TUBES, ...SMALL_TUBES], isOver)));
-    await ledger.checkRest(checker);
-    for (const client of clients) client.close();
-    const odd = group.servers
-      .flatMap(({ exits }) => exits)
-      .filter((exit) => ![0, 75, "SIGKILL"].includes(exit));
-    assert.deepEqual(odd, [], group.servers.map(({ output }) => output.slice(-3000)).join("\n---\n"));
+    await finish(group, ledger);
+    t.diagnostic(JSON.stringify(ledger.counts));
+  });
+
+  it(`callbacks come once over ${PARTITIONS} partitions, when replies wait for the ${WAIT}`, {
+    skip: noNamespaces() ?? false,
+  }, async (t) => {
+    printSeed(t);
+    const random = new SeededRandom(seed);
+    const ledger = new BatchLedger(random);
+    const network = new Namespaces(t, 3);
+    const places = [1, 2, 3].map((machine) => ({
+      host: network.address(machine),
+      wrapper: network.wrapper(machine),
+      flags: ["--shards", `${1 + machine}`],
+    }));
+    const flags = ["-f", "50", "-s", "2000000", "--replicate-wait", WAIT];
+    const group = await ServerGroup.start(t, flags, 3, undefined, places);
+    await group.add(temporaryFolder(t, "third"), places[2]);
+    for (let round = 0; round < PARTITIONS; round++) {
+      await group.caughtUp();
+      const machine = group.servers.indexOf(await group.primary()) + 1;
+      const over = await loadUntilLate(group, ledger, random);
+      // Its clients still reach it, or nobody does.
+      if (random.chance(0.7)) network.isolate(machine);
+      else network.cut(machine);
+      await until("a server on the other side serves", async () => {
+        const client = await group.serving();
+        client.socket.destroy();
+        return client.socket.remoteAddress === network.address(machine) ? undefined : true;
+      });
+      network.heal(machine);
+      await over();
+    }
+    await finish(group, ledger);
     t.diagnostic(JSON.stringify(ledger.counts));
   });
 
