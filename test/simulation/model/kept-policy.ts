@@ -16,6 +16,7 @@ export interface KeptPolicy {
   readonly keyUntilMs: number;
   readonly group: string;
   readonly weight: number;
+  readonly meta: string;
   readonly expiresAtMs: number;
   readonly attemptsBase: number;
   readonly reason: JobPolicy["reason"];
@@ -49,7 +50,7 @@ export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallO
   return {
     ...{ key, untilReserve, keyState, keyUntilMs: lasts ? policy.keyUntilWallMs : 0, group, weight },
     expiresAtMs: policy.expiresAtMs === 0 ? 0 : policy.expiresAtMs + wallOffsetMs,
-    ...{ attemptsBase, reason, origin, leaves, hasMoved },
+    ...{ meta: policy.meta, attemptsBase, reason, origin, leaves, hasMoved },
     failures: policy.failures.map((failure) => shifted(failure, wallOffsetMs)),
     ...{ batch, after, hasEnded: batch !== 0 && policy.hasEnded, afterAny: after !== 0 && policy.afterAny },
   };
@@ -66,12 +67,14 @@ export function policyInLog(attributes: Uint8Array): KeptPolicy {
   const { fixed, keyStart, keyEnd, untilReserve, keyState = KeyState.Lost, uniqueUntilMs } = read;
   const groupAt = findAttribute(fixed.bytes, 0, fixed.length, Attribute.Group);
   const weightAt = findAttribute(fixed.bytes, 0, fixed.length, Attribute.Weight);
+  const metaAt = findAttribute(fixed.bytes, 0, fixed.length, Attribute.Meta);
   const lasts = keyState === KeyState.HeldFor || keyState === KeyState.Remembered;
   return {
     ...{ key: latin1(fixed.bytes, keyStart, keyEnd), untilReserve, keyState },
     keyUntilMs: lasts ? uniqueUntilMs : 0,
     group: groupAt < 0 ? "" : latin1(fixed.bytes, groupAt, groupAt + fixed.bytes[groupAt - 1]!),
     weight: weightAt < 0 ? 1 : fixed.bytes[weightAt]! + 256 * fixed.bytes[weightAt + 1]!,
+    meta: metaAt < 0 ? "" : latin1(fixed.bytes, metaAt, metaAt + fixed.bytes[metaAt - 1]!),
     ...{ expiresAtMs: read.expiresAtMs, attemptsBase: read.attemptsBase, reason: REASONS[read.reason]! },
     origin: Buffer.from(read.origin).toString("latin1"),
     ...{ leaves: read.leaving, hasMoved: read.moved },

@@ -55,8 +55,9 @@ export class ModelLog {
    * the job has options.
    */
   hasPolicy({ policy, tube }: ModelJob): boolean {
-    const { key, group, weight, expiresAtMs, attemptsBase, reason, leaves } = policy;
-    const isPlain = key === "" && group === "" && weight === 1 && expiresAtMs === 0 && attemptsBase === 0;
+    const { key, group, weight, meta, expiresAtMs, attemptsBase, reason, leaves } = policy;
+    const hasNone = key === "" && group === "" && weight === 1 && meta === "";
+    const isPlain = hasNone && expiresAtMs === 0 && attemptsBase === 0;
     return !isPlain || reason !== "none" || leaves || Object.keys(tube.resolved.sources).length > 0;
   }
 

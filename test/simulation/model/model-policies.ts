@@ -43,6 +43,8 @@ export interface JobPolicy {
   keyUntilWallMs: number;
   readonly group: string;
   readonly weight: number;
+  /** The context that a schedule gives its jobs, or "". */
+  readonly meta: string;
   expiresAtMs: number;
   attemptsBase: number;
   reason: "none" | "attempts" | "expired";
@@ -64,7 +66,7 @@ export interface JobPolicy {
 
 export const NO_POLICY: JobPolicy = {
   ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilWallMs: 0, group: "", weight: 1 },
-  ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
+  ...{ meta: "", expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
   ...{ failures: [], batch: 0, after: 0, hasEnded: false, afterAny: false },
 };
 

@@ -25,11 +25,12 @@ export function policyOf(attributes: JobAttributes | undefined): JobPolicy {
     ...{ untilReserve, expiresAtMs, keyUntilMs: uniqueUntilMs },
     key: latin1(fixed.bytes, keyStart, keyEnd),
     group: textOf(fixed.bytes, fixed.length, Attribute.Group),
+    meta: textOf(fixed.bytes, fixed.length, Attribute.Meta),
     weight: weightAt < 0 ? 1 : fixed.bytes[weightAt]! + 256 * fixed.bytes[weightAt + 1]!,
   };
 }
 
-export function textOf(bytes: Uint8Array, length: number, tag: number): string {
+function textOf(bytes: Uint8Array, length: number, tag: number): string {
   const at = findAttribute(bytes, 0, length, tag);
   return at < 0 ? "" : latin1(bytes, at, at + bytes[at - 1]!);
 }

@@ -4,9 +4,8 @@ import assert from "node:assert/strict";
 import { latin1 } from "../../../src/base/bytes.ts";
 import { Outcome } from "../../../src/engine/engine.ts";
 import type { Schedule } from "../../../src/engine/schedules/schedule.ts";
-import { Attribute } from "../../../src/protocol/job-attribute.ts";
 import type { EngineCalls } from "./engine-calls.ts";
-import { policyOf, textOf } from "./noted-policies.ts";
+import { policyOf } from "./noted-policies.ts";
 
 const OUTCOMES = {
   stored: Outcome.Done,
@@ -43,8 +42,7 @@ export class ScheduleWitness {
       if (verdict.kind !== "stored") return;
       if (policy.key !== "") this.#witness.sink.ticked(id, policy.key);
       else {
-        const { bytes: fixed, length } = attributes!.fixed;
-        const name = /^schedule:(.*)@now$/.exec(textOf(fixed, length, Attribute.Meta))?.[1];
+        const name = /^schedule:(.*)@now$/.exec(policy.meta)?.[1];
         assert.ok(name !== undefined, `job ${id} says that its schedule was run`);
         this.#witness.sink.ran(id, name);
       }
