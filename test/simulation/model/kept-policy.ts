@@ -49,8 +49,9 @@ export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallO
   const keyState = owned === undefined ? KeyState.Lost : owned.isHeld ? held : KeyState.Remembered;
   return {
     ...{ key, untilReserve, keyState, keyUntilMs: lasts ? policy.keyUntilWallMs : 0, group, weight },
+    meta: policy.meta,
     expiresAtMs: policy.expiresAtMs === 0 ? 0 : policy.expiresAtMs + wallOffsetMs,
-    ...{ meta: policy.meta, attemptsBase, reason, origin, leaves, hasMoved },
+    ...{ attemptsBase, reason, origin, leaves, hasMoved },
     failures: policy.failures.map((failure) => shifted(failure, wallOffsetMs)),
     ...{ batch, after, hasEnded: batch !== 0 && policy.hasEnded, afterAny: after !== 0 && policy.afterAny },
   };
