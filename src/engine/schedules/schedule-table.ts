@@ -66,7 +66,8 @@ export class ScheduleTable {
   /** How late the latest schedule is at the time `wallMs`: how long a tick has been due. */
   lateMs(wallMs: number): number {
     const { first } = this.timers;
-    let earliestMs = first?.nextMs ?? wallMs;
+    // A tick in a pause is not late, but passed over as soon as the log can take ticks.
+    let earliestMs = first === undefined || first.paused ? wallMs : first.nextMs;
     // Those are at the next attempt in `timers`, or not there.
     for (const { nextMs } of this.refused) earliestMs = Math.min(earliestMs, nextMs);
     for (const { nextMs } of this.behind) earliestMs = Math.min(earliestMs, nextMs);

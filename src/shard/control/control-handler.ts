@@ -33,7 +33,7 @@ const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "num
  * Questions that change jobs. What they don't find, another client may have taken a moment ago, so
  * their answers wait for all records: see docs/durability.md.
  */
-const CHANGES: ReadonlySet<Verb> = new Set(["job-act", "bulk", "leases"]);
+const CHANGES: ReadonlySet<Verb> = new Set(["job-act", "bulk"]);
 
 interface Question {
   readonly number: number;

@@ -52,6 +52,9 @@ export class BatchHomes {
   /** Those of them that a command waits for: every other round is for one of these. */
   readonly #awaited = new Set<BatchRow>();
   #isTurnOfAwaited = false;
+  /** Where the next ones are: a new iterator would pass all that have been taken. */
+  #nextWanted = this.#wanted.keys();
+  #nextAwaited = this.#awaited.keys();
   /** Rounds under way, by number of the batch. */
   readonly #rounds = new Map<number, BatchRound>();
   /** The arrivals of the last round of a batch, if that was quiet. */
@@ -187,9 +190,15 @@ export class BatchHomes {
   /** After a start, 100,000 batches may want a round, and a command must not wait for all. */
   #takeWanted(): BatchRow {
     this.#isTurnOfAwaited = !this.#isTurnOfAwaited && this.#awaited.size > 0;
-    const [batch] = this.#isTurnOfAwaited ? this.#awaited : this.#wanted.keys();
-    assert(batch !== undefined, "a round is wanted");
-    return batch;
+    let next = this.#isTurnOfAwaited ? this.#nextAwaited.next() : this.#nextWanted.next();
+    if (next.done === true) {
+      // It has come to the end before, and stays there.
+      this.#nextAwaited = this.#awaited.keys();
+      this.#nextWanted = this.#wanted.keys();
+      next = this.#isTurnOfAwaited ? this.#nextAwaited.next() : this.#nextWanted.next();
+    }
+    assert(next.done !== true, "a round is wanted");
+    return next.value;
   }
 
   #tellHome(batch: BatchRow): void {
