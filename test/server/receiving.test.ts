@@ -23,13 +23,18 @@ const UNREAD_MS = 300;
 /** Sizes of a piece: far below, at and above the size of one receive. */
 const PIECES = [7, 200, 2048, 5000, 40_000];
 
-describe("with io_uring, commands in pieces", () => {
-  for (const kind of ["TCP", "unix"]) {
-    it(`are answered once, in order, before the end: ${kind}`, { concurrency: true }, async (t) => {
+describe("with io_uring, commands in pieces", { concurrency: 2 }, () => {
+  for (const [kind, transport] of [
+    ["TCP", "io_uring"],
+    ["unix", "io_uring"],
+    ["TCP", "io_uring, once"],
+    ["unix", "io_uring, once"],
+  ] as const) {
+    it(`are answered once, in order, before the end: ${kind}, ${transport}`, async (t) => {
       const seed = Number(process.env["SEED"] ?? drawnSeed());
       t.diagnostic(`SEED=${seed}`);
       const path = kind === "unix" ? join(temporaryFolder(t, "receiving"), "socket") : undefined;
-      const server = await startWithTransport(t, "io_uring", [], {}, path);
+      const server = await startWithTransport(t, transport, [], {}, path);
       if (server === undefined) return;
       const other = await WireClient.connect(server.address);
       await other.put("x".repeat(BODY_BYTES));

@@ -13,32 +13,41 @@ import { asciiBytes, latin1 } from "../../../../src/base/bytes.ts";
 import { BodyArena, type BodyPlace } from "../../../../src/engine/jobs/body-arena.ts";
 import { closeDescriptor, KernelError } from "../../../../src/uring/kernel.ts";
 
-const BYTES = asciiBytes("put 0 0 60 1\r\nx\r\n");
+const TEXT = "put 0 0 60 1\r\nx\r\n";
+const BYTES = asciiBytes(TEXT);
+const LATER = asciiBytes("stats\r\n");
 /** Far longer than a thread that has something to do takes to see it. */
 const SLEEP_MS = 4000;
 const BODY_BYTES = 40_000;
 const ECANCELED = 125;
 
-/** A socket that has got BYTES during a pause that is over, and is still to deliver them. */
-function stage(t: TestContext) {
+/**
+ * A socket that has got BYTES during a pause that is over, and is still to deliver them. `goesOn`
+ * if the kernel still receives.
+ */
+function stage(t: TestContext, goesOn = false, onBytes = () => {}) {
   const descriptor = openSync("/dev/null", "r");
   t.after(() => closeSync(descriptor));
   const toDeliver: UringSocket[] = [];
   const sockets = {
-    ring: { receive: () => {} },
+    ring: { receive: () => {}, cancel: () => {} },
     deliverLater: (each: UringSocket) => void toDeliver.push(each),
     finishLater: () => {},
   } as unknown as ConstructorParameters<typeof UringSocket>[0];
   const given: string[] = [];
   const connection = {
     upload: { awaitsBytes: false },
-    onBytes: (bytes: Uint8Array, length: number) => void given.push(latin1(bytes, 0, length)),
+    onBytes: (bytes: Uint8Array, length: number) => {
+      given.push(latin1(bytes, 0, length));
+      onBytes();
+    },
+    onEnd: () => void given.push("end"),
   } as unknown as Connection;
   const handle = { fd: descriptor, close: () => {} };
   const socket = new UringSocket(sockets, 0, handle, {} as AcceptorCore, {} as ConnectionLog);
   socket.open(connection);
   socket.pause();
-  socket.onReceived(BYTES.length, BYTES, false);
+  socket.onReceived(BYTES.length, BYTES, false, goesOn);
   socket.resume();
   const deliver = (): void => {
     for (const each of toDeliver.splice(0)) each.deliver();
@@ -63,7 +72,49 @@ describe("bytes that came during a pause", () => {
     const { socket, given, deliver } = stage(t);
     socket.begin(() => socket.cancel());
     deliver();
-    assert.deepEqual(given, [latin1(BYTES, 0, BYTES.length)]);
+    assert.deepEqual(given, [TEXT]);
+  });
+
+  it("come before those that the same receive brings until they are delivered, and before the end", (t) => {
+    const { socket, given, deliver } = stage(t, true);
+    socket.onReceived(LATER.length, LATER, true, true);
+    socket.onReceived(0, undefined, false, false);
+    assert.deepEqual(given, []);
+    deliver();
+    assert.deepEqual(given, [TEXT + latin1(LATER, 0, LATER.length), "end"]);
+    deliver();
+    assert.equal(given.length, 2, "each once");
+  });
+
+  it("leave the end to the next resume if they pause the connection again", (t) => {
+    let onText = (): void => {};
+    const { socket, given, deliver } = stage(t, true, () => onText());
+    socket.onReceived(0, undefined, false, false);
+    onText = () => socket.pause();
+    deliver();
+    assert.deepEqual(given, [TEXT]);
+    socket.resume();
+    deliver();
+    assert.deepEqual(given, [TEXT, "end"]);
+  });
+
+  it("move when the kernel's receive has ended, with what it brought last", (t) => {
+    const { socket, given } = stage(t, true);
+    let handedOver: HandedOver | undefined;
+    let isReady = false;
+    socket.begin(() => {
+      isReady = true;
+      handedOver = socket.complete();
+    });
+    socket.onReceived(LATER.length, LATER, false, true);
+    assert.equal(isReady, false);
+    socket.onReceived(-ECANCELED, undefined, false, false);
+    assert.equal(
+      latin1(handedOver!.bytes!, 0, handedOver!.bytes!.length),
+      TEXT + latin1(LATER, 0, LATER.length),
+    );
+    closeDescriptor(handedOver!.descriptor);
+    assert.deepEqual(given, []);
   });
 });
 
