@@ -76,8 +76,8 @@ const ENTRIES = 1024;
 const WORKERS_MAX = 1;
 
 /**
- * Whether a receive can go on until it has brought a number of bytes: since Linux 6.17. Without that
- * bound, a client could fill memory while it is paused. RUNNERBEAN_RECEIVES=once is for tests.
+ * Whether a receive can go on until it has brought a number of bytes: since Linux 6.17. Without
+ * that bound, a client could fill memory while it is paused. RUNNERBEAN_RECEIVES=once is for tests.
  */
 export const RECEIVES_GO_ON: boolean =
   isSince(release(), [6, 17]) && process.env["RUNNERBEAN_RECEIVES"] !== "once";
@@ -165,9 +165,9 @@ export class Uring {
   }
 
   /**
-   * Receives into buffers of the kernel's choice; `likely` if bytes should be there. One that `goesOn`
-   * ends when it has brought BUFFER_BYTES; only where RECEIVES_GO_ON. It may hide an end or an error
-   * that comes with bytes: see `pollEnd`.
+   * Receives into buffers of the kernel's choice; `likely` if bytes should be there. One that
+   * `goesOn` ends when it has brought BUFFER_BYTES; only where RECEIVES_GO_ON. It may hide an end
+   * or an error that comes with bytes: see `pollEnd`.
    */
   receive(descriptor: number, likely: boolean, goesOn: boolean, low: number, high: number): void {
     const flags = (likely ? 0 : RECV_POLL_FIRST) | (goesOn ? RECV_MULTISHOT : 0);
