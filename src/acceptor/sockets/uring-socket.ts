@@ -4,10 +4,11 @@ import { constants } from "node:os";
 import { assert } from "../../base/assert.ts";
 import { BodyPlace } from "../../engine/jobs/body-arena.ts";
 import { duplicate, isTcp, peek, pointerTo, shutdown } from "../../uring/kernel.ts";
-import { BUFFER_BYTES } from "../../uring/receive-buffers.ts";
+import { BUFFER_BYTES, RECEIVE_BYTES_MAX } from "../../uring/receive-buffers.ts";
 import { RECEIVES_GO_ON } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { Connection } from "../connection/connection.ts";
+import { MIGRATION_BYTES_MAX } from "../migration/migration-writer.ts";
 import type { BodyReference, Departure, HandedOver, Transport } from "../replies/transport.ts";
 import type { ConnectionLog } from "../state/connection-log.ts";
 import type { AcceptedHandle } from "./listener.ts";
@@ -32,7 +33,7 @@ export class UringSocket implements Transport, Departure {
   readonly descriptor: number;
   #connection: Connection | undefined;
   readonly output: UringOutput;
-  /** Whether the kernel has a receive: one that goes on brings BUFFER_BYTES at most. */
+  /** Whether the kernel has a receive. */
   #receiving = false;
   /** Whether receives go on. They may hide how a unix socket ended, and errors of all sockets. */
   readonly #goesOn: boolean;
@@ -43,7 +44,7 @@ export class UringSocket implements Transport, Departure {
   #place: BodyPlace | undefined;
   #bodySlot = -1;
   #paused = false;
-  /** Bytes that were requested before the pause and arrived after it: BUFFER_BYTES at most. */
+  /** Bytes that were requested before the pause and arrived after it: those of one receive. */
   #stashed: Uint8Array | undefined;
   #stashedEnd = false;
   #ended = false;
@@ -121,7 +122,9 @@ export class UringSocket implements Transport, Departure {
   // --- bytes in ----------------------------------------------------------------------------------
 
   #receive(likely: boolean): void {
-    if (this.#receiving || this.#paused || this.#isLeaving || this.#ended || this.#gone) return;
+    if (this.#receiving || this.#ended || !this.#mayDeliver) return;
+    // `deliver` will receive. So what is stashed never exceeds what one receive brings.
+    if (this.#stashed !== undefined) return;
     this.#receiving = true;
     if (this.#receiveBody(likely)) return;
     this.#sockets.ring.receive(this.descriptor, likely, this.#goesOn, this.index, Kind.Receive);
@@ -199,7 +202,7 @@ export class UringSocket implements Transport, Departure {
     const before = this.#stashed;
     const received = bytes.subarray(0, length);
     this.#stashed = before === undefined ? received.slice() : Buffer.concat([before, received]);
-    assert(this.#stashed.length <= BUFFER_BYTES, "a pause keeps what one receive brings");
+    assert(this.#stashed.length <= RECEIVE_BYTES_MAX, "a pause keeps what one receive brings");
   }
 
   /**
@@ -308,6 +311,7 @@ export class UringSocket implements Transport, Departure {
 
   complete(): HandedOver | undefined {
     if (this.#failed || this.#stashedEnd) return undefined;
+    if (this.#stashed !== undefined && this.#stashed.length > MIGRATION_BYTES_MAX) return undefined;
     const descriptor = duplicate(this.descriptor);
     if (descriptor < 0) return undefined;
     this.hasLeft = true;

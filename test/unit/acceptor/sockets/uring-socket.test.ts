@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { closeSync, openSync } from "node:fs";
+import { constants } from "node:os";
 import { describe, it, type TestContext } from "node:test";
 import type { AcceptorCore } from "../../../../src/acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../../../src/acceptor/connection/connection.ts";
@@ -12,6 +13,7 @@ import type { ConnectionLog } from "../../../../src/acceptor/state/connection-lo
 import { asciiBytes, latin1 } from "../../../../src/base/bytes.ts";
 import { BodyArena, type BodyPlace } from "../../../../src/engine/jobs/body-arena.ts";
 import { closeDescriptor, KernelError } from "../../../../src/uring/kernel.ts";
+import { BUFFER_BYTES, RECEIVE_BYTES_MAX } from "../../../../src/uring/receive-buffers.ts";
 
 const TEXT = "put 0 0 60 1\r\nx\r\n";
 const BYTES = asciiBytes(TEXT);
@@ -19,18 +21,18 @@ const LATER = asciiBytes("stats\r\n");
 /** Far longer than a thread that has something to do takes to see it. */
 const SLEEP_MS = 4000;
 const BODY_BYTES = 40_000;
-const ECANCELED = 125;
+const { ECANCELED, ENOBUFS } = constants.errno;
 
 /**
  * A socket that has got BYTES during a pause that is over, and is still to deliver them. `goesOn`
  * if the kernel still receives.
  */
-function stage(t: TestContext, goesOn = false, onBytes = () => {}) {
+function stage(t: TestContext, goesOn = false, onBytes = () => {}, receive = () => {}) {
   const descriptor = openSync("/dev/null", "r");
   t.after(() => closeSync(descriptor));
   const toDeliver: UringSocket[] = [];
   const sockets = {
-    ring: { receive: () => {}, cancel: () => {} },
+    ring: { receive, cancel: () => {} },
     deliverLater: (each: UringSocket) => void toDeliver.push(each),
     finishLater: () => {},
   } as unknown as ConstructorParameters<typeof UringSocket>[0];
@@ -115,6 +117,30 @@ describe("bytes that came during a pause", () => {
     );
     closeDescriptor(handedOver!.descriptor);
     assert.deepEqual(given, []);
+  });
+
+  it("may be nearly two buffers; then the connection stays where it is", (t) => {
+    const { socket, given, deliver } = stage(t, true);
+    const last = Buffer.alloc(RECEIVE_BYTES_MAX - BYTES.length, "x");
+    assert.ok(last.length > BUFFER_BYTES, "more than the kernel brings at once");
+    socket.onReceived(last.length - BUFFER_BYTES, last.subarray(BUFFER_BYTES), true, true);
+    socket.begin(() => {
+      if (socket.complete() === undefined) socket.cancel();
+    });
+    socket.onReceived(BUFFER_BYTES, last, true, false);
+    deliver();
+    assert.deepEqual(given, [TEXT + last.toString()]);
+  });
+
+  it("are delivered before the kernel gets another receive, though it had no buffer for the last", (t) => {
+    let asked = 0;
+    const { socket, given, deliver } = stage(t, true, undefined, () => asked++);
+    const before = asked;
+    socket.onReceived(-ENOBUFS, undefined, false, false);
+    assert.equal(asked, before);
+    deliver();
+    assert.deepEqual(given, [TEXT]);
+    assert.equal(asked, before + 1);
   });
 });
 
