@@ -33,8 +33,9 @@ export class UringSocket implements Transport, Departure {
   readonly descriptor: number;
   #connection: Connection | undefined;
   readonly output: UringOutput;
-  /** Whether the kernel has a receive. */
+  /** Whether the kernel has a receive, and whether that has brought nothing yet. */
   #receiving = false;
+  #isUnheard = false;
   /** Whether receives go on. They may hide how a unix socket ended, and errors of all sockets. */
   readonly #goesOn: boolean;
   /** Whether the kernel watches for the end of receives that go on, and whether it has come. */
@@ -126,6 +127,7 @@ export class UringSocket implements Transport, Departure {
     // `deliver` will receive. So what is stashed never exceeds what one receive brings.
     if (this.#stashed !== undefined) return;
     this.#receiving = true;
+    this.#isUnheard = true;
     if (this.#receiveBody(likely)) return;
     this.#sockets.ring.receive(this.descriptor, likely, this.#goesOn, this.index, Kind.Receive);
   }
@@ -152,6 +154,7 @@ export class UringSocket implements Transport, Departure {
     const { arena, handle, length } = this.#place!;
     const slot = this.#bodySlot;
     this.#receiving = false;
+    this.#isUnheard = false;
     arena!.unpin(handle);
     if (!this.#gone && result > 0) this.#onBodyBytes(result, length, slot, hasMore);
     messages.give(slot);
@@ -168,6 +171,7 @@ export class UringSocket implements Transport, Departure {
   /** `goesOn` if the receive brings more than this. */
   onReceived(result: number, bytes: Uint8Array | undefined, hasMore: boolean, goesOn: boolean): void {
     this.#receiving = goesOn;
+    this.#isUnheard = false;
     if (this.#isLeaving) {
       this.#keep(result, bytes);
       return;
@@ -208,10 +212,11 @@ export class UringSocket implements Transport, Departure {
   /**
    * Checks for an end of stream after a buffer that was not full, where it is likely. Later
    * completions of this batch carry other clients' bytes, and the end has to be processed before
-   * those. A receive would report it only in the next turn.
+   * those. A receive would report it only in the next turn. But one that has brought nothing yet
+   * does report it, and may have taken the last bytes already, in a completion of the next batch.
    */
   #lookForEnd(): void {
-    if (this.#ended || !this.#mayDeliver) return;
+    if (this.#isUnheard || this.#ended || !this.#mayDeliver) return;
     const next = peek(this.descriptor);
     if (next === 0) this.#end();
     else if (next < 0 && next !== -EAGAIN) this.#disconnect();
