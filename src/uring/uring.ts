@@ -166,8 +166,8 @@ export class Uring {
 
   /**
    * Receives into buffers of the kernel's choice; `likely` if bytes should be there. One that
-   * `goesOn` ends when it has brought BUFFER_BYTES; only where RECEIVES_GO_ON. It may hide an end
-   * or an error that comes with bytes: see `pollEnd`.
+   * `goesOn` ends when it has brought BUFFER_BYTES or more, RECEIVE_BYTES_MAX at most; only where
+   * RECEIVES_GO_ON. It may hide an end or an error that comes with bytes: see `pollEnd`.
    */
   receive(descriptor: number, likely: boolean, goesOn: boolean, low: number, high: number): void {
     const flags = (likely ? 0 : RECV_POLL_FIRST) | (goesOn ? RECV_MULTISHOT : 0);
@@ -306,7 +306,7 @@ export class Uring {
   /**
    * Adds an entry that has to wait for a later turn. The kernel may answer EAGAIN or EBUSY and take
    * nothing until completions are reaped, but this may be called while they are being reaped. There
-   * are at most two such entries for each socket, plus one.
+   * are a few such entries for each socket at most.
    */
   #waitingEntry(): number {
     const at = this.#waitingCount++ * SQE_WORDS;

@@ -4,10 +4,11 @@ import { constants } from "node:os";
 import { assert } from "../../base/assert.ts";
 import { BodyPlace } from "../../engine/jobs/body-arena.ts";
 import { duplicate, isTcp, peek, pointerTo, shutdown } from "../../uring/kernel.ts";
-import { BUFFER_BYTES } from "../../uring/receive-buffers.ts";
+import { BUFFER_BYTES, RECEIVE_BYTES_MAX } from "../../uring/receive-buffers.ts";
 import { RECEIVES_GO_ON } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { Connection } from "../connection/connection.ts";
+import { MIGRATION_BYTES_MAX } from "../migration/migration-writer.ts";
 import type { BodyReference, Departure, HandedOver, Transport } from "../replies/transport.ts";
 import type { ConnectionLog } from "../state/connection-log.ts";
 import type { AcceptedHandle } from "./listener.ts";
@@ -32,8 +33,9 @@ export class UringSocket implements Transport, Departure {
   readonly descriptor: number;
   #connection: Connection | undefined;
   readonly output: UringOutput;
-  /** Whether the kernel has a receive: one that goes on brings BUFFER_BYTES at most. */
+  /** Whether the kernel has a receive, and whether that has brought nothing yet. */
   #receiving = false;
+  #isUnheard = false;
   /** Whether receives go on. They may hide how a unix socket ended, and errors of all sockets. */
   readonly #goesOn: boolean;
   /** Whether the kernel watches for the end of receives that go on, and whether it has come. */
@@ -43,7 +45,7 @@ export class UringSocket implements Transport, Departure {
   #place: BodyPlace | undefined;
   #bodySlot = -1;
   #paused = false;
-  /** Bytes that were requested before the pause and arrived after it: BUFFER_BYTES at most. */
+  /** Bytes that were requested before the pause and arrived after it: those of one receive. */
   #stashed: Uint8Array | undefined;
   #stashedEnd = false;
   #ended = false;
@@ -121,8 +123,11 @@ export class UringSocket implements Transport, Departure {
   // --- bytes in ----------------------------------------------------------------------------------
 
   #receive(likely: boolean): void {
-    if (this.#receiving || this.#paused || this.#isLeaving || this.#ended || this.#gone) return;
+    if (this.#receiving || this.#ended || !this.#mayDeliver) return;
+    // `deliver` will receive. So what is stashed never exceeds what one receive brings.
+    if (this.#stashed !== undefined) return;
     this.#receiving = true;
+    this.#isUnheard = true;
     if (this.#receiveBody(likely)) return;
     this.#sockets.ring.receive(this.descriptor, likely, this.#goesOn, this.index, Kind.Receive);
   }
@@ -149,6 +154,7 @@ export class UringSocket implements Transport, Departure {
     const { arena, handle, length } = this.#place!;
     const slot = this.#bodySlot;
     this.#receiving = false;
+    this.#isUnheard = false;
     arena!.unpin(handle);
     if (!this.#gone && result > 0) this.#onBodyBytes(result, length, slot, hasMore);
     messages.give(slot);
@@ -165,6 +171,7 @@ export class UringSocket implements Transport, Departure {
   /** `goesOn` if the receive brings more than this. */
   onReceived(result: number, bytes: Uint8Array | undefined, hasMore: boolean, goesOn: boolean): void {
     this.#receiving = goesOn;
+    this.#isUnheard = false;
     if (this.#isLeaving) {
       this.#keep(result, bytes);
       return;
@@ -199,16 +206,17 @@ export class UringSocket implements Transport, Departure {
     const before = this.#stashed;
     const received = bytes.subarray(0, length);
     this.#stashed = before === undefined ? received.slice() : Buffer.concat([before, received]);
-    assert(this.#stashed.length <= BUFFER_BYTES, "a pause keeps what one receive brings");
+    assert(this.#stashed.length <= RECEIVE_BYTES_MAX, "a pause keeps what one receive brings");
   }
 
   /**
    * Checks for an end of stream after a buffer that was not full, where it is likely. Later
    * completions of this batch carry other clients' bytes, and the end has to be processed before
-   * those. A receive would report it only in the next turn.
+   * those. A receive would report it only in the next turn. But one that has brought nothing yet
+   * does report it, and may have taken the last bytes already, in a completion of the next batch.
    */
   #lookForEnd(): void {
-    if (this.#ended || !this.#mayDeliver) return;
+    if (this.#isUnheard || this.#ended || !this.#mayDeliver) return;
     const next = peek(this.descriptor);
     if (next === 0) this.#end();
     else if (next < 0 && next !== -EAGAIN) this.#disconnect();
@@ -308,6 +316,7 @@ export class UringSocket implements Transport, Departure {
 
   complete(): HandedOver | undefined {
     if (this.#failed || this.#stashedEnd) return undefined;
+    if (this.#stashed !== undefined && this.#stashed.length > MIGRATION_BYTES_MAX) return undefined;
     const descriptor = duplicate(this.descriptor);
     if (descriptor < 0) return undefined;
     this.hasLeft = true;
