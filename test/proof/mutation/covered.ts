@@ -39,6 +39,8 @@ export interface ChildResult extends Cost {
   readonly said: string;
 }
 
+/** Exit code of a child that has nothing to do, and tests that have not ended. */
+export const STALLED = 3;
 /** Exit code of a shell whose program was ended by SIGXCPU. */
 const CPU_LIMIT_CODE = 128 + 24;
 
@@ -63,7 +65,8 @@ export async function runChild(
     ...{ folder: ROOT, environment: { RUNNERBEAN_CHECKED: "1", ...env }, timeoutMs: limit.ms },
   });
   const cpuMs = Number(/^CPU (\d+) ms$/m.exec(output)?.[1] ?? limit.cpuMs);
-  return { code: code === CPU_LIMIT_CODE ? "timeout" : code, said: output, ms, cpuMs };
+  const isLate = code === CPU_LIMIT_CODE || code === STALLED;
+  return { code: isLate ? "timeout" : code, said: output, ms, cpuMs };
 }
 
 /**
