@@ -4,7 +4,7 @@
 // comparison. Arguments: the files of tests. The last line it writes is its CPU time. It ends with
 // STALLED if a test waits for good.
 
-import { readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { performance } from "node:perf_hooks";
 import { run } from "node:test";
@@ -27,13 +27,23 @@ if (MUTANT_URL !== undefined && MUTANT_TEXT !== undefined) {
   });
 }
 
+/** Whether another thread runs, or would if it had a core. */
+function runsElsewhere(): boolean {
+  return readdirSync("/proc/self/task").some((thread) => {
+    if (thread === `${process.pid}`) return false;
+    const stat = `/proc/self/task/${thread}/stat`;
+    // A thread that has just ended has run until then.
+    return !existsSync(stat) || readFileSync(stat, "utf8").includes(") R ");
+  });
+}
+
 let idleMs = 0;
 let before = performance.eventLoopUtilization();
 setInterval(() => {
   const now = performance.eventLoopUtilization();
   const { idle, utilization } = performance.eventLoopUtilization(now, before);
   before = now;
-  idleMs = utilization < IDLE_SHARE_MAX ? idleMs + idle : 0;
+  idleMs = utilization < IDLE_SHARE_MAX && !runsElsewhere() ? idleMs + idle : 0;
   if (idleMs > IDLE_MS_MAX) process.exit(STALLED);
 }, LOOK_MS).unref();
 
