@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { clockOffsetMs } from "../../../src/ring/monotonic-clock.ts";
+import { clockOffsetMs, monotonicMs } from "../../../src/ring/monotonic-clock.ts";
 
 const THREAD_STARTED_AT_MS = 1_000_000;
 const LOOK_MS = 0.001;
@@ -35,3 +35,26 @@ for (const [when, heldUpMs] of [
     );
   });
 }
+
+it("a clock that is never read quickly is measured all the same", () => {
+  let nowMs = 0;
+  let looks = 0;
+  const look = (): number => {
+    looks++;
+    nowMs += 10;
+    return nowMs;
+  };
+  const offsetMs = clockOffsetMs(look, () => look() - THREAD_STARTED_AT_MS);
+  assert.equal(offsetMs, THREAD_STARTED_AT_MS);
+  assert.ok(looks > 3 && looks <= 200, `${looks} looks`);
+});
+
+it("the clock of all threads is the machine's", () => {
+  const machineMs = (): number => Number(process.hrtime.bigint()) / 1e6;
+  for (let look = 0; look < 3; look++) {
+    const beforeMs = machineMs();
+    const nowMs = monotonicMs();
+    const afterMs = machineMs();
+    assert.ok(nowMs > beforeMs - 1 && nowMs < afterMs + 1, `${nowMs} between ${beforeMs} and ${afterMs}`);
+  }
+});

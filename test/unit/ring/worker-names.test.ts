@@ -3,6 +3,24 @@ import { test } from "node:test";
 import { latin1 } from "../../../src/base/bytes.ts";
 import { WorkerNames } from "../../../src/ring/worker-names.ts";
 
+test("a name is read as text, and a slot that never had one stays untouched", () => {
+  const buffer = new SharedArrayBuffer(WorkerNames.bytesFor(2));
+  assert.equal(buffer.byteLength, 2 * 68);
+  const names = new WorkerNames(buffer);
+  assert.equal(names.text(1), "");
+  names.set(1, "w\xffrker");
+  names.set(0, "a");
+  assert.deepEqual([names.text(0), names.text(1)], ["a", "w\xffrker"]);
+  const words = new Int32Array(buffer);
+  const before = words[0];
+  names.set(0, "a");
+  assert.notEqual(words[0], before, "a reader may have read half of it");
+  names.set(0, "");
+  const without = words[0];
+  names.set(0, "");
+  assert.equal(words[0], without, "most workers have no name");
+});
+
 test("a table of names gives each slot its own, cut to 63 bytes, and never half of one", () => {
   const buffer = new SharedArrayBuffer(WorkerNames.bytesFor(3));
   const names = new WorkerNames(buffer);
