@@ -1,11 +1,9 @@
-// Process that runs test files with one source file replaced, and ends with 1 at the first failure.
+// Process that runs test files, and ends with 1 at the first failure.
 //
-// Environment: MUTANT_URL and MUTANT_TEXT (a file) name what is replaced; neither in a run for
-// comparison. Arguments: the files of tests. The last line it writes is its CPU time. It ends with
-// STALLED if a test waits for good.
+// Arguments: the files of tests. The last line it writes is its CPU time. It ends with STALLED if a
+// test waits for good. `replace.ts` gives it the mutant.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { registerHooks } from "node:module";
 import { performance } from "node:perf_hooks";
 import { run } from "node:test";
 import { STALLED } from "./covered.ts";
@@ -15,17 +13,6 @@ const IDLE_MS_MAX = 5000;
 const LOOK_MS = 100;
 /** What the looks themselves cost stays below. */
 const IDLE_SHARE_MAX = 0.1;
-
-const { MUTANT_URL, MUTANT_TEXT } = process.env;
-if (MUTANT_URL !== undefined && MUTANT_TEXT !== undefined) {
-  const source = readFileSync(MUTANT_TEXT, "utf8");
-  registerHooks({
-    load: (url, context, nextLoad) =>
-      url === MUTANT_URL
-        ? { format: "module-typescript", source, shortCircuit: true }
-        : nextLoad(url, context),
-  });
-}
 
 /** Whether another thread runs, or would if it had a core. */
 function runsElsewhere(): boolean {

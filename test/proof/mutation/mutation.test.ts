@@ -1,16 +1,17 @@
-// Tests of `npm run mutate`: which mutants a source has, that a test process gets the mutant, and
-// which test files execute a line.
+// Tests of `npm run mutate`: which mutants a source has, that a test process gets the mutant and
+// comes to an end, which test files execute a line, and that the kept list has no stale lines.
 
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { after, describe, it } from "node:test";
 import { pathToFileURL } from "node:url";
 import { API } from "typescript/unstable/sync";
 import { temporaryFolder } from "../../support/machine/temporary-folder.ts";
 import { coverageOf, executes, ROOT, runChild } from "./covered.ts";
-import { applied, mutantsOf } from "./mutants.ts";
-import { testsOf } from "./rooms.ts";
+import { codeOf, KEPT } from "./kept.ts";
+import { applied, type Mutant, mutantsOf } from "./mutants.ts";
+import { ROOMS, testsOf } from "./rooms.ts";
 
 const LIMIT = { cpuMs: 120_000, ms: 600_000 };
 const SOURCE = `// Numbers.
@@ -76,8 +77,36 @@ describe("mutants", () => {
     assert.ok(!executes(file!, pathToFileURL(join(ROOT, "src/ring/job-directory.ts")).href, 2000));
   });
 
+  it("end although their tests never would", async () => {
+    const play = async (name: string, body: string): Promise<unknown> => {
+      const file = join(folder, `${name}.ts`);
+      writeFileSync(file, `import { it } from "node:test";\nit("${name}", () => ${body});\n`);
+      return (await runChild([relative(ROOT, file)], {}, { cpuMs: 1000, ms: LIMIT.ms })).code;
+    };
+    assert.equal(await play("computes", "{ for (;;); }"), "timeout");
+    assert.equal(await play("waits", "new Promise(() => undefined)"), "timeout");
+    assert.equal(await play("ends", "undefined"), 0);
+    assert.equal(await play("fails", '{ throw new Error("no"); }'), 1);
+  });
+
   it("have tests in every room", () => {
-    for (const room of ["engine", "protocol", "ring", "binlog", "access"])
-      assert.ok(testsOf(room, "room").length > 2, room);
+    for (const room of ROOMS) assert.ok(testsOf(room, "room").length > 2, room);
+  });
+
+  it("that stay alive have a reason, and are in the sources", () => {
+    const api = new API({ cwd: ROOT });
+    const tsconfig = join(ROOT, "tsconfig.json");
+    const { program } = api.updateSnapshot({ openProjects: [tsconfig] }).getProject(tsconfig)!;
+    const files = [...new Set(KEPT.map(({ file }) => `src/${file}`))];
+    const known = files.flatMap((file): Mutant[] =>
+      mutantsOf(file, program.getSourceFile(join(ROOT, file))!),
+    );
+    api.close();
+    const places = new Set(known.map((mutant) => `${mutant.file} ${codeOf(mutant)} ${mutant.what}`));
+    for (const { file, code, what, why } of KEPT) {
+      assert.ok(why.length > 10, file);
+      for (const each of what)
+        assert.ok(places.has(`src/${file} ${code} ${each}`), `${file}: ${code}: ${each}`);
+    }
   });
 });

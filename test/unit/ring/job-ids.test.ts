@@ -71,6 +71,18 @@ it("JobIds gives each id once to two threads", () => {
   );
 });
 
+it("JobIds stays right over several times 2^32 while any thread takes the ids at which the hint grows", () => {
+  const words = new Int32Array(new SharedArrayBuffer(8));
+  const ids = new JobIds(words, 0);
+  ids.reset(HINT_UNIT);
+  for (let unit = 1; unit <= 700; unit++) {
+    assert.equal(ids.next, unit * HINT_UNIT);
+    assert.equal(ids.take(), unit * HINT_UNIT);
+    // Other threads take all up to the next one.
+    Atomics.add(words, 0, HINT_UNIT - 1);
+  }
+});
+
 it("JobIds refuses an invalid start", () => {
   for (const bad of [0, -1, 2 ** 53]) assert.throws(() => idsFrom(bad), /ids are positive safe integers/);
 });

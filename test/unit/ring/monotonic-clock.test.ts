@@ -26,6 +26,7 @@ for (const [when, heldUpMs] of [
   ["between its first two looks", (look) => (look === 2 ? 284 : 0)],
   ["before its third look", (look) => (look === 3 ? 284 : 0)],
   ["more often than not", (look) => (look % 7 < 5 && look < 140 ? 20 : 0)],
+  ["but for a moment", (look) => (look < 31 || look > 40 ? 20 : 0)],
 ] as const satisfies readonly (readonly [string, (look: number) => number])[]) {
   it(`a thread that is delayed ${when} knows the machine's clock`, () => {
     const offsetMs = clockOffsetMs(...clocks(heldUpMs));
