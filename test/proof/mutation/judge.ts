@@ -56,7 +56,7 @@ export class Judge {
     const env = { ...this.#env, MUTANT_URL: url, MUTANT_TEXT: text };
     let played = 0;
     for (const stage of this.#stages) {
-      const fitting = (await this.#testsOf(stage)).filter((each) => executes(each, url, mutant.start));
+      const fitting = (await this.#testsOf(stage)).filter((each) => executes(each, url, mutant.coveredAt));
       if (fitting.length === 0) continue;
       played += fitting.length;
       const files = fitting.map(({ path }) => path);

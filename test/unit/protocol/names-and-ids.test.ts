@@ -35,7 +35,8 @@ describe("tube names", () => {
 
   it("may end in a star as patterns", () => {
     for (const pattern of ["*", "a*", "a", `${N200}*`, N200]) assert.ok(isPattern(pattern), pattern);
-    for (const pattern of ["", "**", "a**", "*a", "-*", "a*b", `${N200}a*`]) assert.ok(!isPattern(pattern));
+    for (const pattern of ["", "**", "a**", "*a", "-*", "a*b", "a!", "!", `${N200}a*`])
+      assert.ok(!isPattern(pattern));
   });
 
   it("have one that stands for all", () => {

@@ -73,6 +73,9 @@ test("Span: is a part of its bytes, and copies exactly that part", () => {
   const memory = copy.bytes;
   copy.copyOf(span);
   assert.deepEqual([copy.text, copy.bytes === memory], ["sms", true]);
+  span.set(Buffer.from("[slams]"), 1, 6);
+  copy.copyOf(span);
+  assert.deepEqual([copy.text, copy.bytes === memory], ["slams", true]);
   copy.clear();
   assert.deepEqual([copy.length, copy.text], [0, ""]);
 });
