@@ -75,6 +75,27 @@ describe("FailureLimit", () => {
     await later;
   });
 
+  it("counts the checks that go on when another ends, also if none waits", async () => {
+    const limit = new FailureLimit();
+    const ends: ((found: typeof identity) => void)[] = [];
+    const send = (count: number): Promise<unknown>[] =>
+      Array.from({ length: count }, async () => {
+        const check = (): Promise<typeof identity> => new Promise((resolve) => ends.push(resolve));
+        return await limit.attempt("192.0.2.1", () => 0, check);
+      });
+    const answers = send(FAILURES_MAX);
+    ends[0]!(identity);
+    await answers[0];
+    assert.equal(ends.length, FAILURES_MAX);
+    const more = send(5);
+    assert.equal(ends.length, FAILURES_MAX + 1, "nine still go on");
+    for (let at = 1; at < FAILURES_MAX + 5; at++) {
+      ends[at]!(identity);
+      await new Promise(setImmediate);
+    }
+    assert.deepEqual(new Set(await Promise.all([...answers, ...more])), new Set([identity]));
+  });
+
   it("returns the share of a right secret: any number may come at once", async () => {
     const guesses = new Guesses();
     const answers = guesses.send(500);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { asciiBytes } from "../../../src/base/bytes.ts";
 import { CommandParser, Syntax } from "../../../src/protocol/command-parser.ts";
-import { COMMANDS, Op, STRICT_COMMANDS } from "../../../src/protocol/commands.ts";
+import { AUTH, COMMANDS, Op, STRICT_COMMANDS } from "../../../src/protocol/commands.ts";
 import { EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX, U32_MAX } from "../../../src/protocol/limits.ts";
 import { OptionTag } from "../../../src/protocol/option-rows.ts";
 import { optionNumber, optionText } from "../../../src/protocol/options.ts";
@@ -151,6 +151,30 @@ describe("CommandParser reads the other extensions", () => {
     refused(["commit-batch -x", "commit-batch *", "commit-batch a b"]);
   });
 
+  it("numbers up to the end of the line only", () => {
+    for (const after of ["0", "1", " 1", "-1"]) {
+      for (const line of [
+        "inspect-job 0",
+        "inspect-job 7",
+        "delete-batch 0 0",
+        "touch 0",
+        "reserve-batch 1 0",
+      ])
+        assert.equal(parse(line, "", after).syntax, Syntax.Ok, `${line} before ${after}`);
+      for (const line of ["reserve-batch 1 -", "reserve-batch 1 ", "delete-batch ", "inspect-job "])
+        assert.equal(parse(line, "", after).syntax, Syntax.BadFormat, `${line} before ${after}`);
+    }
+  });
+
+  it("limits of lists from 1 to 1000", () => {
+    for (const limit of [1, 1000])
+      assert.equal(optionNumber(accepted(`list-jobs mails limit=${limit}`).options, OptionTag.Limit), limit);
+    refused(
+      ["list-jobs mails limit=0", "list-jobs mails limit=1001", "list-batches limit=0"],
+      Syntax.BadOption,
+    );
+  });
+
   it("the three orders of reserves", () => {
     assert.equal(accepted("reserve-order strict").count, ReserveOrder.Strict);
     assert.equal(accepted("reserve-order  weighted").count, ReserveOrder.Weighted);
@@ -210,6 +234,25 @@ describe("CommandParser reads the options of beanstalkd's commands", () => {
     assert.equal(syntaxOf("bury 1 2 reason=x"), Syntax.BadFormat);
     assert.equal(syntaxOf("touch-all"), Syntax.Unknown);
     assert.equal(syntaxOf("watch mails"), Syntax.Ok);
+  });
+});
+
+describe("CommandParser reads auth", () => {
+  const auth = new CommandParser(JOB_BYTES_MAX, [AUTH]);
+  const syntaxOf = (line: string): Syntax => auth.parse(asciiBytes(`${line} x`), 0, line.length);
+
+  it("with one secret of any bytes but blanks", () => {
+    for (const secret of ["x", "rb1_\x7f\xff=", "s".repeat(300)]) {
+      assert.equal(syntaxOf(`auth ${secret}`), Syntax.Ok);
+      assert.equal(auth.request.secret.text, secret);
+    }
+    for (const line of ["auth ", "auth  x", "auth x ", "auth a b"])
+      assert.equal(syntaxOf(line), Syntax.BadFormat, line);
+  });
+
+  it("on listeners that know it only", () => {
+    assert.equal(parse("auth x").syntax, Syntax.Unknown);
+    assert.equal(syntaxOf("stats"), Syntax.Unknown);
   });
 });
 

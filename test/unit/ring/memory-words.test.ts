@@ -45,6 +45,10 @@ describe("MemoryWords", () => {
     assert.ok(!other.isFull);
     other.take(1);
     assert.ok(other.isFull);
+    const small = words();
+    small.limitBytes = MEMORY_PAGE_BYTES;
+    small.take(2);
+    assert.ok(small.isFull, "a limit of one page");
   });
 
   it("grants no page twice to two threads that claim at the same moment", (t) => {

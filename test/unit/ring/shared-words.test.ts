@@ -59,6 +59,8 @@ describe("LogWords", () => {
     }
     assert.ok(written.reached(0, 0) && !written.reached(0, 1), "another shard");
     assert.ok(!synced.reached(1, 1), "written isn't synced");
+    synced.publish(1, 3);
+    assert.ok(synced.reached(1, 3) && !synced.reached(1, 4));
   });
 
   it("may be published again without progress, never back", () => {

@@ -17,6 +17,7 @@ test("a name is read as text, and a slot that never had one stays untouched", ()
   assert.notEqual(words[0], before, "a reader may have read half of it");
   names.set(0, "");
   const without = words[0];
+  assert.equal(names.text(0), "");
   names.set(0, "");
   assert.equal(words[0], without, "most workers have no name");
 });
