@@ -11,12 +11,20 @@ const SEEDS = "test/proof/mutation/seeds.ts";
 export const STAGES = ["room", "transcripts", "neighbours", "seeds"] as const;
 export type Stage = (typeof STAGES)[number];
 
-/** The unit tests of the rooms that use a room. */
+/** Tests of a room besides its unit tests. */
+const OWN: Readonly<Record<string, readonly string[]>> = { binlog: ["test/binlog/**/*.test.ts"] };
+
+/** Those of them that take seconds: a mutant meets them last. */
+const DEAR = ["damage", "holes", "making-room", "simulation", "tools"].map(
+  (name) => `test/binlog/${name}.test.ts`,
+);
+
+/** The unit tests of the rooms that use a room, and its dear ones. */
 const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   engine: ["test/unit/shard/**/*.test.ts"],
   protocol: ["test/unit/acceptor/**/*.test.ts"],
   ring: ["test/unit/loop/**/*.test.ts", "test/unit/message/**/*.test.ts"],
-  binlog: ["test/binlog/**/*.test.ts"],
+  binlog: DEAR,
   access: ["test/unit/config/**/*.test.ts", "test/unit/acceptor/limited-token.test.ts"],
 };
 
@@ -26,7 +34,9 @@ export const ROOMS: readonly string[] = Object.keys(NEIGHBOURS);
 export function testsOf(room: string, stage: Stage): string[] {
   switch (stage) {
     case "room":
-      return filesLike([`test/unit/${room}/**/*.test.ts`]);
+      return filesLike([`test/unit/${room}/**/*.test.ts`, ...(OWN[room] ?? [])]).filter(
+        (path) => !DEAR.includes(path),
+      );
     case "transcripts":
       return [TRANSCRIPTS];
     case "neighbours":
