@@ -136,6 +136,34 @@ describe("FailureLimit", () => {
     assert.ok((await again).every((each) => each === identity));
   });
 
+  it("counts right secrets as no failure", () => {
+    const limit = new FailureLimit();
+    for (let guess = 0; guess < 3 * FAILURES_MAX; guess++)
+      assert.equal(
+        limit.attempt(
+          "a",
+          () => 0,
+          () => identity,
+        ),
+        identity,
+      );
+  });
+
+  it("takes an address with a colon that is none as it is", () => {
+    const limit = new FailureLimit();
+    for (let failure = 0; failure < FAILURES_MAX; failure++) limit.note("unix:7", 0);
+    assert.ok(limit.isOver("unix:7", 1));
+    assert.ok(!limit.isOver("unix:8", 1));
+  });
+
+  it("knows the network of a guess that has waited", async () => {
+    const guesses = new Guesses();
+    const answers = guesses.send(50, "2001:db8:20:ffff::1");
+    while ((await guesses.end(undefined)) > 0);
+    assert.equal(guesses.checked, FAILURES_MAX);
+    assert.equal((await answers).filter((each) => each === "over").length, 40);
+  });
+
   it("treats an IPv6 network as one address, and IPv4 in IPv6 as IPv4", () => {
     const limit = new FailureLimit();
     const wrong = (): undefined => undefined;

@@ -46,6 +46,9 @@ describe("the columns of the commands", () => {
       assert.notEqual(columns.PERMISSION_OF[op], 0);
       assert.equal(columns.PERMISSION_OF[op]! & ALL_PERMISSIONS, 0, "no role has this permission");
       assert.equal(columns.TIMING_OF[op], COMMAND_CLASSES.indexOf("other"));
+      const { PASSES_BEFORE_AUTH, DELETES, MOVES_JOBS, WAITS_FOR_TRANSFER } = columns;
+      for (const column of [PASSES_BEFORE_AUTH, DELETES, MOVES_JOBS, WAITS_FOR_TRANSFER])
+        assert.equal(column[op], 0);
     }
     assert.equal(columns.wordOf(COMMAND_OPS), "<unknown>");
   });

@@ -279,6 +279,11 @@ describe("CommandParser.lineBytesMax", () => {
 });
 
 describe("CommandParser keeps nothing of the line before", () => {
+  it("in its op", () => {
+    accepted("touch-all");
+    assert.equal(parse("nonsense").request.op, Op.Unknown);
+  });
+
   it("in numbers, names and options", () => {
     accepted("put-in-tube mails 9 9.999 9 9 ttl=9");
     const request = accepted("reserve");

@@ -81,6 +81,7 @@ describe("OptionParser", () => {
     // Its equals sign is beyond the end.
     const bytes = asciiBytes(" n=7");
     assert.equal(parser.parse(bytes, 0, 2, ROWS, options), Bad);
+    assert.equal(parser.parse(asciiBytes(" m=7"), 0, 2, ROWS, options), Bad);
   });
 
   it("takes values of 200 bytes, and none of 0 but where that removes a setting", () => {
@@ -154,6 +155,7 @@ describe("OptionParser reads", () => {
     assert.equal(number(" word=all", OptionTag.Missed), 1);
     bad([" word=al", " word=alle", " word=once,all", " word=ALL", " word=,"]);
     assert.equal(number(" words=ready", OptionTag.State), 1);
+    assert.equal(number(" words=buried", OptionTag.State), 4);
     assert.equal(number(" words=buried,ready", OptionTag.State), 5);
     assert.equal(number(" words=delayed,buried,ready", OptionTag.State), 7);
     assert.equal(number(" words=ready,ready", OptionTag.State), 1);
@@ -162,6 +164,11 @@ describe("OptionParser reads", () => {
 
   it("keys without control characters", () => {
     assert.equal(text(" key=a%20=\u00ff!~", OptionTag.Unique), "a%20=\u00ff!~");
+    assert.equal(
+      parser.parse(asciiBytes(" key=a\r\n"), 0, 6, ROWS, options),
+      Ok,
+      "the end of a line follows",
+    );
     bad([" key=a\x7f", " key=\x1fa", " key=a\t"]);
   });
 

@@ -31,6 +31,16 @@ describe("ConnectionCounts", () => {
     );
   });
 
+  it("counts nothing any more once all have left or were refused", () => {
+    const buffer = new SharedArrayBuffer(CONNECTION_COUNTS_BYTES);
+    const all = new ConnectionCounts(buffer, 7);
+    assert.ok(all.enter(1) && !all.enter(1));
+    assert.ok(all.enterFrom("192.0.2.1", 1) && !all.enterFrom("192.0.2.1", 1));
+    all.leave();
+    all.leaveFrom("192.0.2.1");
+    assert.ok(new Int32Array(buffer).every((count) => count === 0));
+  });
+
   it("counts an address in other words with another seed, also if it is 0", () => {
     const wordsOf = (seed: number): string => {
       const buffer = new SharedArrayBuffer(CONNECTION_COUNTS_BYTES);

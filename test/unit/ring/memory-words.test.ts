@@ -49,6 +49,10 @@ describe("MemoryWords", () => {
     small.limitBytes = MEMORY_PAGE_BYTES;
     small.take(2);
     assert.ok(small.isFull, "a limit of one page");
+    const late = words();
+    late.take(2);
+    late.limitBytes = MEMORY_PAGE_BYTES;
+    assert.ok(late.isFull, "the same, set later");
   });
 
   it("grants no page twice to two threads that claim at the same moment", (t) => {
