@@ -15,8 +15,8 @@ const TEST_COST_MAX: Cost = { cpuMs: 120_000, ms: 600_000 };
 const DEARER = 4;
 const GRACE_CPU_MS = 3000;
 /** Other processes may take the cores meanwhile; this only ends what waits for good. */
-const SLOWER = 10;
-const GRACE_MS = 20_000;
+const SLOWER = 20;
+const GRACE_MS = 60_000;
 
 export interface Verdict {
   readonly mutant: Mutant;
