@@ -7,9 +7,9 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { runInGroup } from "../group-child.ts";
 
 export const ROOT: string = fileURLToPath(new URL("../../..", import.meta.url));
-const REPLACE = new URL("replace.ts", import.meta.url).href;
-/** Workers inherit them. */
-const NODE_FLAGS = ["--disable-warning=ExperimentalWarning", `--import=${REPLACE}`];
+const REPLACE = fileURLToPath(new URL("replace.ts", import.meta.url));
+/** Workers inherit them; those that run a text don't preload what `--import` names. */
+const NODE_FLAGS = ["--disable-warning=ExperimentalWarning", `--require=${REPLACE}`];
 const CHILD = fileURLToPath(new URL("child.ts", import.meta.url));
 
 interface Range {

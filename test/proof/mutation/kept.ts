@@ -23,6 +23,7 @@ const ROWS: readonly (readonly [file: string, code: string, what: readonly strin
   ["access/authenticator.ts", "this.#standing.set(identity, stands);", ["this.#standing.set(identity, stands); removed"], "only saves doing the same again"],
   ["access/failure-limit.ts", "else if (underWay.count === 0) this.#underWay.delete(network);", ["if (underWay.count === 0) → false", "this.#underWay.delete(network); removed"], "frees memory, which no answer shows"],
   ["access/secrets.ts", "if (error === null) resolve(key);", ["if (error === null) → true"], "scrypt only fails here if OpenSSL has no memory"],
+  ["access/secrets.ts", "else reject(error);", ["reject(error); removed"], "scrypt only fails here if OpenSSL has no memory"],
   ["access/token-file.ts", "if (!(error instanceof LineFault)) throw error;", ["if (!(error instanceof LineFault)) → false"], "only a fault of this file would get there"],
   ["access/token-file.ts", "const [N = 0, r = 0, p = 0] = parts.slice(0, 3).map(Number);", ["0 → 1", "3 → (3 + 1)"], "there are always five parts, and the first three count"],
   // biome-ignore lint/suspicious/noTemplateCurlyInString: code

@@ -69,6 +69,17 @@ describe("mutants", () => {
     assert.equal(seeds.code, 1, "the simulators get it, too");
   });
 
+  it("are what the workers of a test import", async () => {
+    const source = join(ROOT, "src/ring/doorbell.ts");
+    const text = join(folder, "doorbell.ts");
+    const wait = "Atomics.wait(this.#words, this.#word, ASLEEP, timeoutMs);";
+    writeFileSync(text, readFileSync(source, "utf8").replace(wait, ""));
+    const env = { MUTANT_URL: pathToFileURL(source).href, MUTANT_TEXT: text };
+    const { code, said } = await runChild(["test/unit/ring/doorbell.test.ts"], env, LIMIT);
+    assert.equal(code, 1);
+    assert.match(said, /blocks elsewhere/, "a worker sleeps in this test only");
+  });
+
   it("meet the tests that execute them", async () => {
     const file = await coverageOf("test/unit/ring/ring.test.ts", "src/ring/", LIMIT);
     const path = join(ROOT, "src/ring/ring-layout.ts");

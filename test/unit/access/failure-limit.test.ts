@@ -160,7 +160,7 @@ describe("FailureLimit", () => {
 
   it("knows the network of a guess that has waited", async () => {
     const guesses = new Guesses();
-    const answers = guesses.send(50, "2001:db8:20:ffff::1");
+    const answers = guesses.send(50, "20:20:20:20::1");
     while ((await guesses.end(undefined)) > 0);
     assert.equal(guesses.checked, FAILURES_MAX);
     assert.equal((await answers).filter((each) => each === "over").length, 40);

@@ -59,6 +59,18 @@ describe("OptionWriter", () => {
   });
 });
 
+describe("numbers", () => {
+  it("are whole, whatever was read before", () => {
+    const options = new Span();
+    for (const value of [2 ** 53 - 1, 0.1, 0, -1.7, 2 ** 52 + 255, 1]) {
+      writer.begin();
+      writer.number(OptionTag.Pri, value);
+      writer.finish(options);
+      assert.equal(optionNumber(options, OptionTag.Pri), value);
+    }
+  });
+});
+
 describe("options that have arrived", () => {
   const options = new Span();
   const place = new Uint8Array(64).fill(0xaa);
