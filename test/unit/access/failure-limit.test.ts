@@ -171,10 +171,12 @@ describe("FailureLimit", () => {
     const wrong = (): undefined => undefined;
     for (let guess = 0; guess < FAILURES_MAX; guess++) {
       limit.attempt(`2001:db8:0:7::${guess}`, () => 0, wrong);
+      limit.attempt(`20:20:20:20::${guess}`, () => 0, wrong);
       limit.attempt("::ffff:192.0.2.1", () => 0, wrong);
     }
     assert.ok(limit.isOver("2001:db8:0:7:ffff::1", 1));
     assert.ok(!limit.isOver("2001:db8:0:8::1", 1));
+    assert.ok(limit.isOver("20:20:20:20::ffff", 1));
     assert.ok(limit.isOver("192.0.2.1", 1));
     assert.ok(!limit.isOver("192.0.2.2", 1));
   });
