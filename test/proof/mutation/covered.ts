@@ -72,8 +72,8 @@ export async function runChild(
 }
 
 /**
- * Runs a test file once, as it is, and notes what it executes of the sources below `below`; undefined
- * if it fails by itself in such a process.
+ * Runs a test file once, as it is, and notes what it executes of the sources below `below`;
+ * undefined if it fails by itself in such a process.
  */
 export async function coverageOf(path: string, below: string, limit: Cost): Promise<TestFile | undefined> {
   const folder = mkdtempSync(join(tmpdir(), "runnerbean-coverage-"));
