@@ -6,6 +6,7 @@ import uPlot from "uplot";
 import { duration, exact, rate } from "./format.ts";
 import type { Chart, ChartLine } from "./page-context.ts";
 import type { Part } from "./parts.ts";
+import { answerOf } from "./request.ts";
 
 type Value = number | null;
 type Series = Readonly<Record<string, readonly (readonly [seconds: number, value: Value])[]>>;
@@ -50,10 +51,10 @@ export function drawCharts(charts: readonly Chart[]): void {
       drawn.set(chart.id, shown);
     }
     const isSame = shown.url === chart.url && shown.isLog === chart.isLog;
-    if (isSame && Date.now() - shown.atMs < EACH_MS) continue;
+    if (isSame && performance.now() - shown.atMs < EACH_MS) continue;
     shown.url = chart.url;
     shown.isLog = chart.isLog;
-    shown.atMs = Date.now();
+    shown.atMs = performance.now();
     void fill(chart, shown);
   }
 }
@@ -63,10 +64,15 @@ async function fill(chart: Chart, { place, plot, url }: Drawn): Promise<void> {
     const words = document.getElementById(`${chart.id}-words`);
     if (words !== null && words.textContent !== sentence) words.textContent = sentence;
   };
+  /** An older sentence fits to the chart, which stays. */
+  const sayFault = (fault: string): void => {
+    if (document.getElementById(`${chart.id}-words`)?.textContent === "") say(fault);
+  };
   try {
-    const response = await fetch(url);
-    if (!response.ok || drawn.get(chart.id)?.url !== url) return;
-    const { series, kept = true } = (await response.json()) as { series: Series; kept?: boolean };
+    const { status, content } = await answerOf(url);
+    if (drawn.get(chart.id)?.url !== url) return;
+    if (status !== 200) return sayFault((content as { detail: string }).detail);
+    const { series, kept = true } = content as { series: Series; kept?: boolean };
     const data = pointsOf(series, chart.lines);
     // Without a value, its axis would be an invention.
     place.classList.toggle("no-values", !data.slice(1).some((values) => known(values).length > 0));
@@ -74,8 +80,8 @@ async function fill(chart: Chart, { place, plot, url }: Drawn): Promise<void> {
     showTable(chart, data);
     if (!kept) say("No history yet: it begins within seconds, for the busiest tubes.");
     else say(inWords(data, chart));
-  } catch {
-    // The page shows that the connection is lost.
+  } catch (error) {
+    sayFault((error as Error).message);
   }
 }
 
