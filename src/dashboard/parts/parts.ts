@@ -399,11 +399,13 @@ export const noLog = html`<div class="empty">
 </div>`;
 
 export function logFacts(log: LogView): Part {
-  const share = log.bytes === 0 ? 0 : log.live / log.bytes;
+  const written = log.live + log.dead;
+  const share = written === 0 ? 0 : log.live / written;
   return html`${facts([
     ["on the disk", bytes(log.bytes)],
     ["live", `${bytes(log.live)}, ${Math.round(share * 100)} %`],
     ["dead", bytes(log.dead)],
+    ["free in its files", bytes(log.spare)],
     ["files", exact(log.currentFile - log.oldestFile + 1)],
     ["99 % of syncs take", quantile(log.syncSeconds, 0.99)],
   ])}

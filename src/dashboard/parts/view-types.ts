@@ -76,6 +76,8 @@ export interface LogView {
   readonly bytes: number;
   readonly live: number;
   readonly dead: number;
+  /** Free room in files. */
+  readonly spare: number;
   readonly amplification: number | null;
   readonly oldestFile: number;
   readonly currentFile: number;
