@@ -188,7 +188,9 @@ class App {
         ? refusal(this.#refusal, session)
         : view === undefined
           ? html`<p class="quiet">…</p>`
-          : this.#page.show(view as never, context);
+          : view.frame.serves || this.#page.isOfServer === true
+            ? this.#page.show(view as never, context)
+            : noJobs(view.frame);
     render(
       html`<div class="frame">
         ${this.#top()}
@@ -213,7 +215,8 @@ class App {
 
   /** Returns the announcement: at once for a new query, otherwise at the minimum interval. */
   #sayNow(): string {
-    const words = this.#view === undefined ? "" : (this.#page.says?.(this.#view as never) ?? "");
+    const view = this.#view?.frame.serves === true ? this.#view : undefined;
+    const words = view === undefined ? "" : (this.#page.says?.(view as never) ?? "");
     const now = Date.now();
     const isDue = words === "" || this.#said === "" || now - this.#saidAtMs >= SAID_EACH_MS;
     if (words !== this.#said && isDue) {
@@ -383,6 +386,13 @@ const lost = (sinceMs: number): Part => html`<p class="lost" role="alert">
 
 const oldList = (fault: string): Part =>
   html`<p class="notice" role="status">The list on this page can't be renewed: ${fault} The page goes on asking.</p>`;
+
+/** In place of a page that would be as empty as if there were no jobs. */
+const noJobs = ({ detail, isInGroup }: Frame): Part => html`<div class="title"><h1>No jobs to show</h1></div>
+  <section class="card">
+    <p>This server serves no jobs now: ${detail}.</p>
+    ${isInGroup ? html`<p><a href="#/group">How its group is</a></p>` : nothing}
+  </section>`;
 
 /**
  * Begins anew after the end of the session. Nothing that its user was shown stays in the page: no

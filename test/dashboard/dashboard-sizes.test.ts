@@ -8,7 +8,7 @@ import { eventually } from "../support/eventually.ts";
 import { missing } from "../support/machine/need.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { CHROMIUM_NEED } from "./browser.ts";
-import { assertLaidOut } from "./layout.ts";
+import { assertLaidOut, layoutFaults } from "./layout.ts";
 import { LivingDashboard } from "./living-dashboard.ts";
 import { assertAccessible, COLOUR_RULES } from "./watched-page.ts";
 
@@ -43,6 +43,23 @@ const DIALOGS = [
   ["#/batches", ["Cancel… the batch a-name"]],
   ["#/server", ["Reload…", "Drain…"]],
 ] as const;
+/** A page with each kind of fault, and what a user can see all the same. */
+const BAD_PAGE = `<style>* { margin: 0; font: 16px monospace } .cut { width: 5em; overflow: hidden; white-space: nowrap }
+    .at { position: absolute; left: 0; width: 90px; height: 30px }</style>
+  <button class="at" style="top: 0">one</button><button class="at" style="top: 20px">two</button>
+  <button class="at" style="top: 100px">hid</button><div class="at" style="top: 90px; height: 50px">veil</div>
+  <button class="at" style="top: 200px; left: -50px">out</button>
+  <div style="margin-top: 300px"><p class="cut">words that are cut</p><p class="cut" title="all">words that may be cut</p>
+  <div class="card" style="width: 5em"><p style="white-space: nowrap">words that leave the card</p></div>
+  <input placeholder="much too long" style="width: 50px"><input placeholder="short" style="width: 200px"></div>`;
+const BAD_PAGE_FAULTS = [
+  "covered by div veil: button hid",
+  "outside of the window: button out",
+  "overlap: button one, button two",
+  "cut off without a title: words that are cut",
+  "runs out of its card: words that leave the card",
+  "cut off: much too long",
+];
 /** Those that depend on the size, besides all rules on a phone and on a desktop. */
 const SIZE_RULES = ["target-size", "scrollable-region-focusable"];
 
@@ -99,6 +116,13 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     page.evaluate(`[...document.querySelectorAll("main .two .scroll")]
       .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
       .map((each) => each.ariaLabel)`);
+
+  it("finds what is wrong with a page", async () => {
+    const page = await living.browser.newPage();
+    await page.setContent(BAD_PAGE);
+    assert.deepEqual(await layoutFaults(page), BAD_PAGE_FAULTS);
+    await page.close();
+  });
 
   for (const hash of PAGES)
     it(`passes axe, and scrolls sideways nowhere: ${hash}`, async () => {

@@ -84,4 +84,6 @@ export interface Page {
   readonly fetch?: (place: Place, may: (what: string) => boolean) => string | undefined;
   /** The additional data never changes. */
   readonly fetchesOnce?: true;
+  /** Has something to show also while the server serves no jobs. */
+  readonly isOfServer?: true;
 }

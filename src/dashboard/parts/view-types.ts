@@ -8,6 +8,8 @@ export interface Frame {
   /** ok, starting, stopping, draining, disk-full … */
   readonly status: string;
   readonly detail: string;
+  /** Whether it accepts commands: not while it starts, follows another server, or stops. */
+  readonly serves: boolean;
   /** Seconds since the start. */
   readonly uptime: number;
   /** ISO 8601. */
