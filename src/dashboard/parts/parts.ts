@@ -73,7 +73,7 @@ const count = (name: keyof JobCounts, sign: string): Column => ({
   key: name,
   name,
   isUsual: true,
-  label: html`<span class=${name} aria-hidden="true">${sign}</span> <span class="word">${name}</span>`,
+  label: html`<span title=${name}><span class=${name} aria-hidden="true">${sign}</span> <span class="word">${name}</span></span>`,
   sign,
   cell: ({ jobs }) => exact(jobs[name]),
   isZero: ({ jobs }) => jobs[name] === 0,
