@@ -1,7 +1,7 @@
 // A live view of the server: by an event stream, or by polling if no stream is available; and what
 // a page fetches besides. Both pause while the page is hidden.
 
-import { ANSWER_MS, answerOf } from "./parts/request.ts";
+import { ANSWER_MS, answerOf, detailOf } from "./parts/request.ts";
 
 /** State of the connection to the server. */
 export interface Link {
@@ -134,7 +134,7 @@ export class Live {
     try {
       const { status, content } = await answerOf(`v1/events?${query}`);
       if (status === 401 || status === 403) {
-        if (query === this.#query) this.#refused(status, (content as { detail: string }).detail);
+        if (query === this.#query) this.#refused(status, detailOf(content, status));
         return;
       }
       if (status !== 200) throw new Error(`${status}`);

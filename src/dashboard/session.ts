@@ -2,7 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import type { Part } from "./parts/parts.ts";
-import { answerOf, send } from "./parts/request.ts";
+import { answerOf, detailOf, send } from "./parts/request.ts";
 
 export interface Session {
   /** Null if the server has no tokens. */
@@ -17,7 +17,7 @@ export interface Session {
 export async function askSession(): Promise<Session | undefined> {
   const { status, content } = await answerOf("v1/session");
   if (status === 401) return undefined;
-  if (status !== 200) throw new Error((content as { detail: string }).detail);
+  if (status !== 200) throw new Error(detailOf(content, status));
   return content as Session;
 }
 

@@ -47,6 +47,10 @@ export async function answerOf(
   }
 }
 
+/** Returns what a problem says; a proxy's may say nothing. */
+export const detailOf = (content: unknown, status: number): string =>
+  (content as { detail?: string } | undefined)?.detail ?? `The answer has the status ${status}.`;
+
 /**
  * Returns the response's content; undefined if it has none. Throws an error with a readable
  * message.
@@ -66,7 +70,7 @@ export async function send(
       method === "GET" ? message : `${message} The request may or may not have been carried out.`,
     );
   });
-  if (status >= 400) throw new Error((content as { detail: string }).detail);
+  if (status >= 400) throw new Error(detailOf(content, status));
   return content;
 }
 
