@@ -193,6 +193,7 @@ export class Fetched {
   async #renew(url: string): Promise<void> {
     const request = new AbortController();
     this.#request = request;
+    let isKnown = false;
     if (!document.hidden && (this.from !== url || !this.#isFrozen())) {
       try {
         const { status, content } = await answerOf(url, { signal: request.signal });
@@ -201,13 +202,15 @@ export class Fetched {
         this.content = content;
         this.from = url;
         this.fault = "";
+        // A server that starts will know more.
+        isKnown = status < 500;
       } catch (error) {
         if (request.signal.aborted) return;
         this.fault = (error as Error).message;
       }
       this.#onCame();
     }
-    if (!this.#isOnce || this.from !== url)
+    if (!this.#isOnce || !isKnown)
       this.#timer = window.setTimeout(() => void this.#renew(url), FETCH_EACH_MS);
   }
 }

@@ -162,6 +162,16 @@ describe("dashboard, silence", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await page.close();
   });
 
+  it("asks again for a body that a starting server does not have yet", async () => {
+    const page = await browser.newPage();
+    await page.route("**/v1/jobs/1?*", (route) => route.fulfill({ status: 503, json: { status: 503 } }), {
+      times: 1,
+    });
+    await page.goto(`${served.url}/#/jobs/1`);
+    await page.getByText("x", { exact: true }).waitFor();
+    await page.close();
+  });
+
   it("shows a change even if an answer from before it comes late", async () => {
     const page = await open("#/batches");
     const row = page.getByRole("row", { name: "import" });
