@@ -11,7 +11,7 @@ import { Request } from "../../protocol/request.ts";
 import type { LineReader } from "../input/line-reader.ts";
 import type { ClientState } from "../migration/client-state.ts";
 import type { AcceptorParts } from "./acceptor-parts.ts";
-import { InPlaceBody } from "./in-place-body.ts";
+import { StoredBody } from "./stored-body.ts";
 import type { Pipeline } from "./pipeline.ts";
 
 /** Bodies up to this size are gathered and sent whole; larger ones go to their shard in pieces. */
@@ -33,7 +33,7 @@ export class PutUpload {
   /** The shard that stores the job. */
   #shard = 0;
   /** Its body, if that is written to the arena directly. */
-  #stored: InPlaceBody | undefined;
+  #stored: StoredBody | undefined;
   /** The reply to a command whose body is dropped. */
   #afterDrop = Reply.jobTooBig;
 
@@ -100,7 +100,7 @@ export class PutUpload {
   #beginStored(shard: number, bodyBytes: number): boolean {
     const arena = this.#acceptor.arenas[shard];
     if (arena === undefined) return false;
-    this.#stored ??= new InPlaceBody();
+    this.#stored ??= new StoredBody();
     return this.#stored.begin(arena, bodyBytes);
   }
 
@@ -138,7 +138,7 @@ export class PutUpload {
     return true;
   }
 
-  #endStored(stored: InPlaceBody, endsWell: boolean): boolean {
+  #endStored(stored: StoredBody, endsWell: boolean): boolean {
     if (!endsWell || stored.failed) {
       if (!this.#pipeline.answer(0, endsWell ? Reply.outOfMemory : Reply.expectedCrlf)) return false;
       stored.abandon();

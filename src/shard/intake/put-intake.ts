@@ -15,7 +15,7 @@ import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import { type Request, Span } from "../../protocol/request.ts";
 import type { Replies } from "../replies/replies.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
-import { TubeNames } from "./tube-names.ts";
+import { NameCache } from "./name-cache.ts";
 
 /** Replies by outcome to a put whose key is taken. */
 const DUPLICATE_WORDS: Readonly<Record<number, Uint8Array>> = {
@@ -51,8 +51,8 @@ export class PutIntake {
   readonly #draining: () => boolean;
   readonly #schedule: ScheduleBody;
   readonly #attributes = new JobAttributes();
-  readonly #tubeNames = new TubeNames();
-  readonly #batchNames = new TubeNames();
+  readonly #tubeNames = new NameCache();
+  readonly #batchNames = new NameCache();
   readonly #span = new Span();
 
   /** `schedule` takes the body of a set-schedule. */

@@ -1,4 +1,4 @@
-// Converts tube names in messages to strings. A cache of recent names avoids a new string for each
+// Converts names in messages to strings. A cache of recent names avoids a new string for each
 // message.
 
 import type { Span } from "../../protocol/request.ts";
@@ -6,7 +6,7 @@ import type { Span } from "../../protocol/request.ts";
 /** A power of two. */
 const PLACES = 64;
 
-export class TubeNames {
+export class NameCache {
   readonly #kept: string[] = new Array<string>(PLACES).fill("");
 
   /** Returns the bytes as a Latin-1 string. */
