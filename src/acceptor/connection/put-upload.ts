@@ -11,8 +11,8 @@ import { Request } from "../../protocol/request.ts";
 import type { LineReader } from "../input/line-reader.ts";
 import type { ClientState } from "../migration/client-state.ts";
 import type { AcceptorParts } from "./acceptor-parts.ts";
-import { StoredBody } from "./stored-body.ts";
 import type { Pipeline } from "./pipeline.ts";
+import { StoredBody } from "./stored-body.ts";
 
 /** Bodies up to this size are gathered and sent whole; larger ones go to their shard in pieces. */
 const GATHERED_BODY_BYTES_MAX = 64 * 1024;

@@ -5,9 +5,9 @@ import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
 import { Outcome } from "../../engine/engine.ts";
-import { wasLost } from "../../engine/jobs/reserve-batch.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { wasLost } from "../../engine/jobs/reserve-batch.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestFlag } from "../../message/request.ts";
 import {

@@ -15,10 +15,10 @@ import { decodeCursor, encodeCursor } from "../../../src/http/api/cursor.ts";
 import { Problem } from "../../../src/http/api/problem.ts";
 import {
   BATCH_HEADER_BYTES,
-  LINK_RECORD_KIND,
   BATCH_VERSION,
   batchesOf,
   encodeBatchHeader,
+  LINK_RECORD_KIND,
   sealBatch,
 } from "../../../src/message/batch.ts";
 import { CommandParser, Syntax } from "../../../src/protocol/command-parser.ts";
