@@ -54,9 +54,9 @@ export class BatchReserves extends Reservations {
   #takeOneByOne(session: Session, batch: ReserveBatch, nowMs: number, into: number[]): void {
     const tubes = new ResumedTubes(this.jobs);
     this.#eachServing(session, (tube) => tubes.push(tube));
-    for (let tube = tubes.best; tube !== undefined; tube = tubes.best) {
+    for (let tube = tubes.first; tube !== undefined; tube = tubes.first) {
       if (this.isStale(tube)) {
-        tubes.removeBest();
+        tubes.pop();
         continue;
       }
       const slot = tube.ready.top;
@@ -64,7 +64,7 @@ export class BatchReserves extends Reservations {
       if (!batch.takes(slot)) break;
       this.assign(slot, session, nowMs);
       into.push(slot);
-      tubes.bestServed();
+      tubes.firstServed();
     }
   }
 
@@ -132,14 +132,14 @@ export class BatchReserves extends Reservations {
     for (let entry = heap.first; entry !== undefined; entry = heap.first) {
       const { tube, share, slot } = entry;
       if (!this.gives(tube)) {
-        heap.removeFirst();
+        heap.pop();
         continue;
       }
       if (!batch.takes(slot)) break;
       if (turns.order === ReserveOrder.Weighted) turns.raiseFloor(share.turn);
       this.assign(slot, session, nowMs);
       into.push(slot);
-      if (!this.gives(tube)) heap.removeFirst();
+      if (!this.gives(tube)) heap.pop();
       else {
         entry.place = turns.placeOf(share);
         entry.slot = tube.ready.top;
@@ -219,7 +219,7 @@ export class BatchReserves extends Reservations {
       turns.charge(share);
       share.held++;
       entry.slot = walk.top;
-      if (entry.slot === NO_SLOT) heap.removeFirst();
+      if (entry.slot === NO_SLOT) heap.pop();
       else {
         entry.place = turns.placeOf(share);
         heap.firstChanged();
