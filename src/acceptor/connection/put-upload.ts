@@ -74,10 +74,8 @@ export class PutUpload {
     request.id = acceptor.places.takeJobId(shard);
     this.#pipeline.count(request.op);
     this.#shard = shard;
-    if (bodyBytes >= acceptor.topology.storedBytesMin && this.#beginStored(shard, bodyBytes)) {
-      this.#keep(request);
-      this.#reader.expectPieces(bodyBytes);
-    } else if (pieced) {
+    const isStored = bodyBytes >= acceptor.topology.storedBytesMin && this.#beginStored(shard, bodyBytes);
+    if (pieced && !isStored) {
       inFlight.shard = shard;
       request.op = RequestOp.PutOpen;
       request.slot = this.#pipeline.slot;
@@ -85,15 +83,12 @@ export class PutUpload {
       client.touched.add(shard);
       this.#reader.expectPieces(bodyBytes);
     } else {
-      this.#keep(request);
-      this.#reader.expectBody(bodyBytes);
+      this.#put ??= new Request();
+      this.#put.beginPut(request);
+      if (isStored) this.#reader.expectPieces(bodyBytes);
+      else this.#reader.expectBody(bodyBytes);
     }
     return true;
-  }
-
-  #keep(request: Request): void {
-    this.#put ??= new Request();
-    this.#put.beginPut(request);
   }
 
   /** Starts a body in the shard's arena, if the shard is local and has memory. */
