@@ -76,7 +76,7 @@ export class Engine extends FlowWork {
 
   /** Number of jobs on their way to other shards. */
   get jobsMoving(): number {
-    return this.jobCounts[JobState.Moving]!;
+    return this.queues.counts[JobState.Moving]!;
   }
 
   /** Returns whether a session holds a job of the tube. */

@@ -76,7 +76,8 @@ export class ShardCore extends ShardClients {
     // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
-    this.#sendJobs();
+    if (this.#mayHaveDead()) this.deadLetters.step(this.nowMs);
+    if (this.transferSender.waiting.length > 0) this.transferSender.step();
     if (this.#resuming.length > 0) this.#runResumed();
     this.memory.settle();
     return taken;
@@ -88,14 +89,9 @@ export class ShardCore extends ShardClients {
       this.resume(session);
   }
 
-  get #mayHaveDead(): boolean {
+  /** Whether dead jobs may have to go to other shards. */
+  #mayHaveDead(): boolean {
     return this.engine.policies.deaths.someLeave || this.deadLetters.isUnderWay;
-  }
-
-  /** Sends jobs that go to other shards. */
-  #sendJobs(): void {
-    if (this.#mayHaveDead) this.deadLetters.step(this.nowMs);
-    if (this.transferSender.waiting.length > 0) this.transferSender.step();
   }
 
   /** Continues work that takes many turns. */
@@ -221,7 +217,7 @@ export class ShardCore extends ShardClients {
     return (
       this.#resuming.some(this.#mayAnswer) ||
       (this.slicedCommands.size > 0 && this.slicedCommands.hasWork(this.#mayAnswer)) ||
-      (this.#mayHaveDead && this.deadLetters.hasWork) ||
+      (this.#mayHaveDead() && this.deadLetters.hasWork) ||
       (this.engine.batches.hasNews && (this.homes.hasWork || this.engine.hasFlowWork)) ||
       (this.transferSender.waiting.length > 0 && this.transferSender.hasWork) ||
       this.control?.hasWork === true ||

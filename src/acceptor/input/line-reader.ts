@@ -227,12 +227,25 @@ export class LineReader {
       }
       // One line or body, or what has arrived of it. What has to wait stays.
       const before = position;
-      if (this.#expect === Expect.Line) position = this.#line(bytes, before, end);
-      else if (this.#expect === Expect.WholeBody) position = this.#wholeBody(bytes, before, end);
-      else if (this.#expect === Expect.PiecedBody) position = this.#piecedBody(bytes, before, end);
-      else if (this.#expect === Expect.DroppedBody) position = this.#droppedBody(before, end);
-      else if (this.#expect === Expect.OverlongLine) position = this.#overlongLine(bytes, before, end);
-      else return end;
+      switch (this.#expect) {
+        case Expect.Line:
+          position = this.#line(bytes, before, end);
+          break;
+        case Expect.WholeBody:
+          position = this.#wholeBody(bytes, before, end);
+          break;
+        case Expect.PiecedBody:
+          position = this.#piecedBody(bytes, before, end);
+          break;
+        case Expect.DroppedBody:
+          position = this.#droppedBody(before, end);
+          break;
+        case Expect.OverlongLine:
+          position = this.#overlongLine(bytes, before, end);
+          break;
+        case Expect.Stopped:
+          return end;
+      }
       if (position === before) break;
     }
     return position;

@@ -2,8 +2,7 @@
 
 import { CR, LF, SPACE } from "../../base/ascii.ts";
 import { assert, CHECKED } from "../../base/assert.ts";
-import { asciiBytes, copyBytes } from "../../base/bytes.ts";
-import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
+import { asciiBytes, copyBytes, decimalDigits, writeDecimal } from "../../base/bytes.ts";
 import { Outcome } from "../../engine/engine.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";

@@ -150,7 +150,7 @@ export class ShardSession {
 
   /** Whether so much is unread that the next command has to wait. */
   get owesReading(): boolean {
-    return this.unreadBytes >= ReplyCredit.UnreadBytesMax;
+    return ((this.#sentBytes - this.#readBytes) | 0) >= ReplyCredit.UnreadBytesMax;
   }
 
   sent(bytes: number): void {

@@ -42,20 +42,19 @@ const TABLE: Readonly<Record<string, string>> = {
   "shard/records": "message engine engine/{schedules,waiting,jobs} ring protocol base",
   "shard/sessions": "message engine engine/{waiting,queues,jobs} ring protocol base",
   "shard/replies": "./{sessions,records} message engine engine/{flows,tubes,jobs} ring protocol base",
-  "shard/intake": "./{replies,sessions} message engine engine/jobs protocol base",
   "shard/flows": "./{replies,records} message engine engine/{flows,queues} protocol base",
   "shard/slices": "./{flows,replies,sessions} message engine engine/{walks,tubes,jobs} protocol base",
   "shard/schedules":
     "./{slices,replies,sessions,records} message engine engine/{schedules,jobs} protocol base",
   "shard/transfer": "./{replies,sessions,records} message engine engine/{walks,transfer,jobs} protocol base",
   "shard/commands":
-    "./{schedules,flows,transfer,slices,intake,replies,sessions,records} engine " +
+    "./{schedules,flows,transfer,slices,replies,sessions,records} engine " +
     "engine/{schedules,walks,transfer,flows,tubes,jobs} message protocol base",
   "shard/control":
     "./{transfer,slices,replies,records} message engine engine/{walks,transfer,waiting,tubes,jobs} " +
     "protocol base",
   shard:
-    "./{schedules,control,flows,commands,transfer,slices,intake,replies,sessions,records} engine " +
+    "./{schedules,control,flows,commands,transfer,slices,replies,sessions,records} engine " +
     "engine/{schedules,waiting,queues,jobs} loop message ring protocol base",
   "binlog/format": "message base",
   "binlog/disk": "./format base",

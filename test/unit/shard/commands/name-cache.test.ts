@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Span } from "../../../../src/protocol/request.ts";
-import { NameCache } from "../../../../src/shard/intake/name-cache.ts";
+import { NameCache } from "../../../../src/shard/commands/put.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 test("a name is its bytes, however many names came before", () => {
