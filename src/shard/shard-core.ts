@@ -76,8 +76,7 @@ export class ShardCore extends ShardClients {
     // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
-    if (this.#mayHaveDead()) this.deadLetters.step(this.nowMs);
-    if (this.transferSender.waiting.length > 0) this.transferSender.step();
+    this.#sendJobs();
     if (this.#resuming.length > 0) this.#runResumed();
     this.memory.settle();
     return taken;
@@ -89,9 +88,11 @@ export class ShardCore extends ShardClients {
       this.resume(session);
   }
 
-  /** Whether dead jobs may have to go to other shards. */
-  #mayHaveDead(): boolean {
-    return this.engine.policies.deaths.someLeave || this.deadLetters.isUnderWay;
+  /** Sends jobs that go to other shards. */
+  #sendJobs(): void {
+    if (this.deadLetters.isUnderWay || this.engine.policies.deaths.someLeave)
+      this.deadLetters.step(this.nowMs);
+    if (this.transferSender.waiting.length > 0) this.transferSender.step();
   }
 
   /** Continues work that takes many turns. */
@@ -217,7 +218,7 @@ export class ShardCore extends ShardClients {
     return (
       this.#resuming.some(this.#mayAnswer) ||
       (this.slicedCommands.size > 0 && this.slicedCommands.hasWork(this.#mayAnswer)) ||
-      (this.#mayHaveDead() && this.deadLetters.hasWork) ||
+      ((this.deadLetters.isUnderWay || this.engine.policies.deaths.someLeave) && this.deadLetters.hasWork) ||
       (this.engine.batches.hasNews && (this.homes.hasWork || this.engine.hasFlowWork)) ||
       (this.transferSender.waiting.length > 0 && this.transferSender.hasWork) ||
       this.control?.hasWork === true ||

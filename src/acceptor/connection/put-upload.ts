@@ -56,7 +56,8 @@ export class PutUpload {
   begin(request: Request): boolean {
     const acceptor = this.#acceptor;
     const client = this.#client;
-    const { inFlight } = this.#pipeline;
+    const pipeline = this.#pipeline;
+    const { inFlight } = pipeline;
     const { tube, options, bodyBytes } = request;
     const shard =
       tube.length === 0 ? client.used.shard : shardOfTube(tube.bytes, tube.start, tube.end, acceptor.shards);
@@ -66,19 +67,16 @@ export class PutUpload {
     );
     const pieced = bodyBytes > wholeBytesMax;
     if (!inFlight.mayPut(shard, bodyBytes) || (pieced && inFlight.underWay > 0)) return false;
-    if (!client.isProducer) {
-      client.isProducer = true;
-      this.#pipeline.add(Counter.Producers, 1);
-    }
+    if (!client.isProducer) pipeline.becomeProducer();
     request.atMs = acceptor.nowMs();
     request.id = acceptor.places.takeJobId(shard);
-    this.#pipeline.count(request.op);
+    pipeline.count(request.op);
     this.#shard = shard;
     const isStored = bodyBytes >= acceptor.topology.storedBytesMin && this.#beginStored(shard, bodyBytes);
     if (pieced && !isStored) {
       inFlight.shard = shard;
       request.op = RequestOp.PutOpen;
-      request.slot = this.#pipeline.slot;
+      request.slot = pipeline.slot;
       acceptor.links.post(shard, request);
       client.touched.add(shard);
       this.#reader.expectPieces(bodyBytes);
