@@ -31,7 +31,7 @@ export interface ReplyLog {
  * them its shard knows to be read. All counts wrap at 2^32; only differences matter. See
  * message/reply-credit.ts.
  */
-export class ReplyMeter {
+class ReplyMeter {
   #receivedBytes = 0;
   #toldBytes = 0;
 

@@ -36,7 +36,7 @@ export const FORMAT_VERSION = 4;
 /**
  * The oldest readable version. Its records are valid in the current one; only the headers differ.
  */
-export const FORMAT_VERSION_MIN = 1;
+const FORMAT_VERSION_MIN = 1;
 export const HEADER_BYTES = 64;
 export const FRAME_BYTES = 20;
 /** Offsets in a segment have 32 bits; a segment consists of whole pages. */
