@@ -6,8 +6,8 @@ import { halves, type Mapping, map, register } from "./kernel.ts";
 
 export const BUFFER_BYTES = 16 * 1024;
 /**
- * The most that one receive brings. The kernel ends one that goes on when it has brought BUFFER_BYTES,
- * but lets it fill a whole buffer with the last of them.
+ * The most that one receive brings. The kernel ends one that goes on when it has brought
+ * BUFFER_BYTES, but lets it fill a whole buffer with the last of them.
  */
 export const RECEIVE_BYTES_MAX: number = 2 * BUFFER_BYTES - 1;
 /** The id that the kernel knows them by. */
