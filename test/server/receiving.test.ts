@@ -24,7 +24,7 @@ const UNREAD_MS = 300;
 const PIECES = [7, 200, 2048, 5000, 40_000];
 
 const PEEKS = 600;
-/** Between the input at which the server pauses and what the receive of that moment brings at most. */
+/** Between the input at which the server pauses and the most that the receive then brings. */
 const PAUSED_BYTES = 74_000;
 const LITTLE = "list-tube-used\r\n".repeat(40);
 
