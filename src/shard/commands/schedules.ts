@@ -12,9 +12,9 @@ import { scheduleListText, schedulePage } from "../../protocol/schedule-list.ts"
 import { SCHEDULE_LIST_USUAL } from "../../protocol/schedule-options.ts";
 import { firstSchedules } from "../schedules/first-schedules.ts";
 import { NextRuns } from "../schedules/next-runs.ts";
-import { AwaitSchedule } from "../schedules/schedule-setter.ts";
 import { inspectScheduleText, scheduleLine } from "../schedules/schedule-text.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
+import { AwaitJob } from "../slices/await-job.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
 /** What a line of list-schedules costs, as Engine.looks. */
@@ -35,7 +35,7 @@ function withSchedule(
   const name = body.text;
   const finish = (): void => act(engine.schedules.table.get(name));
   if (claims.awaited(name) === undefined) finish();
-  else slicedCommands.join(session, new AwaitSchedule(claims, name, finish));
+  else slicedCommands.join(session, new AwaitJob(() => claims.awaited(name), finish));
 }
 
 const byName =

@@ -151,25 +151,3 @@ class SetSchedule implements SlicedCommand {
     this.#finish(this.#claim);
   }
 }
-
-/** A command about a schedule, which waits while the schedule may move to or from this shard. */
-export class AwaitSchedule implements SlicedCommand {
-  readonly jobs = 1;
-  readonly #claims: ScheduleClaims;
-  readonly #name: string;
-  readonly finish: () => void;
-
-  constructor(claims: ScheduleClaims, name: string, finish: () => void) {
-    this.#claims = claims;
-    this.#name = name;
-    this.finish = finish;
-  }
-
-  get awaitedJob(): number | undefined {
-    return this.#claims.awaited(this.#name);
-  }
-
-  step(): boolean {
-    return this.awaitedJob === undefined;
-  }
-}
