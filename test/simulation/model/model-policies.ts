@@ -66,8 +66,8 @@ export interface JobPolicy {
 
 export const NO_POLICY: JobPolicy = {
   ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilWallMs: 0, group: "", weight: 1 },
-  ...{ meta: "", expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
-  ...{ failures: [], batch: 0, after: 0, hasEnded: false, afterAny: false },
+  ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
+  ...{ meta: "", failures: [], batch: 0, after: 0, hasEnded: false, afterAny: false },
 };
 
 /** By DeathReason. */
