@@ -24,6 +24,7 @@ import {
 import { FrozenPorts } from "./group/frozen-ports.ts";
 import { checkGroupOptions, GroupRole } from "./group/group-role.ts";
 import type { BinlogSupervisor } from "./lifecycle/binlog-supervisor.ts";
+import { giveMemoryWhenIdle } from "./lifecycle/idle-memory.ts";
 import { MemoryWatch } from "./lifecycle/memory-watch.ts";
 import { switchUser } from "./lifecycle/switch-user.ts";
 import { notifySystemd } from "./lifecycle/systemd-notify.ts";
@@ -194,6 +195,7 @@ class Server {
     for (const acceptor of this.#acceptors) acceptor.serve();
     this.#group?.serves();
     if (replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
+    giveMemoryWhenIdle(this.#topology, options, this.#log);
     notifySystemd("ready", `serves on ${where}`);
     this.#log.info(this.#startLine(httpWhere === undefined ? where : `${where} and ${httpWhere}`, transport));
   }
