@@ -10,7 +10,7 @@ import type { Logger } from "pino";
 import { Counter, countersOf, rolesOf, type Topology } from "../../message/topology.ts";
 import type { Options } from "../options/options.ts";
 
-const LOOK_MS = 5000;
+const LOOK_MS = 3000;
 /** With fewer messages between two looks, the server counts as idle. */
 const BUSY_MESSAGES = 1000;
 /** From asm-generic/mman-common.h. */
