@@ -123,7 +123,7 @@ describe("the bundle", { concurrency: 2 }, () => {
       await eventually(
         () => `${server.residentBytes() / 1e6} MB are too much`,
         () => server.residentBytes() < megabytesMax * 1e6,
-        30_000,
+        60_000,
       );
       // All code that it has dropped comes back.
       assert.match(`${(await client.ask("stats")).body}`, /current-jobs-ready: 1\n/);

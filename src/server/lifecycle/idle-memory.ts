@@ -5,7 +5,7 @@
 // from the page cache, at the price of a page fault. And malloc keeps what was freed between blocks
 // that are still in use.
 
-import { readFileSync } from "node:fs";
+import { openSync, readFileSync, readSync } from "node:fs";
 import type { Logger } from "pino";
 import { Counter, countersOf, rolesOf, type Topology } from "../../message/topology.ts";
 import type { Options } from "../options/options.ts";
@@ -15,24 +15,11 @@ const LOOK_MS = 3000;
 const BUSY_MESSAGES = 1000;
 /** From asm-generic/mman-common.h. */
 const MADV_DONTNEED = 4;
-
-/**
- * Gives memory back from now on, in the calling thread, which should serve no clients. With
- * `--transport libuv`, which avoids Node's experimental way into the C library, it does nothing.
- */
-export function giveMemoryWhenIdle(topology: Topology, { transport }: Options, log: Logger): void {
-  if (transport === "libuv") return;
-  const counters = Array.from({ length: rolesOf(topology) }, (_, role) => countersOf(topology, role));
-  const idle = new IdleMemory(() => {
-    try {
-      giveMemory();
-    } catch (error) {
-      log.debug({ err: error }, "can't give memory back to the system");
-    }
-  });
-  const look = (): void => idle.look(counters.reduce((sum, each) => sum + each[Counter.Messages]!, 0));
-  setInterval(look, LOOK_MS).unref();
-}
+/** Bytes of an entry in /proc/PID/pagemap, and flags in its last byte. */
+const ENTRY_BYTES = 8;
+const PRESENT = 0x80;
+const SWAPPED = 0x40;
+const OF_FILE = 0x20;
 
 /** Decides when to give memory back: once after the start, and once after each busy time. */
 export class IdleMemory {
@@ -56,35 +43,93 @@ export class IdleMemory {
   }
 }
 
-/** Takes a few milliseconds. Throws if the system or its C library is an unusual one. */
-export function giveMemory(): void {
-  const { malloc_trim: trim, madvise } = libc();
+/**
+ * Returns a function that gives memory back from then on, in the calling thread, which should serve
+ * no clients. To be called before the process switches its user, which hides its pages from it.
+ * With `--transport libuv`, which avoids Node's experimental way into the C library, nothing is
+ * given.
+ */
+export function memoryGiver(topology: Topology, { transport }: Options, log: Logger): () => void {
+  if (transport === "libuv") return () => {};
+  const pagemap = openPagemap();
+  const counters = Array.from({ length: rolesOf(topology) }, (_, role) => countersOf(topology, role));
+  const idle = new IdleMemory(() => {
+    try {
+      giveMemory(pagemap);
+    } catch (error) {
+      log.debug({ err: error }, "can't give memory back to the system");
+    }
+  });
+  const look = (): void => idle.look(counters.reduce((sum, each) => sum + each[Counter.Messages]!, 0));
+  return () => {
+    setInterval(look, LOOK_MS).unref();
+  };
+}
+
+function openPagemap(): number | undefined {
+  try {
+    return openSync("/proc/self/pagemap", "r");
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Takes a few milliseconds, however many jobs there are. Throws if the system or its C library is
+ * an unusual one.
+ */
+function giveMemory(pagemap: number | undefined): void {
+  const { malloc_trim: trim, getpagesize: pageSize, madvise } = libc();
   trim(0n);
-  for (const { start, end } of unchangedFiles(readFileSync("/proc/self/smaps", "latin1")))
-    madvise(start, end - start, MADV_DONTNEED);
+  if (pagemap === undefined) return;
+  const pageBytes = pageSize();
+  // All are found before the first is dropped: looking needs a good part of Node's program.
+  const unchanged = mappedFiles(readFileSync("/proc/self/maps", "latin1")).filter(({ start, end }) =>
+    isUnchanged(entriesOf(pagemap, start / pageBytes, end / pageBytes)),
+  );
+  for (const { start, end } of unchanged) madvise(BigInt(start), BigInt(end - start), MADV_DONTNEED);
 }
 
 interface Mapping {
-  readonly start: bigint;
-  readonly end: bigint;
+  readonly start: number;
+  readonly end: number;
 }
 
-/** Address range, permissions, and the path of a file. */
-const FILE = /^([0-9a-f]+)-([0-9a-f]+) r-[x-]p \S+ \S+ \d+ +\/.*\n(?:[A-Z].*\n)*?Anonymous: +0 kB$/gm;
+/** Returns the private mappings of files in /proc/PID/maps that can't be written to. */
+export function mappedFiles(maps: string): Mapping[] {
+  const found = maps.matchAll(/^([0-9a-f]+)-([0-9a-f]+) r-[x-]p \S+ \S+ \d+ +\//gm);
+  return Array.from(found, ([, start, end]) => ({
+    start: Number.parseInt(start!, 16),
+    end: Number.parseInt(end!, 16),
+  }));
+}
+
+/** Returns what /proc/PID/pagemap says of pages. */
+function entriesOf(pagemap: number, first: number, end: number): Buffer {
+  const entries = Buffer.alloc((end - first) * ENTRY_BYTES);
+  for (let at = 0; at < entries.length; ) {
+    const read = readSync(pagemap, entries, at, entries.length - at, first * ENTRY_BYTES + at);
+    if (read === 0) throw new Error("/proc/self/pagemap ends before its last page");
+    at += read;
+  }
+  return entries;
+}
 
 /**
- * Returns the private read-only mappings of files in /proc/PID/smaps of which no page was changed.
- * The loader writes addresses into some before it protects them; dropping those would undo that.
+ * Returns whether no page differs from the file. The loader writes addresses into some before it
+ * protects them, and a debugger its breakpoints; dropping those pages would undo that.
  */
-export function unchangedFiles(smaps: string): Mapping[] {
-  return Array.from(smaps.matchAll(FILE), ([, start, end]) => ({
-    start: BigInt(`0x${start}`),
-    end: BigInt(`0x${end}`),
-  }));
+export function isUnchanged(entries: Uint8Array): boolean {
+  for (let at = ENTRY_BYTES - 1; at < entries.length; at += ENTRY_BYTES) {
+    const flags = entries[at]! & (PRESENT | SWAPPED | OF_FILE);
+    if (flags !== 0 && flags !== (PRESENT | OF_FILE)) return false;
+  }
+  return true;
 }
 
 function libc(): {
   malloc_trim: (pad: bigint) => unknown;
+  getpagesize: () => number;
   madvise: (address: bigint, length: bigint, advice: number) => unknown;
 } {
   // Loaded only here: it is experimental, and Node says so. docs/differences.md does, too.
@@ -94,6 +139,7 @@ function libc(): {
     const { dlopen } = process.getBuiltinModule("node:ffi");
     return dlopen(null, {
       malloc_trim: { arguments: ["u64"], return: "i32" },
+      getpagesize: { arguments: [], return: "i32" },
       madvise: { arguments: ["u64", "u64", "i32"], return: "i32" },
     }).functions;
   } finally {

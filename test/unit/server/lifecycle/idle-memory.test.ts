@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { IdleMemory, unchangedFiles } from "../../../../src/server/lifecycle/idle-memory.ts";
+import { IdleMemory, isUnchanged, mappedFiles } from "../../../../src/server/lifecycle/idle-memory.ts";
 
 describe("IdleMemory", () => {
   /** Looks at these numbers of messages. Returns at which looks memory was given. */
@@ -25,35 +25,42 @@ describe("IdleMemory", () => {
   });
 });
 
-describe("unchangedFiles", () => {
-  const mapping = (range: string, permissions: string, path: string, anonymous: number): string =>
-    `${range} ${permissions} 0042e000 fe:00 131                  ${path}\n` +
-    `Size:              45420 kB\nRss:               25368 kB\nPrivate_Dirty:         0 kB\n` +
-    `Anonymous:      ${`${anonymous}`.padStart(8)} kB\nTHPeligible:           0\nVmFlags: rd ex mr mw me\n`;
-
-  const startsOf = (...mappings: string[]): string[] =>
-    unchangedFiles(mappings.join("")).map(({ start, end }) => `${start.toString(16)}-${end.toString(16)}`);
+describe("mappedFiles", () => {
+  const startsOf = (...lines: string[]): string[] =>
+    mappedFiles(lines.join("\n")).map(({ start, end }) => `${start.toString(16)}-${end.toString(16)}`);
 
   it("has code and constants of files", () => {
-    const code = mapping("0082e000-03489000", "r-xp", "/usr/bin/node with spaces", 0);
-    const constants = mapping("7fc3f2a00000-7fc3f2a99000", "r--p", "/usr/lib/libstdc++.so.6", 0);
-    assert.deepEqual(startsOf(code, constants), ["82e000-3489000", "7fc3f2a00000-7fc3f2a99000"]);
-  });
-
-  it("leaves out all that dropping would change, and all that isn't a file", () => {
     const found = startsOf(
-      mapping("072a7000-072dc000", "r--p", "/usr/bin/node", 24),
-      mapping("072dc000-07308000", "rw-p", "/usr/bin/node", 0),
-      mapping("7fc3f2000000-7fc3f2001000", "r--s", "/dev/shm/shared", 0),
-      mapping("7fc3f2001000-7fc3f2002000", "r-xp", "[vdso]", 0),
-      mapping("7fc3f2002000-7fc3f2003000", "r--p", "", 0),
-      mapping("7fc3f2003000-7fc3f2004000", "r--p", "/usr/lib/libc.so.6", 0),
+      "0082e000-03489000 r-xp 0042e000 fe:00 131                  /usr/bin/node with spaces",
+      "7fc3f2a00000-7fc3f2a99000 r--p 00000000 fe:00 2345         /usr/lib/libstdc++.so.6",
     );
-    assert.deepEqual(found, ["7fc3f2003000-7fc3f2004000"]);
+    assert.deepEqual(found, ["82e000-3489000", "7fc3f2a00000-7fc3f2a99000"]);
   });
 
-  it("doesn't take the next mapping's word for one without that line", () => {
-    const silent = "00001000-00002000 r-xp 00000000 fe:00 1 /a\nSize: 4 kB\n";
-    assert.deepEqual(startsOf(silent, mapping("00003000-00004000", "r-xp", "/b", 0)), ["3000-4000"]);
+  it("leaves out what can be written to, is shared, or isn't a file", () => {
+    const found = startsOf(
+      "072dc000-07308000 rw-p 06edc000 fe:00 131 /usr/bin/node",
+      "7fc3f1000000-7fc3f1001000 rwxp 00000000 fe:00 131 /usr/bin/node",
+      "7fc3f2000000-7fc3f2001000 r--s 00000000 00:1a 7 /dev/shm/shared",
+      "7fc3f2001000-7fc3f2002000 r-xp 00000000 00:00 0 [vdso]",
+      "7fc3f2002000-7fc3f2003000 r--p 00000000 00:00 0",
+    );
+    assert.deepEqual(found, []);
+  });
+});
+
+describe("isUnchanged", () => {
+  /** The last byte of an entry: flags of a page. The others are the page's number. */
+  const entries = (...flags: number[]): Uint8Array =>
+    Uint8Array.from(flags.flatMap((each) => [0xff, 0xff, 0xff, 0, 0, 0, 0, each]));
+
+  it("is true for pages of the file, mapped or not", () => {
+    assert.equal(isUnchanged(entries(0x00, 0xa0, 0xa1, 0x00)), true);
+  });
+
+  it("is false with a page of the process, in memory or swapped out", () => {
+    assert.equal(isUnchanged(entries(0xa0, 0x80, 0xa0)), false);
+    assert.equal(isUnchanged(entries(0xa0, 0xa0, 0x81)), false);
+    assert.equal(isUnchanged(entries(0x40, 0xa0)), false);
   });
 });
