@@ -60,14 +60,17 @@ export class Share {
     this.remainder = total % this.weight;
   }
 
-  /** Charges the time of the held jobs up to now. */
+  /**
+   * Charges the time of the held jobs up to now. A tube that was ignored and is watched again while
+   * jobs of it are held has not begun: what they took before counts for their mean alone.
+   */
   settle(nowMs: number): void {
     const now = Math.floor(nowMs * 1000);
     const micros = this.held * (now - this.settledAt);
     this.settledAt = now;
     if (micros <= 0) return;
     this.underWay += micros;
-    this.charge(micros);
+    if (this.turn !== NOT_BEGUN) this.charge(micros);
   }
 
   /**

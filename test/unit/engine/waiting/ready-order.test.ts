@@ -274,6 +274,20 @@ describe("the order of a session's ready tubes", () => {
     assert.ok(engine.reserve(client, 0, 2) < 0);
   });
 
+  it("lets a tube that is watched again begin at the floor, whatever its held jobs have taken", () => {
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+    const client = engine.session(0);
+    const plain = { pri: 5, delaySeconds: 0, group: "", weight: 1, expiresAtMs: 0, tube: "t" };
+    engine.watch(client, "t");
+    engine.setOrder(client, ReserveOrder.WeightedTime, 0);
+    for (const id of [1, 2]) put(engine, { ...plain, id }, 0);
+    assert.ok(engine.reserve(client, 0, 0) >= 0);
+    engine.ignore(client, "t");
+    engine.watch(client, "t");
+    assert.equal(idOf(engine, engine.bestReady(client, 1000)), 2);
+    assert.equal(client.turns!.earliest, client.turns!.floor);
+  });
+
   it("keeps nothing for tubes that a session has ignored", () => {
     const tubes = 200;
     const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
