@@ -26,28 +26,15 @@ function codeOf(part: string): Buffer | undefined {
   }
 }
 
-/**
- * Frees the bytes of a file at once. A thread that is idle after its start collects no garbage, and
- * would keep them.
- */
-function free(bytes: Buffer | undefined): void {
-  // Node shares the buffers of small files, and those inside an executable are its own pages.
-  if (isInExecutable || bytes?.buffer.byteLength !== bytes?.length) return;
-  if (bytes?.buffer instanceof ArrayBuffer) bytes.buffer.transfer(0);
-}
-
 const loaded = new Map<string, unknown>();
 
 /** Runs a part, once. If V8 refuses the compiled code (flags may differ), it compiles the source. */
 function run(part: string): unknown {
   if (loaded.has(part)) return loaded.get(part);
-  const bytes = read(`parts/${part}.js`);
-  const source = bytes.toString("latin1");
-  free(bytes);
+  const source = read(`parts/${part}.js`).toString("latin1");
   const cachedData = codeOf(part);
   const filename = `runnerbean/${part}.js`;
   const script = new Script(source, cachedData === undefined ? { filename } : { filename, cachedData });
-  free(cachedData);
   const module = { exports: {} };
   // Packages ask for their folder. None of their files is there.
   script.runInThisContext()(module, module.exports, requireFor, filename, dirname(filename));

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
+import { readdirSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
@@ -134,6 +135,21 @@ describe("the bundle", { concurrency: 2 }, () => {
       assert.doesNotMatch(server.stderr, /Warning/);
     });
   }
+
+  it("keeps away from node:ffi with --transport libuv", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const main = join(written(t), "runnerbean.cjs");
+    const readsPages = async (transport: string): Promise<boolean> => {
+      const server = startedFrom(main, t, "--transport", transport);
+      await portOf(server);
+      const descriptors = `/proc/${server.pid}/fd`;
+      return readdirSync(descriptors).some((fd) =>
+        readlinkSync(join(descriptors, fd)).endsWith("/pagemap"),
+      );
+    };
+    assert.equal(await readsPages("auto"), true);
+    assert.equal(await readsPages("libuv"), false);
+  });
 
   it("runs the tools", (t) => {
     const main = join(written(t), "runnerbean.cjs");
