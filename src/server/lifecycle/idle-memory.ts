@@ -46,8 +46,8 @@ export class IdleMemory {
 /**
  * Returns a function that gives memory back from then on, in the calling thread, which should serve
  * no clients. To be called before the process switches its user, which hides its pages from it.
- * With `--transport libuv`, which avoids Node's experimental way into the C library, nothing is
- * given.
+ * With `--transport libuv`, the default of older kernels, which avoids Node's experimental way into
+ * the C library, nothing is given.
  */
 export function memoryGiver(topology: Topology, { transport }: Options, log: Logger): () => void {
   if (transport === "libuv") return () => {};
