@@ -179,7 +179,7 @@ class Server {
     const loadLog = logStart === undefined ? undefined : await this.#startLog(logStart, resident);
     // By now all threads have loaded their code, which the new user may not be allowed to read.
     await Promise.all(shards);
-    const giveMemoryWhenIdle = memoryGiver(this.#topology, options, this.#log);
+    const giveMemoryWhenIdle = memoryGiver(options, () => this.#messages(), this.#log);
     if (options.user !== undefined) switchUser(options.user);
     if (this.#stopping) return;
     this.#group?.start();
@@ -199,6 +199,11 @@ class Server {
     giveMemoryWhenIdle();
     notifySystemd("ready", `serves on ${where}`);
     this.#log.info(this.#startLine(httpWhere === undefined ? where : `${where} and ${httpWhere}`, transport));
+  }
+
+  /** Returns how many messages all threads have taken so far. */
+  #messages(): number {
+    return turnCountsOf(this.#topology).reduce((sum, { messages }) => sum + messages, 0);
   }
 
   #startLine(where: string, transport: TransportKind): string {

@@ -7,7 +7,6 @@
 
 import { openSync, readFileSync, readSync } from "node:fs";
 import type { Logger } from "pino";
-import { Counter, countersOf, rolesOf, type Topology } from "../../message/topology.ts";
 import type { Options } from "../options/options.ts";
 
 const LOOK_MS = 3000;
@@ -45,14 +44,13 @@ export class IdleMemory {
 
 /**
  * Returns a function that gives memory back from then on, in the calling thread, which should serve
- * no clients. To be called before the process switches its user, which hides its pages from it.
+ * no clients. `messages` returns how many messages all threads have taken so far. To be called before the process switches its user, which hides its pages from it.
  * With `--transport libuv`, the default of older kernels, which avoids Node's experimental way into
  * the C library, nothing is given.
  */
-export function memoryGiver(topology: Topology, { transport }: Options, log: Logger): () => void {
+export function memoryGiver({ transport }: Options, messages: () => number, log: Logger): () => void {
   if (transport === "libuv") return () => {};
   const pagemap = openPagemap();
-  const counters = Array.from({ length: rolesOf(topology) }, (_, role) => countersOf(topology, role));
   const idle = new IdleMemory(() => {
     try {
       giveMemory(pagemap);
@@ -60,9 +58,8 @@ export function memoryGiver(topology: Topology, { transport }: Options, log: Log
       log.debug({ err: error }, "can't give memory back to the system");
     }
   });
-  const look = (): void => idle.look(counters.reduce((sum, each) => sum + each[Counter.Messages]!, 0));
   return () => {
-    setInterval(look, LOOK_MS).unref();
+    setInterval(() => idle.look(messages()), LOOK_MS).unref();
   };
 }
 
