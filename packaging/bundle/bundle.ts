@@ -40,10 +40,19 @@ const REPLACED: Readonly<Record<string, string>> = {
 };
 
 /**
- * What packages load and nothing here uses: YAML of OpenAPI documents, and traces in default
- * metrics.
+ * What packages load and nothing here uses: YAML of OpenAPI documents, traces in default metrics,
+ * and fastify's own validation, serialization, log and simulated requests.
  */
 const UNUSED: ReadonlySet<string> = new Set(["yaml", "@opentelemetry/api"]);
+const UNUSED_IN_FASTIFY: ReadonlySet<string> = new Set([
+  "@fastify/ajv-compiler",
+  "@fastify/fast-json-stringify-compiler",
+  "light-my-request",
+  "pino",
+]);
+
+const isUnused = (path: string, importer: string): boolean =>
+  UNUSED.has(path) || (UNUSED_IN_FASTIFY.has(path) && importer.includes("/node_modules/fastify/"));
 
 const linked: Plugin = {
   name: "parts",
@@ -51,7 +60,7 @@ const linked: Plugin = {
     onResolve({ filter: /^runnerbean:/ }, ({ path }) => ({ path, external: true }));
     onResolve({ filter: /.*/ }, async ({ path, importer, kind, resolveDir, pluginData }) => {
       if (pluginData === "resolved" || kind === "entry-point") return undefined;
-      if (UNUSED.has(path)) return { path: join(ROOT, HERE, "replacements/nothing.ts") };
+      if (isUnused(path, importer)) return { path: join(ROOT, HERE, "replacements/nothing.ts") };
       if (/^(node:)?worker_threads$/.test(path) && importer.includes("/node_modules/piscina/dist/"))
         return { path: join(ROOT, HERE, "replacements/piscina-threads.ts") };
       const found = await resolve(path, { importer, kind, resolveDir, pluginData: "resolved" });

@@ -24,6 +24,7 @@ import {
 import { FrozenPorts } from "./group/frozen-ports.ts";
 import { checkGroupOptions, GroupRole } from "./group/group-role.ts";
 import type { BinlogSupervisor } from "./lifecycle/binlog-supervisor.ts";
+import { memoryGiver } from "./lifecycle/idle-memory.ts";
 import { MemoryWatch } from "./lifecycle/memory-watch.ts";
 import { switchUser } from "./lifecycle/switch-user.ts";
 import { notifySystemd } from "./lifecycle/systemd-notify.ts";
@@ -178,6 +179,7 @@ class Server {
     const loadLog = logStart === undefined ? undefined : await this.#startLog(logStart, resident);
     // By now all threads have loaded their code, which the new user may not be allowed to read.
     await Promise.all(shards);
+    const giveMemoryWhenIdle = memoryGiver(options, () => this.#messages(), this.#log);
     if (options.user !== undefined) switchUser(options.user);
     if (this.#stopping) return;
     this.#group?.start();
@@ -194,8 +196,14 @@ class Server {
     for (const acceptor of this.#acceptors) acceptor.serve();
     this.#group?.serves();
     if (replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
+    giveMemoryWhenIdle();
     notifySystemd("ready", `serves on ${where}`);
     this.#log.info(this.#startLine(httpWhere === undefined ? where : `${where} and ${httpWhere}`, transport));
+  }
+
+  /** Returns how many messages all threads have taken so far. */
+  #messages(): number {
+    return turnCountsOf(this.#topology).reduce((sum, { messages }) => sum + messages, 0);
   }
 
   #startLine(where: string, transport: TransportKind): string {

@@ -3,12 +3,15 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
+import { readdirSync, readlinkSync } from "node:fs";
+import { release } from "node:os";
 import { join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { bundledFiles } from "../../packaging/bundle/bundle.ts";
 import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
 import { loadAssets } from "../../src/http/api/dashboard/dashboard-assets.ts";
+import { defaultTransport } from "../../src/server/options/machine-defaults.ts";
 import { eventually } from "../support/eventually.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
@@ -17,6 +20,14 @@ import { WireClient } from "../support/server/wire-client.ts";
 
 /** With bodies of 60 kB, more than the 24 MiB from which on a pool reads. */
 const JOBS = 430;
+
+/** Resident memory of an idle server, at most. */
+const IDLE = [
+  { flags: [], megabytesMax: 60 },
+  { flags: ["--http", "127.0.0.1:0"], megabytesMax: 100 },
+];
+
+const TRIES_FFI = defaultTransport(release()) === "auto";
 
 /** Prints for each part of a folder whether V8 refuses its compiled code. */
 const REFUSED = `
@@ -28,6 +39,22 @@ for (const name of readdirSync(process.argv[1]).filter((each) => each.endsWith("
   const script = new Script(read(name).toString("latin1"), { filename: "runnerbean/" + name, cachedData });
   console.log(name + " " + script.cachedDataRejected);
 }`;
+
+function startedFrom(main: string, t: TestContext, ...flags: string[]): ServerProcess {
+  const child = spawn(process.execPath, [main, "-p", "0", "-V", ...flags], { env: TEST_ENV });
+  t.after(() => child.kill("SIGKILL"));
+  return new ServerProcess("ours", child, 0, undefined);
+}
+
+async function portOf(server: ServerProcess): Promise<number> {
+  const port = (): string | undefined => /serves on [\d.]+:(\d+)/.exec(server.stderr)?.[1];
+  return Number(
+    await eventually(
+      () => server.stderr,
+      () => (server.hasExited ? assert.fail(server.stderr) : port()),
+    ),
+  );
+}
 
 describe("the bundle", { concurrency: 2 }, () => {
   let files: Map<string, Uint8Array>;
@@ -76,20 +103,7 @@ describe("the bundle", { concurrency: 2 }, () => {
     if (!canRun(t, NEEDS.ours)) return;
     const main = join(written(t), "runnerbean.cjs");
     const log = temporaryFolder(t, "log");
-    const start = (): ServerProcess => {
-      const child = spawn(process.execPath, [main, "-p", "0", "-V", "-b", log], { env: TEST_ENV });
-      t.after(() => child.kill("SIGKILL"));
-      return new ServerProcess("ours", child, 0, undefined);
-    };
-    const portOf = async (server: ServerProcess): Promise<number> => {
-      const port = (): string | undefined => /serves on [\d.]+:(\d+)/.exec(server.stderr)?.[1];
-      return Number(
-        await eventually(
-          () => server.stderr,
-          () => (server.hasExited ? assert.fail(server.stderr) : port()),
-        ),
-      );
-    };
+    const start = (): ServerProcess => startedFrom(main, t, "-b", log);
     const first = start();
     const producer = await WireClient.connect({ port: await portOf(first) });
     const put = `put 0 0 60 60000\r\n${"x".repeat(60_000)}`;
@@ -103,6 +117,41 @@ describe("the bundle", { concurrency: 2 }, () => {
     client.socket.destroy();
     second.signal("SIGTERM");
     assert.deepEqual(await second.exited, { code: 0, signal: null });
+  });
+
+  for (const { flags, megabytesMax } of IDLE) {
+    it(`idles in ${megabytesMax} MB ${flags.join(" ")}`, async (t) => {
+      if (!canRun(t, NEEDS.ours)) return;
+      if (!TRIES_FFI) return t.skip("on this kernel, the server avoids node:ffi");
+      const server = startedFrom(join(written(t), "runnerbean.cjs"), t, ...flags);
+      const client = await WireClient.connect({ port: await portOf(server) });
+      assert.equal((await client.ask("put 0 0 60 1\r\nx")).line, "INSERTED 1");
+      await eventually(
+        () => `${server.residentBytes() / 1e6} MB are too much`,
+        () => server.residentBytes() < megabytesMax * 1e6,
+        60_000,
+      );
+      // All code that it has dropped comes back.
+      assert.match(`${(await client.ask("stats")).body}`, /current-jobs-ready: 1\n/);
+      assert.equal((await client.ask("reserve")).line, "RESERVED 1 1");
+      client.socket.destroy();
+      server.signal("SIGTERM");
+      assert.deepEqual(await server.exited, { code: 0, signal: null });
+      assert.doesNotMatch(server.stderr, /Warning/);
+    });
+  }
+
+  it("keeps away from node:ffi with --transport libuv", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const main = join(written(t), "runnerbean.cjs");
+    const readsPages = async (...flags: string[]): Promise<boolean> => {
+      const server = startedFrom(main, t, ...flags);
+      await portOf(server);
+      const descriptors = `/proc/${server.pid}/fd`;
+      return readdirSync(descriptors).some((fd) => readlinkSync(join(descriptors, fd)).endsWith("/pagemap"));
+    };
+    assert.equal(await readsPages(), TRIES_FFI);
+    assert.equal(await readsPages("--transport", "libuv"), false);
   });
 
   it("runs the tools", (t) => {

@@ -23,7 +23,11 @@ const moduleImport = (name: string): RegExp => new RegExp(`["'](?:node:)?${name}
 
 const KEEPERS: readonly Keeper[] = [
   { hazard: "Atomics", pattern: /\bAtomics\b/, keepers: ["ring/", "uring/"] },
-  { hazard: "node:ffi", pattern: moduleImport("ffi"), keepers: ["uring/kernel.ts"] },
+  {
+    hazard: "node:ffi",
+    pattern: moduleImport("ffi"),
+    keepers: ["uring/kernel.ts", "server/lifecycle/idle-memory.ts"],
+  },
   {
     hazard: "node:net",
     pattern: moduleImport("net"),
@@ -60,6 +64,7 @@ const KEEPERS: readonly Keeper[] = [
       "server/lifecycle/switch-user.ts",
       "server/listeners/listen-address.ts",
       "server/lifecycle/descriptor-limit.ts",
+      "server/lifecycle/idle-memory.ts",
       "server/options/usable-cores.ts",
       "server/logging/line-sink.ts",
       "server/listeners/token-store.ts",

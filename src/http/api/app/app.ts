@@ -90,6 +90,7 @@ export function createApp(options: AppOptions): Api {
     return503OnClosing: true,
     requestIdHeader: false,
     genReqId: newId,
+    schemaController: { compilersFactory: { buildValidator: notCalled, buildSerializer: notCalled } },
     frameworkErrors: refuseUrl(lingering),
     clientErrorHandler: refuseUnparsed(lingering, newId),
   }).withTypeProvider<TypeBoxTypeProvider>() as Api;
@@ -145,6 +146,11 @@ export function createApp(options: AppOptions): Api {
     done();
   });
   return api;
+}
+
+/** Stands for fastify's own compilers, which it would load, several MB, although others are set. */
+function notCalled(): never {
+  throw new Error("a schema is compiled before the application has set its compilers");
 }
 
 /**

@@ -1,0 +1,145 @@
+// Memory of an idle server: gives back what only its start, or a burst of commands, needed.
+//
+// A start reads most of Node's program once. Those pages count as resident until the system is
+// short of memory, although they are unchanged. Once dropped, one that is needed after all comes
+// from the page cache, at the price of a page fault. And malloc keeps what was freed between blocks
+// that are still in use.
+
+import { openSync, readFileSync, readSync } from "node:fs";
+import type { Logger } from "pino";
+import type { Options } from "../options/options.ts";
+
+const LOOK_MS = 3000;
+/** With fewer messages between two looks, the server counts as idle. */
+const BUSY_MESSAGES = 1000;
+/** From asm-generic/mman-common.h. */
+const MADV_DONTNEED = 4;
+/** Bytes of an entry in /proc/PID/pagemap, and flags in its last byte. */
+const ENTRY_BYTES = 8;
+const PRESENT = 0x80;
+const SWAPPED = 0x40;
+const OF_FILE = 0x20;
+
+/** Decides when to give memory back: once after the start, and once after each busy time. */
+export class IdleMemory {
+  readonly #give: () => void;
+  #hasMore = true;
+  #seen = 0;
+
+  constructor(give: () => void) {
+    this.#give = give;
+  }
+
+  /** Looks whether the server is idle. `messages` is how many all threads have taken so far. */
+  look(messages: number): void {
+    const isBusy = messages - this.#seen >= BUSY_MESSAGES;
+    this.#seen = messages;
+    if (isBusy) this.#hasMore = true;
+    else if (this.#hasMore) {
+      this.#hasMore = false;
+      this.#give();
+    }
+  }
+}
+
+/**
+ * Returns a function that gives memory back from then on, in the calling thread, which should serve
+ * no clients. `messages` returns how many messages all threads have taken so far. To be called before the process switches its user, which hides its pages from it.
+ * With `--transport libuv`, the default of older kernels, which avoids Node's experimental way into
+ * the C library, nothing is given.
+ */
+export function memoryGiver({ transport }: Options, messages: () => number, log: Logger): () => void {
+  if (transport === "libuv") return () => {};
+  const pagemap = openPagemap();
+  const idle = new IdleMemory(() => {
+    try {
+      giveMemory(pagemap);
+    } catch (error) {
+      log.debug({ err: error }, "can't give memory back to the system");
+    }
+  });
+  return () => {
+    setInterval(() => idle.look(messages()), LOOK_MS).unref();
+  };
+}
+
+function openPagemap(): number | undefined {
+  try {
+    return openSync("/proc/self/pagemap", "r");
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Takes a few milliseconds, however many jobs there are. Throws if the system or its C library is
+ * an unusual one.
+ */
+function giveMemory(pagemap: number | undefined): void {
+  const { malloc_trim: trim, getpagesize: pageSize, madvise } = libc();
+  trim(0n);
+  if (pagemap === undefined) return;
+  const pageBytes = pageSize();
+  // All are found before the first is dropped: looking needs a good part of Node's program.
+  const unchanged = mappedFiles(readFileSync("/proc/self/maps", "latin1")).filter(({ start, end }) =>
+    isUnchanged(entriesOf(pagemap, start / pageBytes, end / pageBytes)),
+  );
+  for (const { start, end } of unchanged) madvise(BigInt(start), BigInt(end - start), MADV_DONTNEED);
+}
+
+interface Mapping {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Returns the private mappings of files in /proc/PID/maps that can't be written to. */
+export function mappedFiles(maps: string): Mapping[] {
+  const found = maps.matchAll(/^([0-9a-f]+)-([0-9a-f]+) r-[x-]p \S+ \S+ \d+ +\//gm);
+  return Array.from(found, ([, start, end]) => ({
+    start: Number.parseInt(start!, 16),
+    end: Number.parseInt(end!, 16),
+  }));
+}
+
+/** Returns what /proc/PID/pagemap says of pages. */
+function entriesOf(pagemap: number, first: number, end: number): Buffer {
+  const entries = Buffer.alloc((end - first) * ENTRY_BYTES);
+  for (let at = 0; at < entries.length; ) {
+    const read = readSync(pagemap, entries, at, entries.length - at, first * ENTRY_BYTES + at);
+    if (read === 0) throw new Error("/proc/self/pagemap ends before its last page");
+    at += read;
+  }
+  return entries;
+}
+
+/**
+ * Returns whether no page differs from the file. The loader writes addresses into some before it
+ * protects them, and a debugger its breakpoints; dropping those pages would undo that.
+ */
+export function isUnchanged(entries: Uint8Array): boolean {
+  for (let at = ENTRY_BYTES - 1; at < entries.length; at += ENTRY_BYTES) {
+    const flags = entries[at]! & (PRESENT | SWAPPED | OF_FILE);
+    if (flags !== 0 && flags !== (PRESENT | OF_FILE)) return false;
+  }
+  return true;
+}
+
+function libc(): {
+  malloc_trim: (pad: bigint) => unknown;
+  getpagesize: () => number;
+  madvise: (address: bigint, length: bigint, advice: number) => unknown;
+} {
+  // Loaded only here: it is experimental, and Node says so. docs/differences.md does, too.
+  const { emitWarning } = process;
+  process.emitWarning = () => {};
+  try {
+    const { dlopen } = process.getBuiltinModule("node:ffi");
+    return dlopen(null, {
+      malloc_trim: { arguments: ["u64"], return: "i32" },
+      getpagesize: { arguments: [], return: "i32" },
+      madvise: { arguments: ["u64", "u64", "i32"], return: "i32" },
+    }).functions;
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
