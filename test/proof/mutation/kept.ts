@@ -55,6 +55,7 @@ const ROWS: readonly (readonly [file: string, code: string, what: readonly strin
   ["protocol/option-parser.ts", "if (byte < SPACE || byte === DELETE) return -1;", ["1 → (1 + 1)"], "callers look for a number below 0"],
   ["protocol/options.ts", "return valueAt(this.#bytes, 0, this.#end, tag) >= 0;", ["valueAt(this.#bytes, 0, this.#end, tag) >= 0: >= → >"], "a value begins behind its head"],
   ["protocol/options.ts", "copyBytes(this.#bytes, this.#end, bytes, start, end - start);", ["end - start: - → +"], "the next option or the padding overwrites the bytes"],
+  ["protocol/options.ts", "return at < 0 ? undefined : numberAt(options.bytes, at);", ["0 → 1", "at < 0: < → <="], "a value begins behind its head"],
   ["protocol/options.ts", "return -1;", ["1 → (1 + 1)"], "callers look for a number below 0"],
   ["protocol/request.ts", "return this.start === this.end ? \"\" : latin1(this.bytes, this.start, this.end);", ["this.start === this.end ? \"\" : latin1(this.bytes, this.start → (latin1(this.bytes, this.start, this.end))"], "only saves a call"],
   ["protocol/schedule-list.ts", "const sorted = [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));", ["1 → (1 + 1)", "a.name < b.name: < → <="], "a sort asks for the sign, and names differ"],
