@@ -29,6 +29,7 @@ const ROWS: readonly (readonly [file: string, code: string, what: readonly strin
   // biome-ignore lint/suspicious/noTemplateCurlyInString: code
   ["access/token-file.ts", "const ms = DATE.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;", ["DATE.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.N → (Date.parse(`${text}T00:00:00Z`))"], "the next line refuses each text that isn't written as the day is"],
   ["protocol/command-list.ts", "let length = 0;", ["0 → 1"], "a line of --help may be broken a character earlier"],
+  ["protocol/command-parser.ts", "while (start < end && bytes[start] === SPACE) start++;", ["start < end: < → <="], "no name begins at the end"],
   ["protocol/command-parser.ts", "if (number.at < end && bytes[number.at] !== SPACE) return false;", ["false → true", "if (number.at < end && bytes[number.at] !== SPACE) → false"], "the next number or the end of the line refuses the same"],
   ["protocol/command-parser.ts", "return syntax === OptionsSyntax.Ok && this.request.options.length > 0 ? Syntax.Ok : Syntax.BadFormat;", ["syntax === OptionsSyntax.Ok && this.request.options.length > 0: && → ||", "this.request.options.length > 0: > → >="], "only a name with text behind it comes here, and without an option that is malformed"],
   ["protocol/command-parser.ts", "while (start < end && bytes[start] === SPACE) start++;", ["start < end: < → <="], "no name begins at the end"],
@@ -41,6 +42,7 @@ const ROWS: readonly (readonly [file: string, code: string, what: readonly strin
   ["protocol/number-reader.ts", "if (difference !== 0) return difference > 0;", ["difference > 0: > → >="], "it is not 0 there"],
   ["protocol/number-reader.ts", "while (at < end && bytes[at] === SPACE) at++;", ["at < end: < → <="], "no number begins at the end"],
   ["protocol/number-reader.ts", "while (at < end && bytes[at] === SPACE) at++;", ["at < end: < → <="], "no number begins at the end"],
+  ["protocol/number-reader.ts", "while (at < end && (bytes[at] === SPACE || (bytes[at]! >= TAB && bytes[at]! <= CR))) at++;", ["at < end: < → <="], "no number begins at the end"],
   ["protocol/number-reader.ts", "const negative = at < end && bytes[at] === HYPHEN;", ["at < end: < → <="], "no number follows a sign at the end"],
   ["protocol/number-reader.ts", "if (at < end && (negative || bytes[at] === PLUS)) at++;", ["at < end: < → <="], "no number follows a sign at the end"],
   ["protocol/number-reader.ts", "else if (negative || this.value === 0 || this.value > U32_MAX) this.value = U32_MAX;", ["this.value > U32_MAX: > → >="], "the largest number is what it becomes"],
@@ -53,6 +55,7 @@ const ROWS: readonly (readonly [file: string, code: string, what: readonly strin
   ["protocol/option-parser.ts", "while (position < end && isNameByte(bytes[position]!)) position++;", ["position < end: < → <="], "the name must end before the end"],
   ["protocol/option-parser.ts", "if (byte < SPACE || byte === DELETE) return -1;", ["byte < SPACE: < → <="], "a blank ends the option"],
   ["protocol/option-parser.ts", "if (byte < SPACE || byte === DELETE) return -1;", ["1 → (1 + 1)"], "callers look for a number below 0"],
+  ["protocol/option-parser.ts", "position + 2 < end ? hexValue(bytes[position + 1]!) * 16 + hexValue(bytes[position + 2]!) : -1;", ["1 → (1 + 1)"], "the next line looks for a number below 0"],
   ["protocol/options.ts", "return valueAt(this.#bytes, 0, this.#end, tag) >= 0;", ["valueAt(this.#bytes, 0, this.#end, tag) >= 0: >= → >"], "a value begins behind its head"],
   ["protocol/options.ts", "copyBytes(this.#bytes, this.#end, bytes, start, end - start);", ["end - start: - → +"], "the next option or the padding overwrites the bytes"],
   ["protocol/options.ts", "return at < 0 ? undefined : numberAt(options.bytes, at);", ["0 → 1", "at < 0: < → <="], "a value begins behind its head"],
