@@ -88,6 +88,11 @@ describe("NumberReader.readU64", () => {
     );
   });
 
+  it("ends at the bytes before 0 and after 9", () => {
+    assert.deepEqual(read("readU64", "12:3"), { value: 12, rest: ":3" });
+    assert.deepEqual(read("readU64", "12/3"), { value: 12, rest: "/3" });
+  });
+
   it("refuses 64 bits and one, and 48 digits", () => {
     assert.deepEqual(read("readU64", "18446744073709551615"), { value: 0, rest: "" });
     assert.equal(read("readU64", "18446744073709551616"), undefined);
