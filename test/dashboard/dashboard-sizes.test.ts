@@ -1,5 +1,6 @@
-// Tests that each page and each dialog of the dashboard passes axe on screens of all sizes, in light
-// and in dark, that nothing scrolls sideways, and that each control and each text can be seen.
+// Tests that each page and each dialog of the dashboard passes axe on screens of all sizes, in
+// light and in dark, that nothing scrolls sideways, and that each control and each text can be
+// seen.
 
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
