@@ -150,7 +150,8 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
         const hidden = await page.evaluate(
           "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('main .scroll'))",
         );
-        assert.equal(hidden, 0, `${hash}, ${width} px`);
+        // Widths are rounded.
+        assert.ok((hidden as number) <= 1, `${hash}, ${width} px: ${hidden} px are hidden`);
       }
     }
     await page.close();
