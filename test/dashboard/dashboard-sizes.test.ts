@@ -7,11 +7,12 @@ import { before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
 import { eventually } from "../support/eventually.ts";
 import { missing } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { CHROMIUM_NEED } from "./browser.ts";
+import { CHROMIUM_NEED, serve } from "./browser.ts";
 import { assertLaidOut, layoutFaults } from "./layout.ts";
 import { LivingDashboard } from "./living-dashboard.ts";
-import { assertAccessible, COLOUR_RULES } from "./watched-page.ts";
+import { assertAccessible, COLOUR_RULES, openPage } from "./watched-page.ts";
 
 const PHONE = 375;
 const DESKTOP = 1280;
@@ -68,7 +69,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   const living = new LivingDashboard("dashboard-sizes");
 
   /** What is as long as it may be. */
-  before(async () => {
+  const fillWithLongNames = async (): Promise<void> => {
     const client = await WireClient.connect({ port: living.served.port, host: "127.0.0.1" });
     await client.ask(`name ${LONG.slice(0, 100)}`);
     await client.ask(`use ${LONG}`);
@@ -82,7 +83,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await client.put("{}");
     await client.ask(`set-schedule ${LONG.slice(0, 128)} ${LONG} 0 0 60 1 every=86399\r\nx`);
     await client.ask(`open-batch ${LONG}`);
-  });
+  };
 
   /**
    * Uses the controls of small screens: buttons behind a menu, and sorting without column heads.
@@ -125,50 +126,96 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.close();
   });
 
-  for (const hash of PAGES)
-    it(`passes axe, and scrolls sideways nowhere: ${hash}`, async () => {
-      const page = await living.open(hash);
-      await page.waitForSelector("main .card");
+  it("shows usual lists as a whole, and charts side by side at the same height", async () => {
+    const page = await living.open("#/");
+    await page.locator("#chart canvas").waitFor();
+    await page.locator("#failures-chart canvas").waitFor();
+    for (const width of WIDTHS.filter((each) => each >= DESKTOP)) {
+      await page.setViewportSize({ width, height: 6000 });
+      // Its rates may have a digit more each.
+      const tops = await page.evaluate(`(() => {
+        const more = document.querySelector("#rates small").appendChild(document.createElement("span"));
+        more.textContent = " 888";
+        const tops = ["chart", "failures-chart"].map((id) => document.getElementById(id).getBoundingClientRect().top);
+        more.remove();
+        return tops;
+      })()`);
+      assert.equal((tops as number[])[0], (tops as number[])[1], `${width} px`);
+    }
+    for (const hash of ["#/tubes", "#/connections", "#/schedules", "#/batches"]) {
+      await page.goto(`${living.served.url}/${hash}`);
+      await page.locator("main .scroll tbody").waitFor();
       for (const width of WIDTHS) {
-        // As high as the page, so that the bar at the bottom of a phone covers nothing: axe does
-        // not scroll.
         await page.setViewportSize({ width, height: 6000 });
-        if (width >= DESKTOP) assert.deepEqual(await cutTables(page), [], `${hash}, ${width} px`);
-        await assertLaidOut(page, `${hash}, ${width} px`);
-        const isWhole = width === DESKTOP || width === PHONE;
-        await assertAccessible(page, `${hash}, ${width} px`, isWhole ? undefined : SIZE_RULES);
-        if (!isWhole) continue;
-        await page.emulateMedia({ colorScheme: "dark" });
-        await assertAccessible(page, `${hash}, ${width} px, dark`, COLOUR_RULES);
-        await page.emulateMedia({ colorScheme: "light" });
-        if (width === PHONE) await useSmallPage(page, hash);
+        const hidden = await page.evaluate(
+          "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('main .scroll'))",
+        );
+        // Widths are rounded.
+        assert.ok((hidden as number) <= 1, `${hash}, ${width} px: ${hidden} px are hidden`);
       }
-      await page.close();
-    });
+    }
+    await page.close();
+  });
 
-  for (const [hash, buttons] of DIALOGS)
-    it(`shows each dialog on a phone and on a large screen: ${hash}`, async () => {
-      const page = await living.open(hash);
-      for (const button of buttons) {
-        // As wide as the page that has the button without a menu.
-        await page.setViewportSize({ width: DESKTOP, height: 6000 });
-        await page.getByRole("button", { name: button }).first().click();
-        const dialog = page.getByRole("dialog");
-        await dialog.waitFor();
-        await dialog.getByRole("button", { name: "Counting…" }).waitFor({ state: "detached" });
-        for (const width of [PHONE, WIDTHS.at(-1)!]) {
-          await page.setViewportSize({ width, height: 3000 });
-          await assertLaidOut(page, `${hash}, ${button}, ${width} px`);
+  it("leaves no room for a chart that has no values", async (t) => {
+    const { url } = await serve(["-b", temporaryFolder(t, "empty-log")], t);
+    const page = await openPage(living.browser, `${url}/#/log`, living.wrongs);
+    await page.getByText("There are no points yet.").waitFor();
+    assert.equal(await page.getByText("None so far.").count(), 2);
+    assert.ok((await page.locator("#syncs-chart").boundingBox())!.height < 10);
+    await assertAccessible(page, "an empty log");
+    await assertLaidOut(page, "an empty log");
+    await page.close();
+  });
+
+  describe("with long names", () => {
+    before(fillWithLongNames);
+
+    for (const hash of PAGES)
+      it(`passes axe, and scrolls sideways nowhere: ${hash}`, async () => {
+        const page = await living.open(hash);
+        await page.waitForSelector("main .card");
+        for (const width of WIDTHS) {
+          // As high as the page, so that the bar at the bottom of a phone covers nothing: axe does
+          // not scroll.
+          await page.setViewportSize({ width, height: 6000 });
+          if (width >= DESKTOP) assert.deepEqual(await cutTables(page), [], `${hash}, ${width} px`);
+          await assertLaidOut(page, `${hash}, ${width} px`);
+          const isWhole = width === DESKTOP || width === PHONE;
+          await assertAccessible(page, `${hash}, ${width} px`, isWhole ? undefined : SIZE_RULES);
+          if (!isWhole) continue;
+          await page.emulateMedia({ colorScheme: "dark" });
+          await assertAccessible(page, `${hash}, ${width} px, dark`, COLOUR_RULES);
+          await page.emulateMedia({ colorScheme: "light" });
+          if (width === PHONE) await useSmallPage(page, hash);
         }
-        await assertAccessible(page, `${hash}, ${button}`);
-        await page.emulateMedia({ colorScheme: "dark" });
-        await assertAccessible(page, `${hash}, ${button}, dark`, COLOUR_RULES);
-        await page.emulateMedia({ colorScheme: "light" });
-        await page.keyboard.press("Escape");
-        await dialog.waitFor({ state: "detached" });
-      }
-      await page.close();
-    });
+        await page.close();
+      });
+
+    for (const [hash, buttons] of DIALOGS)
+      it(`shows each dialog on a phone and on a large screen: ${hash}`, async () => {
+        const page = await living.open(hash);
+        for (const button of buttons) {
+          // As wide as the page that has the button without a menu.
+          await page.setViewportSize({ width: DESKTOP, height: 6000 });
+          await page.getByRole("button", { name: button }).first().click();
+          const dialog = page.getByRole("dialog");
+          await dialog.waitFor();
+          await dialog.getByRole("button", { name: "Counting…" }).waitFor({ state: "detached" });
+          for (const width of [PHONE, WIDTHS.at(-1)!]) {
+            await page.setViewportSize({ width, height: 3000 });
+            await assertLaidOut(page, `${hash}, ${button}, ${width} px`);
+          }
+          await assertAccessible(page, `${hash}, ${button}`);
+          await page.emulateMedia({ colorScheme: "dark" });
+          await assertAccessible(page, `${hash}, ${button}, dark`, COLOUR_RULES);
+          await page.emulateMedia({ colorScheme: "light" });
+          await page.keyboard.press("Escape");
+          await dialog.waitFor({ state: "detached" });
+        }
+        await page.close();
+      });
+  });
 
   it("causes no error, no refused content and no request to another host", () => {
     assert.deepEqual(living.wrongs, []);

@@ -67,7 +67,7 @@ const FAULTS = `(() => {
     const { font, paddingLeft, paddingRight } = getComputedStyle(field);
     pen.font = font;
     // A search field keeps room for the button that empties it.
-    const button = field.type === "search" ? 1.2 * parseFloat(getComputedStyle(field).fontSize) : 0;
+    const button = field.type === "search" ? 1.6 * parseFloat(getComputedStyle(field).fontSize) : 0;
     const room = field.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight) - button;
     if (pen.measureText(field.placeholder).width > room + SLACK) faults.push("cut off: " + field.placeholder);
   }
