@@ -9,7 +9,7 @@ import { runTranscript } from "../support/conversations/run-transcript.ts";
 import { loadTranscripts, type Transcript } from "../support/conversations/transcript.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { inWhole } from "../support/whole.ts";
+import { inWhole, outOfTurn } from "../support/whole.ts";
 
 const TOPOLOGIES = [1, 4, 7].flatMap((shards) => [1, 3].map((acceptors) => ({ shards, acceptors })));
 /**
@@ -52,7 +52,7 @@ const transcripts = loadTranscripts().filter((transcript) => transcript.only !==
 for (const [index, topology] of TOPOLOGIES.entries()) {
   for (const ringBytes of inWhole(RINGS, [RINGS[index % RINGS.length]!])) {
     const name = `transcripts in process, ${topology.shards} shards, ${topology.acceptors} acceptors, rings of ${ringBytes}`;
-    describe(name, () => {
+    describe(name, { skip: outOfTurn(index, 3) }, () => {
       for (const transcript of transcripts) {
         it(transcript.name, async (t) => {
           printSeed(t);
