@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import type { Address } from "../support/conversations/lockstep-side.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { startTamperingProxy, type TamperingProxy } from "../support/server/tampering-proxy.ts";
+import { inWhole } from "../support/whole.ts";
 import { BytesInProcess, BytesToServer } from "./bytes-fuzzer.ts";
 import { describeFinding, type Finding, runCampaign, writeFinding } from "./campaign.ts";
 import { Coverage } from "./coverage.ts";
@@ -36,16 +37,16 @@ async function findNothing(fuzzer: Fuzzer, runs: number): Promise<void> {
 }
 
 describe("fuzz", { concurrency: 3 }, () => {
-  it("finds nothing with bytes in process", () => findNothing(new BytesInProcess(), 400));
+  it("finds nothing with bytes in process", () => findNothing(new BytesInProcess(), inWhole(400, 200)));
 
   it("finds nothing with bytes to the server", async (t) => {
-    if (canRun(t, NEEDS.ours)) await findNothing(new BytesToServer(OURS), 120);
+    if (canRun(t, NEEDS.ours)) await findNothing(new BytesToServer(OURS), inWhole(120, 60));
   });
 
-  it("finds nothing with splitting in process", () => findNothing(new SplittingInProcess(), 12));
+  it("finds nothing with splitting in process", () => findNothing(new SplittingInProcess(), inWhole(12, 6)));
 
   it("finds nothing with splitting to the server", async (t) => {
-    if (canRun(t, NEEDS.ours)) await findNothing(new SplittingToServer(OURS), 40);
+    if (canRun(t, NEEDS.ours)) await findNothing(new SplittingToServer(OURS), inWhole(40, 20));
   });
 
   it("finds nothing with grammar to the server and beanstalkd", async (t) => {

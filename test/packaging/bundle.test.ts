@@ -3,7 +3,8 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { join } from "node:path";
+import { globSync, readFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { bundledFiles } from "../../packaging/bundle/bundle.ts";
@@ -29,11 +30,20 @@ for (const name of readdirSync(process.argv[1]).filter((each) => each.endsWith("
   console.log(name + " " + script.cachedDataRejected);
 }`;
 
+/** The bundle that `npm test` has made of the same sources, to start servers from. */
+function madeByRun(): Map<string, Uint8Array> | undefined {
+  const { SERVER_BUNDLE } = process.env;
+  if (SERVER_BUNDLE === undefined || basename(SERVER_BUNDLE) !== "runnerbean.cjs") return undefined;
+  const folder = dirname(SERVER_BUNDLE);
+  const paths = globSync("**/*.*", { cwd: folder }).sort();
+  return new Map(paths.map((path) => [path, readFileSync(join(folder, path))]));
+}
+
 describe("the bundle", { concurrency: 2 }, () => {
   let files: Map<string, Uint8Array>;
 
   before(async () => {
-    files = await bundledFiles();
+    files = madeByRun() ?? (await bundledFiles());
   });
 
   /** Writes the bundle where no folder of packages is near. */
