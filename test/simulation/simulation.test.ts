@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { findOf } from "../support/planted-find.ts";
-import { inWhole } from "../support/whole.ts";
+import { inWhole, outOfTurn } from "../support/whole.ts";
 import { PLANTED_BATCH_BUGS } from "./planted/planted-batch-bugs.ts";
 import { PLANTED_BUGS } from "./planted/planted-bugs.ts";
 import { PLANTED_FLOW_BUGS } from "./planted/planted-flow-bugs.ts";
@@ -22,7 +22,7 @@ import type { SimulationOptions } from "./simulation-state.ts";
 
 /** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
 const FIRST_SEED = Number(process.env["SEED"] ?? 1);
-const RUNS = inWhole(60, 20);
+const RUNS = inWhole(60, 12);
 interface Found extends Pick<SimulationOptions, "seed" | "durable" | "jobMoves" | "flows"> {
   readonly what: string;
   readonly only?: string;
@@ -167,7 +167,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a thread does not wake for what its shards have due": 8,
   "of the acceptors of a thread only the first is asked whether there is work": 12,
   "an acceptor does not look at the log once more after it has announced its sleep": 23,
-  "an acceptor does not look for room before it sleeps": 3,
+  "an acceptor does not look for room before it sleeps": 43,
   "a shard rings no acceptor that waits for room": 17,
   "an acceptor rings no shard that waits for room": 7,
   "the log rings no shard that waits for room": 17,
@@ -267,8 +267,8 @@ describe("simulation with a planted bug (canary)", () => {
       );
   });
 
-  for (const { name, options } of bugs) {
-    it(`finds that ${name}`, async (t) => {
+  for (const [index, { name, options }] of bugs.entries()) {
+    it(`finds that ${name}`, { skip: outOfTurn(index, 3) }, async (t) => {
       const first = FOUND_LAST[name] ?? 1;
       const seeds = Array.from({ length: CANARY_RUNS }, (_, index) => index + 1);
       for (const each of [first, ...seeds.filter((seed) => seed !== first)]) {
