@@ -106,7 +106,7 @@ const WHOLE_ONLY = [
   "soak/canary",
 ];
 
-/** Any test that takes turns with up to five others is as likely as these. */
+/** Divisible by how many take turns anywhere, so that each is as likely as the others. */
 const TURNS = 60;
 
 const CORES = Math.max(2, availableParallelism());
@@ -402,7 +402,7 @@ console.log(
 took.sort((a, b) => b.seconds - a.seconds);
 const longest = took.slice(0, LONGEST_SHOWN).map(({ file, seconds }) => `${file} ${Math.round(seconds)} s`);
 console.log(`the longest: ${longest.join(", ")}`);
-if (TURN !== undefined) console.log(`the same tests again: TURN=${TURN} npm test`);
+if (TURN !== undefined) console.log(`the same again: TURN=${TURN} npm test; all, and more seeds and rounds: npm run test:whole`);
 tellSkipped();
 for (const what of incomplete) console.error(`INCOMPLETE ${what}`);
 for (const what of failures) console.log(`FAILED ${what}`);
