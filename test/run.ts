@@ -402,7 +402,8 @@ console.log(
 took.sort((a, b) => b.seconds - a.seconds);
 const longest = took.slice(0, LONGEST_SHOWN).map(({ file, seconds }) => `${file} ${Math.round(seconds)} s`);
 console.log(`the longest: ${longest.join(", ")}`);
-if (TURN !== undefined) console.log(`the same again: TURN=${TURN} npm test; all, and more seeds and rounds: npm run test:whole`);
+if (TURN !== undefined)
+  console.log(`the same again: TURN=${TURN} npm test; all, and more seeds and rounds: npm run test:whole`);
 tellSkipped();
 for (const what of incomplete) console.error(`INCOMPLETE ${what}`);
 for (const what of failures) console.log(`FAILED ${what}`);

@@ -78,7 +78,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
         // not scroll.
         await page.setViewportSize({ width, height: 6000 });
         if (width >= DESKTOP) assert.deepEqual(await cutTables(page), [], `${hash}, ${width} px`);
-        const side = [PHONE, DESKTOP].findIndex((each) => each === width);
+        const side = ([PHONE, DESKTOP] as readonly number[]).indexOf(width);
         const isWhole = side >= 0 && outOfTurn(row + side, 2) === false;
         await assertAccessible(page, `${hash}, ${width} px`, isWhole ? undefined : SIZE_RULES);
         if (isWhole) {

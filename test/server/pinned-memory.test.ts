@@ -92,6 +92,15 @@ function store(server: HandDrivenServer): void {
   server.settle();
 }
 
+/**
+ * Lines that are measured together: in `npm test`, half of them in turn, the same in all
+ * situations, for only the first may compile code.
+ */
+function* linesInTurn(): Iterable<readonly string[]> {
+  for (let from = 0; from < LINES.length; from += TOGETHER)
+    if (outOfTurn(from / TOGETHER, 2) === false) yield LINES.slice(from, from + TOGETHER);
+}
+
 const kib = (bytes: number): string => `${Math.round(bytes / KIB)} KiB`;
 
 describe("a client that has sent less than 10 KB pins no more than a little and one reply", () => {
@@ -101,15 +110,13 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
       const server = new HandDrivenServer(shards);
       store(server);
       let leftMax = LEFT_FIRST_BYTES_MAX;
-      for (const [place, situation] of SITUATIONS.entries()) {
+      for (const situation of SITUATIONS) {
         // One shard differs from several in its conversations, not in its readers.
         if (shards === 1 && (situation.reads || situation.halfClosed)) continue;
         const before = memoryBytes();
-        for (let from = 0; from < LINES.length; from += TOGETHER) {
-          if (outOfTurn(place + from / TOGETHER, 2) !== false) continue;
-          for (const [command, pinned] of tooMuch(server, situation, LINES.slice(from, from + TOGETHER)))
+        for (const lines of linesInTurn())
+          for (const [command, pinned] of tooMuch(server, situation, lines))
             table.push(`${situation.name.padEnd(24)} ${JSON.stringify(command).padEnd(30)} ${kib(pinned)}`);
-        }
         const left = settledBytes(leftMax, () => memoryBytes() - before);
         if (left > leftMax)
           table.push(`${situation.name.padEnd(24)} ${"all, after they left".padEnd(30)} ${kib(left)}`);

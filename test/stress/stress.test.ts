@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createTopology } from "../../src/message/topology.ts";
 import { LogWord } from "../../src/ring/log-words.ts";
+import { inWhole } from "../support/whole.ts";
 import { CATALOGUE, findPlanted, play } from "./catalogue.ts";
 import { outcomeTable } from "./outcome-table.ts";
 import { hasPassed } from "./run-case.ts";
@@ -12,7 +13,7 @@ import { SERVER_CASES, type ServerCase, smallRings } from "./server-case.ts";
 import { isRing } from "./server-preload.ts";
 
 const SEED = Number(process.env["SEED"] ?? 1);
-const SECONDS = 0.15;
+const SECONDS = inWhole(0.15, 0.1);
 /** The other topologies, and the server's planted bug, are for `npm run stress`. */
 const SERVER = "server-4x1";
 
