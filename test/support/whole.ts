@@ -13,6 +13,8 @@ export const WHY_WHOLE_ONLY = "not in every run: npm run test:whole";
  * runs, and in files that are named or run by themselves.
  */
 const { TURN } = process.env;
+if (TURN !== undefined && !/^\d+$/.test(TURN))
+  throw new Error(`TURN=${TURN}: the number of a run is meant, as in TURN=7`);
 
 /**
  * The `skip` of a test that takes turns with its neighbours: one in `of` runs plays it. `index` is
