@@ -1,7 +1,8 @@
 // `npm test`: runs every *.test.ts of test/ and bench/ with Node's test runner, and reports skipped
 // tests.
 //
-// TESTS=whole plays more of the same (support/whole.ts), and some files that take long.
+// TESTS=whole plays more of the same (support/whole.ts), and some files that take long. Without it
+// some tests take turns; TURN=n plays those of an earlier run again.
 //
 // node test/run.ts [part of a file name …] runs only the files whose path contains one of the
 // parts. CPU_TIMES=/tmp/times adds a line for each file to /tmp/times: its CPU seconds, its name.
@@ -22,9 +23,10 @@ import { usableCores } from "../src/server/options/usable-cores.ts";
 import { endHungFiles } from "./support/end-hung-files.ts";
 import { busyness } from "./support/machine/busyness.ts";
 import { remediesOf } from "./support/machine/need.ts";
+import { drawnSeed } from "./support/seeded-random.ts";
 import { COMPILE_CACHE } from "./support/server/compile-cache.ts";
 import { bundleServer } from "./support/server/server-bundle.ts";
-import { WHOLE } from "./support/whole.ts";
+import { WHOLE, WHY_WHOLE_ONLY } from "./support/whole.ts";
 
 /**
  * They watch the clock, but mostly wait, and play again what the machine was too slow for: those of
@@ -103,7 +105,9 @@ const WHOLE_ONLY = [
   "profile/profile",
   "soak/canary",
 ];
-const WHY_WHOLE_ONLY = "not in every run: npm run test:whole";
+
+/** Divisible by how many take turns anywhere, so that each is as likely as the others. */
+const TURNS = 60;
 
 const CORES = Math.max(2, availableParallelism());
 /** Files at a time: more than cores, for there are always some that wait. */
@@ -123,7 +127,7 @@ const TELL_MS = 60_000;
 const root = fileURLToPath(new URL("..", import.meta.url));
 const parts = process.argv.slice(2);
 const isOneOf = (names: readonly string[], file: string): boolean =>
-  names.some((name) => file.endsWith(`/${name}.test.ts`));
+  names.some((name) => `/${file}`.endsWith(`/${name}.test.ts`));
 const rankOf = (file: string): number => {
   const rank = LONGEST.findIndex((name) => isOneOf([name], file));
   return rank < 0 ? LONGEST.length : rank;
@@ -138,11 +142,15 @@ const files = wanted
   .sort((a, b) => rankOf(a) - rankOf(b));
 const computes = (file: string): boolean => file.startsWith("test/unit/") || isOneOf(COMPUTING, file);
 
+/** Number of this run, which says which tests have their turn; undefined where all are played. */
+const { TURN = WHOLE || parts.length > 0 ? undefined : `${drawnSeed() % TURNS}` } = process.env;
+
 /** Environment of the files and their children. */
 const ENV: NodeJS.ProcessEnv = {
   NODE_COMPILE_CACHE: COMPILE_CACHE,
   RUNNERBEAN_CHECKED: "1",
   ...process.env,
+  ...(TURN === undefined ? {} : { TURN }),
 };
 if (!files.every(computes)) ENV["SERVER_BUNDLE"] ??= await bundleServer();
 
@@ -394,6 +402,8 @@ console.log(
 took.sort((a, b) => b.seconds - a.seconds);
 const longest = took.slice(0, LONGEST_SHOWN).map(({ file, seconds }) => `${file} ${Math.round(seconds)} s`);
 console.log(`the longest: ${longest.join(", ")}`);
+if (TURN !== undefined)
+  console.log(`the same again: TURN=${TURN} npm test; all, and more seeds and rounds: npm run test:whole`);
 tellSkipped();
 for (const what of incomplete) console.error(`INCOMPLETE ${what}`);
 for (const what of failures) console.log(`FAILED ${what}`);

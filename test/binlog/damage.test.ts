@@ -11,6 +11,7 @@ import { settingsOf } from "../../src/binlog/recovery/log-recovery.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
+import { inWhole, outOfTurn } from "../support/whole.ts";
 import { recoveredTexts } from "./model.ts";
 import { largerLog, openSample, smallLog, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
@@ -52,6 +53,7 @@ for (const how of ["closed", "idle", "busy"] as const) {
       const used = Math.min(content.length, content.findLastIndex((byte) => byte !== 0) + 40);
       for (let at = 0; at < used; at++) {
         for (let bit = 0; bit < 8; bit++) {
+          if (outOfTurn(at + bit, 2) !== false) continue;
           content[at]! ^= 1 << bit;
           const found = await look(disk);
           content[at]! ^= 1 << bit;
@@ -71,7 +73,7 @@ for (const how of ["closed", "idle", "busy"] as const) {
         }
       }
     }
-    assert.ok(refused > 1000 && started > 100);
+    assert.ok(refused > 500 && started > 50);
     if (how !== "busy") assert.equal(cutJobs, 0);
   });
 
@@ -97,7 +99,7 @@ test("any garbled byte of a larger log never gives a wrong or missing job", asyn
   const random = new SeededRandom(7);
   const names = disk.names();
   assert.ok(names.length > 3);
-  for (let i = 0; i < 1500; i++) {
+  for (let i = 0; i < inWhole(1500, 800); i++) {
     const content = disk.contentOf(random.pick(names)!);
     const at = random.below(content.length);
     const length = Math.min(content.length - at, 1 + random.below(600));

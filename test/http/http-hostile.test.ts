@@ -11,10 +11,11 @@ import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
 import { WireClient } from "../support/server/wire-client.ts";
+import { inWhole } from "../support/whole.ts";
 
 const GARBAGE = 150;
-const SCRAPED_TUBES = 5000;
-const BYTE_PIECES = 2_000_000;
+const SCRAPED_TUBES = inWhole(5000, 2500);
+const BYTE_PIECES = inWhole(2_000_000, 1_000_000);
 /** Time for which they are sent again on a machine too busy for the time limit of a request, ms. */
 const SENT_AGAIN_MS = 240_000;
 const IDLE_CONNECTIONS = 300;

@@ -3,9 +3,9 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { readdirSync, readlinkSync } from "node:fs";
+import { globSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { release } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { bundledFiles } from "../../packaging/bundle/bundle.ts";
@@ -56,11 +56,20 @@ async function portOf(server: ServerProcess): Promise<number> {
   );
 }
 
+/** The bundle that `npm test` has made of the same sources, to start servers from. */
+function madeByRun(): Map<string, Uint8Array> | undefined {
+  const { SERVER_BUNDLE } = process.env;
+  if (SERVER_BUNDLE === undefined || basename(SERVER_BUNDLE) !== "runnerbean.cjs") return undefined;
+  const folder = dirname(SERVER_BUNDLE);
+  const paths = globSync("**/*.*", { cwd: folder }).sort();
+  return new Map(paths.map((path) => [path, readFileSync(join(folder, path))]));
+}
+
 describe("the bundle", { concurrency: 2 }, () => {
   let files: Map<string, Uint8Array>;
 
   before(async () => {
-    files = await bundledFiles();
+    files = madeByRun() ?? (await bundledFiles());
   });
 
   /** Writes the bundle where no folder of packages is near. */

@@ -13,8 +13,9 @@ import { SeededRandom } from "../support/seeded-random.ts";
 import { BatchLedger, LARGE_TUBES, SMALL_TUBES } from "../support/server/batch-ledger.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
+import { inWhole } from "../support/whole.ts";
 
-const KILLS = Number(process.env["BATCH_END_KILLS"] ?? 4);
+const KILLS = Number(process.env["BATCH_END_KILLS"] ?? inWhole(4, 2));
 /** Of the large batch that is always there; the others are small. */
 const MEMBERS = Number(process.env["BATCH_END_MEMBERS"] ?? 500);
 const SMALL_MEMBERS = 12;

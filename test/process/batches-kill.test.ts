@@ -11,8 +11,9 @@ import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
+import { inWhole } from "../support/whole.ts";
 
-const ROUNDS = Number(process.env["BATCH_KILLS"] ?? 3);
+const ROUNDS = Number(process.env["BATCH_KILLS"] ?? inWhole(3, 2));
 const MEMBERS = Number(process.env["BATCH_MEMBERS"] ?? 120);
 /** With four shards, with seven and with three they are on more than one. */
 const TUBES = ["mails", "done", "c", "d"] as const;

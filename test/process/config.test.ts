@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
-import { launch, OUR_MAIN, startServer, TEST_ENV } from "../support/server/server-process.ts";
+import { launch, ourMain, startServer, TEST_ENV } from "../support/server/server-process.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
@@ -61,7 +61,7 @@ describe("config", () => {
     const config = join(temporaryFolder(t, "config"), "c.toml");
     const check = (text: string, ...flags: string[]) => {
       writeFileSync(config, text);
-      const args = [OUR_MAIN, "config", "check", config, ...flags];
+      const args = [ourMain(TEST_ENV), "config", "check", config, ...flags];
       return spawnSync(process.execPath, args, { encoding: "utf8", env: TEST_ENV });
     };
     const open = '[http]\nlisten = "0.0.0.0:1"\n';
@@ -87,7 +87,10 @@ describe("config", () => {
   it("can be checked, printed and created with the tool", (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const run = (...args: string[]) =>
-      spawnSync(process.execPath, [OUR_MAIN, "config", ...args], { encoding: "utf8", env: TEST_ENV });
+      spawnSync(process.execPath, [ourMain(TEST_ENV), "config", ...args], {
+        encoding: "utf8",
+        env: TEST_ENV,
+      });
     const config = join(temporaryFolder(t, "config"), "some.toml");
     const example = run("example");
     assert.equal(example.status, 0);

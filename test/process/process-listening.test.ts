@@ -13,7 +13,7 @@ import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import {
   launch,
-  OUR_MAIN,
+  ourMain,
   type ServerOptions,
   ServerProcess,
   startServer,
@@ -86,7 +86,7 @@ async function inherit(
   flags: readonly string[],
 ): Promise<ServerProcess> {
   const script = 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"';
-  const command = [process.execPath, OUR_MAIN, ...flags];
+  const command = [process.execPath, ourMain(process.env), ...flags];
   const child = spawn("/bin/sh", ["-c", script, "sh", ...command], { stdio: ["ignore", "pipe", "pipe", fd] });
   const server = new ServerProcess("ours", child, 0, unixPath);
   t.after(() => server.kill());

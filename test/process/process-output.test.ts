@@ -12,7 +12,7 @@ import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/machine/free-port.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
-import { OUR_MAIN, ServerProcess } from "../support/server/server-process.ts";
+import { ourMain, ServerProcess } from "../support/server/server-process.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
@@ -45,7 +45,7 @@ async function serve(
   { stdout, stderr }: Outputs,
 ): Promise<{ server: ServerProcess; client: WireClient }> {
   const port = await freePort();
-  const child = spawn(process.execPath, [OUR_MAIN, "-p", `${port}`, ...flags], {
+  const child = spawn(process.execPath, [ourMain(process.env), "-p", `${port}`, ...flags], {
     stdio: ["ignore", stdout ?? "pipe", stderr ?? "pipe"],
   });
   const server = new ServerProcess("ours", child, port, undefined);

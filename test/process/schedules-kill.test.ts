@@ -8,8 +8,9 @@ import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
+import { inWhole } from "../support/whole.ts";
 
-const ROUNDS = 4;
+const ROUNDS = inWhole(4, 2);
 const TUBES = ["mails", "done", "c", "faxes"];
 
 /** Ticks of the jobs in a reply of reserve-batch, with their ids. */

@@ -15,11 +15,11 @@ import { smallDisk } from "../support/machine/small-disk.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { missingNats, NatsCluster } from "../support/server/nats-cluster.ts";
 import { GroupServer, ServerGroup, until } from "../support/server/server-group.ts";
-import { OUR_MAIN, startServer, TEST_ENV } from "../support/server/server-process.ts";
+import { ourMain, startServer, TEST_ENV } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 function replica(...args: string[]): { status: number | null; out: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [OUR_MAIN, "replica", ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [ourMain(TEST_ENV), "replica", ...args], {
     encoding: "utf8",
     env: TEST_ENV,
     timeout: 120_000,

@@ -12,7 +12,7 @@ import { eventually } from "../support/eventually.ts";
 import { canRun, missing, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
-import { OUR_MAIN, TEST_ENV } from "../support/server/server-process.ts";
+import { ourMain, TEST_ENV } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 interface Proxy {
@@ -22,7 +22,7 @@ interface Proxy {
 }
 
 async function startProxy(args: readonly string[]): Promise<Proxy> {
-  const child = spawn(process.execPath, [OUR_MAIN, "proxy", "--listen", "127.0.0.1:0", ...args], {
+  const child = spawn(process.execPath, [ourMain(TEST_ENV), "proxy", "--listen", "127.0.0.1:0", ...args], {
     env: TEST_ENV,
   });
   let stderr = "";

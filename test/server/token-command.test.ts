@@ -9,10 +9,10 @@ import { describe, it } from "node:test";
 import { Authenticator } from "../../src/access/authenticator.ts";
 import { parseTokenFile } from "../../src/access/token-file.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
-import { OUR_MAIN, TEST_ENV } from "../support/server/server-process.ts";
+import { ourMain, TEST_ENV } from "../support/server/server-process.ts";
 
 function token(path: string, args: readonly string[], input = ""): SpawnSyncReturns<string> {
-  const argv = [OUR_MAIN, "token", ...args, "--token-file", path];
+  const argv = [ourMain(TEST_ENV), "token", ...args, "--token-file", path];
   return spawnSync(process.execPath, argv, { encoding: "utf8", input, env: TEST_ENV });
 }
 
@@ -68,7 +68,7 @@ describe("runnerbean token", () => {
     const path = join(temporaryFolder(t, "tokens"), "tokens");
     assert.equal(token(path, ["add", "leaked", "--role", "admin"]).status, 0);
     const args = ["token", "add", "person", "--role", "viewer", "--password", "--token-file", path];
-    const typing = spawn(process.execPath, [OUR_MAIN, ...args], { env: TEST_ENV });
+    const typing = spawn(process.execPath, [ourMain(TEST_ENV), ...args], { env: TEST_ENV });
     const ended = once(typing, "exit");
     assert.equal(token(path, ["add", "other", "--role", "worker"]).status, 0);
     assert.equal(token(path, ["remove", "leaked"]).status, 0);

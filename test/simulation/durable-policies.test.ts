@@ -8,10 +8,11 @@ import { LogWord } from "../../src/ring/log-words.ts";
 import { virtualOptions } from "../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../binlog/virtual-disk.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
+import { inWhole } from "../support/whole.ts";
 import type { FakeSocket } from "./server/fake-socket.ts";
 import { InProcessServer } from "./server/in-process-server.ts";
 
-const SEEDS = 60;
+const SEEDS = inWhole(60, 30);
 
 async function serverOf(seed: number, shards: number): Promise<InProcessServer> {
   const disk = new VirtualDisk();

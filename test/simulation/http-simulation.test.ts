@@ -6,9 +6,10 @@ import { describe, it } from "node:test";
 import { rowOf } from "../../src/engine/jobs/job-table.ts";
 import { findOf } from "../support/planted-find.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
+import { inWhole } from "../support/whole.ts";
 import { type HttpSimulationOptions, simulateHttp } from "./http-simulation.ts";
 
-const SEEDS = 25;
+const SEEDS = inWhole(25, 12);
 const STEPS = 250;
 /** Seeds after which a planted bug must have been found. */
 const PLANTED_SEEDS_MAX = 40;

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { findOf } from "../support/planted-find.ts";
-import { inWhole } from "../support/whole.ts";
+import { inWhole, outOfTurn } from "../support/whole.ts";
 import { PLANTED_BATCH_BUGS } from "./planted/planted-batch-bugs.ts";
 import { PLANTED_BUGS } from "./planted/planted-bugs.ts";
 import { PLANTED_FLOW_BUGS } from "./planted/planted-flow-bugs.ts";
@@ -22,7 +22,7 @@ import type { SimulationOptions } from "./simulation-state.ts";
 
 /** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
 const FIRST_SEED = Number(process.env["SEED"] ?? 1);
-const RUNS = inWhole(60, 20);
+const RUNS = inWhole(60, 12);
 interface Found extends Pick<SimulationOptions, "seed" | "durable" | "jobMoves" | "flows"> {
   readonly what: string;
   readonly only?: string;
@@ -84,18 +84,17 @@ const TRIED_MAX = 5;
 /** A planted bug must be found within so many seeds. */
 const CANARY_RUNS = 300;
 /**
- * Seeds that last found the bugs that the first two seeds miss: they come first, because the search
+ * Seeds that last found the bugs that the first seed misses: they come first, because the search
  * from 1 on takes up to a quarter of a minute.
  */
 const FOUND_LAST: Readonly<Record<string, number>> = {
   "a batch of one shard goes on behind a lost job": 4,
   "a batch over several shards has a lost job among others": 4,
   "a batch over several shards is not in the order of priorities": 9,
-  "a batch over several shards does not count the bytes of bodies": 8,
   "an abort has the number of the next batch": 5,
   "an abort ends the wait that comes next": 5,
   "an abort is answered although a job has just come": 15,
-  "a composed reply waits for the record of one shard only": 58,
+  "a composed reply waits for the record of one shard only": 2,
   "a touch of all stops before the last": 4,
   "a thread announces its sleep after it has looked for work": 7,
   "a claim always succeeds": 24,
@@ -119,14 +118,14 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a client is refused before other acceptors have looked for the end of a holder": 117,
   "commands are published but not in their order": 3,
   "a ready job with another priority keeps its place in the queue": 7,
-  "update-job with a new ttr leaves the present reservation as it was": 4,
+  "update-job with a new ttr leaves the present reservation as it was": 2,
   "a clear leaves the last job that it should take": 6,
   "a list leaves out the first job": 16,
-  "a piece of a long job that moves gets lost": 9,
+  "a piece of a long job that moves gets lost": 2,
   "a long job that moves gets no credit": 39,
   "a transfer overtakes the records of its shard": 36,
-  "MOVED is said before the record of the other shard is durable": 8,
-  "a job that has come serves nobody": 13,
+  "MOVED is said before the record of the other shard is durable": 2,
+  "a job that has come serves nobody": 2,
   "a job that has come to a tube of the same shard serves nobody": 8,
   "a command by id does not wait for a job that is on its way": 19,
   "a job that moves while all shards are asked for it is not found": 91,
@@ -136,14 +135,13 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a key stays behind when its job has gone to another shard": 13,
   "a job comes to a tube that is full": 4,
   "a job that is not taken is lost": 4,
-  "a dead job that moves stays dead": 4,
   "a job that moves forgets when it expires": 4,
-  "a job that its holder hands on to another shard is no release": 8,
+  "a job that its holder hands on to another shard is no release": 2,
   "a job that its holder hands on to another shard has lost an attempt": 165,
   "a job that its holder hands on, and that is refused, is nobody's": 18,
-  "a dead job does not leave for the dead-letter tube of another shard": 18,
+  "a dead job does not leave for the dead-letter tube of another shard": 5,
   "a dead job is refused by a tube that is full": 185,
-  "a dead job lives again where dead ones go": 4,
+  "a dead job lives again where dead ones go": 5,
   "a tube that has room for a byte takes any body": 3,
   "a list of all jobs ends where all of its shards have rested": 6,
   "a job on its way to another shard is not listed": 393,
@@ -167,7 +165,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a thread does not wake for what its shards have due": 8,
   "of the acceptors of a thread only the first is asked whether there is work": 12,
   "an acceptor does not look at the log once more after it has announced its sleep": 23,
-  "an acceptor does not look for room before it sleeps": 3,
+  "an acceptor does not look for room before it sleeps": 43,
   "a shard rings no acceptor that waits for room": 17,
   "an acceptor rings no shard that waits for room": 7,
   "the log rings no shard that waits for room": 17,
@@ -183,15 +181,11 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a connection that holds a job moves": 5,
   "a shard does not wait until a session has lost its old place": 35,
   "the attributes of a job stay in the arena": 3,
-  "jobs of a tube with a time to live have none": 3,
   "attempts are not reset at a kick": 3,
   "a back-off is not spread": 4,
   "a full tube takes one job more": 7,
-  "work of groups is not taken off at the end of a connection": 3,
-  "a group's turn is forgotten with its last job": 5,
-  "weights of groups do not count": 3,
+  "a group's turn is forgotten with its last job": 4,
   "a group at its limit goes on": 16,
-  "a limiter that opens with a delete serves nobody": 44,
   "a limit that is taken away serves nobody": 13,
   "a rate is ignored": 9,
   "nobody who waits is served when there is a token again": 9,
@@ -205,6 +199,36 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a job that update-job sends to another shard keeps its priority": 18,
   "a put that replaces a job that waits for a batch makes it ready": 14,
   "a tick's job comes into a tube that is full": 13,
+  "a part of a body is copied from the wrong place": 2,
+  "of more than 40 commands behind a wait one is dropped": 2,
+  "a thread does not ring another": 2,
+  "the log does not look at its rings once more after it has announced its sleep": 2,
+  "the log of a thread that serves is not due when it waits for room, or for a sync": 2,
+  "a reply leaves before its record is written": 2,
+  "the number written is published before the write": 2,
+  "nobody is rung when records are durable": 2,
+  "a sync that failed is taken for one that worked": 2,
+  "the record of a release, kick or burial is lost": 2,
+  "update-job is not logged": 2,
+  "a clear is acknowledged and its deletes are not logged": 2,
+  "a job is lost between two shards": 2,
+  "a job that has moved stays where it was, too": 2,
+  "word that jobs have arrived gets lost": 2,
+  "a job that has come is not logged where it is": 2,
+  "a job that has left is logged as deleted": 2,
+  "a job that moves forgets how often it was reserved": 2,
+  "a job that moves has another time to run": 2,
+  "a delayed job that moves begins its delay anew": 2,
+  "a job that moves has another body": 2,
+  "a job that has come is not counted": 2,
+  "a composed reply does not wait for the records of its shards": 2,
+  "a failure is not in the log": 2,
+  "a job that has come from another shard has never failed": 2,
+  "a job has one attempt more than it should": 3,
+  "a job that a put replaces keeps its priority": 4,
+  "buried jobs come back in another order": 2,
+  "a batch over several shards is not in the order of turns": 2,
+  "ticks come although the server drains": 3,
 };
 
 describe("simulation", () => {
@@ -267,8 +291,8 @@ describe("simulation with a planted bug (canary)", () => {
       );
   });
 
-  for (const { name, options } of bugs) {
-    it(`finds that ${name}`, async (t) => {
+  for (const [index, { name, options }] of bugs.entries()) {
+    it(`finds that ${name}`, { skip: outOfTurn(index, 3) }, async (t) => {
       const first = FOUND_LAST[name] ?? 1;
       const seeds = Array.from({ length: CANARY_RUNS }, (_, index) => index + 1);
       for (const each of [first, ...seeds.filter((seed) => seed !== first)]) {

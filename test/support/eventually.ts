@@ -8,7 +8,7 @@ const LIMIT_MS = 60_000;
 const LOOK_MS = 5;
 /** Each pause is this share of the wait so far: whatever takes long costs few looks. */
 const PAUSE_SHARE = 1 / 20;
-const PAUSE_MS_MAX = 25;
+const PAUSE_MS_MAX = 100;
 
 /**
  * Waits until `found` returns something other than undefined and false, and returns that. Fails

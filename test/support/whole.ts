@@ -4,3 +4,21 @@ export const WHOLE = process.env["TESTS"] === "whole";
 
 /** Returns how much to play: the first in whole runs. */
 export const inWhole = <T>(whole: T, otherwise: T): T => (WHOLE ? whole : otherwise);
+
+/** Why a file or a test is left out of a run. */
+export const WHY_WHOLE_ONLY = "not in every run: npm run test:whole";
+
+/**
+ * Number of a run, set by `npm test` without arguments. Without it everything is played: in whole
+ * runs, and in files that are named or run by themselves.
+ */
+const { TURN } = process.env;
+if (TURN !== undefined && !/^\d+$/.test(TURN))
+  throw new Error(`TURN=${TURN}: the number of a run is meant, as in TURN=7`);
+
+/**
+ * The `skip` of a test that takes turns with its neighbours: one in `of` runs plays it. `index` is
+ * its place among them.
+ */
+export const outOfTurn = (index: number, of: number): string | false =>
+  WHOLE || TURN === undefined || (index + Number(TURN)) % of === 0 ? false : WHY_WHOLE_ONLY;

@@ -13,7 +13,7 @@ import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
 import {
-  OUR_MAIN,
+  ourMain,
   type ServerKind,
   type ServerProcess,
   startServer,
@@ -61,7 +61,7 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
     it("deletes no job that it couldn't print to a full disk or a closed pipe", async (t) => {
       if (!canRun(t, need)) return;
       await run(["put", "cli-unread", "--lines"], "one\ntwo\n");
-      const reserve = [OUR_MAIN, "reserve", "cli-unread", "--wait", "0", "--max", "0", "--delete"];
+      const reserve = [ourMain(TEST_ENV), "reserve", "cli-unread", "--wait", "0", "--max", "0", "--delete"];
       const env = { ...TEST_ENV, RUNNERBEAN_URL: `beanstalk://127.0.0.1:${server!.port}` };
       const full = openSync("/dev/full", "w");
       const refused = spawnSync(process.execPath, reserve, {

@@ -5,10 +5,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import "../../support/checked.ts";
+import { inWhole } from "../../support/whole.ts";
 import { simulateBatches } from "./batch-simulation.ts";
 import { PLANTED_BATCH_BUGS } from "./planted-bugs.ts";
 
-const SEEDS = Number(process.env["BATCH_SEEDS"] ?? 12);
+const SEEDS = Number(process.env["BATCH_SEEDS"] ?? inWhole(12, 8));
 const FIRST = Number(process.env["SEED"] ?? 1);
 const STEPS = 300;
 const PLANTED_SEEDS = 60;

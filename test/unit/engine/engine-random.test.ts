@@ -13,7 +13,7 @@ import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 import { inWhole } from "../../support/whole.ts";
 
-const RUNS = inWhole(40, 20);
+const RUNS = inWhole(40, 12);
 const STEPS = 400;
 const SESSIONS = 6;
 /** Sessions that wait before all others, for tubes of their own, in a run with a crowd. */

@@ -16,8 +16,9 @@ import { unheardEffects } from "../../../support/in-process/effects.ts";
 import { setTubes } from "../../../support/in-process/set-tubes.ts";
 import { printSeed, seed } from "../../../support/seeded-property.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
+import { inWhole } from "../../../support/whole.ts";
 
-const RUNS = 60;
+const RUNS = inWhole(60, 30);
 const STEPS = 400;
 const SESSIONS = 3;
 const TUBES = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"] as const;
@@ -159,6 +160,11 @@ class Draw {
   }
 }
 
+/** As deepEqual, which takes half of the test's time. */
+function expectSame(ours: readonly unknown[], theirs: readonly unknown[], where: () => string): void {
+  if (!ours.every((value, at) => Object.is(value, theirs[at]))) assert.deepEqual(ours, theirs, where());
+}
+
 describe("the order of a session's ready tubes", () => {
   it("matches a look at each tube", (t) => {
     printSeed(t);
@@ -190,7 +196,7 @@ describe("the order of a session's ready tubes", () => {
             const { floor, place, earliest } = session.turns ?? {};
             return [id, floor, place, earliest];
           });
-          assert.deepEqual(best[0], best[1], `run ${run}, step ${step}, session ${index}`);
+          expectSame(best[0]!, best[1]!, () => `run ${run}, step ${step}, session ${index}`);
         }
       }
     }
