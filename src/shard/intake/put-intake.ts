@@ -197,7 +197,8 @@ export class PutIntake {
       outcome = this.#engine.put(session.engineSession, job, body, nowMs, tube, attributes);
       if (outcome === Outcome.Duplicate) {
         const id = this.#engine.policies.duplicateOf;
-        outcome = this.#engine.putAgain(id, job, body, attributes!, nowMs);
+        assert(attributes !== undefined, "only a job with a key is a duplicate");
+        outcome = this.#engine.putAgain(id, job, body, attributes, nowMs);
         this.#replyToDuplicate(session, outcome, id, tube);
         if (outcome !== Outcome.Replaced) this.#arena.free(body);
         return;
@@ -215,6 +216,7 @@ export class PutIntake {
   }
 
   #refuse(session: ShardSession, outcome: Outcome, tube: string): void {
+    assert(outcome !== Outcome.Done, "a put that is refused stored nothing");
     const reply = BATCH_REPLIES[outcome];
     if (reply !== undefined) this.#replies.fixed(session, reply);
     else if (outcome === Outcome.TooBig) this.#replies.fixed(session, Reply.jobTooBig);
@@ -224,6 +226,7 @@ export class PutIntake {
 
   /** Says what became of the job that has the key of a put. */
   #replyToDuplicate(session: ShardSession, outcome: Outcome, id: number, tube: string): void {
+    assert(id > 0, "a duplicate is of a job with an id");
     const word = DUPLICATE_WORDS[outcome];
     if (word === undefined) {
       this.#refuse(session, outcome, tube);
@@ -288,6 +291,7 @@ export class PutIntake {
   }
 
   #batchName(bytes: Uint8Array, at: number): string {
+    assert(at + bytes[at - 1]! <= bytes.length, "the name of a batch lies in its options");
     this.#span.set(bytes, at, at + bytes[at - 1]!);
     return this.#batchNames.textOf(this.#span);
   }
@@ -305,5 +309,6 @@ export class PutIntake {
 
 /** Returns the time `ms` later, or 0 (never) if `ms` is 0. */
 function timeIn(fromMs: number, ms: number): number {
+  assert(ms >= 0, "a time to come is not over");
   return ms === 0 ? 0 : fromMs + ms;
 }

@@ -1,6 +1,7 @@
 // Converts tube names in messages to strings. A cache of recent names avoids a new string for each
 // message.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { Span } from "../../protocol/request.ts";
 
 /** A power of two. */
@@ -13,6 +14,7 @@ export class TubeNames {
   textOf(name: Span): string {
     const { bytes, start, end } = name;
     const length = end - start;
+    if (CHECKED) assert(length >= 0 && end <= bytes.length, "a name lies in its message");
     if (length === 0) return "";
     // Names of similar tubes usually differ in their length or their last bytes.
     const place = (bytes[end - 1]! + bytes[start + (length >> 1)]! * 7 + length * 31) & (PLACES - 1);

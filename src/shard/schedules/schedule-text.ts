@@ -1,5 +1,6 @@
 // What inspect-schedule and list-schedules say of a schedule.
 
+import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { Refusal, type Schedule } from "../../engine/schedules/schedule.ts";
@@ -69,7 +70,9 @@ function nextRuns({ schedules }: Engine, schedule: Schedule): string[] {
   let atMs = schedule.nextMs;
   for (let time = timeOf(atMs); time !== undefined && runs.length < NEXT_RUNS; time = timeOf(atMs)) {
     runs.push(time);
-    atMs = schedules.tickAfter(schedule, atMs);
+    const nextMs = schedules.tickAfter(schedule, atMs);
+    assert(nextMs > atMs, "runs follow one another");
+    atMs = nextMs;
   }
   return runs;
 }

@@ -1,6 +1,7 @@
 // Delays RELEASED until the dead job has reached its dead-letter tube, so that several shards
 // behave like one.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
 
@@ -11,6 +12,7 @@ export class AwaitDeadLetter implements SlicedCommand {
   readonly finish: () => void;
 
   constructor(engine: Engine, id: number, finish: () => void) {
+    assert(id > 0, "a job that dies has an id");
     this.#engine = engine;
     this.#id = id;
     this.finish = finish;

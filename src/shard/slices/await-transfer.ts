@@ -14,6 +14,7 @@ export class AwaitTransfer implements SlicedCommand {
 
   /** `request` is retained. */
   constructor(engine: Engine, request: Request, execute: (request: Request) => void) {
+    assert(request.id > 0, "a job on its way has an id");
     this.#engine = engine;
     this.#request = request;
     this.#execute = execute;
