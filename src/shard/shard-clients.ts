@@ -237,7 +237,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
   }
 
   deadlineSoon(client: Session): void {
-    assert(client.held.size > 0, "only a session with jobs has a deadline");
+    assert(client.waiting === Waiting.No, "a wait that a deadline ended is over");
     const session = this.#sessionOf(client);
     session.endBatch();
     this.replies.fixed(session, Reply.deadlineSoon);

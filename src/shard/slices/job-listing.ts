@@ -138,8 +138,9 @@ export class JobListing implements SlicedCommand {
   }
 
   finish(): void {
-    assert(this.#doneId >= this.#beganId, "a list goes on from where it began");
-    const next = this.#doneId >= this.#listed.walk.lastId ? 0 : this.#doneId;
+    const { lastId } = this.#listed.walk;
+    assert(this.#doneId >= Math.min(this.#beganId, lastId), "a list goes on from where it began");
+    const next = this.#doneId >= lastId ? 0 : this.#doneId;
     if (this.#listed.partBytesMax !== undefined)
       this.#replies.gatheredBytes(this.#session, packListedJobs(next, this.#rows));
     else {
