@@ -64,7 +64,6 @@ export class AcceptorThread implements AcceptorSurroundings {
   /** Rounds of the event loop before the thread may sleep in the ring: see `wakeForTls`. */
   #loopRounds = 0;
   #hasTls = false;
-  #waitPending = false;
   #timer: NodeJS.Timeout | undefined;
   /** The acceptor that listens on each shared descriptor. */
   readonly #listeners = new Map<number, Acceptor>();
@@ -190,7 +189,7 @@ export class AcceptorThread implements AcceptorSurroundings {
     // The event loop reads its sockets between two of these turns.
     for (const { core } of this.#acceptors) if (core.barriers.hasWork) core.barriers.haveRead();
     if (this.#loop.next() === Point.Turned) this.#schedule();
-    else if (!this.#listenToDoorbell()) this.wake();
+    else if (!this.#doorbell.wakeOnRing(this.wake)) this.wake();
     else if (this.#loop.wakeAtMs !== Number.POSITIVE_INFINITY) this.#wakeLater(this.#loop.wakeAtMs);
   };
 
@@ -214,7 +213,7 @@ export class AcceptorThread implements AcceptorSurroundings {
         if (uring.eventLoopIsReady || monotonicMs() >= untilMs) break;
         continue;
       }
-      if (!this.#listenToDoorbell()) {
+      if (!this.#doorbell.wakeOnRing(this.wake)) {
         this.#loop.wake();
         break;
       }
@@ -259,20 +258,6 @@ export class AcceptorThread implements AcceptorSurroundings {
     this.#loopRounds = ROUNDS_FOR_TLS;
     this.wake();
   };
-
-  /** Makes a ring of the doorbell wake the event loop. Returns false if it was rung already. */
-  #listenToDoorbell(): boolean {
-    // An earlier wait that never ended still waits on the same word and suffices.
-    if (this.#waitPending) return true;
-    const rung = this.#doorbell.sleepAsync();
-    if (rung === undefined) return false;
-    this.#waitPending = true;
-    rung.then(() => {
-      this.#waitPending = false;
-      this.wake();
-    });
-    return true;
-  }
 
   /** Sets a timer for a resident's due work. A later sleep replaces it. */
   #wakeLater(atMs: number): void {

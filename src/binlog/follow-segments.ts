@@ -17,7 +17,7 @@ const CUT_REMEDY =
 /** A batch in the log, behind which a cut can be made. */
 export interface Place {
   segment: number;
-  /** Where the frame of the BATCH record begins. */
+  /** Where the frame of the LINK record begins. */
   beginsAt: number;
   /** Where the last frame of the batch ends. */
   endsAt: number;

@@ -36,7 +36,7 @@ export function rowsText(rows: readonly Row[], columns: readonly string[], forPe
 const emphasis = (text: string, isHead: boolean): string =>
   isHead && hasColour() ? `\u001b[1m${text}\u001b[0m` : text;
 
-export const hasColour = (): boolean => process.stdout.isTTY === true && !process.env["NO_COLOR"];
+const hasColour = (): boolean => process.stdout.isTTY === true && !process.env["NO_COLOR"];
 
 export function printRows(rows: readonly Row[], columns: readonly string[], { json }: OutputOptions): void {
   if (json === true) for (const row of rows) print(JSON.stringify(row));

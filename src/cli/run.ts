@@ -77,10 +77,11 @@ export function newGroup(name: string, description: string, actions: readonly Co
   });
 }
 
-/** Runs `action` with a connection. */
+/** Runs `action` with a connection, to a server that has the command `needed`. */
 export async function withWire(
   options: TargetOptions,
   action: (session: WireSession) => Promise<void>,
+  needed?: string,
 ): Promise<void> {
   await withTarget(options, async (target) => {
     if (target.kind === "http")
@@ -90,6 +91,7 @@ export async function withWire(
       );
     const session = await WireSession.open(target);
     try {
+      if (needed !== undefined) await session.needs(needed);
       await action(session);
     } finally {
       await session.end();

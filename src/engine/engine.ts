@@ -17,8 +17,8 @@ import { JobState, NO_SLOT } from "./jobs/job-table.ts";
 import { BYTES_OF } from "./memory-use.ts";
 import { NO_ROW } from "./policies/key-table.ts";
 import { Schedules } from "./schedules/schedules.ts";
+import { SettingChange } from "./tubes/setting-change.ts";
 import type { Tube } from "./tubes/tube.ts";
-import { TubeSetting } from "./tubes/tube-setting.ts";
 import type { SettingValues } from "./tubes/tube-settings.ts";
 import { Session, Waiting, type Watch } from "./waiting/session.ts";
 import { type JobFilter, JobWalk } from "./walks/job-walk.ts";
@@ -76,7 +76,7 @@ export class Engine extends FlowWork {
 
   /** Number of jobs on their way to other shards. */
   get jobsMoving(): number {
-    return this.jobCounts[JobState.Moving]!;
+    return this.queues.counts[JobState.Moving]!;
   }
 
   /** Returns whether a session holds a job of the tube. */
@@ -254,9 +254,9 @@ export class Engine extends FlowWork {
    * Replaces all settings of a tube or pattern for new tubes at once; no values remove the pattern.
    * The result's steps apply it to existing tubes.
    */
-  beginSetting(pattern: string, values: Partial<SettingValues>): TubeSetting {
+  beginSetting(pattern: string, values: Partial<SettingValues>): SettingChange {
     this.settings.set(pattern, values);
-    return new TubeSetting(this, pattern);
+    return new SettingChange(this, pattern);
   }
 
   /** Applies its settings to a tube and its groups; returns what is left of `looks`. */

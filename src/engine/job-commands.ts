@@ -3,7 +3,7 @@
 import { assert, CHECKED } from "../base/assert.ts";
 import { FailureCause } from "../protocol/job-failure.ts";
 import type { Span } from "../protocol/request.ts";
-import { Batches } from "./batches.ts";
+import { BatchReserves } from "./batch-reserves.ts";
 import { WAITS_UNTIL_MS } from "./flows/batch-table.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
@@ -25,7 +25,7 @@ const OUTCOME_OF: Readonly<Record<number, Outcome>> = {
   [PutVerdict.BatchOrder]: Outcome.BatchOrder,
 };
 
-export class JobCommands extends Batches {
+export class JobCommands extends BatchReserves {
   // --- put ---------------------------------------------------------------------------------------
 
   /**

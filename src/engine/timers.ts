@@ -97,9 +97,9 @@ export class Timers extends Delivery {
       if (tube.open && tube.ready.top !== NO_SLOT && this.waiters.longest(tube) !== undefined)
         resumed.push(tube);
     }
-    for (let tube = resumed.best; tube !== undefined; tube = resumed.best) {
-      if (this.serveOne(tube, nowMs)) resumed.bestServed();
-      else resumed.removeBest();
+    for (let tube = resumed.first; tube !== undefined; tube = resumed.first) {
+      if (this.serveOne(tube, nowMs)) resumed.firstServed();
+      else resumed.pop();
     }
   }
 

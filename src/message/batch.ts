@@ -1,5 +1,5 @@
 // A batch of a group: the records of one write of the binlog, with its place in the chain of all
-// batches. In the log it is a record (BATCH) before its frames. It goes to the shared log as the
+// batches. In the log it is a record (LINK) before its frames. It goes to the shared log as the
 // same bytes.
 //
 //   0   u8   kind of record, 20             32  f64  tag: random, a safe integer
@@ -20,7 +20,7 @@
 import { crc32 } from "node:zlib";
 import type { Memory } from "../base/memory.ts";
 
-export const BATCH_RECORD_KIND = 20;
+export const LINK_RECORD_KIND = 20;
 export const BATCH_VERSION = 1;
 export const BATCH_HEADER_BYTES = 80;
 /** Limit of a batch in a group, so that several fit into one message of a log server. */
@@ -43,7 +43,7 @@ export interface BatchHeader {
   n: number;
   previousTag: number;
   tag: number;
-  /** The sequence of the BATCH record. */
+  /** The sequence of the LINK record. */
   sequence: number;
   idsLent: number;
   frames: number;
@@ -71,7 +71,7 @@ export interface ChainPlace {
 
 /** Writes the header without the checksum, which `sealBatch` adds. */
 export function encodeBatchHeader({ view }: Memory, at: number, header: BatchHeader): void {
-  view.setUint32(at, BATCH_RECORD_KIND | (BATCH_VERSION << 8) | (header.kind << 16), true);
+  view.setUint32(at, LINK_RECORD_KIND | (BATCH_VERSION << 8) | (header.kind << 16), true);
   view.setUint32(at + 4, header.segment, true);
   view.setUint32(at + 8, header.epoch, true);
   view.setUint32(at + 12, header.oldest, true);
@@ -132,7 +132,7 @@ export interface Batch {
  * ignored.
  */
 export function isOfBatches(message: Uint8Array): boolean {
-  return message.length >= BATCH_HEADER_BYTES && message[0] === BATCH_RECORD_KIND;
+  return message.length >= BATCH_HEADER_BYTES && message[0] === LINK_RECORD_KIND;
 }
 
 /**
@@ -143,7 +143,7 @@ export function batchesOf(message: Uint8Array): Batch[] | undefined {
   const batches: Batch[] = [];
   for (let at = 0; at < message.length; ) {
     if (at + BATCH_HEADER_BYTES > message.length) return undefined;
-    if (view.getUint8(at) !== BATCH_RECORD_KIND || view.getUint8(at + 1) !== BATCH_VERSION) return undefined;
+    if (view.getUint8(at) !== LINK_RECORD_KIND || view.getUint8(at + 1) !== BATCH_VERSION) return undefined;
     const end = at + BATCH_HEADER_BYTES + bodyBytesAt(view, at);
     if (end > message.length) return undefined;
     if (view.getUint32(at + CHECKSUM_AT, true) !== checksumOf(message, at, bodyBytesAt(view, at)))

@@ -275,7 +275,7 @@ export const MeterView = {
   unreadBytes: ({ readBytes }: Request): number => readBytes,
 };
 
-export const REQUEST_HEADER_BYTES = 72;
+const REQUEST_HEADER_BYTES = 72;
 
 /** Returns the largest payload (tube, options and body together) of one message in a ring. */
 export function requestPayloadBytesMax(ring: RingWriter): number {

@@ -403,8 +403,14 @@ export class CommandParser {
   #put(bytes: Uint8Array, end: number): Syntax {
     const request = this.request;
     const number = this.#number;
-    if (!this.#pri(bytes, end) || !this.#delay(bytes, end)) return Syntax.BadFormat;
-    if (!this.#ttr(bytes, end) || !this.#bodyBytes(bytes, end)) return Syntax.BadFormat;
+    if (!number.readU32(bytes, end)) return Syntax.BadFormat;
+    request.pri = number.value;
+    if (!number.readU32(bytes, end)) return Syntax.BadFormat;
+    request.delaySeconds = number.value;
+    if (!number.readU32(bytes, end)) return Syntax.BadFormat;
+    request.ttrSeconds = Math.max(1, number.value);
+    if (!number.readU32(bytes, end)) return Syntax.BadFormat;
+    request.bodyBytes = number.value;
     if (request.bodyBytes > this.#jobBytesMax) return Syntax.TooBig;
     return number.at === end ? Syntax.Ok : Syntax.BadFormatCounted;
   }

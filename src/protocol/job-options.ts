@@ -4,12 +4,12 @@ import { U32_MAX, WEIGHT_MAX } from "./limits.ts";
 import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 
 /** The words of the option `state`. */
-export const STATE_WORDS = ["ready", "delayed", "buried", "reserved"] as const;
+const STATE_WORDS = ["ready", "delayed", "buried", "reserved"] as const;
 
 /** Limits of a list: jobs (maximum and default), shown bytes per body, and bytes of all lines. */
-export const LIST_LIMIT_MAX = 1000;
+const LIST_LIMIT_MAX = 1000;
 export const LIST_LIMIT_USUAL = 100;
-export const SHOWN_BYTES_MAX = 4096;
+const SHOWN_BYTES_MAX = 4096;
 export const LIST_TEXT_BYTES_MAX: number = 48 * 1024;
 
 /**

@@ -37,15 +37,17 @@ export class NumberReader {
 
   /** Reads spaces, then digits up to 4294967295. */
   readU32(bytes: Uint8Array, end: number): boolean {
-    if (!this.#skipToDigits(bytes, end)) return false;
-    let value = 0;
     let at = this.at;
+    while (at < end && bytes[at] === SPACE) at++;
+    const first = at;
+    let value = 0;
     for (; at < end; at++) {
       const digit = bytes[at]! - ZERO;
       if (digit < 0 || digit > 9) break;
       value = value * 10 + digit;
       if (value > U32_MAX) return false;
     }
+    if (at === first) return false;
     this.at = at;
     this.value = value;
     return true;
@@ -96,8 +98,10 @@ export class NumberReader {
 
   /** Reads spaces, then digits up to 18446744073709551615. */
   readU64(bytes: Uint8Array, end: number): boolean {
-    if (!this.#skipToDigits(bytes, end)) return false;
-    return this.#readMagnitude(bytes, end);
+    let at = this.at;
+    while (at < end && bytes[at] === SPACE) at++;
+    this.at = at;
+    return at < end && isDigit(bytes[at]) && this.#readMagnitude(bytes, end);
   }
 
   /**
@@ -135,13 +139,6 @@ export class NumberReader {
     if (this.#isZero) this.value = 0;
     else if (negative || this.value === 0 || this.value > U32_MAX) this.value = U32_MAX;
     return true;
-  }
-
-  #skipToDigits(bytes: Uint8Array, end: number): boolean {
-    let at = this.at;
-    while (at < end && bytes[at] === SPACE) at++;
-    this.at = at;
-    return at < end && isDigit(bytes[at]);
   }
 
   #readMagnitude(bytes: Uint8Array, end: number): boolean {

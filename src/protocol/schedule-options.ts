@@ -14,7 +14,7 @@ export const SCHEDULE_BODY_BYTES_MAX = 65536;
 export const INTERVAL_MS_MIN = 1000;
 export const INTERVAL_MS_MAX: number = 100 * 366 * 86_400_000;
 /** Limits of a list of schedules: entries (maximum and default), and bytes of text. */
-export const SCHEDULE_LIST_MAX = 1000;
+const SCHEDULE_LIST_MAX = 1000;
 export const SCHEDULE_LIST_USUAL = 100;
 /** Bytes of the body that inspect-schedule shows. */
 export const SCHEDULE_SHOWN_BYTES_MAX = 4096;

@@ -66,6 +66,8 @@ export class Doorbell {
 export class DoorbellOwner {
   readonly #words: Int32Array;
   readonly #word: number;
+  /** Whether `wakeOnRing` waits. */
+  #waitPending = false;
 
   constructor(words: Int32Array, index: number) {
     this.#words = words;
@@ -120,5 +122,19 @@ export class DoorbellOwner {
   sleepAsync(): Promise<unknown> | undefined {
     const wait = Atomics.waitAsync(this.#words, this.#word, ASLEEP);
     return wait.async ? wait.value : undefined;
+  }
+
+  /** Makes the next ring call `wake`. Returns false if a thread has already rung. */
+  wakeOnRing(wake: () => void): boolean {
+    // An earlier wait that never ended still waits on the same word and suffices.
+    if (this.#waitPending) return true;
+    const rung = this.sleepAsync();
+    if (rung === undefined) return false;
+    this.#waitPending = true;
+    rung.then(() => {
+      this.#waitPending = false;
+      wake();
+    });
+    return true;
   }
 }

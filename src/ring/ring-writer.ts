@@ -41,7 +41,8 @@ export class RingWriter {
   /** Returns whether `claim` would find room for a message of `length` bytes. */
   hasRoom(length: number): boolean {
     const size = (length + 7) & ~7;
-    const needed = this.#needed(size);
+    const toEnd = this.#capacity - (this.#tail & (this.#capacity - 1));
+    const needed = size > toEnd ? toEnd + size : size;
     if (needed <= this.#capacity - ((this.#tail - this.#head) | 0)) return true;
     this.#head = Atomics.load(this.#words, HEAD_WORD);
     assert(((this.#tail - this.#head) | 0) >= 0, "a reader never passes its writer");
@@ -97,10 +98,5 @@ export class RingWriter {
     const bytes = (this.#tail - this.#head) | 0;
     assert(bytes >= 0 && bytes <= this.#capacity, "messages in use fit into their ring");
     return bytes;
-  }
-
-  #needed(size: number): number {
-    const toEnd = this.#capacity - (this.#tail & (this.#capacity - 1));
-    return size > toEnd ? toEnd + size : size;
   }
 }

@@ -31,7 +31,7 @@ import { CHEAP_WORK_MAX, WORK_PER_MS } from "./run-queue.ts";
 import { DeferredMessages } from "./sessions/deferred-messages.ts";
 import { ShardSession } from "./sessions/shard-session.ts";
 import { ShardClients } from "./shard-clients.ts";
-import { AwaitTransfer } from "./slices/await-transfer.ts";
+import { AwaitJob } from "./slices/await-job.ts";
 
 /** Messages taken from one acceptor before others get their turn and replies are published. */
 const BATCH_MESSAGES = 64;
@@ -88,13 +88,10 @@ export class ShardCore extends ShardClients {
       this.resume(session);
   }
 
-  get #mayHaveDead(): boolean {
-    return this.engine.policies.deaths.someLeave || this.deadLetters.isUnderWay;
-  }
-
   /** Sends jobs that go to other shards. */
   #sendJobs(): void {
-    if (this.#mayHaveDead) this.deadLetters.step(this.nowMs);
+    if (this.deadLetters.isUnderWay || this.engine.policies.deaths.someLeave)
+      this.deadLetters.step(this.nowMs);
     if (this.transferSender.waiting.length > 0) this.transferSender.step();
   }
 
@@ -223,7 +220,7 @@ export class ShardCore extends ShardClients {
     return (
       this.#resuming.some(this.#mayAnswer) ||
       (this.slicedCommands.size > 0 && this.slicedCommands.hasWork(this.#mayAnswer)) ||
-      (this.#mayHaveDead && this.deadLetters.hasWork) ||
+      ((this.deadLetters.isUnderWay || this.engine.policies.deaths.someLeave) && this.deadLetters.hasWork) ||
       (this.engine.batches.hasNews && (this.homes.hasWork || this.engine.hasFlowWork)) ||
       (this.transferSender.waiting.length > 0 && this.transferSender.hasWork) ||
       this.control?.hasWork === true ||
@@ -383,8 +380,9 @@ export class ShardCore extends ShardClients {
     assert(request.id > 0, "a job on its way has an id");
     if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
     else if (waitsForTransfer(request)) {
-      const run = (settled: Request): void => this.run(session, settled);
-      this.slicedCommands.join(session, new AwaitTransfer(this.engine, request.clone(), run));
+      const kept = request.clone();
+      const moving = (): number | undefined => (this.engine.isMoving(kept.id) ? kept.id : undefined);
+      this.slicedCommands.join(session, new AwaitJob(moving, () => this.run(session, kept)));
     } else this.run(session, request);
   }
 

@@ -24,10 +24,10 @@ import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { RingReader } from "../ring/ring-reader.ts";
 import { WorkerNames } from "../ring/worker-names.ts";
+import { PutIntake } from "./commands/put.ts";
 import { ControlHandler } from "./control/control-handler.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
 import { BatchHomes } from "./flows/batch-homes.ts";
-import { PutIntake } from "./intake/put-intake.ts";
 import { ReadBarrier } from "./read-barrier.ts";
 import type { RecordLog } from "./records/record-log.ts";
 import type { RecordNumbers } from "./replies/long-replies.ts";
@@ -115,7 +115,6 @@ export abstract class ShardParts implements ClientEffects {
   /** Sessions whose wait over several shards is counted on this shard. */
   readonly leadWaits = new Set<ShardSession>();
   nowMs = 0;
-  readonly #drains = (): boolean => this.controlWords.isSet(ControlWord.Draining);
   /** The message being executed. */
   protected readonly request = new Request();
 
@@ -192,7 +191,7 @@ export abstract class ShardParts implements ClientEffects {
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
     this.schedules = this.#makeSchedules(options, travel.port, takeJobId);
     const set: ShardSchedules["set"] = (...put) => this.schedules.set(...put);
-    this.puts = new PutIntake(this.engine, this.replies, this.#drains, set);
+    this.puts = new PutIntake(this.engine, this.replies, this.controlWords, set);
   }
 
   #idTaker(directory: JobDirectory | undefined, shard: number): () => number {
@@ -223,7 +222,7 @@ export abstract class ShardParts implements ClientEffects {
       shards: topology.shards,
       port,
       clock,
-      isDraining: this.#drains,
+      isDraining: () => this.controlWords.isSet(ControlWord.Draining),
       nowMs: () => this.nowMs,
       wallOffsetMs: wallOffsetMs ?? (() => 0),
       // Numbers of schedules are in the log, so they must go on rising after a restart, as ids do.

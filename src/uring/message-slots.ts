@@ -11,7 +11,7 @@ const PART_BYTES = 16;
 const PARTS_MAX = 11;
 const TRAILER_AT = 240;
 /** Bytes in the slot itself, for the CR LF after a body. */
-export const TRAILER_BYTES = 2;
+const TRAILER_BYTES = 2;
 /** Offsets in a msghdr, in int32 words: the address of its iovecs, and their number. */
 const PARTS = 4;
 const PART_COUNT = 6;

@@ -55,7 +55,7 @@ export interface AccessRules {
 }
 
 /** Idle time before the first keep-alive probe, in ms. */
-export const KEEP_ALIVE_DELAY_MS = 60_000;
+const KEEP_ALIVE_DELAY_MS = 60_000;
 
 export const NO_LIMITS: ConnectionLimits = {
   connections: Number.POSITIVE_INFINITY,

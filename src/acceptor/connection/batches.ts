@@ -55,8 +55,5 @@ export function deleteBatch({ acceptor, pipeline, conversations }: CommandParts,
   }
   if (!pipeline.isIdle) return false;
   pipeline.count(op);
-  const conversation = new DeleteBatch(conversations, places, ids);
-  conversations.begin(conversation);
-  conversation.begin();
-  return true;
+  return conversations.begin(new DeleteBatch(conversations, places, ids));
 }

@@ -206,17 +206,13 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     if (transport.pendingBytes > 0 && !isLast) return;
     pipeline.handOver(isLast);
     if (outbox.isHeld) this.acceptor.runQueues.holdBack(this);
-    this.#grantCredit();
+    if (!shutdown.isDead) pipeline.grantCredit();
     if (pipeline.isEnding) {
       shutdown.finish();
       return;
     }
     pipeline.conversation?.onRoom?.();
     if (!pipeline.goOn() && transport.pendingBytes === 0) this.#considerMove();
-  }
-
-  #grantCredit(): void {
-    if (!this.shutdown.isDead) this.pipeline.grantCredit();
   }
 
   get mayFlushHeld(): boolean {
@@ -233,7 +229,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   onDrain(): void {
     const { pipeline } = this;
     if (pipeline.outbox.gatheredBytes > 0) this.acceptor.runQueues.markDirty(this);
-    this.#grantCredit();
+    if (!this.shutdown.isDead) pipeline.grantCredit();
     pipeline.conversation?.onRoom?.();
     this.proceed();
     this.#considerMove();

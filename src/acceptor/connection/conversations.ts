@@ -37,15 +37,13 @@ export class Conversations implements ConversationHost {
   begin(conversation: Conversation): true {
     this.#pipeline.conversation = conversation;
     this.#acceptor.pendingReplies.expect(this.#pipeline);
+    conversation.begin?.();
     return true;
   }
 
   /** Finds the job of a command and executes the command on the job's shard. */
   find(request: Request): true {
-    const conversation = new FindJob(this, this.#acceptor.places, request);
-    this.begin(conversation);
-    conversation.begin();
-    return true;
+    return this.begin(new FindJob(this, this.#acceptor.places, request));
   }
 
   /** Takes an answer addressed to the acceptor itself. */
@@ -83,9 +81,7 @@ export class Conversations implements ConversationHost {
       return;
     }
     const { places } = this.#acceptor;
-    const conversation = new DeleteBatch(this, places, request.body, begunBatch(signal));
-    this.begin(conversation);
-    conversation.begin();
+    this.begin(new DeleteBatch(this, places, request.body, begunBatch(signal)));
   }
 
   /**

@@ -177,6 +177,11 @@ export class Pipeline implements PendingReply {
     counters[counter] = counters[counter]! + change;
   }
 
+  becomeProducer(): void {
+    this.#client.isProducer = true;
+    this.add(Counter.Producers, 1);
+  }
+
   becomeWorker(): void {
     if (this.#client.isWorker) return;
     this.#client.isWorker = true;

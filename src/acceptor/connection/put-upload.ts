@@ -11,8 +11,8 @@ import { Request } from "../../protocol/request.ts";
 import type { LineReader } from "../input/line-reader.ts";
 import type { ClientState } from "../migration/client-state.ts";
 import type { AcceptorParts } from "./acceptor-parts.ts";
-import { InPlaceBody } from "./in-place-body.ts";
 import type { Pipeline } from "./pipeline.ts";
+import { StoredBody } from "./stored-body.ts";
 
 /** Bodies up to this size are gathered and sent whole; larger ones go to their shard in pieces. */
 const GATHERED_BODY_BYTES_MAX = 64 * 1024;
@@ -33,7 +33,7 @@ export class PutUpload {
   /** The shard that stores the job. */
   #shard = 0;
   /** Its body, if that is written to the arena directly. */
-  #stored: InPlaceBody | undefined;
+  #stored: StoredBody | undefined;
   /** The reply to a command whose body is dropped. */
   #afterDrop = Reply.jobTooBig;
 
@@ -56,7 +56,8 @@ export class PutUpload {
   begin(request: Request): boolean {
     const acceptor = this.#acceptor;
     const client = this.#client;
-    const { inFlight } = this.#pipeline;
+    const pipeline = this.#pipeline;
+    const { inFlight } = pipeline;
     const { tube, options, bodyBytes } = request;
     const shard =
       tube.length === 0 ? client.used.shard : shardOfTube(tube.bytes, tube.start, tube.end, acceptor.shards);
@@ -66,41 +67,33 @@ export class PutUpload {
     );
     const pieced = bodyBytes > wholeBytesMax;
     if (!inFlight.mayPut(shard, bodyBytes) || (pieced && inFlight.underWay > 0)) return false;
-    if (!client.isProducer) {
-      client.isProducer = true;
-      this.#pipeline.add(Counter.Producers, 1);
-    }
+    if (!client.isProducer) pipeline.becomeProducer();
     request.atMs = acceptor.nowMs();
     request.id = acceptor.places.takeJobId(shard);
-    this.#pipeline.count(request.op);
+    pipeline.count(request.op);
     this.#shard = shard;
-    if (bodyBytes >= acceptor.topology.storedBytesMin && this.#beginStored(shard, bodyBytes)) {
-      this.#keep(request);
-      this.#reader.expectPieces(bodyBytes);
-    } else if (pieced) {
+    const isStored = bodyBytes >= acceptor.topology.storedBytesMin && this.#beginStored(shard, bodyBytes);
+    if (pieced && !isStored) {
       inFlight.shard = shard;
       request.op = RequestOp.PutOpen;
-      request.slot = this.#pipeline.slot;
+      request.slot = pipeline.slot;
       acceptor.links.post(shard, request);
       client.touched.add(shard);
       this.#reader.expectPieces(bodyBytes);
     } else {
-      this.#keep(request);
-      this.#reader.expectBody(bodyBytes);
+      this.#put ??= new Request();
+      this.#put.beginPut(request);
+      if (isStored) this.#reader.expectPieces(bodyBytes);
+      else this.#reader.expectBody(bodyBytes);
     }
     return true;
-  }
-
-  #keep(request: Request): void {
-    this.#put ??= new Request();
-    this.#put.beginPut(request);
   }
 
   /** Starts a body in the shard's arena, if the shard is local and has memory. */
   #beginStored(shard: number, bodyBytes: number): boolean {
     const arena = this.#acceptor.arenas[shard];
     if (arena === undefined) return false;
-    this.#stored ??= new InPlaceBody();
+    this.#stored ??= new StoredBody();
     return this.#stored.begin(arena, bodyBytes);
   }
 
@@ -138,7 +131,7 @@ export class PutUpload {
     return true;
   }
 
-  #endStored(stored: InPlaceBody, endsWell: boolean): boolean {
+  #endStored(stored: StoredBody, endsWell: boolean): boolean {
     if (!endsWell || stored.failed) {
       if (!this.#pipeline.answer(0, endsWell ? Reply.outOfMemory : Reply.expectedCrlf)) return false;
       stored.abandon();

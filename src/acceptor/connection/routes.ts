@@ -211,10 +211,7 @@ function bySchedule({ acceptor, pipeline, conversations }: CommandParts, request
   if (shards === 1) return pipeline.sendCounted(0, request);
   if (!pipeline.isIdle) return false;
   pipeline.count(request.op);
-  const search = new FindSchedule(conversations, places, request.clone());
-  conversations.begin(search);
-  search.begin();
-  return true;
+  return conversations.begin(new FindSchedule(conversations, places, request.clone()));
 }
 
 function listSchedules(parts: CommandParts, request: Request): boolean {

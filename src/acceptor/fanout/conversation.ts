@@ -23,6 +23,8 @@ export interface Signal {
 }
 
 export interface Conversation {
+  /** Sends the first messages, if the constructor has not. */
+  begin?(): void;
   onSignal(signal: Signal): void;
   /** Called after the last part of a shard's reply, whose bytes are in the output already. */
   onReply(shard: number): void;

@@ -14,7 +14,7 @@ const KEPT = [1024, 128, 64, 64, 64, 32, 16];
 /**
  * Sizes are powers of two from 4 KiB to 256 KiB. Larger buffers are allocated to size and not kept.
  */
-export class BufferPool {
+class BufferPool {
   readonly #free: Uint8Array[][] = KEPT.map(() => []);
 
   /** Returns a buffer of at least `bytes` bytes, with arbitrary contents. */

@@ -3,7 +3,7 @@
 
 import * as ascii from "../../base/ascii.ts";
 import { LINE_BYTES_MAX } from "../../protocol/limits.ts";
-import { InputBuffer } from "./input-buffer.ts";
+import { buffers } from "./buffer-pool.ts";
 
 // Constants of this file: an imported binding is loaded anew at each use.
 const { CR, LF } = ascii;
@@ -60,6 +60,65 @@ export interface LineHandler {
   onTurnOver(): void;
 }
 
+const NOTHING = new Uint8Array(0);
+
+/**
+ * Bytes that could not be processed yet: part of a line or body, or commands that have to wait.
+ */
+export class InputBuffer {
+  /** Allocated only while it is in use, so that idle connections hold no memory. */
+  #buffer: Uint8Array = NOTHING;
+  start = 0;
+  end = 0;
+  /** Bytes that can be used only together, so that a body's buffer grows once. */
+  expectedBytes = 0;
+
+  get bytes(): Uint8Array {
+    return this.#buffer;
+  }
+
+  get length(): number {
+    return this.end - this.start;
+  }
+
+  append(source: Uint8Array, from: number, to: number): void {
+    const more = to - from;
+    if (this.end + more > this.#buffer.length) this.#makeRoom(more);
+    this.#buffer.set(source.subarray(from, to), this.end);
+    this.end += more;
+  }
+
+  /** Drops everything before `position`. An empty buffer gives its memory back. */
+  consumeTo(position: number): void {
+    this.start = position;
+    if (this.start < this.end) return;
+    this.clear();
+  }
+
+  clear(): void {
+    this.start = 0;
+    this.end = 0;
+    if (this.#buffer === NOTHING) return;
+    buffers.give(this.#buffer);
+    this.#buffer = NOTHING;
+  }
+
+  #makeRoom(more: number): void {
+    const length = this.length;
+    const needed = length + more;
+    const before = this.#buffer;
+    if (needed <= before.length) {
+      before.copyWithin(0, this.start, this.end);
+    } else {
+      this.#buffer = buffers.take(Math.max(needed, this.expectedBytes));
+      this.#buffer.set(before.subarray(this.start, this.end));
+      buffers.give(before);
+    }
+    this.start = 0;
+    this.end = length;
+  }
+}
+
 export class LineReader {
   /** Replaced before the first bytes if a filter takes the lines. */
   handler: LineHandler;
@@ -87,7 +146,7 @@ export class LineReader {
 
   /** Whether the last line is complete and the next one has not begun. */
   get isBetweenLines(): boolean {
-    return this.#expect === Expect.Line && this.#input.length === 0;
+    return this.#expect === Expect.Line && this.bufferedBytes === 0;
   }
 
   /**
@@ -102,7 +161,7 @@ export class LineReader {
    * Bytes still to come of a body that is passed on as it arrives; 0 while other input comes first.
    */
   get pieceBytesLeft(): number {
-    if (this.#expect !== Expect.PiecedBody || this.#input.length > 0) return 0;
+    if (this.#expect !== Expect.PiecedBody || this.bufferedBytes > 0) return 0;
     return Math.max(0, this.#bodyLeft - 2);
   }
 
@@ -114,7 +173,7 @@ export class LineReader {
   /** Takes bytes from the socket. They are valid only during the call. */
   // put 1/10
   take(bytes: Uint8Array, length: number): void {
-    if (this.#input.length > 0) {
+    if (this.bufferedBytes > 0) {
       this.#input.append(bytes, 0, length);
       this.proceed();
       return;
@@ -126,7 +185,7 @@ export class LineReader {
   /** Processes bytes that had to wait. */
   proceed(): void {
     const input = this.#input;
-    if (input.length > 0) input.consumeTo(this.#consume(input.bytes, input.start, input.end));
+    if (this.bufferedBytes > 0) input.consumeTo(this.#consume(input.bytes, input.start, input.end));
   }
 
   /** Expects a body of `bodyBytes` and CR LF, to be passed on whole. */
@@ -134,7 +193,7 @@ export class LineReader {
     this.#expect = Expect.WholeBody;
     this.#bodyLeft = bodyBytes + 2;
     // Bounded by the limit of a gathered body, which a client may occupy anyway.
-    this.#input.expect(bodyBytes + 2);
+    this.#input.expectedBytes = bodyBytes + 2;
   }
 
   /** Expects a body of `bodyBytes` and CR LF, to be passed on as it arrives. */
@@ -142,7 +201,7 @@ export class LineReader {
     this.#expect = Expect.PiecedBody;
     this.#bodyLeft = bodyBytes + 2;
     this.#bodyEndsInCr = false;
-    this.#input.expect(0);
+    this.#input.expectedBytes = 0;
   }
 
   /** Drops the next `bodyBytes` and two more. */
@@ -166,32 +225,30 @@ export class LineReader {
         this.handler.onTurnOver();
         break;
       }
-      const next = this.#consumeOne(bytes, position, end);
-      if (next === position) break;
-      position = next;
+      // One line or body, or what has arrived of it. What has to wait stays.
+      const before = position;
+      switch (this.#expect) {
+        case Expect.Line:
+          position = this.#line(bytes, before, end);
+          break;
+        case Expect.WholeBody:
+          position = this.#wholeBody(bytes, before, end);
+          break;
+        case Expect.PiecedBody:
+          position = this.#piecedBody(bytes, before, end);
+          break;
+        case Expect.DroppedBody:
+          position = this.#droppedBody(before, end);
+          break;
+        case Expect.OverlongLine:
+          position = this.#overlongLine(bytes, before, end);
+          break;
+        case Expect.Stopped:
+          return end;
+      }
+      if (position === before) break;
     }
     return position;
-  }
-
-  /**
-   * Processes one line or body, or what has arrived of it. Returns the position after it, or `at`
-   * if it has to wait.
-   */
-  #consumeOne(bytes: Uint8Array, at: number, end: number): number {
-    switch (this.#expect) {
-      case Expect.Line:
-        return this.#line(bytes, at, end);
-      case Expect.WholeBody:
-        return this.#wholeBody(bytes, at, end);
-      case Expect.PiecedBody:
-        return this.#piecedBody(bytes, at, end);
-      case Expect.DroppedBody:
-        return this.#droppedBody(at, end);
-      case Expect.OverlongLine:
-        return this.#overlongLine(bytes, at, end);
-      case Expect.Stopped:
-        return end;
-    }
   }
 
   // put 2/10

@@ -31,7 +31,7 @@ export interface ReplyLog {
  * them its shard knows to be read. All counts wrap at 2^32; only differences matter. See
  * message/reply-credit.ts.
  */
-export class ReplyMeter {
+class ReplyMeter {
   #receivedBytes = 0;
   #toldBytes = 0;
 
@@ -65,30 +65,23 @@ export class ReplyMeter {
   }
 }
 
-export class Outbox {
+export class Outbox extends Output {
   /** How much of its replies the client has read: see message/reply-credit.ts. */
   readonly meter: ReplyMeter = new ReplyMeter();
-  readonly #output: Output;
   readonly #waits = new DurabilityWaits();
   readonly #transport: Transport;
   readonly #log: ReplyLog;
 
   /** `inPlaceBytesMin`: see Output. */
   constructor(transport: Transport, log: ReplyLog, inPlaceBytesMin?: number) {
-    this.#output = new Output(inPlaceBytesMin);
+    super(inPlaceBytesMin);
     this.#transport = transport;
     this.#log = log;
   }
 
   /** Bytes that the kernel has not taken. */
   get bytes(): number {
-    const { bufferedBytes, bodyBytes } = this.#output;
-    return bufferedBytes + bodyBytes + this.#transport.pendingBytes;
-  }
-
-  /** Bytes that the transport has not been given. */
-  get gatheredBytes(): number {
-    return this.#output.length;
+    return this.bufferedBytes + this.bodyBytes + this.#transport.pendingBytes;
   }
 
   /**
@@ -97,16 +90,8 @@ export class Outbox {
    */
   holdFor(shard: number, number: number): boolean {
     if (this.#log.isLogged(shard, number)) return false;
-    this.#waits.add(this.#output.length, shard, number);
+    this.#waits.add(this.gatheredBytes, shard, number);
     return true;
-  }
-
-  append(bytes: Uint8Array, at: number, length: number): void {
-    this.#output.append(bytes, at, length);
-  }
-
-  appendBody(bodies: BodyArena, handle: number, offset: number, length: number): void {
-    this.#output.appendBody(bodies, handle, offset, length);
   }
 
   /** Appends part of a body. Returns its length, including CR LF. */
@@ -133,17 +118,14 @@ export class Outbox {
    */
   flush(all = false): void {
     const waits = this.#waits;
-    if (waits.empty) {
-      this.#output.flush(this.#transport, this.#output.length, all);
-      return;
-    }
     while (!waits.empty && this.mayFlushHeld) waits.shift();
-    const limit = waits.empty ? this.#output.length : waits.position;
-    waits.moved(this.#output.flush(this.#transport, limit, all));
+    const limit = waits.empty ? this.gatheredBytes : waits.position;
+    const sent = this.handOver(this.#transport, limit, all);
+    if (!waits.empty) waits.moved(sent);
   }
 
-  clear(): void {
-    this.#output.clear();
+  override clear(): void {
+    super.clear();
     this.#waits.clear();
   }
 }

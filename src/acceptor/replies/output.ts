@@ -32,7 +32,8 @@ export class Output {
     this.#inPlaceBytesMin = inPlaceBytesMin;
   }
 
-  get length(): number {
+  /** Bytes that the transport has not been given. */
+  get gatheredBytes(): number {
     return this.bufferedBytes + this.bodyBytes;
   }
 
@@ -60,20 +61,16 @@ export class Output {
    * may be reused. The rest stays. Stops at large bodies that the transport cannot take now, unless
    * `all` is set. Returns the number of bytes handed over.
    */
-  flush(transport: Transport, limit: number = this.length, all = false): number {
+  handOver(transport: Transport, limit: number = this.gatheredBytes, all = false): number {
     let done = 0;
     while (this.#bodies !== undefined && done < limit) {
       done += this.#flushBodies(transport, limit - done);
       if (transport.pendingBytes > 0 && !all) return done;
     }
-    this.#flushBytes(transport, limit - done);
+    if (this.#buffer === undefined || done === limit) return limit;
+    const buffer = this.#takeBuffer(limit - done);
+    if (transport.send(buffer, limit - done)) buffers.give(buffer);
     return limit;
-  }
-
-  #flushBytes(transport: Transport, limit: number): void {
-    if (this.#buffer === undefined || limit === 0) return;
-    const buffer = this.#takeBuffer(limit);
-    if (transport.send(buffer, limit)) buffers.give(buffer);
   }
 
   /** Detaches the buffer with its first `limit` bytes and copies the rest to another one. */
@@ -82,7 +79,10 @@ export class Output {
     const rest = this.bufferedBytes - limit;
     this.bufferedBytes = 0;
     this.#buffer = undefined;
-    if (rest > 0) this.append(buffer, limit, rest);
+    if (rest > 0) {
+      copyBytes(this.#room(rest), 0, buffer, limit, rest);
+      this.bufferedBytes = rest;
+    }
     return buffer;
   }
 

@@ -58,7 +58,7 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
       return recordBytes === OWN_RECORD_BYTES;
     case RecordKind.piece:
       return recordBytes > PIECE_HEADER_BYTES;
-    case OwnKind.batch:
+    case OwnKind.link:
       return recordBytes === BATCH_HEADER_BYTES;
     case OwnKind.note:
       return true;

@@ -4,7 +4,7 @@
 import { crc32 } from "node:zlib";
 import { assert, CHECKED } from "../../base/assert.ts";
 import type { Memory } from "../../base/memory.ts";
-import { BATCH_RECORD_KIND } from "../../message/batch.ts";
+import { LINK_RECORD_KIND } from "../../message/batch.ts";
 import { MAX_RECORD_BYTES, RECORD_TAIL_BYTES_MAX } from "../../message/record.ts";
 import { recordChecksum } from "./record-checksum.ts";
 
@@ -36,7 +36,7 @@ export const FORMAT_VERSION = 4;
 /**
  * The oldest readable version. Its records are valid in the current one; only the headers differ.
  */
-export const FORMAT_VERSION_MIN = 1;
+const FORMAT_VERSION_MIN = 1;
 export const HEADER_BYTES = 64;
 export const FRAME_BYTES = 20;
 /** Offsets in a segment have 32 bits; a segment consists of whole pages. */
@@ -64,7 +64,7 @@ export const OwnKind = {
   /** Variable content (msgpack): the beginning or end of a takeover. */
   note: 19,
   /** In a group: the beginning of a batch, with its place in the chain (message/batch.ts). */
-  batch: BATCH_RECORD_KIND,
+  link: LINK_RECORD_KIND,
 } as const;
 
 /**

@@ -79,7 +79,7 @@ export class BatchChain {
     return this.#place;
   }
 
-  /** Reserves room for the BATCH record, which has number `sequence`. */
+  /** Reserves room for the LINK record, which has number `sequence`. */
   begin(batch: RecordBatch, sequence: number): void {
     assert(batch.usedBytes === 0, "a batch begins with its own record");
     assert(sequence > this.#sequence, "the sequence of batches rises");
@@ -112,7 +112,7 @@ export class BatchChain {
     encodeBatchHeader(memory, FRAME_BYTES, header);
     sealBatch(memory, FRAME_BYTES);
     sealFrame(memory, 0, BATCH_HEADER_BYTES, segment.salt, this.#sequence, syncedSequence);
-    if (CHECKED) assert(frameIsWhole(memory, 0, segment.salt), "the frame of a BATCH is whole");
+    if (CHECKED) assert(frameIsWhole(memory, 0, segment.salt), "the frame of a LINK is whole");
     this.#sealed = header;
   }
 

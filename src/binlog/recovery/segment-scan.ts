@@ -102,7 +102,7 @@ export interface SegmentScan {
 /** A complete batch in a segment. */
 export interface ScannedBatch {
   header: BatchHeader;
-  /** Where the frame of its BATCH record begins, and where its last frame ends. */
+  /** Where the frame of its LINK record begins, and where its last frame ends. */
   at: number;
   endsAt: number;
 }
@@ -267,7 +267,7 @@ class SegmentScanner {
     const { bytes, view } = this.#memory;
     const { batches } = this.#scan;
     const record = at + FRAME_BYTES;
-    if (bytes[record] === OwnKind.batch) {
+    if (bytes[record] === OwnKind.link) {
       this.#batchAt = at;
       this.#framesLeft = view.getUint32(record + 56, true);
     } else if (this.#framesLeft > 0) this.#framesLeft--;
@@ -305,7 +305,7 @@ class SegmentScanner {
       this.#columns.add(kind, id, at, FRAME_BYTES + recordBytes, extra);
       return;
     }
-    if (kind === OwnKind.batch) {
+    if (kind === OwnKind.link) {
       const header = decodeBatchHeader(view, record);
       scan.idsLent = header.idsLent;
       return;

@@ -26,11 +26,7 @@ export function batchCommand(): Command {
 const withBatches = (
   options: CommonOptions,
   action: (session: WireSession) => Promise<void>,
-): Promise<void> =>
-  withWire(options, async (session) => {
-    await session.needs("open-batch");
-    await action(session);
-  });
+): Promise<void> => withWire(options, action, "open-batch");
 
 function list(): Command {
   return newCommand("list", "list all batches in the order in which they were opened").action(

@@ -39,11 +39,7 @@ const name: Check = (text) => {
 const withSchedules = (
   options: CommonOptions,
   action: (session: WireSession) => Promise<void>,
-): Promise<void> =>
-  withWire(options, async (session) => {
-    await session.needs("set-schedule");
-    await action(session);
-  });
+): Promise<void> => withWire(options, action, "set-schedule");
 
 function list(): Command {
   return newCommand("list", "list all schedules by name, with their next runs")

@@ -9,8 +9,8 @@ import type { ShadowReport } from "./report.ts";
 import { bodyOfCommand, bodyOfReply, type WirePart, WireSplitter } from "./wire-streams.ts";
 
 /** Maximum of commands, and of their bytes with the old server's replies, that wait. */
-export const QUEUE_COMMANDS_MAX = 10_000;
-export const QUEUE_BYTES_MAX: number = 16 << 20;
+const QUEUE_COMMANDS_MAX = 10_000;
+const QUEUE_BYTES_MAX: number = 16 << 20;
 /** The same of all connections, with what the streams hold of unfinished commands and replies. */
 const ALL_BYTES_MAX: number = 256 << 20;
 /** Approximate memory of a waiting command beside its bytes. */

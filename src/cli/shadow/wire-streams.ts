@@ -7,7 +7,7 @@ const PUT = /^put \d+ \d+ \d+ (\d{1,10})$/;
 const WITH_BODY = /^(?:OK|(?:RESERVED|FOUND) \d+) (\d{1,10})$/;
 
 /** The stream holds something that isn't understood, so what follows can't be split. */
-export class NotUnderstood extends Error {}
+class NotUnderstood extends Error {}
 
 /** A command or a reply: its line without CR LF, and its body without CR LF, if it has one. */
 export interface WirePart {

@@ -18,7 +18,7 @@ const DEATHS: Readonly<Record<string, string>> = {
   expired: "expired",
 };
 
-export const causeOf = ({ cause }: FailureRow): string => CAUSES[cause] ?? cause;
+const causeOf = ({ cause }: FailureRow): string => CAUSES[cause] ?? cause;
 
 /** Why a job died. */
 export const deathOf = ({ death }: JobRow): string => DEATHS[death ?? ""] ?? "–";

@@ -12,7 +12,7 @@ import type { BodyArena } from "./body-arena.ts";
 /** Bytes of a body to search at once. */
 const PART_BYTES = 64 * 1024;
 /** Maximum length of the text. */
-export const SEARCHED_BYTES_MAX = 255;
+const SEARCHED_BYTES_MAX = 255;
 
 /** A result of `BodySearch.search` that is not a position. */
 export const FOUND = -1;

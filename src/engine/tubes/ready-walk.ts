@@ -2,6 +2,7 @@
 
 import { assert } from "../../base/assert.ts";
 import { betterJob, type JobTable, NO_SLOT } from "../jobs/job-table.ts";
+import { BestHeap } from "../queues/best-heap.ts";
 import type { Tube } from "./tube.ts";
 
 /**
@@ -26,9 +27,7 @@ interface Source {
  * taken, that is, within one call.
  */
 export class ReadyWalk {
-  readonly #jobs: JobTable;
-  /** A binary heap, best first. */
-  readonly #places: Cursor[] = [];
+  readonly #heap: BestHeap<Cursor>;
   /**
    * Whether the next job depends on what becomes of the last one: that job's tube has groups, which
    * take turns.
@@ -36,25 +35,25 @@ export class ReadyWalk {
   isUnsure = false;
 
   constructor(jobs: JobTable) {
-    this.#jobs = jobs;
+    this.#heap = new BestHeap((a, b) => betterJob(jobs, a.slot, b.slot));
   }
 
   /** Adds up to `jobsMax` jobs of a tube that has some. */
   add(tube: Tube, jobsMax: number): void {
     assert(tube.ready.top !== NO_SLOT, "a tube that is walked has a job to give");
-    if (jobsMax > 0) this.#push({ source: { tube, left: jobsMax }, position: 0, slot: tube.ready.top });
+    if (jobsMax > 0) this.#heap.push({ source: { tube, left: jobsMax }, position: 0, slot: tube.ready.top });
   }
 
   /** The next job without advancing, or NO_SLOT. */
   get top(): number {
-    while (this.#places[0]?.source.left === 0) this.#pop();
-    return this.#places[0]?.slot ?? NO_SLOT;
+    while (this.#heap.first?.source.left === 0) this.#heap.pop();
+    return this.#heap.first?.slot ?? NO_SLOT;
   }
 
   /** Returns the next best job, or NO_SLOT. */
   next(): number {
     for (;;) {
-      const best = this.#pop();
+      const best = this.#heap.pop();
       if (best === undefined) return NO_SLOT;
       const { source, position, slot } = best;
       if (source.left === 0) continue;
@@ -64,41 +63,8 @@ export class ReadyWalk {
       if (groups !== undefined) this.isUnsure = true;
       else
         for (let child = position * 2 + 1; child <= position * 2 + 2 && child < ready.size; child++)
-          this.#push({ source, position: child, slot: ready.at(child) });
+          this.#heap.push({ source, position: child, slot: ready.at(child) });
       return slot;
     }
-  }
-
-  #push(place: Cursor): void {
-    const places = this.#places;
-    let position = places.length;
-    places.push(place);
-    while (position > 0) {
-      const parent = (position - 1) >> 1;
-      if (!this.#goesBefore(place, places[parent]!)) break;
-      places[position] = places[parent]!;
-      position = parent;
-    }
-    places[position] = place;
-  }
-
-  #pop(): Cursor | undefined {
-    const places = this.#places;
-    const first = places[0];
-    const last = places.pop();
-    if (last === undefined || last === first) return first;
-    let position = 0;
-    for (let child = 1; child < places.length; child = position * 2 + 1) {
-      if (child + 1 < places.length && this.#goesBefore(places[child + 1]!, places[child]!)) child++;
-      if (!this.#goesBefore(places[child]!, last)) break;
-      places[position] = places[child]!;
-      position = child;
-    }
-    places[position] = last;
-    return first;
-  }
-
-  #goesBefore(a: Cursor, b: Cursor): boolean {
-    return betterJob(this.#jobs, a.slot, b.slot);
   }
 }

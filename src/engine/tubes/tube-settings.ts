@@ -53,7 +53,7 @@ export interface TubePolicy extends Readonly<SettingValues> {
 /** Maximum number of patterns with `*` per server. */
 export const PATTERNS_MAX = 1000;
 /** Maximum number of tube names with settings per shard. */
-export const NAMES_MAX = 100_000;
+const NAMES_MAX = 100_000;
 
 export class TubeSettings {
   /** Number of patterns. Read by every put. */

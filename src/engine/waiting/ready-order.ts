@@ -33,7 +33,7 @@ export interface TubePlaces {
 }
 
 /** A session that doesn't pick by weight. */
-export const ONE_PLACE: TubePlaces = { placeNow: () => 0, placeAtLeast: () => 0 };
+const ONE_PLACE: TubePlaces = { placeNow: () => 0, placeAtLeast: () => 0 };
 
 export class ReadyOrder {
   /** Number of entries and tubes examined since the caller set it to 0. */

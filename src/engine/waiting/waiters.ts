@@ -108,7 +108,7 @@ export class Waiters {
 
   /** Returns the session that has waited longest for a job of the tube. */
   longest(tube: Tube): Session | undefined {
-    const waiters = this.of(tube);
+    const waiters = this.#ofTube[tube.index];
     if (waiters === undefined) return undefined;
     const narrow = waiters.first?.session;
     assert(narrow === undefined || narrow.waiting !== Waiting.No, "the first waiter of a tube waits");

@@ -18,7 +18,6 @@ export class PortLoop {
   readonly #loop: AcceptorLoop;
   readonly #doorbell: DoorbellOwner;
   #scheduled = false;
-  #waitPending = false;
 
   constructor(topology: Topology, core: AcceptorCore) {
     const words = new Int32Array(topology.doorbells);
@@ -48,20 +47,6 @@ export class PortLoop {
   readonly #turn = (): void => {
     this.#scheduled = false;
     if (this.#loop.next() === Point.Turned) this.#schedule();
-    else if (!this.#listenToDoorbell()) this.wake();
+    else if (!this.#doorbell.wakeOnRing(this.wake)) this.wake();
   };
-
-  /** Wakes the loop when the doorbell rings. Returns false if it has rung already. */
-  #listenToDoorbell(): boolean {
-    // An earlier wait is still pending on the same word, and suffices.
-    if (this.#waitPending) return true;
-    const rung = this.#doorbell.sleepAsync();
-    if (rung === undefined) return false;
-    this.#waitPending = true;
-    rung.then(() => {
-      this.#waitPending = false;
-      this.wake();
-    });
-    return true;
-  }
 }

@@ -6,7 +6,7 @@ import { TubeField } from "../../message/control.ts";
 import type { TubeEntry } from "./tube-cache.ts";
 
 /** Series of a tube, in storage order. Counters are sums since the tube was created. */
-export const TUBE_SERIES = {
+const TUBE_SERIES = {
   ready: TubeField.Ready,
   reserved: TubeField.Reserved,
   delayed: TubeField.Delayed,

@@ -4,7 +4,6 @@
 import type { Engine } from "../../engine/engine.ts";
 import type { Request } from "../../protocol/request.ts";
 import type { BatchHomes } from "../flows/batch-homes.ts";
-import type { PutIntake } from "../intake/put-intake.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { Replies } from "../replies/replies.ts";
 import type { TubeLists } from "../replies/tube-lists.ts";
@@ -13,6 +12,7 @@ import type { ShardSchedules } from "../schedules/shard-schedules.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommands } from "../slices/sliced-commands.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
+import type { PutIntake } from "./put.ts";
 
 /** What the acceptors have done when a read barrier ends: see read-barrier.ts. */
 export const BarrierRounds = {

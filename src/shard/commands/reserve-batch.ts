@@ -3,8 +3,8 @@
 
 import { assert } from "../../base/assert.ts";
 import { ReserveOutcome } from "../../engine/engine.ts";
-import type { BatchLimits, ListedJob } from "../../engine/jobs/batch.ts";
 import { JobState, NO_SLOT } from "../../engine/jobs/job-table.ts";
+import type { BatchLimits, ListedJob } from "../../engine/jobs/reserve-batch.ts";
 import { BATCH_DETAILS, BatchView, LISTED_BYTES, ListedView, RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { FloorView } from "../../message/turns.ts";

@@ -2,8 +2,8 @@
 // acceptor/fanout/reserve/shared-reserve.ts.
 
 import { assert } from "../../base/assert.ts";
-import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
+import type { BatchLimits } from "../../engine/jobs/reserve-batch.ts";
 import { BATCH_DETAILS, RequestFlag, WaitView } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { FloorView, PlaceView } from "../../message/turns.ts";

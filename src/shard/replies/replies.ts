@@ -2,12 +2,11 @@
 
 import { CR, LF, SPACE } from "../../base/ascii.ts";
 import { assert, CHECKED } from "../../base/assert.ts";
-import { asciiBytes, copyBytes } from "../../base/bytes.ts";
-import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
+import { asciiBytes, copyBytes, decimalDigits, writeDecimal } from "../../base/bytes.ts";
 import { Outcome } from "../../engine/engine.ts";
-import { wasLost } from "../../engine/jobs/batch.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { wasLost } from "../../engine/jobs/reserve-batch.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestFlag } from "../../message/request.ts";
 import {
@@ -86,7 +85,12 @@ export class Replies extends LongReplies {
     const isHere = this.engine.find(id) !== NO_SLOT;
     if (!isHere && ((requestFlags & RequestFlag.Probe) !== 0 || this.mayBeElsewhere(id)))
       this.elsewhere(session, this.request, requestFlags);
-    else this.fixed(session, Reply.notFound);
+    else {
+      // Another client may have deleted or changed the job a moment ago. Who is told so must not
+      // find it as it was after a crash.
+      this.dependOnAll();
+      this.fixed(session, Reply.notFound);
+    }
   }
 
   /** Tells the acceptor that a command by id belongs to another shard. */

@@ -7,7 +7,7 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes, latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { TubeSetting } from "../../engine/tubes/tube-setting.ts";
+import { SettingChange } from "../../engine/tubes/setting-change.ts";
 import {
   isWide,
   PATTERNS_MAX,
@@ -125,7 +125,7 @@ export class TubeSetter {
    * Makes change number `change`. The steps of the result apply it to existing tubes. Returns
    * undefined if there are too many patterns.
    */
-  change(pattern: string, options: Span, change: number, nowMs: number): TubeSetting | undefined {
+  change(pattern: string, options: Span, change: number, nowMs: number): SettingChange | undefined {
     this.#engine.runDue(nowMs);
     if (!this.mayHave(pattern)) return undefined;
     const values: Partial<SettingValues> = { ...this.#engine.settings.get(pattern) };
@@ -187,7 +187,7 @@ export class TubeSetter {
    */
   restore(settings: Iterable<readonly [pattern: string, text: string]>, nowMs: number): void {
     for (const [pattern, text] of settings) this.#restoreOne(pattern, text);
-    new TubeSetting(this.#engine, "*").step(Number.POSITIVE_INFINITY, nowMs);
+    new SettingChange(this.#engine, "*").step(Number.POSITIVE_INFINITY, nowMs);
   }
 
   /** Ignores settings that concern only another shard. */

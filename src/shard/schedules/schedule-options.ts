@@ -23,7 +23,7 @@ import { cronProblem, zoneProblem } from "./cron-times.ts";
  * Room for the attributes that clients choose. Those that say what a schedule is, and the key and
  * the pair that each of its jobs gets besides, fit into the rest of ATTRIBUTE_BYTES_MAX.
  */
-export const CHOSEN_BYTES_MAX = 580;
+const CHOSEN_BYTES_MAX = 580;
 
 const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
 

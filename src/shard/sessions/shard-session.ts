@@ -1,8 +1,8 @@
 // A shard's state of one connection besides the engine's session: work that has to wait its turn.
 
 import { assert, CHECKED } from "../../base/assert.ts";
-import type { BatchLimits } from "../../engine/jobs/batch.ts";
 import type { NewJob } from "../../engine/jobs/new-job.ts";
+import type { BatchLimits } from "../../engine/jobs/reserve-batch.ts";
 import type { Timer } from "../../engine/queues/timer-heap.ts";
 import type { Session } from "../../engine/waiting/session.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
@@ -150,7 +150,7 @@ export class ShardSession {
 
   /** Whether so much is unread that the next command has to wait. */
   get owesReading(): boolean {
-    return this.unreadBytes >= ReplyCredit.UnreadBytesMax;
+    return ((this.#sentBytes - this.#readBytes) | 0) >= ReplyCredit.UnreadBytesMax;
   }
 
   sent(bytes: number): void {

@@ -31,6 +31,8 @@ export class ClearMany implements SlicedCommand {
 
   finish(): void {
     assert(this.#clearing.cleared >= 0, "jobs that were deleted are counted");
+    // As with NOT_FOUND: another client may have deleted the others a moment ago.
+    this.#replies.dependOnAll();
     this.#replies.number(this.#session, ReplyWord.cleared, this.#clearing.cleared);
   }
 }

@@ -17,7 +17,7 @@ import type { SlicedCommand } from "../sessions/sliced-command.ts";
  * to continue with another list.
  */
 const LIST_LOOKS_MAX = 100_000;
-export const LIST_SEARCH_BYTES_MAX: number = 256 << 20;
+const LIST_SEARCH_BYTES_MAX: number = 256 << 20;
 
 /** Showing this many bytes of bodies takes as long as changing a job. */
 const SHOWN_BYTES_PER_JOB = 48;

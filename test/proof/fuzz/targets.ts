@@ -15,10 +15,10 @@ import { decodeCursor, encodeCursor } from "../../../src/http/api/cursor.ts";
 import { Problem } from "../../../src/http/api/problem.ts";
 import {
   BATCH_HEADER_BYTES,
-  BATCH_RECORD_KIND,
   BATCH_VERSION,
   batchesOf,
   encodeBatchHeader,
+  LINK_RECORD_KIND,
   sealBatch,
 } from "../../../src/message/batch.ts";
 import { CommandParser, Syntax } from "../../../src/protocol/command-parser.ts";
@@ -124,7 +124,7 @@ function readBatches(input: Uint8Array): void {
   batchesOf(input.slice());
   const bytes = new Uint8Array(Math.max(BATCH_HEADER_BYTES, input.length));
   bytes.set(input);
-  bytes[0] = BATCH_RECORD_KIND;
+  bytes[0] = LINK_RECORD_KIND;
   bytes[1] = BATCH_VERSION;
   const memory = new Memory(bytes);
   memory.view.setUint32(60, bytes.length - BATCH_HEADER_BYTES, true);

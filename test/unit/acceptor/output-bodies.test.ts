@@ -80,7 +80,7 @@ class Scene {
   copied(part: Uint8Array): void {
     this.output.append(part, 0, part.length);
     this.#appended.push(part);
-    this.#borders.push(this.output.length);
+    this.#borders.push(this.output.gatheredBytes);
   }
 
   reply({ head, body, tail }: Record<"head" | "body" | "tail", Uint8Array>): void {
@@ -92,14 +92,14 @@ class Scene {
     // The job is gone before its reply has left.
     arena.free(handle);
     this.#appended.push(head, body, tail);
-    this.#borders.push(output.length);
+    this.#borders.push(output.gatheredBytes);
   }
 
   /** Flushes a part of the replies, 0 to 1. */
   flush(transport: Transport, part: number, all: boolean): void {
     if (transport.pendingBytes > 0 && !all) return;
     const limit = this.#borders[Math.floor(part * (this.#borders.length - 1))]!;
-    const sent = this.output.flush(transport, limit, all);
+    const sent = this.output.handOver(transport, limit, all);
     if (all) assert.equal(sent, limit);
     this.#borders = [0, ...this.#borders.map((border) => border - sent).filter((border) => border > 0)];
   }
@@ -107,7 +107,7 @@ class Scene {
   /** Bytes that have been appended, without those still gathered. */
   get left(): Buffer {
     const all = Buffer.concat(this.#appended);
-    return all.subarray(0, all.length - this.output.length);
+    return all.subarray(0, all.length - this.output.gatheredBytes);
   }
 }
 
@@ -149,7 +149,7 @@ describe("Output with bodies in an arena", () => {
           if (!isCleared) scene.flush(transport, 1, true);
           const expected = scene.left;
           scene.output.clear();
-          assert.equal(scene.output.length, 0);
+          assert.equal(scene.output.gatheredBytes, 0);
           transport.read();
           assert.equal(Buffer.compare(transport.received, expected), 0);
           assert.equal(scene.arena.usedBytes, 0);
@@ -175,10 +175,10 @@ describe("Output with bodies in an arena", () => {
       output.appendBody(arena, handle, 0, 100);
       output.append(new Uint8Array(2), 0, 2);
       arena.free(handle);
-      output.flush(transport, limit, true);
-      assert.equal(output.length, 0);
+      output.handOver(transport, limit, true);
+      assert.equal(output.gatheredBytes, 0);
       output.append(new Uint8Array(7), 0, 7);
-      assert.equal(output.length, 7);
+      assert.equal(output.gatheredBytes, 7);
       assert.equal(arena.usedBytes, 0);
     }
   });
@@ -192,8 +192,8 @@ describe("Output with bodies in an arena", () => {
     output.appendBody(arena, handle, 0, body.length);
     arena.free(handle);
     let sends = 0;
-    for (; output.length > 0; sends++) {
-      output.flush(transport);
+    for (; output.gatheredBytes > 0; sends++) {
+      output.handOver(transport);
       assert.ok(transport.pendingBytes <= 256 * 1024);
       transport.read();
     }

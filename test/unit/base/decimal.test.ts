@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { latin1 } from "../../../src/base/bytes.ts";
-import { decimalDigits, writeDecimal } from "../../../src/base/decimal.ts";
+import { decimalDigits, latin1, writeDecimal } from "../../../src/base/bytes.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
 
 function written(value: number): string {

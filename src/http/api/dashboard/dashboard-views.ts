@@ -27,7 +27,7 @@ import { frameOf } from "./dashboard-frame.ts";
 import { auditView, connectionsView, jobPageView, taskPageView, tasksView } from "./operator-views.ts";
 
 /** Rows on a page of tubes. */
-export const TUBES_PAGE = 50;
+const TUBES_PAGE = 50;
 const SHORT_LIST = 5;
 /** Periods of the timeout and sync rules of "Needs attention", seconds. */
 const TIMEOUTS_SECONDS = 600;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { InputBuffer } from "../../../../src/acceptor/input/input-buffer.ts";
+import { InputBuffer } from "../../../../src/acceptor/input/line-reader.ts";
 import { checkProperty } from "../../../support/seeded-property.ts";
 
 const step = fc.oneof(

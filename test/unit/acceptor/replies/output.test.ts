@@ -54,12 +54,12 @@ it("Output sends everything in order, also while a transport keeps buffers of an
           outputs[side(each.to)].append(each.append, 0, each.append.length);
           expected[side(each.to)].push(...each.append);
         } else {
-          outputs[side(each.flush)].flush(transports[side(each.flush)]);
-          assert.equal(outputs[side(each.flush)].length, 0);
+          outputs[side(each.flush)].handOver(transports[side(each.flush)]);
+          assert.equal(outputs[side(each.flush)].gatheredBytes, 0);
         }
       }
       for (const i of [0, 1] as const) {
-        outputs[i].flush(transports[i]);
+        outputs[i].handOver(transports[i]);
         assert.deepEqual(bytesOf(transports[i].kept), expected[i]);
       }
     }),
@@ -70,11 +70,11 @@ it("Output sends everything in order, also while a transport keeps buffers of an
 it("Output sends a turn's replies with one write, and nothing without replies", () => {
   const output = new Output();
   const sink = transport(false);
-  output.flush(sink);
+  output.handOver(sink);
   assert.equal(sink.sends, 0);
   for (const text of ["INSERTED 1\r\n", "x".repeat(5000), "DELETED\r\n"])
     output.append(asciiBytes(text), 0, text.length);
-  output.flush(sink);
+  output.handOver(sink);
   assert.equal(sink.sends, 1);
   assert.equal(sink.kept[0]!.length, 12 + 5000 + 9);
 });
@@ -84,8 +84,8 @@ it("Output drops its bytes when it is cleared", () => {
   const sink = transport(false);
   output.append(asciiBytes("gone"), 0, 4);
   output.clear();
-  assert.equal(output.length, 0);
+  assert.equal(output.gatheredBytes, 0);
   output.append(asciiBytes("here"), 1, 3);
-  output.flush(sink);
+  output.handOver(sink);
   assert.deepEqual(bytesOf(sink.kept), [...asciiBytes("ere")]);
 });

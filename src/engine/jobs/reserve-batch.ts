@@ -27,7 +27,7 @@ export function wasLost(jobs: JobTable, slot: number): boolean {
 }
 
 /** Judges jobs one after another, best first. */
-export class Batch {
+export class ReserveBatch {
   readonly #jobs: JobTable;
   readonly #limits: BatchLimits;
   #count = 0;

@@ -3,7 +3,7 @@
 
 import type { BodyArena, BodyPlace } from "../../engine/jobs/body-arena.ts";
 
-export class InPlaceBody {
+export class StoredBody {
   #bodies: BodyArena | undefined;
   #handle = 0;
   #writtenBytes = 0;

@@ -36,7 +36,7 @@ const TUBE_LOOKS = 10;
 /** Number of examinations that take as long as a change to a job. */
 const LOOKS_PER_JOB = 5;
 
-export class TubeSetting {
+export class SettingChange {
   readonly #engine: SetTubes;
   readonly #pattern: string;
   /** Tubes in order of creation; undefined for a single name. */

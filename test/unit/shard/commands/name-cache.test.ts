@@ -1,14 +1,14 @@
-// Tests of the cache of tube names.
+// Tests of the cache of names.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Span } from "../../../../src/protocol/request.ts";
-import { TubeNames } from "../../../../src/shard/intake/tube-names.ts";
+import { NameCache } from "../../../../src/shard/commands/put.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 test("a name is its bytes, however many names came before", () => {
   const random = new SeededRandom(11);
-  const names = new TubeNames();
+  const names = new NameCache();
   const span = new Span();
   for (let i = 0; i < 5000; i++) {
     // Few letters and lengths, so that many have the same place, length or end.

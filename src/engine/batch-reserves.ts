@@ -1,9 +1,9 @@
-// Batches: reserves of several jobs by one command, on this shard or over several.
+// Reserves of several jobs by one command, on this shard or over several.
 
 import { assert } from "../base/assert.ts";
 import { ReserveOrder } from "../protocol/reserve-order.ts";
-import { Batch, type BatchLimits, type ListedJob, wasLost } from "./jobs/batch.ts";
 import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import { type BatchLimits, type ListedJob, ReserveBatch, wasLost } from "./jobs/reserve-batch.ts";
 import { Reservations, TURN_LOOKS } from "./reservations.ts";
 import { ReadyWalk } from "./tubes/ready-walk.ts";
 import { ResumedTubes } from "./tubes/resumed-tubes.ts";
@@ -12,7 +12,7 @@ import type { Session } from "./waiting/session.ts";
 import type { TubeTurns } from "./waiting/tube-turns.ts";
 import { type TubeInTurn, TurnHeap } from "./waiting/turn-heap.ts";
 
-export class Batches extends Reservations {
+export class BatchReserves extends Reservations {
   /**
    * Gives the session as many of the best ready jobs of its watched tubes as one batch allows, and
    * adds them to `into`. The result is the same as that of as many reserves without another client
@@ -28,7 +28,7 @@ export class Batches extends Reservations {
   ): number {
     assert(into.length === 0, "a batch begins empty");
     this.runDue(nowMs);
-    const batch = new Batch(this.jobs, limits);
+    const batch = new ReserveBatch(this.jobs, limits);
     const { turns } = session;
     if (this.isOrdered(session)) this.#takeInOrder(session, batch, nowMs, into);
     else if (turns?.decides === true) {
@@ -41,7 +41,7 @@ export class Batches extends Reservations {
     return outcome;
   }
 
-  #takeInOrder(session: Session, batch: Batch, nowMs: number, into: number[]): void {
+  #takeInOrder(session: Session, batch: ReserveBatch, nowMs: number, into: number[]): void {
     const turns = session.turns?.decides === true ? session.turns : undefined;
     for (let slot = this.bestReady(session, nowMs); slot !== NO_SLOT; slot = this.bestReady(session, nowMs)) {
       if (!batch.takes(slot)) return;
@@ -51,12 +51,12 @@ export class Batches extends Reservations {
     }
   }
 
-  #takeOneByOne(session: Session, batch: Batch, nowMs: number, into: number[]): void {
+  #takeOneByOne(session: Session, batch: ReserveBatch, nowMs: number, into: number[]): void {
     const tubes = new ResumedTubes(this.jobs);
     this.#eachServing(session, (tube) => tubes.push(tube));
-    for (let tube = tubes.best; tube !== undefined; tube = tubes.best) {
+    for (let tube = tubes.first; tube !== undefined; tube = tubes.first) {
       if (this.isStale(tube)) {
-        tubes.removeBest();
+        tubes.pop();
         continue;
       }
       const slot = tube.ready.top;
@@ -64,7 +64,7 @@ export class Batches extends Reservations {
       if (!batch.takes(slot)) break;
       this.assign(slot, session, nowMs);
       into.push(slot);
-      tubes.bestServed();
+      tubes.firstServed();
     }
   }
 
@@ -107,7 +107,7 @@ export class Batches extends Reservations {
 
   /** Adds to `into` what fits into a batch; calls `join` before each step. See `listBatch`. */
   #listWalk(walk: ReadyWalk, limits: BatchLimits, into: number[], join: () => void): boolean {
-    const batch = new Batch(this.jobs, limits);
+    const batch = new ReserveBatch(this.jobs, limits);
     while (into.length < limits.jobsMax && !walk.isUnsure) {
       join();
       const slot = walk.next();
@@ -121,7 +121,7 @@ export class Batches extends Reservations {
 
   // --- by weight ----------------------------------------------------------------------------------
 
-  #takeInTurns(session: Session, turns: TubeTurns, batch: Batch, nowMs: number, into: number[]): void {
+  #takeInTurns(session: Session, turns: TubeTurns, batch: ReserveBatch, nowMs: number, into: number[]): void {
     const heap = new TurnHeap<TubeInTurn>(this.jobs);
     turns.beginChoice(nowMs);
     this.#eachServing(session, (tube) => {
@@ -132,14 +132,14 @@ export class Batches extends Reservations {
     for (let entry = heap.first; entry !== undefined; entry = heap.first) {
       const { tube, share, slot } = entry;
       if (!this.gives(tube)) {
-        heap.removeFirst();
+        heap.pop();
         continue;
       }
       if (!batch.takes(slot)) break;
       if (turns.order === ReserveOrder.Weighted) turns.raiseFloor(share.turn);
       this.assign(slot, session, nowMs);
       into.push(slot);
-      if (!this.gives(tube)) heap.removeFirst();
+      if (!this.gives(tube)) heap.pop();
       else {
         entry.place = turns.placeOf(share);
         entry.slot = tube.ready.top;
@@ -204,7 +204,7 @@ export class Batches extends Reservations {
     places: number[],
     join: () => void,
   ): boolean {
-    const batch = new Batch(this.jobs, limits);
+    const batch = new ReserveBatch(this.jobs, limits);
     while (into.length < limits.jobsMax) {
       join();
       const entry = heap.first;
@@ -219,7 +219,7 @@ export class Batches extends Reservations {
       turns.charge(share);
       share.held++;
       entry.slot = walk.top;
-      if (entry.slot === NO_SLOT) heap.removeFirst();
+      if (entry.slot === NO_SLOT) heap.pop();
       else {
         entry.place = turns.placeOf(share);
         heap.firstChanged();

@@ -1,0 +1,31 @@
+// A command that waits for a job in transfer: for its own, for a dead job on its way to a
+// dead-letter tube, so that several shards behave like one, or for a schedule, which moves as a
+// job.
+
+import { assert } from "../../base/assert.ts";
+import type { SlicedCommand } from "../sessions/sliced-command.ts";
+
+export class AwaitJob implements SlicedCommand {
+  readonly jobs = 1;
+  readonly #awaited: () => number | undefined;
+  readonly #finish: () => void;
+
+  /** `awaited` returns the id of the job in transfer, or undefined if the command may go on. */
+  constructor(awaited: () => number | undefined, finish: () => void) {
+    this.#awaited = awaited;
+    this.#finish = finish;
+  }
+
+  get awaitedJob(): number | undefined {
+    return this.#awaited();
+  }
+
+  step(): boolean {
+    return this.#awaited() === undefined;
+  }
+
+  finish(): void {
+    assert(this.#awaited() === undefined, "a command goes on when the transfer of its job is over");
+    this.#finish();
+  }
+}
