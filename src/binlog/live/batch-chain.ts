@@ -57,7 +57,6 @@ export class BatchChain {
 
   constructor(options: BatchChainOptions) {
     this.#options = options;
-    assert(options.place.n > 0 && options.node > 0, "a chain goes on behind a LEAD");
     this.#place = options.place;
   }
 
