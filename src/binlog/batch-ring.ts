@@ -62,6 +62,7 @@ export class BatchRing implements BatchSink {
   }
 
   #send(bytes: Uint8Array, numbers: Float64Array): boolean {
+    assert(numbers.length > 0, "a batch has the numbers of all shards");
     const ring = this.#ring;
     const headBytes = 8 + 8 * numbers.length;
     const offset = ring.claim(headBytes + bytes.length);

@@ -5,7 +5,7 @@
 // The loop around it (binlog-loop.ts) publishes, rings and decides when to sleep. A simulation runs
 // the same loop with its own disk and time.
 
-import { assert } from "../base/assert.ts";
+import { assert, CHECKED } from "../base/assert.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
 import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/append.ts";
 import { backupWords } from "../message/backup.ts";
@@ -66,6 +66,7 @@ export class BinlogCore {
 
   /** Sets the first id to hand out, before any thread takes one. The log lends it on demand. */
   beginIds(nextId: number): void {
+    assert(nextId >= 1, "ids begin at 1");
     this.#ids.reset(nextId);
     this.#lent.publish(nextId - 1);
     this.#firstId = nextId;
@@ -97,6 +98,7 @@ export class BinlogCore {
   }
 
   #publishCut({ cut }: Storage): void {
+    assert(cut.kept >= 0, "segments that are kept for a backup are counted");
     this.#backup.setKept(cut.kept);
     if (cut.state === this.#publishedCut) return;
     this.#publishedCut = cut.state;
@@ -106,6 +108,7 @@ export class BinlogCore {
 
   /** Notes that a job's full record is now in this segment. */
   noteFile(id: number, segment: number): void {
+    if (CHECKED) assert(segment > 0, "the record of a job lies in a segment");
     this.#files.set(id, segment);
   }
 
@@ -169,6 +172,7 @@ export class BinlogCore {
     for (let shard = 0; shard < this.#publishedWritten.length; shard++) {
       const writtenUpTo = storage.writtenUpTo(shard);
       if (writtenUpTo !== this.#publishedWritten[shard]) {
+        assert(writtenUpTo > this.#publishedWritten[shard]!, "records that are written stay written");
         this.#publishedWritten[shard] = writtenUpTo;
         this.#written.publish(shard, writtenUpTo);
         written = true;
@@ -176,6 +180,7 @@ export class BinlogCore {
       const syncedUpTo = storage.syncedUpTo(shard);
       assert(syncedUpTo <= writtenUpTo, "a record that is durable was written");
       if (syncedUpTo === this.#publishedSynced[shard]) continue;
+      assert(syncedUpTo > this.#publishedSynced[shard]!, "records that are durable stay durable");
       this.#publishedSynced[shard] = syncedUpTo;
       this.#synced.publish(shard, syncedUpTo);
       synced = true;
@@ -204,7 +209,9 @@ export class BinlogCore {
     counters[Counter.BinlogCurrent] = storage.currentSegment;
     counters[Counter.BinlogWritten] = storage.recordsWritten;
     counters[Counter.BinlogMigrated] = storage.recordsMigrated;
-    counters[Counter.BinlogBytes] = storage.table.fileBytes();
+    const fileBytes = storage.table.fileBytes();
+    assert(storage.table.liveBytes <= fileBytes, "live bytes lie in the files");
+    counters[Counter.BinlogBytes] = fileBytes;
     counters[Counter.BinlogLiveBytes] = storage.table.liveBytes;
     counters[Counter.BinlogSpareBytes] = storage.table.spareBytes();
     counters[Counter.BinlogCompacts] = storage.compacts ? 1 : 0;
@@ -217,6 +224,7 @@ export class BinlogCore {
   }
 
   #publishUnsynced({ unsyncedSinceMs }: Storage): void {
+    assert(unsyncedSinceMs >= 0, "records wait for a sync since a time");
     this.counters[Counter.BinlogUnsyncedSinceMs] = Number.isFinite(unsyncedSinceMs) ? unsyncedSinceMs : 0;
   }
 

@@ -173,6 +173,10 @@ export class BinlogLoop implements Role {
 
   #turned(): Point {
     const { storage, surroundings } = this.#options;
+    assert(
+      this.#action === Action.TellState || this.#action === Action.RingShards,
+      "a turn ends when its state was told",
+    );
     this.#action = Action.Take;
     this.hasMore = this.taken > 0 || this.worksOn;
     if (!this.#stopping || this.hasMore) return Point.Turned;

@@ -183,6 +183,7 @@ export class BinlogRuntime {
     assert(feeds.length === this.#data.topology.shards, "each shard is fed");
     for (const { bytes, jobs } of batches) {
       StartInterrupted.check(stopping);
+      assert(jobs.length === feeds.length, "recovered jobs are sorted by shard");
       for (const [shard, offsets] of jobs.entries())
         if (offsets.length > 0) await feeds[shard]!.send({ bytes, offsets });
     }
@@ -190,6 +191,8 @@ export class BinlogRuntime {
   }
 
   #createRole(storage: Storage): BinlogLoop {
+    const { binlog } = this.#data.topology;
+    assert(binlog !== undefined, "only a server with a log runs one");
     const { topology } = this.#data;
     const words = new Int32Array(topology.doorbells);
     const bells = (count: number, thread: (each: number) => number): Doorbell[] =>
@@ -202,7 +205,7 @@ export class BinlogRuntime {
       acceptors: bells(topology.ports, (port) => portBell(topology, port)),
       counters: this.counters,
       batches: this.#batches,
-      givesWay: topology.binlog!.thread !== undefined,
+      givesWay: binlog.thread !== undefined,
       surroundings: REAL_THREAD,
     });
   }

@@ -2,6 +2,7 @@
 // disk and for no other thread. Its own work (making room, compaction) takes one slice in each pass
 // of the thread.
 
+import { assert } from "../base/assert.ts";
 import { Point } from "../loop/point.ts";
 import type { ColocatedRole } from "../loop/role.ts";
 import type { BinlogLoop } from "./binlog-loop.ts";
@@ -63,6 +64,7 @@ export class ColocatedLog implements ColocatedRole {
   turn(nowMs: number): boolean {
     if (this.#hasEnded || !(this.#isInTurn || this.hasWork || this.nextDueAtMs <= nowMs)) return false;
     while (this.next() === Point.HeldUp);
+    assert(!this.#isInTurn, "a turn within a command is whole");
     return true;
   }
 }

@@ -145,8 +145,14 @@ export class FollowLog {
   /** Segments below this one hold jobs that came in no batch; 0 for none. */
   get rewriteBelow(): number {
     const [first] = this.known;
-    if (first !== undefined) return first.n === 1 ? this.#places.get(1)!.segment : 0;
+    if (first !== undefined) return first.n === 1 ? this.#placeOf(1).segment : 0;
     return this.#begin;
+  }
+
+  #placeOf(n: number): Place {
+    const place = this.#places.get(n);
+    assert(place !== undefined, "a batch that is known has a place");
+    return place;
   }
 
   get sequence(): number {
@@ -233,10 +239,12 @@ export class FollowLog {
       this.#disk.write(segment.handle, this.#zeros, 0, this.#zeros.length, segment.fileBytes);
       segment.fileBytes += this.#zeros.length;
     }
+    assert(segment.fileBytes >= wanted, "a segment has the room that was made");
     this.#disk.sync(segment.handle);
   }
 
   #create(number: number): OpenSegment {
+    assert(number > 0, "segments of a standby are counted from 1");
     if (this.#empty.delete(number)) return reopen(this.#disk, number, HEADER_BYTES);
     return createSegment(this.#options, number, this.#oldest, this.#zeros);
   }
@@ -260,7 +268,7 @@ export class FollowLog {
     if (gone.length === 0) return;
     this.#disk.syncFolder();
     this.#first = Math.max(this.#first, this.#oldest);
-    while (this.known.length > 1 && this.#places.get(this.known[0]!.n)!.segment < this.#oldest)
+    while (this.known.length > 1 && this.#placeOf(this.known[0]!.n).segment < this.#oldest)
       this.#places.delete(this.known.shift()!.n);
   }
 
@@ -275,6 +283,7 @@ export class FollowLog {
   /** Syncs if the policy says so. */
   flush(nowMs: number): void {
     if (!this.#unsynced) return;
+    assert(this.#sequence > this.#syncedSequence, "what is not durable has records");
     this.#policy.dirty(nowMs);
     if (nowMs < this.#policy.syncAtMs) return;
     this.sync();
@@ -301,6 +310,7 @@ export class FollowLog {
       maxId: this.#idsLent,
     });
     assert(tag > 0, "a LEAD has a tag");
+    assert(node > 0, "a LEAD names its node");
     const sequence = this.#sequence + 1;
     sealFrame(memory, BATCH_HEADER_BYTES, OWN_RECORD_BYTES, 0, sequence + 1, sequence - 1);
     encodeBatchHeader(memory, 0, {
@@ -325,11 +335,12 @@ export class FollowLog {
 
   /** Returns the batches after batch `after` in the form in which they travel. */
   tail(after: number): Uint8Array[] {
-    return this.known.filter(({ n }) => n > after).map(({ n }) => this.#read(this.#places.get(n)!));
+    return this.known.filter(({ n }) => n > after).map(({ n }) => this.#read(this.#placeOf(n)));
   }
 
   /** Returns a batch with a new checksum, because its frames have this log's own salt. */
   #read({ segment, beginsAt, endsAt }: Place): Uint8Array {
+    assert(endsAt - beginsAt > FRAME_BYTES, "a batch that is read has bytes");
     const memory = Memory.ofSize(endsAt - beginsAt - FRAME_BYTES);
     const handle = this.#disk.open(segmentName(segment), "read");
     try {
@@ -359,6 +370,7 @@ export class FollowLog {
     while (this.known.at(-1)!.n > n) this.#places.delete(this.known.pop()!.n);
     assert(this.place.n === n, "a cut leaves the batch that it follows");
     beginCut(this.#disk, place, this.#zeros);
+    assert(place.sequence <= this.#sequence, "a cut takes the sequence back");
     this.#sequence = this.#syncedSequence = place.sequence;
     this.#oldest = place.oldest;
     const number = place.sealed ? place.segment + 1 : place.segment;

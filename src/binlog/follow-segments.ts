@@ -58,6 +58,7 @@ export function createSegment(
   oldest: number,
   zeros: Uint8Array,
 ): OpenSegment {
+  assert(number > 0 && oldest >= 0, "a segment that is made has a number");
   const salt = randomSalt() >>> 0;
   const handle = disk.open(segmentName(number), "create");
   const bytes = zeros.slice();
@@ -97,6 +98,7 @@ export function finishCut(options: FollowOptions, extentBytes = AHEAD_BYTES): vo
 
 /** Notes where to cut, so that the next start can finish an interrupted cut, and cuts. */
 export function beginCut(disk: Disk, place: Place, zeros: Uint8Array): void {
+  assert(place.segment > 0 && place.endsAt > place.beginsAt, "a cut follows a batch");
   writeWhole(disk, CUT, encodeChecked(place));
   disk.syncFolder();
   cut(disk, place, zeros);
@@ -109,6 +111,7 @@ export function endCut(disk: Disk): void {
 
 /** Removes everything after the place: newer segments, newest first, then its own rest. */
 function cut(disk: Disk, { segment, endsAt, sealed }: Place, zeros: Uint8Array): void {
+  assert(zeros.length > 0 && endsAt >= HEADER_BYTES, "a cut leaves the header");
   const numbers = disk.names().map(segmentNumber);
   for (const number of numbers.filter((each) => each > segment).sort((a, b) => b - a))
     disk.unlink(segmentName(number));

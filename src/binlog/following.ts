@@ -88,7 +88,7 @@ export class Following {
         return this.#tell({ news: "tail", batches: this.#opened.tail(order.after) });
       case "lead-batch": {
         const { tag, expectedLast } = order;
-        const bytes = this.#opened.leadBatch(this.#file!.node, tag);
+        const bytes = this.#opened.leadBatch(this.#joined.node, tag);
         return this.#tell({ news: "lead-batch", tag, expectedLast, bytes });
       }
       case "lead":
@@ -98,6 +98,11 @@ export class Following {
       case "set-aside":
         return this.#setAside();
     }
+  }
+
+  get #joined(): GroupFile {
+    assert(this.#file !== undefined, "a node that follows has a file of its group");
+    return this.#file;
   }
 
   get #opened(): FollowLog {
@@ -123,11 +128,11 @@ export class Following {
 
   #tellFollows(): void {
     const { known, hasOwnJobs, isComplete } = this.#opened;
-    this.#tell({ news: "follows", node: this.#file!.node, known, hasOwnJobs, isComplete });
+    this.#tell({ news: "follows", node: this.#joined.node, known, hasOwnJobs, isComplete });
   }
 
   #rename(): void {
-    this.#file = { ...this.#file!, node: newNode() };
+    this.#file = { ...this.#joined, node: newNode() };
     writeGroupFile(this.#options.disk, this.#file);
     this.#tellFollows();
   }
@@ -147,6 +152,7 @@ export class Following {
   #tellKept(): void {
     const place = this.#log?.kept;
     if (place === undefined || place.tag === this.#keptTag) return;
+    assert(place.n <= this.#opened.place.n, "what is kept was applied");
     this.#keptTag = place.tag;
     this.#tell({ news: "kept", place });
   }
@@ -156,7 +162,7 @@ export class Following {
     assert(place.n === log.place.n && place.tag === log.place.tag, "a node leads from its last batch");
     const { rewriteBelow } = log;
     log.close();
-    this.#done({ place, node: this.#file!.node, rewriteBelow });
+    this.#done({ place, node: this.#joined.node, rewriteBelow });
   }
 
   /**

@@ -1,6 +1,7 @@
 // Opens a directory as a log in use: takes over beanstalkd's files, scans, judges, repairs or
 // salvages, and begins.
 
+import { assert } from "../base/assert.ts";
 import { segmentName } from "../base/segment-name.ts";
 import type { LoggedBatch } from "../message/flow-record.ts";
 import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
@@ -57,6 +58,7 @@ async function open({ chain, ...options }: OpenOptions): Promise<OpenedBinlog> {
   const segmentBytes = segmentBytesOf(options);
   noteSegmentBytes(options, segmentBytes);
   const storage = new Storage({ ...options, log, segmentBytes, chain });
+  assert(books.index.maxId >= 0, "the next id is above all others");
   const source = { disk, scans: verdict.kept, index: books.index };
   return {
     storage,

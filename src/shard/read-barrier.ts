@@ -100,10 +100,12 @@ export class ReadBarrier {
   }
 
   #othersThan({ acceptor }: ShardSession): number {
+    assert(acceptor < this.#ports.length, "a session that waits has a port");
     return this.#acceptors - (acceptor < this.#acceptors ? 1 : 0);
   }
 
   #askOthers(session: ShardSession, number: number, flags: number): void {
+    assert(session.barrier === number, "a barrier is that of its session");
     for (let acceptor = 0; acceptor < this.#acceptors; acceptor++)
       if (acceptor !== session.acceptor)
         this.#ports[acceptor]!.beginSignal(ResponseKind.Barrier, flags, 0, 0, number);

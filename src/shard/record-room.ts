@@ -3,6 +3,7 @@
 // A record is never dropped, and a command is never half executed. The thread therefore sleeps
 // where it stands, deep inside the engine. This is the one wait that is not a point of its loop.
 
+import { assert } from "../base/assert.ts";
 import type { ColocatedLogRole } from "../loop/role.ts";
 import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
 import type { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
@@ -48,6 +49,7 @@ export function waitForLend(
   lent: LentIds,
   id: number,
 ): void {
+  assert(id > 0, "only an id is waited for");
   records.publish();
   binlog.ring();
   doorbell.prepare();

@@ -1,5 +1,6 @@
 // Restores the jobs in the log to a shard's engine, before the shard takes its first command.
 
+import { assert } from "../base/assert.ts";
 import { latin1 } from "../base/bytes.ts";
 import type { Engine } from "../engine/engine.ts";
 import { JobAttributes } from "../engine/jobs/job-attributes.ts";
@@ -72,6 +73,7 @@ export class Restore {
   load(bytes: Uint8Array, offsets: Uint32Array): void {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     for (const offset of offsets) {
+      assert(offset < bytes.length, "a record begins inside its segment");
       decodeFields(view, offset, this.#fields);
       const { state, burySequence } = this.#fields;
       if (state === RecordState.remembered) {
@@ -110,6 +112,7 @@ export class Restore {
     const bodyBytes = bodyBytesOf(view, offset);
     const tubeAt = offset + RECORD_FIXED_BYTES;
     const bodyAt = offset + recordHeadBytes(view, offset);
+    assert(bodyAt + bodyBytes <= bytes.length, "a record ends inside its segment");
     const body = engine.bodies.allocate(bodyBytes);
     engine.bodies.write(body, 0, bytes, bodyAt, bodyBytes);
     const job = this.#job;
@@ -142,6 +145,7 @@ export class Restore {
     const tubeAt = offset + RECORD_FIXED_BYTES;
     const attributesAt = tubeAt + tubeBytesOf(view, offset);
     const end = offset + recordHeadBytes(view, offset);
+    assert(attributesAt <= end && end <= bytes.length, "the attributes of a key end inside their record");
     const attributes = this.#attributes.read(bytes, attributesAt, end, this.#wallOffsetMs);
     const tube = bytes.slice(tubeAt, attributesAt);
     this.#engine.policies.keys.restoreRemembered(tube, this.#fields.id, attributes);
@@ -153,6 +157,7 @@ export class Restore {
     const attributesAt = tubeAt + tubeBytesOf(view, offset);
     const bodyAt = offset + recordHeadBytes(view, offset);
     const record = readSchedule(bytes, attributesAt, bodyAt);
+    assert(attributesAt <= bodyAt && bodyAt <= bytes.length, "the body of a schedule follows its attributes");
     // Only a log that was edited by hand has such a record.
     if (record === undefined) return;
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = this.#fields;
@@ -198,6 +203,7 @@ export class Restore {
 
   /** Consecutive jobs are often of the same tube, whose name then needs no new string. */
   #tubeName(bytes: Uint8Array, start: number, end: number): string {
+    assert(start <= end && end <= bytes.length, "the name of a tube lies in its record");
     const last = this.#lastTube;
     let same = last.length === end - start;
     for (let i = 0; same && i < last.length; i++) same = last.charCodeAt(i) === bytes[start + i];
@@ -208,6 +214,7 @@ export class Restore {
 
 /** Copies one record, so that the segment it came in can be freed. */
 function keptRecord(view: DataView, bytes: Uint8Array, offset: number, burySequence: number): Buried {
+  assert(burySequence >= 0, "burials are counted");
   const length = recordHeadBytes(view, offset) + bodyBytesOf(view, offset);
   return { burySequence, bytes: new Uint8Array(bytes.subarray(offset, offset + length)), offset: 0 };
 }

@@ -90,6 +90,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
       session.barrier === 0 && session.incoming === undefined,
       "a connection moves with no command under way",
     );
+    assert(!session.isRedirected && !session.ended, "a connection moves with its commands answered");
     this.aside.leave(session);
     this.#runUnanswered(session);
     this.engine.detachSession(session.engineSession);
@@ -161,6 +162,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
 
   /** Returns `acceptor.connection`, or "lease" for the session that holds the leases. */
   holderName(session: number): string {
+    assert(session >= 0, "the holder of a job is a session");
     if (session === this.leaseSession && this.leasePort !== NO_PORT) return "lease";
     return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
   }
@@ -171,6 +173,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     const length = this.workerNames[session % this.portCount]!.read(slot, into, at);
     if (length > 0) return length;
     const name = asciiBytes(this.holderName(session));
+    assert(at + name.length <= into.length, "the name of a connection fits");
     into.set(name, at);
     return name.length;
   }
@@ -205,6 +208,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
   protected waiting(): number {
     let waiting = this.engine.waitingAlone;
     for (const session of this.leadWaits) if (this.stillWaiting(session.engineSession)) waiting++;
+    assert(waiting >= this.engine.waitingAlone, "sessions that wait are counted");
     return waiting;
   }
 
@@ -216,13 +220,16 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
   }
 
   reserved(client: Session, slot: number): void {
+    assert(slot >= 0, "a session that waited gets a job that is here");
     const session = this.#sessionOf(client);
+    assert(!session.ended, "a client that is gone gets no job");
     this.leadWaits.delete(session);
     this.giveJob(session, slot, 0);
     this.resume(session);
   }
 
   timedOut(client: Session): void {
+    assert(client.waiting === Waiting.No, "a wait that timed out is over");
     const session = this.#sessionOf(client);
     session.endBatch();
     this.replies.fixed(session, Reply.timedOut);
@@ -230,6 +237,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
   }
 
   deadlineSoon(client: Session): void {
+    assert(client.waiting === Waiting.No, "a wait that a deadline ended is over");
     const session = this.#sessionOf(client);
     session.endBatch();
     this.replies.fixed(session, Reply.deadlineSoon);
@@ -238,6 +246,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
 
   waitDue(client: Session): void {
     const session = this.#sessionOf(client);
+    assert(!session.ended, "a client that is gone waits for nothing");
     this.replies.signal(session, ResponseKind.WaitDue, session.waitNumber);
   }
 

@@ -4,7 +4,7 @@
 // `step` is one turn: due timers first, then requests from every acceptor in batches. The loop
 // around it (shard-loop.ts) publishes and decides when to sleep. A simulation runs the same one.
 
-import { assert } from "../base/assert.ts";
+import { assert, CHECKED } from "../base/assert.ts";
 import type { Outcome } from "../engine/engine.ts";
 import { Waiting } from "../engine/waiting/session.ts";
 import {
@@ -122,6 +122,7 @@ export class ShardCore extends ShardClients {
   /** Charges a command that may have been expensive to its connection. */
   #charge(session: ShardSession): void {
     const work = this.engine.looks + this.slicedCommands.spentMs * WORK_PER_MS;
+    assert(work >= 0, "work is never negative");
     this.slicedCommands.spentMs = 0;
     this.#turnWork += work;
     if (work > CHEAP_WORK_MAX && !session.ended) this.aside.setAside(session, work);
@@ -161,6 +162,7 @@ export class ShardCore extends ShardClients {
       this.#receive(ring, offset, acceptor);
       if (this.#resuming.length > 0) this.#runResumed();
     }
+    assert(taken <= BATCH_MESSAGES, "a ring gets its batch and no more");
     this.counters[Counter.Crossed]! += Number(!port.isLocal) * taken;
     return taken;
   }
@@ -359,6 +361,7 @@ export class ShardCore extends ShardClients {
     const { counted } = request;
     if (counted !== 0) {
       const counter = Counter.Commands + counted;
+      if (CHECKED) assert(counter < Counter.CommandTimes, "a command that is counted has a counter");
       this.counters[counter] = this.counters[counter]! + 1;
     }
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
@@ -374,6 +377,7 @@ export class ShardCore extends ShardClients {
    * with a full disk. This shard must not deny what a client has done on the other shard since.
    */
   #runOfMoving(session: ShardSession, request: Request): void {
+    assert(request.id > 0, "a job on its way has an id");
     if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
     else if (waitsForTransfer(request)) {
       const kept = request.clone();
@@ -389,6 +393,7 @@ export class ShardCore extends ShardClients {
 
   /** Takes a message from another shard. */
   #takeCarried(message: Request): void {
+    assert(message.body.end <= message.body.bytes.length, "a message from a shard lies in its ring");
     const { body } = message;
     const transferMessage = CarriedView.transferMessage(message);
     const from = CarriedView.fromShard(message);
@@ -412,6 +417,7 @@ export class ShardCore extends ShardClients {
 
   /** Continues a command once all acceptors have acknowledged its barrier. */
   #passBarrier(number: number): void {
+    assert(number > 0, "a barrier has a number");
     const session = this.barrier.acknowledged(number);
     if (session === undefined) return;
     assert(!session.ended, "a client that is gone waits for no barrier");

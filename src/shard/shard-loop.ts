@@ -134,12 +134,14 @@ export class ShardLoop implements ResidentShard {
   }
 
   #turnedFrozen(): Point {
+    assert(this.#action === Action.Step, "a lease ends between two turns");
     this.taken = 0;
     this.hasMore = false;
     return Point.Turned;
   }
 
   #turned(): Point {
+    assert(this.#acceptor === this.#options.acceptors.length, "a turn ends when each acceptor was visited");
     this.hasMore = this.taken > 0 || this.#options.core.hasWork;
     this.#action = Action.Step;
     return Point.Turned;

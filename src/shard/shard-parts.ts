@@ -198,6 +198,7 @@ export abstract class ShardParts implements ClientEffects {
     const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
     return () => {
       const id = ids.take();
+      assert(id > 0, "ids begin at 1");
       directory?.set(id, shard);
       return id;
     };
@@ -209,6 +210,7 @@ export abstract class ShardParts implements ClientEffects {
     takeJobId: () => number,
   ): ShardSchedules {
     const { engine, replies, slicedCommands, clock } = this;
+    assert(shard < topology.shards, "a shard is one of the topology's");
     const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
     const moves = new JobIds(this.controlWords.words, ControlWord.ScheduleMoves);
     return new ShardSchedules({
@@ -240,12 +242,14 @@ export abstract class ShardParts implements ClientEffects {
   }
 
   #lookInto(directory: JobDirectory, own: number): void {
+    assert(own !== UNKNOWN_SHARD, "a shard has a number in the directory");
     this.replies.mayBeElsewhere = (id) => directory.find(id) !== own;
     this.replies.isElsewhere = (id) => ![own, UNKNOWN_SHARD].includes(directory.find(id));
   }
 
   #place(session: ShardSession, acceptor: number, connectionSlot: number): void {
     const index = connectionSlot * this.portCount + acceptor;
+    assert(acceptor < this.portCount && connectionSlot >= 0, "a connection that arrives has a place");
     assert(this.sessions[index] === undefined, "a slot has one session");
     assert(session.deferred === undefined, "a connection moves with no message behind");
     session.acceptor = acceptor;

@@ -2,6 +2,7 @@
 // thread is its own or an acceptor's.
 
 import { randomInt } from "node:crypto";
+import { assert } from "../base/assert.ts";
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import { REAL_THREAD } from "../loop/point.ts";
 import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
@@ -155,8 +156,9 @@ export class ShardRuntime {
 
   #createRestore(): Restore {
     const { topology, shard } = this.#options;
+    assert(topology.binlog !== undefined, "only a server with a log restores jobs");
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
-    const files = new FileTable(topology.binlog!.files);
+    const files = new FileTable(topology.binlog.files);
     return new Restore(this.#core.engine, wallOffsetMs(), monotonicMs(), (id) => {
       directory?.set(id, shard);
       return files.find(id);

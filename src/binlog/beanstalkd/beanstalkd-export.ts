@@ -99,6 +99,7 @@ class FileWriter {
   }
 
   add(record: Uint8Array): void {
+    assert(record.length > 0, "a record of a job has bytes");
     if (this.#handle !== undefined && this.#at + record.length > FILE_BYTES) this.#finish();
     if (this.#handle === undefined) this.#begin();
     assert(this.#handle !== undefined && this.#at >= 4, "a record follows the version of its file");
@@ -123,6 +124,7 @@ class FileWriter {
   }
 
   end(): void {
+    assert((this.#handle === undefined) === (this.files === 0), "a file stays open until the export ends");
     if (this.#handle !== undefined) this.#finish();
     this.#disk.syncFolder();
   }

@@ -5,6 +5,7 @@
 //
 // A name length of 0 marks a short record, without name and body. A struct with id 0 ends the file.
 
+import { assert } from "../../base/assert.ts";
 import { type RecordFields, RecordState } from "../../message/record.ts";
 
 export const BEANSTALKD_NAME_BYTES_MAX = 200;
@@ -42,6 +43,7 @@ export function decodeStruct(
   fields: RecordFields,
 ): number {
   const { perSecond } = version;
+  assert(at + version.structBytes <= view.byteLength, "the struct of a job lies in its file");
   // Both versions are exact to the microsecond. A double holds microseconds since the epoch, but
   // not nanoseconds.
   const perMicrosecond = BigInt(perSecond / 1e6);
@@ -62,6 +64,7 @@ export function decodeStruct(
 
 /** Returns the length of a full version 7 record; `bodyBytes` excludes CRLF. */
 export function beanstalkdRecordBytes(tubeBytes: number, bodyBytes: number): number {
+  assert(tubeBytes > 0 && tubeBytes <= BEANSTALKD_NAME_BYTES_MAX, "beanstalkd can read the name of a tube");
   return 4 + tubeBytes + STRUCT_BYTES_7 + bodyBytes + 2;
 }
 
@@ -72,6 +75,7 @@ export function encodeBeanstalkdRecord(
   tube: Uint8Array,
   body: Uint8Array,
 ): number {
+  assert(to.length >= beanstalkdRecordBytes(tube.length, body.length), "a record has room for its job");
   const view = new DataView(to.buffer, to.byteOffset, to.length);
   const nanoseconds = (at: number, ms: number) =>
     view.setBigInt64(at, BigInt(Math.round(ms * 1000)) * 1000n, true);

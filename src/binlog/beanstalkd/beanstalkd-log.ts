@@ -199,6 +199,7 @@ class LogReader {
 
   /** Stops at `at`: at damage for this `reason`, or at an incomplete record if `reason` is "". */
   #stop({ file, bytes, view, version, end }: FileContent, at: number, reason: string): number {
+    assert(at < end, "a record that is not whole begins before the end");
     if (reason !== "") {
       this.damage(file, at, reason);
       return -1;
@@ -212,6 +213,7 @@ class LogReader {
   }
 
   #put(state: number, job: BeanstalkdJob): void {
+    assert(job.fields.id > 0 && job.bodyBytes >= 0, "a job that is taken over has an id and a body");
     const { fields } = job;
     this.maxId = Math.max(this.maxId, fields.id);
     const before = this.jobs.get(fields.id)?.fields;
@@ -228,6 +230,7 @@ class LogReader {
   }
 
   #setState(state: number, fields: RecordFields, before: RecordFields | undefined): void {
+    assert(state <= BeanstalkdState.delayed, "a state that is taken over is known");
     fields.burySequence = 0;
     if (state === BeanstalkdState.deleted) this.jobs.delete(fields.id);
     else if (state === BeanstalkdState.buried) {

@@ -161,6 +161,7 @@ function appendJobs(
       const length = putRecordBytes(tube.length, bodyBytes);
       if (length > scratch.bytes.length) scratch = Memory.ofSize(2 * length);
       const to = encodePutHead(scratch, 0, fields, tube, bodyBytes);
+      assert(to + bodyBytes <= scratch.bytes.length, "a job that is taken over fits into its memory");
       copyBytes(scratch.bytes, to, bytes, bodyAt, bodyBytes);
       appendWholeJob(storage, scratch, 0);
       if (storage.failure !== undefined) throw storage.failure;

@@ -36,6 +36,7 @@ export class BatchIndex {
 
   /** Books the state of a batch. */
   set(facts: BatchFacts, segment: number, offset: number, framedBytes: number): void {
+    assert(segment > 0 && framedBytes > 0, "the record of a batch lies in a segment");
     const entry = this.#entry(facts.number);
     if (entry.framedBytes > 0) this.#segments.addLive(entry.segment, -entry.framedBytes);
     if (facts.state === BatchState.Forgotten || facts.state === BatchState.Complete) this.#dropTallies(entry);
@@ -66,6 +67,7 @@ export class BatchIndex {
 
   /** Books how many members of a batch have ended on a shard. */
   setTally(tally: Tally, segment: number, offset: number, framedBytes: number): void {
+    assert(segment > 0 && framedBytes > 0, "a tally lies in a segment");
     if (this.#isRead && !this.#entries.has(tally.number)) return;
     const entry = this.#entry(tally.number);
     if (entry.facts?.state === BatchState.Complete) return;

@@ -98,6 +98,7 @@ export class RecordIndex extends RecordBooks {
    * therefore doesn't create a page per job.
    */
   #turnTo(page: Page): void {
+    if (CHECKED) assert(this.#pages.get(page.number) === page, "the page that is turned to is kept");
     const last = this.#lastPage;
     if (last !== undefined && last.live === 0) this.#pages.delete(last.number);
     this.#lastPage = page;
@@ -161,6 +162,7 @@ export class RecordIndex extends RecordBooks {
 
   /** Stops counting the full record of a job or a remembered key. */
   #discount(segment: number, bytes: number): void {
+    assert(segment > 0, "a record that is replaced lies in a segment");
     this.#segments.addLive(segment, -bytesOf(bytes));
     if (isRemembered(bytes)) this.remembered--;
     else if (isSchedule(bytes)) this.schedules--;
@@ -183,6 +185,7 @@ export class RecordIndex extends RecordBooks {
     this.settings.delete(pattern);
     if (text === "") return;
     assert(offset >= HEADER_BYTES, "a SETTING lies behind the header");
+    assert(segment > 0 && framedBytes > 0, "a SETTING lies in a segment");
     this.settings.set(pattern, { text, segment, offset, framedBytes });
     this.#segments.addLive(segment, framedBytes);
   }
@@ -209,6 +212,10 @@ export class RecordIndex extends RecordBooks {
   /** Books a piece, new or copied to another place. */
   override setPiece(id: number, piece: PieceLocation): void {
     assert(piece.bodyBytes > 0, "a piece has a part of the body");
+    assert(
+      piece.segment > 0 && piece.framedBytes > piece.bodyBytes,
+      "a PIECE lies in a segment, with its head",
+    );
     const job = this.#bigJob(id);
     const before = job.pieces.get(piece.bodyOffset);
     if (before !== undefined) this.#segments.addLive(before.segment, -before.framedBytes);

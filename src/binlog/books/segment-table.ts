@@ -37,12 +37,15 @@ export class SegmentTable {
   /** Numbers are consecutive, so the distance from the oldest gives the index. */
   get(number: number): Segment | undefined {
     const first = this.#segments[0];
-    return first === undefined ? undefined : this.#segments[number - first.number];
+    const found = first === undefined ? undefined : this.#segments[number - first.number];
+    if (CHECKED) assert(found === undefined || found.number === number, "segments lie by their numbers");
+    return found;
   }
 
   add(segment: Segment): void {
     const last = this.#segments.at(-1);
     assert(last === undefined || segment.number === last.number + 1, "segments have no gaps");
+    assert(segment.number > 0, "segments are counted from 1");
     assert(segment.usedBytes <= segment.fileBytes, "the records of a segment end inside its file");
     this.#segments.push(segment);
   }
@@ -93,6 +96,8 @@ export class SegmentTable {
   /** Marks the segment as complete. */
   seal(segment: Segment): void {
     assert(!segment.sealed, "a segment is sealed once");
+    assert(segment.handle === undefined, "a segment that is sealed is closed");
+    assert(segment.fileBytes === segment.usedBytes, "a sealed segment ends with its last record");
     assert(this.#segments[this.sealedCount] === segment, "segments are sealed in order");
     segment.sealed = true;
     this.sealedBytes += segment.fileBytes;

@@ -1,6 +1,8 @@
 // The interface of the binlog's directory. real-disk.ts implements it with node:fs, the tests in
 // memory.
 
+import { assert } from "../../base/assert.ts";
+
 /** An open file. */
 export type Handle = number;
 
@@ -49,11 +51,13 @@ export function readFully(
   length: number,
   position: number,
 ): number {
+  assert(start + length <= into.length && position >= 0, "what is read fits into its memory");
   let done = 0;
   while (done < length) {
     const got = disk.read(handle, into, start + done, length - done, position + done);
     if (got === 0) break;
     done += got;
   }
+  assert(done <= Math.max(0, length), "no more is read than was asked for");
   return done;
 }

@@ -1,5 +1,6 @@
 // A directory's record of its group: `group.json` beside the segments.
 
+import { assert } from "../../base/assert.ts";
 import { damaged, encodeChecked, type FieldChecks, isInteger, readChecked } from "./checked-json.ts";
 import type { Disk } from "./disk.ts";
 import { replaceWhole } from "./whole-file.ts";
@@ -37,5 +38,6 @@ export function readGroupFile(disk: Disk): GroupFile | undefined {
 }
 
 export function writeGroupFile(disk: Disk, file: GroupFile): void {
+  assert(file.node > 0 && file.adoptAfter >= 0, "a node of a group has a number");
   replaceWhole(disk, NAME, ".new", encodeChecked(file));
 }

@@ -70,11 +70,13 @@ export class RealDisk implements Disk {
   }
 
   read(handle: Handle, into: Uint8Array, start: number, length: number, position: number): number {
+    assert(position >= 0, "a file is read from its beginning on");
     return fs.readSync(handle, into, start, Math.min(length, this.#callBytesMax), position);
   }
 
   write(handle: Handle, from: Uint8Array, start: number, length: number, position: number): void {
     assert(start + length <= from.length, "what is written lies in its memory");
+    assert(position >= 0, "a file is written from its beginning on");
     let done = 0;
     while (done < length) {
       const bytes = Math.min(length - done, this.#callBytesMax);
@@ -83,6 +85,7 @@ export class RealDisk implements Disk {
   }
 
   truncate(handle: Handle, bytes: number): void {
+    assert(bytes >= 0, "a file has a length");
     fs.ftruncateSync(handle, bytes);
   }
 

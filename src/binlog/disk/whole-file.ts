@@ -1,5 +1,6 @@
 // Reads and writes whole files: small ones beside the segments, and replaced segments.
 
+import { assert } from "../../base/assert.ts";
 import { type Disk, readFully } from "./disk.ts";
 
 export function readWhole(disk: Disk, name: string): Uint8Array {
@@ -27,6 +28,7 @@ export function writeWhole(disk: Disk, name: string, bytes: Uint8Array): void {
 
 /** Replaces a file atomically: writes under a name ending in `suffix`, then renames. */
 export function replaceWhole(disk: Disk, name: string, suffix: string, bytes: Uint8Array): void {
+  assert(suffix !== "", "a file is written beside the one that it replaces");
   writeWhole(disk, `${name}${suffix}`, bytes);
   disk.rename(`${name}${suffix}`, name);
   disk.syncFolder();

@@ -2,7 +2,7 @@
 // See ../README.md.
 
 import { crc32 } from "node:zlib";
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { Memory } from "../../base/memory.ts";
 import { LINK_RECORD_KIND } from "../../message/batch.ts";
 import { MAX_RECORD_BYTES, RECORD_TAIL_BYTES_MAX } from "../../message/record.ts";
@@ -91,6 +91,7 @@ export interface SegmentHeader {
 }
 
 export function encodeHeader(header: Omit<SegmentHeader, "version">): Uint8Array {
+  assert(header.number > 0 && header.oldest >= 0, "a segment has a number");
   const bytes = new Uint8Array(HEADER_BYTES);
   const view = new DataView(bytes.buffer);
   for (let i = 0; i < 8; i++) bytes[i] = MAGIC.charCodeAt(i);
@@ -140,6 +141,11 @@ export function sealFrame(
   synced: number,
 ): void {
   const high = Math.floor(sequence / 0x1_0000_0000);
+  if (CHECKED)
+    assert(
+      synced <= sequence && at + FRAME_BYTES + recordBytes <= bytes.length,
+      "a frame lies in its memory",
+    );
   view.setUint32(at + 4, recordBytes, true);
   view.setUint32(at + 8, sequence >>> 0, true);
   view.setUint32(at + 12, high, true);
@@ -181,6 +187,7 @@ export interface OwnRecord {
 /** Writes an END, MARK or DROP of OWN_RECORD_BYTES at `at`. */
 export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): void {
   assert(own.kind >= OwnKind.end && own.kind <= OwnKind.drop, "END, MARK and DROP have one layout");
+  assert(at + OWN_RECORD_BYTES <= bytes.length && own.maxId >= 0, "a record of the log fits into its memory");
   bytes[at] = own.kind;
   bytes[at + 1] = own.hasNext ? 1 : 0;
   bytes[at + 2] = 0;

@@ -99,6 +99,7 @@ export class Compaction {
       this.#position = HEADER_BYTES;
     }
     const stopAt = this.#position + budgetBytes;
+    assert(this.#position <= oldest.usedBytes, "compaction stays in its segment");
     while (oldest.liveBytes > 0 && this.#position < stopAt) {
       this.#chunkful(oldest);
       if (late()) break;

@@ -1,7 +1,7 @@
 // Lends job ids in durable ranges: only lent ids become visible, and after a crash the next id
 // comes after all of them.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 
 /** Number of ids per lend. The log lends more when half of the last range is used. */
 export const LENT_IDS = 65_536;
@@ -28,6 +28,7 @@ export class IdLending {
 
   /** Returns whether the log must lend more ids, given the highest id taken so far. */
   isDue(highestId: number): boolean {
+    if (CHECKED) assert(highestId >= 0, "the highest id is known, or there is none");
     return highestId > 0 && highestId + this.#idsAtATime / 2 > this.upTo;
   }
 

@@ -35,11 +35,14 @@ export class LogCut {
 
   /** The number of dropped segments that are still on the disk. */
   get kept(): number {
-    return this.#keptEnd - this.#keptFrom;
+    const kept = this.#keptEnd - this.#keptFrom;
+    assert(kept >= 0, "segments that are kept are counted");
+    return kept;
   }
 
   /** Notes which backup wants a cut; 0 gives the last one back. */
   want(number: number): void {
+    assert(number >= 0, "a backup has a number");
     if (number === this.number) return;
     this.number = number;
     this.state = number === 0 ? "none" : "sought";
@@ -93,6 +96,7 @@ export class LogCut {
   }
 
   #seek(): boolean {
+    assert(this.state === "sought", "a cut is sought when a backup wants one");
     const tail = this.#tail;
     if (tail.segments.current.usedBytes > HEADER_BYTES) {
       // The log needs the room of a whole segment at any time, and gives up that of the current

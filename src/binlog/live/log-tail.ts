@@ -127,6 +127,7 @@ export class LogTail {
    * made in time.
    */
   #makeFit(framedBytes: number): void {
+    assert(framedBytes > 0, "room is made for a frame");
     const { segments } = this;
     for (;;) {
       if (segments.fits(framedBytes)) return;
@@ -170,6 +171,7 @@ export class LogTail {
     ) {
       filling = this.fill();
     }
+    assert(this.#placedBytes >= 0, "bytes that were placed are counted");
     this.#placedBytes = 0;
     return filling;
   }
@@ -201,6 +203,7 @@ export class LogTail {
   appendOwn(kind: number): void {
     assert(!this.#ending, "no record of the log follows an END");
     const hasNext = this.segments.next !== undefined;
+    assert(this.oldest <= this.segments.current.number, "the oldest segment is not ahead of the current one");
     const maxId = Math.max(this.#log.index.maxId, this.lending.upTo);
     this.records.placeOwn({ kind, hasNext, oldest: this.oldest, maxId });
   }
@@ -272,6 +275,7 @@ export class LogTail {
   }
 
   #mark(nowMs: number): void {
+    assert(this.isFlushed, "a MARK follows what is written");
     this.makeOwnFit();
     this.appendOwn(OwnKind.mark);
     this.syncAll(nowMs, true);

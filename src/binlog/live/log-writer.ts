@@ -96,6 +96,7 @@ export class LogWriter {
    * one, for END, may follow.
    */
   bytesFor(framedBytes: number): number {
+    if (CHECKED) assert(framedBytes >= 0, "a frame has a length");
     return framedBytes + 2 * this.#batchHeadBytes;
   }
 
@@ -175,6 +176,8 @@ export class LogWriter {
     assert(this.sequence === this.#writtenSequence, "a batch follows what is written");
     this.#chain.begin(this.#batch, ++this.sequence);
     this.#segments.current.usedBytes += this.#batchHeadBytes;
+    const { current } = this.#segments;
+    assert(current.usedBytes <= current.fileBytes, "the head of a batch ends inside its segment");
   }
 
   /**
@@ -250,12 +253,14 @@ export class LogWriter {
       throw isShortage(error) ? this.#segments.ioError("sync", error) : error;
     }
     const endedMs = this.#clockMs();
+    assert(endedMs >= beganMs, "a sync takes time");
     // No client waits for a mark.
     this.timings.recordSync(endedMs - beganMs, marked ? undefined : endedMs - this.#batchSinceMs);
     this.#writtenBytes = 0;
     // A batch that finds no room may remain.
     this.#unsyncedSinceMs = this.#batchSinceMs;
     this.syncedSequence = this.#writtenSequence;
+    assert(this.syncedSequence <= this.sequence, "no record is durable before it is placed");
     this.#synced.set(this.#written);
     return endedMs - beganMs;
   }

@@ -1,6 +1,6 @@
 // The write buffer: consecutive frames, written with a single call.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import { FRAME_BYTES, MAX_FRAMED_BYTES, sealFrame } from "../format/segment-format.ts";
@@ -16,6 +16,7 @@ export class RecordBatch {
   }
 
   fits(recordBytes: number): boolean {
+    if (CHECKED) assert(recordBytes > 0, "a record that fits has bytes");
     return this.usedBytes + FRAME_BYTES + recordBytes <= this.memory.bytes.length;
   }
 

@@ -51,6 +51,7 @@ export class RoomShortage {
     this.resumeAtMs = nowMs + RETRY_ROOM_MS;
     this.begin(nowMs, code);
     if (this.waiting) return;
+    assert(this.full, "a log that waits for room is full");
     this.waiting = true;
     const message = `Nothing can be written to ${this.#path} (${code}): changes of jobs wait until there is room`;
     this.#notice({ level: "error", code: "BINLOG_WAITS", message });

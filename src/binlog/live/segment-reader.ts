@@ -58,6 +58,7 @@ export class SegmentReader {
 
   close(): void {
     for (const number of [...this.#open.keys()]) this.forget(number);
+    assert(this.#open.size === 0, "a reader that is closed has no file open");
   }
 
   read(segment: Segment, into: Uint8Array, length: number, position: number): number {

@@ -128,10 +128,12 @@ export class SegmentWriter {
 
   /** Returns whether a frame fits if every byte of the current segment is used. */
   fitsTightly(framedBytes: number): boolean {
+    assert(framedBytes > 0, "a frame that fits has bytes");
     return this.current.usedBytes + framedBytes + SPARE_BYTES <= this.current.fileBytes;
   }
 
   nextFits(framedBytes: number): boolean {
+    assert(this.#next?.usedBytes !== 0, "the next segment has its header");
     const next = this.#next;
     return next !== undefined && HEADER_BYTES + framedBytes + SPARE_BYTES <= next.fileBytes;
   }
@@ -189,6 +191,7 @@ export class SegmentWriter {
    * `fill` finds out how much there is.
    */
   fillAtOnce(roomBytes: number): void {
+    assert(roomBytes > 0 && roomBytes <= this.segmentBytes, "room at a start is part of a segment");
     const target = this.#target();
     const lackingBytes = roomBytes - this.roomBytes;
     if (target === undefined || lackingBytes <= 0) return;

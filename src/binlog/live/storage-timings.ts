@@ -26,6 +26,7 @@ export class StorageTimings {
   readonly figures: Float64Array = new Float64Array(LOG_FIGURES);
 
   recordSync(tookMs: number, waitedMs: number | undefined): void {
+    assert(tookMs >= 0 && (waitedMs ?? 0) >= 0, "a sync takes time");
     countFigure(this.figures, LogFigures.Sync, SYNC_BOUNDS_SECONDS, tookMs / 1000);
     this.syncUs.recordValue(Math.min(MINUTE_US, Math.round(tookMs * 1000)));
     if (waitedMs === undefined) return;

@@ -3,7 +3,7 @@
 // ../README.md.
 
 import { pack } from "msgpackr/pack";
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { BatchKind } from "../../message/batch.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
@@ -191,6 +191,7 @@ export class Storage implements CompactionHost {
       if (!isShortage(error)) this.#fail("write to", error);
       else {
         assert(this.#pending === undefined, "one record at most has no place yet");
+        assert(length > 0 && start + length <= bytes.length, "a record that waits lies in its memory");
         this.#pending = { shard, n, bytes: bytes.slice(start, start + length) };
         this.#shortage.wait(this.#nowMs, systemCode(error));
       }
@@ -208,6 +209,7 @@ export class Storage implements CompactionHost {
   }
 
   #take(bytes: Uint8Array, start: number, length: number): void {
+    if (CHECKED) assert(start + length <= bytes.length, "a record that is taken lies in its memory");
     assert(!this.#closed, "a closed log takes no record");
     if (this.#tail.segments.shortage !== "") this.#tight.squeeze(FRAME_BYTES + length, this.#nowMs);
     this.#tail.place(bytes, start, length);
@@ -217,6 +219,7 @@ export class Storage implements CompactionHost {
 
   /** Continues where there was no room; all interrupted steps are repeatable. */
   #resume(): void {
+    assert(this.waiting && !this.#closed, "only a log that waits goes on");
     this.#compactAtMs = this.#tight.openAtMs = 0;
     this.cut.giveWay();
     this.#tail.resume();
@@ -344,6 +347,7 @@ export class Storage implements CompactionHost {
   dropBelow(segment: number, nowMs: number): void {
     if (this.#failure !== undefined) return;
     assert(segment <= this.currentSegment, "a log never drops its current segment");
+    assert(segment > 0, "segments that are dropped are counted from 1");
     try {
       this.#tail.oldest = segment;
       this.#tail.appendOwn(OwnKind.drop);
@@ -432,6 +436,7 @@ export class Storage implements CompactionHost {
   }
 
   #endSegment(nowMs: number, trim: boolean): void {
+    assert(!this.#closed && this.#failure === undefined, "only a sound log ends its segment");
     try {
       // At a clean end, clients have seen only ids of records, so the rest of the lend is returned.
       this.#tail.lending.upTo = 0;

@@ -33,6 +33,7 @@ export class SyncPolicy {
 
   /** Notes that records arrived. */
   dirty(nowMs: number): void {
+    assert(nowMs >= 0, "records become dirty at a time");
     if (nowMs < this.#dirtySinceMs) this.#dirtySinceMs = nowMs;
     this.#markAtMs = Number.POSITIVE_INFINITY;
   }

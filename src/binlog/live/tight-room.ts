@@ -44,6 +44,7 @@ export class TightRoom {
    * Compacts until there is room for a frame and the reserve, or until compaction gains nothing.
    */
   squeeze(framedBytes: number, nowMs: number): void {
+    assert(framedBytes > 0, "room is squeezed out for a frame");
     const tail = this.#tail;
     // In a group, a segment goes only when the shared log has its DROP, and nothing here may wait
     // for that.
@@ -93,6 +94,7 @@ export class TightRoom {
 
   /** Empties the oldest segment; returns false if that has to wait for a descriptor. */
   #compactNow(nowMs: number): boolean {
+    assert(!this.#drop.isUnderWay, "compaction waits for the end of a drop");
     if (nowMs < this.openAtMs) return false;
     try {
       return this.#compaction.step(Number.POSITIVE_INFINITY, () => false);

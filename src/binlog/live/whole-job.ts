@@ -28,6 +28,7 @@ export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: nu
   const total = wholeJobBytes(view, at);
   assert(at + total <= bytes.length, "a whole job lies in its memory");
   const first = Math.min(total, MAX_RECORD_BYTES);
+  assert(first >= recordHeadBytes(view, at), "the head of a job fits into a record");
   storage.appendOwned(bytes, at, first);
   const bodyAt = at + total - bodyBytesOf(view, at);
   const id = view.getFloat64(at + RECORD_ID_AT, true);

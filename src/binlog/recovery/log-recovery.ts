@@ -15,6 +15,7 @@ import {
   encodeOwn,
   FORMAT_VERSION,
   FRAME_BYTES,
+  HEADER_BYTES,
   OWN_RECORD_BYTES,
   OwnKind,
   type SegmentHeader,
@@ -82,6 +83,7 @@ export function settingsOf(books: LogBooks): Map<string, string> {
 
 function bookSegment(index: RecordIndex, scan: SegmentScan): void {
   const { count, kinds, ids, offsets, framedBytes, extras } = scan.columns;
+  assert(count <= kinds.length && count <= ids.length, "the columns of a segment have all its rows");
   for (let i = 0; i < count; i++)
     index.book(kinds[i]!, ids[i]!, scan.number, offsets[i]!, framedBytes[i]!, extras[i]!);
   for (const { pattern, text, offset, framedBytes } of scan.settings)
@@ -153,6 +155,7 @@ function renewSegment(disk: Disk, { number, header }: SegmentScan): number {
  * come before its sync.
  */
 function trimEnded(disk: Disk, scan: SegmentScan, isLast: boolean): void {
+  assert(scan.at >= HEADER_BYTES, "a segment that is trimmed keeps its header");
   if (!isLast && scan.fileBytes <= scan.at) return;
   const handle = disk.open(segmentName(scan.number), "write");
   if (isLast) disk.sync(handle);
@@ -216,7 +219,9 @@ export class UpdateFinder {
    * Returns the position, in that memory, of the UPDATE whose frame is at `offset` of the segment.
    */
   position(segment: number, offset: number): number {
-    const { offsets, positions } = this.#updates.get(segment)!;
+    const updates = this.#updates.get(segment);
+    assert(updates !== undefined, "a segment with an update was read");
+    const { offsets, positions } = updates;
     let low = 0;
     let high = offsets.length - 1;
     while (low < high) {

@@ -85,6 +85,7 @@ function refuseUnknownVersion(scan: SegmentScan, path: string): void {
 function judgeNumbers(verdict: LogVerdict, counting: readonly SegmentScan[], path: string): void {
   let expected = counting[0]?.number ?? 0;
   for (const scan of counting) {
+    assert(scan.number >= expected, "segments are judged in the order of their numbers");
     for (; expected < scan.number; expected++) addMissing(verdict, expected, path);
     expected = scan.number + 1;
   }
@@ -95,6 +96,7 @@ const BRING_BACK =
   "Bring the file back from where it went, or start once with --salvage to go on without its jobs.";
 
 function addMissing(verdict: LogVerdict, number: number, path: string, nextStep = BRING_BACK): void {
+  assert(number > 0, "a segment that is missing has a number");
   const message = `${path}/${segmentName(number)} is missing, but the log needs it`;
   const error = new BinlogError("BINLOG_MISSING_FILE", message, nextStep);
   verdict.problems.push({ segment: number, offset: 0, error });
@@ -197,6 +199,7 @@ class SegmentJudge {
   }
 
   #addDamage(scan: SegmentScan, offset: number, reason: string): void {
+    assert(offset >= 0 && offset <= scan.fileBytes, "damage lies in its file");
     const path = this.#path;
     const beyond = scan.beyond > 0 ? ` (${scan.beyond} whole records follow)` : "";
     const error = new BinlogError(

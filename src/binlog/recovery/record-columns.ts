@@ -30,6 +30,7 @@ export class ColumnWriter {
   #updateBytes = 0;
 
   constructor(fileBytes: number) {
+    assert(fileBytes >= 0, "a file has a length");
     const guess = Math.max(16, Math.ceil(fileBytes / 120));
     this.kinds = new Uint8Array(guess);
     this.ids = new Float64Array(guess);
@@ -63,6 +64,7 @@ export class ColumnWriter {
   }
 
   #grow(): void {
+    assert(this.count > this.kinds.length, "only full columns grow");
     const size = 2 * this.kinds.length;
     const larger = new ColumnWriter(0);
     larger.kinds = new Uint8Array(size);
@@ -84,6 +86,7 @@ export class ColumnWriter {
 
   done(): RecordColumns {
     const { count, kinds, ids, offsets, framedBytes, extras } = this;
+    assert(count <= kinds.length && this.#updateBytes <= this.updates.length, "columns have all their rows");
     return {
       count,
       kinds,

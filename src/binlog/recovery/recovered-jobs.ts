@@ -234,6 +234,7 @@ export function* wholeJobs(batches: Iterable<RecoveredBatch>): Generator<WholeJo
 }
 
 function readSegment(disk: Disk, scan: SegmentScan): Uint8Array<SharedArrayBuffer> {
+  assert(scan.at <= scan.fileBytes, "the records of a segment end inside its file");
   const bytes = new Uint8Array(new SharedArrayBuffer(scan.fileBytes));
   const handle = disk.open(segmentName(scan.number), "read");
   try {
@@ -286,6 +287,7 @@ class OffsetLists {
   add(shard: number, offset: number): void {
     let list = this.#lists[shard];
     assert(list !== undefined, "a job belongs to a shard");
+    assert(offset >= 0, "a job lies in the bytes of its segment");
     const n = this.#counts[shard]!++;
     if (n === list.length) {
       const larger = new Uint32Array(2 * n);

@@ -1,5 +1,6 @@
 // Reads all segments of a directory, one after another or in parallel in a thread pool.
 
+import { assert } from "../../base/assert.ts";
 import { segmentName, segmentNumber } from "../../base/segment-name.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
@@ -23,6 +24,7 @@ export async function scanLog(options: ScanOptions): Promise<SegmentScan[]> {
   const sizes = numbers.map((number) => sizeOf(disk, number));
   for (const [i, bytes] of sizes.entries()) if (bytes > SEGMENT_BYTES_MAX) throw tooLong(disk, numbers[i]!);
   const total = sizes.reduce((sum, bytes) => sum + bytes, 0);
+  assert(total >= 0 && sizes.length === numbers.length, "each segment of the log has a size");
   if (options.parallel && total >= POOL_BYTES_MIN) {
     const { scanInPool } = await import("./scan-pool.ts");
     return await scanInPool(options, numbers, sizes, total);

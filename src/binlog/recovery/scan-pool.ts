@@ -2,6 +2,7 @@
 
 import { availableParallelism } from "node:os";
 import { Piscina } from "piscina";
+import { assert } from "../../base/assert.ts";
 import type { ScanOptions } from "./scan-options.ts";
 import type { ScanTask } from "./scan-worker.ts";
 import { SCAN_WORKER } from "./scan-worker-file.ts";
@@ -17,6 +18,7 @@ export async function scanInPool(
   sizes: number[],
   totalBytes: number,
 ): Promise<SegmentScan[]> {
+  assert(numbers.length > 0 && numbers.length === sizes.length, "each segment has a size");
   const threads = Math.max(1, Math.min(POOL_THREADS_MAX, availableParallelism(), numbers.length));
   const pool = new Piscina<ScanTask, SegmentScan>({
     filename: SCAN_WORKER,

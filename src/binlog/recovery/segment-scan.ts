@@ -188,6 +188,7 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
  * can only be judged with knowledge of the previous segment, so the caller repeats this then.
  */
 export function judgeClaim(scan: SegmentScan, expectedSequence: number): void {
+  assert(scan.at >= HEADER_BYTES, "a claim lies behind the header");
   const inPlace = scan.claimedSequence === expectedSequence && scan.claimedRecordBytes <= MAX_STORED_BYTES;
   scan.reason = inPlace ? "its checksum does not match" : "it is not a record";
   if (!inPlace || scan.at + FRAME_BYTES + scan.claimedRecordBytes <= scan.fileBytes - END_BYTES) return;
@@ -253,6 +254,7 @@ class SegmentScanner {
       this.#take(at, recordBytes);
       at += FRAME_BYTES + recordBytes;
     }
+    assert(at <= memory.bytes.length, "whole records end inside their file");
     return at;
   }
 
@@ -274,6 +276,7 @@ class SegmentScanner {
       return;
     }
     if (this.#framesLeft > 0) return;
+    assert(this.#batchAt >= HEADER_BYTES, "a batch lies behind the header");
     const header = decodeBatchHeader(view, this.#batchAt + FRAME_BYTES);
     batches.push({ header, at: this.#batchAt, endsAt: record + recordBytes });
   }
@@ -325,6 +328,7 @@ class SegmentScanner {
     const record = offset + FRAME_BYTES;
     const place = { offset, framedBytes: FRAME_BYTES + recordBytes };
     const scan = this.#scan;
+    assert(record + recordBytes <= this.#memory.bytes.length, "a record of a flow lies in its file");
     if (isBatch(kind)) {
       const facts = decodeBatch(this.#memory, record);
       scan.flows.push({ facts, tally: undefined, ...place });
@@ -367,6 +371,7 @@ class SegmentScanner {
    * after the last of them.
    */
   #searchBeyond(from: number, salt: number): void {
+    assert(from >= HEADER_BYTES, "records beyond an end lie behind the header");
     const scan = this.#scan;
     const { bytes } = this.#memory;
     for (let i = bytes.length - 1; i >= from && scan.lastNonZero === 0; i--)

@@ -206,6 +206,7 @@ class DumpReader {
   /** Adds a part of the body; returns the job when that was the last part. */
   #fill(dumped: DumpedJob, base64: string): DumpedJob | undefined {
     this.#filledBytes += dumped.body.write(base64, this.#filledBytes, "base64");
+    assert(this.#filledBytes <= dumped.job.bodyBytes, "a body is filled within its length");
     this.#unfinished = this.#filledBytes < dumped.job.bodyBytes ? dumped : undefined;
     return this.#unfinished === undefined ? dumped : undefined;
   }

@@ -1,5 +1,6 @@
 // Reports the content of a log: segments, live and dead bytes, jobs by tube and state.
 
+import { assert } from "../../base/assert.ts";
 import { segmentName } from "../../base/segment-name.ts";
 import { RecordState } from "../../message/record.ts";
 import type { Disk } from "../disk/disk.ts";
@@ -166,6 +167,7 @@ export function inspectText(report: InspectReport): string {
 }
 
 function table(rows: string[][]): string {
+  assert(rows.length > 0, "a table has a head");
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   const numeric = widths.map((_, column) => rows.slice(1).every((row) => /^[\d-]*$/.test(row[column]!)));
   const lines = rows.map((row) =>

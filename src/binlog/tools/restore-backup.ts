@@ -78,6 +78,7 @@ class RestoredFiles {
   }
 
   #open(number: number): void {
+    assert(number > 0, "a segment of a backup has a number");
     assert(this.#handle === undefined, "one segment at a time is written");
     this.#number = number;
     this.#at = 0;
@@ -86,7 +87,8 @@ class RestoredFiles {
   }
 
   #complete(): void {
-    this.#disk.sync(this.#handle!);
+    assert(this.#handle !== undefined && this.#number > 0, "a segment that is complete was begun");
+    this.#disk.sync(this.#handle);
     this.#close();
     if (this.#number !== this.#held) this.#name(this.#number);
   }

@@ -1,6 +1,7 @@
 // `open-batch`, `commit-batch`, `cancel-batch`, `inspect-batch`, `list-batches`. The home of the
 // batch executes them, and answers when every shard knows what it decided.
 
+import { assert } from "../../base/assert.ts";
 import type { BatchRow } from "../../engine/flows/batch-row.ts";
 import { type BatchCounts, BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import { LIST_LIMIT_USUAL } from "../../protocol/job-options.ts";
@@ -23,6 +24,7 @@ function afterRound(
   batch: BatchRow,
   answer: (counts: Readonly<BatchCounts> | undefined) => void,
 ): void {
+  assert(batch.number > 0, "a batch that is asked about has a number");
   const round = new AwaitRound(batch.number, (counts) => {
     // An earlier command may have decided, and its record may still be on its way.
     replies.dependOnAll();
@@ -39,6 +41,7 @@ function noSuchBatch(replies: Replies, session: ShardSession): void {
 }
 
 export const openBatch: ShardCommand = (shard, session, { id, tube, options }) => {
+  assert(id > 0, "a batch that is opened has a number");
   const { engine, homes, replies, nowMs } = shard;
   const known = engine.batches.named(tube.text);
   if (known !== undefined) {
@@ -47,6 +50,7 @@ export const openBatch: ShardCommand = (shard, session, { id, tube, options }) =
     return;
   }
   const batch = homes.open(tube.text, id, optionNumber(options, OptionTag.Keep) ?? KEEP_MS, nowMs);
+  assert(batch === undefined || batch.number === id, "a batch has the number that its command took");
   if (batch === undefined) replies.fixed(session, Reply.outOfMemory);
   else afterRound(shard, session, batch, () => replies.fixed(session, Reply.opened));
 };
@@ -93,6 +97,7 @@ export const inspectBatch: ShardCommand = (shard, session, { tube }) => {
 };
 
 export const listBatches: ShardCommand = ({ engine, replies }, session, { options }) => {
+  assert(optionNumber(options, OptionTag.Limit) !== 0, "a list of batches has room for one");
   const after = optionNumber(options, OptionTag.After) ?? 0;
   const before = optionNumber(options, OptionTag.Before);
   const limit = optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL;

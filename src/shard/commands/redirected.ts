@@ -1,5 +1,6 @@
 // Commands by id whose job is on another shard: the acceptor's messages while it looks for the job.
 
+import { assert } from "../../base/assert.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { MeterView } from "../../message/request.ts";
 import type { ShardCommand } from "./command.ts";
@@ -14,6 +15,7 @@ export const locate: ShardCommand = ({ engine, replies, nowMs }, session, { id }
 
 /** Continues after a redirected command was answered. */
 export const goOn: ShardCommand = (shard, session, request) => {
+  assert(session.isRedirected, "only a command that was redirected goes on elsewhere");
   session.isRedirected = false;
   session.beginReplies(MeterView.unreadBytes(request));
   shard.resume(session);

@@ -35,6 +35,7 @@ export function reserveMany(
 ): void {
   const { engine, replies, slicedCommands, nowMs } = shard;
   const { limits, details, number } = batch;
+  assert(limits.jobsMax > 0, "a batch is of a job or more");
   const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
   const run = (atMs: number): void => {
     const slots: number[] = [];
@@ -43,6 +44,7 @@ export function reserveMany(
     const outcome = engine.reserveBatch(client, limits, isAborted ? 0 : timeoutMs, atMs, slots);
     if (outcome === ReserveOutcome.Waits) return;
     assert(outcome < 0 || outcome === slots.length, "a batch has the jobs that it counts");
+    assert(slots.length <= limits.jobsMax, "a batch has no more jobs than were asked for");
     session.endBatch();
     if (outcome === ReserveOutcome.DeadlineSoon) replies.fixed(session, Reply.deadlineSoon);
     else if (outcome !== ReserveOutcome.TimedOut) replies.batch(session, slots, details);
@@ -71,6 +73,8 @@ export const collectBatch: ShardCommand = (shard, session, request) => {
   const run = (atMs: number): void => {
     const slots: number[] = [];
     const isCut = engine.listBatch(session.engineSession, limits, atMs, slots, places);
+    assert(slots.length <= limits.jobsMax, "a list has no more candidates than were asked for");
+    assert(places === undefined || places.length === slots.length, "each candidate has its place");
     replies.candidates(session, slots, isCut, places);
   };
   slicedCommands.start(session, new AtomicCommand(session, jobs, run), nowMs);
@@ -86,6 +90,8 @@ export const takeBatch: ShardCommand = ({ engine, replies, slicedCommands, nowMs
   const run = (atMs: number): void => {
     const slots: number[] = [];
     const taken = engine.takeBatch(session.engineSession, listed, isSingle, atMs, slots);
+    assert(slots.length === listed.length, "each job of a list has its slot or a gap");
+    assert(taken >= 0 && taken <= listed.length, "no more jobs are taken than were listed");
     // Not earlier: the turns of these jobs lie before the floor that the whole batch leaves behind.
     engine.raiseFloor(session.engineSession, floor);
     if (!isWhole) replies.gathered(session, slots, details);

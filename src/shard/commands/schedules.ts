@@ -1,5 +1,6 @@
 // Commands about a schedule by its name, and lists of schedules.
 
+import { assert } from "../../base/assert.ts";
 import { asciiBytes, latin1 } from "../../base/bytes.ts";
 import { Refusal, type Schedule } from "../../engine/schedules/schedule.ts";
 import { RequestFlag } from "../../message/request.ts";
@@ -33,7 +34,11 @@ function withSchedule(
   const { engine, slicedCommands } = shard;
   const { claims } = shard.schedules;
   const name = body.text;
-  const finish = (): void => act(engine.schedules.table.get(name));
+  assert(name !== "", "a command on a schedule names it");
+  const finish = (): void => {
+    assert(claims.awaited(name) === undefined, "a command goes on when its schedule is settled");
+    act(engine.schedules.table.get(name));
+  };
   if (claims.awaited(name) === undefined) finish();
   else slicedCommands.join(session, new AwaitJob(() => claims.awaited(name), finish));
 }
@@ -115,6 +120,7 @@ export const listSchedules: ShardCommand = ({ engine, replies }, session, { opti
   const after = textOf(options, OptionTag.AfterName) ?? "";
   const { table } = engine.schedules;
   const { found, hasMore } = firstSchedules(table, after, tube, limit);
+  assert(found.length <= limit, "a page has no more schedules than were asked for");
   engine.looks += table.size + found.length * LINE_LOOKS;
   const lines = found.map((schedule) => ({ name: schedule.name, line: scheduleLine(schedule) }));
   const page = schedulePage(lines, limit, hasMore);

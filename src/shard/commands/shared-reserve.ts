@@ -37,6 +37,7 @@ export const awaitBarrier: ShardCommand = (shard, session) => {
 
 export const waitShared: ShardCommand = (shard, session, request) => {
   const { waitNumber, flags } = request;
+  assert(session.batch === undefined, "a session waits for one answer at a time");
   session.waitNumber = waitNumber;
   session.leadsWait = (flags & RequestFlag.Lead) !== 0;
   if ((flags & RequestFlag.Batch) !== 0)

@@ -1,5 +1,6 @@
 // `update-job`: changes a job's priority, delay, TTR, time to live or tube.
 
+import { assert } from "../../base/assert.ts";
 import { Outcome } from "../../engine/engine.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber, optionText } from "../../protocol/options.ts";
@@ -31,12 +32,14 @@ export const updateJob: ShardCommand = (shard, session, { id, flags, options }) 
     outcome = Outcome.NoRoom;
   }
   if (outcome === Outcome.OtherShard) {
+    assert(tube !== undefined, "a job that leaves has a tube to go to");
     const onLanded = (landed: Outcome): void => answer(replies, session, landed, flags);
-    slicedCommands.start(session, new FarUpdate(shard, id, tube!, change, onLanded), nowMs);
+    slicedCommands.start(session, new FarUpdate(shard, id, tube, change, onLanded), nowMs);
   } else answer(replies, session, outcome, flags);
 };
 
 function answer(replies: Replies, session: ShardSession, outcome: Outcome, flags: number): void {
+  assert(outcome !== Outcome.OtherShard, "an update is answered when its job has arrived");
   if (outcome === Outcome.TubeFull) replies.fixed(session, Reply.tubeFull);
   else if (outcome === Outcome.NoRoom) replies.fixed(session, Reply.outOfMemory);
   else replies.outcome(session, outcome, Reply.updated, flags);

@@ -42,6 +42,7 @@ abstract class Browse implements ControlWork {
     this.question = question;
     this.#walk = walk;
     this.#left = question.limit;
+    assert(question.limit > 0, "a page has room for a job");
     this.bytesLeft = question.bodyBytesMax;
   }
 
@@ -68,6 +69,7 @@ abstract class Browse implements ControlWork {
       this.bytesLeft -= facts.body?.length ?? 0;
     }
     const examined = looks - budget.looksLeft;
+    assert(jobs.length <= SLICE_JOBS, "a part has no more jobs than a slice");
     assert(examined >= 0 && this.#left >= 0, "a list has no more jobs than were asked for");
     const isFull = this.#left === 0;
     const hasEnded = isPast || this.#tube === null || this.#walk.hasEnded || (isFull && !this.goesOn);
@@ -101,6 +103,7 @@ class BrowseScan extends Browse {
   constructor(shard: ControlShard, question: BrowseQuestion) {
     super(shard, question, scanWalk(shard, question));
     this.#looksLeft = question.looksMax;
+    assert(question.looksMax > 0, "a page examines a job");
   }
 
   cancel(): void {
@@ -157,14 +160,17 @@ class BrowseNext extends Browse {
   }
 
   protected override rests(): boolean {
+    assert(this.bodyMax < 0 || this.bytesLeft >= 0, "bodies in order keep to their bytes");
     return false;
   }
 }
 
 function firstIds(engine: Engine, { tube: name, states, where, limit }: BrowseQuestion): number[] {
-  const tube = engine.findTube(name!);
+  assert(name !== undefined && states.length === 1, "the next jobs are those of one tube and state");
+  const tube = engine.findTube(name);
   if (tube === undefined) return [];
   const max = Object.keys(where).length === 0 ? limit : Math.max(limit, FILTERED_NEXT_MAX);
   const slots = nextJobs(engine, tube, states[0]!, max);
+  assert(slots.length <= max, "no more jobs are next than were asked for");
   return slots.map((slot) => engine.jobs.pageOf(slot).id[rowOf(slot)]!);
 }

@@ -37,6 +37,7 @@ export class BulkWork implements ControlWork {
     const { states, where } = question;
     this.#far = new FarMove(transferSender, Travel.Move);
     this.#firstId = (where.idFrom ?? 1) - 1;
+    assert(this.#firstId >= 0, "a walk begins at an id");
     this.#walk = shard.engine.walk(filterOf(states, where, shard.nowMs), this.#firstId);
   }
 
@@ -68,6 +69,7 @@ export class BulkWork implements ControlWork {
   #part(hasEnded: boolean): BulkPart {
     const { doneId, lastId } = this.#walk;
     const progress = hasEnded ? 1 : (doneId - this.#firstId) / Math.max(1, lastId - this.#firstId);
+    assert(progress >= 0 && progress <= 1, "progress is a share of the walk");
     const part: BulkPart = {
       affected: this.#affectedHere + this.#far.moved,
       examined: this.#examined,
@@ -99,6 +101,7 @@ export class BulkWork implements ControlWork {
       if (slot === NO_SLOT) return;
       this.#isOver = this.#isPast(slot);
       if (this.#act(slot)) this.#affectedHere++;
+      assert(this.#affectedHere <= this.#question.max, "no more jobs change here than were allowed");
     }
   }
 
@@ -117,6 +120,7 @@ export class BulkWork implements ControlWork {
 
   /** Moves a job. One that goes to another shard counts after its arrival. */
   #move(slot: number, to: string, asReady: boolean): boolean {
+    assert(to !== "", "a job moves to a tube");
     const { engine, nowMs } = this.#shard;
     const outcome = engine.move(slot, to, asReady, nowMs);
     if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, to, asReady);

@@ -67,6 +67,7 @@ export class ControlHandler implements ControlAnswerer {
   constructor(options: ControlHandlerOptions) {
     this.#options = options;
     this.partBytesMax = options.port.payloadBytesMax;
+    assert(this.partBytesMax > 0, "a part of an answer has room in a message");
   }
 
   /** Takes a question. Its bytes are valid only during the call. */
@@ -116,6 +117,7 @@ export class ControlHandler implements ControlAnswerer {
 
   bytes(bytes: Uint8Array, length: number, isLast: boolean): void {
     assert(length <= bytes.length, "a part of an answer has the bytes that it says");
+    assert(length <= this.partBytesMax, "a part of an answer fits into a message");
     const { port, shard } = this.#options;
     const lastNumber = shard.records?.lastNumber ?? 0;
     const durable = lastNumber === this.#recordsBefore ? 0 : ResponseFlag.Durable;

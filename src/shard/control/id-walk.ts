@@ -1,10 +1,10 @@
 // Walks over jobs with known ids, in order, and finds those that match a filter. JobWalk does the
 // same for all ids.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { BodySearch, FOUND } from "../../engine/jobs/body-search.ts";
-import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
 import type { JobFilter, JobWalk, WalkBudget } from "../../engine/walks/job-walk.ts";
 
@@ -32,6 +32,7 @@ export class IdWalk implements Walk {
 
   /** The last id that is done. */
   get doneId(): number {
+    assert(this.#at <= this.#ids.length, "a walk ends with its last id");
     return this.#at === 0 ? this.#afterId : this.#ids[this.#at - 1]!;
   }
 
@@ -61,6 +62,7 @@ export class IdWalk implements Walk {
     const page = this.#engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const { states, createdByMs } = this.#filter;
+    if (CHECKED) assert(page.state[row] !== JobState.Free, "a job that is found is there");
     return (
       (tube === undefined || page.tube[row] === tube.index) &&
       (states & (1 << page.state[row]!)) !== 0 &&

@@ -37,6 +37,8 @@ export function jobFacts(
   const isTimed = state === JobState.Reserved || state === JobState.Delayed;
   const seconds = (ms: number): number => Math.max(0, ms / 1000);
   const bytes = page.bodyBytes[row]!;
+  const attempts = page.reserves[row]! - (page.extras?.attemptsBase[row] ?? 0);
+  assert(attempts >= 0, "attempts are among the reservations");
   return {
     id: page.id[row]!,
     tube: engine.tubeOf(slot).name,
@@ -51,7 +53,7 @@ export function jobFacts(
     releases: page.releases[row]!,
     buries: page.buries[row]!,
     kicks: page.kicks[row]!,
-    attempts: page.reserves[row]! - (page.extras?.attemptsBase[row] ?? 0),
+    attempts,
     origin: engine.policies.attributes.originOf(slot),
     death: (page.extras?.flags[row] ?? 0) & ExtraFlag.Reason,
     failures: failuresOf(engine, slot)

@@ -88,6 +88,7 @@ export class LatencyMeter implements Meter {
       const tube = findTube(name);
       if (tube !== undefined) tube.meter = undefined;
     }
+    assert(this.#tubes.size <= wanted.size, "only tubes that are asked for are measured");
     return Array.from(wanted, (name) => {
       const times = this.#tubes.getOrInsertComputed(name, () => new MeasuredTube());
       const tube = findTube(name);

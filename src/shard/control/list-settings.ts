@@ -28,6 +28,7 @@ export class ListSettings implements ControlWork {
     this.#shard = shard;
     this.#after = after;
     this.#limit = limit;
+    assert(limit > 0, "a page has room for a setting");
     this.#left = settings.size;
     this.#patterns = settings.entries();
   }
@@ -96,6 +97,7 @@ export function inspectTube({ engine, nowMs }: ControlShard, name: string): Answ
 type Tube = NonNullable<ReturnType<Engine["findTube"]>>;
 
 function detailsOf(tube: Tube, nowMs: number): TubeDetails {
+  assert((tube.groups?.blocked ?? 0) <= (tube.groups?.size ?? 0), "blocked groups are among the groups");
   const { duplicates, rejected, expired, dead, movedIn, movedOut } = tube.counts;
   const tokens = tube.limiter?.tokens(nowMs) ?? Number.POSITIVE_INFINITY;
   return {

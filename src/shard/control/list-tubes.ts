@@ -52,6 +52,7 @@ export class ListTubes implements ControlWork {
     counts[1] = 0;
     let at = TUBE_ROWS_AT + tubes.length * TUBE_FIELDS * 8;
     for (const { name } of tubes) {
+      assert(name.length <= NAME_BYTES_MAX, "the name of a tube fits into its row");
       bytes[at++] = name.length;
       for (let i = 0; i < name.length; i++) bytes[at++] = name.charCodeAt(i);
     }
@@ -62,6 +63,8 @@ export class ListTubes implements ControlWork {
 }
 
 function writeRow(engine: Engine, tube: Tube, at: number): void {
+  assert(at + TUBE_FIELDS <= rows.length, "a row of a tube lies in its part");
+  assert(tube.urgentJobs <= tube.jobsIn(JobState.Ready), "urgent jobs are among the ready ones of a tube");
   rows[at + TubeField.Sequence] = tube.sequence;
   rows[at + TubeField.Ready] = tube.jobsIn(JobState.Ready);
   rows[at + TubeField.Urgent] = tube.urgentJobs;

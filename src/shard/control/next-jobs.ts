@@ -1,6 +1,7 @@
 // Returns the first jobs of a tube in the order in which they would be reserved, without removing
 // them from the queue.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { betterJob, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
@@ -38,6 +39,7 @@ export function nextJobs({ jobs }: Engine, tube: Tube, state: StateName, limit: 
  * Returns the first members. The members whose parents are already out form a small sorted array.
  */
 function firstOf(heap: Heap, limit: number, isBefore: (a: number, b: number) => boolean): number[] {
+  assert(limit > 0, "the first jobs are one or more");
   const slots: number[] = [];
   /** Positions, the best last. */
   const open: number[] = heap.size > 0 ? [0] : [];
@@ -59,5 +61,6 @@ function firstOf(heap: Heap, limit: number, isBefore: (a: number, b: number) => 
     insert(position * 2 + 1);
     insert(position * 2 + 2);
   }
+  assert(slots.length <= heap.size, "a heap has no more jobs than it counts");
   return slots;
 }

@@ -14,6 +14,7 @@ export function sessionFacts(
   { engine, nowMs, portCount }: ControlShard,
   { port, slots }: Questions["sessions"],
 ): Answers["sessions"] {
+  assert(port < portCount, "a session has one of the ports");
   engine.runDue(nowMs);
   return slots.map((slot) => {
     const session = engine.sessionAt(slot * portCount + port);

@@ -1,5 +1,6 @@
 // The totals of a shard, in one message.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState } from "../../engine/jobs/job-table.ts";
 import type { BatchFigures, FlowFigures, ShardTotals } from "../../message/control.ts";
@@ -22,6 +23,7 @@ export function shardTotals(
 ): ShardTotals {
   const { jobCounts } = engine;
   const { table } = engine.schedules;
+  assert(engine.urgentJobs <= jobCounts[JobState.Ready]!, "urgent jobs are among the ready ones of a shard");
   return {
     nowMs,
     jobs: {
@@ -73,6 +75,8 @@ function batchFigures({ batches: { counts } }: Engine, nowMs: number): BatchFigu
 
 function flowFigures({ batches: { counts }, schedules }: Engine): FlowFigures {
   const { table } = schedules;
+  assert(table.paused <= table.size, "paused schedules are among the schedules");
+  assert(counts.openMembers >= 0 && counts.waiting >= 0, "members and jobs that wait are counted");
   return {
     batchesOpened: counts.opened,
     batchesSuccess: counts.completed[BatchOutcome.Success]!,

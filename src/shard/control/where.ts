@@ -1,6 +1,7 @@
 // Job filters of the HTTP API: the part that the engine's walk applies and the part that it does
 // not.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import { type JobFilter, stateBit } from "../../engine/walks/job-walk.ts";
@@ -33,6 +34,7 @@ export function isMeant(engine: Engine, slot: number, where: Where, nowMs: numbe
   const { idTo = Infinity, priTo = Infinity, ageTo = Infinity } = where;
   const id = page.id[row]!;
   const pri = page.pri[row]!;
+  if (CHECKED) assert(page.state[row] !== JobState.Free, "a job that may be meant is there");
   if (where.dead !== undefined && (page.extras?.isDead(row) === true) !== where.dead) return false;
   return (
     id >= idFrom &&

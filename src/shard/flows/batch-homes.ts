@@ -62,6 +62,7 @@ export class BatchHomes {
 
   constructor(options: BatchHomesOptions) {
     this.#options = options;
+    assert(options.shard < options.shards, "the home of a batch is one of the shards");
   }
 
   // --- commands ----------------------------------------------------------------------------------
@@ -70,6 +71,7 @@ export class BatchHomes {
   open(name: string, number: number, keepMs: number, nowMs: number): BatchRow | undefined {
     const { engine, records } = this.#options;
     assert(engine.batches.named(name) === undefined, "a name has one batch");
+    assert(number > 0, "a batch has a number");
     if (engine.batches.size >= BATCHES_MAX || !engine.bodies.mayStay) return undefined;
     const facts: BatchFacts = {
       number,
@@ -94,6 +96,7 @@ export class BatchHomes {
   }
 
   #decide(facts: BatchFacts): void {
+    assert(this.#isHome(facts), "only its home decides on a batch");
     const { engine, records } = this.#options;
     records?.batch(facts);
     engine.batches.assume(facts);
@@ -101,6 +104,7 @@ export class BatchHomes {
 
   /** Has all shards asked about a batch. */
   ask(batch: BatchRow, asker?: Asker): void {
+    assert(this.#isHome(batch), "only its home asks about a batch");
     this.#options.engine.batches.hasNews = true;
     const round = this.#rounds.get(batch.number);
     let askers = round === undefined ? this.#wanted.get(batch) : round.next;
@@ -148,10 +152,11 @@ export class BatchHomes {
   }
 
   #setTimer(batch: BatchRow): void {
+    assert(batch.state === BatchState.Complete, "only a complete batch is forgotten in time");
     this.#options.engine.batches.timers.set(batch.timer, batch.completeAtMs + batch.keepMs);
   }
 
-  #isHome({ name }: BatchRow): boolean {
+  #isHome({ name }: Readonly<BatchFacts>): boolean {
     return this.#options.shardOf(name) === this.#options.shard;
   }
 
@@ -172,11 +177,13 @@ export class BatchHomes {
     const { idle } = engine.batches;
     for (let due = 0; due < TURN_BATCHES_MAX && engine.batches.timers.nextAtMs <= nowMs; due++) {
       const batch = engine.batches.timers.first!;
+      assert(batch.state === BatchState.Complete, "only complete batches become due");
       engine.batches.timers.set(batch.timer, Number.POSITIVE_INFINITY);
       this.ask(batch);
     }
     while (idle.length > 0 && !port.blocked) {
       const batch = idle.pop()!;
+      assert(batch.isIdle, "a batch is noted as idle once");
       batch.isIdle = false;
       this.#tellHome(batch);
     }
@@ -211,11 +218,13 @@ export class BatchHomes {
   }
 
   #beginRound(batch: BatchRow, nowMs: number): void {
+    assert(!this.#rounds.has(batch.number), "a batch has one round at a time");
     const { shard, shards } = this.#options;
     const askers = this.#takeAskers(batch);
     const round = new BatchRound(batch, askers, this.#quiet.get(batch), shards);
     this.#quiet.delete(batch);
     this.#rounds.set(batch.number, round);
+    assert(this.#rounds.size <= ROUNDS_MAX, "few rounds are under way");
     this.#tellAll(factsOf(batch));
     round.addOwn(shard);
     if (round.left === 0) this.#end(round, nowMs);
@@ -240,7 +249,8 @@ export class BatchHomes {
 
   /** Begins a message to another shard; returns where it is written. */
   #say(kind: TransferMessage, to: number, bytes: number): DataView {
-    const { port, records } = this.#options;
+    const { port, records, shard, shards } = this.#options;
+    assert(to !== shard && to < shards, "a message about a batch goes to another shard");
     port.beginCarry(kind, to, 0, bytes, false, records?.lastNumber ?? 0);
     return new DataView(port.target.buffer, port.target.byteOffset + port.at, bytes);
   }
@@ -268,6 +278,7 @@ export class BatchHomes {
     const round = this.#rounds.get(batchNumberOf(view));
     // A batch that is forgotten is told, but not asked about.
     if (round === undefined) return;
+    assert(from < round.arrivals.length, "a report comes from one of the shards");
     round.arrivals[from] = addBatchReport(view, round.sum);
     round.left--;
     assert(round.left >= 0, "a shard reports once in a round");
@@ -278,6 +289,10 @@ export class BatchHomes {
 
   #end(round: BatchRound, nowMs: number): void {
     const { batch, sum, askers } = round;
+    assert(
+      this.#rounds.get(batch.number) === round && round.left === 0,
+      "a round ends once all have reported",
+    );
     this.#rounds.delete(batch.number);
     if (round.next !== undefined) {
       this.#wanted.set(batch, round.next);
@@ -297,6 +312,7 @@ export class BatchHomes {
 
   /** Tells all shards that all of them know the batch; commands wait until they have heard that. */
   #beginMembers({ batch, askers }: BatchRound): void {
+    assert(batch.state === BatchState.Opening, "members may join a batch that is new");
     this.#options.engine.batches.assume({ ...factsOf(batch), state: BatchState.Open });
     this.ask(batch);
     for (const asker of askers) this.ask(batch, asker);
@@ -310,6 +326,7 @@ export class BatchHomes {
       return;
     }
     const allFailed = sum.failed + sum.dead;
+    assert(sum.done >= 0 && allFailed >= 0, "members that ended are counted");
     const ended = allFailed > 0 ? BatchOutcome.Failure : BatchOutcome.Success;
     const outcome = batch.state === BatchState.Cancelled ? BatchOutcome.Cancelled : ended;
     const state = BatchState.Complete;

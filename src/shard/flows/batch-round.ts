@@ -1,5 +1,6 @@
 // A round: the home of a batch tells all shards what it has decided, and asks what they count.
 
+import { assert } from "../../base/assert.ts";
 import type { BatchRow } from "../../engine/flows/batch-row.ts";
 import { addBatchCounts, emptyBatchCounts } from "../../message/flow.ts";
 import { type BatchCounts, BatchState } from "../../protocol/batch-facts.ts";
@@ -35,10 +36,12 @@ export class BatchRound {
     this.tellsEnd = batch.state !== BatchState.Open && batch.state !== BatchState.Opening;
     this.arrivals = new Float64Array(shards);
     this.left = shards - 1;
+    assert(before === undefined || before.length === shards, "rounds of a batch ask the same shards");
   }
 
   /** Adds what the home itself counts, and the shards that are no more. */
   addOwn(shard: number): void {
+    assert(shard < this.arrivals.length, "the home of a batch is among the shards");
     addBatchCounts(this.batch, this.sum);
     this.sum.done += this.batch.formerDone;
     this.sum.failed += this.batch.formerFailed;

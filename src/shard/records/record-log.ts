@@ -35,6 +35,7 @@ import {
 import type { BinlogTopology } from "../../message/topology.ts";
 import type { BatchFacts } from "../../protocol/batch-facts.ts";
 import { ALL_ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
+import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { FileTable } from "../../ring/file-table.ts";
 import { isLent, type LentIds } from "../../ring/lent-ids.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
@@ -173,6 +174,7 @@ export class RecordLog implements RecordSink {
   }
 
   fitsOneRecord(slot: number, bodyBytes: number): boolean {
+    assert(bodyBytes >= 0, "a body has a length");
     const headBytes = RECORD_FIXED_BYTES + this.#tubeName(slot).length;
     const attributeBytes = this.#attributes(slot, true, true).length + LATER_BYTES_MAX;
     return headBytes + attributeBytes + bodyBytes <= this.#recordBytesMax;
@@ -198,6 +200,7 @@ export class RecordLog implements RecordSink {
     page.file[row] = this.#options.currentFile();
     const at = this.#claim(headBytes + inlineBytes);
     const bodyAt = encodePutHead(this.#memory, at, this.#fill(slot), tube, bodyBytes, attributes);
+    if (CHECKED) assert(bodyAt === at + headBytes, "the body of a record follows its head");
     engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
     for (let done = inlineBytes; done < bodyBytes; ) {
       // A log that fills up keeps a reserve for operations in flight, but not for a body of any
@@ -264,6 +267,7 @@ export class RecordLog implements RecordSink {
 
   /** Records a change of a pattern's settings. */
   set(pattern: string, text: string): void {
+    assert(pattern !== "", "a record of settings names its tubes");
     const at = this.#claim(SETTING_HEADER_BYTES + pattern.length + text.length);
     encodeSetting(this.#memory, at, asciiBytes(pattern), asciiBytes(text));
   }
@@ -285,6 +289,7 @@ export class RecordLog implements RecordSink {
   ended(id: number, batch: number, done: number, failed: number): void {
     assert(id > 0 && batch > 0, "a record of a member's end names both");
     const at = this.#claim(TALLY_BYTES);
+    assert(done + failed > 0, "a member that ended is counted");
     encodeTally(this.#memory.view, at, id, batch, this.#options.shard);
     encodeTallied(this.#memory.view, at, done, failed);
   }
@@ -295,6 +300,7 @@ export class RecordLog implements RecordSink {
    */
   openBatch(batch: Readonly<BatchFacts>): boolean {
     const { number } = batch;
+    assert(number > 0, "a batch that is recorded has a number");
     if (!this.roomForPut() || (!isLent(this.#lentLow, number) && !this.#awaitLend(number))) return false;
     this.batch(batch);
     return true;
@@ -302,6 +308,7 @@ export class RecordLog implements RecordSink {
 
   /** Records what the home of a batch has decided. */
   batch(batch: Readonly<BatchFacts>): void {
+    assert(batch.name.length <= TUBE_NAME_BYTES_MAX, "the name of a batch fits into a record");
     const at = this.#claim(BATCH_FIXED_BYTES + batch.name.length);
     encodeBatch(this.#memory, at, batch, this.#offsetMs());
   }
@@ -345,6 +352,7 @@ export class RecordLog implements RecordSink {
     const tube = this.#engine().tubeOf(slot);
     let bytes = this.#tubeNames.get(tube);
     if (bytes === undefined) {
+      assert(tube.name.length <= TUBE_NAME_BYTES_MAX, "the name of a tube fits into a record");
       bytes = Uint8Array.from(tube.name, (character) => character.charCodeAt(0));
       this.#tubeNames.set(tube, bytes);
     }

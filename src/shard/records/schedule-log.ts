@@ -63,11 +63,13 @@ export class ScheduleLog implements ScheduleSink {
     const { body, bodyBytes } = schedule;
     const at = claim(RECORD_FIXED_BYTES + tube.length + attributes.length + bodyBytes);
     const bodyAt = encodePutHead(memory, at, this.#fill(schedule), tube, bodyBytes, attributes);
+    assert(bodyAt + bodyBytes <= memory.bytes.length, "the record of a schedule ends in its ring");
     bodies().read(body, 0, memory.bytes, bodyAt, bodyBytes);
     return true;
   }
 
   ticked(schedule: Schedule): void {
+    assert(schedule.id > 0, "a tick is of a schedule with an id");
     const { memory, claim } = this.#options;
     const attributes = this.#attributes(schedule, false);
     const at = claim(UPDATE_BYTES + attributes.length);
@@ -81,6 +83,7 @@ export class ScheduleLog implements ScheduleSink {
   }
 
   #fill({ id, facts, nextMs }: Schedule): RecordFields {
+    assert(nextMs > 0, "a schedule has a next time or none");
     const fields = this.#fields;
     fields.id = id;
     fields.state = RecordState.schedule;

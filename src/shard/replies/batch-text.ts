@@ -1,5 +1,6 @@
 // Texts of inspect-batch and list-batches.
 
+import { assert } from "../../base/assert.ts";
 import type { BatchRow } from "../../engine/flows/batch-row.ts";
 import type { BatchTable } from "../../engine/flows/batch-table.ts";
 import { type BatchCounts, BatchState } from "../../protocol/batch-facts.ts";
@@ -15,6 +16,7 @@ export function batchText(batch: BatchRow, counts: Readonly<BatchCounts>, nowMs:
   const done = isComplete ? batch.allDone : counts.done;
   const failed = isComplete ? batch.allFailed : counts.failed + counts.dead;
   const leftMs = isComplete ? Math.max(0, completeAtMs + keepMs - nowMs) : 0;
+  assert(open >= 0 && done >= 0 && failed >= 0, "the members of a batch are counted");
   return `---
 name: "${name}"
 number: ${number}
@@ -52,6 +54,7 @@ export function batchesText(
     );
     last = number;
   }
+  assert(lines.length <= limit, "a page has no more batches than were asked for");
   const next = batch === undefined || batch.number <= after ? 0 : last;
   return `---\nnext: ${next}\nbatches:${lines.length === 0 ? " []\n" : `\n${lines.join("")}`}`;
 }

@@ -39,6 +39,7 @@ export function jobRow(
  * escaped.
  */
 function bodyText(engine: Engine, slot: number, showBytes: number): string {
+  assert(showBytes > 0, "a body that is shown has bytes to show");
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const bytes = new Uint8Array(Math.min(showBytes, page.bodyBytes[row]!));

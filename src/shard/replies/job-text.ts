@@ -66,6 +66,7 @@ kicks: ${page.kicks[row]}
 
 /** Returns the YAML of stats-tube, without the framing of its reply. */
 export function statsTubeText(engine: Engine, tube: Tube, nowMs: number, quoteNames: boolean): string {
+  assert(tube.urgentJobs <= tube.jobsIn(JobState.Ready), "urgent jobs are among the ready ones");
   return `---
 name: ${quoteNames ? `"${tube.name}"` : tube.name}
 current-jobs-urgent: ${tube.urgentJobs}
@@ -144,9 +145,11 @@ function policyRows(engine: Engine, slot: number, nowMs: number): string {
   const fixed = engine.policies.attributes.fixedAttributes(slot);
   const weightAt = findAttribute(fixed, 0, fixed.length, Attribute.Weight);
   const weight = weightAt < 0 ? 1 : fixed[weightAt]! + 256 * fixed[weightAt + 1]!;
+  const attempts = page.reserves[row]! - (extras?.attemptsBase[row] ?? 0);
+  assert(attempts >= 0, "attempts are among the reservations of a job");
   const unique = quotedAttribute(fixed, Attribute.UniqueKey);
   const group = quotedAttribute(fixed, Attribute.Group);
-  return `attempts: ${page.reserves[row]! - (extras?.attemptsBase[row] ?? 0)}
+  return `attempts: ${attempts}
 expires-in: ${expiresIn}
 unique: ${unique}
 group: ${group}
@@ -184,6 +187,7 @@ ${countRows(NO_COUNTS)}${settingRows(policy)}`;
 const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0, movedIn: 0, movedOut: 0, rateWaits: 0 };
 
 function countRows(counts: PolicyCounts, groups = 0, blocked = 0): string {
+  assert(blocked <= groups, "blocked groups are among the groups");
   return `groups: ${groups}
 groups-blocked: ${blocked}
 duplicates: ${counts.duplicates}

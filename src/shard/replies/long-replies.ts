@@ -99,6 +99,7 @@ export class LongReplies {
       recordNumber: this.records.lastNumber,
     };
     session.longReply = reply;
+    assert(parts.leftBytes > 0, "a long batch has bytes");
     this.long.push(reply);
   }
 
@@ -190,6 +191,7 @@ export class LongReplies {
 
   /** Sends one piece. Returns true if it was the last. */
   #sendPiece(reply: LongReply | LongBatch): boolean {
+    assert(!reply.session.ended, "a client that is gone is sent no pieces");
     if (reply.parts !== undefined) return this.#sendBatchPiece(reply);
     const { isLocal } = this.ports[reply.session.acceptor]!;
     return isLocal && reply.bodyBytes >= this.storedBytesMin
@@ -235,6 +237,10 @@ export class LongReplies {
 
   /** The same from the arena: the head goes with the first piece, CR LF with the last. */
   #sendStoredPiece(reply: LongReply): boolean {
+    assert(
+      reply.sentBytes === 0 || reply.sentBytes >= reply.head.length,
+      "the first piece has the whole head",
+    );
     const { head, body, bodyBytes } = reply;
     const headBytes = reply.sentBytes === 0 ? head.length : 0;
     const offset = reply.sentBytes === 0 ? 0 : reply.sentBytes - head.length;

@@ -56,6 +56,8 @@ export class Replies extends LongReplies {
   }
 
   bytes(session: ShardSession, source: Uint8Array, at: number, length: number): void {
+    if (CHECKED)
+      assert(at >= 0 && at + length <= source.length, "a reply lies in the bytes that it is copied from");
     const port = this.begin(session, 0, length);
     copyBytes(port.target, port.at, source, at, length);
   }
@@ -104,6 +106,7 @@ export class Replies extends LongReplies {
   redirected(session: ShardSession, request: Request): void {
     const { op, id, pri, delaySeconds, options, body } = request;
     assert(!session.isRedirected, "a command is redirected once");
+    assert(op < 256 && options.length < 2 ** 24, "the op and the length of the options share a word");
     session.isRedirected = true;
     const port = this.ports[session.acceptor]!;
     const bytes = REDIRECTED_HEADER_BYTES + options.length + body.length;
@@ -113,6 +116,7 @@ export class Replies extends LongReplies {
     view.setUint32(8, op | (options.length << 8), true);
     view.setUint32(12, delaySeconds, true);
     const at = options.copyTo(port.target, port.at + REDIRECTED_HEADER_BYTES);
+    assert(at + body.length === port.at + bytes, "a redirected command has the bytes that it says");
     body.copyTo(port.target, at);
   }
 
@@ -224,6 +228,7 @@ export class Replies extends LongReplies {
 
   /** Does so for a session that picks by weight: see message/turns.ts. */
   #candidateInTurn(session: ShardSession, slot: number): void {
+    assert(session.engineSession.turns?.decides === true, "a place is of a session that takes turns");
     const turns = session.engineSession.turns!;
     const payload = new DataView(new ArrayBuffer(TURNS_CANDIDATE_BYTES));
     payload.setFloat64(0, session.engineSession.held.soonestMs, true);
@@ -308,6 +313,7 @@ export class Replies extends LongReplies {
 
   /** Sends bytes that the acceptor processes itself. */
   gatheredBytes(session: ShardSession, bytes: Uint8Array): void {
+    assert(bytes.length > 0, "an answer that is gathered has bytes");
     this.#parts.begin();
     this.#parts.line(bytes);
     this.#sendGathered(session);
@@ -345,6 +351,7 @@ export class Replies extends LongReplies {
     if (places !== undefined) TurnsView.write(payload, turns!.floor, turns!.earliest);
     payload.setFloat64(0, session.engineSession.held.soonestMs, true);
     const { jobs } = this.engine;
+    assert(places === undefined || places.length >= count, "each candidate has a place in turn");
     for (let index = 0; index < count; index++) {
       const slot = slots[index]!;
       const page = jobs.pageOf(slot);
@@ -402,6 +409,7 @@ export class Replies extends LongReplies {
     let end = at;
     for (let from = 0; from + 2 <= fixed.length; from += 2 + fixed[from + 1]!) {
       if (fixed[from] !== Attribute.Meta) continue;
+      assert(from + 2 + fixed[from + 1]! <= fixed.length, "an attribute ends inside its list");
       copyBytes(head, end, META, 0, META.length);
       copyBytes(head, end + META.length, fixed, from + 2, fixed[from + 1]!);
       end += META.length + fixed[from + 1]!;

@@ -116,6 +116,7 @@ export class ReplyPort {
 
   /** Begins a part of the answer to a Control request. */
   beginControl(flags: number, question: number, payloadBytes: number, recordNumber: number): void {
+    assert(payloadBytes <= this.payloadBytesMax, "a part of an answer fits into the ring");
     this.#noteUrgency(flags, recordNumber);
     const header = this.#header;
     header.kind = ResponseKind.Control;
@@ -140,6 +141,10 @@ export class ReplyPort {
     assert(this.isLocal, "only an acceptor in this thread gets parts of bodies");
     assert(part.offset >= 0 && part.length >= 0, "a part of a body has a place and a length");
     this.beginReply(flags, slot, STORED_HEADER_BYTES + part.headBytes, recordNumber, part);
+    assert(
+      this.at + STORED_HEADER_BYTES + part.headBytes <= this.target.length,
+      "a stored part lies in its message",
+    );
     this.#storedBytes += part.length;
     writeUint32(this.target, this.at, part.length);
     writeUint32(this.target, this.at + 4, part.isLast ? 1 : 0);
@@ -192,6 +197,7 @@ export class ReplyPort {
         return;
       }
     }
+    assert(payloadBytes <= this.payloadBytesMax, "a message that waits for room will find it");
     const payload = new Uint8Array(payloadBytes);
     this.#overflow.push({ header: { ...this.#header }, payload });
     this.target = payload;
@@ -231,6 +237,7 @@ export class ReplyPort {
       moved++;
     }
     if (moved === 0) return;
+    assert(moved <= this.#overflow.length, "no more messages find room than wait for it");
     this.#overflow.splice(0, moved);
     // Their records may have been reported long ago.
     this.#urgent = true;

@@ -9,6 +9,7 @@ import { copyBytes } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
 import { ResponseKind } from "../../message/response.ts";
+import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { Replies } from "./replies.ts";
 import type { ReplyPort } from "./reply-port.ts";
@@ -87,6 +88,7 @@ export class TubeLists {
     let at = 0;
     for (; list.next !== undefined; this.#goOn(list)) {
       const { name, sequence } = list.next;
+      assert(name.length <= TUBE_NAME_BYTES_MAX, "the length of a name fits into a byte");
       if (at + HEADER_BYTES + name.length > room) break;
       this.#view.setFloat64(at, sequence, true);
       this.#bytes[at + 8] = name.length;
@@ -104,6 +106,7 @@ export class TubeLists {
   }
 
   #goOn(list: TubeList): void {
+    assert(list.remaining >= 0, "a list goes on while tubes remain");
     const step = list.remaining-- > 0 ? list.tubes.next() : undefined;
     list.next = step === undefined || step.done === true ? undefined : step.value;
   }

@@ -80,7 +80,9 @@ export function settingsText(
 
 /** Returns the setting that a word of a line stands for. */
 export function settingNamed(word: string): SettingName {
-  return KINDS[SETTING_ROWS.find(({ name }) => name === word)!.tag]!.name;
+  const row = SETTING_ROWS.find(({ name }) => name === word);
+  assert(row !== undefined, "a setting that is named has a row");
+  return KINDS[row.tag]!.name;
 }
 
 /**
@@ -142,6 +144,7 @@ export class TubeSetter {
       if (!this.#isNewer(pattern, tag, change)) continue;
       assert(change >= 0, "a change has a number");
       const length = bytes[at + 1]!;
+      assert(at + 2 + length <= end, "a setting ends inside its options");
       if (length === 0) delete values[kind.name];
       else Object.assign(values, { [kind.name]: kind.read(bytes, at + 2, at + 2 + length) });
     }
@@ -153,6 +156,7 @@ export class TubeSetter {
     let changes = this.#changes.get(pattern);
     if (changes === undefined) {
       if (this.#changes.size >= CHANGES_MAX) this.#forgetOldest();
+      assert(this.#changes.size < CHANGES_MAX, "a pattern that is forgotten makes room");
       this.#changes.set(pattern, (changes = new Map()));
     }
     if ((changes.get(tag) ?? 0) > change) return false;

@@ -1,6 +1,7 @@
 // The ticks of cron expressions in time zones. The only file that knows croner.
 
 import { Cron } from "croner";
+import { assert } from "../../base/assert.ts";
 import type { Timing } from "../../engine/schedules/schedule.ts";
 
 /**
@@ -48,6 +49,7 @@ export class CronTimes {
     if (kept.afterMs === afterMs) return kept.nextMs;
     kept.afterMs = afterMs;
     kept.nextMs = nextRun(kept.cron, afterMs);
+    assert(kept.nextMs > afterMs, "the next time is later");
     return kept.nextMs;
   };
 
@@ -59,6 +61,7 @@ export class CronTimes {
       kept = { cron: new BoundedCron(cron, zone), afterMs: Number.NaN, nextMs: 0 };
     } else this.#kept.delete(name);
     this.#kept.set(name, kept);
+    assert(this.#kept.size <= KEPT_MAX, "few expressions are kept");
     return kept;
   }
 }
@@ -185,6 +188,7 @@ function fieldProblem(parts: readonly string[], zone: string): string | undefine
     try {
       new BoundedCron(alone, zone);
     } catch {
+      assert(first + index < FIELDS.length, "a field of an expression has a name");
       const [name, values] = FIELDS[first + index]!;
       return `cron: field ${index + 1} (${name}): "${part}" is not *, ${values}, or lists, ranges and steps of them`;
     }

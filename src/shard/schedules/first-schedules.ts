@@ -1,5 +1,6 @@
 // The first schedules by name behind a given one, without sorting all of them.
 
+import { assert } from "../../base/assert.ts";
 import type { Schedule } from "../../engine/schedules/schedule.ts";
 import type { ScheduleTable } from "../../engine/schedules/schedule-table.ts";
 
@@ -10,6 +11,7 @@ export function firstSchedules(
   tube: string | undefined,
   limit: number,
 ): { found: readonly Schedule[]; hasMore: boolean } {
+  assert(limit > 0, "a page has room for a schedule");
   const found: Schedule[] = [];
   let hasMore = false;
   for (const schedule of table.values()) {
@@ -21,6 +23,7 @@ export function firstSchedules(
     if (isFull) found.pop();
     found.splice(placeOf(found, name), 0, schedule);
   }
+  assert(found.length <= limit, "the first schedules are no more than asked for");
   return { found, hasMore };
 }
 

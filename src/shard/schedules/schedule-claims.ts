@@ -129,6 +129,7 @@ export class ScheduleClaims {
   }
 
   #ask(shard: number, { name, number, transfer }: Claim): void {
+    assert(name !== "" && number > 0, "a claim has a name and a number");
     const { target, view, at } = this.#carry(
       TransferMessage.ClaimName,
       shard,
@@ -160,14 +161,17 @@ export class ScheduleClaims {
 
   /** Takes another shard's claim. */
   #claimed(from: number, transfer: number, body: Span): void {
+    assert(from !== this.#options.shard, "a shard asks others for a name");
     const name = ClaimView.name(body);
     const own = this.#open.get(name);
+    assert(own === undefined || own.number !== ClaimView.claim(body), "two claims have two numbers");
     if (own !== undefined && own.number < ClaimView.claim(body)) own.deferred.push({ from, transfer });
     else this.#yield(from, transfer, name);
   }
 
   /** Freezes the schedule of this name, if it is here, and tells the other shard what it is. */
   #yield(to: number, transfer: number, name: string): void {
+    assert(to !== this.#options.shard, "a shard yields a name to another");
     const { table } = this.#options.schedules;
     const schedule = table.get(name);
     let attributes = new Uint8Array(0);
@@ -202,6 +206,7 @@ export class ScheduleClaims {
     const claim = this.#byTransfer(transfer);
     assert(claim !== undefined && claim.left > 0, "a shard answers a claim once");
     const id = YieldView.id(body);
+    assert(id >= 0, "a schedule that is yielded has an id, or there is none");
     if (id > 0) {
       const known = knownOf(id, body);
       if (claim.found === undefined || claim.found.progress.version < known.progress.version)
@@ -219,6 +224,7 @@ export class ScheduleClaims {
   end(claim: Claim, isSet: boolean): void {
     const { shard, shards, onMove, onSettled } = this.#options;
     assert(claim.left === 0, "a claim ends when all have answered");
+    assert(this.#open.get(claim.name) === claim, "a claim ends once");
     this.#open.delete(claim.name);
     if (isSet && claim.found !== undefined) onMove();
     for (let other = 0; other < shards; other++) {
@@ -235,6 +241,7 @@ export class ScheduleClaims {
 
   /** Takes the end of another shard's claim. */
   ended(from: number, body: Span): void {
+    assert(from !== this.#options.shard, "a shard hears of the ends of others' claims");
     const { schedules, wallMs, onSettled } = this.#options;
     const { table } = schedules;
     const schedule = table.get(EndClaimView.name(body));

@@ -1,5 +1,6 @@
 // The line of a set-schedule as the facts of a schedule, or what is wrong with it.
 
+import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import type { NewJob } from "../../engine/jobs/new-job.ts";
@@ -68,9 +69,10 @@ function timingOf(options: Span, wallMs: number): Timing | string {
     return "give either cron=<expression> or every=<duration>";
   if (cron !== undefined) return cronTiming(cron, zone ?? "UTC", wallMs);
   if (zone !== undefined) return `tz: "${printable(zone)}" has no meaning with every=`;
-  if (everyMs! < INTERVAL_MS_MIN || everyMs! > INTERVAL_MS_MAX)
-    return `every: ${everyMs! / 1000} is not ${INTERVAL_MS_MIN / 1000} to ${INTERVAL_MS_MAX / 1000} seconds`;
-  return { cron: "", zone: "UTC", everyMs: everyMs! };
+  assert(everyMs !== undefined, "a schedule has a cron expression or an interval");
+  if (everyMs < INTERVAL_MS_MIN || everyMs > INTERVAL_MS_MAX)
+    return `every: ${everyMs / 1000} is not ${INTERVAL_MS_MIN / 1000} to ${INTERVAL_MS_MAX / 1000} seconds`;
+  return { cron: "", zone: "UTC", everyMs };
 }
 
 function cronTiming(written: string, zone: string, wallMs: number): Timing | string {
@@ -93,6 +95,7 @@ function attributesOf(options: Span): Uint8Array {
   writer.clear();
   for (let at = nextOption(bytes, start, end); at > 0; at = nextOption(bytes, at + bytes[at - 1]!, end)) {
     const valueEnd = at + bytes[at - 1]!;
+    assert(valueEnd <= end, "the value of an option ends inside the options");
     if (bytes[at - 2] === OptionTag.Group) writer.text(Attribute.Group, bytes, at, valueEnd);
     else if (bytes[at - 2] === OptionTag.Meta) writer.text(Attribute.Meta, bytes, at, valueEnd);
     else if (bytes[at - 2] === OptionTag.Weight) writer.uint16(Attribute.Weight, numberAt(bytes, at));

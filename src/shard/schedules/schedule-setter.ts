@@ -72,6 +72,8 @@ export class ScheduleSetter {
     const { schedules } = engine;
     const known = this.#known(facts.name, claim);
     const version = claim?.number ?? nextNumber();
+    assert(version > (known?.progress.version ?? 0), "a change of a schedule has a newer version");
+    assert(claim === undefined || claim.left === 0, "a schedule is set when all have answered");
     const isHere = schedules.table.get(facts.name) !== undefined;
     const progress = this.#progress(facts, known, version);
     const isSet =
@@ -96,6 +98,7 @@ export class ScheduleSetter {
   /** With the same ticks as before, a schedule goes on where it was. Counts and a pause stay. */
   #progress(facts: ScheduleFacts, known: KnownSchedule | undefined, version: number): ScheduleProgress {
     const wallMs = this.#options.wallMs();
+    assert(version > 0, "a schedule has a version");
     const before = known?.progress;
     const goesOn = known !== undefined && isSameTiming(known.timing, facts.timing);
     const { schedules } = this.#options.engine;

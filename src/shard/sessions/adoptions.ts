@@ -32,6 +32,7 @@ export class Adoptions {
 
   /** Returns whether nothing may be taken from the ring of a port. */
   isWaiting(port: number): boolean {
+    assert(port < this.#waiting.length, "a port of the shard takes sessions");
     return this.#waiting[port] !== undefined;
   }
 

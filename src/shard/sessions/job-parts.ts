@@ -94,6 +94,7 @@ export class PartsCursor {
   #readBytes = 0;
 
   constructor(bodies: BodyArena, lines: Uint8Array, parts: ArrayLike<number>, bytes: number) {
+    assert(parts.length % PART === 0, "each part has its three numbers");
     this.#bodies = bodies;
     this.#lines = lines;
     this.#parts = parts;
@@ -106,6 +107,7 @@ export class PartsCursor {
 
   /** Unpins the bodies. */
   end(): void {
+    assert(this.#part <= this.#parts.length, "a cursor stays within its parts");
     for (let part = 0; part < this.#parts.length; part += PART) this.#bodies.unpin(this.#parts[part + 1]!);
   }
 

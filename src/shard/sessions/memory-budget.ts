@@ -3,7 +3,7 @@
 // A shard claims pages slightly ahead and gives back excess ones, so that a put usually costs only
 // a comparison.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { MemoryLimit } from "../../engine/jobs/body-arena.ts";
 import { PUT_BYTES } from "../../engine/memory-use.ts";
 import { MEMORY_PAGE_BYTES, type MemoryWords } from "../../ring/memory-words.ts";
@@ -27,6 +27,7 @@ export class MemoryBudget implements MemoryLimit {
   #settledHeldPages = 0;
 
   constructor(counted: Counted, words: MemoryWords, shards: number) {
+    assert(shards > 0, "the limit of memory has shards to share it");
     this.#counted = counted;
     this.#words = words;
     this.#shards = shards;
@@ -34,6 +35,7 @@ export class MemoryBudget implements MemoryLimit {
 
   /** Whether the memory in use plus one more job is within the limit. */
   get allows(): boolean {
+    if (CHECKED) assert(this.#heldPages >= 0, "pages that are held are counted");
     if (this.#words.isFull) return false;
     const missing = this.#counted.memoryBytes + PUT_BYTES - this.#heldPages * MEMORY_PAGE_BYTES;
     return missing <= 0 || this.#claim(Math.ceil(missing / MEMORY_PAGE_BYTES));

@@ -1,6 +1,6 @@
 // A shard's state of one connection besides the engine's session: work that has to wait its turn.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { NewJob } from "../../engine/jobs/new-job.ts";
 import type { BatchLimits } from "../../engine/jobs/reserve-batch.ts";
 import type { Timer } from "../../engine/queues/timer-heap.ts";
@@ -160,6 +160,7 @@ export class ShardSession {
 
   /** Notes how much the client has read of what was sent since `beginReplies`. */
   read(bytes: number): void {
+    if (CHECKED) assert(Number.isInteger(bytes), "a client reads whole bytes");
     this.#readBytes = bytes | 0;
   }
 

@@ -1,6 +1,7 @@
 // A command on up to a thousand jobs that must be atomic for other clients. It waits for a turn
 // that has room for all of it.
 
+import { assert } from "../../base/assert.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
 
@@ -11,6 +12,7 @@ export class AtomicCommand implements SlicedCommand {
 
   /** `run` processes at most `jobs` jobs and answers. */
   constructor(session: ShardSession, jobs: number, run: (nowMs: number) => void) {
+    assert(jobs >= 0, "a command has a number of jobs");
     this.#session = session;
     this.jobs = jobs;
     this.#run = run;

@@ -14,6 +14,7 @@ export class AwaitRound implements SlicedCommand, Asker {
 
   /** `number` is that of the batch, which no job has as its id. */
   constructor(number: number, finish: (counts: Readonly<BatchCounts> | undefined) => void) {
+    assert(number > 0, "a round is about a batch with a number");
     this.#number = number;
     this.#finish = finish;
   }
@@ -33,6 +34,7 @@ export class AwaitRound implements SlicedCommand, Asker {
   }
 
   finish(): void {
+    assert(this.#isAnswered, "a command ends with its answer");
     this.#finish(this.#counts);
   }
 }

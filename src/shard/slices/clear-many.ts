@@ -1,5 +1,6 @@
 // A clear-tube of any number of jobs.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { TubeClearing } from "../../engine/walks/tube-clearing.ts";
 import { ReplyWord } from "../../protocol/reply.ts";
@@ -29,6 +30,7 @@ export class ClearMany implements SlicedCommand {
   }
 
   finish(): void {
+    assert(this.#clearing.cleared >= 0, "jobs that were deleted are counted");
     // As with NOT_FOUND: another client may have deleted the others a moment ago.
     this.#replies.dependOnAll();
     this.#replies.number(this.#session, ReplyWord.cleared, this.#clearing.cleared);

@@ -49,6 +49,7 @@ export class DeleteMany implements SlicedCommand {
     this.#ids = new IdList(this.#span);
     this.jobs = count;
     this.#results = new Uint8Array(count);
+    assert(count > 0, "a delete of many names a job");
     this.#forAcceptor = forAcceptor;
   }
 
@@ -65,6 +66,7 @@ export class DeleteMany implements SlicedCommand {
       this.#delete(this.#ids.id, nowMs);
       this.#done++;
     }
+    assert(this.#done <= this.jobs, "each id has one result");
     return this.#done === this.jobs;
   }
 

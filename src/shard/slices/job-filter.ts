@@ -1,5 +1,6 @@
 // The options that select jobs of a tube.
 
+import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import { JobState } from "../../engine/jobs/job-table.ts";
 import { type JobFilter, stateBit } from "../../engine/walks/job-walk.ts";
@@ -29,5 +30,6 @@ export function jobFilterOf({ options }: Request, usualStates: number, nowMs: nu
 function statesOf(words: number): number {
   let states = 0;
   for (const [word, state] of STATES.entries()) if ((words & (1 << word)) !== 0) states |= stateBit(state);
+  assert(states !== 0, "a filter lets a state pass");
   return states;
 }

@@ -64,6 +64,7 @@ export class JobListing implements SlicedCommand {
     this.#listed = listed;
     this.#doneId = listed.walk.doneId;
     this.#beganId = listed.walk.doneId;
+    assert(listed.limit > 0, "a list has room for a job");
   }
 
   get jobs(): number {
@@ -120,6 +121,7 @@ export class JobListing implements SlicedCommand {
    */
   #hasLeft(slot: number): boolean {
     const id = this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!;
+    assert(id > 0, "a job that is found has an id");
     return this.#engine.isMoving(id) && this.#replies.isElsewhere(id);
   }
 
@@ -136,7 +138,9 @@ export class JobListing implements SlicedCommand {
   }
 
   finish(): void {
-    const next = this.#doneId >= this.#listed.walk.lastId ? 0 : this.#doneId;
+    const { lastId } = this.#listed.walk;
+    assert(this.#doneId >= Math.min(this.#beganId, lastId), "a list goes on from where it began");
+    const next = this.#doneId >= lastId ? 0 : this.#doneId;
     if (this.#listed.partBytesMax !== undefined)
       this.#replies.gatheredBytes(this.#session, packListedJobs(next, this.#rows));
     else {

@@ -178,6 +178,7 @@ export class SlicedCommands {
     const [underWay] = this.#line.splice(at, 1) as [UnderWay];
     // Its job may be in transfer again.
     const goesOn = underWay.move.awaitedJob === undefined;
+    assert(underWay.session.slicedCommand === underWay.move, "a command in line is its session's");
     if (goesOn && this.#step(underWay, nowMs)) return underWay.session;
     this.#enqueue(underWay);
     return undefined;
@@ -195,6 +196,7 @@ export class SlicedCommands {
       move.finish();
     }
     this.spentMs += this.#clock() - beganMs;
+    assert(this.spentMs >= 0, "a slice takes time");
     return isDone;
   }
 

@@ -1,5 +1,6 @@
 // A touch-all: renews the TTR of every job that a session holds.
 
+import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { ReplyWord } from "../../protocol/reply.ts";
 import type { Replies } from "../replies/replies.ts";
@@ -33,6 +34,7 @@ export class TouchMany implements SlicedCommand {
 
   /** Counts the jobs that it still holds: a reservation may have ended between two steps. */
   finish(): void {
+    assert(this.#begun, "a touch of all jobs begins before it ends");
     const count = this.#session.engineSession.held.size;
     if (this.#forAcceptor) this.#replies.settled(this.#session, count);
     else this.#replies.number(this.#session, ReplyWord.touchedAll, count);

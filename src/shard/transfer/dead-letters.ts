@@ -32,6 +32,7 @@ export class DeadLetters {
   /** Begins a round if there is something to send and none is in progress. */
   step(nowMs: number): void {
     if (!this.hasWork) return;
+    assert(!this.#round.isFull, "a round that begins has room");
     for (let left = TRANSFER_JOBS_MAX; left > 0 && this.#mayGoOn(); left--) this.#take(nowMs);
     this.#round.sendAll();
     this.isUnderWay = this.#at < this.#ids.length;
@@ -47,6 +48,7 @@ export class DeadLetters {
 
   #take(nowMs: number): void {
     const id = this.#ids[this.#at++]!;
+    assert(id > 0, "a job that leaves has an id");
     const target = this.#engine.leavesFor(id, nowMs);
     if (target === "") return;
     const slot = this.#engine.find(id);

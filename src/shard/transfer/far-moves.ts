@@ -55,6 +55,7 @@ export class FarMove implements FarMoves, Sender {
     }
     const before = transfer.bytes;
     this.#transferSender.add(transfer, slot);
+    assert(transfer.bytes > before, "a job adds to its transfer");
     this.#bytes += transfer.bytes - before;
     this.underWay++;
   }

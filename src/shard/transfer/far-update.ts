@@ -50,6 +50,7 @@ export class FarUpdate implements SlicedCommand, Sender {
 
   landed(_: Transfer, taken: number, refusal: Outcome): void {
     assert(this.#outcome === undefined, "the job of an update lands once");
+    assert(taken <= 1, "an update sends one job");
     this.#outcome = taken === 1 ? Outcome.Done : refusal;
   }
 

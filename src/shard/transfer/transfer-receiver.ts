@@ -73,6 +73,7 @@ export class TransferReceiver {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     const flags = TransferView.flags(view);
     let at = TRANSFER_HEADER_BYTES + TransferView.tubeBytes(view);
+    assert(at <= bytes.length, "the name of a tube lies in its transfer");
     const manifest = {
       tube: latin1(bytes, TRANSFER_HEADER_BYTES, at),
       travel: TransferView.travel(view) as Travel,
@@ -113,6 +114,7 @@ export class TransferReceiver {
     const { engine } = this.#options;
     const record = new Memory(bytes);
     const bodyBytes = bodyBytesOf(record.view, at);
+    assert(at + recordHeadBytes(record.view, at) + bodyBytes <= bytes.length, "a job lies in its transfer");
     let body: number = EMPTY_BODY;
     try {
       body = engine.bodies.allocate(bodyBytes);
@@ -163,6 +165,7 @@ export class TransferReceiver {
   /** Takes the next bytes of a job that arrives in pieces. Those of a refused job are dropped. */
   piece(from: number, number: number, payload: Span, nowMs: number): void {
     const incoming = this.#incoming.get(keyOf(from, number));
+    assert(payload.length > 0, "a piece of a job has bytes");
     if (incoming === undefined) return;
     const hasMemory = this.#takePiece(incoming, payload);
     const { head, headBytes, body, bodyBytes, manifest, file } = incoming;

@@ -25,6 +25,7 @@ import {
   TransferView,
 } from "../../message/transfer.ts";
 import { ALL_ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
+import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { fillRecordFields } from "../records/record-fields.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
@@ -193,6 +194,7 @@ export class TransferSender {
   #writeHeader({ travel, asReady, delayMs, tube, ids }: Transfer, flags: number): number {
     const { bytes, view } = this.#scratch;
     const name = asciiBytes(tube);
+    assert(name.length <= TUBE_NAME_BYTES_MAX && ids.length > 0, "a transfer has a tube and jobs");
     const how =
       flags | (asReady ? TransferFlag.AsReady : 0) | (delayMs === undefined ? 0 : TransferFlag.Delay);
     TransferView.write(view, travel, how, name.length, ids.length, delayMs ?? 0);
@@ -230,6 +232,10 @@ export class TransferSender {
     const { view } = this.#scratch;
     const at = this.#writeHeader(transfer, TransferFlag.InPieces);
     TransferJobView.write(view, at, transfer.head.length, this.#fileOf(slot));
+    assert(
+      at + TRANSFER_JOB_HEADER_BYTES <= this.#scratch.bytes.length,
+      "the beginning of a job fits into a message",
+    );
     return at + TRANSFER_JOB_HEADER_BYTES;
   }
 
