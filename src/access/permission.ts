@@ -13,7 +13,7 @@ export const Permission = {
 
 const { Metrics, View, Bodies, Put, Work, Manage, Admin } = Permission;
 
-const ALL_PERMISSIONS: number = Metrics | View | Bodies | Put | Work | Manage | Admin;
+export const ALL_PERMISSIONS: number = Metrics | View | Bodies | Put | Work | Manage | Admin;
 
 export const ROLES: Readonly<Record<string, number>> = {
   monitor: Metrics | View,

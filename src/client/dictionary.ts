@@ -21,14 +21,42 @@ export const unquoted = (value: string): string => value.replace(/^"(.*)"$/, "$1
 
 /** Parses `current-jobs-ready: 7` into `current-jobs-ready` and 7. */
 export const reportEntries = (body: Uint8Array | undefined): [key: string, value: string | number][] =>
+  pairsOf(body).map(([key, value]) => [key, plainValue(key, value)]);
+
+const pairsOf = (body: Uint8Array | undefined): [key: string, value: string][] =>
   reportLines(body).map((line) => {
     const [, key = "", value = ""] = /^([^:]*): ?(.*)$/.exec(line) ?? [];
-    return [key, NUMBER.test(value) && !TEXTS.test(key) ? Number(value) : unquoted(value)];
+    return [key, value];
   });
+
+const plainValue = (key: string, value: string): string | number =>
+  NUMBER.test(value) && !TEXTS.test(key) ? Number(value) : unquoted(value);
+
+const isNothing = (value: string): boolean => value === "none" || value === "never";
 
 /** Returns an object with camel-case keys, such as `currentJobsReady`. */
 export const parseReport = <T>(body: Uint8Array | undefined): T =>
   Object.fromEntries(reportEntries(body).map(([key, value]) => [camelCase(key), value])) as T;
+
+/**
+ * Parses a report of inspect-job. What the job doesn't have is left out: `none` and `never` without
+ * quotes. A text of a client is JSON in quotes.
+ */
+export function parseJobReport<T>(body: Uint8Array | undefined): T {
+  const pairs = pairsOf(body);
+  const isDead = pairs.some(([key, value]) => key === "reason" && !isNothing(value));
+  // Names of tubes are without quotes, and one may be called "none".
+  const isThere = ([key, value]: [key: string, value: string]): boolean =>
+    !isNothing(value) || key === "tube" || (key === "origin" && isDead);
+  return Object.fromEntries(
+    pairs
+      .filter(isThere)
+      .map(([key, value]) => [
+        camelCase(key),
+        value.startsWith('"') ? fromLatin1(JSON.parse(value)) : plainValue(key, value),
+      ]),
+  ) as T;
+}
 
 export const camelCase = (key: string): string =>
   key.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
@@ -42,9 +70,8 @@ export const fromLatin1 = (text: string): string => Buffer.from(text, "latin1").
  */
 export const fieldsOf = (body: Uint8Array | undefined): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
-    reportLines(body).map((line) => {
-      const [, key = "", value = ""] = /^([^:]*): ?(.*)$/.exec(line) ?? [];
-      const bare = value === "none" || value === "never" ? undefined : value;
+    pairsOf(body).map(([key, value]) => {
+      const bare = isNothing(value) ? undefined : value;
       return [camelCase(key), /^["[]/.test(value) ? JSON.parse(value) : bare];
     }),
   );

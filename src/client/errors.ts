@@ -106,6 +106,8 @@ const NEXT_STEPS: Readonly<Record<string, string>> = {
   BATCH_COMMITTED: "the batch was committed or cancelled, and takes no more members: open another one",
   BATCH_CANCELLED: "the batch was cancelled, so it can't be committed: open another one",
   BATCH_COMPLETE: "the batch is complete, so nothing of it is left to cancel",
+  "open-batch OUT_OF_MEMORY":
+    "the server's memory or disk is full, or it has 100,000 batches: end those that stay open, and open others with a shorter keep",
   BATCH_ORDER: "a member may only wait for a batch that was opened before its own: open that one first",
 };
 
@@ -114,7 +116,7 @@ const REPLY_LENGTH_MAX = 400;
 
 /** Returns the error for an unexpected reply to a command. */
 export function errorOf(command: string, reply: string): QueueError {
-  const next = NEXT_STEPS[reply];
+  const next = NEXT_STEPS[reply] ?? NEXT_STEPS[`${command.split(" ", 1)[0]} ${reply}`];
   const said = `${command}: ${reply.slice(0, REPLY_LENGTH_MAX)}${next === undefined ? "" : ` (${next})`}`;
   const Class = BY_WORD[reply.split(" ", 1)[0]!];
   return Class === undefined ? new ProtocolError(`${said} is not a reply to it`) : new Class(said, reply);

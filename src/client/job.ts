@@ -2,7 +2,7 @@
 
 import type { Codec } from "./codec.ts";
 import { optionsText, whole, wholeLong, wholeSeconds } from "./command-text.ts";
-import { fromLatin1, parseReport, type Words } from "./dictionary.ts";
+import { fromLatin1, parseJobReport, parseReport, type Words } from "./dictionary.ts";
 import { JobLost, NotFound } from "./errors.ts";
 import { type Held, type Link, TIMER_MS_MAX } from "./link.ts";
 import type { Meta } from "./meta.ts";
@@ -85,7 +85,7 @@ export class JobHandle<Out> {
 
   /** Extension `inspect-job`. */
   async inspect(): Promise<JobReport> {
-    return parseReport((await this.link.askExtended(`inspect-job ${this.id}`, "OK", true)).body);
+    return parseJobReport((await this.link.askExtended(`inspect-job ${this.id}`, "OK", true)).body);
   }
 
   /** Number of times that the job has been reserved, as `max-attempts` counts them. */

@@ -2,14 +2,13 @@
 // keyboard shortcuts.
 
 import { html, nothing, render } from "lit-html";
-import { Live, RETRY_MS } from "./live.ts";
+import { Fetched, Live, RETRY_MS } from "./live.ts";
 import { BAR, findBox, GROUP_PAGE, pageNamed, placeOf, sameView } from "./pages/pages.ts";
 import type { Chart, Page, PageContext, Place } from "./parts/page-context.ts";
-import type { Part } from "./parts/parts.ts";
+import { type Part, setNow } from "./parts/parts.ts";
 import type { Frame } from "./parts/view-types.ts";
 import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
 
-const FETCH_EACH_MS = 3000;
 /** Pause in typing after which a filter counts. */
 const TYPED_MS = 250;
 /** Minimum interval of screen reader announcements about changes that the user didn't ask for. */
@@ -25,9 +24,6 @@ class App {
   #shown = "";
   /** Query of the last view that came: while the next one is awaited, another one than `#shown`. */
   #cameFor = "";
-  #fetched: unknown;
-  #fetchedFrom = "";
-  #fetchTimer = 0;
   #typedTimer = 0;
   /** What was typed and does not count yet. */
   #typed: (() => Readonly<Record<string, string>>) | undefined;
@@ -37,9 +33,16 @@ class App {
     () => this.#render(),
     (status, detail) => this.#refused(status, detail),
   );
+  readonly #fetched = new Fetched(
+    () => this.#live.isFrozen,
+    () => this.#render(),
+    leave,
+  );
   /** Null if the user must sign in; undefined until known. */
   #session: Session | null | undefined;
   #wrongToken = "";
+  /** Why the session is not known. */
+  #fault = "";
   /** Reason why the view may not be seen. */
   #refusal = "";
   #hash = "";
@@ -72,33 +75,23 @@ class App {
     try {
       this.#session = (await askSession()) ?? null;
       this.#wrongToken = "";
+      this.#fault = "";
       this.#move();
-    } catch {
+      document.querySelector<HTMLInputElement>("#token")?.focus();
+    } catch (error) {
+      this.#fault = (error as Error).message;
+      this.#render();
       setTimeout(() => void this.#enter(), RETRY_MS);
     }
   }
 
   #refused(status: number, detail: string): void {
-    this.#view = undefined;
-    if (status === 401) this.#leave();
+    if (status === 401) leave();
     else {
+      this.#view = undefined;
       this.#refusal = detail;
       this.#render();
     }
-  }
-
-  /** Signs out in the page: forgets everything that the user was shown. */
-  #leave(): void {
-    this.#session = null;
-    this.#frame = undefined;
-    this.#view = undefined;
-    this.#shown = "";
-    this.#fetched = undefined;
-    this.#fetchedFrom = "";
-    clearTimeout(this.#fetchTimer);
-    this.#live.stop();
-    this.#render();
-    document.querySelector<HTMLInputElement>("#token")?.focus();
   }
 
   get #page(): Page {
@@ -135,39 +128,14 @@ class App {
     this.#cameFor = this.#shown;
     this.#view = view;
     this.#frame = view.frame;
+    setNow(view.frame.at);
     this.#render();
   }
 
   /** Fetches what the page needs besides its view. */
   #refetch(): void {
-    clearTimeout(this.#fetchTimer);
-    const from = this.#page.fetch?.(this.#place, this.#may);
-    if (from === undefined) {
-      this.#fetched = undefined;
-      this.#fetchedFrom = "";
-      return;
-    }
-    if (from.split("?")[0] !== this.#fetchedFrom.split("?")[0]) this.#fetched = undefined;
-    this.#fetchedFrom = from;
-    void this.#fetch(from);
-  }
-
-  async #fetch(from: string): Promise<void> {
-    if (!document.hidden && (!this.#live.isFrozen || this.#fetched === undefined)) {
-      try {
-        const response = await fetch(from);
-        if (response.status === 401) return this.#leave();
-        const fetched: unknown = await response.json();
-        if (from !== this.#fetchedFrom) return;
-        this.#fetched = fetched;
-        this.#render();
-      } catch {
-        // The stream reports the lost connection.
-      }
-    }
-    const isDone = this.#fetched !== undefined && this.#page.fetchesOnce === true;
-    if (from === this.#fetchedFrom && !isDone)
-      this.#fetchTimer = window.setTimeout(() => void this.#fetch(from), FETCH_EACH_MS);
+    const url = this.#page.fetch?.(this.#place, this.#may);
+    this.#fetched.look(url, this.#page.fetchesOnce === true);
   }
 
   #render(): void {
@@ -184,8 +152,10 @@ class App {
         this.#render();
       },
     );
+    const unknown =
+      this.#fault === "" ? nothing : html`<p class="notice" role="alert">${this.#fault} ${NEXT_TRY}</p>`;
     render(
-      html`<div class="frame alone">${this.#top()}<main id="main">${session === null ? form : nothing}</main></div>`,
+      html`<div class="frame alone">${this.#top()}<main id="main">${session === null ? form : unknown}</main></div>`,
       document.body,
     );
   }
@@ -209,14 +179,18 @@ class App {
       charts: (charts) => this.#drawCharts(charts),
       selected: this.#selected,
       select: (keys, isSelected) => this.#select(keys, isSelected),
-      fetched: this.#fetched,
+      viewFrom: this.#cameFor,
+      fetched: this.#fetched.content,
+      fetchedFrom: this.#fetched.from,
     };
     const page =
       this.#refusal !== ""
         ? refusal(this.#refusal, session)
         : view === undefined
           ? html`<p class="quiet">…</p>`
-          : this.#page.show(view as never, context);
+          : view.frame.serves || this.#page.isOfServer === true
+            ? this.#page.show(view as never, context)
+            : noJobs(view.frame);
     render(
       html`<div class="frame">
         ${this.#top()}
@@ -230,7 +204,9 @@ class App {
           </ul>
         </nav>
         ${lostSinceMs === 0 ? nothing : lost(lostSinceMs)}
-        <main class=${lostSinceMs === 0 ? "" : "stale"} id="main" tabindex="-1">${page}</main>
+        <main class=${lostSinceMs === 0 ? "" : "stale"} id="main" tabindex="-1">
+          ${lostSinceMs === 0 && this.#fetched.fault !== "" ? oldList(this.#fetched.fault) : nothing}${page}
+        </main>
         <p class="hidden" id="said" aria-live="polite">${this.#sayNow()}</p>
       </div>`,
       document.body,
@@ -239,7 +215,8 @@ class App {
 
   /** Returns the announcement: at once for a new query, otherwise at the minimum interval. */
   #sayNow(): string {
-    const words = this.#view === undefined ? "" : (this.#page.says?.(this.#view as never) ?? "");
+    const view = this.#view?.frame.serves === true ? this.#view : undefined;
+    const words = view === undefined ? "" : (this.#page.says?.(view as never) ?? "");
     const now = Date.now();
     const isDue = words === "" || this.#said === "" || now - this.#saidAtMs >= SAID_EACH_MS;
     if (words !== this.#said && isDue) {
@@ -288,16 +265,16 @@ class App {
   #who(): Part {
     const session = this.#session;
     if (!session || session.name === null) return nothing;
-    const leave = async (): Promise<void> => {
+    const out = async (): Promise<void> => {
       try {
         await signOut();
-        this.#leave();
-      } catch {
-        // The session continues. The page shows that the connection is lost.
+        leave();
+      } catch (error) {
+        (await import("./parts/dialog.ts")).say((error as Error).message, true);
       }
     };
     return html`<span class="who" title="May: ${session.permissions.join(", ")}">${session.name} <span>${session.roles.join(", ")}</span></span>
-      <button class="button" type="button" @click=${leave}>Sign out</button>`;
+      <button class="button" type="button" @click=${out}>Sign out</button>`;
   }
 
   #select(keys: readonly string[], isSelected: boolean): void {
@@ -386,10 +363,10 @@ const isTypedInto = (target: HTMLElement): boolean =>
   target.matches('textarea, select, input:not([type="checkbox"])') &&
   target.closest("dialog:not([open])") === null;
 
-/** Focuses the link of the next or previous row. */
+/** Focuses the link of the next or previous row, or its button. */
 function moveToRow(by: 1 | -1): void {
   const links = [...document.querySelectorAll<HTMLElement>("main tbody tr")].flatMap((row) => {
-    const link = row.querySelector("a");
+    const link = row.querySelector<HTMLElement>("a") ?? row.querySelector<HTMLElement>("button");
     return link === null ? [] : [link];
   });
   const row = document.activeElement?.closest("tr");
@@ -401,9 +378,27 @@ function moveToRow(by: 1 | -1): void {
 
 const MARK = html`<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M4 14C1 9 5 7 6 4c1-2 4-3 6-1s1 5-1 7-4 5-7 4z"/></svg>`;
 
+const NEXT_TRY = `The next try is within ${RETRY_MS / 1000} s.`;
+
 const lost = (sinceMs: number): Part => html`<p class="lost" role="alert">
-  The server has not answered since ${new Date(sinceMs).toLocaleTimeString("sv")}: what is shown is from then. The next try is within ${RETRY_MS / 1000} s.
+  The server has not answered since ${new Date(sinceMs).toLocaleTimeString("sv")}: what is shown is from then. ${NEXT_TRY}
 </p>`;
+
+const oldList = (fault: string): Part =>
+  html`<p class="notice" role="status">The list on this page can't be renewed: ${fault} The page goes on asking.</p>`;
+
+/** In place of a page that would be as empty as if there were no jobs. */
+const noJobs = ({ detail, isInGroup }: Frame): Part => html`<div class="title"><h1>No jobs to show</h1></div>
+  <section class="card">
+    <p>This server serves no jobs now: ${detail}.</p>
+    ${isInGroup ? html`<p><a href="#/group">How its group is</a></p>` : nothing}
+  </section>`;
+
+/**
+ * Begins anew after the end of the session. Nothing that its user was shown stays in the page: no
+ * view, no dialog and no answer that was kept.
+ */
+const leave = (): void => location.reload();
 
 /** The page shows that the connection is lost. */
 const nothingToDo = (): void => {};

@@ -1,5 +1,7 @@
-// A live view of the server: by an event stream, or by polling if no stream is available. It pauses
-// while the page is hidden.
+// A live view of the server: by an event stream, or by polling if no stream is available; and what
+// a page fetches besides. Both pause while the page is hidden.
+
+import { ANSWER_MS, answerOf, detailOf } from "./parts/request.ts";
 
 /** State of the connection to the server. */
 export interface Link {
@@ -9,6 +11,7 @@ export interface Link {
 }
 
 const POLL_MS = 3000;
+const FETCH_EACH_MS = 3000;
 const HIDDEN_CLOSE_MS = 5000;
 /** Interval of attempts to reconnect. */
 export const RETRY_MS = 2000;
@@ -21,8 +24,11 @@ export class Live {
   /** Query of the last received view. */
   #seen = "";
   #source: EventSource | undefined;
+  /** Of the next try; while a stream is open, of its silence. */
   #timer = 0;
   #hiddenTimer = 0;
+  /** When the last view came, wall-clock ms. */
+  #cameAtMs = 0;
   lostSinceMs = 0;
   isFrozen = false;
 
@@ -68,20 +74,29 @@ export class Live {
     const query = this.#query;
     const source = new EventSource(`v1/events?${query}`);
     this.#source = source;
-    source.addEventListener("view", (event) =>
-      this.#came(query, JSON.parse((event as MessageEvent<string>).data)),
-    );
+    const lose = (): void => {
+      this.#close();
+      this.#lost();
+      this.#timer = window.setTimeout(() => this.#open(), RETRY_MS);
+    };
+    // A server that hangs keeps its connections open.
+    const watch = (): void => {
+      clearTimeout(this.#timer);
+      this.#timer = window.setTimeout(lose, ANSWER_MS);
+    };
+    watch();
+    source.addEventListener("view", (event) => {
+      if (this.#source !== source) return;
+      watch();
+      this.#came(query, JSON.parse((event as MessageEvent<string>).data));
+    });
     source.addEventListener("error", () => {
       if (this.#source !== source) return;
-      const isRefused = source.readyState === EventSource.CLOSED;
-      this.#close();
+      if (source.readyState !== EventSource.CLOSED) return lose();
       // The stream was refused: either all streams are in use, or the user may not see the view. A
       // poll finds out.
-      if (isRefused) void this.#poll(query);
-      else {
-        this.#lost();
-        this.#timer = window.setTimeout(() => this.#open(), RETRY_MS);
-      }
+      this.#close();
+      void this.#poll(query);
     });
   }
 
@@ -93,6 +108,7 @@ export class Live {
 
   #came(query: string, view: unknown): void {
     if (query !== this.#query) return;
+    this.#cameAtMs = Date.now();
     this.lostSinceMs = 0;
     // While frozen, a new page still shows its first view.
     if (this.isFrozen && this.#seen === query) this.#onLink();
@@ -101,7 +117,7 @@ export class Live {
   }
 
   #lost(): void {
-    if (this.lostSinceMs === 0) this.lostSinceMs = Date.now();
+    if (this.lostSinceMs === 0) this.lostSinceMs = this.#cameAtMs || Date.now();
     this.#onLink();
   }
 
@@ -116,14 +132,13 @@ export class Live {
     if (query !== this.#query || this.#source !== undefined) return;
     let waitMs = POLL_MS;
     try {
-      const response = await fetch(`v1/events?${query}`);
-      if (response.status === 401 || response.status === 403) {
-        const { detail } = (await response.json()) as { detail: string };
-        if (query === this.#query) this.#refused(response.status, detail);
+      const { status, content } = await answerOf(`v1/events?${query}`);
+      if (status === 401 || status === 403) {
+        if (query === this.#query) this.#refused(status, detailOf(content, status));
         return;
       }
-      if (!response.ok) throw new Error(`${response.status}`);
-      this.#came(query, await response.json());
+      if (status !== 200) throw new Error(`${status}`);
+      this.#came(query, content);
     } catch {
       waitMs = RETRY_MS;
       this.#lost();
@@ -134,5 +149,68 @@ export class Live {
         if (waitMs === RETRY_MS) this.#open();
         else void this.#poll(query);
       }, waitMs);
+  }
+}
+
+/** What a page fetches besides its view, every few seconds or once. */
+export class Fetched {
+  /** A problem if the request was refused. */
+  content: unknown;
+  /** URL that the content answers. */
+  from = "";
+  /** Why the last request was not answered; empty if it was. */
+  fault = "";
+  readonly #isFrozen: () => boolean;
+  readonly #onCame: () => void;
+  readonly #onLeave: () => void;
+  #isOnce = false;
+  #timer = 0;
+  #request: AbortController | undefined;
+
+  /** `onLeave` is called if the session has ended. */
+  constructor(isFrozen: () => boolean, onCame: () => void, onLeave: () => void) {
+    this.#isFrozen = isFrozen;
+    this.#onCame = onCame;
+    this.#onLeave = onLeave;
+  }
+
+  /**
+   * Fetches from this URL from now on, or nothing. An answer to an earlier request doesn't count
+   * any more: it may lack a change.
+   */
+  look(url: string | undefined, isOnce: boolean): void {
+    clearTimeout(this.#timer);
+    this.#request?.abort();
+    if (url?.split("?")[0] !== this.from.split("?")[0]) {
+      this.content = undefined;
+      this.from = "";
+    }
+    this.fault = "";
+    this.#isOnce = isOnce;
+    if (url !== undefined) void this.#renew(url);
+  }
+
+  async #renew(url: string): Promise<void> {
+    const request = new AbortController();
+    this.#request = request;
+    let isKnown = false;
+    if (!document.hidden && (this.from !== url || !this.#isFrozen())) {
+      try {
+        const { status, content } = await answerOf(url, { signal: request.signal });
+        if (request.signal.aborted) return;
+        if (status === 401) return this.#onLeave();
+        this.content = content;
+        this.from = url;
+        this.fault = "";
+        // A server that starts will know more.
+        isKnown = status < 500;
+      } catch (error) {
+        if (request.signal.aborted) return;
+        this.fault = (error as Error).message;
+      }
+      this.#onCame();
+    }
+    if (!this.#isOnce || !isKnown)
+      this.#timer = window.setTimeout(() => void this.#renew(url), FETCH_EACH_MS);
   }
 }

@@ -2,6 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import type { Part } from "./parts/parts.ts";
+import { answerOf, detailOf, send } from "./parts/request.ts";
 
 export interface Session {
   /** Null if the server has no tokens. */
@@ -14,28 +15,21 @@ export interface Session {
 
 /** Returns undefined if the user must sign in. Throws if the server doesn't answer. */
 export async function askSession(): Promise<Session | undefined> {
-  const response = await fetch("v1/session");
-  if (response.status === 401) return undefined;
-  if (!response.ok) throw new Error(`${response.status}`);
-  return (await response.json()) as Session;
+  const { status, content } = await answerOf("v1/session");
+  if (status === 401) return undefined;
+  if (status !== 200) throw new Error(detailOf(content, status));
+  return content as Session;
 }
 
-export async function signOut(): Promise<void> {
-  await fetch("v1/session", { method: "DELETE" });
-}
+export const signOut = (): Promise<unknown> => send("DELETE", "v1/session");
 
 /** Returns undefined on success, else the error. */
 async function signIn(token: string): Promise<string | undefined> {
   try {
-    const response = await fetch("v1/session", {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ token }),
-    });
-    if (response.ok) return undefined;
-    return ((await response.json()) as { detail: string }).detail;
-  } catch {
-    return "The server does not answer.";
+    await send("POST", "v1/session", { token });
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
   }
 }
 

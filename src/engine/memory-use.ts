@@ -25,8 +25,8 @@ export const BYTES_OF = {
   schedule: 1024,
   /** What a page takes for batches if a job on it belongs to one or waits for one. */
   flowPage: 139264,
-  /** A batch, on each shard. */
-  batch: 512,
+  /** A batch, on each shard, with a name of up to 200 bytes. */
+  batch: 768,
 } as const;
 
 /** Maximum bytes that one more put may add, besides its body. */

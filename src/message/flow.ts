@@ -10,6 +10,7 @@
 //   BatchIdle   to the home: the last member here has ended, so ask again
 //               offset  0  float64  number
 
+import { latin1 } from "../base/bytes.ts";
 import type { BatchCounts, BatchFacts, BatchOutcome, BatchState } from "../protocol/batch-facts.ts";
 
 export const BATCH_STATE_BYTES = 56;
@@ -41,12 +42,10 @@ export function writeBatchState(view: DataView, batch: Readonly<BatchFacts>): vo
 }
 
 export function readBatchState(view: DataView): BatchFacts {
-  let name = "";
-  for (let i = 0; i < view.getUint16(10, true); i++)
-    name += String.fromCharCode(view.getUint8(BATCH_STATE_BYTES + i));
+  const bytes = new Uint8Array(view.buffer, view.byteOffset + BATCH_STATE_BYTES, view.getUint16(10, true));
   return {
     number: view.getFloat64(0, true),
-    name,
+    name: latin1(bytes, 0, bytes.length),
     state: view.getUint8(8) as BatchState,
     outcome: view.getUint8(9) as BatchOutcome,
     keepMs: view.getFloat64(16, true),

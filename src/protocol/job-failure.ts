@@ -28,7 +28,7 @@ export const FailureCause = {
 export type FailureCause = (typeof FailureCause)[keyof typeof FailureCause];
 
 /** The words for causes, by FailureCause. */
-const CAUSE_WORDS: readonly string[] = [
+export const CAUSE_WORDS: readonly string[] = [
   "unknown",
   "released",
   "buried",

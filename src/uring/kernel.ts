@@ -25,6 +25,7 @@ const { functions: libc } = dlopen(null, {
   syscall: { arguments: ["i64", "i64", "i64", "i64", "i64", "i64", "i64"], return: "i64" },
   mmap: { arguments: ["u64", "u64", "i32", "i32", "i32", "i64"], return: "pointer" },
   shutdown: { arguments: ["i32", "i32"], return: "i32" },
+  getsockopt: { arguments: ["i32", "i32", "i32", "u64", "u64"], return: "i32" },
   recv: { arguments: ["i32", "u64", "u64", "i32"], return: "i64" },
   close: { arguments: ["i32"], return: "i32" },
   epoll_create1: { arguments: ["i32"], return: "i32" },
@@ -50,6 +51,10 @@ const MAP_PRIVATE_ANONYMOUS = 0x22;
 const SHUT_RDWR = 2;
 const MSG_PEEK = 0x2;
 const MSG_DONTWAIT = 0x40;
+const SOL_SOCKET = 1;
+const SO_DOMAIN = 39;
+const AF_INET = 2;
+const AF_INET6 = 10;
 const F_DUPFD_CLOEXEC = 1030;
 const EPOLL_CLOEXEC = 0x80000;
 /** fcntl, whose number differs between the two. */
@@ -78,6 +83,8 @@ export function map(bytes: number, descriptor = -1, offset = 0n): Mapping {
 }
 
 const peeked = map(1);
+/** A socket option and its length in bytes. */
+const option = map(8);
 
 /** Returns the address of an array's bytes, valid while the array lives. */
 export const pointerTo: (bytes: Uint8Array) => bigint = getRawPointer;
@@ -119,11 +126,20 @@ export function enter(
 }
 
 /**
- * Peeks at one byte of a socket without consuming it. Returns 1, 0 at the end of the stream, or -1
- * if there is nothing or an error.
+ * Peeks at one byte of a socket without consuming it. Returns 1, 0 at the end of the stream, or the
+ * negative errno: -EAGAIN if there is nothing. The kernel tells an error of a connection once.
  */
 export function peek(descriptor: number): number {
-  return Number(libc.recv(descriptor, peeked.pointer, 1n, MSG_PEEK | MSG_DONTWAIT));
+  const result = Number(libc.recv(descriptor, peeked.pointer, 1n, MSG_PEEK | MSG_DONTWAIT));
+  return result >= 0 ? result : -errno();
+}
+
+/** Returns whether a descriptor is a socket of TCP, not of the file system. */
+export function isTcp(descriptor: number): boolean {
+  const words = new Int32Array(option.buffer);
+  words[1] = 4;
+  const result = libc.getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, option.pointer, option.pointer + 4n);
+  return result === 0 && (words[0] === AF_INET || words[0] === AF_INET6);
 }
 
 /** Returns another descriptor of the same socket, or -1 if none is left. */

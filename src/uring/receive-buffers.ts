@@ -5,6 +5,11 @@ import { assert } from "../base/assert.ts";
 import { halves, type Mapping, map, register } from "./kernel.ts";
 
 export const BUFFER_BYTES = 16 * 1024;
+/**
+ * The most that one receive brings. The kernel ends one that goes on when it has brought
+ * BUFFER_BYTES, but lets it fill a whole buffer with the last of them.
+ */
+export const RECEIVE_BYTES_MAX: number = 2 * BUFFER_BYTES - 1;
 /** The id that the kernel knows them by. */
 export const BUFFER_GROUP = 0;
 /** A power of two. */

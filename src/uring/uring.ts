@@ -6,8 +6,10 @@
 // Atomics, which order the entries before them. The kernel does nothing between two calls of
 // `enter` (DEFER_TASKRUN), so completions appear only during a call.
 
+import { release } from "node:os";
+import { isSince } from "../base/kernel-release.ts";
 import { enter, KernelError, type Mapping, map, register, setup } from "./kernel.ts";
-import { BUFFER_GROUP, ReceiveBuffers } from "./receive-buffers.ts";
+import { BUFFER_BYTES, BUFFER_GROUP, ReceiveBuffers } from "./receive-buffers.ts";
 
 /** The operation of a submission (enum io_uring_op). */
 const UringOp = {
@@ -48,8 +50,10 @@ const SQ_CQ_OVERFLOW = 1 << 1;
 const REGISTER_IOWQ_MAX_WORKERS = 19;
 const BUFFER_SELECT = 1 << 5;
 const RECV_POLL_FIRST = 1 << 0;
+const RECV_MULTISHOT = 1 << 1;
 const CQE_SKIP_SUCCESS = 1 << 6;
 const CQE_BUFFER = 1 << 0;
+const CQE_MORE = 1 << 1;
 const CQE_SOCK_NONEMPTY = 1 << 2;
 const CQE_BUFFER_SHIFT = 16;
 const MSG_NOSIGNAL = 0x4000;
@@ -57,6 +61,8 @@ const MSG_NOSIGNAL = 0x4000;
 const MSG_WAITALL = 0x100;
 const MSG_DONTWAIT = 0x40;
 const POLLIN = 0x1;
+/** The kernel adds POLLERR and POLLHUP. */
+const POLLRDHUP = 0x2000;
 
 const EINTR = 4;
 const EAGAIN = 11;
@@ -68,6 +74,13 @@ const ENOBUFS = 105;
 const ENTRIES = 1024;
 /** Kernel threads of each kind for this ring. None ever waits: our operations don't block. */
 const WORKERS_MAX = 1;
+
+/**
+ * Whether a receive can go on until it has brought a number of bytes: since Linux 6.17. Without
+ * that bound, a client could fill memory while it is paused. RUNNERBEAN_RECEIVES=once is for tests.
+ */
+export const RECEIVES_GO_ON: boolean =
+  isSince(release(), [6, 17]) && process.env["RUNNERBEAN_RECEIVES"] !== "once";
 
 /** Takes a completion: its submission's two words, the result (bytes or -errno), the flags. */
 export type OnCompletion = (low: number, high: number, result: number, flags: number) => void;
@@ -145,11 +158,22 @@ export class Uring {
     this.#target[at + 7] = POLLIN;
   }
 
-  /** Receives once, into a buffer of the kernel's choice; `likely` if bytes should be there. */
-  receive(descriptor: number, likely: boolean, low: number, high: number): void {
-    const pollFirst = likely ? 0 : RECV_POLL_FIRST << 16;
-    const at = this.#entry(UringOp.Recv | (BUFFER_SELECT << 8) | pollFirst, descriptor, low, high);
+  /** Waits once until the other side has ended or an error has occurred. */
+  pollEnd(descriptor: number, low: number, high: number): void {
+    const at = this.#entry(UringOp.PollAdd, descriptor, low, high);
+    this.#target[at + 7] = POLLRDHUP;
+  }
+
+  /**
+   * Receives into buffers of the kernel's choice; `likely` if bytes should be there. One that
+   * `goesOn` ends when it has brought BUFFER_BYTES or more, RECEIVE_BYTES_MAX at most; only where
+   * RECEIVES_GO_ON. It may hide an end or an error that comes with bytes: see `pollEnd`.
+   */
+  receive(descriptor: number, likely: boolean, goesOn: boolean, low: number, high: number): void {
+    const flags = (likely ? 0 : RECV_POLL_FIRST) | (goesOn ? RECV_MULTISHOT : 0);
+    const at = this.#entry(UringOp.Recv | (BUFFER_SELECT << 8) | (flags << 16), descriptor, low, high);
     this.#target[at + 10] = BUFFER_GROUP;
+    this.#target[at + 11] = goesOn ? BUFFER_BYTES : 0;
   }
 
   /** Receives until a message's parts are full, the other side has ended, or an error occurs. */
@@ -282,7 +306,7 @@ export class Uring {
   /**
    * Adds an entry that has to wait for a later turn. The kernel may answer EAGAIN or EBUSY and take
    * nothing until completions are reaped, but this may be called while they are being reaped. There
-   * are at most two such entries for each socket, plus one.
+   * are a few such entries for each socket at most.
    */
   #waitingEntry(): number {
     const at = this.#waitingCount++ * SQE_WORDS;
@@ -381,6 +405,11 @@ export class Uring {
   /** Returns the buffer with a completion's bytes, or undefined if it has none. */
   bufferOf(flags: number): Uint8Array | undefined {
     return (flags & CQE_BUFFER) === 0 ? undefined : this.#buffers.views[flags >>> CQE_BUFFER_SHIFT];
+  }
+
+  /** Returns whether the receive of this completion goes on: other completions follow. */
+  goesOn(flags: number): boolean {
+    return (flags & CQE_MORE) !== 0;
   }
 
   /** Returns whether more follows the received bytes: further bytes or the end. */

@@ -192,6 +192,31 @@ describeOnEach("the client", { concurrency: true }, (server) => {
     await assert.rejects(queue.job(4_000_000_000).update({ pri: 1 }), NotFound);
   });
 
+  testOurs("tells a group that is called none from no group", "put-in-tube", async (t) => {
+    const [queue, tube] = await open(t);
+    const { id: bare } = await queue.put(tube, "x");
+    const nothing = await queue.job(bare).inspect();
+    for (const key of ["unique", "group", "holder", "worker", "origin", "reason", "expiresIn"])
+      assert.ok(!(key in nothing), key);
+    await queue.tube("none").set({ maxAttempts: 1, deadLetter: tube });
+    const { id } = await queue.put("none", "x", { group: "none", unique: 'né"' });
+    const { tube: name, group, unique } = await queue.job(id).inspect();
+    assert.deepEqual([name, group, unique], ["none", "none", 'né"']);
+    await (await queue.reserveJob(id)).release();
+    await eventually("it is dead", async () => (await queue.job(id).stats()).tube === tube);
+    assert.equal((await queue.job(id).inspect())["origin"], "none");
+  });
+
+  testOurs("names the batches of a job, also those made of digits", "open-batch", async (t) => {
+    const [queue, tube] = await open(t);
+    const [first, second] = [queue.batch(`${Date.now()}`), queue.batch(`${Date.now() + 1}`)];
+    await first.open();
+    await second.open();
+    const { id } = await second.put(tube, "x", { after: first.name });
+    const { batch, waitsFor } = await queue.job(id).inspect();
+    assert.deepEqual([batch, waitsFor], [second.name, first.name]);
+  });
+
   testOurs("works on many jobs over one connection", "reserve-batch", async (t) => {
     const [queue, tube] = await open(t);
     await queue.putMany(tube, Array(30).fill("x"));

@@ -80,7 +80,16 @@ test("the page of a group shows leader and followers on each server, and follows
   await page.close();
 
   const small = { width: 360, theme: "dark" } as const;
-  const left = await openPage(browser, `http://${second.at}/#/group`, wrongs, small);
+  // It refuses lists of jobs.
+  const left = await openPage(browser, `http://${second.at}/#/group`, wrongs, small, /status of 503/);
+  await left.getByRole("row", { name: first.server.address }).getByText("has the lead").waitFor();
+  // A standby knows nothing of the jobs, which is not the same as that there are none.
+  for (const hash of ["#/", "#/tubes", "#/tubes/default", "#/jobs/1"]) {
+    await left.goto(`http://${second.at}/${hash}`);
+    await left.getByText("serves no jobs now: another server of the group has the lead.").waitFor();
+    await assertAccessible(left, `${hash} of a standby`);
+  }
+  await left.getByRole("link", { name: "How its group is" }).click();
   await left.getByRole("row", { name: first.server.address }).getByText("has the lead").waitFor();
   await assertAccessible(left, "360 px, dark");
   await first.server.end("SIGTERM");

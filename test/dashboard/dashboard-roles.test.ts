@@ -83,6 +83,21 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.context().close();
   });
 
+  it("forgets open dialogs and what it was told, when the session ends in another tab", async () => {
+    const page = await enter(tokens.operator.secret, `#/jobs/${id}`);
+    await page.getByRole("button", { name: "Put again…" }).click();
+    const body = page.getByRole("dialog").getByLabel("Body");
+    assert.equal(await body.inputValue(), "a secret body");
+    await page.evaluate("fetch('v1/session', { method: 'DELETE' })");
+    await page.getByLabel("Token").waitFor();
+    assert.equal(await page.getByRole("dialog").count(), 0);
+    // Signing in needs no click.
+    await page.keyboard.type(tokens.monitor.secret);
+    await page.keyboard.press("Enter");
+    await page.getByText("Your role does not see bodies").waitFor();
+    await page.context().close();
+  });
+
   it("neither shows nor searches bodies without the permission", async () => {
     const page = await enter(tokens.monitor.secret, `#/jobs/${id}`);
     await page.getByText("Your role does not see bodies").waitFor();

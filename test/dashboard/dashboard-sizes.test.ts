@@ -1,18 +1,22 @@
-// Tests that each page of the dashboard passes axe, and scrolls sideways nowhere, on screens of all
-// sizes, in light and in dark.
+// Tests that each page and each dialog of the dashboard passes axe on screens of all sizes, in
+// light and in dark, that nothing scrolls sideways, and that each control and each text can be
+// seen.
 
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
 import { eventually } from "../support/eventually.ts";
 import { missing } from "../support/machine/need.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 import { CHROMIUM_NEED } from "./browser.ts";
+import { assertLaidOut, layoutFaults } from "./layout.ts";
 import { LivingDashboard } from "./living-dashboard.ts";
 import { assertAccessible, COLOUR_RULES } from "./watched-page.ts";
 
 const PHONE = 375;
 const DESKTOP = 1280;
 const WIDTHS = [PHONE, 768, DESKTOP, 1440, 1920] as const;
+const LONG = "a-name-as-long-as-it-may-be/".repeat(8).slice(0, 200);
 const PAGES = [
   "#/",
   "#/tubes",
@@ -27,12 +31,58 @@ const PAGES = [
   "#/group",
   "#/server",
   "#/audit",
+  `#/tubes/${LONG}`,
 ] as const;
+/** By the page and the button that opens it. */
+const DIALOGS = [
+  ["#/tubes/mail-eu", ["Put a job…", "Pause…", "Kick…", "Move…", "Clear…", "Change…"]],
+  ["#/tubes/sync-dead", ["Redrive…"]],
+  [`#/tubes/${LONG}`, ["Pause…", "Clear…"]],
+  ["#/jobs/1", ["Put again…", "Update…", "Delete…"]],
+  ["#/connections", ["Close the connection"]],
+  ["#/schedules", ["Pause… the schedule a-name", "Run now… the schedule a-name"]],
+  ["#/batches", ["Cancel… the batch a-name"]],
+  ["#/server", ["Reload…", "Drain…"]],
+] as const;
+/** A page with each kind of fault, and what a user can see all the same. */
+const BAD_PAGE = `<style>* { margin: 0; font: 16px monospace } .cut { width: 5em; overflow: hidden; white-space: nowrap }
+    .at { position: absolute; left: 0; width: 90px; height: 30px }</style>
+  <button class="at" style="top: 0">one</button><button class="at" style="top: 20px">two</button>
+  <button class="at" style="top: 100px">hid</button><div class="at" style="top: 90px; height: 50px">veil</div>
+  <button class="at" style="top: 200px; left: -50px">out</button>
+  <div style="margin-top: 300px"><p class="cut">words that are cut</p><p class="cut" title="all">words that may be cut</p>
+  <div class="card" style="width: 5em"><p style="white-space: nowrap">words that leave the card</p></div>
+  <input placeholder="much too long" style="width: 50px"><input placeholder="short" style="width: 200px"></div>`;
+const BAD_PAGE_FAULTS = [
+  "covered by div veil: button hid",
+  "outside of the window: button out",
+  "overlap: button one, button two",
+  "cut off without a title: words that are cut",
+  "runs out of its card: words that leave the card",
+  "cut off: much too long",
+];
 /** Those that depend on the size, besides all rules on a phone and on a desktop. */
 const SIZE_RULES = ["target-size", "scrollable-region-focusable"];
 
 describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   const living = new LivingDashboard("dashboard-sizes");
+
+  /** What is as long as it may be. */
+  before(async () => {
+    const client = await WireClient.connect({ port: living.served.port, host: "127.0.0.1" });
+    await client.ask(`name ${LONG.slice(0, 100)}`);
+    await client.ask(`use ${LONG}`);
+    await client.ask(`watch ${LONG}`);
+    const { line } = await client.put("x".repeat(200));
+    const id = line.split(" ")[1];
+    for (const reason of [LONG, "words%20".repeat(20)]) {
+      await client.ask(`reserve-job ${id}`);
+      await client.ask(`release ${id} 0 0 reason=${reason}`);
+    }
+    await client.put("{}");
+    await client.ask(`set-schedule ${LONG.slice(0, 128)} ${LONG} 0 0 60 1 every=86399\r\nx`);
+    await client.ask(`open-batch ${LONG}`);
+  });
 
   /**
    * Uses the controls of small screens: buttons behind a menu, and sorting without column heads.
@@ -68,6 +118,13 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
       .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
       .map((each) => each.ariaLabel)`);
 
+  it("finds what is wrong with a page", async () => {
+    const page = await living.browser.newPage();
+    await page.setContent(BAD_PAGE);
+    assert.deepEqual(await layoutFaults(page), BAD_PAGE_FAULTS);
+    await page.close();
+  });
+
   for (const hash of PAGES)
     it(`passes axe, and scrolls sideways nowhere: ${hash}`, async () => {
       const page = await living.open(hash);
@@ -77,6 +134,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
         // not scroll.
         await page.setViewportSize({ width, height: 6000 });
         if (width >= DESKTOP) assert.deepEqual(await cutTables(page), [], `${hash}, ${width} px`);
+        await assertLaidOut(page, `${hash}, ${width} px`);
         const isWhole = width === DESKTOP || width === PHONE;
         await assertAccessible(page, `${hash}, ${width} px`, isWhole ? undefined : SIZE_RULES);
         if (!isWhole) continue;
@@ -84,6 +142,30 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
         await assertAccessible(page, `${hash}, ${width} px, dark`, COLOUR_RULES);
         await page.emulateMedia({ colorScheme: "light" });
         if (width === PHONE) await useSmallPage(page, hash);
+      }
+      await page.close();
+    });
+
+  for (const [hash, buttons] of DIALOGS)
+    it(`shows each dialog on a phone and on a large screen: ${hash}`, async () => {
+      const page = await living.open(hash);
+      for (const button of buttons) {
+        // As wide as the page that has the button without a menu.
+        await page.setViewportSize({ width: DESKTOP, height: 6000 });
+        await page.getByRole("button", { name: button }).first().click();
+        const dialog = page.getByRole("dialog");
+        await dialog.waitFor();
+        await dialog.getByRole("button", { name: "Counting…" }).waitFor({ state: "detached" });
+        for (const width of [PHONE, WIDTHS.at(-1)!]) {
+          await page.setViewportSize({ width, height: 3000 });
+          await assertLaidOut(page, `${hash}, ${button}, ${width} px`);
+        }
+        await assertAccessible(page, `${hash}, ${button}`);
+        await page.emulateMedia({ colorScheme: "dark" });
+        await assertAccessible(page, `${hash}, ${button}, dark`, COLOUR_RULES);
+        await page.emulateMedia({ colorScheme: "light" });
+        await page.keyboard.press("Escape");
+        await dialog.waitFor({ state: "detached" });
       }
       await page.close();
     });

@@ -5,12 +5,13 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { describe, it, type TestContext } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { eventually } from "../support/eventually.ts";
 import type { ServerProcess } from "../support/server/server-process.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { type Topology, topologyFlags, topologyName } from "../support/topologies.ts";
 
-const TRANSPORTS = ["libuv", "io_uring"] as const;
+const TRANSPORTS = ["libuv", "io_uring", "io_uring, once"] as const;
 const SHAPES: readonly Topology[] = [
   { shards: 1, acceptors: 1 },
   { shards: 4, acceptors: 2 },
@@ -35,6 +36,9 @@ const STILL_COUNTED_MAX = 6;
 
 /** Tubes on several shards. */
 const TUBES = ["alpha", "beta", "gamma", "delta"];
+
+/** Beginnings of commands, and a command that waits. */
+const UNANSWERED = ["put 0 0 1 100\r\nabc", "list-tube", "reserve\r\n"];
 
 /** Ways of a client to be ended by the server, with what it has received before the end. */
 const WAYS: Readonly<Record<string, (client: WireClient) => Promise<void>>> = {
@@ -251,6 +255,31 @@ for (const transport of TRANSPORTS) {
       for (const observer of all) observer.close();
       const found = `${stillCounted.length} of ${CLOSES}: ${stillCounted.join(", ")}`;
       assert.ok(stillCounted.length <= STILL_COUNTED_MAX, found);
+    });
+
+    it("by a reset that the server sees together with bytes before it, which get no reply", async (t) => {
+      const server = await startWithTransport(t, transport, topologyFlags({ shards: 2, acceptors: 1 }));
+      if (server === undefined) return;
+      const observer = await WireClient.connect(server.address);
+      const clients: WireClient[] = [];
+      for (let each = 0; each < 3 * UNANSWERED.length; each++) {
+        const client = await WireClient.connect(server.address);
+        await client.put("x");
+        assert.match((await client.ask("reserve")).line, /^RESERVED/);
+        clients.push(client);
+      }
+      server.signal("SIGSTOP");
+      for (const [each, client] of clients.entries()) {
+        await new Promise((resolve) => client.socket.write(UNANSWERED[each % UNANSWERED.length]!, resolve));
+        client.reset();
+      }
+      server.signal("SIGCONT");
+      await eventually("all have gone, and their jobs are back", async () => {
+        const stats = await yaml(observer, "stats");
+        const [connections, ready] = [stats.get("current-connections"), stats.get("current-jobs-ready")];
+        return connections === "1" && ready === `${clients.length}`;
+      });
+      observer.close();
     });
 
     it("doesn't delay a refused reserve by acceptors without clients", async (t) => {

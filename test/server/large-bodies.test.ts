@@ -55,7 +55,7 @@ async function assertBody(client: WireClient, body: Buffer, what: string): Promi
   assert.ok(reply.body !== undefined && Buffer.compare(reply.body, body) === 0, `${what}: ${reply.line}`);
 }
 
-for (const transport of ["io_uring", "libuv"] as const) {
+for (const transport of ["io_uring", "io_uring, once", "libuv"] as const) {
   const start = (t: TestContext, more: readonly string[] = []): Promise<ServerProcess | undefined> =>
     startWithTransport(t, transport, [...FLAGS, ...more]);
 

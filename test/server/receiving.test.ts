@@ -23,13 +23,23 @@ const UNREAD_MS = 300;
 /** Sizes of a piece: far below, at and above the size of one receive. */
 const PIECES = [7, 200, 2048, 5000, 40_000];
 
-describe("with io_uring, commands in pieces", () => {
-  for (const kind of ["TCP", "unix"]) {
-    it(`are answered once, in order, before the end: ${kind}`, { concurrency: true }, async (t) => {
+const PEEKS = 600;
+/** Between the input at which the server pauses and the most that the receive then brings. */
+const PAUSED_BYTES = 74_000;
+const LITTLE = "list-tube-used\r\n".repeat(40);
+
+describe("with io_uring, commands in pieces", { concurrency: 2 }, () => {
+  for (const [kind, transport] of [
+    ["TCP", "io_uring"],
+    ["unix", "io_uring"],
+    ["TCP", "io_uring, once"],
+    ["unix", "io_uring, once"],
+  ] as const) {
+    it(`are answered once, in order, before the end: ${kind}, ${transport}`, async (t) => {
       const seed = Number(process.env["SEED"] ?? drawnSeed());
       t.diagnostic(`SEED=${seed}`);
       const path = kind === "unix" ? join(temporaryFolder(t, "receiving"), "socket") : undefined;
-      const server = await startWithTransport(t, "io_uring", [], {}, path);
+      const server = await startWithTransport(t, transport, [], {}, path);
       if (server === undefined) return;
       const other = await WireClient.connect(server.address);
       await other.put("x".repeat(BODY_BYTES));
@@ -52,6 +62,29 @@ describe("with io_uring, commands in pieces", () => {
       other.close();
     });
   }
+});
+
+it("with io_uring, the server bears a client that doesn't read and sends a little, then a lot", async (t) => {
+  const server = await startWithTransport(t, "io_uring", []);
+  if (server === undefined) return;
+  const other = await WireClient.connect(server.address);
+  await other.put("x".repeat(BODY_BYTES));
+  const client = await WireClient.connect(server.address);
+  client.socket.pause();
+  // Far more than its socket and the server take: what it sends then only waits.
+  client.send("peek 1\r\n".repeat(PEEKS));
+  await sleep(UNREAD_MS);
+  // The receive in which the server pauses has room left. It brings a little more, and a buffer.
+  for (let sent = PEEKS * 8; sent < PAUSED_BYTES; sent += LITTLE.length) {
+    client.send(LITTLE);
+    await sleep(1);
+  }
+  await sleep(UNREAD_MS);
+  client.send(LITTLE.repeat(100));
+  await sleep(UNREAD_MS);
+  assert.equal((await other.ask("list-tube-used")).line, "USING default");
+  other.close();
+  client.close();
 });
 
 /** Long, so that what waits is more than the server takes of a client that does not read. */

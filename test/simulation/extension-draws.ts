@@ -140,10 +140,10 @@ export class ExtensionDraws {
     return { batch, after, afterAny: after !== "" && random.chance(0.5) };
   }
 
-  #ofSchedule(): Command {
+  #ofSchedule(): Command | undefined {
     const random = this.#simulation.random;
     const name = random.pick(SCHEDULES);
-    switch (random.weighted({ set: 4, delete: 1, pause: 1, resume: 1, inspect: 1, list: 0.5 })) {
+    switch (random.weighted({ set: 4, delete: 1, pause: 1, resume: 1, run: 1, inspect: 1, list: 0.5 })) {
       case "set": {
         const when = random.pick([
           "every=1",
@@ -162,6 +162,10 @@ export class ExtensionDraws {
         return command.ofBatch(`pause-schedule ${name}`, /^(?:PAUSED|NOT_FOUND)\r\n$/);
       case "resume":
         return command.ofBatch(`resume-schedule ${name}`, /^(?:RESUMED|NOT_FOUND)\r\n$/);
+      case "run":
+        return this.#simulation.isFree((each) => each.kind === "run" && each.schedule === name)
+          ? command.runSchedule(name)
+          : undefined;
       case "inspect":
         return command.ofBatch(`inspect-schedule ${name}`, /^(?:OK |NOT_FOUND)/);
       default:

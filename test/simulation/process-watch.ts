@@ -92,6 +92,13 @@ export class ProcessWatch {
         this.#simulation.ticks.set(key, job);
         assert.ok(!this.#simulation.draining, `the tick ${key} comes although the server drains`);
       },
+      ran: (job, schedule) => {
+        this.#simulation.log?.ledger.checkNew(job);
+        assert.ok(!this.#simulation.draining, `${schedule} is run although the server drains`);
+        const isOwn = (each: Command): boolean => each.kind === "run" && each.schedule === schedule;
+        const isWanted = this.#anonymous(isOwn, `INSERTED ${job}\r\n`, true);
+        assert.ok(isWanted, `job ${job} of ${schedule} is put because a client has run it`);
+      },
       // A clear-tube may have ended it since, in the same call.
       reserved: (session, job) =>
         this.#clientOf(session).effects.onReserved(this.#simulation.model.given.get(job)!),
@@ -143,10 +150,10 @@ export class ProcessWatch {
     };
   }
 
-  #anonymous(matches: (each: Command) => boolean, reply: string | undefined, isFinal: boolean): void {
+  #anonymous(matches: (each: Command) => boolean, reply: string | undefined, isFinal: boolean): boolean {
     // Once it is answered on the shard that counts, the other shards that were asked have nothing
     // to tell.
-    this.#simulation.clients.some((client) => client.effects.onAnonymous(matches, reply, isFinal));
+    return this.#simulation.clients.some((client) => client.effects.onAnonymous(matches, reply, isFinal));
   }
 
   #clientOf(session: number): SimClient {

@@ -4,10 +4,11 @@
 // All shards are asked for the job, then the command goes to the one that has it. Sending the
 // command to all shards could execute it twice, before and after a move. If the job leaves before
 // the command arrives, the search begins anew. NOT_FOUND is true only if the job did not move
-// during the search; an arriving job changes its directory entry, which reveals a move.
+// during the search; an arriving job changes its directory entry, which reveals a move. It waits
+// for the records before each shard's answer: a delete among them may be why the job is not there.
 
 import { RequestFlag, RequestOp } from "../../message/request.ts";
-import { ResponseKind } from "../../message/response.ts";
+import { ResponseFlag, ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
@@ -26,6 +27,8 @@ export class FindJob implements Conversation {
   #found = UNKNOWN_SHARD;
   /** Whether the command has been sent. */
   #isSent = false;
+  /** The records that NOT_FOUND waits for, by shard. */
+  readonly #records = new Map<number, number>();
 
   /** `request` is retained. */
   constructor(host: ConversationHost, places: JobPlaces, request: Request) {
@@ -49,6 +52,7 @@ export class FindJob implements Conversation {
     const { shards } = this.#places;
     this.#isSent = false;
     this.#left = shards;
+    this.#records.clear();
     for (let shard = 0; shard < shards; shard++) {
       const locate = this.#host.message(RequestOp.Locate);
       locate.id = this.#request.id;
@@ -61,20 +65,24 @@ export class FindJob implements Conversation {
     this.#host.post(shard, this.#request);
   }
 
-  onSignal({ kind, shard }: Signal): void {
+  onSignal({ kind, shard, flags, value, recordNumber }: Signal): void {
     // A reserve that has ended may still cause a late WaitDue: ignore it.
     if (kind !== ResponseKind.Ack && kind !== ResponseKind.Absent) return;
     if (this.#isSent) {
       // A job that a shard reported was there: it has moved or is gone.
       if (this.#found !== UNKNOWN_SHARD || this.#hasArrived) this.begin();
-      else this.#host.finishConversation(Reply.notFound);
+      else this.#askAll();
       return;
     }
-    if (kind === ResponseKind.Ack) this.#found = shard;
+    if (value === 1) this.#found = shard;
+    if ((flags & ResponseFlag.Durable) !== 0) this.#records.set(shard, recordNumber);
     if (--this.#left > 0) return;
     if (this.#found !== UNKNOWN_SHARD) this.#send(this.#found);
     else if (this.#hasArrived) this.begin();
-    else this.#host.finishConversation(Reply.notFound);
+    else {
+      for (const [each, record] of this.#records) this.#host.holdFor(each, record);
+      this.#host.finishConversation(Reply.notFound);
+    }
   }
 
   get #hasArrived(): boolean {

@@ -25,7 +25,7 @@ import type { ConnectionState, MovedOrder } from "./moved-connection.ts";
 
 export const MIGRATION_HEADER_BYTES = 60;
 export const MigrationFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8, Name: 16, Order: 32 } as const;
-/** The most that one receive may have read meanwhile. */
+/** With more that was read meanwhile, a connection does not move. */
 export const MIGRATION_BYTES_MAX: number = 16 * 1024;
 const NAME_BYTES_MAX = 255;
 /** An order and its floor, and the weight of each watched tube. */

@@ -15,7 +15,8 @@ import type { ConnectionLog } from "../state/connection-log.ts";
 import type { ConnectionContext } from "./connection-context.ts";
 import type { AcceptedHandle } from "./listener.ts";
 import { SendSlots } from "./send-slots.ts";
-import { Kind, UringSocket } from "./uring-socket.ts";
+import { Kind, type UringOutput } from "./uring-output.ts";
+import { UringSocket } from "./uring-socket.ts";
 
 /** Messages to and from arenas that may be in flight. Beyond that, bytes go through buffers. */
 const MESSAGES = 512;
@@ -35,8 +36,8 @@ export class UringSockets {
   #watchesRoom = false;
   readonly #sockets: (UringSocket | undefined)[] = [];
   readonly #free: number[] = [];
-  /** Sockets with a send that posts a completion only if it fails. */
-  #silent: UringSocket[] = [];
+  /** Outputs with a send that posts a completion only if it fails. */
+  #silent: UringOutput[] = [];
   #toFinish: UringSocket[] = [];
   #toDeliver: UringSocket[] = [];
 
@@ -113,7 +114,7 @@ export class UringSockets {
     // Don't sleep while sockets have scheduled work. The end of a silent send would not end the
     // sleep either.
     const hasMore = this.#toDeliver.length > 0 || this.#toFinish.length > 0;
-    if (hasMore || this.#silent.some((socket) => socket.isAwaited)) this.ring.submit();
+    if (hasMore || this.#silent.some((output) => output.isAwaited)) this.ring.submit();
     else this.ring.submitAndWait(timeoutMs);
   }
 
@@ -155,28 +156,30 @@ export class UringSockets {
       return;
     }
     const socket = this.#sockets[index]!;
-    if (kind === Kind.Send) socket.onSent(result);
+    if (kind === Kind.Send) socket.output.onSent(result);
+    else if (kind === Kind.End) socket.onEndSeen(result);
     else if (kind === Kind.ReceiveBody) {
       socket.onBodyReceived(result, this.ring.hasMore(flags));
       this.#onActivity();
     } else if (kind !== Kind.Cancel) {
-      socket.onReceived(result, this.ring.bufferOf(flags), this.ring.hasMore(flags));
+      const { ring } = this;
+      socket.onReceived(result, ring.bufferOf(flags), ring.hasMore(flags), ring.goesOn(flags));
       this.#onActivity();
     }
   };
 
-  readonly #onRoom = (index: number): void => this.#sockets[index]!.onRoom();
+  readonly #onRoom = (index: number): void => this.#sockets[index]!.output.onRoom();
 
   /**
    * Asks for `onRoom` when the socket can take bytes again. Returns false if that is impossible.
    */
-  awaitRoom({ descriptor, index }: UringSocket): boolean {
+  awaitRoom(descriptor: number, index: number): boolean {
     return this.#room.add(descriptor, index);
   }
 
   /** Notes a send in flight that posts a completion only if it fails. */
-  sendsSilently(socket: UringSocket): void {
-    this.#silent.push(socket);
+  sendsSilently(output: UringOutput): void {
+    this.#silent.push(output);
   }
 
   /**
@@ -184,19 +187,19 @@ export class UringSockets {
    * completions, so that a client's next command finds the earlier replies gone.
    */
   #settle(): void {
-    const sockets = this.#silent;
+    const outputs = this.#silent;
     this.#silent = [];
     // Read this first: finishing a send may submit others.
     const { toldPlace } = this.ring;
     this.ring.look(this.#noteFailure);
-    for (const socket of sockets) {
-      if (socket.silentPlace <= toldPlace) socket.onSentSilently();
-      else this.#silent.push(socket);
+    for (const output of outputs) {
+      if (output.silentPlace <= toldPlace) output.onSentSilently();
+      else this.#silent.push(output);
     }
   }
 
   readonly #noteFailure = (index: number, kind: number): void => {
-    if (kind === Kind.Send) this.#sockets[index]!.hasFailedSilently = true;
+    if (kind === Kind.Send) this.#sockets[index]!.output.hasFailedSilently = true;
   };
 
   /**

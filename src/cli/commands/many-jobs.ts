@@ -190,7 +190,7 @@ const countDead: Counter = async (session, tube, { limit, ...filter }) => {
   let count = 0;
   for await (const part of listJobs(session, tube, filter)) {
     const reports = await Promise.all(part.map(({ id }) => session.report(`inspect-job ${id}`)));
-    count += reports.filter((report) => report !== undefined && report["origin"] !== "none").length;
+    count += reports.filter((report) => report !== undefined && report["reason"] !== "none").length;
     if (count >= most) return most;
   }
   return count;

@@ -6,13 +6,12 @@ import type { PageContext } from "../parts/page-context.ts";
 import { agoSince, empty, meter, type Part, tubeLink } from "../parts/parts.ts";
 import type { ChangeRow, TaskRow, TasksView } from "../parts/view-types.ts";
 
-export function showAudit({ frame, tasks, changes }: TasksView, context: PageContext): Part {
-  const nowMs = Date.parse(frame.at);
+export function showAudit({ tasks, changes }: TasksView, context: PageContext): Part {
   return html`
     <div class="title"><h1>Audit</h1></div>
     <section class="card" aria-labelledby="tasks">
       <h2 id="tasks">Tasks <small>what is done to many jobs at once</small></h2>
-      ${tasks.length === 0 ? empty("None so far. Kick, move and clear of a tube are tasks; they go on when their page is left.") : taskTable(tasks, nowMs, context)}
+      ${tasks.length === 0 ? empty("None so far. Kick, move and clear of a tube are tasks; they go on when their page is left.") : taskTable(tasks, context)}
     </section>
     <section class="card" aria-labelledby="changes">
       <h2 id="changes">Changes <small>made by hand, over HTTP</small></h2>
@@ -23,7 +22,7 @@ export function showAudit({ frame, tasks, changes }: TasksView, context: PageCon
             ? empty(
                 "Nobody has changed anything by hand since the server began. Puts and what workers do are no such changes.",
               )
-            : html`${changeTable(changes.items, nowMs)}
+            : html`${changeTable(changes.items)}
               <p class="quiet">
                 ${changes.items.length < changes.total ? `The last ${exact(changes.items.length)} of ${exact(changes.total)} are shown; v1/audit has them all. ` : nothing}
                 The server keeps the last 500; its log has them all.
@@ -40,7 +39,7 @@ const STATES: Readonly<Record<TaskRow["state"], readonly [tone: string, sign: st
   failed: ["buried", "✖", "failed"],
 };
 
-function taskTable(tasks: readonly TaskRow[], nowMs: number, context: PageContext): Part {
+function taskTable(tasks: readonly TaskRow[], context: PageContext): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of tasks">
     <table class="cards">
       <caption class="hidden">Tasks, those under way first</caption>
@@ -50,14 +49,13 @@ function taskTable(tasks: readonly TaskRow[], nowMs: number, context: PageContex
           <th scope="col">jobs</th><th scope="col" class="optional">began</th><th scope="col"><span class="hidden">Stop it</span></th>
         </tr>
       </thead>
-      <tbody>${tasks.map((task) => taskRow(task, nowMs, context))}</tbody>
+      <tbody>${tasks.map((task) => taskRow(task, context))}</tbody>
     </table>
   </div>`;
 }
 
 function taskRow(
   { id, act, tube, state, fault, affected, progress, startedAt }: TaskRow,
-  nowMs: number,
   context: PageContext,
 ): Part {
   const [tone, sign, word] = STATES[state];
@@ -69,7 +67,7 @@ function taskRow(
       ${state === "running" ? meter(progress) : nothing} ${fault ?? nothing}
     </td>
     <td data-label="jobs">${exact(affected)}</td>
-    <td class="optional">${agoSince(startedAt, nowMs)} ago</td>
+    <td class="optional">${agoSince(startedAt)} ago</td>
     <td>
       ${
         state === "running"
@@ -114,7 +112,7 @@ const DONE: Readonly<Record<string, string>> = {
 
 const ACCEPTED = 202;
 
-function changeTable(changes: readonly ChangeRow[], nowMs: number): Part {
+function changeTable(changes: readonly ChangeRow[]): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of changes">
     <table class="cards">
       <caption class="hidden">Changes made by hand, the latest first</caption>
@@ -124,20 +122,17 @@ function changeTable(changes: readonly ChangeRow[], nowMs: number): Part {
           <th scope="col" class="left">what</th><th scope="col" class="left">of</th><th scope="col">jobs</th>
         </tr>
       </thead>
-      <tbody>${changes.map((change) => changeRow(change, nowMs))}</tbody>
+      <tbody>${changes.map((change) => changeRow(change))}</tbody>
     </table>
   </div>`;
 }
 
-function changeRow(
-  { at, who, address, method, route, what, affected, status }: ChangeRow,
-  nowMs: number,
-): Part {
+function changeRow({ at, who, address, method, route, what, affected, status }: ChangeRow): Part {
   const call = `${method} ${route}`;
   const isTask = status === ACCEPTED && route.startsWith("/v1/tubes/");
   const jobs = affected === null ? (isTask ? "a task" : "") : exact(affected);
   return html`<tr>
-    <td>${agoSince(at, nowMs)} ago</td>
+    <td>${agoSince(at)} ago</td>
     <th scope="row" class="left">${who ?? html`<span class="quiet">somebody</span>`}</th>
     <td class="left optional">${address ?? "a unix socket"}</td>
     <td class="left" title="${call}: ${status}">${DONE[call] ?? call}</td>

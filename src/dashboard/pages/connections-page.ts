@@ -23,8 +23,9 @@ const SHOWN_JOBS = 3;
 
 export function showConnections(page: ConnectionsView, context: PageContext): Part {
   const { query } = context.place;
-  const { list: shown, heldSeconds } = heldList(`connections?${query}`, page);
+  const { list: shown, heldSeconds } = heldList(context.viewFrom, page);
   const state = query.get("state") ?? "open";
+  const viewState = new URLSearchParams(context.viewFrom).get("state");
   return html`
     <div class="title"><h1>Connections</h1></div>
     <section class="card" aria-label="Connections">
@@ -51,7 +52,7 @@ export function showConnections(page: ConnectionsView, context: PageContext): Pa
         <span class="quiet">${exact(page.total)} ${state === "closed" ? "closed lately" : "open"}, ${exact(page.matched)} here</span>
         ${heldSeconds === 0 ? nothing : html`<span class="quiet">the list is ${heldSeconds} s old</span>`}
       </div>
-      ${state === "closed" ? closedList(shown) : list(shown, context)}
+      ${viewState === "closed" ? closedList(shown) : list(shown, context)}
     </section>
   `;
 }
@@ -137,7 +138,7 @@ function row(each: ConnectionRow, mayClose: boolean, context: PageContext): Part
 
 /** Shows what a client calls itself, if it does, and where it comes from. */
 const client = (name: string | null, from: string): Part =>
-  name === null ? html`${from}` : html`${name} <span class="quiet">${from}</span>`;
+  name === null ? html`${from}` : html`<bdi>${name}</bdi> <span class="quiet">${from}</span>`;
 
 function whatItDoes({ waiting, producer, worker }: ConnectionRow): string {
   if (waiting) return "waits for a job";

@@ -269,6 +269,7 @@ const batches = fetchedList(
 
 const group: Page = {
   title: () => "Group",
+  isOfServer: true,
   view: () => "view=group",
   show: later(async () => {
     const { showGroup } = await import("./group-page.ts");
@@ -287,18 +288,21 @@ const job: Page = {
 
 const log: Page = {
   title: () => "Log",
+  isOfServer: true,
   view: () => "view=log",
   show: later(async () => (await import("./log-page.ts")).showLog),
 };
 
 const server: Page = {
   title: () => "Server",
+  isOfServer: true,
   view: () => "view=server",
   show: later(async () => (await import("./server-page.ts")).showServer),
 };
 
 const audit: Page = {
   title: () => "Audit",
+  isOfServer: true,
   view: (_place, may) => (may("admin") ? "view=audit" : "view=tasks"),
   show: later(async () => (await import("./audit-page.ts")).showAudit),
 };

@@ -5,13 +5,13 @@ import { repeat } from "lit-html/directives/repeat.js";
 import { fetchedList } from "../parts/fetched-list.ts";
 import { duration, exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { agoSince, inTime, moment, type Part, tubeLink } from "../parts/parts.ts";
+import { agoSince, inTime, moment, type Part, serverNow, tubeLink } from "../parts/parts.ts";
 import type { FrameView, ScheduleRow } from "../parts/view-types.ts";
 
-export function showSchedules({ frame }: FrameView, context: PageContext): Part {
+export function showSchedules(_view: FrameView, context: PageContext): Part {
   return fetchedList<ScheduleRow>(context, {
     title: "Schedules",
-    table: (rows) => table(rows, Date.parse(frame.at), context),
+    table: (rows) => table(rows, context),
     none: {
       words: "No schedules. A schedule puts a job at the times of a cron expression, or at intervals:",
       command: "runnerbean schedule set nightly reports 'a body' --cron '30 2 * * *' --tz Europe/Berlin",
@@ -20,7 +20,7 @@ export function showSchedules({ frame }: FrameView, context: PageContext): Part 
   });
 }
 
-function table(rows: readonly ScheduleRow[], nowMs: number, context: PageContext): Part {
+function table(rows: readonly ScheduleRow[], context: PageContext): Part {
   const mayManage = context.may("manage");
   return html`<div class="scroll names" tabindex="0" role="region" aria-label="List of schedules">
     <table class="cards">
@@ -37,20 +37,20 @@ function table(rows: readonly ScheduleRow[], nowMs: number, context: PageContext
       <tbody>${repeat(
         rows,
         ({ name }) => name,
-        (each) => row(each, nowMs, mayManage, context),
+        (each) => row(each, mayManage, context),
       )}</tbody>
     </table>
   </div>`;
 }
 
-function row(schedule: ScheduleRow, nowMs: number, mayManage: boolean, context: PageContext): Part {
+function row(schedule: ScheduleRow, mayManage: boolean, context: PageContext): Part {
   const { name, tube, paused, next, last, fired, missedTicks, refusals } = schedule;
   return html`<tr>
-    <th scope="row" class="pieces" title=${name}>${name}${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
+    <th scope="row" class="pieces" title=${name}><bdi>${name}</bdi>${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
     <td class="left" data-label="tube"><a href=${tubeLink(tube)}>${tube}</a></td>
     <td class="left rest-line pieces">${timesOf(schedule)}</td>
-    <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${paused ? "if resumed, " : nothing}${next === null ? "none" : paused ? inTime(next, nowMs) : nextRun(next, nowMs)}</td>
-    <td class="spare" data-label="last run">${last === null ? "never" : html`${agoSince(last, nowMs)} ago`}</td>
+    <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${paused ? "if resumed, " : nothing}${next === null ? "none" : paused ? inTime(next) : nextRun(next)}</td>
+    <td class="spare" data-label="last run">${last === null ? "never" : html`${agoSince(last)} ago`}</td>
     <td class="spare" data-label="fired">${exact(fired)}</td>
     <td data-label="missed" class="spare ${missedTicks === 0 ? "zero" : ""}">${exact(missedTicks)}</td>
     <td data-label="refusals" class="spare ${refusals === 0 ? "zero" : "buried"}">${exact(refusals)}</td>
@@ -61,9 +61,9 @@ function row(schedule: ScheduleRow, nowMs: number, mayManage: boolean, context: 
 /** A tick puts its job within a second, so one that is older was refused, or the server is busy. */
 const LATE_MS = 5000;
 
-function nextRun(next: string, nowMs: number): Part {
-  const lateMs = nowMs - Date.parse(next);
-  if (lateMs < LATE_MS) return inTime(next, nowMs);
+function nextRun(next: string): Part {
+  const lateMs = serverNow() - Date.parse(next);
+  if (lateMs < LATE_MS) return inTime(next);
   const late = html`<span class="buried one-line"><span aria-hidden="true">✖</span> late by ${duration(lateMs / 1000)}</span>`;
   return html`${late} <time class="quiet one-line" datetime=${next}>${moment(Date.parse(next))}</time>`;
 }
@@ -80,11 +80,9 @@ function interval(seconds: number): string {
 }
 
 function buttons({ name, tube, paused }: ScheduleRow, { act }: PageContext): Part {
-  const turn = paused
-    ? html`<button class="button one-line" type="button" aria-label="Resume… the schedule ${name}"
-        @click=${() => act((actions) => actions.resumeSchedule(name))}>Resume…</button>`
-    : html`<button class="button one-line" type="button" aria-label="Pause… the schedule ${name}"
-        @click=${() => act((actions) => actions.pauseSchedule(name))}>Pause…</button>`;
+  const verb = paused ? "Resume…" : "Pause…";
+  const turn = html`<button class="button one-line" type="button" aria-label="${verb} the schedule ${name}"
+    @click=${() => act((actions) => (paused ? actions.resumeSchedule(name) : actions.pauseSchedule(name)))}>${verb}</button>`;
   return html`<div class="bar">${turn}<button class="button one-line" type="button" aria-label="Run now… the schedule ${name}"
     @click=${() => act((actions) => actions.runSchedule(name, tube))}>Run now…</button></div>`;
 }

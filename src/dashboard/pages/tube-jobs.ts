@@ -131,7 +131,7 @@ const JOB_COLUMNS: readonly JobColumn[] = [
 function jobList(fetched: JobsPage | Refused | undefined, jobsOfState: number, context: PageContext): Part {
   if (fetched === undefined) return html`<p class="quiet">…</p>`;
   if ("status" in fetched) return empty(fetched.detail);
-  const { list: page, heldSeconds } = heldList(`${context.place.name}?${context.place.query}`, fetched);
+  const { list: page, heldSeconds } = heldList(context.fetchedFrom, fetched);
   const state = stateOf(context);
   const isFiltered = FILTERS.some((key) => context.place.query.has(key));
   if (page.items.length === 0 && page.cursor === null)

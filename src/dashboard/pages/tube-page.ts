@@ -105,11 +105,8 @@ function tubeActions({ name, pause, holdsDead }: TubeRow, context: PageContext):
   const manage = folded(
     "Actions",
     html`
-    ${
-      pause === null
-        ? html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.pauseTubes(tubes))}>Pause…</button>`
-        : html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.resumeTube(name))}>Resume…</button>`
-    }
+    <button class="button" type="button" id="pause"
+      @click=${() => act((actions) => (pause === null ? actions.pauseTubes(tubes) : actions.resumeTube(name)))}>${pause === null ? "Pause…" : "Resume…"}</button>
     ${holdsDead || context.place.query.has("dead") ? button("Redrive…", "", (actions) => actions.redriveTubes(tubes, filter)) : nothing}
     ${button("Kick…", "", (actions) => actions.kickTubes(tubes, filter))}
     ${button("Move…", "", (actions) => actions.moveTubes(tubes, filter))}

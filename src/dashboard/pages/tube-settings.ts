@@ -19,7 +19,10 @@ const asked = new Asked<InEffect>(REFRESH_MS);
 
 export function tubeSettings(tube: string, context: PageContext): Part {
   const inEffect = asked.last(tube, () => inEffectFor(tube), context.redraw);
-  if (inEffect === undefined) return nothing;
+  if (inEffect === undefined)
+    return asked.hasFailed(tube)
+      ? html`<p class="notice">The settings of this tube could not be loaded. The page goes on asking.</p>`
+      : nothing;
   const { settings, details } = inEffect;
   const rows = SETTING_FIELDS.flatMap((field): [string, Part][] => {
     const setting = settings[field.name];

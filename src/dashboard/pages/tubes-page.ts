@@ -72,7 +72,7 @@ export function showTubes(view: TubesView, context: PageContext): Part {
   const onSort = (key: string): void =>
     context.go({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : "", from: "" });
   const match = query.get("match") ?? "";
-  const { rows, heldSeconds } = inHeldOrder("tubes", `${query}`, view.items);
+  const { rows, heldSeconds } = inHeldOrder("tubes", context.viewFrom, view.items);
   return html`
     <div class="title"><h1>Tubes</h1></div>
     <section class="card">

@@ -32,7 +32,7 @@ export class Asked<T> {
     }
     const known = this.#known;
     known.redraw = redraw;
-    if (!known.isAsked && Date.now() - known.atMs > this.#ageMsMax) void this.#renew(known, ask);
+    if (!known.isAsked && performance.now() - known.atMs > this.#ageMsMax) void this.#renew(known, ask);
     return known.answer;
   }
 
@@ -47,7 +47,7 @@ export class Asked<T> {
   }
 
   async #renew(known: Known<T>, ask: () => Promise<T>): Promise<void> {
-    const beganMs = Date.now();
+    const beganMs = performance.now();
     known.isAsked = true;
     known.atMs = beganMs;
     try {
@@ -59,7 +59,7 @@ export class Asked<T> {
     }
     known.isAsked = false;
     // What was changed meanwhile may be missing in the answer.
-    if (known.atMs === beganMs) known.atMs = Date.now();
+    if (known.atMs === beganMs) known.atMs = performance.now();
     known.redraw();
   }
 }

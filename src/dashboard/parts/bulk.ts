@@ -3,7 +3,7 @@
 
 import { html, nothing } from "lit-html";
 import { deadSummary } from "./dead-summary.ts";
-import { ask, input } from "./dialog.ts";
+import { ask, input, tryAgain } from "./dialog.ts";
 import { exact, jobs } from "./format.ts";
 import { type Part, tubePath } from "./parts.ts";
 import { type JobFilter, type Step, send, sendBulk, type Task } from "./request.ts";
@@ -133,7 +133,7 @@ class BulkAsking {
       }
       this.#count = sum;
     } catch (error) {
-      this.#fault = (error as Error).message;
+      if (states === this.#chosen) this.#fault = (error as Error).message;
     }
     this.redraw();
   }
@@ -153,7 +153,8 @@ class BulkAsking {
 
   get verb(): string {
     const verb = this.#copies ? "Copy" : WORDS[this.#bulk.route].verb;
-    return this.#count === undefined ? "Counting…" : `${verb} ${jobs(this.#count)}`;
+    if (this.#count !== undefined) return `${verb} ${jobs(this.#count)}`;
+    return this.#fault === "" ? "Counting…" : verb;
   }
 
   get #done(): string {
@@ -177,7 +178,7 @@ class BulkAsking {
     return html`${states.length === 0 ? nothing : html`<fieldset><legend>Jobs that are</legend>${states.map(choice)}</fieldset>`}
       ${route === "move" ? this.#target() : route === "update" ? CHANGES : nothing}
       <p aria-live="polite">
-        ${this.#fault !== "" ? this.#fault : this.#count === undefined ? "Counting…" : this.#sentence(this.#count)}
+        ${this.#fault !== "" ? tryAgain(this.#fault, () => void this.count()) : this.#count === undefined ? "Counting…" : this.#sentence(this.#count)}
       </p>
       ${
         this.needsName

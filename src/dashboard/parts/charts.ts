@@ -6,6 +6,7 @@ import uPlot from "uplot";
 import { duration, exact, rate } from "./format.ts";
 import type { Chart, ChartLine } from "./page-context.ts";
 import type { Part } from "./parts.ts";
+import { answerOf, detailOf } from "./request.ts";
 
 type Value = number | null;
 type Series = Readonly<Record<string, readonly (readonly [seconds: number, value: Value])[]>>;
@@ -28,6 +29,8 @@ interface Drawn {
   url: string;
   isLog: boolean;
   atMs: number;
+  /** URL that the drawn numbers came from. */
+  filledFrom: string;
 }
 
 /** By id of the element. */
@@ -46,36 +49,50 @@ export function drawCharts(charts: readonly Chart[]): void {
       // It belonged to an earlier page.
       shown?.plot.end();
       place.replaceChildren();
-      shown = { place, url: "", isLog: chart.isLog, plot: new LinePlot(place, chart), atMs: 0 };
+      shown = {
+        place,
+        url: "",
+        isLog: chart.isLog,
+        plot: new LinePlot(place, chart),
+        atMs: 0,
+        filledFrom: "",
+      };
       drawn.set(chart.id, shown);
     }
     const isSame = shown.url === chart.url && shown.isLog === chart.isLog;
-    if (isSame && Date.now() - shown.atMs < EACH_MS) continue;
+    if (isSame && performance.now() - shown.atMs < EACH_MS) continue;
     shown.url = chart.url;
     shown.isLog = chart.isLog;
-    shown.atMs = Date.now();
+    shown.atMs = performance.now();
     void fill(chart, shown);
   }
 }
 
-async function fill(chart: Chart, { place, plot, url }: Drawn): Promise<void> {
+async function fill(chart: Chart, shown: Drawn): Promise<void> {
+  const { place, plot, url } = shown;
   const say = (sentence: string): void => {
     const words = document.getElementById(`${chart.id}-words`);
     if (words !== null && words.textContent !== sentence) words.textContent = sentence;
   };
+  /** An older chart of the same numbers stays, with its sentence. */
+  const sayFault = (fault: string): void => {
+    if (shown.filledFrom !== url) say(fault);
+  };
   try {
-    const response = await fetch(url);
-    if (!response.ok || drawn.get(chart.id)?.url !== url) return;
-    const { series, kept = true } = (await response.json()) as { series: Series; kept?: boolean };
+    const { status, content } = await answerOf(url);
+    if (drawn.get(chart.id)?.url !== url) return;
+    if (status !== 200) return sayFault(detailOf(content, status));
+    const { series, kept = true } = content as { series: Series; kept?: boolean };
     const data = pointsOf(series, chart.lines);
     // Without a value, its axis would be an invention.
     place.classList.toggle("no-values", !data.slice(1).some((values) => known(values).length > 0));
     plot.show(data, chart.isLog);
+    shown.filledFrom = url;
     showTable(chart, data);
     if (!kept) say("No history yet: it begins within seconds, for the busiest tubes.");
     else say(inWords(data, chart));
-  } catch {
-    // The page shows that the connection is lost.
+  } catch (error) {
+    sayFault((error as Error).message);
   }
 }
 

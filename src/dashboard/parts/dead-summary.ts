@@ -2,6 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { Asked } from "./asked.ts";
+import { tryAgain } from "./dialog.ts";
 import { deathOf, type FailureGroup, groupsOf, reasonOf, workersInWords } from "./failures.ts";
 import { exact } from "./format.ts";
 import { ago, type Part, tubePath } from "./parts.ts";
@@ -58,8 +59,7 @@ function failed(redraw: () => void): Part {
     redraw();
   };
   return html`<p class="quiet" role="status">
-    Where they died, and why, could not be loaded.
-    <button class="button" type="button" @click=${again}>Try again</button>
+    ${tryAgain("Where they died, and why, could not be loaded.", again)}
   </p>`;
 }
 

@@ -4,7 +4,7 @@ import { html, nothing, render } from "lit-html";
 import type { Part } from "./parts.ts";
 
 export interface Asking {
-  readonly title: string;
+  readonly title: Part | string;
   /** Content above the buttons; `redraw` renders it again. */
   readonly content: () => Part;
   /** Label of the confirming button. */
@@ -97,6 +97,10 @@ export function say(text: Part | string, isBad = false): void {
   place.append(message);
   while (place.childElementCount > MESSAGES_MAX) place.firstElementChild?.remove();
 }
+
+/** Says what did not come, and lets the user ask for it again. */
+export const tryAgain = (fault: string, again: () => void): Part =>
+  html`${fault} <button class="button" type="button" @click=${again}>Try again</button>`;
 
 // --- Fields ---
 

@@ -18,12 +18,12 @@ export interface FetchedList<Row> {
 }
 
 export function fetchedList<Row>(context: PageContext, { title, table, bar, none }: FetchedList<Row>): Part {
-  const { query, page: path } = context.place;
+  const { query } = context.place;
   const page = context.fetched as ListPage<Row> | Refused | undefined;
   const show = (): Part => {
     if (page === undefined) return html`<p class="quiet">…</p>`;
     if ("status" in page) return empty(page.detail);
-    const { list, heldSeconds } = heldList(`${path}?${query}`, page);
+    const { list, heldSeconds } = heldList(context.fetchedFrom, page);
     return html`
       ${heldSeconds === 0 ? nothing : html`<p class="quiet">The list is ${heldSeconds} s old.</p>`}
       ${list.items.length > 0 && bar !== undefined ? bar : nothing}

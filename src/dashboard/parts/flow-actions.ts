@@ -13,37 +13,37 @@ const change = (kind: "schedules" | "batches", name: string, what: string): Prom
 
 export function pauseSchedule(name: string): void {
   ask({
-    title: `Pause the schedule ${name}`,
+    title: html`Pause the schedule <bdi>${name}</bdi>`,
     content: () =>
       html`<p>It puts no jobs until somebody resumes it, and its times until then are skipped. Jobs that it has put stay.</p>`,
     verb: () => "Pause",
     act: async () => {
       await change("schedules", name, "pause");
-      return `The schedule ${name} is paused.`;
+      return html`The schedule <bdi>${name}</bdi> is paused.`;
     },
   });
 }
 
 export function resumeSchedule(name: string): void {
   ask({
-    title: `Resume the schedule ${name}`,
+    title: html`Resume the schedule <bdi>${name}</bdi>`,
     content: () => html`<p>It puts jobs again, from its next time on.</p>`,
     verb: () => "Resume",
     act: async () => {
       await change("schedules", name, "resume");
-      return `The schedule ${name} is not paused any more.`;
+      return html`The schedule <bdi>${name}</bdi> is not paused any more.`;
     },
   });
 }
 
 export function runSchedule(name: string, tube: string): void {
   ask({
-    title: `Run the schedule ${name} now`,
+    title: html`Run the schedule <bdi>${name}</bdi> now`,
     content: () => html`<p>It puts one job into ${tube} at once. Its next time stays.</p>`,
     verb: () => "Run now",
     act: async () => {
       const { id } = (await change("schedules", name, "run")) as { id: number };
-      return html`The schedule ${name} has put <a href="#/jobs/${id}">job ${id}</a> into <a href=${tubeLink(tube)}>${tube}</a>.`;
+      return html`The schedule <bdi>${name}</bdi> has put <a href="#/jobs/${id}">job ${id}</a> into <a href=${tubeLink(tube)}>${tube}</a>.`;
     },
   });
 }

@@ -17,23 +17,19 @@ let passing: unknown;
 let last: unknown;
 
 window.addEventListener(CHANGED, () => {
-  passing = held?.list;
+  passing = last;
   held = undefined;
 });
 
 /** Returns the list to show. `query` is the request that returned the list. */
 export function heldList<T>(query: string, list: T): { readonly list: T; readonly heldSeconds: number } {
-  if (held !== undefined && held.query !== query) {
-    held = undefined;
-    // Until the answer to the new request is there, it is that to the old one.
-    if (list === last) passing = list;
-  }
   last = list;
   if (list === passing) return { list, heldSeconds: 0 };
-  if (held === undefined || !isLookedAt()) {
-    held = { query, list, atMs: Date.now() };
+  if (held?.query !== query || !isLookedAt()) {
+    held = { query, list, atMs: performance.now() };
     return { list, heldSeconds: 0 };
   }
-  const heldSeconds = list === held.list ? 0 : Math.max(1, Math.floor((Date.now() - held.atMs) / 1000));
+  const heldSeconds =
+    list === held.list ? 0 : Math.max(1, Math.floor((performance.now() - held.atMs) / 1000));
   return { list: held.list as T, heldSeconds };
 }

@@ -17,5 +17,5 @@ const SHOWN_CHARACTERS = 120;
 export function bodyStart({ body, bodyBase64 }: JobRow): Part {
   if (body === undefined)
     return html`<span class="quiet">${bodyBase64 === undefined ? "not shown" : "bytes that are no text"}</span>`;
-  return html`<span class="mono">${body.slice(0, SHOWN_CHARACTERS)}${body.length > SHOWN_CHARACTERS ? "…" : ""}</span>`;
+  return html`<span class="mono" title=${body.slice(0, SHOWN_CHARACTERS)}>${body.slice(0, SHOWN_CHARACTERS)}${body.length > SHOWN_CHARACTERS ? "…" : ""}</span>`;
 }

@@ -65,8 +65,12 @@ export interface PageContext extends Choice {
   goSoon(change: () => Readonly<Record<string, string>>): void;
   /** Draws charts once their elements exist. */
   charts(charts: readonly Chart[]): typeof nothing;
+  /** Query that the view answers: another one than the place's while the next view is awaited. */
+  readonly viewFrom: string;
   /** Data fetched besides the view; a problem if the request was refused. */
   readonly fetched: unknown;
+  /** URL that the fetched data answers. */
+  readonly fetchedFrom: string;
 }
 
 export interface Page {
@@ -80,4 +84,6 @@ export interface Page {
   readonly fetch?: (place: Place, may: (what: string) => boolean) => string | undefined;
   /** The additional data never changes. */
   readonly fetchesOnce?: true;
+  /** Has something to show also while the server serves no jobs. */
+  readonly isOfServer?: true;
 }

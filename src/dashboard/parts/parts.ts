@@ -73,7 +73,7 @@ const count = (name: keyof JobCounts, sign: string): Column => ({
   key: name,
   name,
   isUsual: true,
-  label: html`<span class=${name} aria-hidden="true">${sign}</span> <span class="word">${name}</span>`,
+  label: html`<span title=${name}><span class=${name} aria-hidden="true">${sign}</span> <span class="word">${name}</span></span>`,
   sign,
   cell: ({ jobs }) => exact(jobs[name]),
   isZero: ({ jobs }) => jobs[name] === 0,
@@ -327,13 +327,13 @@ export function inHeldOrder(
   const held = orders.get(table);
   if (!isLookedAt() || held?.query !== query) {
     const places = new Map(items.map(({ name }, place) => [name, place]));
-    orders.set(table, { query, places, atMs: Date.now() });
+    orders.set(table, { query, places, atMs: performance.now() });
     return { rows: items, heldSeconds: 0 };
   }
   const place = ({ name }: TubeRow): number => held.places.get(name) ?? Number.MAX_SAFE_INTEGER;
   const rows = items.toSorted((a, b) => place(a) - place(b));
   const isOther = rows.some((row, index) => row !== items[index]);
-  return { rows, heldSeconds: isOther ? Math.max(1, Math.floor((Date.now() - held.atMs) / 1000)) : 0 };
+  return { rows, heldSeconds: isOther ? Math.max(1, Math.floor((performance.now() - held.atMs) / 1000)) : 0 };
 }
 
 const orders = new Map<
@@ -349,20 +349,29 @@ export function empty(sentence: string, more: Part = nothing): Part {
   return html`<div class="empty"><p>${sentence}</p>${more}</div>`;
 }
 
+/** The server's time when the last view came: clocks of browsers differ. */
+let nowMs = Date.now();
+
+export const serverNow = (): number => nowMs;
+
+export function setNow(at: string): void {
+  nowMs = Date.parse(at);
+}
+
 /** Returns an age, with the moment as its title. */
 export function ago(seconds: number | null): Part {
   if (seconds === null) return html`–`;
-  return html`<span title=${moment(Date.now() - seconds * 1000)}>${duration(seconds)}</span>`;
+  return html`<span title=${moment(nowMs - seconds * 1000)}>${duration(seconds)}</span>`;
 }
 
-/** Does the same for a moment in ISO 8601. `nowMs` is the server's: clocks of browsers differ. */
-export function agoSince(at: string, nowMs: number): Part {
+/** Does the same for a moment in ISO 8601. */
+export function agoSince(at: string): Part {
   const ms = Date.parse(at);
   return html`<time datetime=${at} title=${moment(ms)}>${duration(Math.max(0, nowMs - ms) / 1000)}</time>`;
 }
 
 /** Returns how long it is from now to a moment in ISO 8601, and the moment. */
-export function inTime(at: string, nowMs: number): Part {
+export function inTime(at: string): Part {
   const ms = Date.parse(at);
   const words = ms <= nowMs ? "now" : `in ${duration((ms - nowMs) / 1000)}`;
   return html`<span class="one-line">${words}</span> <time class="quiet one-line" datetime=${at}>${moment(ms)}</time>`;
@@ -390,11 +399,13 @@ export const noLog = html`<div class="empty">
 </div>`;
 
 export function logFacts(log: LogView): Part {
-  const share = log.bytes === 0 ? 0 : log.live / log.bytes;
+  const written = log.live + log.dead;
+  const share = written === 0 ? 0 : log.live / written;
   return html`${facts([
     ["on the disk", bytes(log.bytes)],
     ["live", `${bytes(log.live)}, ${Math.round(share * 100)} %`],
     ["dead", bytes(log.dead)],
+    ["free in its files", bytes(log.spare)],
     ["files", exact(log.currentFile - log.oldestFile + 1)],
     ["99 % of syncs take", quantile(log.syncSeconds, 0.99)],
   ])}

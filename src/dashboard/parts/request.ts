@@ -1,9 +1,11 @@
-// Requests that change something, and tasks of bulk operations.
+// Requests to the server, each with a time limit, and tasks of bulk operations.
 
 import type { TaskRow as Task } from "./view-types.ts";
 
 export type { Task };
 
+/** Time limit of each request, to the end of its answer; and of each silence of a stream. */
+export const ANSWER_MS = 15_000;
 const POLL_MS = 250;
 
 /** The filter of a list of jobs: as a request has it, and in words ("with “acme” in the body"). */
@@ -19,6 +21,37 @@ export interface Step {
 }
 
 /**
+ * Returns the status and the content of the response. Throws an error with a readable message if
+ * there is no whole response within the limit, or if it isn't the server's.
+ */
+export async function answerOf(
+  path: string,
+  { signal, ...init }: RequestInit = {},
+): Promise<{ readonly status: number; readonly content: unknown }> {
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(), ANSWER_MS);
+  let status = 0;
+  try {
+    const signals = signal == null ? [limit.signal] : [limit.signal, signal];
+    const response = await fetch(path, { ...init, signal: AbortSignal.any(signals) });
+    status = response.status;
+    const text = await response.text();
+    return { status, content: text === "" ? undefined : JSON.parse(text) };
+  } catch (error) {
+    if (limit.signal.aborted) throw new Error(`The server has not answered within ${ANSWER_MS / 1000} s.`);
+    if (error instanceof SyntaxError)
+      throw new Error(`The answer, with the status ${status}, is not this server's. Is a proxy in between?`);
+    throw new Error("The server did not answer.");
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Returns what a problem says; a proxy's may say nothing. */
+export const detailOf = (content: unknown, status: number): string =>
+  (content as { detail?: string } | undefined)?.detail ?? `The answer has the status ${status}.`;
+
+/**
  * Returns the response's content; undefined if it has none. Throws an error with a readable
  * message.
  */
@@ -28,19 +61,17 @@ export async function send(
   body?: unknown,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<unknown> {
-  let response: Response;
-  try {
-    response = await fetch(path, {
-      method,
-      headers: body === undefined ? headers : { "content-type": "application/json", ...headers },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-  } catch {
-    throw new Error("The server did not answer; the request may or may not have been carried out.");
-  }
-  const answer: unknown = response.status === 204 ? undefined : await response.json();
-  if (!response.ok) throw new Error((answer as { detail: string }).detail);
-  return answer;
+  const { status, content } = await answerOf(path, {
+    method,
+    headers: body === undefined ? headers : { "content-type": "application/json", ...headers },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  }).catch(({ message }: Error) => {
+    throw new Error(
+      method === "GET" ? message : `${message} The request may or may not have been carried out.`,
+    );
+  });
+  if (status >= 400) throw new Error(detailOf(content, status));
+  return content;
 }
 
 /** Sends a request that may become a task, and follows the task to its end. */
@@ -74,15 +105,23 @@ async function follow(id: string, onTask: (task: Task) => void): Promise<Task> {
   }
 }
 
-/** Resolves to undefined if the stream ends before the task. */
+/** Resolves to undefined if the stream ends before the task, or falls silent. */
 function stream(id: string, onTask: (task: Task) => void): Promise<Task | undefined> {
   return new Promise((resolve) => {
     const source = new EventSource(`v1/events?view=task&id=${id}`);
+    let timer = 0;
     const end = (task?: Task): void => {
+      clearTimeout(timer);
       source.close();
       resolve(task);
     };
+    const watch = (): void => {
+      clearTimeout(timer);
+      timer = window.setTimeout(end, ANSWER_MS);
+    };
+    watch();
     source.addEventListener("view", (event) => {
+      watch();
       const { task } = JSON.parse((event as MessageEvent<string>).data) as { task: Task | null };
       if (task === null) return end();
       onTask(task);

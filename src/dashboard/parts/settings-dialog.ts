@@ -2,7 +2,7 @@
 // they apply to, and what changes.
 
 import { html, nothing } from "lit-html";
-import { ask } from "./dialog.ts";
+import { ask, tryAgain } from "./dialog.ts";
 import { tubes } from "./format.ts";
 import type { Part } from "./parts.ts";
 import { send } from "./request.ts";
@@ -44,6 +44,7 @@ class SettingsAsking {
   /** What the fields say, by the name of the setting; empty for none. */
   #typed: Record<string, string> = {};
   #timer = 0;
+  #loads = 0;
   redraw: () => void = () => {};
 
   constructor(tube: string) {
@@ -52,18 +53,19 @@ class SettingsAsking {
 
   async load(): Promise<void> {
     const pattern = this.#pattern;
+    const load = ++this.#loads;
     this.#loaded = undefined;
     this.#fault = "";
     this.redraw();
     try {
       const loaded = (await send("GET", pathOf(pattern))) as Loaded;
-      if (pattern !== this.#pattern) return;
+      if (load !== this.#loads) return;
       this.#loaded = loaded;
       this.#typed = Object.fromEntries(
         Object.entries(loaded.settings).map(([name, value]) => [name, `${value}`]),
       );
     } catch (error) {
-      if (pattern === this.#pattern) this.#fault = (error as Error).message;
+      if (load === this.#loads) this.#fault = (error as Error).message;
     }
     this.redraw();
   }
@@ -71,6 +73,8 @@ class SettingsAsking {
   #choose(pattern: string): void {
     this.#pattern = pattern;
     this.#loaded = undefined;
+    this.#fault = "";
+    this.#loads++;
     clearTimeout(this.#timer);
     if (pattern !== "") this.#timer = window.setTimeout(() => void this.load(), TYPED_MS);
     this.redraw();
@@ -93,7 +97,7 @@ class SettingsAsking {
     return html`<label><span>For a tube, for all whose names begin alike (<code>mail-*</code>), or for all (<code>*</code>)</span>
         <input name="pattern" required maxlength="200" autocomplete="off" spellcheck="false" .defaultValue=${this.#pattern}
           @input=${({ target }: Event) => this.#choose((target as HTMLInputElement).value.trim())}></label>
-      <p aria-live="polite">${this.#fault !== "" ? this.#fault : this.#loaded === undefined ? "…" : appliesTo(this.#loaded)}</p>
+      <p aria-live="polite">${this.#fault !== "" ? tryAgain(this.#fault, () => void this.load()) : this.#loaded === undefined ? "…" : appliesTo(this.#loaded)}</p>
       ${this.#loaded === undefined ? nothing : html`<div class="fields">${SETTING_FIELDS.map((field) => this.#field(field))}</div>`}
       <div aria-live="polite">${this.#summary()}</div>`;
   }

@@ -8,6 +8,8 @@ export interface Frame {
   /** ok, starting, stopping, draining, disk-full … */
   readonly status: string;
   readonly detail: string;
+  /** Whether it accepts commands: not while it starts, follows another server, or stops. */
+  readonly serves: boolean;
   /** Seconds since the start. */
   readonly uptime: number;
   /** ISO 8601. */
@@ -76,6 +78,8 @@ export interface LogView {
   readonly bytes: number;
   readonly live: number;
   readonly dead: number;
+  /** Free room in files. */
+  readonly spare: number;
   readonly amplification: number | null;
   readonly oldestFile: number;
   readonly currentFile: number;

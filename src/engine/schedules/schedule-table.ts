@@ -86,12 +86,12 @@ export class ScheduleTable {
     return this.behind.size > 0 ? 0 : this.timers.nextAtMs;
   }
 
-  /** Sets when a schedule is looked at: at its next tick, unless it is paused or frozen. */
+  /** Sets when a schedule is looked at: at its next tick, unless it is frozen. */
   aim(schedule: Schedule, retryAtMs = 0): void {
     if (CHECKED) assert(this.get(schedule.name) === schedule, "a schedule that is awaited is there");
-    const rests = schedule.paused || schedule.isFrozen;
     this.behind.delete(schedule);
-    this.timers.set(schedule.timer, rests ? Number.POSITIVE_INFINITY : Math.max(schedule.nextMs, retryAtMs));
+    const atMs = Math.max(schedule.nextMs, retryAtMs);
+    this.timers.set(schedule.timer, schedule.isFrozen ? Number.POSITIVE_INFINITY : atMs);
   }
 
   /** The same behind a tick that was worked off at the time `wallMs`. */

@@ -109,9 +109,16 @@ export class Schedules {
       this.table.aim(schedule);
       return true;
     }
-    assert(!schedule.paused && !schedule.isFrozen, "a schedule that rests has no timer");
-    this.#tick(schedule, nowMs, wallMs);
+    assert(!schedule.isFrozen, "a schedule that is frozen has no timer");
+    if (schedule.paused) this.#skip(schedule, wallMs);
+    else this.#tick(schedule, nowMs, wallMs);
     return true;
+  }
+
+  /** Moves a paused schedule on, so that it shows a tick to come. A start finds the same one. */
+  #skip(schedule: Schedule, wallMs: number): void {
+    schedule.nextMs = this.tickAfter(schedule, wallMs);
+    this.table.aim(schedule);
   }
 
   #tick(schedule: Schedule, nowMs: number, wallMs: number): void {

@@ -1,6 +1,7 @@
 // Defaults that depend on the machine: threads by its cores, the transport by its kernel.
 
 import type { TransportKind } from "../../acceptor/acceptor.ts";
+import { isSince } from "../../base/kernel-release.ts";
 
 export const SHARDS_MAX = 64;
 export const ACCEPTORS_MAX = 16;
@@ -22,7 +23,5 @@ const IO_URING_SINCE = [6, 18] as const;
  * and the kernel is no older than the tested one.
  */
 export function defaultTransport(kernelRelease: string): TransportKind | "auto" {
-  const [major = 0, minor = 0] = kernelRelease.split(".").map(Number.parseFloat);
-  const [sinceMajor, sinceMinor] = IO_URING_SINCE;
-  return major > sinceMajor || (major === sinceMajor && minor >= sinceMinor) ? "auto" : "libuv";
+  return isSince(kernelRelease, IO_URING_SINCE) ? "auto" : "libuv";
 }

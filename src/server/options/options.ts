@@ -36,6 +36,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** Variables with our prefix that are no settings of the server. */
 const OTHER_VARIABLES = [
   "RUNNERBEAN_CHECKED",
+  "RUNNERBEAN_RECEIVES",
   "RUNNERBEAN_STREAM_WRITES",
   "RUNNERBEAN_URL",
   "RUNNERBEAN_HTTP_URL",

@@ -8,6 +8,7 @@ import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
 import { Reply } from "../../protocol/reply.ts";
 import { batchesText, batchText } from "../replies/batch-text.ts";
+import type { Replies } from "../replies/replies.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import { AwaitRound } from "../slices/await-round.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
@@ -31,6 +32,12 @@ function afterRound(
   slicedCommands.join(session, round);
 }
 
+function noSuchBatch(replies: Replies, session: ShardSession): void {
+  // Another client may have ended it a moment ago.
+  replies.dependOnAll();
+  replies.fixed(session, Reply.notFound);
+}
+
 export const openBatch: ShardCommand = (shard, session, { id, tube, options }) => {
   const { engine, homes, replies, nowMs } = shard;
   const known = engine.batches.named(tube.text);
@@ -48,7 +55,7 @@ export const commitBatch: ShardCommand = (shard, session, { tube }) => {
   const { engine, homes, replies } = shard;
   const batch = engine.batches.named(tube.text);
   if (batch === undefined) {
-    replies.fixed(session, Reply.notFound);
+    noSuchBatch(replies, session);
     return;
   }
   if (batch.state === BatchState.Open) homes.decide(batch, BatchState.Committed);
@@ -61,7 +68,7 @@ export const cancelBatch: ShardCommand = (shard, session, { tube }) => {
   const { engine, homes, replies } = shard;
   const batch = engine.batches.named(tube.text);
   if (batch === undefined) {
-    replies.fixed(session, Reply.notFound);
+    noSuchBatch(replies, session);
     return;
   }
   const { outcome, state } = batch;
@@ -76,11 +83,11 @@ export const inspectBatch: ShardCommand = (shard, session, { tube }) => {
   const { engine, replies } = shard;
   const batch = engine.batches.named(tube.text);
   if (batch === undefined) {
-    replies.fixed(session, Reply.notFound);
+    noSuchBatch(replies, session);
     return;
   }
   afterRound(shard, session, batch, (counts) => {
-    if (counts === undefined) replies.fixed(session, Reply.notFound);
+    if (counts === undefined) noSuchBatch(replies, session);
     else replies.text(session, batchText(batch, counts, shard.nowMs));
   });
 };

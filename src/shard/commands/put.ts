@@ -1,5 +1,5 @@
-// `put` and `put-in-tube`: takes bodies into the arena, whole or in pieces, and stores each job when
-// its last byte has arrived.
+// `put` and `put-in-tube`: takes bodies into the arena, whole or in pieces, and stores each job
+// when its last byte has arrived.
 
 import { assert } from "../../base/assert.ts";
 import { type Engine, Outcome } from "../../engine/engine.ts";

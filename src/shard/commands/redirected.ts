@@ -2,13 +2,14 @@
 
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { MeterView } from "../../message/request.ts";
-import { ResponseKind } from "../../message/response.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const locate: ShardCommand = ({ engine, replies, nowMs }, session, { id }) => {
   engine.runDue(nowMs);
   const isHere = engine.find(id) !== NO_SLOT && !(engine.isMoving(id) && replies.isElsewhere(id));
-  replies.signal(session, isHere ? ResponseKind.Ack : ResponseKind.Absent);
+  // A delete that is not durable yet may have taken it.
+  if (!isHere) replies.dependOnAll();
+  replies.settled(session, isHere ? 1 : 0);
 };
 
 /** Continues after a redirected command was answered. */

@@ -11,6 +11,7 @@ import type { Request, Span } from "../../protocol/request.ts";
 import { scheduleListText, schedulePage } from "../../protocol/schedule-list.ts";
 import { SCHEDULE_LIST_USUAL } from "../../protocol/schedule-options.ts";
 import { firstSchedules } from "../schedules/first-schedules.ts";
+import { NextRuns } from "../schedules/next-runs.ts";
 import { inspectScheduleText, scheduleLine } from "../schedules/schedule-text.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import { AwaitJob } from "../slices/await-job.ts";
@@ -19,7 +20,8 @@ import type { CommandShard, ShardCommand } from "./command.ts";
 /** What a line of list-schedules costs, as Engine.looks. */
 const LINE_LOOKS = 50;
 
-type Act = (shard: CommandShard, session: ShardSession, schedule: Schedule) => void;
+/** `deny` answers that there is no such schedule here. */
+type Act = (shard: CommandShard, session: ShardSession, schedule: Schedule, deny: () => void) => void;
 
 /** Calls `act` when the schedule is not about to move, with undefined if it is not here. */
 function withSchedule(
@@ -41,14 +43,18 @@ const byName =
   (shard, session, request) => {
     const { replies } = shard;
     const isProbe = (request.flags & RequestFlag.Probe) !== 0;
-    withSchedule(shard, session, request, (schedule) => {
-      if (schedule !== undefined) act(shard, session, schedule);
-      else if (isProbe) replies.signal(session, ResponseKind.Absent);
-      else {
-        // A delete that is not durable yet may have taken it.
-        replies.dependOnAll();
-        replies.fixed(session, Reply.notFound);
+    const deny = (): void => {
+      if (isProbe) {
+        replies.signal(session, ResponseKind.Absent);
+        return;
       }
+      // A delete that is not durable yet may have taken it.
+      replies.dependOnAll();
+      replies.fixed(session, Reply.notFound);
+    };
+    withSchedule(shard, session, request, (schedule) => {
+      if (schedule === undefined) deny();
+      else act(shard, session, schedule, deny);
     });
   };
 
@@ -92,9 +98,15 @@ export const runSchedule: ShardCommand = byName(({ engine, replies, nowMs }, ses
   else replies.fixed(session, REFUSALS[outcome.refusal]);
 });
 
-export const inspectSchedule: ShardCommand = byName(({ engine, replies }, session, schedule) =>
-  replies.text(session, inspectScheduleText(engine, schedule)),
-);
+/** May take several turns. */
+export const inspectSchedule: ShardCommand = byName((shard, session, { name }, deny) => {
+  const { engine, replies, slicedCommands, nowMs } = shard;
+  const runs = new NextRuns(engine.schedules, name, (schedule, found) => {
+    if (schedule === undefined) deny();
+    else replies.text(session, inspectScheduleText(engine, schedule, found));
+  });
+  slicedCommands.start(session, runs, nowMs);
+});
 
 /** Lists this shard's schedules, or returns its part of a list over all shards. */
 export const listSchedules: ShardCommand = ({ engine, replies }, session, { options, flags }) => {

@@ -29,8 +29,15 @@ import { MeasureTubes } from "./tube-times.ts";
 /** Only maps and arrays of plain values: no records, no extensions. */
 const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" });
 
+/**
+ * Questions that change jobs. What they don't find, another client may have taken a moment ago, so
+ * their answers wait for all records: see docs/durability.md.
+ */
+const CHANGES: ReadonlySet<Verb> = new Set(["job-act", "bulk", "leases"]);
+
 interface Question {
   readonly number: number;
+  readonly isChange: boolean;
   readonly work: ControlWork;
 }
 
@@ -54,7 +61,7 @@ export class ControlHandler implements ControlAnswerer {
   readonly #questions: Question[] = [];
   /** The number of the question being answered. */
   #number = 0;
-  /** The last record before the current slice. */
+  /** The last record before those that the answer waits for. */
   #recordsBefore = 0;
 
   constructor(options: ControlHandlerOptions) {
@@ -68,7 +75,8 @@ export class ControlHandler implements ControlAnswerer {
       assert(!this.#questions.some((each) => each.number === number), "a question has a number of its own");
     // A copy, because the ring's bytes are gone when the work continues.
     const [verb, details] = packr.unpack(Buffer.from(bytes)) as [Verb, Questions[Verb]];
-    this.#questions.push({ number, work: this.#begin(verb, details) });
+    const isChange = CHANGES.has(verb);
+    this.#questions.push({ number, isChange, work: this.#begin(verb, details) });
   }
 
   /** Whether a slice could run now. */
@@ -97,7 +105,7 @@ export class ControlHandler implements ControlAnswerer {
     if (at < 0 || !this.#hasRoom) return;
     const [question] = this.#questions.splice(at, 1) as [Question];
     this.#number = question.number;
-    this.#recordsBefore = this.#options.shard.records?.lastNumber ?? 0;
+    this.#recordsBefore = question.isChange ? 0 : (this.#options.shard.records?.lastNumber ?? 0);
     if (!question.work.step(this)) this.#questions.push(question);
   }
 

@@ -49,6 +49,9 @@ export class BatchHomes {
   readonly #options: BatchHomesOptions;
   /** Batches that need a round, with the commands that wait for its result. */
   readonly #wanted = new Map<BatchRow, Asker[]>();
+  /** Those of them that a command waits for: every other round is for one of these. */
+  readonly #awaited = new Set<BatchRow>();
+  #isTurnOfAwaited = false;
   /** Rounds under way, by number of the batch. */
   readonly #rounds = new Map<number, BatchRound>();
   /** The arrivals of the last round of a batch, if that was quiet. */
@@ -103,7 +106,9 @@ export class BatchHomes {
       if (round === undefined) this.#wanted.set(batch, askers);
       else round.next = askers;
     }
-    if (asker !== undefined) askers.push(asker);
+    if (asker === undefined) return;
+    askers.push(asker);
+    if (round === undefined) this.#awaited.add(batch);
   }
 
   // --- turns -------------------------------------------------------------------------------------
@@ -173,12 +178,18 @@ export class BatchHomes {
       this.#tellHome(batch);
     }
     // With one shard, a round ends as it begins.
-    let begun = 0;
-    for (const [batch, askers] of this.#wanted) {
-      if (this.#rounds.size >= ROUNDS_MAX || ++begun > TURN_BATCHES_MAX || port.blocked) return;
-      this.#wanted.delete(batch);
-      this.#beginRound(batch, askers, nowMs);
+    for (let begun = 0; begun < TURN_BATCHES_MAX && this.#wanted.size > 0; begun++) {
+      if (this.#rounds.size >= ROUNDS_MAX || port.blocked) return;
+      this.#beginRound(this.#takeWanted(), nowMs);
     }
+  }
+
+  /** After a start, 100,000 batches may want a round, and a command must not wait for all. */
+  #takeWanted(): BatchRow {
+    this.#isTurnOfAwaited = !this.#isTurnOfAwaited && this.#awaited.size > 0;
+    const [batch] = this.#isTurnOfAwaited ? this.#awaited : this.#wanted.keys();
+    assert(batch !== undefined, "a round is wanted");
+    return batch;
   }
 
   #tellHome(batch: BatchRow): void {
@@ -190,14 +201,23 @@ export class BatchHomes {
     }
   }
 
-  #beginRound(batch: BatchRow, askers: readonly Asker[], nowMs: number): void {
+  #beginRound(batch: BatchRow, nowMs: number): void {
     const { shard, shards } = this.#options;
+    const askers = this.#takeAskers(batch);
     const round = new BatchRound(batch, askers, this.#quiet.get(batch), shards);
     this.#quiet.delete(batch);
     this.#rounds.set(batch.number, round);
     this.#tellAll(factsOf(batch));
     round.addOwn(shard);
     if (round.left === 0) this.#end(round, nowMs);
+  }
+
+  /** The round of a batch begins, or isn't wanted any more. */
+  #takeAskers(batch: BatchRow): readonly Asker[] {
+    const askers = this.#wanted.get(batch) ?? [];
+    this.#wanted.delete(batch);
+    this.#awaited.delete(batch);
+    return askers;
   }
 
   #tellAll(facts: BatchFacts): void {
@@ -252,6 +272,7 @@ export class BatchHomes {
     this.#rounds.delete(batch.number);
     if (round.next !== undefined) {
       this.#wanted.set(batch, round.next);
+      if (round.next.length > 0) this.#awaited.add(batch);
       this.#options.engine.batches.hasNews = true;
     }
     if (batch.state === BatchState.Opening) {
@@ -309,8 +330,7 @@ export class BatchHomes {
     this.#options.engine.batches.timers.set(batch.timer, Number.POSITIVE_INFINITY);
     const facts = { ...factsOf(batch), state: BatchState.Forgotten };
     this.#quiet.delete(batch);
-    const askers = this.#wanted.get(batch) ?? [];
-    this.#wanted.delete(batch);
+    const askers = this.#takeAskers(batch);
     this.#decide(facts);
     this.#tellAll(facts);
     for (const asker of askers) asker.answer(undefined);

@@ -123,9 +123,9 @@ export function batchesOf(engine: Engine, slot: number): JobBatches {
 /** Returns the lines about the batches of a job, if it has any. */
 function flowRows(engine: Engine, slot: number): string {
   const { batch, waitsFor } = batchesOf(engine, slot);
-  const member = batch === undefined ? "" : `batch: ${batch}\n`;
+  const member = batch === undefined ? "" : `batch: "${batch}"\n`;
   if (waitsFor === undefined) return member;
-  return `${member}waits-for: ${waitsFor.name}\nwaits-for-any: ${waitsFor.isAny ? "yes" : "no"}\n`;
+  return `${member}waits-for: "${waitsFor.name}"\nwaits-for-any: ${waitsFor.isAny ? "yes" : "no"}\n`;
 }
 
 const REASONS: Readonly<Record<number, string>> = {

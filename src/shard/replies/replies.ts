@@ -83,7 +83,12 @@ export class Replies extends LongReplies {
     const isHere = this.engine.find(id) !== NO_SLOT;
     if (!isHere && ((requestFlags & RequestFlag.Probe) !== 0 || this.mayBeElsewhere(id)))
       this.elsewhere(session, this.request, requestFlags);
-    else this.fixed(session, Reply.notFound);
+    else {
+      // Another client may have deleted or changed the job a moment ago. Who is told so must not
+      // find it as it was after a crash.
+      this.dependOnAll();
+      this.fixed(session, Reply.notFound);
+    }
   }
 
   /** Tells the acceptor that a command by id belongs to another shard. */

@@ -16,7 +16,10 @@ import type { SlicedCommands } from "../slices/sliced-commands.ts";
 import type { Claim, KnownSchedule, ScheduleClaims } from "./schedule-claims.ts";
 import { scheduleFacts } from "./schedule-options.ts";
 
-/** What it costs to read a cron expression and to find its first tick, as Engine.looks. */
+/**
+ * What it costs at least to read a cron expression and to find its first tick, as Engine.looks. The
+ * time that it takes is charged, too: a search that finds nothing may take half a second.
+ */
 const READING_LOOKS = 10_000;
 
 export interface ScheduleSetterOptions {
@@ -26,6 +29,7 @@ export interface ScheduleSetterOptions {
   readonly claims: ScheduleClaims;
   readonly records: RecordLog | undefined;
   readonly nextNumber: () => number;
+  readonly clock: () => number;
   readonly nowMs: () => number;
   readonly wallMs: () => number;
 }
@@ -39,9 +43,11 @@ export class ScheduleSetter {
 
   /** Sets a schedule, perhaps when other shards have answered. Takes the body. */
   set(session: ShardSession, job: NewJob, body: number, tube: string, options: Span): void {
-    const { engine, replies, slicedCommands, claims, records, wallMs, nowMs } = this.#options;
+    const { engine, replies, slicedCommands, claims, records, wallMs, nowMs, clock } = this.#options;
     engine.looks += READING_LOOKS;
+    const beganMs = clock();
     const facts = scheduleFacts(job, tube, options, wallMs());
+    slicedCommands.spentMs += clock() - beganMs;
     // The job is valid only during the call.
     const { id, bodyBytes } = job;
     const isTooBig =

@@ -6,9 +6,6 @@ import { Refusal, type Schedule } from "../../engine/schedules/schedule.ts";
 import { Attribute, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
 import { MISSED_WORDS, SCHEDULE_SHOWN_BYTES_MAX } from "../../protocol/schedule-options.ts";
 
-/** The next ticks that inspect-schedule shows. */
-const NEXT_RUNS = 5;
-
 const REFUSAL_WORDS: Readonly<Record<Refusal, string>> = {
   [Refusal.None]: "none",
   [Refusal.TubeFull]: "TUBE_FULL",
@@ -25,7 +22,8 @@ const timeOf = (ms: number): string | undefined =>
 const quoted = (value: unknown): string =>
   JSON.stringify(value).replace(/[\x7f-\xff]/g, (byte) => `\\u00${byte.charCodeAt(0).toString(16)}`);
 
-export function inspectScheduleText(engine: Engine, schedule: Schedule): string {
+/** Returns the YAML of inspect-schedule. `runs` are the next ticks; Infinity is none. */
+export function inspectScheduleText(engine: Engine, schedule: Schedule, runs: readonly number[]): string {
   const { facts, bodyBytes } = schedule;
   const { timing, attributes } = facts;
   const groupAt = findAttribute(attributes, 0, attributes.length, Attribute.Group);
@@ -44,7 +42,7 @@ tz: ${quoted(timing.zone)}
 missed: ${MISSED_WORDS[facts.missed]}
 paused: ${schedule.paused}
 next: ${timeOf(schedule.nextMs) ?? "never"}
-next-runs: ${quoted(nextRuns(engine, schedule))}
+next-runs: ${quoted(runs.map(timeOf).filter((time) => time !== undefined))}
 last: ${timeOf(schedule.lastMs) ?? "never"}
 fired: ${schedule.fired}
 runs: ${schedule.runs}
@@ -62,16 +60,6 @@ meta: ${quoted(metaOf(attributes))}
 bytes: ${bodyBytes}
 body: ${quoted(latin1(shown, 0, shown.length))}
 `;
-}
-
-function nextRuns({ schedules }: Engine, schedule: Schedule): string[] {
-  const runs: string[] = [];
-  let atMs = schedule.nextMs;
-  for (let time = timeOf(atMs); time !== undefined && runs.length < NEXT_RUNS; time = timeOf(atMs)) {
-    runs.push(time);
-    atMs = schedules.tickAfter(schedule, atMs);
-  }
-  return runs;
 }
 
 /** Returns a schedule as a line of list-schedules. */

@@ -29,6 +29,8 @@ export class ClearMany implements SlicedCommand {
   }
 
   finish(): void {
+    // As with NOT_FOUND: another client may have deleted the others a moment ago.
+    this.#replies.dependOnAll();
     this.#replies.number(this.#session, ReplyWord.cleared, this.#clearing.cleared);
   }
 }

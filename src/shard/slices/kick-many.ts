@@ -55,6 +55,8 @@ export class KickMany implements SlicedCommand {
   }
 
   finish(): void {
+    // As with NOT_FOUND: another client may have kicked the others a moment ago.
+    this.#replies.dependOnAll();
     this.#replies.number(this.#session, ReplyWord.kicked, this.#kicked);
   }
 }

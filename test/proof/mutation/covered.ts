@@ -7,7 +7,9 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { runInGroup } from "../group-child.ts";
 
 export const ROOT: string = fileURLToPath(new URL("../../..", import.meta.url));
-const NODE = join(ROOT, "bin/node");
+const REPLACE = fileURLToPath(new URL("replace.ts", import.meta.url));
+/** Workers inherit them; those that run a text don't preload what `--import` names. */
+const NODE_FLAGS = ["--disable-warning=ExperimentalWarning", `--require=${REPLACE}`];
 const CHILD = fileURLToPath(new URL("child.ts", import.meta.url));
 
 interface Range {
@@ -21,42 +23,69 @@ interface ScriptCoverage {
   readonly functions: readonly { readonly ranges: readonly Range[] }[];
 }
 
-export interface TestFile {
+/** What a run of test files costs. */
+export interface Cost {
+  readonly cpuMs: number;
+  readonly ms: number;
+}
+
+export interface TestFile extends Cost {
   /** Below the root. */
   readonly path: string;
-  readonly ms: number;
   /** By the URL of a source file: ranges of its functions and blocks, the outer first. */
   readonly covered: ReadonlyMap<string, readonly Range[]>;
 }
 
-export interface ChildResult {
+export interface ChildResult extends Cost {
   readonly code: number | "timeout";
   readonly said: string;
-  readonly ms: number;
 }
+
+/** Exit code of a child that has nothing to do, and tests that have not ended. */
+export const STALLED = 3;
+/** Exit code of a shell whose program was ended by SIGXCPU. */
+const CPU_LIMIT_CODE = 128 + 24;
 
 /** Runs test files in a process of their own; `env` says what is replaced. */
 export async function runChild(
   files: readonly string[],
   env: Readonly<Record<string, string>>,
-  timeoutMs: number,
+  limit: Cost,
 ): Promise<ChildResult> {
+  const seconds = Math.ceil(limit.cpuMs / 1000);
   const { code, output, ms } = await runInGroup({
-    program: NODE,
-    words: ["--disable-warning=ExperimentalWarning", CHILD, ...files.map((file) => join(ROOT, file))],
-    ...{ folder: ROOT, environment: { RUNNERBEAN_CHECKED: "1", ...env }, timeoutMs },
+    program: "sh",
+    // The shell stays, because its exit code tells which signal ended Node.
+    words: [
+      "-c",
+      `ulimit -c 0; ulimit -S -t ${seconds}; "$@"; exit $?`,
+      "sh",
+      process.execPath,
+      ...NODE_FLAGS,
+      CHILD,
+    ].concat(files.map((file) => join(ROOT, file))),
+    ...{ folder: ROOT, environment: { RUNNERBEAN_CHECKED: "1", ...env }, timeoutMs: limit.ms },
   });
-  return { code, said: output, ms };
+  const cpuMs = Number(/^CPU (\d+) ms$/m.exec(output)?.[1] ?? limit.cpuMs);
+  const isLate = code === CPU_LIMIT_CODE || code === STALLED;
+  return { code: isLate ? "timeout" : code, said: output, ms, cpuMs };
 }
 
-/** Runs a test file once, as it is; undefined if it fails by itself in such a process. */
-export async function coverageOf(path: string, timeoutMs: number): Promise<TestFile | undefined> {
+/**
+ * Runs a test file once, as it is, and notes what it executes of the sources below `below`;
+ * undefined if it fails by itself in such a process.
+ */
+export async function coverageOf(path: string, below: string, limit: Cost): Promise<TestFile | undefined> {
   const folder = mkdtempSync(join(tmpdir(), "runnerbean-coverage-"));
   try {
-    const { code, ms } = await runChild([path], { NODE_V8_COVERAGE: folder }, timeoutMs);
+    const { code, ms, cpuMs } = await runChild(
+      [path],
+      { NODE_V8_COVERAGE: folder, NODE_DISABLE_COMPILE_CACHE: "1" },
+      limit,
+    );
     if (code !== 0) return undefined;
     const covered = new Map<string, Range[]>();
-    const sources = pathToFileURL(join(ROOT, "src/")).href;
+    const sources = pathToFileURL(join(ROOT, below)).href;
     for (const name of readdirSync(folder)) {
       const { result } = JSON.parse(readFileSync(join(folder, name), "utf8")) as { result: ScriptCoverage[] };
       for (const { url, functions } of result) {
@@ -65,7 +94,7 @@ export async function coverageOf(path: string, timeoutMs: number): Promise<TestF
         covered.set(url, [...(covered.get(url) ?? []), ...ranges]);
       }
     }
-    return { path, ms, covered };
+    return { path, ms, cpuMs, covered };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

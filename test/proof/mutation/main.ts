@@ -1,51 +1,47 @@
 // Command `npm run mutate`: changes the source in small ways, one at a time, and tells which
 // changes no test notices.
 //
-// Each mutant meets first the unit tests that execute its code, the quickest first, then some seeds
-// of the simulators. A room has thousands of mutants: within the time given, as many as fit are
-// drawn from a seed, and the share of them that is killed is an estimate for the room.
+// A room has hundreds or thousands of mutants. Within the time given, as many as fit are drawn from
+// a seed; if not all fit, the share of them that is killed is an estimate for the room.
 
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { API } from "typescript/unstable/sync";
 import { campaignCommand, seedOption } from "../../support/campaign-command.ts";
 import { drawnSeed, SeededRandom } from "../../support/seeded-random.ts";
 import { wholeNumber } from "../../support/whole-number.ts";
-import { coverageOf, executes, ROOT, runChild, type TestFile } from "./covered.ts";
-import { applied, type Mutant, mutantsOf } from "./mutants.ts";
-import { changedSince, ROOMS, sourcesOf, testsOf } from "./rooms.ts";
-
-/** A test file that takes longer by itself is not run for each mutant. */
-const TEST_MS_MAX = 120_000;
-/** A mutant may take so many times as long as its tests do, and some seconds besides. */
-const SLOWER = 4;
-const GRACE_MS = 8_000;
-const SEEDS_MS_MAX = 180_000;
-const SEEDS = "test/proof/mutation/seeds.ts";
+import { ROOT } from "./covered.ts";
+import { Judge, type Verdict } from "./judge.ts";
+import { type Mutant, mutantsOf } from "./mutants.ts";
+import { changedSince, ROOMS, STAGES, type Stage, sourcesOf } from "./rooms.ts";
 
 interface Options {
   readonly room: readonly string[];
   readonly time: number;
+  readonly file?: string;
   readonly since?: string;
+  readonly again?: string;
   readonly seed?: number;
-  readonly unit: boolean;
+  readonly stages: readonly Stage[];
   readonly out?: string;
+  readonly mutants?: number;
 }
 
-export interface Verdict {
-  readonly mutant: Mutant;
-  readonly by: "test" | "timeout" | "seeds" | undefined;
-  readonly note: string;
+interface RoomResult {
+  readonly room: string;
+  readonly all: number;
+  readonly verdicts: readonly Verdict[];
 }
 
-function roomList(text: string): string[] {
-  const rooms = text.split(",");
-  const unknown = rooms.find((room) => !ROOMS.includes(room));
-  if (unknown !== undefined) throw new InvalidArgumentError(`"${unknown}" is none of ${ROOMS.join(", ")}.`);
-  return rooms;
+function listOf<Word extends string>(words: readonly Word[]): (text: string) => readonly Word[] {
+  return (text) => {
+    const given = text.split(",") as Word[];
+    const unknown = given.find((word) => !words.includes(word));
+    if (unknown !== undefined) throw new InvalidArgumentError(`"${unknown}" is none of ${words.join(", ")}.`);
+    return given;
+  };
 }
 
 function duration(text: string): number {
@@ -58,15 +54,17 @@ const command = campaignCommand(
   "mutate",
   "Changes the code in small ways, one at a time, and tells which changes no test notices.",
 )
-  .option("--room <names>", `rooms of src, separated by commas: ${ROOMS.join(", ")}`, roomList, ROOMS)
+  .option("--room <names>", `rooms of src, separated by commas: ${ROOMS.join(", ")}`, listOf(ROOMS), ROOMS)
   .option("--time <t>", "how long for each room, such as 90s, 20m or 2h", duration, 600_000)
+  .option("--mutants <n>", "at most so many of each room", wholeNumber(1, 1e6))
+  .option("--file <part>", "only files whose path contains this")
   .option("--since <ref>", "only lines that differ from this commit")
-  .option("--no-unit", "only the seeds of the simulators")
+  .option("--again <file>", "only the survivors in what --out wrote; the sources must be the same")
+  .option("--stages <names>", `tests to meet: ${STAGES.join(", ")}`, listOf(STAGES), STAGES)
   .option("--out <file>", "write the verdicts there as JSON")
-  .addOption(seedOption())
-  .option("--mutants <n>", "at most so many of each room", wholeNumber(1, 1e6));
+  .addOption(seedOption());
 command.parse();
-const options = command.opts<Options & { mutants?: number }>();
+const options = command.opts<Options>();
 const seed = options.seed ?? drawnSeed();
 const folder = mkdtempSync(join(tmpdir(), "runnerbean-mutants-"));
 
@@ -92,90 +90,71 @@ function shuffled<T>(items: readonly T[], random: SeededRandom): T[] {
   return all;
 }
 
-async function testFiles(room: string): Promise<TestFile[]> {
-  const files: TestFile[] = [];
-  for (const path of testsOf(room)) {
-    const file = await coverageOf(path, TEST_MS_MAX);
-    if (file === undefined) console.log(`  left out: ${path} fails or takes long in a process with others`);
-    else files.push(file);
-  }
-  return files.sort((a, b) => a.ms - b.ms);
+/** The mutants that the options let pass. */
+function chosenOf(mutants: readonly Mutant[]): Mutant[] {
+  const { file = "", since, again } = options;
+  const changed = since === undefined ? undefined : changedSince(since);
+  const survivors = again === undefined ? undefined : survivorsIn(again);
+  return mutants.filter(
+    (mutant) =>
+      mutant.file.includes(file) &&
+      (changed === undefined || changed.get(mutant.file)?.(mutant.line) === true) &&
+      (survivors === undefined || survivors.has(keyOf(mutant))),
+  );
 }
 
-async function judge(mutant: Mutant, tests: readonly TestFile[]): Promise<Verdict> {
-  const source = join(ROOT, mutant.file);
-  const text = join(folder, mutant.file);
-  mkdirSync(dirname(text), { recursive: true });
-  writeFileSync(text, applied(readFileSync(source, "utf8"), mutant));
-  const url = pathToFileURL(source).href;
-  const env = { MUTANT_URL: url, MUTANT_TEXT: text };
-  const fitting = options.unit ? tests.filter((each) => executes(each, url, mutant.start)) : [];
-  if (fitting.length > 0) {
-    const usualMs = fitting.reduce((sum, { ms }) => sum + ms, 0);
-    const { code, said } = await runChild(
-      fitting.map(({ path }) => path),
-      env,
-      SLOWER * usualMs + GRACE_MS,
-    );
-    if (code === "timeout") return { mutant, by: "timeout", note: "no end" };
-    if (code !== 0)
-      return { mutant, by: "test", note: said.match(/^FAILED .*$/m)?.[0] ?? said.trim().split("\n")[0]! };
-  }
-  const { code, said } = await runChild([SEEDS], env, SEEDS_MS_MAX);
-  if (code === 0) return { mutant, by: undefined, note: survival(fitting.length) };
-  return {
-    mutant,
-    by: "seeds",
-    note: code === "timeout" ? "no end" : (said.match(/^FAILED .*$/m)?.[0] ?? ""),
-  };
+function survivorsIn(path: string): ReadonlySet<string> {
+  const { results } = JSON.parse(readFileSync(path, "utf8")) as { results: RoomResult[] };
+  const verdicts = results.flatMap((each) => each.verdicts);
+  return new Set(verdicts.filter(({ by }) => by === undefined).map(({ mutant }) => keyOf(mutant)));
 }
 
-function survival(testFiles: number): string {
-  if (!options.unit) return "unit tests were left out";
-  return testFiles === 0 ? "no unit test executes it" : `${testFiles} test files`;
-}
+const keyOf = ({ file, start, end, replacement }: Mutant): string => `${file} ${start} ${end} ${replacement}`;
 
 async function mutateRoom(room: string, mutants: readonly Mutant[]): Promise<Verdict[]> {
-  const changed = options.since === undefined ? undefined : changedSince(options.since);
-  const chosen = mutants.filter(
-    ({ file, line }) => changed === undefined || changed.get(file)?.(line) === true,
-  );
-  console.log(`${room}: ${chosen.length} mutants${changed === undefined ? "" : " in changed lines"}`);
-  if (chosen.length === 0) return [];
-  const tests = options.unit ? await testFiles(room) : [];
+  const chosen = chosenOf(mutants);
+  console.log(`${room}: ${chosen.length} of ${mutants.length} mutants`);
+  const judge = new Judge(room, folder, seed, options.stages);
   const endsAtMs = performance.now() + options.time;
   const verdicts: Verdict[] = [];
   for (const mutant of shuffled(chosen, new SeededRandom(seed)).slice(0, options.mutants)) {
     if (performance.now() > endsAtMs) break;
-    const verdict = await judge(mutant, tests);
+    const verdict = await judge.judge(mutant);
     verdicts.push(verdict);
-    const how = verdict.by === undefined ? "SURVIVED" : `killed by ${verdict.by}`;
-    console.log(`  ${how}: ${mutant.file}:${mutant.line}  ${mutant.what}  (${verdict.note})`);
+    const { by, note, kept } = verdict;
+    const how = by === undefined ? (kept === undefined ? "SURVIVED" : "kept") : `killed by ${by}`;
+    console.log(`  ${how}: ${mutant.file}:${mutant.line}  ${mutant.what}  (${kept ?? note})`);
   }
   return verdicts;
 }
 
-function summary(room: string, all: number, verdicts: readonly Verdict[]): string {
+function summary({ room, all, verdicts }: RoomResult): string {
   const killed = verdicts.filter(({ by }) => by !== undefined).length;
-  const of = (by: Verdict["by"]): number => verdicts.filter((each) => each.by === by).length;
-  const share = verdicts.length === 0 ? 0 : killed / verdicts.length;
+  const kept = verdicts.filter((each) => each.kept !== undefined).length;
+  const judged = verdicts.length - kept;
+  const share = judged === 0 ? 0 : killed / judged;
   // Of a sample: two standard errors.
-  const error = verdicts.length === 0 ? 0 : 2 * Math.sqrt((share * (1 - share)) / verdicts.length);
+  const error = judged === 0 || judged + kept === all ? 0 : 2 * Math.sqrt((share * (1 - share)) / judged);
   const percent = (value: number): string => `${(100 * value).toFixed(1)} %`;
+  const stages = STAGES.map((stage) => `${stage} ${verdicts.filter(({ by }) => by === stage).length}`);
+  const endless = verdicts.filter((each) => each.endless).length;
   return (
-    `${room}: ${verdicts.length} of ${all} mutants tried, ${killed} killed (${percent(share)} ± ${percent(error)}; ` +
-    `${of("test")} by unit tests, ${of("timeout")} without end, ${of("seeds")} by seeds), ${of(undefined)} survived`
+    `${room}: ${verdicts.length} of ${all} mutants tried, ${killed} killed ` +
+    `(${stages.join(", ")}; ${endless} of them without end), ` +
+    `${kept} kept with a reason, ${judged - killed} survived: ` +
+    `${percent(share)} ± ${percent(error)} of those not kept`
   );
 }
 
 console.log(`seed ${seed}`);
-const results: { room: string; all: number; verdicts: Verdict[] }[] = [];
+const results: RoomResult[] = [];
 try {
-  for (const [room, mutants] of allMutants(options.room))
+  for (const [room, mutants] of allMutants(options.room)) {
     results.push({ room, all: mutants.length, verdicts: await mutateRoom(room, mutants) });
+    if (options.out !== undefined)
+      writeFileSync(options.out, `${JSON.stringify({ seed, results }, undefined, 1)}\n`);
+  }
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
-console.log(`\n${results.map(({ room, all, verdicts }) => summary(room, all, verdicts)).join("\n")}`);
-if (options.out !== undefined)
-  writeFileSync(options.out, `${JSON.stringify({ seed, results }, undefined, 1)}\n`);
+console.log(`\n${results.map(summary).join("\n")}`);

@@ -11,6 +11,11 @@ export interface Mutant {
   readonly file: string;
   readonly start: number;
   readonly end: number;
+  /**
+   * Where coverage tells whether the place is executed. V8 counts an operator such as `??` with its
+   * right side, so this is the beginning of the expression.
+   */
+  readonly coveredAt: number;
   readonly replacement: string;
   readonly line: number;
   /** Such as `<` to `<=`. */
@@ -75,10 +80,16 @@ export function mutantsOf(file: string, source: SourceFile): Mutant[] {
   const { text } = source;
   const found: Mutant[] = [];
   const textOf = (node: AnyNode): string => text.slice(node.getStart(source), node.end);
-  const add = (start: number, end: number, replacement: string, what?: string): void => {
+  const add = (
+    start: number,
+    end: number,
+    replacement: string,
+    what?: string,
+    coveredAt: number = start,
+  ): void => {
     const line = text.slice(0, start).split("\n").length;
     const shown = text.slice(start, end).replace(/\s+/g, " ").slice(0, 60);
-    found.push({ file, start, end, replacement, line, what: what ?? `${shown} → ${replacement}` });
+    found.push({ file, start, end, coveredAt, replacement, line, what: what ?? `${shown} → ${replacement}` });
   };
   const replace = (node: AnyNode, replacement: string, what?: string): void =>
     add(node.getStart(source), node.end, replacement, what);
@@ -93,6 +104,7 @@ export function mutantsOf(file: string, source: SourceFile): Mutant[] {
           operator.end,
           other,
           `${textOf(node).replace(/\s+/g, " ").slice(0, 70)}: ${textOf(operator)} → ${other}`,
+          node.getStart(source),
         );
     } else if (
       node.kind === SyntaxKind.PrefixUnaryExpression ||

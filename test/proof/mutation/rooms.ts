@@ -1,24 +1,55 @@
-// The rooms that are mutated, and the tests that must notice: those that run in process.
+// The rooms that are mutated, and the tests that must notice: those that run in one process.
 
 import { execFileSync } from "node:child_process";
 import { globSync } from "node:fs";
 import { ROOT } from "./covered.ts";
 
-/** Patterns of test files by room. */
-const TESTS: Readonly<Record<string, readonly string[]>> = {
-  engine: ["test/unit/engine/**/*.test.ts", "test/unit/shard/**/*.test.ts"],
-  protocol: ["test/unit/protocol/**/*.test.ts", "test/unit/acceptor/**/*.test.ts"],
-  ring: ["test/unit/ring/**/*.test.ts", "test/unit/loop/**/*.test.ts", "test/unit/message/**/*.test.ts"],
-  binlog: ["test/unit/binlog/**/*.test.ts", "test/binlog/**/*.test.ts"],
-  access: ["test/unit/access/**/*.test.ts", "test/unit/config/**/*.test.ts"],
+const TRANSCRIPTS = "test/proof/mutation/transcripts.ts";
+const SEEDS = "test/proof/mutation/seeds.ts";
+
+/** One after the other: a mutant meets the next stage only if it survives this one. */
+export const STAGES = ["room", "transcripts", "neighbours", "seeds"] as const;
+export type Stage = (typeof STAGES)[number];
+
+/** Tests of a room besides its unit tests. */
+const OWN: Readonly<Record<string, readonly string[]>> = { binlog: ["test/binlog/**/*.test.ts"] };
+
+/** Those of them that take seconds: a mutant meets them last. */
+const DEAR = ["damage", "holes", "making-room", "simulation", "tools"].map(
+  (name) => `test/binlog/${name}.test.ts`,
+);
+
+/** The unit tests of the rooms that use a room, and its dear ones. */
+const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
+  engine: ["test/unit/shard/**/*.test.ts"],
+  protocol: ["test/unit/acceptor/**/*.test.ts"],
+  ring: ["test/unit/loop/**/*.test.ts", "test/unit/message/**/*.test.ts"],
+  binlog: DEAR,
+  access: ["test/unit/config/**/*.test.ts", "test/unit/acceptor/limited-token.test.ts"],
 };
 
-export const ROOMS: readonly string[] = Object.keys(TESTS);
+export const ROOMS: readonly string[] = Object.keys(NEIGHBOURS);
+
+/** The test files of a stage, all of which `npm test` plays, or more of the same. */
+export function testsOf(room: string, stage: Stage): string[] {
+  switch (stage) {
+    case "room":
+      return filesLike([`test/unit/${room}/**/*.test.ts`, ...(OWN[room] ?? [])]).filter(
+        (path) => !DEAR.includes(path),
+      );
+    case "transcripts":
+      return [TRANSCRIPTS];
+    case "neighbours":
+      return filesLike(NEIGHBOURS[room]!);
+    case "seeds":
+      return [SEEDS];
+  }
+}
+
+const filesLike = (patterns: readonly string[]): string[] =>
+  [...new Set(patterns.flatMap((pattern) => globSync(pattern, { cwd: ROOT })))].sort();
 
 export const sourcesOf = (room: string): string[] => globSync(`src/${room}/**/*.ts`, { cwd: ROOT }).sort();
-
-export const testsOf = (room: string): string[] =>
-  [...new Set(TESTS[room]!.flatMap((pattern) => globSync(pattern, { cwd: ROOT })))].sort();
 
 /** Lines that differ from a commit, by file; new files as a whole. */
 export function changedSince(ref: string): ReadonlyMap<string, (line: number) => boolean> {

@@ -231,19 +231,21 @@ export class ClientEffects {
   }
 
   /**
-   * A kick-job, pause-tube or clear-tube took effect, and engines do not tell whose; no two clients
-   * have the very same one under way. `reply` is undefined where the answer of another shard
-   * counts, and not final where another may still do better. False if it is not of this client.
+   * A kick-job, pause-tube, clear-tube or run-schedule took effect, and engines do not tell whose;
+   * no two clients have the very same one under way. `reply` is undefined where the answer of
+   * another shard counts, and not final where another may still do better. False if it is not of
+   * this client.
    */
   onAnonymous(matches: (command: Command) => boolean, reply: string | undefined, isFinal: boolean): boolean {
     if (!this.#client.isUnderWay(matches)) return false;
     const pending = this.#client.take(
-      "a kick-job, pause-tube or clear-tube",
+      "a kick-job, pause-tube, clear-tube or run-schedule",
       (each) => each.reply === undefined && matches(each.command),
     );
     const { command } = pending;
-    // A clear-tube changes many.
-    const id = command.kind === "kick-job" ? command.id : command.kind === "clear" ? -1 : 0;
+    // A clear-tube changes many; what a run-schedule changes is nothing but its new job.
+    const changesAll = command.kind === "clear" || command.kind === "run";
+    const id = command.kind === "kick-job" ? command.id : changesAll ? -1 : 0;
     if (reply !== undefined && isFinal) this.#client.settle(pending, reply, id);
     else if (reply !== undefined) this.#allow(pending, reply);
     return true;

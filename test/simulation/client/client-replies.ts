@@ -82,7 +82,9 @@ export class ClientReplies {
     const asked = `"${command.text}"`;
     this.#settleLate(pending, reply);
     if (command.kind === "set") this.#client.world.checkSet(command.pattern, command.values);
-    if (command.kind === "gather") {
+    if (command.kind === "run" && pending.reply === undefined) {
+      if (!command.refusals.test(reply)) this.#client.fail(`${asked} was answered ${shown} and put nothing`);
+    } else if (command.kind === "gather") {
       if (!command.form.test(reply)) this.#client.fail(`${asked} was answered ${shown}`);
     } else if (pending.listing !== undefined) {
       pending.listing.check(comparable(reply));

@@ -87,6 +87,8 @@ export type Command = Common &
     | { readonly kind: "read"; readonly answer: (model: Model) => string }
     /** Put together of all shards, at no single moment: only its form is known. */
     | { readonly kind: "gather"; readonly form: RegExp }
+    /** What it has put is known; nothing tells why it was refused. */
+    | { readonly kind: "run"; readonly schedule: string; readonly refusals: RegExp }
     | { readonly kind: "quit" }
   );
 
@@ -318,6 +320,11 @@ export function setSchedule(text: string, body: string, form: RegExp): Command {
 /** A command about batches or schedules, which the engines are told about later. */
 export function ofBatch(text: string, form: RegExp): Command {
   return { ...simple(text), kind: "gather", form };
+}
+
+export function runSchedule(schedule: string): Command {
+  const refusals = /^(?:NOT_FOUND|TUBE_FULL|OUT_OF_MEMORY|DRAINING)\r\n$/;
+  return { ...simple(`run-schedule ${schedule}`), kind: "run", schedule, refusals };
 }
 
 export function quit(): Command {

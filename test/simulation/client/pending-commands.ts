@@ -189,7 +189,7 @@ export class PendingCommands {
     if (pending.given.length > 0 || pending.deletes?.isDone || kind === "move") return true;
     // A client that holds nothing gets its reply from the acceptor.
     if (kind === "touch-all" && (pending.asked.size > 0 || this.gone)) return true;
-    if (kind === "put" && this.world.isDraining()) return true;
+    if ((kind === "put" && this.world.isDraining()) || kind === "run") return true;
     // A reserve over several shards that ends with the client's half of the connection is not seen
     // before its reply.
     return (

@@ -54,6 +54,16 @@ export const PLANTED_FLOW_BUGS: readonly PlantedBug[] = [
     batches.assume = (facts) =>
       assume(facts.state === BatchState.Opening ? { ...facts, state: BatchState.Open } : facts);
   }),
+  plantedInFlows("a schedule that is run puts its job twice", ({ schedules }) => {
+    const run = schedules.run.bind(schedules);
+    schedules.run = (...now) => {
+      run(...now);
+      return run(...now);
+    };
+  }),
+  plantedInFlows("a schedule that is run gives its job an id, and puts none", ({ schedules }) => {
+    schedules.run = () => schedules.takeJobId();
+  }),
   plantedInFlows("ticks come although the server drains", ({ schedules }) => {
     Object.defineProperty(schedules, "isDraining", { get: () => () => false, set: () => {} });
   }),

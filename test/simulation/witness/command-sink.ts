@@ -7,6 +7,8 @@ export interface CommandSink {
   put(session: number, job: number): void;
   /** A tick of a schedule has put a job. */
   ticked(job: number, key: string): void;
+  /** A run-schedule has put a job. */
+  ran(job: number, schedule: string): void;
   /** A put was refused because the log has no room. */
   putRefused(session: number): void;
   /** A put's job was not stored: its key is taken, or its tube is full. */
@@ -43,6 +45,7 @@ export interface CommandSink {
 export const NOBODY: CommandSink = {
   put() {},
   ticked() {},
+  ran() {},
   putRefused() {},
   putDeclined() {},
   reserved() {},

@@ -29,7 +29,7 @@ export function policyOf(attributes: JobAttributes | undefined): JobPolicy {
   };
 }
 
-function textOf(bytes: Uint8Array, length: number, tag: number): string {
+export function textOf(bytes: Uint8Array, length: number, tag: number): string {
   const at = findAttribute(bytes, 0, length, tag);
   return at < 0 ? "" : latin1(bytes, at, at + bytes[at - 1]!);
 }

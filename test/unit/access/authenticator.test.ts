@@ -32,6 +32,18 @@ describe("Authenticator", () => {
       assert.equal(authenticator.byToken(wrong, NOW), undefined);
   });
 
+  it("takes no secret for valid that is longer than 256 characters", async () => {
+    for (const [length, name] of [
+      [256, "long"],
+      [257, undefined],
+    ] as const) {
+      const long = "s".repeat(length);
+      const authenticator = new Authenticator(tokensOf(`long worker sha256:${hashOf(long)}`));
+      assert.equal(authenticator.byToken(long, NOW)?.name, name);
+      assert.equal((await authenticator.byPassword("long", long, NOW))?.name, name);
+    }
+  });
+
   it("refuses expired tokens", () => {
     const authenticator = new Authenticator(tokensOf(line("mailer", "expires=2026-11-21")));
     assert.equal(authenticator.byToken(secret, NOW)?.name, "mailer");

@@ -75,6 +75,29 @@ describe("FailureLimit", () => {
     await later;
   });
 
+  it("counts the checks that go on when another ends, also if none waits", async () => {
+    const limit = new FailureLimit();
+    const ends: ((found: typeof identity) => void)[] = [];
+    const send = (count: number): Promise<unknown>[] =>
+      Array.from({ length: count }, async () => {
+        const check = (): Promise<typeof identity> => new Promise((resolve) => ends.push(resolve));
+        return await limit.attempt("192.0.2.1", () => 0, check);
+      });
+    const answers = send(FAILURES_MAX);
+    for (let at = 0; at < FAILURES_MAX - 1; at++) {
+      ends[at]!(identity);
+      await answers[at];
+    }
+    assert.equal(ends.length, FAILURES_MAX);
+    const more = send(FAILURES_MAX + 5);
+    assert.equal(ends.length, 2 * FAILURES_MAX - 1, "one still goes on");
+    for (let at = FAILURES_MAX - 1; at < 2 * FAILURES_MAX + 5; at++) {
+      ends[at]!(identity);
+      await new Promise(setImmediate);
+    }
+    assert.deepEqual(new Set(await Promise.all([...answers, ...more])), new Set([identity]));
+  });
+
   it("returns the share of a right secret: any number may come at once", async () => {
     const guesses = new Guesses();
     const answers = guesses.send(500);
@@ -115,15 +138,45 @@ describe("FailureLimit", () => {
     assert.ok((await again).every((each) => each === identity));
   });
 
+  it("counts right secrets as no failure", () => {
+    const limit = new FailureLimit();
+    for (let guess = 0; guess < 3 * FAILURES_MAX; guess++)
+      assert.equal(
+        limit.attempt(
+          "a",
+          () => 0,
+          () => identity,
+        ),
+        identity,
+      );
+  });
+
+  it("takes an address with a colon that is none as it is", () => {
+    const limit = new FailureLimit();
+    for (let failure = 0; failure < FAILURES_MAX; failure++) limit.note("unix:7", 0);
+    assert.ok(limit.isOver("unix:7", 1));
+    assert.ok(!limit.isOver("unix:8", 1));
+  });
+
+  it("knows the network of a guess that has waited", async () => {
+    const guesses = new Guesses();
+    const answers = guesses.send(50, "20:20:20:20::1");
+    while ((await guesses.end(undefined)) > 0);
+    assert.equal(guesses.checked, FAILURES_MAX);
+    assert.equal((await answers).filter((each) => each === "over").length, 40);
+  });
+
   it("treats an IPv6 network as one address, and IPv4 in IPv6 as IPv4", () => {
     const limit = new FailureLimit();
     const wrong = (): undefined => undefined;
     for (let guess = 0; guess < FAILURES_MAX; guess++) {
       limit.attempt(`2001:db8:0:7::${guess}`, () => 0, wrong);
+      limit.attempt(`20:20:20:20::${guess}`, () => 0, wrong);
       limit.attempt("::ffff:192.0.2.1", () => 0, wrong);
     }
     assert.ok(limit.isOver("2001:db8:0:7:ffff::1", 1));
     assert.ok(!limit.isOver("2001:db8:0:8::1", 1));
+    assert.ok(limit.isOver("20:20:20:20::ffff", 1));
     assert.ok(limit.isOver("192.0.2.1", 1));
     assert.ok(!limit.isOver("192.0.2.2", 1));
   });

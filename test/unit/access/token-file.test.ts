@@ -60,6 +60,42 @@ describe("parseTokenFile", () => {
     });
   }
 
+  it("takes exactly the proofs that `runnerbean token add` writes, and costs that are bearable", () => {
+    const isProof = (proof: string): boolean => parseTokenFile(`x worker ${proof}`).faults.length === 0;
+    const key = "A".repeat(43);
+    for (const N of [2 ** 14, 2 ** 15, 2 ** 17]) assert.ok(isProof(`scrypt:${N}:8:1:c2FsdA:${key}`), `${N}`);
+    for (const N of ["8192", "262144", "16385", "32767", "-32768", "", "x"])
+      assert.ok(!isProof(`scrypt:${N}:8:1:c2FsdA:${key}`), `scrypt with N ${N}`);
+    for (const wrong of [
+      ...[
+        `scrypt:32768:9:1:c2FsdA:${key}`,
+        `scrypt:32768:7:1:c2FsdA:${key}`,
+        `scrypt:32768:8:2:c2FsdA:${key}`,
+      ],
+      ...[`scrypt:32768:8:0:c2FsdA:${key}`, `scrypt:32768:8:1::${key}`, `scrypt:32768:8:1:c2FsdA:${key}A`],
+      ...[`scrypt:32768:8:1:c2FsdA:${key}:x`, `scrypt:32768:8:1:${key}`, `bcrypt:32768:8:1:c2FsdA:${key}`],
+      ...[`sha256:${HASH}:x`, `sha1:${HASH}`, `sha256:x:${HASH}`, `sha256:${HASH}0`, "scrypt", "sha256"],
+      ...["certificates", ":", `scrypt:32768:8:1:c2FsdA:${key.slice(1)}`],
+    ])
+      assert.ok(!isProof(wrong), wrong);
+  });
+
+  it("reads tubes and days in any order, and the last of each", () => {
+    const [token] = parseTokenFile(`x worker certificate expires=2027-01-31 tubes=,a,,b-*,`).tokens;
+    assert.deepEqual(token!.tubes, ["a", "b-*"]);
+    assert.equal(token!.expiresAtMs, Date.parse("2027-02-01T00:00:00Z"));
+    for (const word of [
+      "expires=",
+      "tubes=",
+      "expires=2027-1-31",
+      "expires=2027-01-31T00",
+      "expire=2027-01-31",
+    ])
+      assert.equal(parseTokenFile(`x worker certificate ${word}`).faults.length, 1, word);
+    assert.equal(parseTokenFile("x worker certificate expires=2028-02-29").faults.length, 0);
+    assert.equal(parseTokenFile("x worker certificate expires=2027-02-29").faults.length, 1);
+  });
+
   it("finds a duplicate name", () => {
     const { faults } = parseTokenFile(`x worker sha256:${HASH}\nx viewer sha256:${HASH}\n`);
     assert.deepEqual(faults, [{ line: 2, message: "the name x is that of line 1, too" }]);

@@ -67,6 +67,19 @@ describe("the table of commands", () => {
     for (const command of COMMANDS) assert.ok(words.includes(` ${commandUsage(command)} ${command.help} `));
     for (const line of text.split("\n")) assert.ok(line.length <= 130, line);
   });
+
+  it("explains all commands in one column of --help, and breaks a usage only where it is full", () => {
+    const lines = commandListText().split("\n");
+    const helpAt = COMMANDS.map(({ help }) => lines.find((line) => line.endsWith(help))!.lastIndexOf(help));
+    assert.deepEqual([...new Set(helpAt)], [helpAt[0]]);
+    const broken = lines.filter((line, index) => /^ {4,20}\S/.test(line) && index > 0);
+    assert.ok(broken.length > 3);
+    for (const line of broken) {
+      const before = lines[lines.indexOf(line) - 1]!;
+      const [word] = line.trim().split(" ");
+      assert.ok(before.length + word!.length > 100, `${word} fits behind: ${before}`);
+    }
+  });
 });
 
 describe("the words of commands", () => {

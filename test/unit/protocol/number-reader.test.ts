@@ -127,6 +127,61 @@ describe("NumberReader.readTimeout", () => {
   }
 });
 
+describe("NumberReader.readUpTo", () => {
+  const upTo = (text: string, max: number, at = 0, end = text.length): [boolean, number, number] => {
+    const reader = new NumberReader();
+    reader.at = at;
+    const isNumber = reader.readUpTo(asciiBytes(text), end, max);
+    return [isNumber, reader.value, reader.at];
+  };
+
+  it("reads digits at its place, up to the limit and the end", () => {
+    assert.deepEqual(upTo("a12b", 12, 1), [true, 12, 3]);
+    assert.deepEqual(upTo("129", 12, 0, 2), [true, 12, 2]);
+    assert.deepEqual(upTo("000", 0), [true, 0, 3]);
+    assert.deepEqual(upTo("9007199254740991", Number.MAX_SAFE_INTEGER)[1], Number.MAX_SAFE_INTEGER);
+  });
+
+  it("refuses larger numbers, and what has no digit", () => {
+    for (const text of ["13", "012345", "", "x", " 1", "-1", "+1"])
+      assert.equal(upTo(text, 12)[0], false, text);
+    assert.equal(upTo("12", 12, 2)[0], false);
+    assert.equal(upTo("12", 12, 0, 0)[0], false);
+  });
+});
+
+describe("NumberReader looks at no byte behind the end", () => {
+  it("for a sign, a blank or a digit", () => {
+    const reader = new NumberReader();
+    for (const [read, text, behind] of [
+      ["readTimeout", "-", "1"],
+      ["readTimeout", "", "-1"],
+      ["readTimeout", " ", " 1"],
+      ["readWait", "-", "1"],
+      ["readWait", "", "-1"],
+      ["readKickBound", "", "1"],
+      ["readKickBound", "-", "1"],
+      ["readU64", "", "0"],
+      ["readDuration", "1.", "5"],
+    ] as const) {
+      reader.at = 0;
+      assert.equal(reader[read](asciiBytes(text + behind), text.length), false, `${read} of "${text}"`);
+    }
+    for (const [read, text, behind] of [
+      ["readU64", "0", "0"],
+      ["readU64", "7", "1"],
+      ["readDuration", "1", ".5"],
+      ["readDuration", "1.5", "5"],
+      ["readWait", "-1", "0"],
+      ["readKickBound", "0", "0"],
+    ] as const) {
+      reader.at = 0;
+      assert.equal(reader[read](asciiBytes(text + behind), text.length), true, `${read} of "${text}"`);
+      assert.equal(reader.at, text.length, `${read} of "${text}"`);
+    }
+  });
+});
+
 describe("NumberReader.readKickBound", () => {
   const rows: [text: string, value: number | undefined][] = [
     ["1", 1],

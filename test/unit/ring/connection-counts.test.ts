@@ -31,6 +31,37 @@ describe("ConnectionCounts", () => {
     );
   });
 
+  it("counts nothing any more once all have left or were refused", () => {
+    const buffer = new SharedArrayBuffer(CONNECTION_COUNTS_BYTES);
+    const all = new ConnectionCounts(buffer, 7);
+    assert.ok(all.enter(1) && !all.enter(1));
+    assert.ok(all.enterFrom("192.0.2.1", 1) && !all.enterFrom("192.0.2.1", 1));
+    all.leave();
+    all.leaveFrom("192.0.2.1");
+    assert.ok(new Int32Array(buffer).every((count) => count === 0));
+  });
+
+  it("counts an address in other words with another seed, also if it is 0", () => {
+    const wordsOf = (seed: number): string => {
+      const buffer = new SharedArrayBuffer(CONNECTION_COUNTS_BYTES);
+      new ConnectionCounts(buffer, seed).enterFrom("192.0.2.1", 1);
+      const used = [...new Int32Array(buffer).entries()].filter(([, count]) => count > 0);
+      assert.deepEqual(
+        used.map(([, count]) => count),
+        [1, 1, 1, 1],
+      );
+      const columns = used.map(([word]) => (word - 1) % 2 ** 14);
+      assert.ok(new Set(columns).size > 1, "rows differ");
+      assert.deepEqual(
+        used.map(([word]) => Math.floor((word - 1) / 2 ** 14)),
+        [0, 1, 2, 3],
+      );
+      return columns.join(" ");
+    };
+    const seeds = [0, 1, 2, 7, 2 ** 31, -1, 123_456_789];
+    assert.equal(new Set(seeds.map(wordsOf)).size, seeds.length);
+  });
+
   it("seldom takes one address for another", () => {
     const ADDRESSES = 5000;
     // All four words of an address are taken with a probability of 0.005.

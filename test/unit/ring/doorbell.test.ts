@@ -99,6 +99,35 @@ it("Doorbell wakes a thread once in its io_uring, if the caller's thread can", (
   assert.equal(woken.length, 1);
 });
 
+it("Doorbell of a thread without an io_uring wakes one that has one as any other", () => {
+  const { owner, bell } = bells();
+  owner.sleepsInRing(33);
+  owner.prepare();
+  assert.equal(bell.ring(), true);
+  assert.equal(owner.isRung, true);
+});
+
+it("Doorbell wakes a thread once, though two ring at the same moment", (t) => {
+  const { words, owner, bell } = bells();
+  owner.prepare();
+  const real = Atomics.exchange;
+  const exchange = t.mock.method(Atomics, "exchange", (...args: Parameters<typeof real>) => {
+    exchange.mock.restore();
+    assert.equal(new Doorbell(words, 1).ring(), true, "the other is first");
+    return real(...args);
+  });
+  assert.equal(bell.ring(), false);
+});
+
+it("DoorbellOwner.rest takes its time, and cannot be rung meanwhile", () => {
+  const { owner, bell } = bells();
+  const before = performance.now();
+  owner.rest(5);
+  // Two clocks round differently.
+  assert.ok(performance.now() - before > 4);
+  assert.equal(bell.ring(), false);
+});
+
 it("Doorbell wakes a thread with an io_uring that blocks elsewhere: a shard that waits for the log in the middle of a command", {
   timeout: 10_000,
 }, async (t) => {

@@ -19,6 +19,10 @@ it("FileTable knows the file of a job until another job takes its place", () => 
   assert.equal(table.find(ENTRIES + 5), 0, "of another lap");
   table.set(ENTRIES + 5, 9);
   table.set(200 * ENTRIES + 6, 10);
+  table.set(8, 2 ** 24 + 5);
+  assert.equal(table.find(8), 5, "24 bits of a file's number");
+  table.set(256 * ENTRIES + 7, 11);
+  assert.equal(table.find(256 * ENTRIES + 7), 11, "of a lap whose number fills its bits");
   assert.deepEqual(
     [5, ENTRIES + 5, 6, 200 * ENTRIES + 6].map((id) => table.find(id)),
     [0, 9, 0, 10],

@@ -11,6 +11,22 @@ it("JobDirectory knows nothing at first", () => {
   for (const id of [0, 1, ENTRIES, 2 ** 40]) assert.equal(directory().find(id), UNKNOWN_SHARD);
 });
 
+it("JobDirectory shows by an entry that a job has moved, or that another took its place", () => {
+  const table = directory();
+  const id = 3 * ENTRIES + 5;
+  table.set(id, 2);
+  const before = table.entry(id);
+  assert.equal(table.entry(id), before);
+  table.set(id + 1, 3);
+  assert.equal(table.entry(id), before);
+  table.set(id, 3);
+  assert.notEqual(table.entry(id), before);
+  const moved = table.entry(id);
+  table.set(ENTRIES + 5, 3);
+  assert.notEqual(table.entry(id), moved);
+  assert.equal(table.entry(id), table.entry(ENTRIES + 5));
+});
+
 it("JobDirectory finds the shards of the latest ids, never of another job", (t) => {
   const id = fc.oneof(
     fc.integer({ min: 1, max: 50 }),

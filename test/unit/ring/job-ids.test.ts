@@ -60,6 +60,18 @@ it("JobIds completes an id while the hint is up to 2^31 ids behind or a few ahea
   );
 });
 
+it("JobIds completes an id below a multiple of 2^32 though the hint is above it already", () => {
+  for (const multiple of [2 ** 32, 2 ** 33, 7 * 2 ** 32]) {
+    const words = new Int32Array(new SharedArrayBuffer(8));
+    const ids = new JobIds(words, 0);
+    ids.reset(multiple - 5);
+    // Stored by a thread that took later ids.
+    words[1] = multiple / HINT_UNIT;
+    assert.equal(ids.next, multiple - 5);
+    assert.equal(ids.take(), multiple - 5);
+  }
+});
+
 it("JobIds gives each id once to two threads", () => {
   const words = new Int32Array(new SharedArrayBuffer(8));
   const [one, two] = [new JobIds(words, 0), new JobIds(words, 0)];
@@ -69,6 +81,18 @@ it("JobIds gives each id once to two threads", () => {
     taken,
     [0, 1, 2, 3, 4].map((i) => 2 ** 32 - 2 + i),
   );
+});
+
+it("JobIds stays right over several times 2^32 while any thread takes the ids at which the hint grows", () => {
+  const words = new Int32Array(new SharedArrayBuffer(8));
+  const ids = new JobIds(words, 0);
+  ids.reset(HINT_UNIT);
+  for (let unit = 1; unit <= 700; unit++) {
+    assert.equal(ids.next, unit * HINT_UNIT);
+    assert.equal(ids.take(), unit * HINT_UNIT);
+    // Other threads take all up to the next one.
+    Atomics.add(words, 0, HINT_UNIT - 1);
+  }
 });
 
 it("JobIds refuses an invalid start", () => {

@@ -45,6 +45,8 @@ test("a wall clock that is set back or corrected a little ends no lease", () => 
 test("a pause is a wall clock that went on alone", () => {
   assert.equal(hasPaused(1000, 1000), false);
   assert.equal(hasPaused(1100, 1000), false);
+  assert.equal(hasPaused(1250, 1000), false, "as far as a correction may go");
+  assert.equal(hasPaused(1251, 1000), true);
   assert.equal(hasPaused(2000, 1000), true);
   assert.equal(hasPaused(1000, 2000), false);
 });

@@ -45,6 +45,32 @@ describe("MemoryWords", () => {
     assert.ok(!other.isFull);
     other.take(1);
     assert.ok(other.isFull);
+    const small = words();
+    small.limitBytes = MEMORY_PAGE_BYTES;
+    small.take(2);
+    assert.ok(small.isFull, "a limit of one page");
+    const late = words();
+    late.take(2);
+    late.limitBytes = MEMORY_PAGE_BYTES;
+    assert.ok(late.isFull, "the same, set later");
+  });
+
+  it("grants no page twice to two threads that claim at the same moment", (t) => {
+    const memory = words();
+    memory.limitBytes = 10 * MEMORY_PAGE_BYTES;
+    const real = Atomics.compareExchange;
+    let others = [7, 0];
+    t.mock.method(Atomics, "compareExchange", (...args: Parameters<typeof real>) => {
+      const pages = others.shift() ?? 0;
+      if (pages > 0) memory.take(pages);
+      return real(...args);
+    });
+    assert.ok(memory.claim(3), "seven and three");
+    assert.equal(memory.usedPages, 10);
+    memory.give(5);
+    others = [3];
+    assert.ok(!memory.claim(3), "only two are left");
+    assert.equal(memory.usedPages, 8);
   });
 
   it("takes jobs again only below 98 % of the limit", () => {

@@ -239,6 +239,23 @@ describe("RingWriter and RingReader", () => {
     assert.throws(() => ringAt(0).writer.claim(MAX + 1), /a message fits in a quarter of its ring/);
   });
 
+  it("say what is unpublished, and how full the ring is of messages that were not taken", () => {
+    for (const start of STARTS) {
+      const { writer, reader } = ringAt(start);
+      assert.deepEqual([writer.hasUnpublished, reader.fill], [false, 0]);
+      write(writer, 1024, 1);
+      write(writer, 1000, 2);
+      assert.deepEqual([writer.hasUnpublished, reader.fill], [true, 0]);
+      writer.publish();
+      assert.equal(writer.hasUnpublished, false);
+      assert.equal(reader.fill, writer.used / RING_BYTES_MIN);
+      assert.ok(reader.fill >= 2024 / RING_BYTES_MIN);
+      reader.next();
+      reader.next();
+      assert.equal(reader.fill, 0, "released or not");
+    }
+  });
+
   it("tell the reader once that the writer wants room", () => {
     const { writer, reader } = ringAt(0);
     write(writer, 8, 1);

@@ -9,6 +9,7 @@ import { Op } from "../../../src/protocol/commands.ts";
 import { Request } from "../../../src/protocol/request.ts";
 import { Missed } from "../../../src/protocol/schedule-options.ts";
 import { RingWriter } from "../../../src/ring/ring-writer.ts";
+import { WORK_PER_MS } from "../../../src/shard/run-queue.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";
 
 type Fields = Partial<Pick<Request, "id" | "slot" | "timeoutMs" | "waitNumber" | "atMs" | "ttrSeconds">>;
@@ -39,6 +40,25 @@ class Turns {
     const ring = this.#rings[acceptor]!;
     assert.ok(writeRequest(ring, Object.assign(new Request().begin(op), fields)));
     ring.publish();
+  }
+
+  inspectSchedule(slot: number, name: string): void {
+    const request = Object.assign(new Request().begin(Op.InspectSchedule), { slot });
+    request.body.set(Buffer.from(name), 0, name.length);
+    assert.ok(writeRequest(this.#rings[0]!, request));
+    this.#rings[0]!.publish();
+  }
+
+  /** Returns what commands of connections that are set aside have cost, from here on. */
+  noteWork(): readonly number[] {
+    const { aside } = this.core;
+    const work: number[] = [];
+    const setAside = aside.setAside.bind(aside);
+    aside.setAside = (session, cost) => {
+      work.push(cost);
+      setAside(session, cost);
+    };
+    return work;
   }
 
   turn(): void {
@@ -106,16 +126,41 @@ describe("a shard whose turns are long", () => {
     assert.equal(turns.core.engine.totalJobs, 1);
   });
 
+  it("charges inspect-schedule for the search for ticks, a turn for each long one", () => {
+    let clockMs = 1000;
+    const turns = new Turns(1, 0, () => clockMs);
+    const { schedules } = turns.core.engine;
+    const { everyMs, ...cron } = { ...scheduleFacts("s").timing, cron: "x" };
+    schedules.restore(new Schedule(1, { ...scheduleFacts("s"), timing: { ...cron, everyMs: 0 } }));
+    schedules.table.get("s")!.nextMs = 4e12;
+    let searches = 0;
+    schedules.next = (_, afterMs) => {
+      searches++;
+      clockMs += 5;
+      return afterMs + everyMs;
+    };
+    const work = turns.noteWork();
+    turns.say(0, RequestOp.Attach, { slot: 0 });
+    // After a start, it looks at all schedules.
+    for (let rest = 0; rest < 3; rest++) turns.turn();
+    searches = 0;
+    turns.inspectSchedule(0, "s");
+    const searchesOfTurns: number[] = [];
+    for (let turn = 0; turn < 12; turn++) {
+      turns.turn();
+      searchesOfTurns.push(searches);
+      turns.nowMs = clockMs;
+    }
+    assert.equal(searches, 4);
+    const most = Math.max(...searchesOfTurns.map((count, turn) => count - (searchesOfTurns[turn - 1] ?? 0)));
+    assert.equal(most, 1, `${searchesOfTurns}`);
+    assert.ok(work[0]! >= 5 * WORK_PER_MS, `${work}`);
+  });
+
   it("sets a connection aside that lists many schedules", () => {
     const turns = new Turns(1, 0);
-    const { aside, engine } = turns.core;
-    const { schedules } = engine;
-    const work: number[] = [];
-    const setAside = aside.setAside.bind(aside);
-    aside.setAside = (session, cost) => {
-      work.push(cost);
-      setAside(session, cost);
-    };
+    const { schedules } = turns.core.engine;
+    const work = turns.noteWork();
     for (let id = 1; id <= 500; id++) schedules.restore(new Schedule(id, scheduleFacts(`s${id}`)));
     turns.say(0, RequestOp.Attach, { slot: 0 });
     turns.say(0, Op.ListSchedules, { slot: 0 });

@@ -43,7 +43,7 @@ test("each of many sockets gets its bytes, though the kernel runs out of buffers
     let refusals = 0;
     let again: number[] = accepted.keys().toArray();
     while (again.length > 0) {
-      for (const index of again) ring.receive(descriptorOf(accepted[index]!), true, index, 0);
+      for (const index of again) ring.receive(descriptorOf(accepted[index]!), true, false, index, 0);
       const open = new Set(again);
       again = [];
       while (open.size > 0) {

@@ -28,6 +28,6 @@ export function refused(reply: string, { words, memory, topology }: Service): Pr
     "out-of-memory",
     memory.isFull
       ? "Jobs have all the memory that max-memory gives them: delete some, or raise it."
-      : "The server has no memory for it, or a shard already has 20,000 schedules or 100,000 batches.",
+      : "The server has no memory for it, a shard has 20,000 schedules, or the server has 100,000 batches: end those that stay open, and open others with a shorter keep.",
   );
 }

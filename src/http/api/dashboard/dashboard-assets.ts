@@ -25,7 +25,7 @@ const DASHBOARD = join(HERE, "../../../dashboard/");
 
 /** Modules of src/dashboard. Each is served under its base name. */
 const MODULES = [
-  ...["app", "live", "parts/format", "pages/pages", "parts/parts", "session"],
+  ...["app", "live", "parts/format", "pages/pages", "parts/parts", "parts/request", "session"],
   // Loaded on demand.
   ...[
     "pages/tubes-page",
@@ -62,7 +62,6 @@ const MODULES = [
     "parts/bulk",
     "parts/put-job",
     "parts/dialog",
-    "parts/request",
     "keys",
   ],
 ] as const;

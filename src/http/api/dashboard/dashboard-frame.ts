@@ -12,6 +12,7 @@ export function frameOf(service: Service): Frame {
     hostname: service.facts.hostname,
     status,
     detail,
+    serves: ready.ok,
     uptime: Math.floor((service.nowMs() - service.facts.startedAtMonotonicMs) / 1000),
     at: new Date(service.wallMs()).toISOString(),
     listener: service.state.listeners[0] ?? null,

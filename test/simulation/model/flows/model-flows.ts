@@ -152,10 +152,10 @@ export class ModelFlows {
     const batch = this.of(tube.shard, policy.batch);
     const awaited = this.of(tube.shard, policy.after);
     return {
-      ...(batch === undefined ? {} : { batch: batch.name }),
+      ...(batch === undefined ? {} : { batch: `"${batch.name}"` }),
       ...(awaited === undefined
         ? {}
-        : { "waits-for": awaited.name, "waits-for-any": policy.afterAny ? "yes" : "no" }),
+        : { "waits-for": `"${awaited.name}"`, "waits-for-any": policy.afterAny ? "yes" : "no" }),
     };
   }
 }

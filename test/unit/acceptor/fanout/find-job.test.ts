@@ -5,8 +5,8 @@ import { it } from "node:test";
 import { FindJob } from "../../../../src/acceptor/fanout/find-job.ts";
 import { JobPlaces } from "../../../../src/acceptor/state/job-places.ts";
 import { RequestOp } from "../../../../src/message/request.ts";
-import { ResponseKind } from "../../../../src/message/response.ts";
-import { createTopology } from "../../../../src/message/topology.ts";
+import { ResponseFlag, ResponseKind } from "../../../../src/message/response.ts";
+import { createTopology, type Topology } from "../../../../src/message/topology.ts";
 import { Op } from "../../../../src/protocol/commands.ts";
 import { Request } from "../../../../src/protocol/request.ts";
 import { JobDirectory } from "../../../../src/ring/job-directory.ts";
@@ -14,8 +14,12 @@ import { NotingHost, signalOf } from "../../../support/in-process/noting-host.ts
 
 const ID = 5;
 
-it("ends with NOT_FOUND if a job goes after it was found, though the directory still names its shard", () => {
+const gone = { value: 0 };
+const there = { value: 1 };
+
+function searchOf(directory?: (topology: Topology) => void): { search: FindJob; host: NotingHost } {
   const topology = createTopology({ shards: 2, acceptors: 1, jobBytesMax: 65_535, ringBytes: 1 << 16 });
+  directory?.(topology);
   const host = new NotingHost(
     (shard, { op }) => `${op === RequestOp.Locate ? "locate" : "command"} at ${shard}`,
   );
@@ -23,13 +27,35 @@ it("ends with NOT_FOUND if a job goes after it was found, though the directory s
   command.id = ID;
   const search = new FindJob(host, new JobPlaces(topology), command);
   search.begin();
+  return { search, host };
+}
+
+it("ends with NOT_FOUND if a job goes after it was found, though the directory still names its shard", () => {
+  let directory: JobDirectory | undefined;
+  const { search, host } = searchOf((topology) => {
+    directory = new JobDirectory(topology.directory);
+  });
   assert.deepEqual(host.did, ["locate at 0", "locate at 1"]);
-  search.onSignal(signalOf(0, ResponseKind.Absent));
-  search.onSignal(signalOf(1, ResponseKind.Ack));
+  search.onSignal(signalOf(0, ResponseKind.Ack, gone));
+  search.onSignal(signalOf(1, ResponseKind.Ack, there));
   assert.deepEqual(host.did, ["command at 1"]);
-  new JobDirectory(topology.directory).set(ID, 1);
+  directory!.set(ID, 1);
   search.onSignal(signalOf(1, ResponseKind.Absent));
   assert.deepEqual(host.did, ["command at 1"], "the job may have moved and come back");
   search.onSignal(signalOf(1, ResponseKind.Absent));
+  assert.deepEqual(host.did, ["locate at 0", "locate at 1"], "to know what NOT_FOUND waits for");
+  search.onSignal(signalOf(1, ResponseKind.Ack, gone));
+  search.onSignal(signalOf(0, ResponseKind.Ack, gone));
   assert.deepEqual(host.did, ["NOT_FOUND"]);
+});
+
+it("NOT_FOUND waits for deletes of the job that are not durable yet", () => {
+  const { search, host } = searchOf((topology) => new JobDirectory(topology.directory).set(ID, 1));
+  assert.deepEqual(host.did, ["command at 1"]);
+  search.onSignal(signalOf(1, ResponseKind.Absent));
+  assert.deepEqual(host.did, ["locate at 0", "locate at 1"]);
+  const durable = { ...gone, flags: ResponseFlag.Durable, recordNumber: 7 };
+  search.onSignal(signalOf(1, ResponseKind.Ack, durable));
+  search.onSignal(signalOf(0, ResponseKind.Ack, gone));
+  assert.deepEqual(host.did, ["behind record 7 of 1", "NOT_FOUND"]);
 });

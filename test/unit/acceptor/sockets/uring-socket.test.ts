@@ -1,44 +1,59 @@
 // Tests of an io_uring socket's deferred events: bytes that arrived during a pause, and its end.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
-import { describe, it, type TestContext } from "node:test";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { constants } from "node:os";
+import { describe, it, type TestContext, test } from "node:test";
 import type { AcceptorCore } from "../../../../src/acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../../../src/acceptor/connection/connection.ts";
 import type { HandedOver } from "../../../../src/acceptor/replies/transport.ts";
+import { Kind } from "../../../../src/acceptor/sockets/uring-output.ts";
 import { UringSocket } from "../../../../src/acceptor/sockets/uring-socket.ts";
 import { UringSockets } from "../../../../src/acceptor/sockets/uring-sockets.ts";
 import type { ConnectionLog } from "../../../../src/acceptor/state/connection-log.ts";
 import { asciiBytes, latin1 } from "../../../../src/base/bytes.ts";
 import { BodyArena, type BodyPlace } from "../../../../src/engine/jobs/body-arena.ts";
 import { closeDescriptor, KernelError } from "../../../../src/uring/kernel.ts";
+import { BUFFER_BYTES, RECEIVE_BYTES_MAX } from "../../../../src/uring/receive-buffers.ts";
+import { ringsOrSkip } from "../../../support/machine/rings-or-skip.ts";
 
-const BYTES = asciiBytes("put 0 0 60 1\r\nx\r\n");
+const TEXT = "put 0 0 60 1\r\nx\r\n";
+const BYTES = asciiBytes(TEXT);
+const LATER = asciiBytes("stats\r\n");
 /** Far longer than a thread that has something to do takes to see it. */
 const SLEEP_MS = 4000;
 const BODY_BYTES = 40_000;
-const ECANCELED = 125;
+const { ECANCELED, ENOBUFS } = constants.errno;
 
-/** A socket that has got BYTES during a pause that is over, and is still to deliver them. */
-function stage(t: TestContext) {
+/**
+ * A socket that has got BYTES during a pause that is over, and is still to deliver them. `goesOn`
+ * if the kernel still receives.
+ */
+function stage(t: TestContext, goesOn = false, onBytes = () => {}, receive = () => {}) {
   const descriptor = openSync("/dev/null", "r");
   t.after(() => closeSync(descriptor));
   const toDeliver: UringSocket[] = [];
   const sockets = {
-    ring: { receive: () => {} },
+    ring: { receive, cancel: () => {} },
     deliverLater: (each: UringSocket) => void toDeliver.push(each),
     finishLater: () => {},
   } as unknown as ConstructorParameters<typeof UringSocket>[0];
   const given: string[] = [];
   const connection = {
     upload: { awaitsBytes: false },
-    onBytes: (bytes: Uint8Array, length: number) => void given.push(latin1(bytes, 0, length)),
+    onBytes: (bytes: Uint8Array, length: number) => {
+      given.push(latin1(bytes, 0, length));
+      onBytes();
+    },
+    onEnd: () => void given.push("end"),
   } as unknown as Connection;
   const handle = { fd: descriptor, close: () => {} };
   const socket = new UringSocket(sockets, 0, handle, {} as AcceptorCore, {} as ConnectionLog);
   socket.open(connection);
   socket.pause();
-  socket.onReceived(BYTES.length, BYTES, false);
+  socket.onReceived(BYTES.length, BYTES, false, goesOn);
   socket.resume();
   const deliver = (): void => {
     for (const each of toDeliver.splice(0)) each.deliver();
@@ -63,8 +78,127 @@ describe("bytes that came during a pause", () => {
     const { socket, given, deliver } = stage(t);
     socket.begin(() => socket.cancel());
     deliver();
-    assert.deepEqual(given, [latin1(BYTES, 0, BYTES.length)]);
+    assert.deepEqual(given, [TEXT]);
   });
+
+  it("come before those that the same receive brings until they are delivered, and before the end", (t) => {
+    const { socket, given, deliver } = stage(t, true);
+    socket.onReceived(LATER.length, LATER, true, true);
+    socket.onReceived(0, undefined, false, false);
+    assert.deepEqual(given, []);
+    deliver();
+    assert.deepEqual(given, [TEXT + latin1(LATER, 0, LATER.length), "end"]);
+    deliver();
+    assert.equal(given.length, 2, "each once");
+  });
+
+  it("leave the end to the next resume if they pause the connection again", (t) => {
+    let onText = (): void => {};
+    const { socket, given, deliver } = stage(t, true, () => onText());
+    socket.onReceived(0, undefined, false, false);
+    onText = () => socket.pause();
+    deliver();
+    assert.deepEqual(given, [TEXT]);
+    socket.resume();
+    deliver();
+    assert.deepEqual(given, [TEXT, "end"]);
+  });
+
+  it("move when the kernel's receive has ended, with what it brought last", (t) => {
+    const { socket, given } = stage(t, true);
+    let handedOver: HandedOver | undefined;
+    let isReady = false;
+    socket.begin(() => {
+      isReady = true;
+      handedOver = socket.complete();
+    });
+    socket.onReceived(LATER.length, LATER, false, true);
+    assert.equal(isReady, false);
+    socket.onReceived(-ECANCELED, undefined, false, false);
+    assert.equal(
+      latin1(handedOver!.bytes!, 0, handedOver!.bytes!.length),
+      TEXT + latin1(LATER, 0, LATER.length),
+    );
+    closeDescriptor(handedOver!.descriptor);
+    assert.deepEqual(given, []);
+  });
+
+  it("may be nearly two buffers; then the connection stays where it is", (t) => {
+    const { socket, given, deliver } = stage(t, true);
+    const last = Buffer.alloc(RECEIVE_BYTES_MAX - BYTES.length, "x");
+    assert.ok(last.length > BUFFER_BYTES, "more than the kernel brings at once");
+    socket.onReceived(last.length - BUFFER_BYTES, last.subarray(BUFFER_BYTES), true, true);
+    socket.begin(() => {
+      if (socket.complete() === undefined) socket.cancel();
+    });
+    socket.onReceived(BUFFER_BYTES, last, true, false);
+    deliver();
+    assert.deepEqual(given, [TEXT + last.toString()]);
+  });
+
+  it("are delivered before the kernel gets another receive, though it had no buffer for the last", (t) => {
+    let asked = 0;
+    const { socket, given, deliver } = stage(t, true, undefined, () => asked++);
+    const before = asked;
+    socket.onReceived(-ENOBUFS, undefined, false, false);
+    assert.equal(asked, before);
+    deliver();
+    assert.deepEqual(given, [TEXT]);
+    assert.equal(asked, before + 1);
+  });
+});
+
+test("an end that the kernel has told comes after bytes that a new receive has taken meanwhile", async (t) => {
+  const rings = ringsOrSkip(t);
+  if (rings === undefined) return;
+  const [ring] = rings;
+  const server = createServer({ pauseOnConnect: true }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  const [accepted] = (await once(server, "connection")) as [Socket];
+  t.after(() => {
+    client.destroy();
+    accepted.destroy();
+    server.close();
+  });
+  const { _handle: handle } = accepted as Socket & { readonly _handle: { readonly fd: number } };
+  const toDeliver: UringSocket[] = [];
+  const sockets = {
+    ring,
+    deliverLater: (each: UringSocket) => void toDeliver.push(each),
+    finishLater: () => {},
+  } as unknown as ConstructorParameters<typeof UringSocket>[0];
+  let received = 0;
+  let receivedAtEnd: number | undefined;
+  const connection = {
+    upload: { awaitsBytes: false },
+    onBytes: (_bytes: Uint8Array, length: number) => {
+      received += length;
+    },
+    onEnd: () => {
+      receivedAtEnd = received;
+    },
+  } as unknown as Connection;
+  const kept = { fd: handle.fd, close: () => {} };
+  const socket = new UringSocket(sockets, 0, kept, {} as AcceptorCore, {} as ConnectionLog);
+  const sent = 2 * BUFFER_BYTES + 100;
+  client.end(Buffer.alloc(sent, "x"));
+  await once(client, "finish");
+  ring.pollEnd(handle.fd, 0, Kind.Cancel);
+  while (ring.reap(() => {}) === 0) ring.submitAndWait(1000);
+  socket.open(connection);
+  for (let turn = 0; turn < 10 && receivedAtEnd === undefined; turn++) {
+    ring.submit();
+    ring.reap((_index, kind, result, flags) => {
+      if (kind === Kind.End) socket.onEndSeen(result);
+      else if (kind === Kind.Receive)
+        socket.onReceived(result, ring.bufferOf(flags), ring.hasMore(flags), ring.goesOn(flags));
+    });
+    // As many operations of other sockets as let the ring submit in the middle of a turn.
+    for (let each = 0; each < 2048; each++) ring.cancel(1, Kind.Receive, 1, Kind.Cancel);
+    for (const each of toDeliver.splice(0)) each.deliver();
+  }
+  assert.equal(receivedAtEnd, sent);
 });
 
 describe("a body that is received in place", () => {

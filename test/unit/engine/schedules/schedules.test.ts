@@ -101,6 +101,26 @@ describe("ticks that are due together", () => {
   });
 });
 
+describe("a paused schedule", () => {
+  for (const everyMs of [0, 10_000])
+    it(`shows a tick to come and logs nothing, ${everyMs === 0 ? "with an expression" : "at intervals"}`, () => {
+      const bench = new ScheduleBench();
+      const { schedules } = bench.engine;
+      const once = bench.set("once", Missed.Once, everyMs);
+      schedules.pause(once);
+      let records = 0;
+      schedules.sink = { ...schedules.sink, ticked: () => records++ };
+      assert.equal(bench.runAt(35 * SECOND_MS), 1, "however many ticks have passed");
+      assert.equal(once.nextMs, 40 * SECOND_MS);
+      bench.runAt(40 * SECOND_MS);
+      assert.equal(once.nextMs, 50 * SECOND_MS);
+      assert.deepEqual([once.fired, once.missedTicks, records, bench.jobs], [0, 0, 0, 0]);
+      schedules.resume(once, 41 * SECOND_MS);
+      bench.runAt(50 * SECOND_MS);
+      assert.deepEqual([once.fired, once.missedTicks, records], [1, 0, 2]);
+    });
+});
+
 describe("a refused tick", () => {
   it("is tried again each second until the next one is due", () => {
     const bench = new ScheduleBench();

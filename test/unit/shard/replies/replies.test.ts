@@ -3,24 +3,19 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type Engine, Outcome } from "../../../../src/engine/engine.ts";
+import type { Engine } from "../../../../src/engine/engine.ts";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobState, JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../../../src/engine/jobs/job-table.ts";
 import type { Session } from "../../../../src/engine/waiting/session.ts";
 import { ReplyCredit } from "../../../../src/message/reply-credit.ts";
 import { RequestFlag } from "../../../../src/message/request.ts";
 import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind } from "../../../../src/message/response.ts";
-import { Op } from "../../../../src/protocol/commands.ts";
 import { Reply, ReplyWord } from "../../../../src/protocol/reply.ts";
-import { Request, Span } from "../../../../src/protocol/request.ts";
 import { createRing, WANTED_WORD } from "../../../../src/ring/ring-layout.ts";
 import { EMPTY, RingReader } from "../../../../src/ring/ring-reader.ts";
-import type { CommandShard } from "../../../../src/shard/commands/command.ts";
-import { deleteJob } from "../../../../src/shard/commands/delete.ts";
 import { Replies } from "../../../../src/shard/replies/replies.ts";
 import { ReplyPort } from "../../../../src/shard/replies/reply-port.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
-import { DeleteMany } from "../../../../src/shard/slices/delete-many.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -189,39 +184,6 @@ describe("Replies", () => {
     assert.deepEqual(sent(3), [Durable, 4]);
     scene.records.lastNumber = 2 ** 32;
     assert.deepEqual(sent(5), [Durable, 5], "the number wraps");
-  });
-
-  it("waits for all records where it says that a job is gone: another may have deleted it", () => {
-    const scene = new Scene();
-    const session = scene.session(0);
-    const isDurable = (command: () => void): boolean => {
-      scene.command();
-      command();
-      return (scene.takeOne().flags & Durable) !== 0;
-    };
-    const engine = { delete: (): Outcome => Outcome.NotFound, find: () => NO_SLOT, isMoving: () => false };
-    const shard = { engine, replies: scene.replies, nowMs: 0 } as unknown as CommandShard;
-    const request = new Request().begin(Op.Delete);
-    const ids = new Span();
-    ids.set(Buffer.from("5 6"), 0, 3);
-    const deleteMany = (): void => {
-      const many = new DeleteMany(engine as unknown as Engine, scene.replies, session, ids, 2, false);
-      assert.ok(many.step(2, 0));
-      many.finish();
-    };
-    assert.equal(
-      isDurable(() => deleteJob(shard, session, request)),
-      false,
-      "without a log",
-    );
-    scene.command(1);
-    assert.equal(
-      isDurable(() => deleteJob(shard, session, request)),
-      true,
-    );
-    assert.equal(isDurable(deleteMany), true);
-    engine.delete = () => Outcome.Done;
-    assert.equal(isDurable(deleteMany), false, "its own records are what it waits for");
   });
 
   it("reports with every message whether the connection holds a job here", () => {

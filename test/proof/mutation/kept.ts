@@ -1,0 +1,112 @@
+// Mutants that no test can kill, each with the reason.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { ROOT } from "./covered.ts";
+import type { Mutant } from "./mutants.ts";
+
+interface Kept {
+  /** Below src. */
+  readonly file: string;
+  /** The line without the blanks around it. */
+  readonly code: string;
+  /** As `Mutant.what`, of all mutants with this reason. */
+  readonly what: readonly string[];
+  readonly why: string;
+}
+
+// biome-ignore format: a table
+const ROWS: readonly (readonly [file: string, code: string, what: readonly string[], why: string])[] = [
+  ["access/address-list.ts", "return [address, address.kind() === \"ipv4\" ? 32 : 128];", ["32 → (32 + 1)", "128 → (128 + 1)", "address.kind() === \"ipv4\" ? 32 : 128 → (128)"], "an address has no bits beyond these to compare"],
+  ["access/authenticator.ts", "if (token.proof.kind === \"sha256\") this.#byHash.set(token.proof.hash, token);", ["if (token.proof.kind === \"sha256\") → true"], "byToken checks the kind of proof once more"],
+  ["access/authenticator.ts", "if (stands === undefined) {", ["if (stands === undefined) → true"], "only saves doing the same again"],
+  ["access/authenticator.ts", "this.#standing.set(identity, stands);", ["this.#standing.set(identity, stands); removed"], "only saves doing the same again"],
+  ["access/failure-limit.ts", "else if (underWay.count === 0) this.#underWay.delete(network);", ["if (underWay.count === 0) → false", "this.#underWay.delete(network); removed"], "frees memory, which no answer shows"],
+  ["access/secrets.ts", "if (error === null) resolve(key);", ["if (error === null) → true"], "scrypt only fails here if OpenSSL has no memory"],
+  ["access/secrets.ts", "else reject(error);", ["reject(error); removed"], "scrypt only fails here if OpenSSL has no memory"],
+  ["access/token-file.ts", "if (!(error instanceof LineFault)) throw error;", ["if (!(error instanceof LineFault)) → false"], "only a fault of this file would get there"],
+  ["access/token-file.ts", "const [N = 0, r = 0, p = 0] = parts.slice(0, 3).map(Number);", ["0 → 1", "3 → (3 + 1)"], "there are always five parts, and the first three count"],
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: code
+  ["access/token-file.ts", "const ms = DATE.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;", ["DATE.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.N → (Date.parse(`${text}T00:00:00Z`))"], "the next line refuses each text that isn't written as the day is"],
+  ["protocol/command-list.ts", "let length = 0;", ["0 → 1"], "a line of --help may be broken a character earlier"],
+  ["protocol/command-parser.ts", "if (number.at < end && bytes[number.at] !== SPACE) return false;", ["false → true", "if (number.at < end && bytes[number.at] !== SPACE) → false"], "the next number or the end of the line refuses the same"],
+  ["protocol/command-parser.ts", "return syntax === OptionsSyntax.Ok && this.request.options.length > 0 ? Syntax.Ok : Syntax.BadFormat;", ["syntax === OptionsSyntax.Ok && this.request.options.length > 0: && → ||", "this.request.options.length > 0: > → >="], "only a name with text behind it comes here, and without an option that is malformed"],
+  ["protocol/command-parser.ts", "while (start < end && bytes[start] === SPACE) start++;", ["start < end: < → <="], "no name begins at the end"],
+  ["protocol/command-words.ts", "const byFirstByte: (CommandWord[] | undefined)[] = new Array(256).fill(undefined);", ["256 → (256 + 1)"], "no byte is 256"],
+  ["protocol/id-list.ts", "while (at < this.#last && this.#bytes[at] === SPACE) at++;", ["at < this.#last: < → <="], "no number begins at the end"],
+  ["protocol/job-attribute.ts", "while (at + 2 <= end) {", ["at + 2: + → -"], "a head cut off by the end has a value beyond it"],
+  ["protocol/job-attribute.ts", "while (at < end && bytes[at] !== 0) at += 2 + (bytes[at + 1] ?? 0);", ["0 → 1"], "a tag without a length ends beyond the list with either"],
+  ["protocol/job-attribute.ts", "for (let i = start; i < end; i++) this.#memory.bytes[at + i - start] = source[i]!;", ["i < end: < → <="], "the next attribute or the padding overwrites the byte"],
+  ["protocol/number-reader.ts", "for (let i = 0; i < digits; i++) {", ["i < digits: < → <="], "a comparison with a digit beyond the limit's is false"],
+  ["protocol/number-reader.ts", "if (difference !== 0) return difference > 0;", ["difference > 0: > → >="], "it is not 0 there"],
+  ["protocol/number-reader.ts", "while (at < end && bytes[at] === SPACE) at++;", ["at < end: < → <="], "no number begins at the end"],
+  ["protocol/number-reader.ts", "while (at < end && bytes[at] === SPACE) at++;", ["at < end: < → <="], "no number begins at the end"],
+  ["protocol/number-reader.ts", "const negative = at < end && bytes[at] === HYPHEN;", ["at < end: < → <="], "no number follows a sign at the end"],
+  ["protocol/number-reader.ts", "if (at < end && (negative || bytes[at] === PLUS)) at++;", ["at < end: < → <="], "no number follows a sign at the end"],
+  ["protocol/number-reader.ts", "else if (negative || this.value === 0 || this.value > U32_MAX) this.value = U32_MAX;", ["this.value > U32_MAX: > → >="], "the largest number is what it becomes"],
+  ["protocol/option-parser.ts", "for (let at = start; at < end; at++)", ["at < end: < → <="], "no reason begins at the end"],
+  ["protocol/option-parser.ts", "if (length < 0 || length > REASON_BYTES_MAX) return false;", ["0 → 1", "length < 0: < → <="], "a value has at least a byte there"],
+  ["protocol/option-parser.ts", "return length >= 0 && this.#writer.text(row.tag, this.#text, 0, length);", ["length >= 0: >= → >", "0 → 1"], "a value has at least a byte there"],
+  ["protocol/option-parser.ts", "while (position < end && bytes[position] === SPACE) position++;", ["position < end: < → <="], "no option begins at the end, or behind it"],
+  ["protocol/option-parser.ts", "while (at < end && ((bytes[at]! >= LOWER_A && bytes[at]! <= LOWER_Z) || bytes[at] === HYPHEN)) at++;", ["at < end: < → <="], "the name must end before the end"],
+  ["protocol/option-parser.ts", "for (let i = at; i < end; i++) if (bytes[i]! < SPACE || bytes[i] === DELETE) return false;", ["bytes[i]! < SPACE: < → <="], "a blank ends the option"],
+  ["protocol/option-parser.ts", "while (position < end && isNameByte(bytes[position]!)) position++;", ["position < end: < → <="], "the name must end before the end"],
+  ["protocol/option-parser.ts", "if (byte < SPACE || byte === DELETE) return -1;", ["byte < SPACE: < → <="], "a blank ends the option"],
+  ["protocol/option-parser.ts", "if (byte < SPACE || byte === DELETE) return -1;", ["1 → (1 + 1)"], "callers look for a number below 0"],
+  ["protocol/options.ts", "return valueAt(this.#bytes, 0, this.#end, tag) >= 0;", ["valueAt(this.#bytes, 0, this.#end, tag) >= 0: >= → >"], "a value begins behind its head"],
+  ["protocol/options.ts", "copyBytes(this.#bytes, this.#end, bytes, start, end - start);", ["end - start: - → +"], "the next option or the padding overwrites the bytes"],
+  ["protocol/options.ts", "return -1;", ["1 → (1 + 1)"], "callers look for a number below 0"],
+  ["protocol/request.ts", "return this.start === this.end ? \"\" : latin1(this.bytes, this.start, this.end);", ["this.start === this.end ? \"\" : latin1(this.bytes, this.start → (latin1(this.bytes, this.start, this.end))"], "only saves a call"],
+  ["protocol/schedule-list.ts", "const sorted = [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));", ["1 → (1 + 1)", "a.name < b.name: < → <="], "a sort asks for the sign, and names differ"],
+  ["ring/connection-counts.ts", "let hash = Math.imul(this.#seed ^ (row * 0x9e3779b9), 0x85ebca6b);", ["0x85ebca6b → (0x85ebca6b + 1)", "0x9e3779b9 → (0x9e3779b9 + 1)"], "another hash that is as good"],
+  ["ring/connection-counts.ts", "for (let i = 0; i < address.length; i++) {", ["i < address.length: < → <="], "another hash that is as good"],
+  ["ring/connection-counts.ts", "hash = Math.imul(hash ^ address.charCodeAt(i), 0x01000193);", ["0x01000193 → (0x01000193 + 1)"], "another hash that is as good"],
+  ["ring/connection-counts.ts", "hash ^= hash >>> 15;", ["15 → (15 + 1)", "hash >>> 15: >>> → <<"], "another hash that is as good"],
+  ["ring/connection-counts.ts", "hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);", ["0xc2b2ae35 → (0xc2b2ae35 + 1)", "13 → (13 + 1)", "hash >>> 13: >>> → <<"], "another hash that is as good"],
+  ["ring/connection-counts.ts", "return 1 + row * COLUMNS + ((hash ^ (hash >>> 16)) & (COLUMNS - 1));", ["16 → (16 + 1)", "hash >>> 16: >>> → <<"], "another hash that is as good"],
+  ["ring/control-words.ts", "Atomics.store(this.words, word, 1);", ["1 → (1 + 1)"], "any number but 0 is a flag"],
+  ["ring/doorbell.ts", "Atomics.pause();", ["Atomics.pause(); removed"], "a hint for the processor"],
+  ["ring/doorbell.ts", "if (Atomics.load(this.#words, this.#word) === AWAKE) return false;", ["if (Atomics.load(this.#words, this.#word) === AWAKE) → false"], "only saves the exchange"],
+  ["ring/doorbell.ts", "if (descriptor > 0) {", ["0 → 1"], "descriptor 1 is the standard output"],
+  ["ring/job-ids.ts", "const id = this.#complete(Atomics.add(this.#words, this.#low, 1) >>> 0);", ["Atomics.add(this.#words, this.#low, 1) >>> 0: >>> → <<"], "the completion adds 2^32 to a number below 0"],
+  ["ring/job-ids.ts", "if (id % HINT_UNIT === 0) Atomics.store(this.#words, this.#hint, id / HINT_UNIT);", ["0 → 1", "id % HINT_UNIT === 0: === → !==", "if (id % HINT_UNIT === 0) → true"], "the hint is stored an id later, or more often"],
+  ["ring/job-ids.ts", "return this.#complete(Atomics.load(this.#words, this.#low) >>> 0);", ["Atomics.load(this.#words, this.#low) >>> 0: >>> → <<"], "the completion adds 2^32 to a number below 0"],
+  ["ring/job-ids.ts", "if (id < near - LOW_RANGE / 2) return id + LOW_RANGE;", ["2 → (2 + 1)", "id < near - LOW_RANGE / 2: < → <="], "no hint is so far ahead"],
+  ["ring/job-ids.ts", "return id > near + LOW_RANGE / 2 ? id - LOW_RANGE : id;", ["id > near + LOW_RANGE / 2: > → >="], "no hint is so far behind"],
+  ["ring/lent-ids.ts", "return ((low - id) | 0) >= 0;", ["0 → 1"], "the lowest bit doesn't change the sign"],
+  ["ring/log-words.ts", "return ((Atomics.load(this.#words, at) - number) | 0) >= 0;", ["0 → 1"], "the lowest bit doesn't change the sign"],
+  ["ring/memory-words.ts", "if (pages > 0 && this.usedPages > pages) this.noteFull();", ["pages > 0: > → >="], "without a limit, the next question clears the flag"],
+  ["ring/memory-words.ts", "Atomics.store(this.#words, this.#full, 1);", ["1 → (1 + 1)"], "any number but 0 is a flag"],
+  ["ring/monotonic-clock.ts", "let offsetMs = 0;", ["0 → 1"], "the first look replaces it"],
+  ["ring/monotonic-clock.ts", "for (let looks = 0; looks < LOOKS_MAX && shortestMs > GOOD_ENOUGH_MS; looks++) {", ["0 → 1", "shortestMs > GOOD_ENOUGH_MS: > → >="], "one look more or less"],
+  ["ring/monotonic-clock.ts", "if (afterMs - beforeMs >= shortestMs) continue;", ["afterMs - beforeMs >= shortestMs: >= → >"], "two looks that are as short are as good"],
+  ["ring/ring-layout.ts", "if (capacity < RING_BYTES_MIN || (capacity & (capacity - 1)) !== 0) {", ["1 → (1 + 1)"], "the same numbers are powers of two"],
+  ["ring/ring-reader.ts", "this.#words = new Int32Array(ring, 0, DATA_OFFSET / 4);", ["4 → (4 + 1)", "DATA_OFFSET / 4: / → *"], "the view still has all three words"],
+  ["ring/ring-reader.ts", "if (this.#head === this.#tail) {", ["if (this.#head === this.#tail) → true"], "only saves looking for what is published"],
+  ["ring/ring-reader.ts", "const offset = this.#head & (this.#capacity - 1);", ["1 → (1 + 1)"], "positions are multiples of 8"],
+  ["ring/ring-reader.ts", "if (length > 0) {", ["0 → 1", "length > 0: > → >="], "lengths are multiples of 8, and never 0"],
+  ["ring/ring-writer.ts", "this.#words = new Int32Array(ring, 0, DATA_OFFSET / 4);", ["4 → (4 + 1)", "DATA_OFFSET / 4: / → *"], "the view still has all three words"],
+  ["ring/ring-writer.ts", "if (needed <= this.#capacity - ((this.#tail - this.#head) | 0)) return true;", ["0 → 1", "if (needed <= this.#capacity - ((this.#tail - this.#head) | 0)) → false", "needed <= this.#capacity - ((this.#tail - this.#head) | 0): <= → <"], "only saves looking for what the reader released"],
+  ["ring/ring-writer.ts", "let offset = this.#tail & (this.#capacity - 1);", ["1 → (1 + 1)"], "positions are multiples of 8"],
+  ["ring/ring-writer.ts", "Atomics.store(this.#words, WANTED_WORD, 1);", ["1 → (1 + 1)"], "any number but 0 is a flag"],
+  ["ring/ring-writer.ts", "const toEnd = this.#capacity - (this.#tail & (this.#capacity - 1));", ["1 → (1 + 1)"], "positions are multiples of 8"],
+  ["ring/worker-names.ts", "Atomics.store(this.#words, word, before + CHANGE);", ["before + CHANGE: + → -"], "the word changes by as much the other way"],
+  ["ring/worker-names.ts", "for (let i = 0; i < length; i++) Atomics.store(this.#bytes, word * 4 + 4 + i, name.charCodeAt(i));", ["i < length: < → <="], "a name's end is its length; the entry has the byte"],
+  ["ring/worker-names.ts", "Atomics.store(this.#words, word, ((before & ~LENGTH_MASK) + 2 * CHANGE) | length);", ["(before & ~LENGTH_MASK) + 2 * CHANGE: + → -"], "the word changes by as much the other way"],
+  ["ring/worker-names.ts", "for (let left = TRIES; left > 0; left--) {", ["0 → 1", "left > 0: > → >="], "one try more or less"],
+];
+
+export const KEPT: readonly Kept[] = ROWS.map(([file, code, what, why]) => ({ file, code, what, why }));
+
+/** The line of a mutant without the blanks around it. */
+export function codeOf({ file, line }: Mutant): string {
+  const path = join(ROOT, file);
+  return existsSync(path) ? (readFileSync(path, "utf8").split("\n")[line - 1]?.trim() ?? "") : "";
+}
+
+export function keptReason(mutant: Mutant): string | undefined {
+  const code = codeOf(mutant);
+  return KEPT.find(
+    (each) => `src/${each.file}` === mutant.file && each.code === code && each.what.includes(mutant.what),
+  )?.why;
+}

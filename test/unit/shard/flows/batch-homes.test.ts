@@ -1,0 +1,61 @@
+// Tests of the home of many batches: the order of its rounds, and its bound.
+
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import type { BatchRow } from "../../../../src/engine/flows/batch-row.ts";
+import { BATCHES_MAX, type BatchTable } from "../../../../src/engine/flows/batch-table.ts";
+import { batchNumberOf } from "../../../../src/message/flow.ts";
+import { RESPONSE_HEADER_BYTES } from "../../../../src/message/response.ts";
+import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { createRing } from "../../../../src/ring/ring-layout.ts";
+import { EMPTY, RingReader } from "../../../../src/ring/ring-reader.ts";
+import { BatchHomes, ROUNDS_MAX } from "../../../../src/shard/flows/batch-homes.ts";
+import { ReplyPort } from "../../../../src/shard/replies/reply-port.ts";
+import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
+import { EngineBench } from "../../engine/engine-bench.ts";
+
+const COUNTS = { keepMs: 0, openedAtMs: 0, completeAtMs: 0, allDone: 0, allFailed: 0 };
+
+function add(batches: BatchTable, number: number, state: BatchState): BatchRow {
+  return batches.assume({ number, name: `b${number}`, state, outcome: BatchOutcome.None, ...COUNTS })!;
+}
+
+it("a command doesn't wait for the rounds of all batches that want one", () => {
+  const { engine } = new EngineBench();
+  const ring = createRing(1 << 16);
+  const port = new ReplyPort(ring);
+  const reader = new RingReader(ring);
+  const homes = new BatchHomes({
+    ...{ engine, shard: 0, shards: 2, shardOf: () => 0, port, records: undefined },
+    onSettled: () => {},
+  });
+  const last = 10 * ROUNDS_MAX;
+  for (let number = 1; number <= last; number++) homes.ask(add(engine.batches, number, BatchState.Committed));
+  homes.ask(engine.batches.of(last)!, { answer: () => {} });
+  homes.step(0);
+  port.publish(0);
+  const told: number[] = [];
+  const { buffer, byteOffset } = reader.bytes;
+  for (let offset = reader.next(); offset !== EMPTY; offset = reader.next())
+    told.push(batchNumberOf(new DataView(buffer, byteOffset + offset + RESPONSE_HEADER_BYTES)));
+  const others = Array.from({ length: ROUNDS_MAX - 1 }, (_, index) => index + 1);
+  assert.deepEqual(told, [last, ...others]);
+});
+
+it("refuses one batch too many, until another is forgotten", () => {
+  const server = new HandDrivenServer(1);
+  const client = server.connect(true);
+  const ask = (command: string): string => {
+    client.say(`${command}\r\n`);
+    server.settle();
+    return client.take();
+  };
+  assert.equal(ask("open-batch first keep=0"), "OPENED\r\n");
+  const { batches } = server.shards[0]!.engine;
+  for (let number = 1_000_000; batches.size < BATCHES_MAX; number++) add(batches, number, BatchState.Open);
+  assert.equal(ask("open-batch more"), "OUT_OF_MEMORY\r\n");
+  assert.equal(ask("open-batch b1000007"), "BATCH_EXISTS\r\n");
+  assert.equal(ask("commit-batch first"), "COMMITTED\r\n");
+  assert.equal(ask("open-batch more"), "OPENED\r\n");
+  assert.equal(ask("open-batch first"), "OUT_OF_MEMORY\r\n");
+});
