@@ -31,6 +31,8 @@ export { ReserveOutcome } from "./reservations.ts";
 const TIDIED_GROUPS_MAX = 500;
 
 export class Engine extends FlowWork {
+  /** Number of jobs by JobState, over all tubes. */
+  readonly jobCounts: Int32Array = this.queues.counts;
   readonly search: BodySearch = new BodySearch(this.bodies);
   readonly schedules: Schedules = new Schedules(this);
 
@@ -60,11 +62,6 @@ export class Engine extends FlowWork {
     );
   }
 
-  /** Number of jobs by JobState, over all tubes. */
-  get jobCounts(): Int32Array {
-    return this.queues.counts;
-  }
-
   get urgentJobs(): number {
     return this.queues.urgentJobs;
   }
@@ -72,11 +69,6 @@ export class Engine extends FlowWork {
   /** Number of reserved jobs. */
   get jobsReserved(): number {
     return this.jobCounts[JobState.Reserved]!;
-  }
-
-  /** Number of jobs on their way to other shards. */
-  get jobsMoving(): number {
-    return this.queues.counts[JobState.Moving]!;
   }
 
   /** Returns whether a session holds a job of the tube. */
@@ -97,12 +89,7 @@ export class Engine extends FlowWork {
     return count;
   }
 
-  /** Whether there is cleaning to do that nothing waits for. */
-  get isUntidy(): boolean {
-    return this.queues.untidy.size > 0;
-  }
-
-  /** Cleans up for about a fifth of a millisecond. */
+  /** Cleans up for about a fifth of a millisecond what nothing waits for. */
   tidy(): void {
     this.queues.tidy(TIDIED_GROUPS_MAX);
   }

@@ -196,7 +196,8 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     assert(engine.urgentJobs <= engine.jobCounts[JobState.Ready]!, "urgent jobs are among the ready ones");
     counters[Counter.JobsUrgent] = engine.urgentJobs;
     counters[Counter.JobsReady] = engine.jobCounts[JobState.Ready]!;
-    counters[Counter.JobsReserved] = engine.jobCounts[JobState.Reserved]! + engine.jobsMoving;
+    counters[Counter.JobsReserved] =
+      engine.jobCounts[JobState.Reserved]! + engine.jobCounts[JobState.Moving]!;
     counters[Counter.JobsDelayed] = engine.jobCounts[JobState.Delayed]!;
     counters[Counter.JobsBuried] = engine.jobCounts[JobState.Buried]!;
     counters[Counter.TotalJobs] = engine.totalJobs;

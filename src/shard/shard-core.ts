@@ -6,6 +6,7 @@
 
 import { assert, CHECKED } from "../base/assert.ts";
 import type { Outcome } from "../engine/engine.ts";
+import { JobState } from "../engine/jobs/job-table.ts";
 import { Waiting } from "../engine/waiting/session.ts";
 import {
   BarrierAckView,
@@ -106,7 +107,7 @@ export class ShardCore extends ShardClients {
       this.readClock();
       this.control.step();
     }
-    if (this.engine.isUntidy) this.engine.tidy();
+    if (this.engine.queues.untidy.size > 0) this.engine.tidy();
   }
 
   /** Gives connections with expensive commands their turns, until the shard's turn is long. */
@@ -138,7 +139,7 @@ export class ShardCore extends ShardClients {
     for (let turn = 0; turn < this.portCount && !this.#isLong(); turn++) {
       const acceptor = (first + turn) % this.portCount;
       taken += this.#takeFrom(acceptor);
-      if (!this.#isLong() && !this.#isLate()) continue;
+      if (!this.#isLong() && this.nowMs - this.#turnBeganAtMs <= TURN_MS) continue;
       this.#firstAcceptor = (acceptor + 1) % this.portCount;
       break;
     }
@@ -154,7 +155,7 @@ export class ShardCore extends ShardClients {
     while (taken < BATCH_MESSAGES && this.#mayTake(acceptor) && this.#recordsOpen() && !this.#isLong()) {
       if (taken > 0 && taken % MESSAGES_PER_CLOCK_READING === 0) {
         this.readClock();
-        if (this.#isLate()) break;
+        if (this.nowMs - this.#turnBeganAtMs > TURN_MS) break;
       }
       const offset = ring.next();
       if (offset === EMPTY) break;
@@ -190,10 +191,6 @@ export class ShardCore extends ShardClients {
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
 
-  #isLate(): boolean {
-    return this.nowMs - this.#turnBeganAtMs > TURN_MS;
-  }
-
   /** Whether the turn was so expensive that replies should leave before the next command. */
   #isLong(): boolean {
     return this.#turnWork > TURN_WORK_MAX;
@@ -227,7 +224,7 @@ export class ShardCore extends ShardClients {
       (this.replies.long.length > 0 && this.replies.longHasWork) ||
       (this.lists.underWay.length > 0 && this.lists.hasWork) ||
       this.aside.size > 0 ||
-      this.engine.isUntidy
+      this.engine.queues.untidy.size > 0
     );
   }
 
@@ -366,7 +363,7 @@ export class ShardCore extends ShardClients {
     }
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
     this.engine.looks = this.commandWork;
-    if (this.engine.jobsMoving > 0 && isById(request) && this.engine.isMoving(request.id))
+    if (this.engine.jobCounts[JobState.Moving]! > 0 && isById(request) && this.engine.isMoving(request.id))
       this.#runOfMoving(session, request);
     else this.run(session, request);
     if (this.engine.looks > CHEAP_WORK_MAX || this.slicedCommands.spentMs > 0) this.#charge(session);
