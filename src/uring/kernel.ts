@@ -1,7 +1,8 @@
 // The functions of the C library and of libuv that io_uring needs, through node:ffi.
 //
 // node:ffi is experimental in Node 26. Besides this file, only server/lifecycle/idle-memory.ts
-// loads it, and with --transport libuv neither does. Pointers are BigInts. Memory that the kernel writes is mapped here and never moves.
+// loads it, and with --transport libuv neither does. Pointers are BigInts. Memory that the kernel
+// writes is mapped here and never moves.
 
 import { dlopen, getCurrentEventLoop, getInt32, getRawPointer, toArrayBuffer } from "node:ffi";
 

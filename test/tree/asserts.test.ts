@@ -24,7 +24,9 @@ const LEAST: Readonly<Record<string, number>> = {
   ring: 0.54,
 };
 
-/** Functions with a body of statements. An arrow function that is one expression is part of another. */
+/**
+ * Functions with a body of statements. An arrow function that is one expression is part of another.
+ */
 const FUNCTIONS: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.FunctionDeclaration,
   SyntaxKind.FunctionExpression,

@@ -219,7 +219,6 @@ export class Storage implements CompactionHost {
 
   /** Continues where there was no room; all interrupted steps are repeatable. */
   #resume(): void {
-    assert(this.waiting && !this.#closed, "only a log that waits goes on");
     this.#compactAtMs = this.#tight.openAtMs = 0;
     this.cut.giveWay();
     this.#tail.resume();
@@ -347,7 +346,6 @@ export class Storage implements CompactionHost {
   dropBelow(segment: number, nowMs: number): void {
     if (this.#failure !== undefined) return;
     assert(segment <= this.currentSegment, "a log never drops its current segment");
-    assert(segment > 0, "segments that are dropped are counted from 1");
     try {
       this.#tail.oldest = segment;
       this.#tail.appendOwn(OwnKind.drop);
@@ -436,7 +434,6 @@ export class Storage implements CompactionHost {
   }
 
   #endSegment(nowMs: number, trim: boolean): void {
-    assert(!this.#closed && this.#failure === undefined, "only a sound log ends its segment");
     try {
       // At a clean end, clients have seen only ids of records, so the rest of the lend is returned.
       this.#tail.lending.upTo = 0;

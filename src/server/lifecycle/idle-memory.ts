@@ -44,8 +44,9 @@ export class IdleMemory {
 
 /**
  * Returns a function that gives memory back from then on, in the calling thread, which should serve
- * no clients. `messages` returns how many messages all threads have taken so far. To be called before the process switches its user, which hides its pages from it.
- * With `--transport libuv`, the default of older kernels, which avoids Node's experimental way into
+ * no clients. `messages` returns how many messages all threads have taken so far. To be called
+ * before the process switches its user, which hides its pages from it. With `--transport libuv`,
+ * the default of older kernels, which avoids Node's experimental way into
  * the C library, nothing is given.
  */
 export function memoryGiver({ transport }: Options, messages: () => number, log: Logger): () => void {

@@ -62,7 +62,8 @@ export const commitBatch: ShardCommand = (shard, session, { tube }) => {
     noSuchBatch(replies, session);
     return;
   }
-  if (batch.state === BatchState.Open) homes.decide(batch, BatchState.Committed);
+  if (batch.state === BatchState.Open || batch.state === BatchState.Opening)
+    homes.decide(batch, BatchState.Committed);
   const isCancelled = batch.state === BatchState.Cancelled || batch.outcome === BatchOutcome.Cancelled;
   const reply = isCancelled ? Reply.batchCancelled : Reply.committed;
   afterRound(shard, session, batch, () => replies.fixed(session, reply));

@@ -20,11 +20,12 @@ it("SegmentTable finds segments by their numbers, and counts their bytes", () =>
   assert.equal(table.get(6), undefined);
   assert.equal(table.get(10), undefined);
   assert.deepEqual([table.fileBytes(), table.spareBytes()], [3400, 100 + 1500 + 400]);
+  for (const each of [first, second]) each.fileBytes = each.usedBytes;
   table.seal(first);
-  assert.deepEqual([table.sealedBytes, table.sealedCount], [1000, 1]);
-  assert.deepEqual([table.fileBytes(), table.spareBytes()], [3400, 1900]);
+  assert.deepEqual([table.sealedBytes, table.sealedCount], [900, 1]);
+  assert.deepEqual([table.fileBytes(), table.spareBytes()], [1800, 400]);
   table.seal(second);
-  assert.deepEqual([table.fileBytes(), table.spareBytes()], [3400, 400]);
+  assert.deepEqual([table.fileBytes(), table.spareBytes()], [1800, 400]);
   assert.throws(() => table.seal(second), /sealed once/);
 });
 
@@ -39,7 +40,7 @@ it("SegmentTable counts live bytes, and lets only an empty segment go", () => {
 
 it("SegmentTable forgets a segment that goes, sealed or not", () => {
   const table = new SegmentTable();
-  for (const number of [7, 8]) table.add(segment(number, 1000, 900));
+  for (const number of [7, 8]) table.add(segment(number, 1000, 1000));
   table.addLive(7, 100);
   table.addLive(7, -100);
   table.addLive(8, 50);
