@@ -128,7 +128,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a job that has come serves nobody": 2,
   "a job that has come to a tube of the same shard serves nobody": 8,
   "a command by id does not wait for a job that is on its way": 19,
-  "a job that moves while all shards are asked for it is not found": 91,
+  "a job that moves while all shards are asked for it is not found": 2302,
   "a command for a job that has moved is answered where it was": 18,
   "buried jobs come in another order": 92,
   "a job that moves forgets its unique key": 13,
