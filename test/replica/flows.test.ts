@@ -11,6 +11,7 @@ import { isDeepStrictEqual } from "node:util";
 import { WallClock } from "../soak/wall-clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/machine/free-port.ts";
+import "../support/machine/own-network.ts";
 import { Namespaces, noNamespaces } from "../support/machine/namespaces.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import "../support/machine/own-network.ts";
 import { Namespaces, noNamespaces } from "../support/machine/namespaces.ts";
 import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
 import { loadGroup } from "../support/server/group-load.ts";

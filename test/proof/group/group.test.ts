@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
+import "../../support/machine/own-network.ts";
 import { noNamespaces } from "../../support/machine/namespaces.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 import { missingNats } from "../../support/server/nats-cluster.ts";

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
 import { campaignCommand, seedOption } from "../../support/campaign-command.ts";
+import "../../support/machine/own-network.ts";
 import { noNamespaces } from "../../support/machine/namespaces.ts";
 import { drawnSeed, SeededRandom } from "../../support/seeded-random.ts";
 import { missingNats } from "../../support/server/nats-cluster.ts";
