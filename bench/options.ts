@@ -50,7 +50,7 @@ export function parseOptions(program: string, about: string, args = process.argv
     .option("--rate <n,..>", "commands/s of all connections together (as fast as replies come)", numbers)
     .option(
       "--jobs <n>",
-      "of memory, start, backlog, bulk, batch, unique and standing: number of jobs",
+      "of memory, start, backlog, bulk, batch, unique, members, schedules and standing: how many",
       positiveNumber,
     )
     .option("--seconds <s>", "length of the measured part of a turn", positiveNumber)

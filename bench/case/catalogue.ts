@@ -7,7 +7,9 @@ import type { BenchCase } from "./bench-case.ts";
 import { bulkCase } from "./bulk-case.ts";
 import { busyCase } from "./busy-case.ts";
 import { type LoadCaseExtras, loadCase } from "./load-case.ts";
+import { membersCase } from "./members-case.ts";
 import { memoryCase } from "./memory-case.ts";
+import { schedulesCase } from "./schedules-case.ts";
 import { standingCase } from "./standing-case.ts";
 import { startCase } from "./start-case.ts";
 import { p99At80Case, sweepCase } from "./sweep-case.ts";
@@ -141,6 +143,8 @@ export function namedCases(
     bulkCase(asked.jobs ?? 1_000_000),
     batchCase(asked.jobs ?? 200_000),
     ...[1, 16, 64].map((pipeline) => uniqueCase(pipeline, asked.jobs ?? 1_000_000)),
+    membersCase(asked.jobs ?? 500_000),
+    schedulesCase(asked.jobs ?? 10_000, asked.seconds ?? 20),
     standingCase(asked.jobs ?? 1_000_000, { ...base, seconds: asked.seconds ?? STANDING_SECONDS }),
     p99At80Case(base),
     p99At80Case({ ...base, pipeline: 4 }),

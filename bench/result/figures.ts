@@ -35,6 +35,12 @@ export const FIGURES = {
   uniqueRatio: { label: "unique to put", unit: "times", better: "less" },
   drainCpu: { label: "CPU a command of draining", unit: "us", better: "less" },
   uniqueDrainCpu: { label: "the same of unique jobs", unit: "us", better: "less" },
+  groupedCpu: { label: "put, reserve, delete of a job with group=", unit: "us", better: "less" },
+  memberCpu: { label: "the same with batch=", unit: "us", better: "less" },
+  memberRatio: { label: "batch= to group=", unit: "times", better: "less" },
+  memberBytes: { label: "memory a member takes more", unit: "bytes", better: "less" },
+  scheduleCpu: { label: "CPU of a set-schedule", unit: "us", better: "less" },
+  schedulesShare: { label: "all schedules, of a core", unit: "share", better: "less" },
   bytesPerKey: { label: "memory per remembered key", unit: "bytes", better: "less" },
 } as const;
 
@@ -42,6 +48,9 @@ export type FigureName = keyof typeof FIGURES;
 export type Figures = Partial<Record<FigureName, number>>;
 
 export const FIGURE_NAMES = Object.keys(FIGURES) as FigureName[];
+
+/** Figures in bytes, of one job or key. */
+const BYTES_OF_ONE: ReadonlySet<FigureName> = new Set(["bytesPerJob", "bytesPerKey", "memberBytes"]);
 
 const SCALES = [
   [1e9, "G"],
@@ -57,13 +66,15 @@ export function formatFigure(name: FigureName, value: number): string {
         ? `${value.toPrecision(3)} us`
         : formatMicros(value);
     case "bytes":
-      return name === "bytesPerJob" || name === "bytesPerKey"
+      return BYTES_OF_ONE.has(name)
         ? `${value.toFixed(0)} B`
         : `${(value / 2 ** 20).toFixed(value < 2 ** 24 ? 1 : 0)} MiB`;
     case "s":
       return `${value.toFixed(2)} s`;
     case "times":
       return value.toFixed(2);
+    case "share":
+      return `${(value * 100).toFixed(3)} %`;
     case "/s":
       return formatCount(value);
   }
