@@ -179,7 +179,9 @@ export class BinlogRuntime {
 
   /** Sends each batch to the shards that have jobs in it, a few batches ahead of their loading. */
   async #feedShards(batches: Iterable<RecoveredBatch>, stopping: () => boolean): Promise<void> {
-    const feeds = this.#data.recovery.map((port) => new ShardFeed(port));
+    const warn = (message: string): void =>
+      this.#tell({ news: "notice", notice: { level: "warn", code: "SCHEDULE_ZONE", message } });
+    const feeds = this.#data.recovery.map((port) => new ShardFeed(port, warn));
     assert(feeds.length === this.#data.topology.shards, "each shard is fed");
     for (const { bytes, jobs } of batches) {
       StartInterrupted.check(stopping);

@@ -12,9 +12,11 @@ export class ShardFeed {
   #ahead = 0;
   #onLoaded: (() => void) | undefined;
 
-  constructor(port: MessagePort) {
+  /** `warn` is called with what the shard has to tell the operator. */
+  constructor(port: MessagePort, warn: (warning: string) => void) {
     this.#port = port;
-    port.on("message", () => {
+    port.on("message", (message: "loaded" | { readonly warnings: readonly string[] }) => {
+      if (message !== "loaded") for (const warning of message.warnings) warn(warning);
       this.#ahead--;
       assert(this.#ahead >= 0, "a shard loads no more than it is sent");
       this.#onLoaded?.();

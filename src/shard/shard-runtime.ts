@@ -34,6 +34,7 @@ import {
 } from "./record-room.ts";
 import { RecordLog } from "./records/record-log.ts";
 import { Restore } from "./restore.ts";
+import { zoneWarnings } from "./schedules/odd-zones.ts";
 import { ShardCore } from "./shard-core.ts";
 import { ShardLoop } from "./shard-loop.ts";
 
@@ -56,10 +57,13 @@ export type RecoveryMessage =
   | { bytes: Uint8Array; offsets: Uint32Array }
   | "end";
 
+/** The answer to each of them with jobs, and to the end, perhaps with warnings for the operator. */
+export type LoadedMessage = "loaded" | { readonly warnings: readonly string[] };
+
 /** The shard's port to the binlog. */
 export interface RecoveryPort {
   on(event: "message", listener: (message: RecoveryMessage) => void): unknown;
-  postMessage(message: "loaded"): void;
+  postMessage(message: LoadedMessage): void;
   close(): void;
 }
 
@@ -148,7 +152,7 @@ export class ShardRuntime {
       restore.finish();
       this.#core.memory.settle();
       records.attach(this.#core.engine, restore.burySequence);
-      recovery.postMessage("loaded");
+      recovery.postMessage({ warnings: zoneWarnings(this.#core.engine.schedules.table) });
       recovery.close();
       onReady();
     });

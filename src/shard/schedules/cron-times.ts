@@ -1,13 +1,13 @@
-// The ticks of cron expressions in time zones. The only file that knows croner.
+// The ticks of cron expressions in time zones.
 
-import { Cron } from "croner";
 import { assert } from "../../base/assert.ts";
 import type { Timing } from "../../engine/schedules/schedule.ts";
+import { CronFields } from "./cron-fields.ts";
+import { type Place, ZoneClock } from "./zone-clock.ts";
 
-/**
- * Expressions that are kept parsed; parsing one takes as long as finding its next tick. Each takes
- * 80 KB, since the library has an array of all years.
- */
+const SECOND_MS = 1000;
+const DAY_MS = 86_400_000;
+/** Expressions that are kept parsed; parsing one takes as long as finding its next tick. */
 const KEPT_MAX = 100;
 /** The fields of an expression and their values; the first and the last are optional. */
 const FIELDS = [
@@ -19,21 +19,14 @@ const FIELDS = [
   ["day of the week", "0 to 7 or SUN to SAT"],
   ["year", "1 to 9999"],
 ] as const;
-/**
- * A search goes so many years ahead: 29 February on a given weekday takes up to 40. For a day that
- * never comes, the library would search 400 years or more, which takes seconds.
- */
+/** A search goes so many years ahead: 29 February on a given weekday takes up to 40. */
 const YEARS_AHEAD = 41;
-/**
- * How often a search asks for an interval, which is twice a step. An expression may name nothing
- * but times that the clock skips, as `* * 2-2/1 * 3 SUN#L` does in Berlin. The library would try
- * 3600 a year. The two hours that Antarctica/Troll skips have 7200 seconds.
- */
-const ASKED_MAX = 15_000;
+/** Behind this time, no expression has any. */
+const LAST_MS = 253_402_300_800_000;
 const NAMED = /^@(?:yearly|annually|monthly|weekly|daily|midnight|hourly)$/i;
 
 interface Kept {
-  readonly cron: BoundedCron;
+  readonly search: CronSearch;
   /** The last question and its answer: many schedules have the same expression. */
   afterMs: number;
   nextMs: number;
@@ -43,110 +36,97 @@ interface Kept {
 export class CronTimes {
   readonly #kept = new Map<string, Kept>();
 
-  /** Returns the first tick after this time, or Infinity if there is none. */
+  /**
+   * Returns the first tick after this time, or Infinity if there is none, or if the expression or
+   * the zone is unknown: a log may come from a server that knows more.
+   */
   readonly next = (timing: Timing, afterMs: number): number => {
-    const kept = this.#parsed(timing);
-    if (kept.afterMs === afterMs) return kept.nextMs;
-    kept.afterMs = afterMs;
-    kept.nextMs = nextRun(kept.cron, afterMs);
-    assert(kept.nextMs > afterMs, "the next time is later");
-    return kept.nextMs;
+    try {
+      const kept = this.#parsed(timing);
+      if (kept.afterMs !== afterMs) {
+        kept.nextMs = kept.search.next(afterMs);
+        kept.afterMs = afterMs;
+      }
+      return kept.nextMs;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      return Number.POSITIVE_INFINITY;
+    }
   };
 
   #parsed({ cron, zone }: Timing): Kept {
     const name = `${zone} ${cron}`;
-    let kept = this.#kept.get(name);
-    if (kept === undefined) {
-      if (this.#kept.size >= KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
-      kept = { cron: new BoundedCron(cron, zone), afterMs: Number.NaN, nextMs: 0 };
-    } else this.#kept.delete(name);
+    const kept = this.#kept.get(name) ?? {
+      search: new CronSearch(cron, zone),
+      afterMs: Number.NaN,
+      nextMs: 0,
+    };
+    this.#kept.delete(name);
     this.#kept.set(name, kept);
+    if (this.#kept.size > KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
     assert(this.#kept.size <= KEPT_MAX, "few expressions are kept");
     return kept;
   }
 }
 
-/** An expression, searched within limits. */
-class BoundedCron {
-  readonly #zone: string;
-  /** The fields before the year; undefined for a nickname, which always has a tick. */
-  readonly #head: string | undefined;
-  readonly #year: string = "*";
-  #cron: Cron;
-  /** The year in which the searches of `#cron` begin. */
-  #fromYear = Number.NaN;
-  #asked = 0;
+/** An expression in a zone. A search asks the clock of the zone for a few candidates only. */
+class CronSearch {
+  readonly #fields: CronFields;
+  readonly #clock: ZoneClock;
 
+  /** Throws RangeError if the expression or the zone is unknown. */
   constructor(cron: string, zone: string) {
-    this.#zone = zone;
-    this.#cron = this.#parsed(cron);
-    const fields = cron.split(" ");
-    if (fields.length < 5) return;
-    if (fields.length === 5) fields.unshift("0");
-    this.#head = fields.slice(0, 6).join(" ");
-    this.#year = fields[6] ?? "*";
+    this.#fields = new CronFields(cron);
+    this.#clock = ZoneClock.of(zone);
   }
 
-  /**
-   * As in Vixie's cron, an expression without `*` and steps in hour and minute means fixed times:
-   * one that the clock skips runs behind the gap, one that comes twice runs once.
-   */
-  #parsed(cron: string): Cron {
-    const ask = (): number => {
-      if (++this.#asked > ASKED_MAX) throw new RangeError("the search takes too many steps");
-      return 0;
-    };
-    return new Cron(cron, {
-      timezone: this.#zone,
-      paused: true,
-      fixedTimeRule: "no-wildcard",
-      get interval() {
-        return ask();
-      },
-      set interval(_) {},
-    });
+  /** Returns the first tick after this time; Infinity if there is none within the limits. */
+  next(afterMs: number): number {
+    if (!(Math.abs(afterMs) < LAST_MS)) return Number.POSITIVE_INFINITY;
+    const fromMs = Math.floor(afterMs / SECOND_MS + 1) * SECOND_MS;
+    const lastYear = new Date(fromMs).getUTCFullYear() + YEARS_AHEAD;
+    const nextMs = this.#search(fromMs, lastYear);
+    if (this.#fields.isFixed) return nextMs;
+    // Before the clock goes back, it shows later times than at first after that.
+    const [first, second] = this.#clock.place(fromMs + this.#clock.offsetMs(fromMs)).times;
+    if (first !== fromMs || second === undefined) return nextMs;
+    return Math.min(nextMs, this.#search(this.#clock.changeMs(first, second), lastYear));
   }
 
-  /** Returns the first tick after this time; null if there is none within the limits. */
-  nextRun(afterMs: number): Date | null {
-    const year = new Date(afterMs).getUTCFullYear();
-    if (this.#head !== undefined && this.#fromYear !== year) {
-      const years = this.#yearsFrom(year);
-      if (years === "") return null;
-      this.#cron = this.#parsed(`${this.#head} ${years}`);
-      this.#fromYear = year;
-    }
-    this.#asked = 0;
-    try {
-      return this.#cron.nextRun(new Date(afterMs));
-    } catch (error) {
-      if (this.#asked > ASKED_MAX) return null;
-      throw error;
+  #search(fromMs: number, lastYear: number): number {
+    let localMs = fromMs + this.#clock.offsetMs(fromMs);
+    for (;;) {
+      localMs = this.#fields.next(localMs, lastYear);
+      if (localMs === Number.POSITIVE_INFINITY) return localMs;
+      const place = this.#clock.place(localMs);
+      const found = this.#ticksAt(place).find((atMs) => atMs >= fromMs);
+      if (found !== undefined) return found;
+      localMs = Math.max(this.#endOf(place), localMs + SECOND_MS);
     }
   }
 
-  /** Returns the years of a search, from one before: a zone may still be in the old year. */
-  #yearsFrom(year: number): string {
-    const all = new Cron(`* * * * * * ${this.#year}`, { timezone: "UTC", paused: true });
-    const found: number[] = [];
-    for (let each = year - 1; each <= Math.min(year + YEARS_AHEAD, 9999); each++)
-      if (all.match(new Date(Date.UTC(each, 6)))) found.push(each);
-    return found.join(",");
+  /** Returns when a matching local time has its ticks. */
+  #ticksAt(place: Place): readonly number[] {
+    if (!this.#fields.isFixed) return place.times;
+    if (!("gapMs" in place)) return place.times.slice(0, 1);
+    // A day that a zone leaves out as a whole has no ticks.
+    return place.gapMs < DAY_MS ? [place.atMs] : [];
+  }
+
+  /** Returns the end of the local times that are skipped, or come twice, with this one. */
+  #endOf(place: Place): number {
+    if ("gapMs" in place) return place.endMs;
+    const [first, second] = place.times as [number, number?];
+    return second === undefined ? 0 : this.#clock.changeMs(first, second) + this.#clock.offsetMs(first);
   }
 }
 
 /**
- * Returns Infinity, too, if the library errs: a shard must neither end nor put jobs without end. A
- * log may come from a server that knows more time zones.
+ * Abbreviations that Intl takes besides the names of the IANA: its BST is that of Bangladesh, its
+ * AST that of Alaska.
  */
-function nextRun(cron: BoundedCron, afterMs: number): number {
-  try {
-    const nextMs = cron.nextRun(afterMs)?.getTime() ?? Number.POSITIVE_INFINITY;
-    return nextMs > afterMs ? nextMs : Number.POSITIVE_INFINITY;
-  } catch {
-    return Number.POSITIVE_INFINITY;
-  }
-}
+const NOT_IANA =
+  /^(?:(?!CET|EET|EST|GMT|HST|MET|MST|PRC|ROC|ROK|UCT|UTC|WET)[a-z]{3}|SystemV\/.*|US\/Pacific-New)$/i;
 
 /** Returns what is wrong with the name of a time zone, or undefined. */
 export function zoneProblem(zone: string): string | undefined {
@@ -154,11 +134,12 @@ export function zoneProblem(zone: string): string | undefined {
   if (/^[+-]/.test(zone))
     return `tz: "${zone}" is an offset; write a time zone as in Europe/Berlin, or Etc/GMT-1 for UTC+1 all year`;
   try {
-    new Intl.DateTimeFormat("en", { timeZone: zone });
-    return undefined;
+    ZoneClock.of(zone);
   } catch {
     return `tz: "${zone}" is no time zone; write one as in Europe/Berlin or UTC`;
   }
+  if (!NOT_IANA.test(zone)) return undefined;
+  return `tz: "${zone}" is no IANA time zone; write one as in Europe/Berlin or UTC`;
 }
 
 /**
@@ -173,20 +154,20 @@ export function cronProblem(cron: string, zone: string, afterMs: number): string
   if (cron.startsWith("@") ? !NAMED.test(cron) : parts.length < 5 || parts.length > 7)
     return `cron: "${cron}" has not five, six or seven fields, and is none of @hourly, @daily, @weekly, @monthly, @yearly`;
   try {
-    const next = new BoundedCron(cron, zone).nextRun(afterMs);
-    return next === null ? `cron: "${cron}" has no time in the next 40 years` : undefined;
+    const next = new CronSearch(cron, zone).next(afterMs);
+    return next === Number.POSITIVE_INFINITY ? `cron: "${cron}" has no time in the next 40 years` : undefined;
   } catch {
-    return fieldProblem(parts, zone) ?? `cron: "${cron}" is no cron expression`;
+    return fieldProblem(parts) ?? `cron: "${cron}" is no cron expression`;
   }
 }
 
 /** Returns which field is wrong: it is so, too, where all others are `*`. */
-function fieldProblem(parts: readonly string[], zone: string): string | undefined {
+function fieldProblem(parts: readonly string[]): string | undefined {
   const first = parts.length === 5 ? 1 : 0;
   for (const [index, part] of parts.entries()) {
     const alone = parts.map((_, other) => (other === index ? part : "*")).join(" ");
     try {
-      new BoundedCron(alone, zone);
+      new CronFields(alone);
     } catch {
       assert(first + index < FIELDS.length, "a field of an expression has a name");
       const [name, values] = FIELDS[first + index]!;

@@ -46,13 +46,15 @@ export class ScheduleTurns {
     return Math.floor(nowMs + offsetMs);
   }
 
-  /** When to look next, in monotonic ms; Infinity without a schedule that waits for a tick. */
+  /**
+   * When to look next, in monotonic ms; Infinity without a schedule. One without a tick to come may
+   * have been led to its end by a clock that was ahead.
+   */
   get dueAtMs(): number {
     const { nextAtMs, size } = this.#schedules.table;
     // The log rings when it has room.
     if (size === 0 || !this.#mayLog()) return Number.POSITIVE_INFINITY;
     if (this.#suspects !== undefined) return 0;
-    if (nextAtMs === Number.POSITIVE_INFINITY) return nextAtMs;
     // A command has set, resumed or deleted a schedule.
     return nextAtMs === this.#seenMs ? this.#lookAtMs : 0;
   }
