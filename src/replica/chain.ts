@@ -1,10 +1,21 @@
 // The validity rule for batches of the shared log (rule 1). Every reader reaches the same result,
 // whatever else the log contains.
 
+import { assert } from "../base/assert.ts";
 import { type BatchHeader, BatchKind, type ChainPlace } from "../message/batch.ts";
 
 /** The place before the first batch of a chain. */
 export const ORIGIN: ChainPlace = { epoch: 0, n: 0, tag: 0 };
+
+/** The node number of the LEAD with which an operator dissolves a group; it ends all leads. */
+export const DETACHED = 0xffff_ffff;
+
+/** Returns a unique tag: a random safe integer above 0. */
+export function newTag(random: () => number): number {
+  const tag = 1 + Math.floor(random() * (Number.MAX_SAFE_INTEGER - 1));
+  assert(tag > 0 && tag <= Number.MAX_SAFE_INTEGER, "a tag is a safe integer above 0");
+  return tag;
+}
 
 /** Returns whether a batch succeeds the one at `place`. If two do, the first in the log counts. */
 export function follows(place: ChainPlace, { kind, n, previousTag, epoch }: BatchHeader): boolean {

@@ -10,8 +10,7 @@ import {
   encodeBatchHeader,
   sealBatch,
 } from "../message/batch.ts";
-import { follows, placeBefore } from "./chain.ts";
-import { DETACHED, newTag } from "./follower-core.ts";
+import { DETACHED, follows, newTag, placeBefore } from "./chain.ts";
 import { LogError, type SharedLog } from "./shared-log.ts";
 
 /** Number of attempts: the primary may append in between. */

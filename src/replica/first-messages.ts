@@ -2,6 +2,7 @@
 // local log had it. Only a leader needs this: it purges below such a message, and looks the
 // position up instead of computing it.
 
+import { assert } from "../base/assert.ts";
 import { batchesOf, type ChainPlace } from "../message/batch.ts";
 import { follows, placeBefore, placeOf } from "./chain.ts";
 import type { LogMessage } from "./shared-log.ts";
@@ -10,9 +11,12 @@ export class FirstMessages {
   /** For each segment, the first message that contains a valid batch of it. */
   readonly sequences = new Map<number, number>();
   #place: ChainPlace | undefined;
+  #last = 0;
 
   /** Takes the messages of the log in order, from the first. */
   take({ sequence, bytes }: LogMessage): void {
+    assert(sequence > this.#last, "the messages of the log come in order");
+    this.#last = sequence;
     for (const { header } of batchesOf(bytes) ?? []) {
       this.#place ??= placeBefore(header);
       if (!follows(this.#place, header)) continue;

@@ -12,7 +12,7 @@ import {
   isOfBatches,
 } from "../message/batch.ts";
 import type { KnownBatch } from "../message/group.ts";
-import { follows, ORIGIN, placeBefore, placeOf } from "./chain.ts";
+import { DETACHED, follows, newTag, ORIGIN, placeBefore, placeOf } from "./chain.ts";
 import { OwnBatches } from "./own-batches.ts";
 import type { LogEnds, LogMessage, Presence } from "./shared-log.ts";
 
@@ -22,10 +22,7 @@ const ANSWERS_APART_MS_MAX = 1000;
 const TRY_MS = 4000;
 /** Maximum number of answers from a lagging log server that report less than was already read. */
 const STALE_ANSWERS_MAX = 50;
-/**
- * Maximum number of empty answers, longer than two elections. A log server that lost its store
- * reports an empty log until another leads and has restored it.
- */
+/** The same of empty ones, longer than two elections: a log server that lost its store gives these. */
 const EMPTY_ANSWERS_MAX = 300;
 
 export type FollowEnd =
@@ -74,10 +71,10 @@ export class FollowerCore {
   readonly #host: FollowerHost;
   readonly #options: FollowerOptions;
   readonly #own: OwnBatches;
-  /** The last valid batch read from the shared log; undefined before the first message. */
+  /** The last valid batch of the shared log; undefined before the first message. */
   #place: ChainPlace | undefined;
   /** The next message to read; 0 for the first one in the log. */
-  protected wanted = 0;
+  next = 0;
   /** For each segment, the first message that contains a valid batch of it. */
   readonly firstSequences = new Map<number, number>();
   /** Whether the node has read everything that the log had at some time. */
@@ -109,6 +106,7 @@ export class FollowerCore {
   lastKnown = 0;
 
   constructor(options: FollowerOptions) {
+    assert(options.node > 0, "a node has a number of its own");
     this.#options = options;
     this.#host = options.host;
     this.#own = new OwnBatches(options.node, options.own);
@@ -116,12 +114,10 @@ export class FollowerCore {
   }
 
   #drawPatience(): number {
-    return this.#options.leaseMs + 300 * this.#options.random();
-  }
-
-  /** The next message to read; 0 for the first one in the log. */
-  get next(): number {
-    return this.wanted;
+    const { leaseMs, random } = this.#options;
+    const patienceMs = leaseMs + 300 * random();
+    assert(leaseMs > 0 && patienceMs >= leaseMs, "a standby is patient for at least a lease");
+    return patienceMs;
   }
 
   get place(): ChainPlace {
@@ -147,8 +143,8 @@ export class FollowerCore {
   /** Takes the next message of the shared log. */
   read({ sequence, bytes }: LogMessage, nowMs: number): void {
     if (this.#ended) return;
-    if (this.wanted !== 0 && sequence !== this.wanted) {
-      this.#end("hole", `message ${this.wanted} is missing`);
+    if (this.next !== 0 && sequence !== this.next) {
+      this.#end("hole", `message ${this.next} is missing`);
       return;
     }
     const batches = isOfBatches(bytes) ? batchesOf(bytes) : [];
@@ -156,12 +152,12 @@ export class FollowerCore {
       this.#end("hole", `message ${sequence} is damaged, or of a newer runnerbean`);
       return;
     }
-    this.wanted = sequence + 1;
+    this.next = sequence + 1;
     if (batches.length === 0) this.ignored++;
     for (const batch of batches) {
       if (this.#ended) return;
-      this.#place ??= placeBefore(batch.header);
-      if (this.isValid(this.#place, batch.header)) this.#take(batch, sequence, nowMs);
+      const place = this.#place ?? placeBefore(batch.header);
+      if (this.isValid(place, batch.header)) this.#take(batch, sequence, nowMs);
       else this.#ignore(batch.header);
     }
   }
@@ -179,6 +175,7 @@ export class FollowerCore {
 
   #take(batch: Batch, sequence: number, nowMs: number): void {
     const { header } = batch;
+    assert(this.#place === undefined || header.epoch >= this.#place.epoch, "epochs never fall");
     this.#place = placeOf(header);
     // Promises of the previous lead no longer count.
     if (header.kind === BatchKind.lead) this.#promised = 0;
@@ -194,6 +191,7 @@ export class FollowerCore {
   }
 
   #heard({ kind, node }: BatchHeader, nowMs: number): void {
+    assert(nowMs >= this.#heardAtMs, "a batch is not heard before the last one");
     // The node's own new LEAD says nothing about the previous leader.
     if (kind !== BatchKind.lead || node !== this.#options.node) {
       this.#heardAtMs = nowMs;
@@ -232,6 +230,7 @@ export class FollowerCore {
    */
   #compare({ n, tag, previousTag }: BatchHeader): "has" | boolean {
     const own = this.#own;
+    assert(own.first > 0 && own.first <= own.last, "a log with batches has a first one");
     if (n < own.first) return "has";
     if (n <= own.last) {
       if (own.has(n, tag)) return "has";
@@ -263,9 +262,9 @@ export class FollowerCore {
   answered({ first, last }: LogEnds, nowMs: number): void {
     if (this.#ended) return;
     this.lastKnown = Math.max(this.lastKnown, last);
-    if (this.wanted === 0 && first <= last) this.wanted = first;
+    if (this.next === 0 && first <= last) this.next = first;
     if (!this.#isThere(first, last)) return;
-    const isAtEnd = last === 0 || this.wanted === last + 1;
+    const isAtEnd = last === 0 || this.next === last + 1;
     if (!this.#caughtUp && isAtEnd) this.#atEnd(last, nowMs);
     const apartMs = nowMs - this.#answeredAtMs;
     assert(apartMs >= 0, "time never goes back");
@@ -275,7 +274,7 @@ export class FollowerCore {
 
   /** Returns whether the log has the next message to read, or will have it. */
   #isThere(first: number, last: number): boolean {
-    if (this.wanted > 0 && this.wanted < first) {
+    if (this.next > 0 && this.next < first) {
       // The next message was purged meanwhile. Search for the place again, from the first remaining
       // message.
       if (this.#own.last === 0 || this.#place === undefined)
@@ -284,7 +283,7 @@ export class FollowerCore {
       return false;
     }
     const isEmpty = (last === 0 || first > last) && this.#own.last > 0;
-    if (isEmpty || last < this.wanted - 1) {
+    if (isEmpty || last < this.next - 1) {
       this.#noteStale(last, isEmpty);
       return false;
     }
@@ -300,13 +299,14 @@ export class FollowerCore {
     if (++this.#staleAnswers <= (isEmpty ? EMPTY_ANSWERS_MAX : STALE_ANSWERS_MAX)) return;
     const why = isEmpty
       ? "it is empty, and this node was in the group before"
-      : `it ends at message ${last}, and ${this.wanted - 1} was read`;
+      : `it ends at message ${last}, and ${this.next - 1} was read`;
     this.#end("log-lost", why);
   }
 
   /** Restarts reading at a message that the node is sure of, or at the first one. */
   #seekAgain(): void {
-    this.wanted = 0;
+    assert(!this.#ended, "a node that has ended reads no more");
+    this.next = 0;
     this.#place = undefined;
     this.#caughtUp = false;
     this.#beganIn = this.beganAt = 0;
@@ -331,6 +331,7 @@ export class FollowerCore {
       }
       if (!this.#cut(place.n)) return;
     }
+    assert(place === undefined || this.#own.last === place.n, "the own log ends where the shared one ends");
     this.#caughtUp = true;
     this.#silenceMs = 0;
     if (this.#heardAtMs === 0) this.#heardAtMs = nowMs;
@@ -355,14 +356,15 @@ export class FollowerCore {
    * (`beginAt`); 0 for the first. `last` is the log's last message.
    */
   knownMessage(last: number): number {
-    return this.#place === undefined && this.wanted === 0 ? this.#own.knownMessage(last) : 0;
+    return this.#place === undefined && this.next === 0 ? this.#own.knownMessage(last) : 0;
   }
 
   /** Starts reading at this message, because the local log has everything before it. */
   beginAt({ sequence, bytes }: LogMessage): void {
+    assert(sequence > 0, "messages are counted from 1");
     const header = isOfBatches(bytes) ? batchesOf(bytes)?.[0]?.header : undefined;
-    if (this.wanted !== 0 || header === undefined || !this.#own.isSure(header.n, header.tag)) return;
-    this.wanted = this.beganAt = sequence;
+    if (this.next !== 0 || header === undefined || !this.#own.isSure(header.n, header.tag)) return;
+    this.next = this.beganAt = sequence;
     this.#beganIn = header.segment;
   }
 
@@ -371,6 +373,7 @@ export class FollowerCore {
    * group's.
    */
   keptOf({ n, tag }: ChainPlace): number {
+    assert(n >= 0, "batches on the disk are counted from 0");
     const isOfOthers = n >= this.#own.first && !this.#own.has(n, tag);
     return isOfOthers ? 0 : Math.min(n, this.place.n);
   }
@@ -391,13 +394,14 @@ export class FollowerCore {
     if (this.#ended || !this.#caughtUp || !this.isComplete) return;
     if (nowMs - this.#triedAtMs < TRY_MS) return;
     if (nowMs - this.#answeredAtMs > ANSWERS_APART_MS_MAX) return;
+    assert(this.#place !== undefined || this.leader === 0, "nobody leads a group without batches");
     if (!this.#mayTry || !this.#isSure()) return;
     assert(this.place.n === 0 || this.#own.last === this.place.n, "a node that leads has all batches");
     this.#triedAtMs = nowMs;
     this.#triedTag = newTag(this.#options.random);
     this.#silenceMs = 0;
     this.#patienceMs = this.#drawPatience();
-    this.#host.tryLead(this.#triedTag, Math.max(0, this.wanted - 1));
+    this.#host.tryLead(this.#triedTag, Math.max(0, this.next - 1));
   }
 
   /**
@@ -435,15 +439,8 @@ export class FollowerCore {
   }
 
   #end(how: FollowEnd, why: string): void {
+    assert(!this.#ended, "following ends once");
     this.#ended = true;
     this.#host.ended(how, why);
   }
-}
-
-/** The node number of the LEAD with which an operator dissolves a group; it ends all leads. */
-export const DETACHED = 0xffff_ffff;
-
-/** Returns a unique tag: a random safe integer above 0. */
-export function newTag(random: () => number): number {
-  return 1 + Math.floor(random() * (Number.MAX_SAFE_INTEGER - 1));
 }

@@ -105,18 +105,22 @@ export class GroupNode {
         this.#standby?.tellKept();
         break;
       case "lead-batch":
-        void this.#standby!.sendLead(news);
+        assert(this.#standby !== undefined, "only a standby asks for a LEAD");
+        void this.#standby.sendLead(news);
         break;
       case "tail":
-        void this.#standby!.sendTail(news.batches);
+        assert(this.#standby !== undefined, "only a standby asks for the end of its log");
+        void this.#standby.sendTail(news.batches);
         break;
       case "set-aside":
+        assert(this.#state.ended, "a directory is set aside at the end");
         this.#state.tell({ news: "ended", how: "start-anew", why: this.#state.why, folder: news.folder });
     }
   }
 
   /** A copied directory carries the node number of another server, which then answers to it. */
   async #checkName(news: GroupNews & { news: "follows" }): Promise<void> {
+    assert(this.#standby === undefined, "a node has its name before it follows");
     const answer = await this.#state.log.ask(news.node);
     if (answer === undefined || answer === "gone") return this.#follow(news);
     this.#state.say("warn", "the directory is a copy of another server's: it gets a name of its own");
@@ -242,6 +246,7 @@ export class GroupNode {
       if (this.#state.role === "primary") this.#state.tell({ news: "yield-asked" });
       return this.#state.role === "primary" ? "yields" : "no";
     }
+    assert(this.#node > 0, "a node that answers has a number");
     const follower = this.#standby?.core;
     const primary = this.#primary?.core;
     const report: NodeReport = {

@@ -28,6 +28,7 @@ export class HeldBatches {
     const last = held.at(-1);
     assert(last === undefined || batch.n > last.n, "batches are held in order");
     assert(last === undefined || batch.numbers.length === last.numbers.length, "shards stay as many");
+    assert(last === undefined || batch.idsLent >= last.idsLent, "ids that were lent stay lent");
     if (CHECKED && last !== undefined)
       assert(
         batch.numbers.every((number, shard) => number >= last.numbers[shard]!),
@@ -44,6 +45,7 @@ export class HeldBatches {
    * A standby has all batches up to `n`. Returns the last batch that this releases, or undefined.
    */
   release(n: number): Acknowledged | undefined {
+    assert(n >= 0, "what a standby has is a number of batches");
     const kept = this.#held.findIndex((batch) => batch.n > n);
     const released = this.#held.splice(0, kept === -1 ? this.#held.length : kept);
     assert(this.#held[0] === undefined || this.#held[0].n > n, "what is released is not held");

@@ -21,6 +21,7 @@ import {
   NoRespondersError,
   TimeoutError,
 } from "@nats-io/transport-node";
+import { assert } from "../base/assert.ts";
 import type { GroupUrl } from "./group-url.ts";
 import type { StreamServers } from "./log-servers.ts";
 import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
@@ -179,6 +180,7 @@ export class JetStreamLog {
   // --- the five calls -------------------------------------------------------------------------
 
   async append(bytes: Uint8Array, expectedLast: number): Promise<number> {
+    assert(bytes.length > 0, "a message that is appended has bytes");
     try {
       const { seq } = await this.#client.publish(this.#subject, bytes, {
         timeout: APPEND_MS,
@@ -213,6 +215,7 @@ export class JetStreamLog {
    * found.
    */
   async *#batch(from: number, to: number): AsyncGenerator<Uint8Array> {
+    assert(from > 0 && from <= to, "an answer has messages from the next one on");
     const batch = Math.min(BATCH_MESSAGES, to - from + 1);
     const request = JSON.stringify({ seq: from, batch, max_bytes: BATCH_BYTES });
     let next = from;
@@ -245,11 +248,13 @@ export class JetStreamLog {
         fetching.catch(() => {});
         fetched.push(fetching);
       }
+      assert(next === sequence + fetched.length, "messages are fetched in order");
       yield { sequence, bytes: await fetched.shift()! };
     }
   }
 
   async #fetch(sequence: number): Promise<Uint8Array> {
+    assert(sequence > 0, "messages are counted from 1");
     for (let asked = 0; asked < ASKED_MAX; asked++) {
       try {
         const message = await this.#direct.getMessage(this.#stream, { seq: sequence });
@@ -264,6 +269,7 @@ export class JetStreamLog {
   }
 
   async purge(below: number): Promise<void> {
+    assert(below > 0, "a purge keeps a message that is known");
     try {
       await this.#manager.streams.purge(this.#stream, { seq: below });
     } catch (error) {
@@ -299,18 +305,22 @@ export class JetStreamLog {
    * next one covers it.
    */
   tellKept(n: number): void {
+    assert(n > 0 && n <= Number.MAX_SAFE_INTEGER, "a standby has a number of batches");
     this.#connection.publish(`runnerbean.${this.#group}.kept`, `${n}`);
   }
 
   onKept(listener: (n: number) => void): void {
     const callback = (error: Error | null, message: Msg): void => {
-      if (error === null) listener(Number(message.string()));
+      const n = error === null ? Number(message.string()) : 0;
+      // Any client of the log servers may publish here.
+      if (Number.isSafeInteger(n) && n > 0) listener(n);
     };
     this.#connection.subscribe(`runnerbean.${this.#group}.kept`, { callback });
   }
 
   /** Answers questions to this node and to all nodes. */
   answer(node: number, answer: Asked): void {
+    assert(node > 0, "a node that answers has a number");
     const callback = (error: Error | null, message: Msg): void => {
       if (error === null) message.respond(answer(message.string()));
     };
@@ -323,6 +333,7 @@ export class JetStreamLog {
    * unknown.
    */
   async ask(node: number, question = "", timeoutMs = 500): Promise<string | "gone" | undefined> {
+    assert(node > 0, "a node that is asked has a number");
     try {
       return (
         await this.#connection.request(this.#nodeSubject(node), question, { timeout: timeoutMs })

@@ -2,6 +2,7 @@
 // Several checks may run at once. A question asked just before a process died is never answered,
 // and must not delay later checks.
 
+import { assert } from "../base/assert.ts";
 import type { FollowerCore } from "./follower-core.ts";
 import { parseReport } from "./node-report.ts";
 import { listensOn } from "./peer-address.ts";
@@ -46,7 +47,10 @@ export class LeaderWatch {
     follower.seen(leader, "there");
     const report = parseReport(answer);
     if (report === undefined) return;
-    this.#address = report.address;
+    if (report.address !== this.#address) {
+      this.#address = report.address;
+      this.#listened = false;
+    }
     if (report.role === "opening") follower.leaderLoads();
     if (report.role !== "primary" || this.#listened) return;
     const listens = (await listensOn(report.address)) === "yes";
@@ -55,6 +59,7 @@ export class LeaderWatch {
 
   /** The leader's process is no longer connected to the log servers. */
   async #knock(follower: FollowerCore, leader: number, look: number, heardAtMs: number): Promise<void> {
+    assert(!this.#listened || this.#address !== "", "an address that accepted a connection is known");
     const mayBeDead = this.#listened && this.#address !== this.#ownAddress;
     const isDead = mayBeDead && (await listensOn(this.#address)) === "refused";
     // A leader whose lease expired closes its port; a batch from it meanwhile shows that it may
@@ -64,6 +69,7 @@ export class LeaderWatch {
   }
 
   #counts(leader: number, look: number): boolean {
+    assert(look <= this.#looks && this.#found <= this.#looks, "a result is that of a check that began");
     if (leader !== this.#node || look < this.#found) return false;
     this.#found = look;
     return true;

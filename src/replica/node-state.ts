@@ -1,8 +1,10 @@
 // State of a group's node that both of its roles share, and its ways to the log's thread and the
 // main thread.
 
+import { assert } from "../base/assert.ts";
 import type { ChainPlace } from "../message/batch.ts";
 import {
+  GROUP_FIGURES,
   GroupFigure,
   type GroupMembers,
   type GroupNews,
@@ -93,6 +95,7 @@ export class NodeState {
     this.options = options;
     this.words = new SharedWords(topology);
     this.figures = new Float64Array(binlogGroup(topology).figures);
+    assert(this.figures.length === GROUP_FIGURES, "each figure has its word");
     this.tell = tell;
     this.#port = port;
   }

@@ -20,6 +20,7 @@ export class OwnBatches {
     if (CHECKED) assert(this.#batches.size === batches.length, "each batch has a number of its own");
     this.first = batches[0]?.n ?? 0;
     this.last = batches.at(-1)?.n ?? 0;
+    assert(this.first <= this.last, "the batches of a log are in order");
   }
 
   has(n: number, tag: number): boolean {

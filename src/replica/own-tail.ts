@@ -1,6 +1,7 @@
 // Appends the end of the local log to the shared log, which lacks it: it was never sent, or the log
 // servers lost it.
 
+import { assert } from "../base/assert.ts";
 import { BATCH_BYTES_MAX, batchesOf } from "../message/batch.ts";
 import type { SharedLog } from "./shared-log.ts";
 
@@ -32,6 +33,7 @@ export function* joined(batches: readonly Uint8Array[]): Generator<Uint8Array> {
     segment = header.segment;
     parts.push(batch);
     bytes += batch.length;
+    assert(parts.length === 1 || bytes <= BATCH_BYTES_MAX, "joined batches fit into a message");
   }
   if (parts.length > 0) yield Buffer.concat(parts);
 }

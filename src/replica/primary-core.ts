@@ -117,6 +117,7 @@ export class PrimaryCore {
   constructor(options: PrimaryOptions) {
     assert(options.place.epoch > 0 && options.place.n > 0, "a node that leads has a LEAD");
     assert(options.sequence > 0, "a LEAD is in a message");
+    assert(options.leaseMs > 0 && options.keepBytes >= 0, "a lease has a length");
     this.#host = options.host;
     this.#leaseMs = options.leaseMs;
     this.#keepBytes = options.keepBytes;
@@ -146,6 +147,8 @@ export class PrimaryCore {
   offer(batch: OfferedBatch, nowMs: number): void {
     if (this.#ended) return;
     assert(batch.n === this.acknowledgedN + this.pendingBatches + 1, "batches are offered without gaps");
+    assert(batch.oldest <= batch.segment, "a batch is in a segment that counts");
+    assert(batch.segment >= (this.#waiting.at(-1)?.segment ?? 0), "segments are numbered upwards");
     this.#waiting.push(batch);
     this.#pump(nowMs);
   }
@@ -231,6 +234,7 @@ export class PrimaryCore {
 
   #acknowledge(batch: OfferedBatch, sequence: number, sentAtMs: number): void {
     assert(batch.n === this.#acknowledged.n + 1, "batches are acknowledged in order");
+    assert(sequence >= this.#sequence, "messages are acknowledged in order");
     this.#acknowledged = { epoch: this.#epoch, n: batch.n, tag: batch.tag };
     if (!this.#firstSequences.has(batch.segment)) this.#firstSequences.set(batch.segment, sequence);
     if (sentAtMs >= this.#countsFromMs)
@@ -263,8 +267,10 @@ export class PrimaryCore {
    * lead.
    */
   learnFirst(sequences: ReadonlyMap<number, number>): void {
-    for (const [segment, sequence] of sequences)
+    for (const [segment, sequence] of sequences) {
+      assert(sequence > 0, "a segment begins in a message");
       if (segment >= this.#oldest) this.#firstSequences.set(segment, sequence);
+    }
     this.#planPurge(this.#oldest);
   }
 
@@ -299,6 +305,7 @@ export class PrimaryCore {
   }
 
   lookFailed(nowMs: number): void {
+    assert(this.#inDoubt, "only the look of a node in doubt fails");
     this.#looking = false;
     this.#lookAtMs = nowMs + LOOK_AGAIN_MS;
   }
@@ -308,6 +315,7 @@ export class PrimaryCore {
    * maybe the whole log, need not be read then.
    */
   seesOtherLead(messages: readonly LogMessage[]): boolean {
+    assert(this.#looking, "only a node that looks sees other leads");
     const own = messages[0]?.sequence === this.#sequence ? this.#acknowledged : undefined;
     return lastPlace(messages, own).epoch > this.#epoch;
   }
@@ -336,10 +344,15 @@ export class PrimaryCore {
       if (batch.n > place.n) this.#waiting.push(batch);
       // The log may hold the first copy of a batch, however late it was resent. Other nodes count
       // the lease from that one, so this node does too.
-      else this.#acknowledge(batch, sequences.get(batch.n)!, batch.sentAtMs!);
+      else {
+        const sequence = sequences.get(batch.n);
+        assert(sequence !== undefined && batch.sentAtMs !== undefined, "a batch in the log was sent");
+        this.#acknowledge(batch, sequence, batch.sentAtMs);
+      }
     }
     this.#sequence = sequences.get(place.n) ?? this.#sequence;
     this.#predicted = last;
+    assert(this.#sequence <= last, "the last acknowledged message is in the log");
     assert(this.#underWay.length === 0 && this.#underWayBytes === 0, "nothing is in flight after a look");
     this.#inDoubt = false;
     this.#pump(nowMs);
@@ -402,6 +415,7 @@ export class PrimaryCore {
       return;
     }
     const first = this.#underWay[0];
+    assert(first === undefined || nowMs >= first.sentAtMs, "a message was sent before now");
     if (first !== undefined && nowMs - first.sentAtMs >= ANSWER_MS_MAX) this.doubt(nowMs);
   }
 

@@ -64,6 +64,7 @@ export class PrimaryNode {
         append: (message, expectedLast, ticket) => void this.#append(message, expectedLast, ticket),
         look: (from) => void this.#look(from),
         acknowledged: ({ n, tag, numbers, idsLent }, message) => {
+          assert(n > state.place.n, "the place of a primary goes forward");
           state.place = { epoch: place.epoch, n, tag };
           if (!state.options.waitsForStandby) state.words.publishAcknowledged(numbers, idsLent);
           else this.#held.hold({ n, numbers, idsLent });
@@ -89,6 +90,7 @@ export class PrimaryNode {
     this.#state.order({ order: "lead", place });
     void this.#readFirstMessages(follower.beganAt);
     const mayServeInMs = Math.max(0, mayServeAtMs - monotonicMs());
+    assert(mayServeInMs <= options.leaseMs, "a new primary waits for no more than a lease");
     this.#state.tell({ news: "leads", epoch: place.epoch, mayServeInMs });
     this.#drainRing();
     this.#tick();
@@ -97,6 +99,7 @@ export class PrimaryNode {
   #release(n: number): void {
     const last = this.#held.release(n);
     if (last === undefined) return;
+    assert(last.n <= n && last.n <= this.core.acknowledgedN, "a batch that is released is acknowledged");
     this.#state.words.publishAcknowledged(last.numbers, last.idsLent);
     this.#state.words.ringAll();
   }
@@ -107,7 +110,7 @@ export class PrimaryNode {
       try {
         const found = new FirstMessages();
         const { first } = await this.#state.log.ends();
-        for await (const message of this.#state.log.read(first, before)) found.take(message);
+        for await (const message of this.#state.log.read(Math.max(1, first), before)) found.take(message);
         return this.core.learnFirst(found.sequences);
       } catch (error) {
         if (!(error instanceof LogError)) throw error;
@@ -215,6 +218,7 @@ export class PrimaryNode {
       if (offset === EMPTY) break;
       this.#takeBatch(offset, nowMs);
     }
+    assert(primary.pendingBatches <= PENDING_BATCHES_MAX, "the batches of the core are limited");
     if (this.#ring.release()) this.#state.words.ringBinlog();
     const isThawed = this.#state.words.publishLease(primary.serveUntilMs, nowMs, this.#state.wallAheadMs);
     if (isThawed && this.#state.role === "primary") {
@@ -261,6 +265,7 @@ export class PrimaryNode {
     }
     this.#isDoorbellHeard = true;
     rung.then(() => {
+      assert(this.#isDoorbellHeard, "a bell is waited for once");
       this.#isDoorbellHeard = false;
       this.#drainRing();
     });

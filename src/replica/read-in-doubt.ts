@@ -2,6 +2,7 @@
 // unless another lead shows up early. A node that was stopped for hours would otherwise read
 // gigabytes only to step down.
 
+import { assert } from "../base/assert.ts";
 import type { PrimaryCore } from "./primary-core.ts";
 import type { LogMessage, SharedLog } from "./shared-log.ts";
 
@@ -18,6 +19,7 @@ export async function readInDoubt(
   from: number,
   to: number,
 ): Promise<LogMessage[]> {
+  assert(from > 0, "a primary in doubt reads on from a message that it knows");
   const messages: LogMessage[] = [];
   let enoughBytes = ENOUGH_BYTES;
   let readBytes = 0;

@@ -22,6 +22,7 @@ export class SharedWords {
   readonly #binlog: Doorbell;
   #serveUntilMs = 0;
   #idsLent = 0;
+  #batchN = 0;
 
   constructor(topology: Topology) {
     this.#topology = topology;
@@ -43,7 +44,7 @@ export class SharedWords {
     assert(numbers.length === this.#topology.shards, "each shard has its number");
     for (let shard = 0; shard < this.#topology.shards; shard++)
       this.#progress.publish(shard, numbers[shard]!);
-    assert(idsLent >= 0, "lent ids go up from 0");
+    assert(idsLent >= this.#idsLent, "ids that were lent stay lent");
     if (idsLent !== this.#idsLent) this.#lent.publish(idsLent);
     this.#idsLent = idsLent;
   }
@@ -53,7 +54,9 @@ export class SharedWords {
    * `sequence`.
    */
   publishBatch(n: number, sequence: number): void {
-    assert(n > 0 && sequence > 0, "a batch that is acknowledged is in a message");
+    assert(sequence > 0, "a batch that is acknowledged is in a message");
+    assert(n > this.#batchN, "batches are acknowledged in order");
+    this.#batchN = n;
     this.#message.publish(sequence);
     this.#batch.publish(n);
   }
@@ -64,6 +67,7 @@ export class SharedWords {
    */
   publishLease(untilMs: number, nowMs: number, wallAheadMs: number): boolean {
     assert(!Number.isNaN(untilMs), "a lease has an end");
+    assert(!Number.isNaN(wallAheadMs), "the wall clock is a known time ahead");
     const wasOver = this.#serveUntilMs <= nowMs;
     if (untilMs === this.#serveUntilMs) return false;
     this.#serveUntilMs = untilMs;

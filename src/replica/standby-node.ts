@@ -106,6 +106,7 @@ export class StandbyNode {
       .catch((error: Error) => this.#state.say("warn", `looking for the primary: ${error.message}`))
       .then(() => this.#tryLead())
       .finally(() => {
+        assert(this.#leaderChecks > 0, "a check that ends was counted");
         this.#leaderChecks--;
       });
   }
@@ -137,6 +138,7 @@ export class StandbyNode {
     assert(!this.#reading, "a node reads once at a time");
     this.#reading = true;
     const follower = this.core;
+    assert(follower.next > 0 && follower.next <= last, "a node reads from its next message on");
     try {
       for await (const message of this.#state.log.read(follower.next, last)) {
         follower.read(message, monotonicMs());
@@ -177,6 +179,7 @@ export class StandbyNode {
 
   /** Appends the end of the local log, which the shared log lacks. */
   async sendTail(batches: readonly Uint8Array[]): Promise<void> {
+    assert(batches.length > 0, "a log that goes on behind the shared one has batches there");
     try {
       await appendTail(this.#state.log, batches, this.#tailBehind);
     } catch (error) {

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { basename, dirname } from "node:path";
 import { describe, it, type TestContext } from "node:test";
+import { connect } from "@nats-io/transport-node";
 import { parseGroupUrl } from "../../src/replica/group-url.ts";
 import { JetStreamLog } from "../../src/replica/jetstream-log.ts";
 import {
@@ -52,6 +53,27 @@ async function all(log: SharedLog, from: number, to: number): Promise<string[]> 
 async function fails(promise: Promise<unknown>, kind: LogErrorKind): Promise<void> {
   await assert.rejects(promise, (error) => error instanceof LogError && error.kind === kind);
 }
+
+it("a primary is told what a standby keeps in numbers alone", { skip: missingNats() ?? false }, async (t) => {
+  const cluster = await NatsCluster.start(t, 1);
+  const url = parseGroupUrl(cluster.url("kept"));
+  const log = await JetStreamLog.connect(url, "contract", false);
+  t.after(() => log.close());
+  const kept = Promise.withResolvers<void>();
+  const heard: number[] = [];
+  log.onKept((n) => {
+    heard.push(n);
+    if (n === 8) kept.resolve();
+  });
+  log.tellKept(7);
+  await log.ask(1);
+  const stranger = await connect({ servers: url.servers });
+  t.after(() => stranger.close());
+  for (const text of ["many", "NaN", "", "-1", "1.5", "Infinity", "8"])
+    stranger.publish("runnerbean.kept.kept", text);
+  await kept.promise;
+  assert.deepEqual(heard, [7, 8]);
+});
 
 for (const { name, make, skip } of KINDS) {
   describe(`the shared log ${name}`, { skip: skip ?? false }, () => {

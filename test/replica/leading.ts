@@ -5,8 +5,8 @@ import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { batchesOf, type ChainPlace } from "../../src/message/batch.ts";
 import { emptyRecordFields, encodeDelete, encodePutHead } from "../../src/message/record.ts";
+import { newTag } from "../../src/replica/chain.ts";
 import { FirstMessages } from "../../src/replica/first-messages.ts";
-import { newTag } from "../../src/replica/follower-core.ts";
 import { type OfferedBatch, PrimaryCore } from "../../src/replica/primary-core.ts";
 import { LEASE_MS, type NodeState } from "./node-state.ts";
 

@@ -12,7 +12,7 @@ class UnchainedFollower extends FollowerCore {
 
 class SkippingFollower extends FollowerCore {
   override answered(ends: Parameters<FollowerCore["answered"]>[0], nowMs: number): void {
-    if (this.wanted > 0 && this.wanted < ends.first) this.wanted = ends.first;
+    if (this.next > 0 && this.next < ends.first) this.next = ends.first;
     super.answered(ends, nowMs);
   }
 

@@ -20,7 +20,7 @@ const LEAST: Readonly<Record<string, number>> = {
   engine: 0.38,
   shard: 0.5,
   binlog: 0.49,
-  replica: 0.25,
+  replica: 0.52,
   ring: 0.54,
 };
 

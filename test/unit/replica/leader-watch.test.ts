@@ -90,6 +90,17 @@ test("an answer from the previous primary doesn't count for the present one", as
   assert.deepEqual(bench.seen, ["silent", "silent"], "the address of the former is no proof");
 });
 
+test("a restarted primary at another address isn't dead because nothing listens there yet", async (t) => {
+  const bench = new Bench();
+  const { address } = await listener(t);
+  const next = await listener(t);
+  await next.end();
+  await bench.look(report(address));
+  await bench.look(report(next.address));
+  await bench.look("gone");
+  assert.deepEqual(bench.seen, ["there", "there", "silent"], "a firewall refuses, too");
+});
+
 test("a primary whose batch arrives during a check isn't dead, though its port is closed", async (t) => {
   const bench = new Bench();
   let heardAtMs = 0;
