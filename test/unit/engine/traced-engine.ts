@@ -7,6 +7,7 @@ import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { NewJob } from "../../../src/engine/jobs/new-job.ts";
+import type { EngineOptions } from "../../../src/engine/state/shard-state.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import type { Meter, RecordSink } from "../../../src/engine/waiting/effects.ts";
 import type { Session } from "../../../src/engine/waiting/session.ts";
@@ -38,7 +39,7 @@ export class TracedEngine {
   #sequence = 0;
 
   /** This shard owns all tubes but those whose names begin with `far`. */
-  constructor() {
+  constructor(options: Pick<EngineOptions, "orderedTubesMin"> = {}) {
     const say = (session: Session, what: string): void => this.#say(`${session.index}: ${what}`);
     this.engine = new Engine({
       effects: {
@@ -52,6 +53,7 @@ export class TracedEngine {
       },
       ...{ records: this.#records(), meter: this.#meter(), ownsDefaultTube: true },
       ownsTube: (name) => !name.startsWith("far"),
+      ...options,
     });
   }
 
@@ -63,6 +65,8 @@ export class TracedEngine {
   #id(slot: number): number {
     return this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
   }
+
+  readonly ids = (slots: readonly number[]): number[] => slots.map((slot) => (slot < 0 ? 0 : this.#id(slot)));
 
   #records(): RecordSink {
     return {
