@@ -5,27 +5,29 @@ import { describe, it } from "node:test";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
+function held(traced: TracedEngine): void {
+  traced.put(1);
+  traced.wait(5);
+  traced.hold(1);
+  traced.wait(20);
+}
+
 /** What came before a command; session 0 holds job 1 if anyone does. */
 const BEFORE: Readonly<Record<string, (traced: TracedEngine) => void>> = {
   ready: (traced) => void traced.put(1),
-  held: (traced) => {
-    traced.put(1);
-    traced.wait(5);
-    traced.hold(1);
-    traced.wait(20);
-  },
+  held,
   buried: (traced) => {
-    BEFORE.held!(traced);
+    held(traced);
     traced.engine.bury(traced.session(0), 1, 3, traced.nowMs);
     traced.wait(100);
   },
   delayed: (traced) => void traced.put(1, { delaySeconds: 9, delayMillis: 500 }),
   awaited: (traced) => {
-    BEFORE.held!(traced);
+    held(traced);
     traced.engine.reserve(traced.session(1, "t"), 1e6, traced.nowMs);
   },
   stopping: (traced) => {
-    BEFORE.held!(traced);
+    held(traced);
     traced.session(0).endsWithServer = true;
   },
 };

@@ -21,7 +21,7 @@ const nameOf = (names: Readonly<Record<string, number>>, value: number): string 
     .toLowerCase();
 
 /** Names of the figures that are not 0, each with its figure. */
-const figures = (all: Readonly<Record<string, number>>): string =>
+export const figures = (all: Readonly<Record<string, number>>): string =>
   Object.entries(all)
     .filter(([, figure]) => figure !== 0)
     .map(([name, figure]) => ` ${name} ${figure}`)
@@ -40,7 +40,7 @@ export class TracedEngine {
 
   /** This shard owns all tubes but those whose names begin with `far`. */
   constructor(options: Pick<EngineOptions, "orderedTubesMin"> = {}) {
-    const say = (session: Session, what: string): void => this.#say(`${session.index}: ${what}`);
+    const say = (session: Session, what: string): void => void this.#say(`${session.index}: ${what}`);
     this.engine = new Engine({
       effects: {
         reserved: (session, slot) => say(session, `gets ${this.#id(slot)}`),
