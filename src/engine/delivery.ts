@@ -87,6 +87,8 @@ export class Delivery extends ShardState {
 
   /** Gives the session a job that is not reserved. */
   protected assign(slot: number, session: Session, nowMs: number): void {
+    if (CHECKED)
+      assert(this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Reserved, "a job has one holder");
     this.jobReserves++;
     if (this.meter !== undefined) this.#meterWait(this.meter, slot, nowMs);
     if (session.turns !== undefined) session.turns.took(this.tubeOf(slot), nowMs);

@@ -54,8 +54,9 @@ export class Duplicates extends JobChanges {
     const ttlMs = tube.policy?.ttlMs ?? 0;
     const usualMs = ttlMs > 0 ? fromMs + ttlMs : 0;
     (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
+    assert(page.extras !== undefined, "a job with a key has extras");
     // The ready queue makes room for a job without a group only.
-    tube.groups?.makeRoom(page.extras!.groupRow[row]!);
+    tube.groups?.makeRoom(page.extras.groupRow[row]!);
     tube.expiry.makeRoom();
     this.queues.expireAt(slot, tube, attributes.expiresAtMs > 0 ? attributes.expiresAtMs : usualMs);
     this.queues.reprioritise(slot, tube, job.pri);
@@ -79,6 +80,7 @@ export class Duplicates extends JobChanges {
   #escalate(slot: number, { pri }: NewJob): Outcome {
     if (pri >= this.jobs.pageOf(slot).pri[rowOf(slot)]!) return Outcome.Kept;
     this.queues.reprioritise(slot, this.tubeOf(slot), pri);
+    assert(this.jobs.pageOf(slot).pri[rowOf(slot)] === pri, "a priority fits into its column");
     this.records.updated(slot);
     return Outcome.Escalated;
   }

@@ -46,7 +46,8 @@ export class FlowWork extends Transfers {
     assert(batch.state === BatchState.Complete, "a job waits until its batch is complete");
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const flows = page.extras!.flows!;
+    const flows = page.extras?.flows;
+    assert(flows?.after[row] === batch.number, "a job is released by the batch that it waits for");
     const tube = this.tubeOf(slot);
     this.queues.leave(slot);
     flows.after[row] = 0;
@@ -83,6 +84,7 @@ export class FlowWork extends Transfers {
     place.looksLeft = jobsMax * LOOKS_PER_JOB;
     for (let left = jobsMax; left > 0 && sweeping.size > 0; ) {
       const slot = this.index.next(place, this.#sweptUpTo);
+      assert(place.looksLeft >= 0 && place.id <= this.#sweptUpTo, "a pass keeps to its ids and its budget");
       if (slot === NO_SLOT) break;
       const batch = this.#sweptBatch(slot);
       if (batch === undefined) continue;
@@ -102,6 +104,7 @@ export class FlowWork extends Transfers {
       return undefined;
     if (page.state[row] === JobState.Reserved || page.state[row] === JobState.Moving) return undefined;
     const batch = this.batches.of(flows.batch[row]!);
+    assert(batch === undefined || batch.open > 0, "a member that has not ended is counted");
     return batch !== undefined && this.batches.sweeping.has(batch) ? batch : undefined;
   }
 }

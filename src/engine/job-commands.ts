@@ -110,7 +110,10 @@ export class JobCommands extends BatchReserves {
   /** Returns Done if the put is accepted, else the reason for its refusal. */
   #judge(tube: Tube, job: NewJob, attributes: JobAttributes | undefined): Outcome {
     const verdict = this.policies.judge(tube, job.bodyBytes, attributes);
-    return verdict === PutVerdict.Welcome ? Outcome.Done : OUTCOME_OF[verdict]!;
+    if (verdict === PutVerdict.Welcome) return Outcome.Done;
+    const outcome = OUTCOME_OF[verdict];
+    assert(outcome !== undefined, "each refusal has its outcome");
+    return outcome;
   }
 
   #undoPut(slot: number, tube: Tube): Outcome {
@@ -327,6 +330,11 @@ export class JobCommands extends BatchReserves {
 
   /** Takes a job out of the reservation that its holder ends at this moment. */
   #endHolding(slot: number, session: Session, nowMs: number): void {
+    if (CHECKED)
+      assert(
+        this.holderOf(this.jobs.pageOf(slot).holder[rowOf(slot)]!) === session,
+        "only a holder ends its reservation",
+      );
     if (this.meter !== undefined) this.meterHold(this.meter, slot, nowMs);
     this.leaveHolder(slot, session, nowMs);
     this.sessionTimers.set(session);
@@ -345,6 +353,7 @@ export class JobCommands extends BatchReserves {
     const tube = session.tubeInUse;
     let kicked = 0;
     while (kicked < bound) {
+      assert(tube.using > 0, "a tube whose jobs are kicked is in use");
       const slot = buried ? tube.buried.first : tube.delayed.top;
       if (slot === NO_SLOT || this.batches.waits(slot)) break;
       this.kickOne(slot, tube, nowMs);

@@ -171,6 +171,7 @@ export class Reservations extends Timers {
   #sooner(turns: TubeTurns, tube: Tube, best: number): number {
     const place = turns.enter(tube);
     const { top } = tube.ready;
+    assert(place >= turns.earliest, "the earliest turn is that of a tube in the choice");
     if (place > turns.place || (place === turns.place && !betterJob(this.jobs, top, best))) return best;
     turns.place = place;
     return top;
@@ -198,6 +199,7 @@ export class Reservations extends Timers {
     for (let slot = heldInOrder.first; slot !== NO_SLOT; slot = heldInOrder.behind(slot))
       turns.holdsAgain(this.tubeOf(slot), nowMs);
     this.looks += TURN_LOOKS * (session.watches.size + session.held.size);
+    assert(turns.shares.size >= session.watches.size, "each watched tube has a share");
     session.turns = turns;
     return turns;
   }
@@ -302,6 +304,7 @@ export class Reservations extends Timers {
    * reached yet; `begins` starts at the first. Returns whether that was all.
    */
   touchSome(session: Session, begins: boolean, jobsMax: number, nowMs: number): boolean {
+    assert(jobsMax > 0, "a slice touches a job");
     if (begins) session.nextToTouch = session.heldInOrder.first;
     this.runDue(nowMs);
     let slot = session.nextToTouch;

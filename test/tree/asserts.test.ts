@@ -17,7 +17,7 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
  * never go down.
  */
 const LEAST: Readonly<Record<string, number>> = {
-  engine: 0.38,
+  engine: 0.5,
   shard: 0.5,
   binlog: 0.49,
   replica: 0.52,

@@ -1,5 +1,6 @@
 // A batch as one shard knows it.
 
+import { assert } from "../../base/assert.ts";
 import { type BatchCounts, type BatchFacts, BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import type { JobTable } from "../jobs/job-table.ts";
 import { JobList } from "../queues/job-list.ts";
@@ -46,6 +47,7 @@ export class BatchRow implements BatchFacts, BatchCounts {
 
   /** Takes over what the home of the batch has decided. */
   assume(facts: Readonly<BatchFacts>): void {
+    assert(facts.number === this.number, "what is decided of a batch names it");
     this.state = facts.state;
     this.outcome = facts.outcome;
     this.keepMs = facts.keepMs;

@@ -216,9 +216,11 @@ export class BatchTable {
 
   /** Ends the membership of a job that dies, and its wait. The job is in no queue. */
   died(slot: number): void {
-    const flows = this.#jobs.pageOf(slot).extras?.flows;
+    const page = this.#jobs.pageOf(slot);
+    const flows = page.extras?.flows;
     if (flows === undefined) return;
     const row = rowOf(slot);
+    assert(page.state[row] !== JobState.Buried, "a job that dies is not buried yet");
     flows.after[row] = 0;
     const batch = flows.batch[row] === 0 ? undefined : this.#byNumber.get(flows.batch[row]!);
     if (batch === undefined || (flows.flags[row]! & FlowFlag.Ended) !== 0) return;
@@ -262,6 +264,7 @@ export class BatchTable {
     batch.waitingJobs--;
     this.counts.waiting--;
     assert(batch.waitingJobs >= 0, "a job that waits is counted");
+    assert(this.counts.waiting >= batch.waitingJobs, "the jobs that wait for a batch are among all");
   }
 
   /** Counts a member that becomes buried (1), or is no longer (-1). */

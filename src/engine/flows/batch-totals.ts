@@ -34,6 +34,10 @@ export class BatchTotals {
     const { state, counted } = batch;
     // Nobody is told of a batch before all shards know it.
     if (state === counted || state === BatchState.Opening) return;
+    assert(
+      counted === BatchState.Forgotten || this.inState[counted]! > 0,
+      "a batch was counted in its state",
+    );
     if (counted !== BatchState.Forgotten) this.inState[counted]!--;
     else if (state === BatchState.Open) this.#open.add(batch);
     if (counted === BatchState.Open) this.#open.delete(batch);
@@ -42,6 +46,7 @@ export class BatchTotals {
       this.#unfinished.delete(batch);
       // Nobody counts them from here on.
       this.openMembers -= batch.open;
+      assert(this.openMembers >= 0, "the members of a batch were counted");
     } else this.#unfinished.add(batch);
     if (state !== BatchState.Forgotten) this.inState[state]!++;
     batch.counted = state;

@@ -55,6 +55,7 @@ export class JobExtras {
 
   /** Returns whether the job, ready or delayed, is due to expire. */
   isOver(row: number, nowMs: number): boolean {
+    assert(this.expiryPosition[row]! < 0 || this.expiresAtMs[row]! > 0, "a job that expires has a time");
     return this.expiryPosition[row]! >= 0 && this.expiresAtMs[row]! <= nowMs;
   }
 

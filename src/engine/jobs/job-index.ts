@@ -58,6 +58,7 @@ class IndexPage {
 
   insert(at: number, offset: number, slot: number): void {
     const { pairs } = this;
+    if (CHECKED) assert(at === 0 || pairs[at - 2]! < offset, "pairs are sorted by offset");
     for (let i = this.used - 1; i >= at; i--) pairs[i + 2] = pairs[i]!;
     pairs[at] = offset;
     pairs[at + 1] = slot;
@@ -200,6 +201,7 @@ export class JobIndex {
    * not throw.
    */
   makeRoom(id: number): IndexPage {
+    if (CHECKED) assert(id >= 0 && id <= Number.MAX_SAFE_INTEGER, "an id is a safe integer");
     const number = Math.floor(id / ENTRIES);
     const page = this.#find(number) ?? this.#open(number);
     if (page.dense === undefined && page.live === SPARSE_MAX) {
@@ -210,6 +212,7 @@ export class JobIndex {
   }
 
   set(id: number, slot: number): void {
+    if (CHECKED) assert(slot >= 0, "an id has the slot of a job");
     const page = this.makeRoom(id);
     const offset = id - page.number * ENTRIES;
     if (page.dense !== undefined) {
@@ -249,6 +252,7 @@ export class JobIndex {
    * the place's id is `lastId`.
    */
   next(place: IndexPlace, lastId: number): number {
+    assert(place.looksLeft >= 0, "a walk has a budget");
     while (place.id < lastId && place.looksLeft > 0) {
       const number = this.#numbers.from(Math.floor((place.id + 1) / ENTRIES));
       if (number === undefined || number * ENTRIES > lastId) break;

@@ -56,6 +56,7 @@ class SpareExtras {
         "the rows of a spare block are clear",
       );
     if (block.flows !== undefined) this.flowPages--;
+    assert(this.flowPages >= 0 && this.rows >= 0, "the blocks in use are counted");
     if (this.#block === undefined) this.#block = block;
     else block.discard();
   }
@@ -240,6 +241,7 @@ export class JobTable {
       this.reservedBytes += PAGE_ROWS * ROW_BYTES;
       this.#emptyPages++;
     }
+    assert(page.freeRow !== NO_SLOT && page.live < PAGE_ROWS, "a page with room has a free row");
     this.#firstRoomy = number;
     return page;
   }
@@ -276,6 +278,7 @@ export class JobTable {
    */
   makeFailures(page: JobPage): Uint32Array {
     if (page.failures !== undefined) return page.failures;
+    assert(page.live > 0, "only a page with jobs has failures");
     page.failures = new Uint32Array(PAGE_ROWS).fill(EMPTY_BODY);
     this.failurePages++;
     return page.failures;
@@ -288,6 +291,7 @@ export class JobTable {
   makeFlows(page: JobPage): JobFlows {
     const extras = page.makeExtras();
     if (extras.flows !== undefined) return extras.flows;
+    assert(page.live > 0, "only a page with jobs has batches");
     extras.flows = new JobFlows(PAGE_ROWS);
     this.spareExtras.flowPages++;
     return extras.flows;

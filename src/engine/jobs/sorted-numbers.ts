@@ -1,7 +1,7 @@
 // The keys of a map in ascending order, for upward walks. Keys mostly arrive in order, and many are
 // removed.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 
 /** Slack: the array may hold this many removed keys, plus as many as there are keys. */
 const GONE_MAX = 16;
@@ -22,6 +22,7 @@ export class SortedNumbers {
 
   /** Notes that the map has a new key. */
   add(number: number): void {
+    if (CHECKED) assert(this.#keys.has(number), "a number is that of a key");
     const last = this.#numbers.at(-1);
     if (last === number) return;
     if (last !== undefined && last > number) this.#isInOrder = false;

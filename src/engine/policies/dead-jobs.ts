@@ -68,7 +68,8 @@ export class DeadJobs {
   }
 
   #unmark(page: JobPage, row: number): void {
-    const extras = page.extras!;
+    const { extras } = page;
+    assert(extras !== undefined, "a dead job has extras");
     this.stayHere(page, row);
     extras.flags[row]! &= ~ExtraFlag.Reason;
     this.#attributes.forgetOrigin(extras, row);
@@ -93,8 +94,9 @@ export class DeadJobs {
 
   /** Removes the mark of a job that has to leave, if it has one. */
   stayHere({ id, extras }: JobPage, row: number): void {
-    if ((extras!.flags[row]! & ExtraFlag.Leaving) === 0) return;
-    extras!.flags[row]! &= ~ExtraFlag.Leaving;
+    assert(extras !== undefined, "a job that may have to leave has extras");
+    if ((extras.flags[row]! & ExtraFlag.Leaving) === 0) return;
+    extras.flags[row]! &= ~ExtraFlag.Leaving;
     this.#shard.queues.onSettled(id[row]!);
   }
 
@@ -106,6 +108,7 @@ export class DeadJobs {
   /** Returns the jobs marked to leave since the last call; some may have changed since. */
   takeLeaving(): readonly number[] {
     const leaving = this.#leaving;
+    assert(this.someLeave === leaving.length > 0, "the jobs that are to leave are announced");
     this.#leaving = [];
     this.someLeave = false;
     return leaving;

@@ -82,6 +82,7 @@ export class Failures {
   #store(slot: number, length: number): boolean {
     const { bodies, jobs } = this.#shard;
     const row = rowOf(slot);
+    assert(length > 0 && length <= FAILURES_BYTES_MAX, "a cell has failures, and room for them");
     this.#view.setUint16(0, length, true);
     let handle: number = EMPTY_BODY;
     try {
@@ -114,8 +115,9 @@ export class Failures {
   forget(slot: number): void {
     const { failures } = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
-    this.#shard.bodies.free(failures![row]!);
-    failures![row] = EMPTY_BODY;
+    assert(failures !== undefined, "a page of a job that failed has a column for it");
+    this.#shard.bodies.free(failures[row]!);
+    failures[row] = EMPTY_BODY;
   }
 
   /** Writes the attributes with the job's failures, in wall-clock times. */
@@ -138,5 +140,6 @@ export class Failures {
 function endOfNewest(failures: Uint8Array, count: number): number {
   let end = 0;
   for (let left = count; left > 0 && end < failures.length; left--) end = failureEnd(failures, end);
+  assert(end <= failures.length, "the failures of a job are whole");
   return end;
 }

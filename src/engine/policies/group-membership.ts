@@ -57,7 +57,8 @@ export class GroupMembership {
     const bytes = this.#attributes.fixedOf(extras, row);
     const weightAt = findAttribute(bytes, 0, bytes.length, Attribute.Weight);
     const weight = weightAt < 0 ? 1 : bytes[weightAt]! | (bytes[weightAt + 1]! << 8);
-    tube.groups!.weigh(number, weight, by);
+    assert(tube.groups !== undefined, "the tube of a job that weighs a group has groups");
+    tube.groups.weigh(number, weight, by);
   }
 
   /** Removes a job that is in no queue from its group. */

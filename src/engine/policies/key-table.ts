@@ -150,6 +150,7 @@ export class KeyTable {
     const row = this.#windows.top;
     if (this.#isOverdue) this.nextAtMs = Number.NEGATIVE_INFINITY;
     else this.nextAtMs = row < 0 ? Number.POSITIVE_INFINITY : this.untilOf(row);
+    if (CHECKED) assert(!Number.isNaN(this.nextAtMs), "a key is forgotten at a time");
     this.#earliest?.changed();
   }
 
@@ -164,6 +165,7 @@ export class KeyTable {
   }
 
   slotOf(row: number): number {
+    if (CHECKED) assert(row >= 0 && row < this.#rows, "a key with a slot has a row");
     return this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK]!;
   }
 
@@ -173,6 +175,7 @@ export class KeyTable {
   }
 
   untilOf(row: number): number {
+    if (CHECKED) assert(row >= 0 && row < this.#rows, "a key with a time has a row");
     return this.#pages[row >>> PAGE_BITS]!.untilMs[row & PAGE_MASK]!;
   }
 
@@ -225,6 +228,7 @@ export class KeyTable {
 
   /** Does the same for the key that `find` has just not found. */
   addAsked(slot: number, id: number, untilMs: number): number {
+    assert(untilMs >= 0 && id > 0, "a key has the id of a job, and a time or none");
     const hash = this.#askedHash;
     this.#makeRoom(hash >>> 24);
     if (slot === NO_HOLDER) this.#windows.makeRoom();
@@ -382,6 +386,7 @@ export class KeyTable {
       this.#parts[number] = new Int32Array(PART_SLOTS_MIN);
       return;
     }
+    assert(this.#counts[number]! < part.length, "a part has a gap");
     if ((this.#counts[number]! + 1) * 4 <= part.length * 3) return;
     const larger = new Int32Array(part.length * 2);
     for (const entry of part) {
@@ -400,6 +405,7 @@ export class KeyTable {
   }
 
   #entryOf(row: number, hash: number): number {
+    assert(row + 1 < 1 << this.#rowBits, "the number of a row fits into an entry");
     return ((hash & hashMask(this.#rowBits)) << this.#rowBits) | (row + 1);
   }
 

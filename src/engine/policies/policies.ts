@@ -132,6 +132,7 @@ export class Policies {
   }
 
   #enterDeadLetter(slot: number, tube: Tube, target: string, nowMs: number): Tube {
+    if (CHECKED) assert(this.#shard.ownsTube(target), "a job dies into a tube of its shard");
     const there = this.store.changeTube(slot, tube, target);
     this.#shard.queues.becomeReady(slot, there, nowMs);
     this.#shard.records.updated(slot);
@@ -149,6 +150,7 @@ export class Policies {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] === JobState.Moving && page.previous[row] === JobState.Buried) return "";
+    if (CHECKED) assert(this.deaths.isDead(slot), "only a dead job had to leave");
     this.deaths.stayHere(page, row);
     if (page.state[row] !== JobState.Buried) return "";
     const target = tube.policy?.deadLetter ?? "";

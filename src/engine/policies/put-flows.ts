@@ -1,5 +1,6 @@
 // The batches that a put names: whether it may join or wait for them.
 
+import { assert } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
 import { BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import { Span } from "../../protocol/request.ts";
@@ -18,6 +19,7 @@ export class PutFlows {
   /** Returns a batch that all shards know. */
   #named(name: string): BatchRow | undefined {
     const batch = this.#batches.named(name);
+    assert(batch === undefined || batch.number > 0, "a batch that is named has a number");
     return batch?.state === BatchState.Opening ? undefined : batch;
   }
 
@@ -48,6 +50,7 @@ export function isLostAfter({ outcome }: BatchRow, any: boolean): boolean {
 
 /** Returns why a job that waited for success is buried. */
 export function reasonOf({ name, outcome, allDone, allFailed }: BatchRow): Uint8Array {
+  assert(outcome !== BatchOutcome.Success, "no job is buried for a batch that succeeded");
   if (outcome === BatchOutcome.Cancelled) return asciiBytes(`batch ${name}: cancelled`);
   const members = allDone + allFailed;
   return asciiBytes(`batch ${name}: ${allFailed} of ${members} members failed`);

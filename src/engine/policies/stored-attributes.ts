@@ -55,6 +55,7 @@ export class StoredAttributes {
   /** Stores what a job has to do with batches. Throws RangeError when memory is exhausted. */
   keepFlows(page: JobPage, row: number, attributes: JobAttributes): void {
     const flows = this.#shard.jobs.makeFlows(page);
+    assert(flows.batch[row] === 0 && flows.after[row] === 0, "a job gets its batches once");
     flows.batch[row] = attributes.batch;
     flows.after[row] = attributes.after;
     flows.flags[row] =
@@ -70,6 +71,7 @@ export class StoredAttributes {
   /** Remembers the name of the tube in which a job died. */
   setOrigin(extras: JobExtras, row: number, origin: Uint8Array): void {
     const { bodies } = this.#shard;
+    assert(origin.length > 0 && origin.length <= 0xff, "a tube has a name");
     bodies.free(extras.origin[row]!);
     extras.origin[row] = EMPTY_BODY;
     extras.origin[row] = bodies.allocate(origin.length);
@@ -89,6 +91,7 @@ export class StoredAttributes {
     const row = rowOf(slot);
     const bytes = extras?.originBytes[row] ?? 0;
     if (bytes === 0) return "";
+    assert(extras!.origin[row] !== EMPTY_BODY, "the name of a tube is in the arena");
     const name = new Uint8Array(bytes);
     this.#shard.bodies.read(extras!.origin[row]!, 0, name, 0, bytes);
     return String.fromCharCode(...name);

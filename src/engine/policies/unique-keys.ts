@@ -114,7 +114,8 @@ export class UniqueKeys {
    * use it from now on.
    */
   reserved(slot: number, nowMs: number): void {
-    const extras = this.#shard.jobs.pageOf(slot).extras!;
+    const { extras } = this.#shard.jobs.pageOf(slot);
+    assert(extras !== undefined, "only a job with extras may have a key");
     const row = rowOf(slot);
     const keyRow = extras.keyRow[row]!;
     if ((extras.flags[row]! & ExtraFlag.UntilReserve) === 0 || keyRow === NO_ROW) return;
@@ -129,7 +130,8 @@ export class UniqueKeys {
   take(slot: number, tube: Tube): void {
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const extras = page.extras!;
+    const { extras } = page;
+    assert(extras !== undefined, "a job that was put with a key has extras");
     if (extras.keyRow[row] !== NO_ROW || (extras.flags[row]! & ExtraFlag.Keyed) === 0) return;
     if ((extras.flags[row]! & ExtraFlag.UntilReserve) !== 0 && page.reserves[row]! > 0) return;
     const key = this.#ownKey(extras, row, tube);
@@ -173,7 +175,11 @@ export class UniqueKeys {
     this.table.remove(row);
     const slot = this.#shard.find(id);
     if (slot === NO_SLOT) records.deleted(id);
-    else jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
+    else {
+      const { extras } = jobs.pageOf(slot);
+      assert(extras?.keyRow[rowOf(slot)] === row, "a key that is forgotten is that of its job");
+      extras.keyRow[rowOf(slot)] = NO_ROW;
+    }
     return true;
   }
 
@@ -194,6 +200,10 @@ export class UniqueKeys {
   /** Returns until when the key of a job is remembered; 0 if it ends with the job. */
   untilOf(extras: JobExtras, row: number): number {
     const keyRow = extras.keyRow[row]!;
+    assert(
+      keyRow === NO_ROW || (extras.flags[row]! & ExtraFlag.Keyed) !== 0,
+      "only a job that got a key has one",
+    );
     return keyRow === NO_ROW ? 0 : this.table.untilOf(keyRow);
   }
 

@@ -1,5 +1,6 @@
 // The ready and delayed jobs of a tube that have a TTL, the first to expire first.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import { type JobTable, PAGE_BITS, PAGE_MASK } from "../jobs/job-table.ts";
 import { IndexedHeap } from "./indexed-heap.ts";
 
@@ -18,7 +19,9 @@ export class ExpiryHeap extends IndexedHeap {
   }
 
   #expiresAtMs(slot: number): number {
-    return this.#jobs.pages[slot >>> PAGE_BITS]!.extras!.expiresAtMs[slot & PAGE_MASK]!;
+    const atMs = this.#jobs.pages[slot >>> PAGE_BITS]!.extras!.expiresAtMs[slot & PAGE_MASK]!;
+    if (CHECKED) assert(atMs > 0, "a job among those that expire has a time");
+    return atMs;
   }
 
   protected override less(a: number, b: number): boolean {

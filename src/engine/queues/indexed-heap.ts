@@ -56,6 +56,7 @@ export abstract class IndexedHeap {
   protected abstract place(member: number, position: number): void;
 
   #put(position: number, member: number): void {
+    if (CHECKED) assert(position < this.#size, "a member is put within the heap");
     this.#members[position] = member;
     this.place(member, position);
   }

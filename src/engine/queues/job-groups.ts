@@ -308,6 +308,7 @@ export class JobGroups {
   holdOn(number: number): void {
     this.#change(number, (group) => {
       group.inWork++;
+      assert(number === NO_GROUP || group.inWork <= group.jobs, "the jobs of a group in work are its own");
     });
   }
 

@@ -42,6 +42,7 @@ abstract class SlotHeap {
 
   /** Returns the slot at a position, 0 to `size - 1`, in no particular order. */
   at(position: number): number {
+    if (CHECKED) assert(position >= 0 && position <= this.#size, "a position is within the heap");
     return position === 0 ? this.#top : this.#slots[position]!;
   }
 
@@ -223,6 +224,8 @@ export class ReadyHeap extends PriHeap {
     const page = this.jobs.pages[slot >>> PAGE_BITS]!;
     const row = slot & PAGE_MASK;
     const { last } = this;
+    if (CHECKED)
+      assert((last === NO_SLOT) === (this.first === NO_SLOT), "a list with a first job has a last one");
     page.previous[row] = last;
     page.next[row] = NO_SLOT;
     this.last = slot;

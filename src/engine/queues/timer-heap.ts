@@ -1,6 +1,6 @@
 // A heap of timers, each with an owner: tubes and sessions that have to be checked at some time.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import type { EarliestTime } from "./earliest-time.ts";
 
 /** A timer of an owner, in at most one heap. */
@@ -36,6 +36,7 @@ export class TimerHeap<Owner> {
 
   /** Sets, moves or (with Infinity) clears a timer. */
   set(timer: Timer<Owner>, atMs: number): void {
+    if (CHECKED) assert(!Number.isNaN(atMs), "a timer is set to a time");
     if (timer.atMs === atMs) return;
     const before = timer.atMs;
     timer.atMs = atMs;
@@ -44,6 +45,7 @@ export class TimerHeap<Owner> {
     else if (atMs < before) this.#siftUp(timer.position, timer);
     else this.#siftDown(timer.position, timer);
     this.nextAtMs = this.#timers[0]?.atMs ?? Number.POSITIVE_INFINITY;
+    if (CHECKED) assert(this.nextAtMs <= atMs, "no timer is due before the earliest");
     this.#earliest?.changed();
   }
 
@@ -58,6 +60,7 @@ export class TimerHeap<Owner> {
   }
 
   #siftUp(from: number, timer: Timer<Owner>): void {
+    if (CHECKED) assert(from <= this.#timers.length, "a timer goes up from within the heap");
     let position = from;
     while (position > 0) {
       const parent = this.#timers[(position - 1) >> 1]!;

@@ -79,6 +79,7 @@ export class ScheduleTable {
     if (schedule.paused === paused) return;
     schedule.paused = paused;
     this.paused += paused ? 1 : -1;
+    assert(this.paused >= 0 && this.paused <= this.size, "paused schedules are counted");
     this.refused.delete(schedule);
   }
 
@@ -92,6 +93,7 @@ export class ScheduleTable {
     if (CHECKED) assert(this.get(schedule.name) === schedule, "a schedule that is awaited is there");
     this.behind.delete(schedule);
     const atMs = Math.max(schedule.nextMs, retryAtMs);
+    assert(!Number.isNaN(atMs), "the next tick of a schedule is a time, or never");
     this.timers.set(schedule.timer, schedule.isFrozen ? Number.POSITIVE_INFINITY : atMs);
   }
 

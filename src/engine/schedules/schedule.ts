@@ -1,5 +1,6 @@
 // A schedule: what it puts, when, and what became of its ticks. Times are wall-clock ms.
 
+import { assert } from "../../base/assert.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import { Timer } from "../queues/timer-heap.ts";
 
@@ -114,5 +115,6 @@ export function isSameTiming(a: Timing, b: Timing): boolean {
 
 /** Returns the tick's unique key, Latin-1. */
 export function tickKey(name: string, tickMs: number): string {
+  assert(tickMs < Number.POSITIVE_INFINITY, "a tick that puts a job has a time");
   return `${name}@${new Date(tickMs).toISOString()}`;
 }

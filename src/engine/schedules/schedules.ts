@@ -148,6 +148,7 @@ export class Schedules {
   }
 
   #miss(schedule: Schedule, ticks: number): void {
+    assert(ticks > 0 && ticks < Number.POSITIVE_INFINITY, "ticks that are missed have a number");
     schedule.missedTicks += ticks;
     this.counts.missed += ticks;
   }

@@ -218,6 +218,10 @@ export class JobQueues {
       this.#jobs.pageOf(slot).holder[rowOf(slot)] === from.index,
       "a reservation is handed on by its holder",
     );
+    assert(
+      this.#jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved,
+      "only a reservation is handed on",
+    );
     this.leaveHolder(slot, from);
     this.#jobs.pageOf(slot).holder[rowOf(slot)] = to.index;
     to.held.push(slot);

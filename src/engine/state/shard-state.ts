@@ -1,6 +1,7 @@
 // The state of one shard as plain fields, which all parts of its engine share: jobs, tubes,
 // queues, sessions, timers, counters, and the receivers of effects.
 
+import { assert } from "../../base/assert.ts";
 import { BatchTable } from "../flows/batch-table.ts";
 import { BodyArena } from "../jobs/body-arena.ts";
 import { JobIndex } from "../jobs/job-index.ts";
@@ -93,6 +94,7 @@ export class ShardState {
 
   constructor(options: EngineOptions) {
     const { effects } = options;
+    assert((options.turnDueMax ?? 1) > 0, "a turn runs something that is due");
     this.effects = effects;
     this.records = options.records ?? NO_RECORDS;
     this.meter = options.meter;

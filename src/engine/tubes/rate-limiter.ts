@@ -30,6 +30,7 @@ export class RateLimiter {
     this.#rate = perMs(policy.rate);
     this.#burst = burst;
     this.#tokens = Math.min(this.#tokens, burst);
+    assert(this.#rate >= 0 && this.#tokens >= -Number.MAX_VALUE, "a bucket has a rate and its tokens");
   }
 
   /** Returns the current number of tokens; Infinity without a rate. */
@@ -56,6 +57,7 @@ export class RateLimiter {
 
   /** Writes the state of the bucket as LIMITER_NUMBERS numbers. */
   save(numbers: Float64Array, at: number): void {
+    assert(at >= 0 && at + LIMITER_NUMBERS <= numbers.length, "a bucket is saved in its row");
     numbers[at] = this.#rate;
     numbers[at + 1] = this.#burst;
     numbers[at + 2] = this.#tokens;
@@ -68,6 +70,7 @@ export class RateLimiter {
     this.#burst = numbers[at + 1]!;
     this.#tokens = numbers[at + 2]!;
     this.#atMs = numbers[at + 3]!;
+    assert(this.#rate > 0 && this.#tokens <= this.#burst, "a bucket that was kept has its rate");
     return this;
   }
 
@@ -78,6 +81,7 @@ export class RateLimiter {
 
   /** Returns how many jobs may be reserved now, one after another, while `reserved` are. */
   gives(reserved: number, nowMs: number): number {
+    assert(reserved >= 0, "the jobs that are held are counted");
     return Math.max(0, Math.min(this.#reservedMax - reserved, Math.floor(this.tokens(nowMs))));
   }
 

@@ -97,6 +97,7 @@ export class RetiredLimiters {
     this.#rowOf.set(name, row);
     limiter.save(rows.limiters, row * LIMITER_NUMBERS);
     rows.fullAtMs[row] = limiter.fullAtMs;
+    assert(rows.fullAtMs[row]! < Number.POSITIVE_INFINITY, "a bucket that is kept will be full");
     rows.push(row);
     this.#update();
   }

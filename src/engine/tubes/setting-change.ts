@@ -6,6 +6,7 @@
 // tube gets the settings that apply at that moment, so changes of several patterns may reach it in
 // any order.
 
+import { assert } from "../../base/assert.ts";
 import type { Tube } from "./tube.ts";
 import { isWide, matches, type TubeSettings } from "./tube-settings.ts";
 import type { Tubes } from "./tube-table.ts";
@@ -84,6 +85,7 @@ export class SettingChange {
         this.#noteUnsettled(tube);
       }
     }
+    assert(this.#left >= 0, "the tubes that are left are counted");
     return this.#left === 0 && this.#settling === undefined;
   }
 
@@ -97,11 +99,13 @@ export class SettingChange {
     // The tube may have been deleted with its last job.
     if (this.#engine.findTube(tube.name) !== tube) return looks;
     const left = this.#engine.settleGroups(tube, looks, nowMs);
+    assert(left <= looks, "an examination is not given back");
     this.#noteUnsettled(tube);
     return left;
   }
 
   #noteUnsettled(tube: Tube): void {
+    assert(this.#settling === undefined, "one tube is settled at a time");
     if (tube.groups !== undefined && tube.groups.unsettled > 0) this.#settling = tube;
   }
 

@@ -101,6 +101,7 @@ export class TubeSettings {
     this.size = this.#byPattern.size;
     this.#byLongest.clear();
     if (isWide(pattern)) this.#count(pattern.length - 1, isNew, isEmpty);
+    assert(this.#longestFirst.length <= this.#patterns, "a length is that of a pattern");
   }
 
   #count(length: number, isNew: boolean, isEmpty: boolean): void {

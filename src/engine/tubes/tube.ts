@@ -1,6 +1,6 @@
 // A tube: its jobs by state, its statistics and its pause.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
 import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { ExpiryHeap } from "../queues/expiry-heap.ts";
@@ -91,6 +91,7 @@ export class Tube {
   #delayTimer: Timer<Tube> | undefined;
 
   constructor(name: string, sequence: number, index: number, jobs: JobTable) {
+    assert(sequence >= 0 && index >= 0, "a tube has its numbers");
     this.name = name;
     this.sequence = sequence;
     this.index = index;
@@ -195,6 +196,7 @@ export class Tube {
 
   /** Number of jobs in all states. */
   get jobs(): number {
+    if (CHECKED) assert(this.handedJobs <= this.movingJobs, "jobs from their holders are on their way");
     const queued = this.jobsIn(JobState.Ready) + this.jobsIn(JobState.Delayed);
     return this.reservedJobs + this.movingJobs + this.buriedJobs + queued;
   }
@@ -225,6 +227,8 @@ export class Tube {
    * any case.
    */
   get referenced(): boolean {
+    if (CHECKED)
+      assert(this.readyAt >= 0 === this.jobsIn(JobState.Ready) > 0, "a tube with a ready job is known");
     return (
       this.using > 0 ||
       this.watching > 0 ||

@@ -10,7 +10,7 @@
 // For a session that picks by weight, the turn of a tube comes before pri and id. A turn that is
 // postponed is noticed in the same way, and so is a floor above it.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { BETTER_TUBES_KEPT, type BetterTubes } from "../tubes/better-tubes.ts";
 import type { Tube } from "../tubes/tube.ts";
@@ -157,6 +157,7 @@ export class ReadyOrder {
         this.#pris[position]!,
         this.#ids[position]!,
       );
+    assert(this.#size <= Math.min(watched.size, readyTubes.length), "a tube is once in a new order");
     this.#read = this.#better.noted;
   }
 
@@ -195,6 +196,7 @@ export class ReadyOrder {
   }
 
   #place(position: number, tube: Tube, place: number, pri: number, id: number): void {
+    if (CHECKED) assert(position < this.#size && !Number.isNaN(place), "an entry has a place in the order");
     this.#tubes[position] = tube;
     this.#places[position] = place;
     this.#pris[position] = pri;

@@ -1,5 +1,6 @@
 // Timers of sessions: when a reservation or a wait ends.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import { DEADLINE_MARGIN_MS } from "../../protocol/limits.ts";
 import { TimerHeap } from "../queues/timer-heap.ts";
 import { type Session, Waiting } from "./session.ts";
@@ -9,6 +10,7 @@ const AFTER_DEADLINE_MS = 0.001;
 
 /** Returns whether a reservation with this deadline is over. */
 export function isOver(deadlineAtMs: number, nowMs: number): boolean {
+  if (CHECKED) assert(!Number.isNaN(deadlineAtMs + nowMs), "a reservation ends at a time");
   return deadlineAtMs + AFTER_DEADLINE_MS <= nowMs;
 }
 
@@ -32,10 +34,12 @@ export class SessionTimers {
 
   /** Sets the timer to the end of a reservation only, even while the session waits. */
   setForTimeout(session: Session): void {
+    if (CHECKED) assert(!Number.isNaN(session.held.soonestMs), "the next reservation ends at a time");
     this.heap.set(session.timer, session.held.soonestMs + AFTER_DEADLINE_MS);
   }
 
   clear(session: Session): void {
+    assert(session.waiting === Waiting.No, "a session without a timer waits for nothing");
     this.heap.set(session.timer, Number.POSITIVE_INFINITY);
   }
 }

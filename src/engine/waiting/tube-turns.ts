@@ -14,7 +14,7 @@
 // the session holds jobs of it, changes with the clock. So these tubes are in a list instead, and a
 // choice looks at each of them.
 
-import { assert } from "../../base/assert.ts";
+import { assert, CHECKED } from "../../base/assert.ts";
 import { ReserveOrder } from "../../protocol/reserve-order.ts";
 import type { Tube } from "../tubes/tube.ts";
 import type { TubePlaces } from "./ready-order.ts";
@@ -55,6 +55,7 @@ export class Share {
   heldAt = -1;
 
   charge(cost: number): void {
+    if (CHECKED) assert(cost > 0 && this.weight > 0 && this.remainder >= 0, "a turn is postponed by a cost");
     const total = this.remainder + cost;
     this.turn += Math.floor(total / this.weight);
     this.remainder = total % this.weight;
@@ -67,6 +68,7 @@ export class Share {
   settle(nowMs: number): void {
     const now = Math.floor(nowMs * 1000);
     const micros = this.held * (now - this.settledAt);
+    if (CHECKED) assert(!Number.isNaN(micros) && this.held >= 0, "held jobs take time");
     this.settledAt = now;
     if (micros <= 0) return;
     this.underWay += micros;
@@ -85,6 +87,7 @@ export class Share {
 
   /** Notes that one of the held jobs has ended; its time is taken to be their mean. */
   noteEnd(): void {
+    assert(this.held > 0 && this.underWay >= 0, "a job that ends was held");
     const micros = Math.floor(this.underWay / this.held);
     this.underWay -= micros;
     this.held--;
@@ -170,6 +173,7 @@ export class TubeTurns implements TubePlaces {
 
   /** Gives a tube a weight, which counts from now on. */
   weigh(tube: Tube, weight: number, nowMs: number): void {
+    assert(weight > 0, "a tube has a weight");
     const share = this.shareOf(tube);
     if (this.order === ReserveOrder.WeightedTime) share.settle(nowMs);
     share.weight = weight;
@@ -196,6 +200,7 @@ export class TubeTurns implements TubePlaces {
   /** Forgets all tubes, at the end of the session. */
   end(): void {
     this.#count.shares -= this.#shares.size;
+    assert(this.#count.shares >= 0, "the shares of a session were counted");
     this.#shares.clear();
     this.#held.length = 0;
   }
@@ -220,6 +225,7 @@ export class TubeTurns implements TubePlaces {
   enter(tube: Tube): number {
     const share = this.shareOf(tube);
     this.#bringUp(share, this.#nowMs);
+    assert(share.turn >= this.floor, "no tube takes part before the floor");
     if (share.turn < this.earliest) this.earliest = share.turn;
     return this.placeOf(share);
   }
@@ -236,6 +242,7 @@ export class TubeTurns implements TubePlaces {
   }
 
   raiseFloor(floor: number): void {
+    if (CHECKED) assert(!Number.isNaN(floor), "a floor is a turn");
     if (floor > this.floor) this.floor = floor;
   }
 
@@ -262,6 +269,8 @@ export class TubeTurns implements TubePlaces {
     const share = this.shareOf(tube);
     this.#bringUp(share, this.#nowMs);
     if (share.held === 0 || this.order === ReserveOrder.Weighted) return share.turn;
+    if (CHECKED)
+      assert(share.heldAt < 0 || this.#held[share.heldAt] === tube, "a tube is listed where it says");
     if (share.heldAt < 0) {
       share.heldAt = this.#held.length;
       this.#held.push(tube);
@@ -272,6 +281,8 @@ export class TubeTurns implements TubePlaces {
   #leaveHeld(share: Share): void {
     const { heldAt } = share;
     if (heldAt < 0) return;
+    if (CHECKED)
+      assert(this.#shares.get(this.#held[heldAt]!) === share, "a tube leaves the list that it is in");
     share.heldAt = -1;
     const last = this.#held.pop();
     assert(last !== undefined, "a tube of which jobs are held is listed once");
@@ -288,6 +299,7 @@ export class TubeTurns implements TubePlaces {
     let looks = 0;
     let visits = 0;
     let left = this.#held.length;
+    assert(left <= this.#shares.size, "a tube is listed once");
     if (left <= HELD_LOOKS_MAX) this.#heldNext = 0;
     for (; left > 0 && visits < HELD_LOOKS_MAX; left--) {
       if (this.#heldNext >= this.#held.length) this.#heldNext = 0;

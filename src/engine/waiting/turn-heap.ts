@@ -1,5 +1,6 @@
 // The tubes of one batch of a session that picks by weight, in the order of their turns.
 
+import { assert, CHECKED } from "../../base/assert.ts";
 import { betterJob, type JobTable } from "../jobs/job-table.ts";
 import { BestHeap } from "../queues/best-heap.ts";
 import type { Tube } from "../tubes/tube.ts";
@@ -31,5 +32,6 @@ export class TurnHeap<Entry extends TubeInTurn> extends BestHeap<Entry> {
 }
 
 function isBefore(jobs: JobTable, a: TubeInTurn, place: number, slot: number): boolean {
+  if (CHECKED) assert(!Number.isNaN(a.place + place), "a tube has a place in the order");
   return a.place < place || (a.place === place && betterJob(jobs, a.slot, slot));
 }

@@ -100,7 +100,9 @@ export class TubeClearing {
     if (tube === undefined) return NO_SLOT;
     const slot = endOf(tube, state);
     if (slot === NO_SLOT) return NO_SLOT;
-    return this.#engine.jobs.pageOf(slot).id[rowOf(slot)]! <= this.walk.lastId ? slot : NO_SLOT;
+    const { jobs } = this.#engine;
+    assert(jobs.pageOf(slot).state[rowOf(slot)] === state, "the job at the end of a queue is in its state");
+    return jobs.pageOf(slot).id[rowOf(slot)]! <= this.walk.lastId ? slot : NO_SLOT;
   }
 
   #walkOn(jobsMax: number, nowMs: number): void {

@@ -81,6 +81,7 @@ export class TubeMoving {
   /** Moves up to `jobsMax` jobs; returns whether that was all. */
   step(jobsMax: number, nowMs: number): boolean {
     if (!this.#isDone) this.#moveSome(jobsMax, nowMs);
+    assert(this.#far.underWay >= 0, "the jobs that were sent are counted");
     return this.#isDone && this.#far.underWay === 0;
   }
 

@@ -16,7 +16,7 @@ test("the first job to expire is on top after any removals", () => {
     if (list.length === 0 || random.chance(0.55)) {
       const slot = jobs.allocate();
       const page = jobs.pageOf(slot);
-      const atMs = random.below(300);
+      const atMs = random.between(1, 300);
       page.id[rowOf(slot)] = step;
       page.state[rowOf(slot)] = JobState.Ready;
       page.makeExtras().expiresAtMs[rowOf(slot)] = atMs;
