@@ -62,6 +62,11 @@ class Bench extends TracedEngine {
     return this.engine.schedules.set(100 + ++this.#lastId, true, all, { ...PROGRESS, ...progress }, body);
   }
 
+  planned(name: string, facts: Partial<ScheduleFacts> = {}, progress = {}, text = ""): Schedule {
+    assert.ok(this.plan(name, facts, progress, text));
+    return this.at(name);
+  }
+
   at(name: string): Schedule {
     return this.engine.schedules.table.get(name)!;
   }
@@ -106,7 +111,7 @@ describe("a schedule", () => {
 
   it("puts a job at once without a key, and goes on as before", () => {
     const bench = new Bench();
-    const schedule = (bench.plan("s"), bench.at("s"));
+    const schedule = bench.planned("s");
     bench.says();
     assert.equal(bench.engine.schedules.run(schedule, 5), 2);
     assert.equal(bench.engine.schedules.run(schedule, 5), 3);
@@ -121,7 +126,7 @@ describe("a schedule", () => {
 
   it("says why no job can be put, and keeps no copy of the body", () => {
     const bench = new Bench();
-    const schedule = (bench.plan("s", {}, {}, "body"), bench.at("s"));
+    const schedule = bench.planned("s", {}, {}, "body");
     const usedBytes = bench.engine.bodies.usedBytes;
     const refused = (): unknown => bench.engine.schedules.run(schedule, 5);
     bench.log.begins = false;
@@ -187,7 +192,7 @@ describe("a schedule", () => {
   it("rests while it is paused, and resumes with the next tick", () => {
     const bench = new Bench();
     const { schedules } = bench.engine;
-    const schedule = (bench.plan("s"), bench.at("s"));
+    const schedule = bench.planned("s");
     bench.says();
     schedules.resume(schedule, 25);
     assert.equal(bench.says(), "", "it doesn't rest");
@@ -207,7 +212,7 @@ describe("a schedule", () => {
   it("puts nothing while another shard sets it", () => {
     const bench = new Bench();
     const { schedules } = bench.engine;
-    const schedule = (bench.plan("s"), bench.at("s"));
+    const schedule = bench.planned("s");
     schedule.freezers.add(1);
     schedules.table.aim(schedule);
     assert.equal(schedules.table.nextAtMs, NEVER);
