@@ -56,10 +56,7 @@ const ROWS: readonly (readonly [state: string, onDuplicate: OnDuplicate, after: 
   ["held", Replace, "duplicate | t reserved pri 5 reserves 1 at 60000 bytes 4"],
   ["held", Escalate, "duplicate | t reserved pri 5 reserves 1 at 60000 bytes 4"],
   ["held", Debounce, "duplicate | t reserved pri 5 reserves 1 at 60000 bytes 4"],
-  ["buried", Keep, "kept | t buried pri 5 reserves 1 buries 1 bytes 4"],
   ["buried", Replace, "duplicate | t buried pri 5 reserves 1 buries 1 bytes 4"],
-  ["buried", Escalate, "duplicate | t buried pri 5 reserves 1 buries 1 bytes 4"],
-  ["buried", Debounce, "duplicate | t buried pri 5 reserves 1 buries 1 bytes 4"],
 ];
 
 describe("a put whose key another job has", () => {

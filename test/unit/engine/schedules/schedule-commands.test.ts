@@ -48,18 +48,11 @@ class Bench extends TracedEngine {
   ): boolean {
     const timing = { cron: "", zone: "UTC", everyMs: 10 };
     const times = { pri: 3, delaySeconds: 0, delayMillis: 0, ttrSeconds: 65, ttlMs: 0 };
-    const all = {
-      name,
-      tube: "u",
-      timing,
-      missed: Missed.Once,
-      ...times,
-      attributes: new Uint8Array(0),
-      ...facts,
-    };
+    const usual = { name, tube: "u", timing, missed: Missed.Once, attributes: new Uint8Array(0) };
+    const all = { ...usual, ...times, ...PROGRESS, ...facts, ...progress };
     const body = { handle: this.engine.bodies.allocate(text.length), bytes: text.length };
     this.engine.bodies.write(body.handle, 0, asciiBytes(text), 0, text.length);
-    return this.engine.schedules.set(100 + ++this.#lastId, true, all, { ...PROGRESS, ...progress }, body);
+    return this.engine.schedules.set(100 + ++this.#lastId, true, all, all, body);
   }
 
   planned(name: string, facts: Partial<ScheduleFacts> = {}, progress = {}, text = ""): Schedule {
@@ -93,18 +86,14 @@ describe("a schedule", () => {
     const written = attributes.bytes.slice(0, attributes.length);
     bench.plan("s", { delaySeconds: 4, ttlMs: 5000, attributes: written }, {}, "body");
     assert.equal(bench.says(), "set 101 anew");
-    assert.equal(
-      bench.does((engine) => engine.schedules.runOne(3, 10)),
-      "true: put 2, stored 4",
-    );
+    const said = bench.does((engine) => engine.schedules.runOne(3, 10));
+    assert.equal(said, "true: put 2, stored 4");
     assert.equal(bench.job(2), "u delayed pri 3 delay 4 ttr 5 at 4003 expires 5003 bytes 4");
     assert.equal(bench.body(2), "body");
     const { fixed, hasKey } = bench.logged(2);
     const text = latin1(fixed.bytes, 0, fixed.length);
-    assert.ok(
-      hasKey && text.includes("s@1970-01-01T00:00:00.010Z") && text.includes("schedule:s@1970"),
-      text,
-    );
+    assert.ok(hasKey && text.includes("s@1970-01-01T00:00:00.010Z"), text);
+    assert.ok(text.includes("schedule:s@1970"), text);
     assert.equal(bench.engine.findTube("u")!.groups!.size, 1);
     assert.equal(bench.says(), "s next at 20");
   });
@@ -118,10 +107,7 @@ describe("a schedule", () => {
     assert.equal(bench.says(), "s next at 10, s next at 10");
     assert.deepEqual([schedule.runs, schedule.fired, bench.engine.schedules.counts.runs], [2, 0, 2]);
     const { fixed, hasKey } = bench.logged(2);
-    assert.deepEqual(
-      [hasKey, latin1(fixed.bytes, 0, fixed.length).includes("schedule:s@now")],
-      [false, true],
-    );
+    assert.ok(!hasKey && latin1(fixed.bytes, 0, fixed.length).includes("schedule:s@now"));
   });
 
   it("says why no job can be put, and keeps no copy of the body", () => {
@@ -150,26 +136,16 @@ describe("a schedule", () => {
     assert.equal(bench.plan("s", { pri: 9 }), false);
     assert.equal(bench.at("s").facts.pri, 3);
     bench.logHasRoom = true;
-    const progress = {
-      version: 2,
-      nextMs: 30,
-      lastMs: 4,
-      fired: 5,
-      runs: 6,
-      missedTicks: 7,
-      duplicates: 8,
-      refusals: 9,
-    };
+    const counts = { fired: 5, runs: 6, missedTicks: 7, duplicates: 8, refusals: 9 };
+    const progress = { version: 2, nextMs: 30, lastMs: 4, ...counts };
     assert.equal(bench.plan("s", { pri: 9 }, progress), true);
     const after = bench.at("s");
     assert.deepEqual(
       { ...PROGRESS, ...progress },
       Object.fromEntries(Object.keys(PROGRESS).map((key) => [key, after[key as "fired"]])),
     );
-    assert.deepEqual(
-      [after.facts.pri, after.lastRefusal, table.size, table.nextAtMs],
-      [9, Refusal.TubeFull, 1, 30],
-    );
+    assert.deepEqual([after.facts.pri, after.lastRefusal], [9, Refusal.TubeFull]);
+    assert.deepEqual([table.size, table.nextAtMs], [1, 30]);
     assert.equal(bench.engine.bodies.usedBytes, 0, "the body of the older one");
   });
 
@@ -183,10 +159,7 @@ describe("a schedule", () => {
     assert.equal(bench.says(), "gone 101");
     const { size, textBytes, paused, nextAtMs } = schedules.table;
     assert.deepEqual([size, textBytes, paused, nextAtMs, bench.engine.bodies.usedBytes], [0, 0, 0, NEVER, 0]);
-    assert.equal(
-      bench.does((engine) => engine.schedules.runOne(99, 99)),
-      "false",
-    );
+    assert.equal(schedules.runOne(99, 99), false);
   });
 
   it("rests while it is paused, and resumes with the next tick", () => {
@@ -200,10 +173,8 @@ describe("a schedule", () => {
     schedules.pause(schedule);
     assert.deepEqual([bench.says(), schedules.table.paused], ["s next at 10", 1]);
     schedules.resume(schedule, 10);
-    assert.deepEqual(
-      [bench.says(), schedules.table.paused, schedules.table.nextAtMs],
-      ["s next at 20", 0, 20],
-    );
+    assert.equal(bench.says(), "s next at 20");
+    assert.deepEqual([schedules.table.paused, schedules.table.nextAtMs], [0, 20]);
     schedules.pause(schedule);
     schedules.resume(schedule, 15);
     assert.equal(bench.says(), "s next at 20, s next at 20", "that is still to come");
@@ -230,13 +201,9 @@ describe("a schedule", () => {
     before.engine.schedules.runOne(0, 10);
     const log = before.logged(2);
     const bench = new Bench();
-    for (const [name, nextMs] of [
-      ["s", 10],
-      ["other", 10],
-      ["never", NEVER],
-    ] as const) {
-      bench.plan(name, {}, { nextMs });
-    }
+    bench.plan("s");
+    bench.plan("other");
+    bench.plan("never", {}, { nextMs: NEVER });
     const job = { id: 900, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0 };
     bench.does((engine) => engine.put(bench.session(0), job, engine.bodies.allocate(0), 0, "u", log));
     bench.says();
