@@ -32,8 +32,11 @@ export interface Cost {
 export interface TestFile extends Cost {
   /** Below the root. */
   readonly path: string;
-  /** By the URL of a source file: ranges of its functions and blocks, the outer first. */
-  readonly covered: ReadonlyMap<string, readonly Range[]>;
+  /**
+   * By the URL of a source file: ranges of its functions and blocks, the outer first, of each thread
+   * and process that the tests start.
+   */
+  readonly covered: ReadonlyMap<string, readonly (readonly Range[])[]>;
 }
 
 export interface ChildResult extends Cost {
@@ -84,14 +87,14 @@ export async function coverageOf(path: string, below: string, limit: Cost): Prom
       limit,
     );
     if (code !== 0) return undefined;
-    const covered = new Map<string, Range[]>();
+    const covered = new Map<string, (readonly Range[])[]>();
     const sources = pathToFileURL(join(ROOT, below)).href;
     for (const name of readdirSync(folder)) {
       const { result } = JSON.parse(readFileSync(join(folder, name), "utf8")) as { result: ScriptCoverage[] };
       for (const { url, functions } of result) {
         if (!url.startsWith(sources)) continue;
         const ranges = functions.flatMap((each) => each.ranges);
-        covered.set(url, [...(covered.get(url) ?? []), ...ranges]);
+        covered.set(url, [...(covered.get(url) ?? []), ranges]);
       }
     }
     return { path, ms, cpuMs, covered };
@@ -100,15 +103,20 @@ export async function coverageOf(path: string, below: string, limit: Cost): Prom
   }
 }
 
-/** Whether the test file executes the code at an offset: what the innermost range there says. */
+/** Whether the test file executes the code at an offset, in any of its threads and processes. */
 export function executes({ covered }: TestFile, url: string, offset: number): boolean {
+  return (covered.get(url) ?? []).some((ranges) => countAt(ranges, offset) > 0);
+}
+
+/** What the innermost range there says. */
+function countAt(ranges: readonly Range[], offset: number): number {
   let innermost: Range | undefined;
-  for (const range of covered.get(url) ?? []) {
+  for (const range of ranges) {
     if (range.startOffset > offset || range.endOffset <= offset) continue;
     const isInner =
       innermost === undefined ||
       range.endOffset - range.startOffset <= innermost.endOffset - innermost.startOffset;
     if (isInner) innermost = range;
   }
-  return (innermost?.count ?? 0) > 0;
+  return innermost?.count ?? 0;
 }

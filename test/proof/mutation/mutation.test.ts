@@ -88,6 +88,16 @@ describe("mutants", () => {
     assert.ok(!executes(file!, pathToFileURL(join(ROOT, "src/ring/job-directory.ts")).href, 2000));
   });
 
+  it("meet the tests of which one process executes them, whatever the others do", () => {
+    const url = "file:///a.ts";
+    const whole = { startOffset: 0, endOffset: 100, count: 1 };
+    const unused = { startOffset: 10, endOffset: 20, count: 0 };
+    const processes = [[whole], [whole, unused], [{ ...whole, count: 0 }]];
+    const file = { path: "a.test.ts", cpuMs: 1, ms: 1, covered: new Map([[url, processes]]) };
+    assert.ok(executes(file, url, 15));
+    assert.ok(!executes({ ...file, covered: new Map([[url, processes.slice(1)]]) }, url, 15));
+  });
+
   it("end although their tests never would", async () => {
     const play = async (name: string, body: string): Promise<unknown> => {
       const file = join(folder, `${name}.ts`);

@@ -103,6 +103,11 @@ export class TracedEngine {
     return session;
   }
 
+  close(session: Session): void {
+    this.engine.closeSession(session, this.nowMs);
+    this.#sessions.delete(session.index);
+  }
+
   set(tube: string, settings: Partial<SettingValues>): void {
     setTubes(this.engine, tube, settings, this.nowMs);
   }

@@ -55,20 +55,12 @@ const ROWS: readonly (readonly [state: string, change: Partial<JobChange>, after
   ["delayed", { tube: "u" }, "done: updated 1 | u delayed delay 9 at 9000 bytes 10 | totalJobs 1 movedOut 1"],
   ["held", { tube: "u" }, "done: held 1000, updated 1 | u ready reserves 1 releases 1 at 1000 bytes 10 | totalJobs 1 reserves 1 releases 1 movedOut 1"],
   ["buried", { tube: "u" }, "done: updated 1 | u buried reserves 1 buries 1 at 1000 bytes 10 | totalJobs 2 reserves 2 buries 2 movedOut 1"],
-  ["ready", { tube: "t" }, "done: updated 1 | t ready bytes 10 | totalJobs 1"],
-  ["delayed", { tube: "t" }, "done: updated 1 | t delayed delay 9 at 9000 bytes 10 | totalJobs 1"],
   ["held", { tube: "t" }, "done: held 1000, updated 1 | t ready reserves 1 releases 1 at 1000 bytes 10 | totalJobs 1 reserves 1 releases 1"],
-  ["buried", { tube: "t" }, "done: updated 1 | t buried reserves 1 buries 1 at 1000 bytes 10 | totalJobs 2 reserves 2 buries 2"],
   ["ready", { tube: "u", delayMs: 2500 }, "done: updated 1, updated 1 | u delayed delay 2 at 3500 bytes 10 | totalJobs 1 movedOut 1"],
   ["delayed", { tube: "u", delayMs: 2500 }, "done: updated 1, updated 1 | u delayed delay 2 at 3500 bytes 10 | totalJobs 1 movedOut 1"],
   ["held", { tube: "u", delayMs: 2500 }, "done: held 1000, updated 1 | u delayed delay 2 reserves 1 releases 1 at 3500 bytes 10 | totalJobs 1 reserves 1 releases 1 movedOut 1"],
   ["buried", { tube: "u", delayMs: 2500 }, "done: updated 1, updated 1 | u delayed delay 2 reserves 1 buries 1 at 3500 bytes 10 | totalJobs 2 reserves 2 buries 2 movedOut 1"],
-  ["ready", { tube: "t", delayMs: 2500 }, "done: updated 1 | t delayed delay 2 at 3500 bytes 10 | totalJobs 1"],
-  ["delayed", { tube: "t", delayMs: 2500 }, "done: updated 1 | t delayed delay 2 at 3500 bytes 10 | totalJobs 1"],
   ["held", { tube: "t", delayMs: 2500 }, "done: held 1000, updated 1 | t delayed delay 2 reserves 1 releases 1 at 3500 bytes 10 | totalJobs 1 reserves 1 releases 1"],
-  ["buried", { tube: "t", delayMs: 2500 }, "done: updated 1 | t delayed delay 2 reserves 1 buries 1 at 3500 bytes 10 | totalJobs 2 reserves 2 buries 2"],
-  ["ready", { tube: "far" }, "othershard | t ready bytes 10 | totalJobs 1"],
-  ["delayed", { tube: "far" }, "othershard | t delayed delay 9 at 9000 bytes 10 | totalJobs 1"],
   ["held", { tube: "far" }, "othershard | t reserved reserves 1 at 60000 bytes 10 | totalJobs 1 reserves 1"],
   ["buried", { tube: "far" }, "othershard | t buried reserves 1 buries 1 bytes 10 | totalJobs 2 reserves 2 buries 2"],
 ];
@@ -89,12 +81,8 @@ describe("update-job", () => {
   });
 
   it("gives a waiting job a time to live at once, others when they wait again", () => {
-    for (const [state, atMs] of [
-      ["ready", 1500],
-      ["delayed", 1500],
-      ["held", Number.POSITIVE_INFINITY],
-      ["buried", Number.POSITIVE_INFINITY],
-    ] as const) {
+    for (const state of ["ready", "delayed", "held", "buried"]) {
+      const atMs = state === "ready" || state === "delayed" ? 1500 : Number.POSITIVE_INFINITY;
       const traced = inState(state);
       updated(traced, { ttlMs: 500 });
       assert.equal(traced.engine.policies.nextAtMs, atMs, state);

@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
+import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
 import { Travel } from "../../../../src/engine/transfer/job-travel.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { BatchBench } from "./batch-bench.ts";
@@ -58,14 +59,12 @@ describe("a job that waits for a batch", () => {
     const session = bench.session(0);
     bench.open(100);
     bench.put(1, {}, { afterName: "b100" });
-    assert.equal(
-      bench.does((engine) => engine.kickJob(1, 0)),
-      "notfound",
-    );
+    assert.equal(bench.engine.kickJob(1, 0), Outcome.NotFound);
     assert.equal(bench.engine.kick(session, 5, 0), 0);
     assert.equal(bench.hold(1), "notfound");
+    const change = { pri: 2, ttrSeconds: undefined, delayMs: 5000 };
     assert.equal(
-      bench.does((engine) => engine.update(session, 1, { pri: 2, ttrSeconds: undefined, delayMs: 5000 }, 0)),
+      bench.does((engine) => engine.update(session, 1, change, 0)),
       "done: updated 1",
     );
     assert.equal(bench.wait(6000), "");
@@ -79,10 +78,10 @@ describe("a job that waits for a batch", () => {
 
   it("is one of a hundred that a turn changes", () => {
     const bench = new BatchBench();
-    bench.session(0);
     bench.open(100);
-    for (let id = 1; id <= 250; id++)
-      bench.engine.put(bench.engine.session(0), jobOf(id), EMPTY_BODY, 0, "t", waitsFor());
+    const session = bench.session(0);
+    const attributes = Object.assign(new JobAttributes().clear(), { afterName: "b100" });
+    for (let id = 1; id <= 250; id++) bench.engine.put(session, jobOf(id), EMPTY_BODY, 0, "t", attributes);
     bench.complete(100, Success);
     const ready = [100, 200, 250];
     for (const count of ready) {
@@ -120,7 +119,6 @@ describe("a job that waits for a batch", () => {
 const jobOf = (id: number) => ({
   ...{ id, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0 },
 });
-const waitsFor = (): JobAttributes => Object.assign(new JobAttributes().clear(), { afterName: "b100" });
 
 it("a put is refused by batches that don't take it", () => {
   const bench = new BatchBench();
@@ -220,47 +218,35 @@ it("members and waiting jobs that come from other shards are counted as such", (
 it("a shard sums up its batches", () => {
   const bench = new BatchBench();
   const { counts } = bench.engine.batches;
-  const since = (): readonly number[] => [counts.openSinceMs, counts.unfinishedSinceMs];
-  assert.deepEqual(since(), [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]);
+  const sums = (): string => `${bench.totals()} ${counts.openSinceMs} ${counts.unfinishedSinceMs}`;
   bench.assume(50, BatchState.Opening);
-  assert.deepEqual(
-    [bench.totals(), since()],
-    ["0 0 0 0 0;", [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]],
-  );
+  assert.equal(sums(), "0 0 0 0 0; Infinity Infinity");
   bench.open(100, 101, 102);
-  assert.deepEqual([bench.totals(), since()], ["0 3 0 0 0;", [100, 100]]);
+  assert.equal(sums(), "0 3 0 0 0; 100 100");
   bench.assume(100, BatchState.Committed);
-  assert.deepEqual([bench.totals(), since()], ["0 2 1 0 0;", [101, 100]]);
+  assert.equal(sums(), "0 2 1 0 0; 101 100");
   bench.assume(101, BatchState.Cancelled);
-  assert.deepEqual([bench.totals(), since()], ["0 1 1 1 0;", [102, 100]]);
+  assert.equal(sums(), "0 1 1 1 0; 102 100");
   bench.assume(100, BatchState.Complete);
-  assert.deepEqual([bench.totals(), since()], ["0 1 0 1 1;", [102, 101]]);
+  assert.equal(sums(), "0 1 0 1 1; 102 101");
   bench.session(0);
   bench.put(1, {}, { batchName: "b102" });
   for (const number of [100, 101, 102]) bench.assume(number, BatchState.Forgotten);
-  assert.deepEqual(
-    [bench.totals(), since()],
-    ["0 0 0 0 0;", [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]],
-  );
+  assert.equal(sums(), "0 0 0 0 0; Infinity Infinity");
   assert.equal(bench.engine.batches.size, 1);
   bench.assume(9, BatchState.Forgotten);
   assert.equal(bench.engine.batches.size, 1);
 });
 
 it("batches are found by name, by number, and in the order of their numbers", () => {
-  const { batches } = new BatchBench().engine;
-  assert.equal(batches.from(0), undefined);
   const bench = new BatchBench();
-  bench.open(100, 110, 120);
   const all = bench.engine.batches;
-  assert.deepEqual(
-    [0, 100, 101, 120, 121].map((low) => all.from(low)?.number),
-    [100, 100, 110, 120, undefined],
-  );
-  assert.deepEqual(
-    [999, 120, 119, 100].map((high) => all.before(high)?.number),
-    [120, 110, 110, undefined],
-  );
+  assert.equal(all.from(0), undefined);
+  bench.open(100, 110, 120);
+  const from = [0, 100, 101, 120, 121].map((low) => all.from(low)?.number);
+  assert.deepEqual(from, [100, 100, 110, 120, undefined]);
+  const before = [999, 120, 119, 100].map((high) => all.before(high)?.number);
+  assert.deepEqual(before, [120, 110, 110, undefined]);
   assert.equal(all.named("b110"), all.of(110));
   bench.assume(110, BatchState.Forgotten);
   assert.deepEqual([all.named("b110"), all.of(110), all.from(101)?.number], [undefined, undefined, 120]);

@@ -1,0 +1,108 @@
+// Tests of what a put with a taken key does to the job that has it, by state and option.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { OnDuplicate } from "../../../src/protocol/job-options.ts";
+import { TracedEngine } from "./traced-engine.ts";
+
+const KEY = Buffer.from("k");
+
+/** An engine whose job 1 has the key, in a state; it is 1000 ms later. */
+function inState(state: string): TracedEngine {
+  const traced = new TracedEngine();
+  traced.session(0);
+  traced.put(
+    1,
+    { pri: 5, delaySeconds: state === "delayed" ? 9 : 0, bodyBytes: 4 },
+    keyed(OnDuplicate.Refuse),
+  );
+  if (state === "held" || state === "buried") traced.hold(1);
+  if (state === "buried") traced.engine.bury(traced.session(0), 1, 5, 0);
+  traced.wait(1000);
+  return traced;
+}
+
+function keyed(onDuplicate: OnDuplicate, more: Partial<JobAttributes> = {}): JobAttributes {
+  const attributes = new JobAttributes().clear();
+  attributes.setKey(KEY, 0, KEY.length, false);
+  return Object.assign(attributes, { onDuplicate, ...more });
+}
+
+/** Job 2 with the same key: pri 3, 2.5 s of delay, 6 bytes, and a TTR of 70 s. */
+function again(traced: TracedEngine, attributes: JobAttributes, pri = 3, delayMillis = 2500): string {
+  return traced.does((engine, nowMs) => {
+    const delay = { delaySeconds: Math.floor(delayMillis / 1000), delayMillis: delayMillis % 1000 };
+    const job = { id: 2, pri, ...delay, ttrSeconds: 70, bodyBytes: 6, atMs: nowMs };
+    return engine.putAgain(1, job, engine.bodies.allocate(6), attributes, nowMs);
+  });
+}
+
+const { Refuse, Keep, Replace, Escalate, Debounce } = OnDuplicate;
+/** What is said, and job 1 afterwards. */
+// biome-ignore format: a table
+const ROWS: readonly (readonly [state: string, onDuplicate: OnDuplicate, after: string])[] = [
+  ["ready", Refuse, "duplicate | t ready pri 5 bytes 4"],
+  ["ready", Keep, "kept | t ready pri 5 bytes 4"],
+  ["ready", Replace, "replaced: replaced 1, stored 6 | t delayed pri 3 delay 2 ttr 10 at 3500 bytes 6"],
+  ["ready", Escalate, "escalated: updated 1 | t ready pri 3 bytes 4"],
+  ["ready", Debounce, "kept | t ready pri 5 bytes 4"],
+  ["delayed", Refuse, "duplicate | t delayed pri 5 delay 9 at 9000 bytes 4"],
+  ["delayed", Keep, "kept | t delayed pri 5 delay 9 at 9000 bytes 4"],
+  ["delayed", Replace, "replaced: replaced 1, stored 6 | t delayed pri 3 delay 2 ttr 10 at 3500 bytes 6"],
+  ["delayed", Escalate, "escalated: updated 1 | t delayed pri 3 delay 9 at 9000 bytes 4"],
+  ["delayed", Debounce, "kept | t delayed pri 5 delay 9 at 9000 bytes 4"],
+  ["held", Keep, "kept | t reserved pri 5 reserves 1 at 60000 bytes 4"],
+  ["held", Replace, "duplicate | t reserved pri 5 reserves 1 at 60000 bytes 4"],
+  ["held", Escalate, "duplicate | t reserved pri 5 reserves 1 at 60000 bytes 4"],
+  ["held", Debounce, "duplicate | t reserved pri 5 reserves 1 at 60000 bytes 4"],
+  ["buried", Replace, "duplicate | t buried pri 5 reserves 1 buries 1 bytes 4"],
+];
+
+describe("a put whose key another job has", () => {
+  for (const [state, onDuplicate, after] of ROWS)
+    it(`${state}, ${Object.keys(OnDuplicate)[onDuplicate]}`, () => {
+      const traced = inState(state);
+      assert.equal(`${again(traced, keyed(onDuplicate))} | ${traced.job(1)}`, after);
+    });
+
+  it("raises a priority only", () => {
+    for (const [pri, outcome] of [
+      [5, "kept"],
+      [6, "kept"],
+      [4, "escalated: updated 1"],
+    ] as const)
+      assert.equal(again(inState("delayed"), keyed(Escalate), pri), outcome);
+  });
+
+  it("puts off, and never brings forward", () => {
+    const traced = inState("delayed");
+    assert.equal(again(traced, keyed(Debounce), 3, 8000), "kept", "the same moment");
+    assert.equal(again(traced, keyed(Debounce), 3, 8001), "debounced: updated 1");
+    assert.match(traced.job(1), /^t delayed pri 5 delay 8 at 9001 /);
+    assert.equal(again(traced, keyed(Debounce, { debounceMaxMs: 9001 }), 3, 20_000), "kept");
+    assert.equal(again(traced, keyed(Debounce, { debounceMaxMs: 9002 }), 3, 20_000), "debounced: updated 1");
+    assert.match(traced.job(1), / at 9002 /);
+  });
+
+  it("replaces within the limits of the tube, and with its time to live", () => {
+    const traced = inState("ready");
+    traced.set("t", { maxBytes: 5, ttlMs: 300 });
+    assert.equal(again(traced, keyed(Replace)), "tubefull");
+    assert.equal(traced.tube("t"), "totalJobs 1 rejected 1");
+    traced.set("t", { maxBytes: 6, ttlMs: 300 });
+    assert.equal(again(traced, keyed(Replace)), "replaced: replaced 1, stored 6");
+    assert.match(traced.job(1), / expires 1300 /);
+    assert.equal(again(traced, keyed(Replace, { expiresAtMs: 1200 })), "replaced: replaced 1, stored 6");
+    assert.match(traced.job(1), / expires 1200 /);
+    traced.wait(200);
+    assert.equal(traced.job(1), "gone");
+  });
+
+  it("gives a job without a delay to a client that waits", () => {
+    const traced = inState("delayed");
+    traced.engine.reserve(traced.session(1, "t"), 1e6, traced.nowMs);
+    const said = again(traced, keyed(Replace), 3, 0);
+    assert.equal(said, "replaced: replaced 1, stored 6, waited 0, 1: gets 1");
+  });
+});
