@@ -33,6 +33,8 @@ export class JobChanges extends JobCommands {
     const isHeld = page.state[row] === JobState.Reserved;
     assert(!isHeld || page.holder[row] === session.index, "only its holder changes a reserved job");
     const { pri, ttrSeconds, delayMs, ttlMs, tube: target } = change;
+    // Before the TTR changes, from which the time of the hold is measured.
+    if (isHeld && (target !== undefined || delayMs !== undefined)) this.#excuse(slot, tube, nowMs);
     if (ttlMs !== undefined) this.queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
     if (pri !== undefined) this.queues.reprioritise(slot, tube, pri);
     if (ttrSeconds !== undefined) page.ttrSeconds[row] = ttrSeconds;
@@ -44,17 +46,24 @@ export class JobChanges extends JobCommands {
       this.delay(slot, tube, delayMs, nowMs);
       return Outcome.Done;
     }
-    if (isHeld && ttrSeconds !== undefined) {
+    this.#stays(session, slot, tube, ttrSeconds !== undefined, nowMs);
+    return Outcome.Done;
+  }
+
+  /** Ends a change of a job that stays in its state. */
+  #stays(session: Session, slot: number, tube: Tube, isRenewed: boolean, nowMs: number): void {
+    const state = this.jobs.pageOf(slot).state[rowOf(slot)];
+    assert(state !== JobState.Free, "a job that stays is there");
+    if (isRenewed && state === JobState.Reserved) {
       this.queues.renew(slot, session, nowMs);
       this.sessionTimers.set(session);
-    } else if (page.state[row] === JobState.Buried) {
+    } else if (state === JobState.Buried) {
       // Its record puts the job behind the other buried ones, and a restart must not change their
       // order.
       this.queues.leave(slot);
       this.queues.becomeBuried(slot, tube, nowMs);
     }
     this.records.updated(slot);
-    return Outcome.Done;
   }
 
   /**
@@ -99,7 +108,6 @@ export class JobChanges extends JobCommands {
 
   #handOn(slot: number, tube: Tube, target: string, delayMs: number, nowMs: number): void {
     assert(target !== tube.name, "a job is handed on to another tube");
-    this.#excuse(slot, tube, nowMs);
     this.leave(slot, nowMs);
     const there = this.store.changeTube(slot, tube, target);
     const page = this.jobs.pageOf(slot);
@@ -154,7 +162,7 @@ export class JobChanges extends JobCommands {
     this.jobReleases++;
   }
 
-  /** Makes the job ready, or delayed by this time; returns it if held. */
+  /** Makes the job ready, or delayed by this time. A held one's return has been counted. */
   protected delay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -169,9 +177,7 @@ export class JobChanges extends JobCommands {
       this.dropIfUnused(tube);
       return;
     }
-    if (before === JobState.Reserved) this.#excuse(slot, tube, nowMs);
-    else if (before === JobState.Buried && this.policies.applyTo(slot, tube))
-      this.policies.kicked(slot, tube);
+    if (before === JobState.Buried && this.policies.applyTo(slot, tube)) this.policies.kicked(slot, tube);
     this.leave(slot, nowMs);
     if (delayMs > 0) this.queues.becomeDelayed(slot, tube, nowMs + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);

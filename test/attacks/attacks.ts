@@ -41,6 +41,10 @@ const held = (count: number): Iterable<string> =>
   );
 const tubes = (count: number): Iterable<string> => lines(count, (n) => `use q${n}\r\n${put}`);
 const watched = (count: number): Iterable<string> => lines(count, (n) => `watch q${n}`);
+const batches = (count: number): Iterable<string> => lines(count, (n) => `open-batch b${n}`);
+/** A schedule for each name, on one shard; the names fall, so that each is before all others. */
+const schedules = (count: number): Iterable<string> =>
+  lines(Math.min(count, 10_000), (n) => `set-schedule s${10_000 - n} t${n} 0 0 60 1 every=3600\r\nx`);
 const small = ["use small\r\n", `${put}\r\n`];
 
 /** A thousand ids of jobs, or of none. */
@@ -99,10 +103,34 @@ export const ATTACKS: readonly Attack[] = [
   { name: "inspect-watched", prepare: watched, line: () => "inspect-watched", beanstalkd: false },
   { name: "set-schedule with an expression", prepare: () => [],
     line: (n) => `set-schedule s${n} t 0 0 60 1 cron=${n % 60}_2_29_2_* tz=Europe/Berlin\r\nx`, beanstalkd: false },
-  { name: "list-schedules", prepare: (count) => lines(count, (n) => `set-schedule s${n} t${n} 0 0 60 1 every=3600\r\nx`),
-    line: () => "list-schedules limit=1000", beanstalkd: false },
-  { name: "list-batches", prepare: (count) => lines(count, (n) => `open-batch b${n}`),
-    line: () => "list-batches limit=1000", beanstalkd: false },
+  { name: "set-schedule with a rare time", prepare: () => [],
+    line: (n) => `set-schedule s${n} t 0 0 60 1 cron=${n % 60}_2_29_2_+MON tz=Europe/Berlin\r\nx`, beanstalkd: false },
+  { name: "set-schedule that is refused", prepare: () => [],
+    line: (n) => `set-schedule s t 0 0 60 1 cron=${n % 60}_*_2-2/1_*_3_SUN#L tz=Europe/Berlin\r\nx`, beanstalkd: false },
+  { name: "set-schedule among many", prepare: schedules,
+    line: (n) => `set-schedule s${n} t 0 0 60 1 every=${n + 60}\r\nx`, beanstalkd: false },
+  { name: "list-schedules", prepare: schedules, line: () => "list-schedules limit=1000", beanstalkd: false },
+  { name: "list-schedules of one tube", prepare: schedules,
+    line: (n) => `list-schedules tube=t${n} limit=1000`, beanstalkd: false },
+  { name: "inspect-schedule with rare times",
+    prepare: () => lines(DEPTH, (n) => `set-schedule s${n} t 0 0 60 1 cron=${n % 60}_2_29_2_+MON tz=Europe/Berlin\r\nx`),
+    line: (n) => `inspect-schedule s${n}`, beanstalkd: false },
+  { name: "run-schedule among many", prepare: schedules, line: (n) => `run-schedule s${n + 1}`, beanstalkd: false },
+  { name: "pause-schedule and resume-schedule among many", prepare: schedules,
+    line: (n) => `${n % 2 === 0 ? "pause" : "resume"}-schedule s${(n >> 1) + 1}`, beanstalkd: false },
+  { name: "delete-schedule among many", prepare: schedules, line: (n) => `delete-schedule s${n + 1}`, beanstalkd: false },
+  { name: "open-batch among many", prepare: batches, line: (n) => `open-batch c${n}`, beanstalkd: false },
+  { name: "inspect-batch of one of many", prepare: batches, line: (n) => `inspect-batch b${n}`, beanstalkd: false },
+  { name: "commit-batch of one of many", prepare: batches, line: (n) => `commit-batch b${n}`, beanstalkd: false },
+  { name: "cancel-batch of one of many", prepare: batches, line: (n) => `cancel-batch b${n}`, beanstalkd: false },
+  { name: "list-batches", prepare: batches, line: () => "list-batches limit=1000", beanstalkd: false },
+  { name: "list-batches from the newest", prepare: batches,
+    line: () => "list-batches before=9007199254740991 limit=1000", beanstalkd: false },
+  { name: "list-batches behind forgotten ones",
+    prepare: (count) => both(lines(count, (n) => `open-batch b${n} keep=0`), lines(count >> 1, (n) => `cancel-batch b${n}`)),
+    line: () => "list-batches limit=1", beanstalkd: false },
+  { name: "put of members and of jobs that wait for one of many batches", prepare: batches,
+    line: (n) => `put-in-tube t 5 0 600 1 batch=b${2 * n + 1} after=b${2 * n}\r\nx`, beanstalkd: false },
   { name: "cancel-batch with many members",
     prepare: (count) => both(["open-batch b\r\n"], lines(count, () => "put-in-tube big 5 0 600 1 batch=b\r\nx")),
     line: () => "cancel-batch b", beanstalkd: false },
@@ -131,11 +159,4 @@ export const CONSTANT: readonly string[] = [
   "quit",
   "extensions",
   "inspect-job",
-  "open-batch",
-  "inspect-batch",
-  "delete-schedule",
-  "pause-schedule",
-  "resume-schedule",
-  "run-schedule",
-  "inspect-schedule",
 ];

@@ -106,10 +106,28 @@ function lastNote(disk: Disk, scans: readonly SegmentScan[]): TakeoverNote | und
     disk.read(handle, frame, 0, FRAME_BYTES, at);
     const note = new Uint8Array(new DataView(frame.buffer).getUint32(4, true) - 1);
     disk.read(handle, note, 0, note.length, at + FRAME_BYTES + 1);
-    return unpack(note) as TakeoverNote;
+    return takeoverNoteOf(note, `${disk.path}/${segmentName(scan.number)}`);
   } finally {
     disk.close(handle);
   }
+}
+
+/** Reads a note; refuses what the MessagePack of the takeover can't be. */
+export function takeoverNoteOf(bytes: Uint8Array, path: string): TakeoverNote {
+  let note: Partial<TakeoverNote> | undefined;
+  try {
+    note = unpack(bytes);
+  } catch {
+    // Refused below.
+  }
+  const { takeover, folder, files } = note ?? {};
+  if ((takeover === "begin" || takeover === "end") && typeof folder === "string" && typeof files === "string")
+    return { takeover, folder, files };
+  throw new BinlogError(
+    "BINLOG_CORRUPT",
+    `${path} is damaged: its note of a takeover of beanstalkd's files can't be read`,
+    "Look which of the two logs has your jobs, and move the other one into another directory.",
+  );
 }
 
 /**

@@ -64,6 +64,13 @@ export class BatchTable {
     return number === undefined ? undefined : this.#byNumber.get(number);
   }
 
+  /** Returns what `from` and `before` have cost since the last call, as Engine.looks. */
+  takeLooks(): number {
+    const { looks } = this.#numbers;
+    this.#numbers.looks = 0;
+    return looks;
+  }
+
   named(name: string): BatchRow | undefined {
     return this.#byName.get(name);
   }

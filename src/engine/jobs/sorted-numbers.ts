@@ -5,6 +5,8 @@ import { assert, CHECKED } from "../../base/assert.ts";
 
 /** Slack: the array may hold this many removed keys, plus as many as there are keys. */
 const GONE_MAX = 16;
+/** A walk that passes more removed keys than this takes them out, for the walks after it. */
+const PASSED_MAX = 1000;
 
 /**
  * An array beside the map; the owner updates both. Removed keys stay in it until half of it is
@@ -15,6 +17,8 @@ export class SortedNumbers {
   #numbers: number[] = [];
   readonly #keys: ReadonlyMap<number, unknown>;
   #isInOrder = true;
+  /** Numbers that were looked at or sorted, for commands to be charged. The caller resets it. */
+  looks = 0;
 
   constructor(keys: ReadonlyMap<number, unknown>) {
     this.#keys = keys;
@@ -38,21 +42,32 @@ export class SortedNumbers {
   /** Returns the smallest key that is at least `low`. */
   from(low: number): number | undefined {
     const numbers = this.#ordered();
-    for (let at = this.#search(low); at < numbers.length; at++)
-      if (this.#keys.has(numbers[at]!)) return numbers[at];
-    return undefined;
+    const first = this.#search(low);
+    for (let at = first; at < numbers.length; at++)
+      if (this.#keys.has(numbers[at]!)) return this.#passed(at - first, numbers[at]);
+    return this.#passed(numbers.length - first, undefined);
   }
 
   /** Returns the greatest key below `high`. */
   before(high: number): number | undefined {
     const numbers = this.#ordered();
-    for (let at = this.#search(high) - 1; at >= 0; at--) if (this.#keys.has(numbers[at]!)) return numbers[at];
-    return undefined;
+    const first = this.#search(high) - 1;
+    for (let at = first; at >= 0; at--)
+      if (this.#keys.has(numbers[at]!)) return this.#passed(first - at, numbers[at]);
+    return this.#passed(first + 1, undefined);
   }
 
   /** The greatest key. */
   get last(): number | undefined {
     return this.before(Number.POSITIVE_INFINITY);
+  }
+
+  /** Notes how many removed keys a walk has passed, and returns what it has found. */
+  #passed(count: number, found: number | undefined): number | undefined {
+    assert(count >= 0, "a walk passes keys");
+    this.looks += 1 + count;
+    if (count > PASSED_MAX) this.#tidy();
+    return found;
   }
 
   #ordered(): readonly number[] {
@@ -63,6 +78,7 @@ export class SortedNumbers {
   #tidy(): void {
     this.#numbers = [...this.#keys.keys()];
     this.#numbers.sort((a, b) => a - b);
+    this.looks += this.#numbers.length;
     this.#isInOrder = true;
   }
 

@@ -17,6 +17,9 @@ import type { CommandShard, ShardCommand } from "./command.ts";
 /** How long a complete batch is kept by default. */
 const KEEP_MS = 86_400_000;
 
+/** What a byte of list-batches costs, as Engine.looks: a line takes a microsecond. */
+const BYTE_LOOKS = 0.25;
+
 /** Calls `answer` when all shards know the batch as it is now. */
 function afterRound(
   { homes, replies, slicedCommands }: CommandShard,
@@ -102,5 +105,8 @@ export const listBatches: ShardCommand = ({ engine, replies }, session, { option
   const after = optionNumber(options, OptionTag.After) ?? 0;
   const before = optionNumber(options, OptionTag.Before);
   const limit = optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL;
-  replies.text(session, batchesText(engine.batches, { after, before, limit }));
+  engine.batches.takeLooks();
+  const text = batchesText(engine.batches, { after, before, limit });
+  engine.looks += engine.batches.takeLooks() + text.length * BYTE_LOOKS;
+  replies.text(session, text);
 };

@@ -18,8 +18,11 @@ import type { ShardSession } from "../sessions/shard-session.ts";
 import { AwaitJob } from "../slices/await-job.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
-/** What a line of list-schedules costs, as Engine.looks. */
-const LINE_LOOKS = 50;
+/** What list-schedules costs, as Engine.looks: for each schedule there is, and for each line. */
+const SCHEDULE_LOOKS = 3;
+const LINE_LOOKS = 60;
+/** What the search for the runs of inspect-schedule costs at least. Its time is charged, too. */
+const RUNS_LOOKS = 5000;
 
 /** `deny` answers that there is no such schedule here. */
 type Act = (shard: CommandShard, session: ShardSession, schedule: Schedule, deny: () => void) => void;
@@ -106,6 +109,7 @@ export const runSchedule: ShardCommand = byName(({ engine, replies, nowMs }, ses
 /** May take several turns. */
 export const inspectSchedule: ShardCommand = byName((shard, session, { name }, deny) => {
   const { engine, replies, slicedCommands, nowMs } = shard;
+  if (engine.schedules.table.get(name)?.facts.timing.everyMs === 0) engine.looks += RUNS_LOOKS;
   const runs = new NextRuns(engine.schedules, name, (schedule, found) => {
     if (schedule === undefined) deny();
     else replies.text(session, inspectScheduleText(engine, schedule, found));
@@ -121,7 +125,7 @@ export const listSchedules: ShardCommand = ({ engine, replies }, session, { opti
   const { table } = engine.schedules;
   const { found, hasMore } = firstSchedules(table, after, tube, limit);
   assert(found.length <= limit, "a page has no more schedules than were asked for");
-  engine.looks += table.size + found.length * LINE_LOOKS;
+  engine.looks += table.size * SCHEDULE_LOOKS + found.length * LINE_LOOKS;
   const lines = found.map((schedule) => ({ name: schedule.name, line: scheduleLine(schedule) }));
   const page = schedulePage(lines, limit, hasMore);
   if ((flags & RequestFlag.AckOnly) === 0) replies.text(session, scheduleListText(page));

@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { pack } from "msgpackr/pack";
 import { readBeanstalkdLog } from "../../../src/binlog/beanstalkd/beanstalkd-log.ts";
+import { takeoverNoteOf } from "../../../src/binlog/beanstalkd/takeover.ts";
 import { DirectoryLock } from "../../../src/binlog/disk/directory-lock.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { RecordState } from "../../../src/message/record.ts";
@@ -278,4 +280,17 @@ test("a takeover refuses remembered keys in our log beside jobs in beanstalkd's,
     code: "BINLOG_TWO_LOGS",
     message: /with 0 jobs and 1 remembered unique keys and files/,
   });
+});
+
+test("a note of a takeover that can't be read is damage", () => {
+  const note = { takeover: "end", folder: "beanstalkd-1", files: "1-2-3" } as const;
+  assert.deepEqual(takeoverNoteOf(pack(note), "log"), note);
+  for (const bytes of [
+    [0xc1],
+    [...pack({ ...note, files: 0 }).with(-1, 0xc1)],
+    [...pack(note)].slice(0, -1),
+    [0xc0],
+    [],
+  ])
+    assert.throws(() => takeoverNoteOf(Uint8Array.from(bytes), "log"), { code: "BINLOG_CORRUPT" });
 });

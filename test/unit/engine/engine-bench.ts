@@ -4,7 +4,7 @@
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
-import type { ClientEffects } from "../../../src/engine/waiting/effects.ts";
+import type { ClientEffects, Meter } from "../../../src/engine/waiting/effects.ts";
 import type { Session } from "../../../src/engine/waiting/session.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 
@@ -30,7 +30,7 @@ export class EngineBench {
   #nextId = 1;
   #sequence = 0;
 
-  constructor() {
+  constructor(meter?: Meter) {
     const say = (session: Session, what: string): void =>
       void this.effects.push(`session ${session.index}: ${what}`);
     const effects: ClientEffects = {
@@ -42,7 +42,7 @@ export class EngineBench {
       stillWaiting: (session) => !this.endedElsewhere.has(session.index),
       nextTubeSequence: () => ++this.#sequence,
     };
-    this.engine = new Engine({ effects, ownsDefaultTube: true });
+    this.engine = new Engine({ effects, ownsDefaultTube: true, ...(meter === undefined ? {} : { meter }) });
   }
 
   #idOf(slot: number): number {

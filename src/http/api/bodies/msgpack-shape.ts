@@ -13,7 +13,7 @@ const UNSAFE_HIGH_WORD = 2 ** 21;
 /** Keys with a special meaning in JavaScript objects. */
 const FORBIDDEN: ReadonlySet<string> = new Set(["__proto__", "constructor"]);
 
-const Head = { Float32: 0xca, Float64: 0xcb, Uint64: 0xcf, Int64: 0xd3 } as const;
+const Head = { Never: 0xc1, Float32: 0xca, Float64: 0xcb, Uint64: 0xcf, Int64: 0xd3 } as const;
 
 /** An array or map with values still to come. */
 interface Open {
@@ -64,6 +64,8 @@ function countAt(bytes: Buffer, at: number, head: number): number | undefined {
 
 function checkPlain(bytes: Buffer, at: number, head: number): void {
   if (isExtension(head)) refuse("MessagePack extension types are not supported.");
+  // The library would make an object of it.
+  if (head === Head.Never) refuse("The MessagePack is broken: it has the byte 0xc1, which never occurs.");
   if (at + sizeAt(bytes, at) > bytes.length) return;
   if (isText(head)) textAt(bytes, at);
   else if (head === Head.Float32) checkFinite(bytes.readFloatBE(at + 1));

@@ -56,6 +56,14 @@ describe("parseMsgpack", () => {
     }
   });
 
+  it("refuses the byte that MessagePack never uses, wherever a value may be", () => {
+    for (const around of [[], [0x91], [0x92, 1], [0x81, 0xa1, 0x61], [0x81, 0xa1, 0x61, 0x92, 1]])
+      refuses(Buffer.from([...around, 0xc1]), /broken: it has the byte 0xc1/);
+    refuses(Buffer.from([0x92, 0xc1, 1]), /0xc1/);
+    const bytes = { body: Buffer.from([0xc1]) };
+    assert.deepEqual(parseMsgpack(packMsgpack(bytes)), bytes);
+  });
+
   it("refuses numbers outside JSON, and integers beyond doubles", () => {
     const double = (value: number): Buffer => {
       const bytes = Buffer.from([0xcb, ...Buffer.alloc(8)]);
