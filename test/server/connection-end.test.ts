@@ -10,7 +10,7 @@ import type { ServerProcess } from "../support/server/server-process.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { type Topology, topologyFlags, topologyName } from "../support/topologies.ts";
-import { inWhole } from "../support/whole.ts";
+import { inWhole, outOfTurn } from "../support/whole.ts";
 
 const TRANSPORTS = ["libuv", "io_uring", "io_uring, once"] as const;
 const SHAPES: readonly Topology[] = [
@@ -157,9 +157,10 @@ async function countOvertaken(
   return overtaken;
 }
 
-for (const transport of TRANSPORTS) {
+for (const [index, transport] of TRANSPORTS.entries()) {
+  const skip = outOfTurn(index, TRANSPORTS.length);
   for (const shape of SHAPES) {
-    describe(`the end of a connection (${transport}, ${topologyName(shape)})`, () => {
+    describe(`the end of a connection (${transport}, ${topologyName(shape)})`, { skip }, () => {
       it("makes its jobs and gauges visible to every client that has seen it", async (t) => {
         const server = await startWithTransport(t, transport, topologyFlags(shape));
         if (server === undefined) return;
@@ -178,7 +179,7 @@ for (const transport of TRANSPORTS) {
     });
   }
 
-  describe(`the end of a connection (${transport})`, () => {
+  describe(`the end of a connection (${transport})`, { skip }, () => {
     it("of a waiting client leaves no wait for a client that has seen it", async (t) => {
       const server = await startWithTransport(t, transport, topologyFlags({ shards: 4, acceptors: 2 }));
       if (server === undefined) return;

@@ -20,9 +20,11 @@ import {
   TEST_ENV,
 } from "../support/server/server-process.ts";
 import { runTool, type ToolResult } from "../support/server/tool.ts";
+import { outOfTurn } from "../support/whole.ts";
 
-for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly ServerKind[]) {
-  describe(`cli: ${kind}`, { concurrency: 2 }, () => {
+const KINDS = ["ours", "beanstalkd-1.12"] as const satisfies readonly ServerKind[];
+for (const [index, kind] of KINDS.entries()) {
+  describe(`cli: ${kind}`, { concurrency: 2, skip: outOfTurn(index, KINDS.length) }, () => {
     let server: ServerProcess | undefined;
     before(async () => {
       // Beanstalkd may not be here; each test says so.
