@@ -111,7 +111,7 @@ export class Policies {
     }
     if (waitMs > 0) queues.becomeDelayed(slot, tube, nowMs + waitMs);
     else queues.becomeReady(slot, tube, nowMs);
-    records.updated(slot);
+    records?.updated(slot);
     return waitMs > 0 ? undefined : tube;
   }
 
@@ -127,14 +127,14 @@ export class Policies {
       this.deaths.markLeaving(slot);
     }
     queues.becomeBuried(slot, tube, nowMs);
-    records.updated(slot);
+    records?.updated(slot);
     return undefined;
   }
 
   #enterDeadLetter(slot: number, tube: Tube, target: string, nowMs: number): Tube {
     const there = this.store.changeTube(slot, tube, target);
     this.#shard.queues.becomeReady(slot, there, nowMs);
-    this.#shard.records.updated(slot);
+    this.#shard.records?.updated(slot);
     return there;
   }
 
@@ -155,7 +155,7 @@ export class Policies {
     if (target !== "" && target !== tube.name) return target;
     queues.leave(slot);
     queues.becomeBuried(slot, tube, nowMs);
-    records.updated(slot);
+    records?.updated(slot);
     return "";
   }
 
@@ -201,7 +201,7 @@ export class Policies {
     if (isReady && !this.#shard.batches.waits(slot)) queues.becomeReady(slot, there, nowMs);
     else if (state === JobState.Delayed) queues.becomeDelayed(slot, there, deadlineAtMs);
     else queues.becomeBuried(slot, there, nowMs);
-    records.updated(slot);
+    records?.updated(slot);
     return there;
   }
 
@@ -229,9 +229,9 @@ export class Policies {
     const id = page.id[rowOf(slot)]!;
     const batch = batches.end(slot, done);
     // This record ends the job. One of its key may follow: if that is lost, so is only the key.
-    if (batch !== undefined) records.ended(id, batch.number, batch.done, batch.failed);
+    if (batch !== undefined) records?.ended(id, batch.number, batch.done, batch.failed);
     if (page.extras !== undefined && this.keys.end(slot, nowMs)) return;
-    if (batch === undefined) records.deleted(id);
+    if (batch === undefined) records?.deleted(id);
   }
 
   /** Handles the expiry of a job that is in no queue. */
@@ -248,7 +248,7 @@ export class Policies {
       this.failures.add(slot, FailureCause.Expired, NOBODY, nowMs);
       this.deaths.mark(slot, tube, DeathReason.Expired);
       queues.becomeBuried(slot, tube, nowMs);
-      records.updated(slot);
+      records?.updated(slot);
       return;
     }
     this.recordEnd(slot, false, nowMs);
