@@ -136,7 +136,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     const { pipeline, reader } = this;
     if (pipeline.isEnding) return;
     const { inputLimit } = this;
-    if (reader.bufferedBytes > 0 || inputLimit.isNear)
+    if (reader.bufferedBytes > 0 || inputLimit.isInUse)
       inputLimit.settle(reader.bufferedBytes - reader.awaitedBytes, pipeline.waits);
     if (!pipeline.isHalfClosed || this.waitsForRoom || this.proceedsLater) return;
     const goesOn = this.#filtered?.isWaiting === true || pipeline.outbox.bytes >= OUTPUT_BYTES_MAX;
