@@ -146,7 +146,7 @@ export class Delivery extends ShardState {
       return;
     }
     this.queues.becomeReady(slot, tube, nowMs);
-    if (cause !== undefined) this.records.updated(slot);
+    if (cause !== undefined) this.records?.updated(slot);
     this.serve(tube, nowMs);
   }
 

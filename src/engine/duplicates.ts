@@ -37,7 +37,10 @@ export class Duplicates extends JobChanges {
 
   /** Gives a waiting job the body, priority and times of a put. It keeps its id, age and group. */
   #replace(slot: number, job: NewJob, body: number, attributes: JobAttributes, nowMs: number): Outcome {
-    if (job.bodyBytes > REPLACING_BODY_BYTES_MAX || !this.records.fitsOneRecord(slot, job.bodyBytes))
+    if (
+      job.bodyBytes > REPLACING_BODY_BYTES_MAX ||
+      this.records?.fitsOneRecord(slot, job.bodyBytes) === false
+    )
       return Outcome.TooBig;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -48,7 +51,7 @@ export class Duplicates extends JobChanges {
       this.putRefusals++;
       return Outcome.TubeFull;
     }
-    if (!this.records.roomForPut()) return Outcome.NoRoom;
+    if (this.records?.roomForPut() === false) return Outcome.NoRoom;
     const delayMs = job.delaySeconds * 1000 + job.delayMillis;
     const fromMs = Math.max(nowMs, job.atMs);
     const ttlMs = tube.policy?.ttlMs ?? 0;
@@ -70,7 +73,7 @@ export class Duplicates extends JobChanges {
     page.ttrSeconds[row] = job.ttrSeconds;
     if (delayMs > 0 || this.batches.waits(slot)) this.queues.becomeDelayed(slot, tube, fromMs + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
-    this.records.replaced(slot);
+    this.records?.replaced(slot);
     this.meter?.stored(job.bodyBytes);
     this.runDueAndServe(tube, nowMs);
     return Outcome.Replaced;
@@ -81,7 +84,7 @@ export class Duplicates extends JobChanges {
     if (pri >= this.jobs.pageOf(slot).pri[rowOf(slot)]!) return Outcome.Kept;
     this.queues.reprioritise(slot, this.tubeOf(slot), pri);
     assert(this.jobs.pageOf(slot).pri[rowOf(slot)] === pri, "a priority fits into its column");
-    this.records.updated(slot);
+    this.records?.updated(slot);
     return Outcome.Escalated;
   }
 
@@ -100,7 +103,7 @@ export class Duplicates extends JobChanges {
     this.queues.leave(slot);
     page.delaySeconds[row] = job.delaySeconds;
     this.queues.becomeDelayed(slot, this.tubeOf(slot), untilMs);
-    this.records.updated(slot);
+    this.records?.updated(slot);
     return Outcome.Debounced;
   }
 }

@@ -58,14 +58,14 @@ export class FlowWork extends Transfers {
       this.jobBuries++;
       page.buries[row] = page.buries[row]! + 1;
       this.queues.becomeBuried(slot, tube, nowMs);
-      this.records.updated(slot);
+      this.records?.updated(slot);
       return;
     }
     this.batches.counts.released++;
     const delayMs = page.delaySeconds[row]! * 1000;
     if (delayMs > 0) this.queues.becomeDelayed(slot, tube, nowMs + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
-    this.records.updated(slot);
+    this.records?.updated(slot);
     this.runDueAndServe(tube, nowMs);
   }
 

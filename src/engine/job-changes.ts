@@ -63,7 +63,7 @@ export class JobChanges extends JobCommands {
       this.queues.leave(slot);
       this.queues.becomeBuried(slot, tube, nowMs);
     }
-    this.records.updated(slot);
+    this.records?.updated(slot);
   }
 
   /**
@@ -114,7 +114,7 @@ export class JobChanges extends JobCommands {
     page.delaySeconds[rowOf(slot)] = Math.floor(delayMs / 1000);
     if (delayMs > 0) this.queues.becomeDelayed(slot, there, nowMs + delayMs);
     else this.queues.becomeReady(slot, there, nowMs);
-    this.records.updated(slot);
+    this.records?.updated(slot);
     this.runDueAndServe(there, nowMs);
     this.dropIfUnused(there);
     this.serveIfLimited(tube, nowMs);
@@ -171,7 +171,7 @@ export class JobChanges extends JobCommands {
     page.delaySeconds[row] = Math.floor(delayMs / 1000);
     // A job that waits for a batch gets a new delay for afterwards.
     if ((before === JobState.Ready && delayMs === 0) || this.batches.waits(slot)) {
-      this.records.updated(slot);
+      this.records?.updated(slot);
       // The job may come from another tube or shard, and may have passed its TTL while it was held.
       this.runDueAndServe(tube, nowMs);
       this.dropIfUnused(tube);
@@ -181,7 +181,7 @@ export class JobChanges extends JobCommands {
     this.leave(slot, nowMs);
     if (delayMs > 0) this.queues.becomeDelayed(slot, tube, nowMs + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
-    this.records.updated(slot);
+    this.records?.updated(slot);
     // The job may have expired while it was held or buried.
     this.runDueAndServe(tube, nowMs);
     this.dropIfUnused(tube);
@@ -225,7 +225,7 @@ export class JobChanges extends JobCommands {
     const page = this.jobs.pageOf(slot);
     if (page.state[rowOf(slot)] !== JobState.Ready) return false;
     this.policies.kicked(slot, this.tubeOf(slot));
-    this.records.updated(slot);
+    this.records?.updated(slot);
     return true;
   }
 

@@ -82,8 +82,8 @@ export class JobCommands extends BatchReserves {
     const isPlain = attributes === undefined && tube.policy === undefined;
     const refusal = isPlain ? Outcome.Done : this.#judge(tube, job, attributes);
     if (refusal !== Outcome.Done) return refusal;
-    if (!this.records.roomForPut()) return Outcome.NoRoom;
-    if (attributes !== undefined && attributes.after !== 0) delayMs = WAITS_UNTIL_MS;
+    if (this.records?.roomForPut() === false) return Outcome.NoRoom;
+    if (attributes?.after) delayMs = WAITS_UNTIL_MS;
     (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
     const slot = this.#insert(tube, job, body);
     if (!isPlain) this.#beginPolicies(slot, tube, job, attributes, nowMs);
@@ -92,12 +92,13 @@ export class JobCommands extends BatchReserves {
     if (attributes?.lost !== undefined) this.#beginLost(slot, tube, attributes.lost, nowMs);
     else if (delayMs > 0) this.queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
-    if (!this.records.put(slot)) return this.#undoPut(slot, tube);
+    if (this.records?.put(slot) === false) return this.#undoPut(slot, tube);
     if (attributes !== undefined) this.store.weighGroup(slot, tube);
     tube.totalJobs++;
     this.totalJobs++;
     this.meter?.stored(job.bodyBytes);
-    if (delayMs === 0) this.serve(tube, nowMs);
+    // Without a waiter, only a rate limiter has to know.
+    if (delayMs === 0 && (this.waiters.size > 0 || tube.limiter !== undefined)) this.serve(tube, nowMs);
     return Outcome.Done;
   }
 
@@ -142,7 +143,7 @@ export class JobCommands extends BatchReserves {
   #insert(tube: Tube, job: JobFacts, body: number): number {
     const { id } = job;
     assert(id > 0, "a job has an id");
-    if (CHECKED) assert(this.find(id) === NO_SLOT, "an id names one job");
+    if (CHECKED) assert(this.index.get(id) === NO_SLOT, "an id names one job");
     this.index.makeRoom(id);
     const slot = this.jobs.allocate();
     const page = this.jobs.pageOf(slot);
@@ -239,7 +240,7 @@ export class JobCommands extends BatchReserves {
   /** `done` tells whether the job's work is done, as opposed to given up. */
   #delete(slot: number, done: boolean, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
-    if (page.extras === undefined) this.records.deleted(page.id[rowOf(slot)]!);
+    if (page.extras === undefined) this.records?.deleted(page.id[rowOf(slot)]!);
     else this.policies.recordEnd(slot, done, nowMs);
     this.#endDeleted(slot, nowMs);
   }
@@ -252,8 +253,8 @@ export class JobCommands extends BatchReserves {
     this.leave(slot, nowMs);
     const batch = this.batches.end(slot, false);
     const id = this.jobs.pageOf(slot).id[rowOf(slot)]!;
-    if (batch === undefined) this.records.deleted(id);
-    else this.records.ended(id, batch.number, batch.done, batch.failed);
+    if (batch === undefined) this.records?.deleted(id);
+    else this.records?.ended(id, batch.number, batch.done, batch.failed);
     this.#endDeleted(slot, nowMs);
   }
 
@@ -294,7 +295,7 @@ export class JobCommands extends BatchReserves {
     }
     if (delaySeconds > 0) this.queues.becomeDelayed(slot, tube, nowMs + delaySeconds * 1000);
     else this.queues.becomeReady(slot, tube, nowMs);
-    this.records.updated(slot);
+    this.records?.updated(slot);
     if (delaySeconds === 0) this.serve(tube, nowMs);
     return Outcome.Done;
   }
@@ -310,7 +311,7 @@ export class JobCommands extends BatchReserves {
     this.jobBuries++;
     page.buries[row] = page.buries[row]! + 1;
     this.queues.becomeBuried(slot, tube, nowMs);
-    this.records.updated(slot);
+    this.records?.updated(slot);
     this.serveIfLimited(tube, nowMs);
     return Outcome.Done;
   }
@@ -386,7 +387,7 @@ export class JobCommands extends BatchReserves {
     page.kicks[row] = page.kicks[row]! + 1;
     if (this.policies.applyTo(slot, tube)) this.policies.kicked(slot, tube);
     this.queues.becomeReady(slot, tube, nowMs);
-    this.records.updated(slot);
+    this.records?.updated(slot);
     // Buried jobs don't expire, ready ones do, so this job may be long overdue.
     this.runDueAndServe(tube, nowMs);
     this.dropIfUnused(tube);

@@ -48,7 +48,7 @@ export class Reservations extends Timers {
     this.assign(slot, session, nowMs);
     // The log treats reserved jobs as ready; this one must not return as buried or delayed after a
     // restart.
-    if (state !== JobState.Ready) this.records.updated(slot);
+    if (state !== JobState.Ready) this.records?.updated(slot);
     return Outcome.Done;
   }
 

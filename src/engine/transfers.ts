@@ -103,7 +103,7 @@ export class Transfers extends Duplicates {
     else if (before === JobState.Buried) {
       this.queues.becomeBuried(slot, tube, nowMs);
       // The job is now behind the other buried ones, and a restart must not change their order.
-      this.records.updated(slot);
+      this.records?.updated(slot);
       this.policies.deaths.leaveAfterAll(slot);
     } else this.queues.becomeReady(slot, tube, nowMs);
     this.runDueAndServe(tube, nowMs);
@@ -182,7 +182,7 @@ export class Transfers extends Duplicates {
     if (waits) this.queues.becomeDelayed(slot, there, deadlineAtMs);
     else if (state === JobState.Buried) this.queues.becomeBuried(slot, there, nowMs);
     else this.queues.becomeReady(slot, there, nowMs);
-    this.records.updated(slot);
+    this.records?.updated(slot);
   }
 
   // --- dead jobs ------------------------------------------------------------------------------

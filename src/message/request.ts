@@ -9,7 +9,7 @@
 //   offset 16  uint32   pri
 //   offset 20  uint32   delaySeconds
 //   offset 24  uint32   ttrSeconds
-//   offset 28  uint32   readBytes
+//   offset 28  uint32   meterBytes
 //   offset 32  float64  id
 //   offset 40  float64  atMs
 //   offset 48  float64  timeoutMs
@@ -52,7 +52,7 @@ export const RequestOp = {
   PutData: COMMAND_OPS + 5,
   /** The last piece. The flag BadBody is set if no CR LF followed it. */
   PutEnd: COMMAND_OPS + 6,
-  /** The client has read `readBytes` of its replies, as in a Metered message. */
+  /** The client has read `meterBytes` of its replies, as in a Metered message. */
   Credit: COMMAND_OPS + 7,
   /** Name the best job without taking it. */
   Collect: COMMAND_OPS + 8,
@@ -104,7 +104,10 @@ export const RequestOp = {
   Abort: COMMAND_OPS + 22,
   /** Report whether the job `id` is here: Ack or Absent. */
   Locate: COMMAND_OPS + 23,
-  /** The redirected command has been answered: resume the commands behind it. */
+  /**
+   * The redirected command has been answered: resume the commands behind it. The counts restart as
+   * with First.
+   */
   GoOn: COMMAND_OPS + 24,
   /** A message from another shard: see message/transfer.ts. Belongs to no connection. */
   Carried: COMMAND_OPS + 25,
@@ -123,9 +126,12 @@ export const RequestFlag = {
   AckOnly: 8,
   /** This shard counts the waiting connection. */
   Lead: 16,
-  /** `readBytes` counts the reply bytes that the client has read since the last First. It wraps. */
+  /** `meterBytes` counts the bytes that the client has read since the last First; it wraps. */
   Metered: 32,
-  /** Nothing was in flight before this message: the counts restart, and MeterView applies. */
+  /**
+   * Nothing was in flight before this message, so the counts restart: `meterBytes` of the replies
+   * before it are in the acceptor's output, not read.
+   */
   First: 64,
   /** The client may still read: a Close waits its turn after the commands. */
   Orderly: 128,
@@ -266,15 +272,6 @@ export const OrderView = {
   order: ({ count }: Request): ReserveOrder => count as ReserveOrder,
 };
 
-/** GoOn, and commands with the flag First. */
-export const MeterView = {
-  /** Reply bytes in the acceptor's output that the client has not read. */
-  fill(message: Request, unreadBytes: number): void {
-    message.readBytes = unreadBytes;
-  },
-  unreadBytes: ({ readBytes }: Request): number => readBytes,
-};
-
 const REQUEST_HEADER_BYTES = 72;
 
 /** Returns the largest payload (tube, options and body together) of one message in a ring. */
@@ -296,7 +293,7 @@ export function writeRequest(ring: RingWriter, request: Request): boolean {
   uint32[word + 4] = request.pri;
   uint32[word + 5] = request.delaySeconds;
   uint32[word + 6] = request.ttrSeconds;
-  uint32[word + 7] = request.readBytes;
+  uint32[word + 7] = request.meterBytes;
   float64[(offset >> 3) + 4] = request.id;
   float64[(offset >> 3) + 5] = request.atMs;
   float64[(offset >> 3) + 6] = request.timeoutMs;
@@ -325,7 +322,7 @@ export function readRequest(source: MessageSource, offset: number, into: Request
   into.pri = uint32[word + 4]!;
   into.delaySeconds = uint32[word + 5]!;
   into.ttrSeconds = uint32[word + 6]!;
-  into.readBytes = uint32[word + 7]!;
+  into.meterBytes = uint32[word + 7]!;
   into.id = float64[(offset >> 3) + 4]!;
   into.atMs = float64[(offset >> 3) + 5]!;
   into.timeoutMs = float64[(offset >> 3) + 6]!;

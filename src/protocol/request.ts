@@ -82,8 +82,11 @@ export class Request {
   count = 0;
   /** Number of a wait over several shards, or of a batch that its client may abort. */
   waitNumber = 0;
-  /** Number of reply bytes that the client has read: see message/reply-credit.ts. */
-  readBytes = 0;
+  /**
+   * Reply bytes that the client has read or, where the counts begin, that it has not read: see
+   * message/reply-credit.ts.
+   */
+  meterBytes = 0;
   readonly tube: Span = new Span();
   /** Encoded options: see options.ts. The length is a multiple of 4. */
   readonly options: Span = new Span();
@@ -130,7 +133,7 @@ export class Request {
     this.timeoutMs = 0;
     this.count = 0;
     this.waitNumber = 0;
-    this.readBytes = 0;
+    this.meterBytes = 0;
     this.tube.clear();
     this.options.clear();
     this.body.clear();

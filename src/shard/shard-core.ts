@@ -13,7 +13,6 @@ import {
   CarriedView,
   ControlView,
   isById,
-  MeterView,
   MigrationView,
   RequestFlag,
   RequestOp,
@@ -27,7 +26,7 @@ import { Op } from "../protocol/commands.ts";
 import type { Request } from "../protocol/request.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY } from "../ring/ring-reader.ts";
-import { MAY_BE_LATE, OVERTAKES, SHARD_COMMANDS } from "./commands/command-table.ts";
+import { SHARD_COMMANDS, TRAITS, Trait } from "./commands/command-table.ts";
 import { CHEAP_WORK_MAX, WORK_PER_MS } from "./run-queue.ts";
 import { DeferredMessages } from "./sessions/deferred-messages.ts";
 import { ShardSession } from "./sessions/shard-session.ts";
@@ -50,6 +49,8 @@ export class ShardCore extends ShardClients {
   readonly #stalled: ShardSession[] = [];
   /** Work of expensive commands in this turn. */
   #turnWork = 0;
+  /** Whether the turn was so expensive that replies should leave before the next command. */
+  #isLong = false;
   #turnBeganAtMs = 0;
   /** The acceptor whose ring is read first in this turn. */
   #firstAcceptor = 0;
@@ -60,6 +61,7 @@ export class ShardCore extends ShardClients {
   step(nowMs: number): number {
     this.nowMs = nowMs;
     this.#turnWork = 0;
+    this.#isLong = false;
     this.#turnBeganAtMs = nowMs;
     this.engine.beginTurn();
     // What rarely has work is asked by a field: an idle part costs a turn no call.
@@ -112,7 +114,7 @@ export class ShardCore extends ShardClients {
 
   /** Gives connections with expensive commands their turns, until the shard's turn is long. */
   #runAside(): void {
-    while (!this.#isLong() && this.#recordsOpen()) {
+    while (!this.#isLong && this.#recordsOpen()) {
       const session = this.aside.next();
       if (session === undefined) return;
       this.resume(session);
@@ -126,6 +128,7 @@ export class ShardCore extends ShardClients {
     assert(work >= 0, "work is never negative");
     this.slicedCommands.spentMs = 0;
     this.#turnWork += work;
+    this.#isLong = this.#turnWork > TURN_WORK_MAX;
     if (work > CHEAP_WORK_MAX && !session.ended) this.aside.setAside(session, work);
   }
 
@@ -136,10 +139,10 @@ export class ShardCore extends ShardClients {
   #takeFromAll(): number {
     const first = this.#firstAcceptor;
     let taken = 0;
-    for (let turn = 0; turn < this.portCount && !this.#isLong(); turn++) {
+    for (let turn = 0; turn < this.portCount && !this.#isLong; turn++) {
       const acceptor = (first + turn) % this.portCount;
       taken += this.#takeFrom(acceptor);
-      if (!this.#isLong() && this.nowMs - this.#turnBeganAtMs <= TURN_MS) continue;
+      if (!this.#isLong && this.nowMs - this.#turnBeganAtMs <= TURN_MS) continue;
       this.#firstAcceptor = (acceptor + 1) % this.portCount;
       break;
     }
@@ -152,7 +155,7 @@ export class ShardCore extends ShardClients {
     if (port.blocked) port.drainOverflow();
     const ring = this.requests[acceptor]!;
     let taken = 0;
-    while (taken < BATCH_MESSAGES && this.#mayTake(acceptor) && this.#recordsOpen() && !this.#isLong()) {
+    while (taken < BATCH_MESSAGES && this.#mayTake(acceptor) && this.#recordsOpen() && !this.#isLong) {
       if (taken > 0 && taken % MESSAGES_PER_CLOCK_READING === 0) {
         this.readClock();
         if (this.nowMs - this.#turnBeganAtMs > TURN_MS) break;
@@ -190,11 +193,6 @@ export class ShardCore extends ShardClients {
   }
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
-
-  /** Whether the turn was so expensive that replies should leave before the next command. */
-  #isLong(): boolean {
-    return this.#turnWork > TURN_WORK_MAX;
-  }
 
   /** Whether one more command's records are likely to find room, without a wait inside it. */
   #recordsOpen(): boolean {
@@ -246,24 +244,21 @@ export class ShardCore extends ShardClients {
 
   // --- requests ----------------------------------------------------------------------------------
 
-  #session(acceptor: number, connectionSlot: number): ShardSession {
+  #beginSession(acceptor: number, connectionSlot: number): ShardSession {
     assert(acceptor < this.portCount, "a session's port is one of the shard's");
     const index = connectionSlot * this.portCount + acceptor;
-    return (this.sessions[index] ??= new ShardSession(this.engine.session(index), acceptor, connectionSlot));
+    assert(this.sessions[index] === undefined, "a slot has one session");
+    const session = new ShardSession(this.engine.session(index), acceptor, connectionSlot);
+    this.sessions[index] = session;
+    return session;
   }
 
   #receive(source: MessageSource, offset: number, acceptor: number): void {
     const request = this.request;
     readRequest(source, offset, request);
     const { op, flags, slot } = request;
-    if (this.#isOfNobody(request, acceptor)) return;
-    // An orderly end may come before the session's last Credit or the news that the client is gone.
-    if (MAY_BE_LATE[op] === 1 && this.sessions[slot * this.portCount + acceptor] === undefined) return;
-    const session = this.#session(acceptor, slot);
-    if (overtakes(op, flags)) {
-      this.#execute(session, request);
-      return;
-    }
+    if (TRAITS[op]! !== 0 && this.#takeSpecial(request, acceptor)) return;
+    const session = this.sessions[slot * this.portCount + acceptor] ?? this.#beginSession(acceptor, slot);
     if (session.isRedirected && (op === RequestOp.Locate || (flags & RequestFlag.Probe) !== 0)) {
       // The acceptor has returned to this shard with the redirected command.
       session.beginReplies(0);
@@ -272,8 +267,8 @@ export class ShardCore extends ShardClients {
     }
     const busy = session.deferred !== undefined || this.#isAnswering(session);
     if ((flags & RequestFlag.Metered) !== 0) {
-      if ((flags & RequestFlag.First) !== 0) session.beginReplies(MeterView.unreadBytes(request));
-      else this.read(session, request.readBytes);
+      if ((flags & RequestFlag.First) !== 0) session.beginReplies(request.meterBytes);
+      else this.read(session, request.meterBytes);
     } else if (!busy) {
       // Part of a conversation or of a put in pieces: nothing else is in flight.
       session.beginReplies(0);
@@ -286,18 +281,37 @@ export class ShardCore extends ShardClients {
     session.deferred.push(source, offset);
   }
 
-  /** Handles a message that belongs to no connection. Returns false if it belongs to one. */
-  #isOfNobody(request: Request, acceptor: number): boolean {
+  /** Takes a message with a trait. Returns false if it waits its turn, as others do. */
+  #takeSpecial(request: Request, acceptor: number): boolean {
+    const { op, flags, slot } = request;
+    const traits = TRAITS[op]!;
+    if (traits === Trait.OfNobody) {
+      this.#takeOfNobody(request, acceptor);
+      return true;
+    }
+    const session = this.sessions[slot * this.portCount + acceptor];
+    // An orderly end may come before the session's last Credit or the news that the client is gone.
+    if (session === undefined && (traits & Trait.MayBeLate) !== 0) return true;
+    // An orderly Close waits. A part of a set-tube of all shards does not: if its client left
+    // meanwhile, this shard would drop it, while others have it.
+    const isPart = (flags & RequestFlag.AckOnly) !== 0;
+    if (op === Op.SetTube ? !isPart : (flags & RequestFlag.Orderly) !== 0) return false;
+    this.#execute(session ?? this.#beginSession(acceptor, slot), request);
+    return true;
+  }
+
+  /** Handles a message that belongs to no connection. */
+  #takeOfNobody(request: Request, acceptor: number): void {
     const { op, slot } = request;
     if (op === RequestOp.BarrierAck) this.#passBarrier(BarrierAckView.barrier(request));
     else if (op === RequestOp.Adopt) this.adoptions.adopt(MigrationView.move(request), acceptor, slot);
     else if (op === RequestOp.Carried) this.#takeCarried(request);
-    else if (op === RequestOp.Control) {
+    else {
+      assert(op === RequestOp.Control, "every message of no connection has a branch here");
       const { bytes, start, end } = request.body;
       assert(this.control !== undefined, "only an http thread asks by Control");
       this.control.take(ControlView.question(request), bytes.subarray(start, end));
-    } else return false;
-    return true;
+    }
   }
 
   /** Notes what the client has read of its replies, so that its next commands may run. */
@@ -316,7 +330,7 @@ export class ShardCore extends ShardClients {
       if (deferred === undefined) continue;
       // Without room for a reply, the rest stays deferred until the next turn. In a long turn, it
       // joins the run queue: many sessions resumed at once must not take turns from the rings.
-      while (!deferred.isEmpty && !this.#mustWait(session) && port.open && !this.#isLong()) {
+      while (!deferred.isEmpty && !this.#mustWait(session) && port.open && !this.#isLong) {
         readRequest(deferred, deferred.shift(), this.request);
         this.#execute(session, this.request);
       }
@@ -431,13 +445,4 @@ export class ShardCore extends ShardClients {
     this.#charge(session);
     this.resume(session);
   }
-}
-
-/**
- * Whether a message is never deferred. An orderly Close may be. A part of a set-tube of all shards
- * may not: if its client left meanwhile, this shard would drop it, while others have it.
- */
-function overtakes(op: number, flags: number): boolean {
-  if (op === Op.SetTube) return (flags & RequestFlag.AckOnly) !== 0;
-  return OVERTAKES[op] === 1 && (flags & RequestFlag.Orderly) === 0;
 }

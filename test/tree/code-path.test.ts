@@ -1,5 +1,6 @@
 // Size of the code path of a command: the files and functions of src/ that V8 counts while one put,
-// and one reserve that waits over two shards, run in process without a log.
+// one reserve that finds a job or waits over two shards, and one delete run in process without a
+// log.
 
 import assert from "node:assert/strict";
 import { Session } from "node:inspector/promises";
@@ -14,8 +15,10 @@ const SRC = new URL("../../src/", import.meta.url).href;
  * when a path gets shorter.
  */
 const PATHS = {
-  put: { files: 48, functions: 183 },
-  wait: { files: 39, functions: 136 },
+  put: { files: 40, functions: 150 },
+  reserve: { files: 43, functions: 148 },
+  delete: { files: 46, functions: 154 },
+  wait: { files: 39, functions: 123 },
 };
 
 interface Passed {
@@ -78,6 +81,26 @@ describe("the code that a command passes through", () => {
     });
     assert.equal(client.take(), "INSERTED 1\r\nINSERTED 2\r\n");
     check("put", passed, t);
+  });
+
+  it("is short for a reserve that finds a job, and for a delete of that job", async (t) => {
+    const server = new HandDrivenServer(1);
+    const client = server.connect(true);
+    for (let id = 1; id <= 4; id++) client.say("put 0 0 60 5\r\nhello\r\n");
+    client.say("reserve\r\ndelete 1\r\n");
+    server.settle();
+    client.take();
+    for (const [name, line] of [
+      ["reserve", "reserve\r\n"],
+      ["delete", "delete 2\r\n"],
+    ] as const) {
+      const passed = await passedBy(() => {
+        client.say(line);
+        server.settle();
+      });
+      check(name, passed, t);
+    }
+    assert.equal(client.take(), "RESERVED 2 5\r\nhello\r\nDELETED\r\n");
   });
 
   it("is short for a reserve that waits over two shards", async (t) => {

@@ -38,9 +38,9 @@ import type { Transport } from "../replies/transport.ts";
 import { BarrierAcks } from "../state/barrier-acks.ts";
 import type { ClosedConnections } from "../state/closed-connections.ts";
 import type { ControlAnswers } from "../state/control-answers.ts";
+import { PendingReplies } from "../state/in-flight.ts";
 import { JobPlaces } from "../state/job-places.ts";
 import { LogProgress } from "../state/log-progress.ts";
-import { PendingReplies } from "../state/pending-replies.ts";
 import { RunQueues } from "../state/run-queues.ts";
 import { SerialQueue } from "../state/serial-queue.ts";
 import { ShardLinks } from "../state/shard-links.ts";
@@ -266,7 +266,7 @@ export class AcceptorCore implements AcceptorParts {
     if (taken > 0 && this.#hasMetrics) this.sampler.turned();
     if (this.links.isBlocked) this.links.drainPosted();
     if (this.#relay.hasHeld && !this.#control.isSet(ControlWord.BinlogEnded)) this.#relay.turn();
-    if (this.runQueues.hasWaitingForRoom) {
+    if (this.runQueues.waitingForRoom.length > 0) {
       this.links.forgetFull();
       this.runQueues.retryRoom();
     }
@@ -282,14 +282,14 @@ export class AcceptorCore implements AcceptorParts {
 
   /** Whether replies or messages between shards wait for the log. */
   get hasHeld(): boolean {
-    return this.runQueues.hasHeld || this.#relay.hasHeld;
+    return this.runQueues.held.length > 0 || this.#relay.hasHeld;
   }
 
   /** Whether something that waited for the log may be sent; nothing may after the log has ended. */
   get hasDurable(): boolean {
     if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
     const { runQueues } = this;
-    return (runQueues.hasHeld && this.log.hasMoved && runQueues.hasDurable) || this.#relay.mayGoOn;
+    return (runQueues.held.length > 0 && this.log.hasMoved && runQueues.hasDurable) || this.#relay.mayGoOn;
   }
 
   /** Sends the gathered replies, unless the log has failed: they could report lost changes. */
@@ -300,7 +300,7 @@ export class AcceptorCore implements AcceptorParts {
     }
     // Hundreds of replies may be held: they are checked only if the log has advanced. The progress
     // is noted before the check, so any progress during the check counts as new.
-    const hasMoved = this.runQueues.hasHeld && this.log.hasMoved;
+    const hasMoved = this.runQueues.held.length > 0 && this.log.hasMoved;
     if (hasMoved) this.log.noteSeen();
     this.runQueues.flush(hasMoved);
   }
@@ -323,11 +323,12 @@ export class AcceptorCore implements AcceptorParts {
   get hasWork(): boolean {
     return (
       this.barriers.hasWork ||
-      this.runQueues.hasWork ||
+      this.runQueues.toProceed.length > 0 ||
+      this.runQueues.dirty.length > 0 ||
       this.listReplies.hasWork ||
       this.links.hasUnpublished ||
       this.migrator?.hasUnpublished === true ||
-      this.hasRoomAgain
+      (this.links.isBlocked && this.hasRoomAgain)
     );
   }
 

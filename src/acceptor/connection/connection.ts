@@ -11,7 +11,7 @@ import { Reply } from "../../protocol/reply.ts";
 import type { ConnectionFilter } from "../admission/filtered-connection.ts";
 import { type LineHandler, LineReader } from "../input/line-reader.ts";
 import { ClientState } from "../migration/client-state.ts";
-import type { Movable } from "../migration/connection-migrator.ts";
+import type { ConnectionMigrator, Movable } from "../migration/connection-migrator.ts";
 import type { ConnectionState } from "../migration/moved-connection.ts";
 import type { Departure, Transport } from "../replies/transport.ts";
 import { type ConnectionFacts, NAMED_TUBES_MAX } from "../state/connection-facts.ts";
@@ -135,7 +135,9 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   #settle(): void {
     const { pipeline, reader } = this;
     if (pipeline.isEnding) return;
-    this.inputLimit.settle(reader.bufferedBytes - reader.awaitedBytes, pipeline.waits);
+    const { inputLimit } = this;
+    if (reader.bufferedBytes > 0 || inputLimit.isInUse)
+      inputLimit.settle(reader.bufferedBytes - reader.awaitedBytes, pipeline.waits);
     if (!pipeline.isHalfClosed || this.waitsForRoom || this.proceedsLater) return;
     const goesOn = this.#filtered?.isWaiting === true || pipeline.outbox.bytes >= OUTPUT_BYTES_MAX;
     if (!goesOn && this.shutdown.mayFollow) this.shutdown.end();
@@ -197,6 +199,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   flush(): void {
     const { pipeline, shutdown, transport } = this;
     const { outbox } = pipeline;
+    const { migrator } = this.acceptor;
     if (shutdown.isDead) {
       outbox.clear();
       return;
@@ -206,13 +209,14 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     if (transport.pendingBytes > 0 && !isLast) return;
     pipeline.handOver(isLast);
     if (outbox.isHeld) this.acceptor.runQueues.holdBack(this);
-    if (!shutdown.isDead) pipeline.grantCredit();
+    if (!shutdown.isDead && !pipeline.isIdle) pipeline.grantCredit();
     if (pipeline.isEnding) {
       shutdown.finish();
       return;
     }
     pipeline.conversation?.onRoom?.();
-    if (!pipeline.goOn() && transport.pendingBytes === 0) this.#considerMove();
+    if (!pipeline.goOn() && transport.pendingBytes === 0 && migrator !== undefined)
+      this.#considerMove(migrator);
   }
 
   get mayFlushHeld(): boolean {
@@ -228,11 +232,12 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   /** Handles a client that has read everything handed over. */
   onDrain(): void {
     const { pipeline } = this;
+    const { migrator } = this.acceptor;
     if (pipeline.outbox.gatheredBytes > 0) this.acceptor.runQueues.markDirty(this);
-    if (!this.shutdown.isDead) pipeline.grantCredit();
+    if (!this.shutdown.isDead && !pipeline.isIdle) pipeline.grantCredit();
     pipeline.conversation?.onRoom?.();
     this.proceed();
-    this.#considerMove();
+    if (migrator !== undefined) this.#considerMove(migrator);
   }
 
   // --- the end -----------------------------------------------------------------------------------
@@ -247,10 +252,9 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   // --- a move to another acceptor: see connection-migrator.ts ------------------------------------
 
   /** Considers a migration. Called whenever the client has received all replies. */
-  #considerMove(): void {
-    const { migrator } = this.acceptor;
+  #considerMove(migrator: ConnectionMigrator): void {
     const { affinity } = this.pipeline;
-    if (migrator === undefined || this.#filtered !== undefined) return;
+    if (this.#filtered !== undefined) return;
     if (affinity.streak < migrator.commands || !this.#mayMigrate()) return;
     const { shard } = affinity;
     affinity.forget();

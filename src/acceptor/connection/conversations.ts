@@ -2,7 +2,7 @@
 // its reply. A redirected command becomes one, too.
 
 import { asciiBytes } from "../../base/bytes.ts";
-import { MeterView, RequestOp } from "../../message/request.ts";
+import { RequestOp } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { Op } from "../../protocol/commands.ts";
 import { Reply } from "../../protocol/reply.ts";
@@ -100,7 +100,7 @@ export class Conversations implements ConversationHost {
     const pipeline = this.#pipeline;
     const unreadBytes = pipeline.outbox.bytes;
     const goOn = this.message(RequestOp.GoOn);
-    MeterView.fill(goOn, unreadBytes);
+    goOn.meterBytes = unreadBytes;
     pipeline.outbox.meter.begin(unreadBytes);
     pipeline.post(shard, goOn);
     if (pipeline.inFlight.answered()) {

@@ -7,7 +7,7 @@
 // The bytes of a command that has to wait stay in the line reader.
 
 import { ReplyCredit } from "../../message/reply-credit.ts";
-import { MeterView, RequestFlag, RequestOp } from "../../message/request.ts";
+import { RequestFlag, RequestOp } from "../../message/request.ts";
 import { ResponseFlag } from "../../message/response.ts";
 import { Counter } from "../../message/topology.ts";
 import { MOVES_JOBS } from "../../protocol/command-columns.ts";
@@ -19,8 +19,7 @@ import type { CommandSample } from "../replies/command-sampler.ts";
 import { type BodyPart, Outbox } from "../replies/outbox.ts";
 import { traceReply } from "../replies/reply-trace.ts";
 import type { Transport } from "../replies/transport.ts";
-import { InFlight, ShardAffinity } from "../state/in-flight.ts";
-import type { PendingReply } from "../state/pending-replies.ts";
+import { InFlight, type PendingReply, ShardAffinity } from "../state/in-flight.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
 import { ShardSet } from "../state/shard-set.ts";
 import type { AcceptorParts } from "./acceptor-parts.ts";
@@ -114,13 +113,12 @@ export class Pipeline implements PendingReply {
     if (!inFlight.maySend(shard)) return false;
     const { meter, bytes: unreadBytes } = this.outbox;
     const first = inFlight.underWay === 0;
-    if (first) MeterView.fill(request, unreadBytes);
-    else request.readBytes = meter.read(unreadBytes);
+    request.meterBytes = first ? unreadBytes : meter.read(unreadBytes);
     request.flags =
       (request.flags & ~RequestFlag.First) | RequestFlag.Metered | (first ? RequestFlag.First : 0);
     if (!this.write(shard, request)) return false;
     if (first) meter.begin(unreadBytes);
-    else meter.told(request.readBytes);
+    else meter.told(request.meterBytes);
     this.noteSent(shard);
     const { sampler } = this.#acceptor;
     if (first && sampler.isDue) this.sample = sampler.begin(request.op);
@@ -129,10 +127,10 @@ export class Pipeline implements PendingReply {
 
   /** Notes that a command is with its shard, which will answer it. */
   noteSent(shard: number): void {
+    if (shard !== this.inFlight.shard) this.#client.touched.add(shard);
     this.inFlight.sent(shard);
     this.affinity.note(shard);
     this.#acceptor.pendingReplies.expect(this);
-    this.#client.touched.add(shard);
   }
 
   /** Writes a message. False if the ring is full; the connection resumes when there is room. */
@@ -205,7 +203,7 @@ export class Pipeline implements PendingReply {
     if (durable) this.holdFor(shard, recordNumber);
     this.append(reply.bytes, reply.start, reply.length, !this.isInReply);
     const partBytes = part === undefined ? 0 : this.outbox.appendPart(part);
-    this.noteHolding(shard, flags);
+    if ((flags & ResponseFlag.HoldsJob) !== 0 || !this.holding.empty) this.noteHolding(shard, flags);
     if ((flags & ResponseFlag.Worker) !== 0) this.becomeWorker();
     this.outbox.meter.received(reply.length + partBytes);
     this.#replyShard = shard;
@@ -266,14 +264,16 @@ export class Pipeline implements PendingReply {
     if (sample !== undefined && acceptor.sampler.flushed(sample, acceptor.log)) this.sample = undefined;
   }
 
-  /** Reports what the client has read. Replies that wait for the log count as unread. */
+  /**
+   * Reports what the client has read, with something in flight. Replies that wait for the log count
+   * as unread.
+   */
   grantCredit(): void {
-    if (this.isIdle) return;
     const { meter, bytes } = this.outbox;
     const readBytes = meter.read(bytes);
     if (!meter.isDue(readBytes)) return;
     const credit = this.message(RequestOp.Credit);
-    credit.readBytes = readBytes;
+    credit.meterBytes = readBytes;
     const isOrderly = this.inFlight.underWay > 0 && this.conversation === undefined;
     this.post(isOrderly ? this.inFlight.shard : this.#replyShard, credit);
     meter.told(readBytes);

@@ -53,7 +53,7 @@ export class StoredBody {
    * there is no memory.
    */
   findRoom(wanted: number, place: BodyPlace): boolean {
-    if (this.failed || !this.#bodies!.mayStay) return false;
+    if (this.failed || !this.#bodies!.limit.allows) return false;
     try {
       this.#bodies!.findRoom(this.#handle, this.#writtenBytes, wanted, place);
       return true;
@@ -72,7 +72,7 @@ export class StoredBody {
 
   /** Gives the body up if the arena is over its limit. */
   #check(bodies: BodyArena): void {
-    if (bodies.mayStay) return;
+    if (bodies.limit.allows) return;
     bodies.free(this.#handle);
     this.failed = true;
   }

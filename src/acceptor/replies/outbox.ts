@@ -68,6 +68,8 @@ class ReplyMeter {
 export class Outbox extends Output {
   /** How much of its replies the client has read: see message/reply-credit.ts. */
   readonly meter: ReplyMeter = new ReplyMeter();
+  /** Whether output waits for the log. */
+  isHeld = false;
   readonly #waits = new DurabilityWaits();
   readonly #transport: Transport;
   readonly #log: ReplyLog;
@@ -91,6 +93,7 @@ export class Outbox extends Output {
   holdFor(shard: number, number: number): boolean {
     if (this.#log.isLogged(shard, number)) return false;
     this.#waits.add(this.gatheredBytes, shard, number);
+    this.isHeld = true;
     return true;
   }
 
@@ -99,11 +102,6 @@ export class Outbox extends Output {
     this.appendBody(arena!, handle, offset, length);
     if (isLast) this.append(CR_LF, 0, CR_LF.length);
     return length + (isLast ? CR_LF.length : 0);
-  }
-
-  /** Whether output waits for the log. */
-  get isHeld(): boolean {
-    return !this.#waits.empty;
   }
 
   /** Whether the first reply that waited for the log may leave now. */
@@ -119,6 +117,7 @@ export class Outbox extends Output {
   flush(all = false): void {
     const waits = this.#waits;
     while (!waits.empty && this.mayFlushHeld) waits.shift();
+    this.isHeld = !waits.empty;
     const limit = waits.empty ? this.gatheredBytes : waits.position;
     const sent = this.handOver(this.#transport, limit, all);
     if (!waits.empty) waits.moved(sent);
@@ -127,5 +126,6 @@ export class Outbox extends Output {
   override clear(): void {
     super.clear();
     this.#waits.clear();
+    this.isHeld = false;
   }
 }

@@ -16,6 +16,8 @@ export interface PausableSocket {
 
 export class InputLimit {
   isPaused = false;
+  /** Whether reading is paused or the budget counts input: `settle` must learn when it is used. */
+  isInUse = false;
   readonly #budget: WaitingInput;
   readonly #socket: PausableSocket;
   readonly #connection: RunQueueEntry;
@@ -38,6 +40,7 @@ export class InputLimit {
     const readsOn = waits && !this.#budget.isFull;
     const tooMuch = inputBytes >= (readsOn ? WAITING_INPUT_BYTES_MAX : INPUT_BYTES_MAX);
     if (tooMuch && waits && inputBytes < WAITING_INPUT_BYTES_MAX) this.#budget.pause(this.#connection);
+    this.isInUse = tooMuch || excessBytes > 0;
     if (tooMuch === this.isPaused) return;
     this.isPaused = tooMuch;
     if (tooMuch) this.#socket.pause();

@@ -17,67 +17,58 @@ export interface RunQueueEntry {
 }
 
 export class RunQueues {
-  #dirty: RunQueueEntry[] = [];
-  #waitingForRoom: RunQueueEntry[] = [];
-  #toProceed: RunQueueEntry[] = [];
-  #held: RunQueueEntry[] = [];
+  // The acceptor asks in each turn whether they are empty: by their length, without a call.
+  /** Connections with output to flush. */
+  dirty: RunQueueEntry[] = [];
+  /** Connections whose next message found a ring full. */
+  waitingForRoom: RunQueueEntry[] = [];
+  /** Connections that were put off. */
+  toProceed: RunQueueEntry[] = [];
+  /** Connections with replies that wait for the log. */
+  held: RunQueueEntry[] = [];
 
   markDirty(entry: RunQueueEntry): void {
     if (entry.dirty) return;
     entry.dirty = true;
-    this.#dirty.push(entry);
+    this.dirty.push(entry);
   }
 
   waitForRoom(entry: RunQueueEntry): void {
     if (entry.waitsForRoom) return;
     entry.waitsForRoom = true;
-    this.#waitingForRoom.push(entry);
+    this.waitingForRoom.push(entry);
   }
 
   proceedLater(entry: RunQueueEntry): void {
     if (entry.proceedsLater) return;
     entry.proceedsLater = true;
-    this.#toProceed.push(entry);
+    this.toProceed.push(entry);
   }
 
   holdBack(entry: RunQueueEntry): void {
     if (entry.held) return;
     entry.held = true;
-    this.#held.push(entry);
-  }
-
-  /** Whether there is work that no ring or socket will announce. */
-  get hasWork(): boolean {
-    return this.#toProceed.length > 0 || this.#dirty.length > 0;
-  }
-
-  /** Whether replies wait for the log. */
-  get hasHeld(): boolean {
-    return this.#held.length > 0;
+    this.held.push(entry);
   }
 
   /** Whether replies that waited for the log may leave. */
   get hasDurable(): boolean {
-    return this.#held.some((entry) => entry.mayFlushHeld);
-  }
-
-  get hasWaitingForRoom(): boolean {
-    return this.#waitingForRoom.length > 0;
+    return this.held.some((entry) => entry.mayFlushHeld);
   }
 
   /** Resumes the connections that waited for room in a ring. */
   retryRoom(): void {
-    const waiting = this.#waitingForRoom;
-    this.#waitingForRoom = [];
+    const waiting = this.waitingForRoom;
+    this.waitingForRoom = [];
     for (const entry of waiting) entry.waitsForRoom = false;
     for (const entry of waiting) entry.proceed();
   }
 
   /** Resumes the connections that were put off. */
   letProceed(): void {
-    if (this.#toProceed.length === 0) return;
-    const toProceed = this.#toProceed;
-    this.#toProceed = [];
+    if (this.toProceed.length === 0) return;
+    const toProceed = this.toProceed;
+    this.toProceed = [];
     for (const entry of toProceed) {
       entry.proceedsLater = false;
       entry.proceed();
@@ -90,9 +81,9 @@ export class RunQueues {
    */
   flush(logHasMoved: boolean): void {
     if (logHasMoved) this.#releaseHeld();
-    if (this.#dirty.length === 0) return;
-    const dirty = this.#dirty;
-    this.#dirty = [];
+    if (this.dirty.length === 0) return;
+    const dirty = this.dirty;
+    this.dirty = [];
     for (const entry of dirty) {
       entry.dirty = false;
       entry.flush();
@@ -101,12 +92,12 @@ export class RunQueues {
 
   /** Discards the queue of connections with output, because nothing may leave any more. */
   dropOutput(): void {
-    this.#dirty = [];
+    this.dirty = [];
   }
 
   #releaseHeld(): void {
-    const held = this.#held;
-    this.#held = [];
+    const held = this.held;
+    this.held = [];
     for (const entry of held) {
       entry.held = false;
       if (entry.mayFlushHeld) this.markDirty(entry);

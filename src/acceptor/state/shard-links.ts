@@ -19,6 +19,8 @@ export class ShardLinks {
   readonly #full: Uint8Array;
   /** Whether a message waits for room in a ring. */
   isBlocked = false;
+  /** Whether messages were written that their shards cannot see yet. */
+  hasUnpublished = false;
   /** Reused for every outgoing message. */
   readonly #message = new Request();
 
@@ -39,14 +41,15 @@ export class ShardLinks {
 
   /** Writes a message if the ring has room and no posted message has to go first. */
   write(shard: number, request: Request): boolean {
-    return this.#posted[shard]!.length === 0 && writeRequest(this.requests[shard]!, request);
+    if (this.#posted[shard]!.length > 0 || !writeRequest(this.requests[shard]!, request)) return false;
+    this.hasUnpublished = true;
+    return true;
   }
 
   /** Writes a message now or, if the ring is full, queues a copy ahead of everything else. */
   post(shard: number, request: Request): void {
-    const posted = this.#posted[shard]!;
-    if (posted.length === 0 && writeRequest(this.requests[shard]!, request)) return;
-    posted.push(request.clone());
+    if (this.write(shard, request)) return;
+    this.#posted[shard]!.push(request.clone());
     this.isBlocked = true;
   }
 
@@ -56,7 +59,9 @@ export class ShardLinks {
       const posted = this.#posted[shard]!;
       let done = 0;
       while (done < posted.length && writeRequest(this.requests[shard]!, posted[done]!)) done++;
-      if (done > 0) posted.splice(0, done);
+      if (done === 0) continue;
+      posted.splice(0, done);
+      this.hasUnpublished = true;
     }
     this.#noteBlocked();
   }
@@ -77,16 +82,11 @@ export class ShardLinks {
     this.isBlocked = this.requests.some((_, shard) => this.#wantsRoom(shard));
   }
 
-  /** Whether messages were written that their shards cannot see yet. */
-  get hasUnpublished(): boolean {
-    for (const ring of this.requests) if (ring.hasUnpublished) return true;
-    return false;
-  }
-
   /**
    * Makes requests visible to the shards and calls `onPublished` for each shard that has new ones.
    */
   publish(onPublished: (shard: number) => void): void {
+    this.hasUnpublished = false;
     for (let shard = 0; shard < this.requests.length; shard++)
       if (this.requests[shard]!.publish()) onPublished(shard);
   }

@@ -1,17 +1,20 @@
 // A set of up to 64 shards, as bits.
 
 export class ShardSet {
+  empty = true;
   #low = 0;
   #high = 0;
 
   add(shard: number): void {
     if (shard < 32) this.#low |= 1 << shard;
     else this.#high |= 1 << (shard - 32);
+    this.empty = false;
   }
 
   delete(shard: number): void {
     if (shard < 32) this.#low &= ~(1 << shard);
     else this.#high &= ~(1 << (shard - 32));
+    this.empty = (this.#low | this.#high) === 0;
   }
 
   has(shard: number): boolean {
@@ -23,10 +26,6 @@ export class ShardSet {
     const list: number[] = [];
     for (let shard = 0; shard < shards; shard++) if (this.has(shard)) list.push(shard);
     return list;
-  }
-
-  get empty(): boolean {
-    return (this.#low | this.#high) === 0;
   }
 
   /** Returns whether the set contains no other shard. */

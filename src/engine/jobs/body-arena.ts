@@ -81,10 +81,6 @@ class Slab {
     this.#isFreed = CHECKED ? new Uint8Array(Math.ceil(this.cells / 8)) : undefined;
   }
 
-  get full(): boolean {
-    return this.live === this.cells;
-  }
-
   take(): number {
     this.live++;
     const cell = this.#freedCount > 0 ? this.#freed[--this.#freedCount]! : this.#untouched++;
@@ -134,6 +130,8 @@ export interface MemoryLimit {
   readonly allows: boolean;
 }
 
+const NO_LIMIT: MemoryLimit = { allows: true };
+
 /**
  * The body arena of one shard. Allocation throws RangeError when memory, or the given limit, is
  * exhausted.
@@ -156,18 +154,13 @@ export class BodyArena {
   /** Bytes of the cells and blocks in use. */
   usedBytes = 0;
   /** Consulted for new bodies from clients; the server's own bodies are not limited. */
-  limit: MemoryLimit | undefined;
+  limit: MemoryLimit = NO_LIMIT;
   /** The part of `reservedBytes` in empty slabs that could be returned. */
   #spareBytes = 0;
 
   /** `bytesMax` bounds the memory taken, as a substitute for the system's own limit. */
   constructor(bytesMax: number = Number.POSITIVE_INFINITY) {
     this.#bytesMax = bytesMax;
-  }
-
-  /** Whether the memory limit still holds after the latest allocation for a new job. */
-  get mayStay(): boolean {
-    return this.limit?.allows ?? true;
   }
 
   /** Allocates a body of `bytes` bytes; a big one starts empty and grows as it is written. */
@@ -186,7 +179,7 @@ export class BodyArena {
       this.#spareBytes -= slab.bytes.length;
       assert(this.#spareBytes >= 0, "a spare slab was counted");
     }
-    if (slab.full) {
+    if (slab.live === slab.cells) {
       roomy.pop();
       slab.roomyAt = -1;
     }

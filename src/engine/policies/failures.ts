@@ -49,7 +49,7 @@ export class Failures {
    * memory for it.
    */
   add(slot: number, cause: FailureCause, session: number, nowMs: number, reason?: Span): boolean {
-    if (!this.#shard.bodies.mayStay) return false;
+    if (!this.#shard.bodies.limit.allows) return false;
     const page = this.#shard.jobs.pageOf(slot);
     const cell = this.#cell;
     const start = LENGTH_BYTES + FAILURE_HEAD_BYTES;

@@ -111,7 +111,7 @@ export class Policies {
     }
     if (waitMs > 0) queues.becomeDelayed(slot, tube, nowMs + waitMs);
     else queues.becomeReady(slot, tube, nowMs);
-    records.updated(slot);
+    records?.updated(slot);
     return waitMs > 0 ? undefined : tube;
   }
 
@@ -127,7 +127,7 @@ export class Policies {
       this.deaths.markLeaving(slot);
     }
     queues.becomeBuried(slot, tube, nowMs);
-    records.updated(slot);
+    records?.updated(slot);
     return undefined;
   }
 
@@ -135,7 +135,7 @@ export class Policies {
     if (CHECKED) assert(this.#shard.ownsTube(target), "a job dies into a tube of its shard");
     const there = this.store.changeTube(slot, tube, target);
     this.#shard.queues.becomeReady(slot, there, nowMs);
-    this.#shard.records.updated(slot);
+    this.#shard.records?.updated(slot);
     return there;
   }
 
@@ -157,7 +157,7 @@ export class Policies {
     if (target !== "" && target !== tube.name) return target;
     queues.leave(slot);
     queues.becomeBuried(slot, tube, nowMs);
-    records.updated(slot);
+    records?.updated(slot);
     return "";
   }
 
@@ -203,7 +203,7 @@ export class Policies {
     if (isReady && !this.#shard.batches.waits(slot)) queues.becomeReady(slot, there, nowMs);
     else if (state === JobState.Delayed) queues.becomeDelayed(slot, there, deadlineAtMs);
     else queues.becomeBuried(slot, there, nowMs);
-    records.updated(slot);
+    records?.updated(slot);
     return there;
   }
 
@@ -231,9 +231,9 @@ export class Policies {
     const id = page.id[rowOf(slot)]!;
     const batch = batches.end(slot, done);
     // This record ends the job. One of its key may follow: if that is lost, so is only the key.
-    if (batch !== undefined) records.ended(id, batch.number, batch.done, batch.failed);
+    if (batch !== undefined) records?.ended(id, batch.number, batch.done, batch.failed);
     if (page.extras !== undefined && this.keys.end(slot, nowMs)) return;
-    if (batch === undefined) records.deleted(id);
+    if (batch === undefined) records?.deleted(id);
   }
 
   /** Handles the expiry of a job that is in no queue. */
@@ -250,7 +250,7 @@ export class Policies {
       this.failures.add(slot, FailureCause.Expired, NOBODY, nowMs);
       this.deaths.mark(slot, tube, DeathReason.Expired);
       queues.becomeBuried(slot, tube, nowMs);
-      records.updated(slot);
+      records?.updated(slot);
       return;
     }
     this.recordEnd(slot, false, nowMs);

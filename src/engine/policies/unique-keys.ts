@@ -84,7 +84,7 @@ export class UniqueKeys {
       this.drop(slot);
       return false;
     }
-    this.#shard.records.remembered(slot);
+    this.#shard.records?.remembered(slot);
     if (this.table.slotOf(keyRow) !== NO_HOLDER) this.table.letGo(keyRow);
     if (CHECKED)
       assert(
@@ -123,7 +123,7 @@ export class UniqueKeys {
     assert(this.table.slotOf(keyRow) === slot, "a job that is reserved holds its own key");
     if (this.table.untilOf(keyRow) <= nowMs) this.drop(slot);
     else this.table.letGo(keyRow);
-    this.#shard.records.updated(slot);
+    this.#shard.records?.updated(slot);
   }
 
   /** Gives a job the key that it was put with, if that is free. */
@@ -164,7 +164,7 @@ export class UniqueKeys {
     const { jobs, records } = this.#shard;
     const orphan = this.#orphans.pop();
     if (orphan !== undefined) {
-      records.deleted(orphan);
+      records?.deleted(orphan);
       this.table.overdue = this.#orphans.length > 0;
       return true;
     }
@@ -174,7 +174,7 @@ export class UniqueKeys {
     const id = this.table.idOf(row);
     this.table.remove(row);
     const slot = this.#shard.find(id);
-    if (slot === NO_SLOT) records.deleted(id);
+    if (slot === NO_SLOT) records?.deleted(id);
     else {
       const { extras } = jobs.pageOf(slot);
       assert(extras?.keyRow[rowOf(slot)] === row, "a key that is forgotten is that of its job");

@@ -246,7 +246,7 @@ export class Schedules {
       const bytes = new Uint8Array(bodyBytes);
       bodies.read(body, 0, bytes, 0, bodyBytes);
       bodies.write(copy, 0, bytes, 0, bodyBytes);
-      if (!bodies.mayStay) throw new RangeError("the memory limit is reached");
+      if (!bodies.limit.allows) throw new RangeError("the memory limit is reached");
       const id = this.takeJobId();
       const job = { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs: nowMs };
       outcome = this.#shard.putScheduled(facts.tube, job, copy, nowMs, attributes);

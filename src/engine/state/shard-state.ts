@@ -11,7 +11,7 @@ import { TimerHeap } from "../queues/timer-heap.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { TubeSettings } from "../tubes/tube-settings.ts";
 import { TubeTable } from "../tubes/tube-table.ts";
-import { type ClientEffects, type Meter, NO_RECORDS, type RecordSink } from "../waiting/effects.ts";
+import type { ClientEffects, Meter, RecordSink } from "../waiting/effects.ts";
 import type { Session } from "../waiting/session.ts";
 import { SessionTimers } from "../waiting/session-timers.ts";
 import { Waiters } from "../waiting/waiters.ts";
@@ -72,7 +72,8 @@ export class ShardState {
   dueLeft: number;
   readonly orderedTubesMin: number;
   readonly effects: ClientEffects;
-  readonly records: RecordSink;
+  /** Undefined without a log. */
+  readonly records: RecordSink | undefined;
   readonly meter: Meter | undefined;
   readonly ownsTube: (name: string) => boolean;
   /** Number of tubes, waiters and groups examined since the caller set it to 0; one takes 50 ns. */
@@ -96,7 +97,7 @@ export class ShardState {
     const { effects } = options;
     assert((options.turnDueMax ?? 1) > 0, "a turn runs something that is due");
     this.effects = effects;
-    this.records = options.records ?? NO_RECORDS;
+    this.records = options.records;
     this.meter = options.meter;
     this.bodies = options.arena ?? new BodyArena();
     this.tubes = new TubeTable(

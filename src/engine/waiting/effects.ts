@@ -55,18 +55,6 @@ export interface RecordSink {
   remembered(slot: number): void;
 }
 
-/** The sink of a server without a log. */
-export const NO_RECORDS: RecordSink = {
-  roomForPut: () => true,
-  put: () => true,
-  fitsOneRecord: () => true,
-  replaced() {},
-  updated() {},
-  deleted() {},
-  ended() {},
-  remembered() {},
-};
-
 /** Receives times and sizes for monitoring. */
 export interface Meter {
   /** A job was ready for this time before a client reserved it. */

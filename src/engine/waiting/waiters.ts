@@ -18,7 +18,9 @@ const NARROW_WATCHES_MAX = 8;
 const WIDE_GLANCES = 16;
 
 export class Waiters {
-  /** Number of sessions that wait on this shard alone. */
+  /** Number of sessions that wait. */
+  size = 0;
+  /** Number of those that wait on this shard alone. */
   alone = 0;
   /** Number of watches of all sessions. */
   watches = 0;
@@ -85,6 +87,7 @@ export class Waiters {
     assert(session.waiting === Waiting.No, "a session waits once");
     if (CHECKED) assert(session.timeoutAtMs === Number.POSITIVE_INFINITY, "only a wait has a timeout");
     session.waiting = waiting;
+    this.size++;
     if (waiting === Waiting.Alone) this.alone++;
     session.timeoutAtMs = timeoutAtMs;
     session.waitOrder = this.#nextOrder++;
@@ -97,8 +100,9 @@ export class Waiters {
   /** Ends a session's wait; the caller sets its timer. */
   end(session: Session): void {
     assert(session.waiting !== Waiting.No, "only a wait that has begun ends");
+    this.size--;
     if (session.waiting === Waiting.Alone) this.alone--;
-    assert(this.alone >= 0, "waits on this shard alone are counted");
+    assert(this.alone >= 0 && this.alone <= this.size, "waits are counted");
     session.waiting = Waiting.No;
     session.timeoutAtMs = Number.POSITIVE_INFINITY;
     if (session.linkedInTubes)

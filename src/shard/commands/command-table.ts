@@ -95,26 +95,33 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.ListBatches]: listBatches,
 };
 
+/** What few messages have, as bits. */
+export const Trait = {
+  /** Is never deferred, because it concerns a command in progress or ends the session. */
+  Overtakes: 1,
+  /** May come after the end of its session. */
+  MayBeLate: 2,
+  /** Belongs to no connection, so the shard takes it itself. */
+  OfNobody: 4,
+} as const;
+
 interface Message {
   readonly run: ShardCommand;
-  /** Is never deferred, because it concerns a command in progress or ends the session. */
-  readonly overtakes?: true;
-  /** May come after the end of its session. */
-  readonly mayBeLate?: true;
+  readonly traits?: number;
 }
 
 const MESSAGES: Readonly<Record<number, Message>> = {
   [RequestOp.Attach]: { run: attach },
-  [RequestOp.Close]: { run: close, overtakes: true, mayBeLate: true },
+  [RequestOp.Close]: { run: close, traits: Trait.Overtakes | Trait.MayBeLate },
   // A connection moves only with nothing in flight, and its new acceptor waits for this.
-  [RequestOp.Detach]: { run: detach, overtakes: true },
-  [RequestOp.HalfClose]: { run: halfClose, overtakes: true },
+  [RequestOp.Detach]: { run: detach, traits: Trait.Overtakes },
+  [RequestOp.HalfClose]: { run: halfClose, traits: Trait.Overtakes },
   [RequestOp.Echo]: { run: echo },
   [RequestOp.PutOpen]: { run: putOpen },
   [RequestOp.PutStored]: { run: putStored },
   [RequestOp.PutData]: { run: putData },
   [RequestOp.PutEnd]: { run: putEnd },
-  [RequestOp.Credit]: { run: credit, overtakes: true, mayBeLate: true },
+  [RequestOp.Credit]: { run: credit, traits: Trait.Overtakes | Trait.MayBeLate },
   [RequestOp.Collect]: { run: collect },
   [RequestOp.Take]: { run: take },
   [RequestOp.WaitShared]: { run: waitShared },
@@ -124,10 +131,10 @@ const MESSAGES: Readonly<Record<number, Message>> = {
   [RequestOp.AwaitBarrier]: { run: awaitBarrier },
   [RequestOp.CollectBatch]: { run: collectBatch },
   [RequestOp.TakeBatch]: { run: takeBatch },
-  [RequestOp.Abort]: { run: abort, overtakes: true },
+  [RequestOp.Abort]: { run: abort, traits: Trait.Overtakes },
   [RequestOp.Locate]: { run: locate },
   [RequestOp.LocateSchedule]: { run: locateSchedule },
-  [RequestOp.GoOn]: { run: goOn, overtakes: true, mayBeLate: true },
+  [RequestOp.GoOn]: { run: goOn, traits: Trait.Overtakes | Trait.MayBeLate },
 };
 
 function unknown(): never {
@@ -141,9 +148,18 @@ export const SHARD_COMMANDS: readonly ShardCommand[] = Array.from(
   { length: OPS },
   (_, op) => COMMANDS[op] ?? MESSAGES[op]?.run ?? unknown,
 );
-export const OVERTAKES: Uint8Array = Uint8Array.from({ length: OPS }, (_, op) =>
-  Number(MESSAGES[op]?.overtakes ?? false),
-);
-export const MAY_BE_LATE: Uint8Array = Uint8Array.from({ length: OPS }, (_, op) =>
-  Number(MESSAGES[op]?.mayBeLate ?? false),
+
+const OTHER_TRAITS: Readonly<Record<number, number>> = {
+  // Only a part of a set-tube of all shards: see ShardCore.#takeSpecial.
+  [Op.SetTube]: Trait.Overtakes,
+  [RequestOp.BarrierAck]: Trait.OfNobody,
+  [RequestOp.Adopt]: Trait.OfNobody,
+  [RequestOp.Carried]: Trait.OfNobody,
+  [RequestOp.Control]: Trait.OfNobody,
+};
+
+/** The traits of every op. Nearly all ops have none. */
+export const TRAITS: Uint8Array = Uint8Array.from(
+  { length: OPS },
+  (_, op) => MESSAGES[op]?.traits ?? OTHER_TRAITS[op] ?? 0,
 );

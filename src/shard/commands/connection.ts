@@ -10,7 +10,7 @@ export const attach: ShardCommand = ({ engine }, { engineSession }) => {
   engine.watch(engineSession, "default");
 };
 
-export const credit: ShardCommand = (shard, session, { readBytes }) => shard.read(session, readBytes);
+export const credit: ShardCommand = (shard, session, { meterBytes }) => shard.read(session, meterBytes);
 
 /** Sends a reply that the acceptor has composed, in its place among the replies. */
 export const echo: ShardCommand = ({ replies }, session, { body }) =>

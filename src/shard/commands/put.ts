@@ -115,12 +115,14 @@ export class PutIntake {
       this.#refuseForMemory(session, stored, error);
       return;
     }
-    if (!this.#arena.mayStay) {
+    if (!this.#arena.limit.allows) {
       this.#arena.free(stored);
       this.#replies.fixed(session, Reply.outOfMemory);
       return;
     }
-    this.#store(session, request, stored, this.#tubeNames.textOf(request.tube), request.options, nowMs);
+    const { tube } = request;
+    const name = tube.length === 0 ? "" : this.#tubeNames.textOf(tube);
+    this.#store(session, request, stored, name, request.options, nowMs);
   }
 
   /** Stores a job whose body the acceptor has written to the arena. */
@@ -180,7 +182,7 @@ export class PutIntake {
       this.#arena.write(incoming.body, incoming.receivedBytes, piece.bytes, piece.start, piece.length);
       incoming.receivedBytes += piece.length;
       assert(incoming.receivedBytes <= incoming.job.bodyBytes, "a body has no more bytes than its put said");
-      if (this.#arena.mayStay) return;
+      if (this.#arena.limit.allows) return;
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
     }

@@ -2,7 +2,6 @@
 
 import { assert } from "../../base/assert.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";
-import { MeterView } from "../../message/request.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const locate: ShardCommand = ({ engine, replies, nowMs }, session, { id }) => {
@@ -17,6 +16,6 @@ export const locate: ShardCommand = ({ engine, replies, nowMs }, session, { id }
 export const goOn: ShardCommand = (shard, session, request) => {
   assert(session.isRedirected, "only a command that was redirected goes on elsewhere");
   session.isRedirected = false;
-  session.beginReplies(MeterView.unreadBytes(request));
+  session.beginReplies(request.meterBytes);
   shard.resume(session);
 };

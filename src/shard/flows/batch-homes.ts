@@ -72,7 +72,7 @@ export class BatchHomes {
     const { engine, records } = this.#options;
     assert(engine.batches.named(name) === undefined, "a name has one batch");
     assert(number > 0, "a batch has a number");
-    if (engine.batches.size >= BATCHES_MAX || !engine.bodies.mayStay) return undefined;
+    if (engine.batches.size >= BATCHES_MAX || !engine.bodies.limit.allows) return undefined;
     const facts: BatchFacts = {
       number,
       name,

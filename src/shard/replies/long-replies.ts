@@ -1,93 +1,24 @@
 // The replies of a shard that are too long for one message: they go out in pieces between other
-// commands, as their clients read. Also what all replies share: how one begins.
+// commands, as their clients read.
 
 import { CR, LF } from "../../base/ascii.ts";
-import { assert, CHECKED } from "../../base/assert.ts";
+import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
-import type { Engine } from "../../engine/engine.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
 import { ResponseFlag, ResponseKind } from "../../message/response.ts";
 import type { PartsCursor } from "../sessions/job-parts.ts";
 import type { LongBatch, LongReply, ShardSession } from "../sessions/shard-session.ts";
-import type { ReplyPort, StoredPart } from "./reply-port.ts";
+import { ShortReplies } from "./short-replies.ts";
 
 /** Bytes of a long reply in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
 /** The same for replies that refer to the arena. */
 const STORED_PIECE_BYTES_MAX = 1024 * 1024;
 
-/** The number of the record that replies depend on. */
-export interface RecordNumbers {
-  /** Number of the last record appended; 0 if there is none. */
-  readonly lastNumber: number;
-}
-
-export class LongReplies {
-  /** The last record before the current command. The reply waits for later ones. */
-  recordsBefore = 0;
-  protected readonly records: RecordNumbers;
-  protected readonly engine: Engine;
-  protected readonly ports: readonly ReplyPort[];
+export class LongReplies extends ShortReplies {
   /** Long replies under way, round robin. */
   readonly long: (LongReply | LongBatch)[] = [];
-  /** The acceptor copies bodies of at least this size itself, if it runs in this thread. */
-  protected readonly storedBytesMin: number;
-
-  constructor(
-    engine: Engine,
-    ports: readonly ReplyPort[],
-    records: RecordNumbers,
-    storedBytesMin: number = Number.POSITIVE_INFINITY,
-  ) {
-    this.storedBytesMin = storedBytesMin;
-    this.records = records;
-    this.engine = engine;
-    this.ports = ports;
-  }
-
-  // --- the beginning of a reply ------------------------------------------------------------------
-
-  protected begin(session: ShardSession, flags: number, length: number): ReplyPort {
-    return this.beginPiece(session, flags | this.durable(), length, this.records.lastNumber);
-  }
-
-  /** Returns ResponseFlag.Durable if the current command has made a record. */
-  protected durable(): number {
-    return this.records.lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
-  }
-
-  protected beginPiece(
-    session: ShardSession,
-    flags: number,
-    length: number,
-    recordNumber: number,
-  ): ReplyPort {
-    const port = this.ports[session.acceptor]!;
-    if (CHECKED) assert(length > 0, "a reply has bytes");
-    session.sent(length);
-    port.beginReply(flags | session.holdsFlag, session.connectionSlot, length, recordNumber % 2 ** 32);
-    return port;
-  }
-
-  /**
-   * Begins a reply with a body part that the acceptor copies itself. The caller writes the head.
-   */
-  protected beginStored(
-    session: ShardSession,
-    flags: number,
-    recordNumber: number,
-    part: StoredPart,
-  ): ReplyPort {
-    const port = this.ports[session.acceptor]!;
-    assert(port.isLocal, "only an acceptor in this thread reads the arena");
-    this.engine.bodies.pin(part.handle);
-    session.sent(part.headBytes + part.length + (part.isLast ? 2 : 0));
-    port.beginStored(flags | session.holdsFlag, session.connectionSlot, recordNumber % 2 ** 32, part);
-    return port;
-  }
-
-  // --- long replies ------------------------------------------------------------------------------
 
   protected beginLongBatch(session: ShardSession, parts: PartsCursor, isGathered: boolean): void {
     assert(session.longReply === undefined, "a session reads one reply at a time");

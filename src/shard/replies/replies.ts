@@ -2,7 +2,7 @@
 
 import { CR, LF, SPACE } from "../../base/ascii.ts";
 import { assert, CHECKED } from "../../base/assert.ts";
-import { asciiBytes, copyBytes, decimalDigits, writeDecimal } from "../../base/bytes.ts";
+import { asciiBytes, copyBytes, writeDecimal } from "../../base/bytes.ts";
 import { Outcome } from "../../engine/engine.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
@@ -33,8 +33,6 @@ const LEASE_BYTES_MAX = 9 * 17 + 201;
 const TUBE_BYTES_MAX = TUBE_NAME_BYTES_MAX + 1;
 const META = asciiBytes(" meta=");
 const NO_BYTES = new Uint8Array(0);
-const float64 = new Float64Array(1);
-const float64Bytes = new Uint8Array(float64.buffer);
 
 export class Replies extends LongReplies {
   /** The current command. */
@@ -49,29 +47,6 @@ export class Replies extends LongReplies {
   readonly #head = new Uint8Array(
     BODY_HEAD_BYTES_MAX + Math.max(LEASE_BYTES_MAX, TUBE_BYTES_MAX) + META_TEXT_BYTES_MAX,
   );
-
-  /** Sends a fixed reply. */
-  fixed(session: ShardSession, reply: Uint8Array): void {
-    this.bytes(session, reply, 0, reply.length);
-  }
-
-  bytes(session: ShardSession, source: Uint8Array, at: number, length: number): void {
-    if (CHECKED)
-      assert(at >= 0 && at + length <= source.length, "a reply lies in the bytes that it is copied from");
-    const port = this.begin(session, 0, length);
-    copyBytes(port.target, port.at, source, at, length);
-  }
-
-  /** Sends `<word><number> CR LF`. */
-  // put 7/10
-  number(session: ShardSession, word: Uint8Array, number: number): void {
-    if (CHECKED) assert(Number.isInteger(number) && number >= 0, "a reply counts something");
-    const port = this.begin(session, 0, word.length + decimalDigits(number) + 2);
-    copyBytes(port.target, port.at, word, 0, word.length);
-    const at = writeDecimal(port.target, port.at + word.length, number);
-    port.target[at] = CR;
-    port.target[at + 1] = LF;
-  }
 
   /** Answers a command by id. */
   outcome(session: ShardSession, outcome: Outcome, done: Uint8Array, requestFlags: number): void {
@@ -198,17 +173,6 @@ export class Replies extends LongReplies {
     bodies.free(body);
   }
 
-  /**
-   * Sends a signal to the acceptor itself, with the soonest deadline of the session's jobs here.
-   * `value` and `word` are what the view of the kind says.
-   */
-  signal(session: ShardSession, kind: number, value = 0, word = 0): void {
-    const port = this.ports[session.acceptor]!;
-    port.beginSignal(kind, session.holdsFlag, session.connectionSlot, 8, value, word);
-    float64[0] = session.engineSession.held.soonestMs;
-    copyBytes(port.target, port.at, float64Bytes, 0, 8);
-  }
-
   /** Names the best job that the session could get here, without taking it. */
   candidate(session: ShardSession, nowMs: number): void {
     const { turns } = session.engineSession;
@@ -246,29 +210,6 @@ export class Replies extends LongReplies {
       page?.pri[rowOf(slot)] ?? 0,
     );
     copyBytes(port.target, port.at, new Uint8Array(payload.buffer), 0, payload.byteLength);
-  }
-
-  /** Makes the reply wait for all records so far: it reports the effect of earlier commands. */
-  dependOnAll(): void {
-    this.recordsBefore = 0;
-  }
-
-  /** Number of the last record so far. */
-  get lastRecord(): number {
-    return this.records.lastNumber % 2 ** 32;
-  }
-
-  /** Sends an Ack after changes. The acceptor's reply waits for their record. */
-  settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
-    assert(value >= 0, "a count of jobs is no less than 0");
-    const port = this.ports[session.acceptor]!;
-    const flags = session.holdsFlag | this.durable();
-    const { connectionSlot, engineSession } = session;
-    const bytes = 8 + payload.length;
-    port.beginAck(flags, connectionSlot, bytes, value, this.records.lastNumber % 2 ** 32);
-    float64[0] = engineSession.held.soonestMs;
-    copyBytes(port.target, port.at, float64Bytes, 0, 8);
-    copyBytes(port.target, port.at + 8, payload, 0, payload.length);
   }
 
   // --- batches -----------------------------------------------------------------------------------

@@ -64,6 +64,8 @@ export class ReplyPort {
   /** The header of the current message; reused. */
   readonly #header: ResponseHeader = { kind: 0, flags: 0, slot: 0, value: 0, word: 0, recordNumber: 0 };
   readonly #overflow: Overflowed[] = [];
+  /** Whether a message that found no room still waits. */
+  blocked = false;
 
   constructor(ring: SharedArrayBuffer, isLocal = false) {
     this.isLocal = isLocal;
@@ -79,7 +81,7 @@ export class ReplyPort {
 
   /** Whether any reply to one more command is sure to find room. */
   get open(): boolean {
-    return this.#overflow.length === 0 && this.ring.hasRoom(this.ring.messageBytesMax) && !this.storedIsFull;
+    return !this.blocked && this.ring.hasRoom(this.ring.messageBytesMax) && !this.storedIsFull;
   }
 
   /** Whether so many body bytes are outside the ring that the acceptor should send some first. */
@@ -189,7 +191,7 @@ export class ReplyPort {
    * no room.
    */
   #begin(payloadBytes: number): void {
-    if (this.#overflow.length === 0) {
+    if (!this.blocked) {
       const at = this.#writer.write(this.#header, payloadBytes);
       if (at !== FULL) {
         this.target = this.ring.bytes;
@@ -200,6 +202,7 @@ export class ReplyPort {
     assert(payloadBytes <= this.payloadBytesMax, "a message that waits for room will find it");
     const payload = new Uint8Array(payloadBytes);
     this.#overflow.push({ header: { ...this.#header }, payload });
+    this.blocked = true;
     this.target = payload;
     this.at = 0;
   }
@@ -239,6 +242,7 @@ export class ReplyPort {
     if (moved === 0) return;
     assert(moved <= this.#overflow.length, "no more messages find room than wait for it");
     this.#overflow.splice(0, moved);
+    this.blocked = this.#overflow.length > 0;
     // Their records may have been reported long ago.
     this.#urgent = true;
   }
@@ -256,11 +260,6 @@ export class ReplyPort {
     this.#urgent = false;
     this.#waits = false;
     return rings;
-  }
-
-  /** Whether a message that found no room still waits. */
-  get blocked(): boolean {
-    return this.#overflow.length > 0;
   }
 }
 

@@ -1,6 +1,6 @@
 // Engine surroundings for tests that have none, or need only a part of them.
 
-import type { ClientEffects } from "../../../src/engine/waiting/effects.ts";
+import type { ClientEffects, RecordSink } from "../../../src/engine/waiting/effects.ts";
 
 /** Everything may be claimed, and nothing that is told matters but what `heard` says. */
 export function unheardEffects(heard: Partial<ClientEffects> = {}): ClientEffects {
@@ -13,6 +13,21 @@ export function unheardEffects(heard: Partial<ClientEffects> = {}): ClientEffect
     claim: () => true,
     stillWaiting: () => true,
     nextTubeSequence: () => ++sequence,
+    ...heard,
+  };
+}
+
+/** A log with room for everything, where only what `heard` says matters. */
+export function unheardRecords(heard: Partial<RecordSink>): RecordSink {
+  return {
+    roomForPut: () => true,
+    put: () => true,
+    fitsOneRecord: () => true,
+    replaced() {},
+    updated() {},
+    deleted() {},
+    ended() {},
+    remembered() {},
     ...heard,
   };
 }

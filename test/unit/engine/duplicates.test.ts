@@ -9,11 +9,10 @@ import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { NewJob } from "../../../src/engine/jobs/new-job.ts";
-import { NO_RECORDS } from "../../../src/engine/waiting/effects.ts";
 import { ALL_STATES } from "../../../src/engine/walks/job-walk.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
 import { OnDuplicate } from "../../../src/protocol/job-options.ts";
-import { unheardEffects } from "../../support/in-process/effects.ts";
+import { unheardEffects, unheardRecords } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { withoutMemory } from "../../support/in-process/without-memory.ts";
 
@@ -34,7 +33,7 @@ class Tube {
   readonly engine: Engine = new Engine({
     effects: unheardEffects(),
     ownsDefaultTube: true,
-    records: { ...NO_RECORDS, roomForPut: () => !this.isFull },
+    records: unheardRecords({ roomForPut: () => !this.isFull }),
   });
   readonly session = this.engine.session(0);
 

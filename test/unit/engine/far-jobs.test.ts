@@ -11,7 +11,7 @@ import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts"
 import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
 import { Travel } from "../../../src/engine/transfer/job-travel.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
-import { NO_RECORDS, type RecordSink } from "../../../src/engine/waiting/effects.ts";
+import type { RecordSink } from "../../../src/engine/waiting/effects.ts";
 import {
   ATTRIBUTE_BYTES_MAX,
   Attribute,
@@ -19,7 +19,7 @@ import {
   DeathReason,
   findAttribute,
 } from "../../../src/protocol/job-attribute.ts";
-import { unheardEffects } from "../../support/in-process/effects.ts";
+import { unheardEffects, unheardRecords } from "../../support/in-process/effects.ts";
 import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { setTubes } from "../../support/in-process/set-tubes.ts";
 
@@ -49,12 +49,10 @@ class Bench {
   }
 
   #records(): RecordSink {
-    return {
-      ...NO_RECORDS,
-      roomForPut: () => true,
+    return unheardRecords({
       put: (slot) => this.#note(slot),
       updated: (slot) => void this.#note(slot),
-    };
+    });
   }
 
   #note(slot: number): true {

@@ -7,9 +7,8 @@ import { asciiBytes } from "../../../src/base/bytes.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { NO_RECORDS } from "../../../src/engine/waiting/effects.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
-import { unheardEffects } from "../../support/in-process/effects.ts";
+import { unheardEffects, unheardRecords } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { withoutMemory } from "../../support/in-process/without-memory.ts";
 
@@ -62,7 +61,7 @@ it("a put that finds the log full leaves its group's weight as it was", () => {
   const engine = new Engine({
     effects: unheardEffects(),
     ownsDefaultTube: true,
-    records: { ...NO_RECORDS, put: () => hasRoom },
+    records: unheardRecords({ put: () => hasRoom }),
   });
   const put = (id: number, weight: number): Outcome => {
     const attributes = new JobAttributes();

@@ -48,7 +48,7 @@ describe("RunQueues", () => {
     runQueues.proceedLater(a);
     runQueues.letProceed();
     assert.deepEqual(did, ["a proceeds"]);
-    assert.ok(runQueues.hasWork);
+    assert.deepEqual(runQueues.toProceed, [a]);
     runQueues.letProceed();
     assert.equal(did.length, 2);
   });
@@ -61,14 +61,15 @@ describe("RunQueues", () => {
     runQueues.waitForRoom(b);
     runQueues.retryRoom();
     assert.deepEqual(did, ["a proceeds", "b proceeds"]);
-    assert.ok(runQueues.hasWaitingForRoom && b.waitsForRoom && !a.waitsForRoom);
+    assert.ok(b.waitsForRoom && !a.waitsForRoom);
+    assert.deepEqual(runQueues.waitingForRoom, [b]);
   });
 
   it("flushes connections whose records are in the log, and keeps the others", () => {
     const { did, runQueues, a, b } = stage();
     runQueues.holdBack(a);
     runQueues.holdBack(b);
-    assert.ok(runQueues.hasHeld && !runQueues.hasDurable);
+    assert.ok(runQueues.held.length > 0 && !runQueues.hasDurable);
     runQueues.flush(true);
     assert.deepEqual(did, []);
     b.mayFlushHeld = true;
@@ -77,6 +78,7 @@ describe("RunQueues", () => {
     assert.deepEqual(did, [], "no connection is asked unless the log moved");
     runQueues.flush(true);
     assert.deepEqual(did, ["b flushes"]);
-    assert.ok(runQueues.hasHeld && a.held && !b.held);
+    assert.ok(a.held && !b.held);
+    assert.deepEqual(runQueues.held, [a]);
   });
 });

@@ -40,7 +40,7 @@ describe("ShardLinks", () => {
       delayMillis: 999,
       count: 2 ** 32 - 1,
       waitNumber: 2 ** 31 - 1,
-      readBytes: 2 ** 32 - 3,
+      meterBytes: 2 ** 32 - 3,
     });
     const bytes = asciiBytes("..tube..body..options!");
     sent.tube.set(bytes, 2, 6);

@@ -7,9 +7,8 @@ import { Engine } from "../../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
 import { NO_HOLDER, NO_ROW } from "../../../../src/engine/policies/key-table.ts";
-import { NO_RECORDS } from "../../../../src/engine/waiting/effects.ts";
 import { DeathReason, KeyState } from "../../../../src/protocol/job-attribute.ts";
-import { unheardEffects } from "../../../support/in-process/effects.ts";
+import { unheardEffects, unheardRecords } from "../../../support/in-process/effects.ts";
 
 const NOBODY = unheardEffects({ reserved: () => assert.fail("no client waits") });
 
@@ -34,11 +33,10 @@ class Start {
     this.engine = new Engine({
       effects: NOBODY,
       ownsDefaultTube: true,
-      records: {
-        ...NO_RECORDS,
+      records: unheardRecords({
         deleted: (id) => this.deleted.push(id),
         ended: (id) => this.deleted.push(id),
-      },
+      }),
     });
     for (const claim of claims) this.#read(claim);
     this.engine.endRestore();

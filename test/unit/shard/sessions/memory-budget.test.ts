@@ -32,7 +32,7 @@ class Shard {
   put(bytes: number): boolean {
     const handle = this.bodies.allocate(bytes);
     this.bodies.write(handle, 0, new Uint8Array(bytes), 0, bytes);
-    if (!this.bodies.mayStay) {
+    if (!this.bodies.limit.allows) {
       this.bodies.free(handle);
       return false;
     }
