@@ -28,7 +28,6 @@ export class HeldBatches {
     const last = held.at(-1);
     assert(last === undefined || batch.n > last.n, "batches are held in order");
     assert(last === undefined || batch.numbers.length === last.numbers.length, "shards stay as many");
-    assert(last === undefined || batch.idsLent >= last.idsLent, "ids that were lent stay lent");
     if (CHECKED && last !== undefined)
       assert(
         batch.numbers.every((number, shard) => number >= last.numbers[shard]!),
