@@ -193,8 +193,9 @@ export class BinlogLoop implements Role {
   }
 
   readonly #ringShard = (shard: number): void => {
-    const { shards, counters } = this.#options;
-    counters.rang(shards[shard]!.ring());
+    const bell = this.#options.shards[shard];
+    assert(bell !== undefined, "a shard that waits has a bell");
+    this.#options.counters.rang(bell.ring());
   };
 
   #ringShards(): void {

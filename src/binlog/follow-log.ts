@@ -335,6 +335,7 @@ export class FollowLog {
 
   /** Returns the batches after batch `after` in the form in which they travel. */
   tail(after: number): Uint8Array[] {
+    assert(after <= this.place.n, "a tail begins behind a batch of the log");
     return this.known.filter(({ n }) => n > after).map(({ n }) => this.#read(this.#placeOf(n)));
   }
 

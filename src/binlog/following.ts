@@ -141,7 +141,9 @@ export class Following {
     let bytes = 0;
     for (const message of messages) {
       bytes += message.length;
-      for (const batch of batchesOf(message) ?? []) this.#opened.apply(batch);
+      const batches = batchesOf(message);
+      assert(batches !== undefined, "the batches of an order are whole");
+      for (const batch of batches) this.#opened.apply(batch);
     }
     this.#opened.flush(this.#clockMs());
     const { place, isComplete } = this.#opened;

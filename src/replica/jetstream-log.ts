@@ -333,7 +333,6 @@ export class JetStreamLog {
    * unknown.
    */
   async ask(node: number, question = "", timeoutMs = 500): Promise<string | "gone" | undefined> {
-    assert(node > 0, "a node that is asked has a number");
     try {
       return (
         await this.#connection.request(this.#nodeSubject(node), question, { timeout: timeoutMs })

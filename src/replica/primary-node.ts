@@ -90,7 +90,7 @@ export class PrimaryNode {
     this.#state.order({ order: "lead", place });
     void this.#readFirstMessages(follower.beganAt);
     const mayServeInMs = Math.max(0, mayServeAtMs - monotonicMs());
-    assert(mayServeInMs <= options.leaseMs, "a new primary waits for no more than a lease");
+    assert(mayServeInMs < options.leaseMs + 1, "a new primary waits for no more than a lease");
     this.#state.tell({ news: "leads", epoch: place.epoch, mayServeInMs });
     this.#drainRing();
     this.#tick();

@@ -44,6 +44,7 @@ export class SharedWords {
     assert(numbers.length === this.#topology.shards, "each shard has its number");
     for (let shard = 0; shard < this.#topology.shards; shard++)
       this.#progress.publish(shard, numbers[shard]!);
+    assert(idsLent >= 0, "lent ids are counted from 0");
     if (idsLent !== this.#idsLent) this.#lent.publish(idsLent);
     this.#idsLent = idsLent;
   }

@@ -75,6 +75,7 @@ export class BatchIndex {
     const before = entry.tallies[tally.shard];
     if (before === undefined) entry.tallies[tally.shard] = { segment, offset, framedBytes, done, failed };
     else {
+      assert(before.framedBytes === framedBytes, "all tallies have the same size");
       this.#segments.addLive(before.segment, -before.framedBytes);
       before.segment = segment;
       before.offset = offset;

@@ -71,6 +71,7 @@ export class RealDisk implements Disk {
 
   read(handle: Handle, into: Uint8Array, start: number, length: number, position: number): number {
     assert(position >= 0, "a file is read from its beginning on");
+    assert(start + length <= into.length, "what is read has room in its memory");
     return fs.readSync(handle, into, start, Math.min(length, this.#callBytesMax), position);
   }
 

@@ -67,19 +67,17 @@ export class Storage implements CompactionHost {
     this.table = table;
     this.index = index;
     index.batches.endRecovery();
-    const reader = new SegmentReader(disk);
-    this.reader = reader;
+    this.reader = new SegmentReader(disk);
     this.#shortage = new RoomShortage(disk.path, options.notice);
     const tail = new LogTail(options);
     this.#tail = tail;
     this.timings = tail.records.timings;
     const compaction = new Compaction(this);
     this.#compaction = compaction;
-    const cut = new LogCut(disk, tail);
-    this.cut = cut;
-    const drop = new SegmentDrop({ disk, table, reader, tail, cut, shortage: this.#shortage });
-    this.#drop = drop;
-    this.#tight = new TightRoom({ table, tail, compaction, drop });
+    this.cut = new LogCut(disk, tail);
+    const { reader, cut } = this;
+    this.#drop = new SegmentDrop({ disk, table, reader, tail, cut, shortage: this.#shortage });
+    this.#tight = new TightRoom({ table, tail, compaction, drop: this.#drop });
     this.#shortage.begin(0, this.shortage);
   }
 
@@ -248,6 +246,7 @@ export class Storage implements CompactionHost {
 
   /** Appends a record for compaction. */
   migrate(bytes: Uint8Array, start: number, length: number): void {
+    assert(!this.#closed, "a closed log copies no record");
     this.#tail.place(bytes, start, length);
     this.#recordsWritten++;
     this.#recordsMigrated++;
@@ -434,6 +433,7 @@ export class Storage implements CompactionHost {
   }
 
   #endSegment(nowMs: number, trim: boolean): void {
+    assert(!this.waiting, "a log that ends its segment waits for no room");
     try {
       // At a clean end, clients have seen only ids of records, so the rest of the lend is returned.
       this.#tail.lending.upTo = 0;

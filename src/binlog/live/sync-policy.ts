@@ -41,6 +41,7 @@ export class SyncPolicy {
   /** Notes that everything is durable. `marked` means that the log itself states it. */
   synced(nowMs: number, tookMs: number, marked: boolean): void {
     assert(!Number.isNaN(tookMs), "a sync takes some time");
+    assert(!Number.isNaN(nowMs), "a sync ends at a time");
     this.#dirtySinceMs = Number.POSITIVE_INFINITY;
     this.#markAtMs = marked || this.never ? Number.POSITIVE_INFINITY : nowMs + MARK_AFTER_MS;
     this.#lastSyncTookMs = tookMs;
