@@ -72,7 +72,7 @@ test("the commands for a log that no server uses", async (t) => {
   const bytes = readFileSync(file);
   bytes[200]! ^= 1;
   writeFileSync(file, bytes);
-  for (const words of [["inspect"], ["verify"]])
-    assert.match(await run(t, ...words, other("copy")), /^1 .*damaged/is, words[0]);
+  for (const word of ["inspect", "verify"])
+    assert.match(await run(t, word, other("copy")), /^1 .*damaged/is, word);
   assert.match(await run(t, "dump", other("copy")), /^1 BINLOG_/);
 });
