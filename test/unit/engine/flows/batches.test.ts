@@ -76,6 +76,21 @@ describe("a job that waits for a batch", () => {
     assert.equal(bench.batch(100), "");
   });
 
+  it("goes on waiting in its tube if another shard refuses it", () => {
+    const bench = new BatchBench();
+    bench.session(0);
+    bench.open(100);
+    // The first are in the slots whose numbers are those of states.
+    const ids = [1, 2, 3, 4, 5, 6];
+    for (const id of ids) bench.put(id, {}, { afterName: "b100" });
+    for (const id of ids) bench.engine.depart(bench.engine.find(id), id);
+    for (const id of ids) bench.does((engine) => engine.stay(id, id, 0));
+    for (const id of ids) assert.match(bench.job(id), /^t delayed/);
+    bench.complete(100, Success);
+    bench.works();
+    assert.equal(bench.engine.jobCounts[JobState.Ready], ids.length);
+  });
+
   it("is one of a hundred that a turn changes", () => {
     const bench = new BatchBench();
     bench.open(100);
