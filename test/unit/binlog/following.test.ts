@@ -123,6 +123,7 @@ test("a standby sets its segments aside, and only them", async (t) => {
     ["group.json"],
   );
   assert.ok(standby.disk.names(DAY).length > 0);
+  assert.equal(standby.disk.openHandles, 0);
 });
 
 test("a standby refuses another group, damage and orders too early, and stops when it must", async (t) => {
