@@ -196,8 +196,15 @@ export async function restoreFromBackup(options: ToolOptions, file?: string): Pr
   });
 }
 
-export function restoreFromFile(options: ToolOptions, file: string): Promise<number> {
-  return restore(options, createReadStream(file));
+export async function restoreFromFile(options: ToolOptions, file: string): Promise<number> {
+  const from = createReadStream(file);
+  try {
+    // A file that can't be opened is reported, whatever else is wrong.
+    await once(from, "ready");
+    return await restore(options, from);
+  } finally {
+    from.destroy();
+  }
 }
 
 export interface CompactReport {

@@ -19,12 +19,15 @@ const DEAR = ["damage", "holes", "making-room", "simulation", "tools"].map(
   (name) => `test/binlog/${name}.test.ts`,
 );
 
+/** The simulator of groups, whose nodes follow and lead with logs of their own. */
+const GROUPS = "test/replica/simulation.test.ts";
+
 /** The unit tests of the rooms that use a room, and its dear ones. */
 const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   engine: ["test/unit/shard/**/*.test.ts"],
   protocol: ["test/unit/acceptor/**/*.test.ts"],
   ring: ["test/unit/loop/**/*.test.ts", "test/unit/message/**/*.test.ts"],
-  binlog: DEAR,
+  binlog: [...DEAR, GROUPS],
   access: ["test/unit/config/**/*.test.ts", "test/unit/acceptor/limited-token.test.ts"],
 };
 

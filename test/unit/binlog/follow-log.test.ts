@@ -138,18 +138,19 @@ describe("a batch that its writer framed wrongly", () => {
     });
 });
 
+const RECORD_BYTES = 72;
+/** A batch with one record of this kind and state, without names and attributes. */
+const batchOf = (log: FollowLog, kind: number, state: number): Batch => {
+  const memory = Memory.ofSize(BATCH_HEADER_BYTES + FRAME_BYTES + RECORD_BYTES);
+  memory.bytes.set(log.leadBatch(NODE, 1234).subarray(0, BATCH_HEADER_BYTES));
+  memory.view.setUint32(60, FRAME_BYTES + RECORD_BYTES, true);
+  memory.view.setUint32(BATCH_HEADER_BYTES + 4, RECORD_BYTES, true);
+  memory.bytes.set([kind, state, 0, 0], BATCH_HEADER_BYTES + FRAME_BYTES);
+  sealBatch(memory, 0);
+  return batchesOf(memory.bytes)![0]!;
+};
+
 describe("a record that only a newer server knows", () => {
-  const RECORD_BYTES = 72;
-  /** A batch with one record of this kind and state, without names and attributes. */
-  const batchOf = (log: FollowLog, kind: number, state: number): Batch => {
-    const memory = Memory.ofSize(BATCH_HEADER_BYTES + FRAME_BYTES + RECORD_BYTES);
-    memory.bytes.set(log.leadBatch(NODE, 1234).subarray(0, BATCH_HEADER_BYTES));
-    memory.view.setUint32(60, FRAME_BYTES + RECORD_BYTES, true);
-    memory.view.setUint32(BATCH_HEADER_BYTES + 4, RECORD_BYTES, true);
-    memory.bytes.set([kind, state, 0, 0], BATCH_HEADER_BYTES + FRAME_BYTES);
-    sealBatch(memory, 0);
-    return batchesOf(memory.bytes)![0]!;
-  };
   const newest = Math.max(...Object.values(RecordState));
 
   for (const [what, kind, state] of [
@@ -169,4 +170,20 @@ describe("a record that only a newer server knows", () => {
       for (const known of Object.values(RecordState)) log.apply(batchOf(log, RecordKind.put, known));
       assert.equal(log.place.n, newest);
     });
+});
+
+it("a standby's batches are durable when their sync is due", async () => {
+  for (const [syncEvery, kept] of [
+    [0, [1, 1, 1]],
+    [50, [0, 0, 1]],
+    ["never", [1, 1, 1]],
+  ] as const) {
+    const log = await openFollowLog({ ...virtualOptions(new VirtualDisk()), syncEvery }, 0);
+    log.apply(batchOf(log, RecordKind.put, RecordState.ready));
+    const found = [1000, 1049, 1050].map((nowMs) => {
+      log.flush(nowMs);
+      return log.kept.n;
+    });
+    assert.deepEqual(found, kept, `-f ${syncEvery}`);
+  }
 });

@@ -3,14 +3,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { asciiBytes } from "../../../src/base/bytes.ts";
-import { Engine, Outcome } from "../../../src/engine/engine.ts";
-import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
-import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
-import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { Attribute } from "../../../src/protocol/job-attribute.ts";
-import { unheardEffects } from "../../support/in-process/effects.ts";
-import { setTubes } from "../../support/in-process/set-tubes.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
+import { TracedEngine } from "./traced-engine.ts";
 
 const JOBS = 3;
 
@@ -18,36 +13,26 @@ const JOBS = 3;
  * Jobs 1 to 3 of tube `a`, listed for a client; what `meanwhile` does; and which of them the client
  * gets then.
  */
-function taken(meanwhile: (engine: Engine) => void, groups: readonly string[] = []): number[] {
-  const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
-  const client = engine.session(0);
-  engine.watch(client, "a");
-  for (let id = 1; id <= JOBS; id++) {
-    const attributes = new JobAttributes();
-    const group = groups[id - 1];
-    if (group !== undefined) attributes.fixed.text(Attribute.Group, asciiBytes(group), 0, group.length);
-    const job = { id, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0 };
-    const outcome = engine.put(client, job, EMPTY_BODY, 0, "a", group === undefined ? undefined : attributes);
-    assert.equal(outcome, Outcome.Done);
-  }
-  const idsOf = (slots: readonly number[]): number[] =>
-    slots.filter((slot) => slot !== NO_SLOT).map((slot) => engine.jobs.pageOf(slot).id[rowOf(slot)]!);
+function taken(
+  meanwhile: (traced: TracedEngine, engine: Engine) => unknown,
+  groups: readonly string[] = [],
+): number[] {
+  const traced = new TracedEngine();
+  const { engine } = traced;
+  const client = traced.session(0, "a");
+  for (let id = 1; id <= JOBS; id++) traced.put(id, { tube: "a", group: groups[id - 1] ?? "" });
   const listed: number[] = [];
   engine.listBatch(client, { jobsMax: JOBS, bytesMax: 1000 }, 0, listed);
-  const ids = idsOf(listed);
+  const ids = traced.ids(listed);
   assert.deepEqual(ids, groups.length === 0 ? [1, 2, 3] : [1]);
-  meanwhile(engine);
+  meanwhile(traced, engine);
   const slots: number[] = [];
-  const count = engine.takeBatch(
-    client,
-    ids.map((id) => ({ id, pri: 0 })),
-    false,
-    0,
-    slots,
-  );
+  const jobs = ids.map((id) => ({ id, pri: 0 }));
+  const count = engine.takeBatch(client, jobs, false, 0, slots);
   assert.equal(slots.length, ids.length);
-  assert.equal(count, idsOf(slots).length);
-  return idsOf(slots);
+  const got = traced.ids(slots.filter((slot) => slot !== NO_SLOT));
+  assert.equal(count, got.length);
+  return got;
 }
 
 describe("a part of a batch", () => {
@@ -59,53 +44,60 @@ describe("a part of a batch", () => {
 
   it("respects a rate or concurrency limit reached meanwhile", () => {
     assert.deepEqual(
-      taken((engine) => setTubes(engine, "a", { maxReserved: 2 }, 0)),
+      taken((traced) => traced.set("a", { maxReserved: 2 })),
       [1, 2],
     );
-    const closed = (engine: Engine): void => {
-      setTubes(engine, "a", { maxReserved: 1 }, 0);
-      engine.reserveJob(engine.session(1), 2, 0);
+    const closed = (traced: TracedEngine): void => {
+      traced.set("a", { maxReserved: 1 });
+      traced.hold(2, traced.session(1));
     };
     assert.deepEqual(taken(closed), []);
     assert.deepEqual(
-      taken((engine) => setTubes(engine, "a", { rate: "1/60" }, 0)),
+      taken((traced) => traced.set("a", { rate: "1/60" })),
       [1],
     );
   });
 
   it("contains no job whose priority changed meanwhile", () => {
-    const releases = (engine: Engine): void => {
-      const other = engine.session(1);
-      engine.reserveJob(other, 2, 0);
-      engine.release(other, 2, 7, 0, 0);
-    };
+    const change = { pri: 7, ttrSeconds: undefined, delayMs: undefined };
     assert.deepEqual(
-      taken(
-        (engine) =>
-          void engine.update(engine.session(1), 2, { pri: 7, ttrSeconds: undefined, delayMs: undefined }, 0),
-      ),
+      taken((_, engine) => engine.update(engine.session(1), 2, change, 0)),
       [1, 3],
     );
+    const releases = (traced: TracedEngine): void => {
+      traced.hold(2, traced.session(1));
+      traced.engine.release(traced.session(1), 2, 7, 0, 0);
+    };
     assert.deepEqual(taken(releases), [1, 3]);
+  });
+
+  it("contains no job that a worker lost meanwhile, unless it is the whole batch", () => {
+    const loses = (traced: TracedEngine): void => {
+      traced.hold(2, traced.session(1));
+      traced.engine.timeOutNow(2, 0);
+    };
+    assert.deepEqual(taken(loses), [1, 3]);
   });
 
   it("respects pauses, and contains no job taken meanwhile", () => {
     assert.deepEqual(
-      taken((engine) => engine.pause("a", 5, 0)),
+      taken((_, engine) => engine.pause("a", 5, 0)),
       [],
     );
     assert.deepEqual(
-      taken((engine) => engine.reserveJob(engine.session(1), 2, 0)),
+      taken((traced) => traced.hold(2, traced.session(1))),
       [1, 3],
     );
   });
 
   it("contains no job of a group whose turn has passed", () => {
-    const other = (engine: Engine): void => void engine.reserveJob(engine.session(1), 2, 0);
     assert.deepEqual(
       taken(() => {}, ["x", "x", "y"]),
       [1],
     );
-    assert.deepEqual(taken(other, ["x", "x", "y"]), []);
+    assert.deepEqual(
+      taken((traced) => traced.hold(2, traced.session(1)), ["x", "x", "y"]),
+      [],
+    );
   });
 });

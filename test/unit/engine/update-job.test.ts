@@ -96,13 +96,6 @@ describe("update-job", () => {
     }
   });
 
-  it("renews a reservation with its new TTR", () => {
-    const traced = inState("held");
-    updated(traced, { ttrSeconds: 2 });
-    assert.equal(traced.wait(2000), "");
-    assert.equal(traced.wait(1), "updated 1");
-  });
-
   it("refuses what it must not change, and leaves no tube behind", () => {
     const traced = inState("held");
     assert.equal(updated(traced, { pri: 7 }, 1), "notfound");

@@ -9,7 +9,55 @@ import { JobState } from "../../../../src/engine/jobs/job-table.ts";
 import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
 import { Travel } from "../../../../src/engine/transfer/job-travel.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
-import { BatchBench } from "./batch-bench.ts";
+import { readFailures } from "../../../../src/protocol/job-failure.ts";
+import { figures, TracedEngine } from "../traced-engine.ts";
+
+/** Batch `b<number>` is opened at `number` ms. */
+class BatchBench extends TracedEngine {
+  assume(number: number, state: BatchState, more: { outcome?: BatchOutcome; failed?: number } = {}): void {
+    const { outcome = BatchOutcome.None, failed = 0 } = more;
+    const { batches } = this.engine;
+    batches.assume({
+      ...{ number, name: `b${number}`, state, outcome, keepMs: 0, openedAtMs: number, completeAtMs: 0 },
+      ...{ allDone: state === BatchState.Complete ? 2 : 0, allFailed: failed },
+    });
+  }
+
+  open(...numbers: number[]): void {
+    for (const number of numbers) this.assume(number, BatchState.Open);
+  }
+
+  complete(number: number, outcome: BatchOutcome, failed = 0): void {
+    this.assume(number, BatchState.Committed);
+    this.assume(number, BatchState.Complete, { outcome, failed });
+  }
+
+  works(): string {
+    return this.does((engine, nowMs) => engine.workOnFlows(nowMs)).replace(/^undefined(: )?/, "");
+  }
+
+  /** What the shard counts of a batch, and whether its home is to hear that nothing is open. */
+  batch(number: number): string {
+    const batch = this.engine.batches.of(number);
+    if (batch === undefined) return "unknown";
+    const { open, dead, moving, done, failed, buried, waitingJobs: waiting, arrivals } = batch;
+    const idle = Number(this.engine.batches.idle.includes(batch));
+    const counts = { open, dead, moving, done, failed, buried, waiting, arrivals, idle };
+    return figures(counts).trim();
+  }
+
+  totals(): string {
+    const { counts } = this.engine.batches;
+    const { inState, openMembers, waiting, done, failed, released, buried } = counts;
+    return `${inState.join(" ")};${figures({ openMembers, waiting, done, failed, released, buried })}`;
+  }
+
+  /** Why the job failed last. */
+  reason(id: number): string {
+    const [last] = readFailures(this.engine.policies.failures.of(this.engine.find(id)));
+    return last === undefined ? "" : `${last.cause}, attempt ${last.attempt}: ${last.reason}`;
+  }
+}
 
 const { Success, Failure, Cancelled } = BatchOutcome;
 
@@ -57,8 +105,8 @@ describe("a job that waits for a batch", () => {
   it("is given to nobody before, whatever a client tries", () => {
     const bench = new BatchBench();
     const session = bench.session(0);
-    bench.open(100);
-    bench.put(1, {}, { afterName: "b100" });
+    bench.open(1);
+    bench.put(1, {}, { afterName: "b1" });
     assert.equal(bench.engine.kickJob(1, 0), Outcome.NotFound);
     assert.equal(bench.engine.kick(session, 5, 0), 0);
     assert.equal(bench.hold(1), "notfound");
@@ -71,9 +119,24 @@ describe("a job that waits for a batch", () => {
     assert.match(bench.job(1), /^t delayed pri 2 delay 5/);
     bench.engine.move(bench.engine.find(1), "u", true, bench.nowMs);
     assert.match(bench.job(1), /^u delayed/);
-    assert.equal(bench.batch(100), "waiting 1");
+    assert.equal(bench.batch(1), "waiting 1");
     bench.engine.delete(session, 1, bench.nowMs);
-    assert.equal(bench.batch(100), "");
+    assert.equal(bench.batch(1), "");
+  });
+
+  it("goes on waiting in its tube if another shard refuses it", () => {
+    const bench = new BatchBench();
+    bench.session(0);
+    bench.open(100);
+    // The first are in the slots whose numbers are those of states.
+    const ids = [1, 2, 3, 4, 5, 6];
+    for (const id of ids) bench.put(id, {}, { afterName: "b100" });
+    for (const id of ids) bench.engine.depart(bench.engine.find(id), id);
+    for (const id of ids) bench.does((engine) => engine.stay(id, id, 0));
+    for (const id of ids) assert.match(bench.job(id), /^t delayed/);
+    bench.complete(100, Success);
+    bench.works();
+    assert.equal(bench.engine.jobCounts[JobState.Ready], ids.length);
   });
 
   it("is one of a hundred that a turn changes", () => {
@@ -236,18 +299,4 @@ it("a shard sums up its batches", () => {
   assert.equal(bench.engine.batches.size, 1);
   bench.assume(9, BatchState.Forgotten);
   assert.equal(bench.engine.batches.size, 1);
-});
-
-it("batches are found by name, by number, and in the order of their numbers", () => {
-  const bench = new BatchBench();
-  const all = bench.engine.batches;
-  assert.equal(all.from(0), undefined);
-  bench.open(100, 110, 120);
-  const from = [0, 100, 101, 120, 121].map((low) => all.from(low)?.number);
-  assert.deepEqual(from, [100, 100, 110, 120, undefined]);
-  const before = [999, 120, 119, 100].map((high) => all.before(high)?.number);
-  assert.deepEqual(before, [120, 110, 110, undefined]);
-  assert.equal(all.named("b110"), all.of(110));
-  bench.assume(110, BatchState.Forgotten);
-  assert.deepEqual([all.named("b110"), all.of(110), all.from(101)?.number], [undefined, undefined, 120]);
 });

@@ -11,6 +11,7 @@ import {
   type SettingValues,
   TubeSettings,
 } from "../../../../src/engine/tubes/tube-settings.ts";
+import { EngineBench } from "../engine-bench.ts";
 
 const nameOf = fc.stringMatching(/^[ab]{1,4}$/);
 const patternOf = fc.oneof(
@@ -60,4 +61,13 @@ describe("TubeSettings", () => {
     settings.set("p7*", {});
     assert.ok(settings.hasRoomFor("another*"));
   });
+});
+
+it("a setting for one name is as much work with many tubes as with few", () => {
+  const { engine } = new EngineBench();
+  const work = (): number => engine.beginSetting("t0", { maxJobs: 1 }).work;
+  const before = work();
+  for (let index = 0; index < 100; index++) engine.tubes.open(`t${index}`);
+  assert.equal(work(), before);
+  assert.ok(engine.beginSetting("t*", { maxJobs: 1 }).work >= 100 * before);
 });

@@ -5,7 +5,8 @@ import { describe, it } from "node:test";
 import { Engine, Outcome } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
-import { Share } from "../../../../src/engine/waiting/tube-turns.ts";
+import type { Tube } from "../../../../src/engine/tubes/tube.ts";
+import { HELD_LOOKS_MAX, Share, TubeTurns } from "../../../../src/engine/waiting/tube-turns.ts";
 import { ReserveOrder } from "../../../../src/protocol/reserve-order.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
 
@@ -24,6 +25,30 @@ describe("the turn of a tube", () => {
       assert.equal(share.remainder, 0);
     }
   });
+});
+
+it("a choice by time looks at a thousand tubes with held jobs, and the next one at the others", () => {
+  for (const count of [1, HELD_LOOKS_MAX, HELD_LOOKS_MAX + 1]) {
+    const turns = new TubeTurns({ shares: 0 });
+    turns.begin(ReserveOrder.WeightedTime, 0);
+    const tubes = Array.from({ length: count }, (_, index) => ({ index }) as Tube);
+    for (const tube of tubes) {
+      turns.watch(tube);
+      turns.took(tube, 0);
+      assert.ok(Number.isNaN(turns.placeNow(tube)));
+    }
+    const seen = new Set<Tube>();
+    const looks = turns.eachHeld(
+      () => true,
+      (tube) => seen.add(tube),
+    );
+    assert.deepEqual([looks, seen.size], Array(2).fill(Math.min(count, HELD_LOOKS_MAX)));
+    turns.eachHeld(
+      () => true,
+      (tube) => seen.add(tube),
+    );
+    assert.equal(seen.size, count);
+  }
 });
 
 /** An engine whose tube `a` has job 5 of priority 7, and a client that picks from it by weight. */
