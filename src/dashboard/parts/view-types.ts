@@ -67,6 +67,8 @@ export interface Attention {
   /** warn or bad. */
   readonly level: string;
   readonly tube: string | null;
+  /** What it is about, if that is neither a tube nor a page: "batch import-7". */
+  readonly about?: string;
   /** Address of the page with details. */
   readonly page: string;
   readonly text: string;
