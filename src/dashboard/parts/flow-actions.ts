@@ -1,9 +1,10 @@
 // Actions on schedules and batches.
 
-import { html, nothing } from "lit-html";
-import { ask } from "./dialog.ts";
-import { jobs } from "./format.ts";
-import { tubeLink } from "./parts.ts";
+import { html } from "lit-html";
+import { type BatchJobs, batchPath, jobsOfBatch } from "./batch-jobs.ts";
+import { ask, tryAgain } from "./dialog.ts";
+import { exact, jobs } from "./format.ts";
+import { type Part, tubeLink } from "./parts.ts";
 import { send } from "./request.ts";
 import type { BatchRow } from "./view-types.ts";
 
@@ -48,18 +49,130 @@ export function runSchedule(name: string, tube: string): void {
   });
 }
 
-export function cancelBatch(name: string, open: number): void {
-  ask({
+/** What is known of a batch before it is changed. */
+interface Known {
+  readonly batch: BatchRow;
+  readonly jobs: BatchJobs;
+}
+
+interface BatchAsking {
+  readonly title: string;
+  readonly verb: string;
+  readonly isDangerous: boolean;
+  readonly says: (known: Known) => Part;
+  readonly act: () => Promise<string>;
+}
+
+/** Asks with what the change will do, counted first. */
+function askBatch(name: string, { title, verb, isDangerous, says, act }: BatchAsking): void {
+  let known: Known | undefined;
+  let fault = "";
+  const count = async (): Promise<void> => {
+    fault = "";
+    try {
+      const batch = (await send("GET", batchPath(name))) as BatchRow;
+      known = { batch, jobs: await jobsOfBatch(batch) };
+    } catch (error) {
+      fault = (error as Error).message;
+    }
+    redraw();
+  };
+  const again = (): void => {
+    void count();
+    redraw();
+  };
+  const redraw = ask({
+    title,
+    content: () =>
+      html`<p aria-live="polite">${fault !== "" ? tryAgain(fault, again) : known === undefined ? "Counting…" : says(known)}</p>`,
+    verb: () => (known === undefined && fault === "" ? "Counting…" : verb),
+    isDangerous,
+    isReady: () => known !== undefined,
+    act,
+  });
+  void count();
+}
+
+const members = (count: number): string => `${exact(count)} ${count === 1 ? "member" : "members"}`;
+const areOrIs = (count: number): string => (count === 1 ? "is" : "are");
+
+/** What becomes of the jobs that wait for a batch. */
+function endOf({ waiting, isWhole }: BatchJobs, { waiting: count }: BatchRow, isSuccess: boolean): string {
+  if (count === 0) return "No job waits for it.";
+  if (isSuccess)
+    return `${jobs(count)} that ${count === 1 ? "waits" : "wait"} for it ${areOrIs(count)} ready then.`;
+  if (!isWhole)
+    return "Jobs that wait for its success are buried then, and those that wait for its end are ready.";
+  const any = waiting.filter(({ waitsForAny }) => waitsForAny).length;
+  const success = waiting.length - any;
+  return [
+    success === 0
+      ? []
+      : [
+          `${jobs(success)} that ${success === 1 ? "waits" : "wait"} for its success ${areOrIs(success)} buried then.`,
+        ],
+    any === 0
+      ? []
+      : [`${jobs(any)} that ${any === 1 ? "waits" : "wait"} for its end ${areOrIs(any)} ready then.`],
+  ]
+    .flat()
+    .join(" ");
+}
+
+/** What a commit does: nothing can be put into the batch, and it may be complete at once. */
+function commitWords({ batch, jobs: its }: Known): Part {
+  const { open, failed, waiting } = batch;
+  const isSuccess = failed === 0;
+  const outcome = isSuccess
+    ? "a success"
+    : `a failure, because ${exact(failed)} ${failed === 1 ? "has" : "have"} failed`;
+  const end =
+    open === 0
+      ? `None is open, so it is complete at once: ${outcome}.`
+      : `It is complete when no member is open; ${open === 1 ? "1 is" : `${exact(open)} are`} now.`;
+  const condition = isSuccess && open > 0 && waiting > 0 ? "If none fails: " : "";
+  return html`It has ${members(batch.members)}, and takes no more from then on. ${end}
+    ${condition}${endOf(its, batch, isSuccess)} There is no way back.`;
+}
+
+export function commitBatch(name: string): void {
+  askBatch(name, {
+    title: `Commit the batch ${name}`,
+    verb: "Commit the batch",
+    isDangerous: false,
+    says: commitWords,
+    act: async () => {
+      const { state } = (await change("batches", name, "commit")) as BatchRow;
+      return `The batch ${name} is ${state === "complete" ? "committed and complete" : "committed"}.`;
+    },
+  });
+}
+
+/** What a cancel does to the members, and to the jobs that wait. */
+function cancelWords({ batch, jobs: its }: Known): Part {
+  return html`${removedWords(batch, its)} ${endOf(its, batch, false)}`;
+}
+
+function removedWords({ open }: BatchRow, its: BatchJobs): string {
+  if (open === 0) return "It has no open members.";
+  if (!its.isWhole)
+    return `Of its ${exact(open)} open members, those that no worker holds are deleted; there is no way back.`;
+  const held = its.members.filter(({ state }) => state === "reserved").length;
+  const left = open - held;
+  const deleted = left > 0 ? `${members(left)} ${areOrIs(left)} deleted; there is no way back. ` : "";
+  if (held === 0) return deleted;
+  return `${deleted}${members(held)} ${areOrIs(held)} with ${held === 1 ? "a worker, and ends when it is" : "workers, and end when they are"} done.`;
+}
+
+export function cancelBatch(name: string): void {
+  askBatch(name, {
     title: `Cancel the batch ${name}`,
-    content: () => html`<p>
-      ${open === 0 ? "It has no open members." : `Of its ${jobs(open)} that have not ended, those that no worker holds are deleted; there is no way back.`}
-      Jobs that wait for its success are buried, and jobs that wait for its end are ready.
-    </p>`,
-    verb: () => "Cancel the batch",
+    verb: "Cancel the batch",
     isDangerous: true,
+    says: cancelWords,
     act: async () => {
       const { state, open: left } = (await change("batches", name, "cancel")) as BatchRow;
-      return html`The batch ${name} is cancelled.${state === "complete" ? nothing : ` Workers hold ${jobs(left)} of it still.`}`;
+      return `The batch ${name} is cancelled.${state === "complete" ? "" : ` Workers still hold ${jobs(left)} of it.`}`;
     },
   });
 }
