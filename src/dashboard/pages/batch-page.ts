@@ -86,13 +86,13 @@ const isDead = ({ death }: JobRow): boolean => death !== null;
 
 function jobCards(batch: BatchRow, { members, waiting, isWhole }: BatchJobs): Part {
   const troubled = members.filter((job) => isDead(job) || job.state === "buried");
-  return html`${batch.open + batch.failed > 0 ? troubledCard(batch, troubled) : nothing}
+  return html`${batch.open + batch.failed > 0 ? troubledCard(troubled, isWhole ? batch.failed : 0) : nothing}
     ${members.length === 0 ? nothing : tubesCard(batch, members)} ${batch.waiting > 0 ? waitingCard(batch, waiting) : nothing}
     ${isWhole ? nothing : html`<p class="quiet">Its jobs are too many to show all of them here; the numbers above are of all.</p>`}`;
 }
 
 /** Members that died are still there as jobs; others that failed are not. */
-function troubledCard({ failed }: BatchRow, jobs: readonly JobRow[]): Part {
+function troubledCard(jobs: readonly JobRow[], failed: number): Part {
   const gone = Math.max(0, failed - jobs.filter(isDead).length);
   if (jobs.length === 0 && gone === 0) return nothing;
   const rows = jobs.slice(0, ROWS_MAX);
@@ -100,7 +100,7 @@ function troubledCard({ failed }: BatchRow, jobs: readonly JobRow[]): Part {
     <h2 id="troubled">Failed and buried members</h2>
     ${rows.length === 0 ? nothing : jobTable("Failed and buried members", "why", rows, whyOf)}
     ${jobs.length > rows.length ? html`<p class="quiet">${exact(jobs.length - rows.length)} more.</p>` : nothing}
-    ${gone === 0 ? nothing : html`<p class="quiet">${exact(gone)} that failed ${gone === 1 ? "is" : "are"} not there any more: deleted, cleared or expired.</p>`}
+    ${gone === 0 ? nothing : html`<p class="quiet">${exact(gone)} failed ${gone === 1 ? "member is" : "members are"} gone: deleted, cleared or expired.</p>`}
   </section>`;
 }
 
@@ -126,7 +126,7 @@ const jobTable = (
   label: string,
   rows: readonly JobRow[],
   cell: (job: JobRow) => Part,
-): Part => html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
+): Part => html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}, as a table">
   <table class="cards">
     <caption class="hidden">${caption}</caption>
     <thead>

@@ -13,7 +13,7 @@ export function showBatches(_view: FrameView, context: PageContext): Part {
   return fetchedList<BatchRow>(context, {
     title: "Batches",
     filter: {
-      text: "the name",
+      text: "name",
       states: [
         ["unfinished", "not complete"],
         ["open", "open"],

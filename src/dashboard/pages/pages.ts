@@ -162,7 +162,7 @@ function attention({ attention: found }: OverviewView): Part {
         <span class="sign ${level === "bad" ? "buried" : "delayed"}" aria-hidden="true">${level === "bad" ? "●" : "▲"}</span>
         <span class="grow">
           <span class="hidden">${level === "bad" ? "Serious:" : "Look at:"}</span>
-          <a href=${page}>${about ?? tube ?? PAGE_NAMES[page.split("?")[0]!]}</a>: ${text}
+          <a href=${page}><bdi>${about ?? tube ?? PAGE_NAMES[page.split("?")[0]!]}</bdi></a>: ${text}
         </span>
         <span class="quiet todo">${todo}</span>
       </li>`,

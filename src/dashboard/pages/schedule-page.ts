@@ -111,7 +111,7 @@ function lastCard(schedule: ScheduleView, context: PageContext): Part {
       ["jobs at its times", exact(fired)],
       ["jobs by Run now", exact(runs)],
       ["missed times", html`<span class=${missedTicks > 0 ? "buried" : ""}>${exact(missedTicks)}</span>`],
-      ["of missed times", MISSED[missed] ?? missed],
+      ["for missed times", MISSED[missed] ?? missed],
       [
         "refused attempts",
         html`<span class=${refusals > 0 ? "buried" : ""}>${exact(refusals)}${lastRefusal === null ? nothing : `, the last: ${REFUSALS[lastRefusal]?.[0] ?? lastRefusal}`}</span>`,

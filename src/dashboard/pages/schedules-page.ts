@@ -13,7 +13,7 @@ export function showSchedules(_view: FrameView, context: PageContext): Part {
   return fetchedList<ScheduleRow>(context, {
     title: "Schedules",
     filter: {
-      text: "the name or the tube",
+      text: "name or tube",
       states: [
         ["active", "active"],
         ["paused", "paused"],

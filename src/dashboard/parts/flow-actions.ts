@@ -59,12 +59,13 @@ interface BatchAsking {
   readonly title: string;
   readonly verb: string;
   readonly isDangerous: boolean;
+  readonly dismiss?: string;
   readonly says: (known: Known) => Part;
   readonly act: () => Promise<string>;
 }
 
 /** Asks with what the change will do, counted first. */
-function askBatch(name: string, { title, verb, isDangerous, says, act }: BatchAsking): void {
+function askBatch(name: string, { verb, says, ...asking }: BatchAsking): void {
   let known: Known | undefined;
   let fault = "";
   const count = async (): Promise<void> => {
@@ -82,41 +83,29 @@ function askBatch(name: string, { title, verb, isDangerous, says, act }: BatchAs
     redraw();
   };
   const redraw = ask({
-    title,
+    ...asking,
     content: () =>
       html`<p aria-live="polite">${fault !== "" ? tryAgain(fault, again) : known === undefined ? "Counting…" : says(known)}</p>`,
     verb: () => (known === undefined && fault === "" ? "Counting…" : verb),
-    isDangerous,
     isReady: () => known !== undefined,
-    act,
   });
   void count();
 }
 
 const members = (count: number): string => `${exact(count)} ${count === 1 ? "member" : "members"}`;
-const areOrIs = (count: number): string => (count === 1 ? "is" : "are");
+const waits = (count: number): string => (count === 1 ? "waits" : "wait");
 
 /** What becomes of the jobs that wait for a batch. */
 function endOf({ waiting, isWhole }: BatchJobs, { waiting: count }: BatchRow, isSuccess: boolean): string {
   if (count === 0) return "No job waits for it.";
-  if (isSuccess)
-    return `${jobs(count)} that ${count === 1 ? "waits" : "wait"} for it ${areOrIs(count)} ready then.`;
+  if (isSuccess) return `${jobs(count)} that ${waits(count)} for it will be ready.`;
   if (!isWhole)
-    return "Jobs that wait for its success are buried then, and those that wait for its end are ready.";
+    return "Jobs that wait for its success will be buried; those that wait for its end will be ready.";
   const any = waiting.filter(({ waitsForAny }) => waitsForAny).length;
   const success = waiting.length - any;
-  return [
-    success === 0
-      ? []
-      : [
-          `${jobs(success)} that ${success === 1 ? "waits" : "wait"} for its success ${areOrIs(success)} buried then.`,
-        ],
-    any === 0
-      ? []
-      : [`${jobs(any)} that ${any === 1 ? "waits" : "wait"} for its end ${areOrIs(any)} ready then.`],
-  ]
-    .flat()
-    .join(" ");
+  const buried = `${jobs(success)} that ${waits(success)} for its success will be buried.`;
+  const ready = `${jobs(any)} that ${waits(any)} for its end will be ready.`;
+  return `${success === 0 ? "" : buried} ${any === 0 ? "" : ready}`;
 }
 
 /** What a commit does: nothing can be put into the batch, and it may be complete at once. */
@@ -128,10 +117,10 @@ function commitWords({ batch, jobs: its }: Known): Part {
     : `a failure, because ${exact(failed)} ${failed === 1 ? "has" : "have"} failed`;
   const end =
     open === 0
-      ? `None is open, so it is complete at once: ${outcome}.`
-      : `It is complete when no member is open; ${open === 1 ? "1 is" : `${exact(open)} are`} now.`;
-  const condition = isSuccess && open > 0 && waiting > 0 ? "If none fails: " : "";
-  return html`It has ${members(batch.members)}, and takes no more from then on. ${end}
+      ? `None is open, so it will be complete at once: ${outcome}.`
+      : `It will be complete when no member is open; ${open === 1 ? "1 is" : `${exact(open)} are`} now.`;
+  const condition = isSuccess && open > 0 && waiting > 0 ? "If none of them fails, " : "";
+  return html`It has ${members(batch.members)}, and will take no more. ${end}
     ${condition}${endOf(its, batch, isSuccess)} There is no way back.`;
 }
 
@@ -156,12 +145,12 @@ function cancelWords({ batch, jobs: its }: Known): Part {
 function removedWords({ open }: BatchRow, its: BatchJobs): string {
   if (open === 0) return "It has no open members.";
   if (!its.isWhole)
-    return `Of its ${exact(open)} open members, those that no worker holds are deleted; there is no way back.`;
-  const held = its.members.filter(({ state }) => state === "reserved").length;
+    return `Of its ${exact(open)} open members, those that no worker holds will be deleted; there is no way back.`;
+  const held = its.members.filter(({ state, death }) => state === "reserved" && death === null).length;
   const left = open - held;
-  const deleted = left > 0 ? `${members(left)} ${areOrIs(left)} deleted; there is no way back. ` : "";
+  const deleted = left > 0 ? `${members(left)} will be deleted; there is no way back. ` : "";
   if (held === 0) return deleted;
-  return `${deleted}${members(held)} ${areOrIs(held)} with ${held === 1 ? "a worker, and ends when it is" : "workers, and end when they are"} done.`;
+  return `${deleted}${members(held)} ${held === 1 ? "is with a worker, and ends when it is" : "are with workers, and end when they are"} done.`;
 }
 
 export function cancelBatch(name: string): void {
@@ -169,6 +158,7 @@ export function cancelBatch(name: string): void {
     title: `Cancel the batch ${name}`,
     verb: "Cancel the batch",
     isDangerous: true,
+    dismiss: "Keep it",
     says: cancelWords,
     act: async () => {
       const { state, open: left } = (await change("batches", name, "cancel")) as BatchRow;

@@ -47,6 +47,8 @@ describe("schedules over HTTP", () => {
     );
     await set("named", { tube: "reports", every: 60, body: "x", group: "none" });
     assert.equal((await ask("/named")).json.group, "none");
+    await set("named", { tube: "reports", every: 60, body: "x", missed: "none" });
+    assert.equal((await ask("/named")).json.missed, "none");
     assert.equal((await ask("/named", { method: "DELETE" })).status, 204);
     const removed = await ask("/-?name=n%C3%A4chtlich/1", { method: "DELETE" });
     assert.equal(removed.status, 204);

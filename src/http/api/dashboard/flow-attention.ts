@@ -28,7 +28,7 @@ const BATCH_RULES: readonly BatchRule[] = [
     text: (_failed, buried) =>
       `${counted(buried, "member is", "members are")} buried, so the batch doesn't end`,
     others: ["more batch has buried members", "more batches have buried members"],
-    todo: "Look why. Kick them when the cause is mended, or delete them: then they count as failed.",
+    todo: "Find out why. When the cause is mended, kick them; or delete them, and they count as failed.",
     weight: 3e6,
   },
   {
@@ -39,7 +39,7 @@ const BATCH_RULES: readonly BatchRule[] = [
       "more batch has failed members, and jobs that wait for it",
       "more batches have failed members, and jobs that wait for them",
     ],
-    todo: "Those that wait for its success will be buried when it ends. Look why the members failed.",
+    todo: "Find out why. At the end of the batch, jobs that wait for its success will be buried.",
     weight: 2e6,
   },
 ];

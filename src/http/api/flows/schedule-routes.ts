@@ -353,7 +353,7 @@ async function oneOf(service: Service, name: string, request: FastifyRequest): P
     cron: textOrNull("cron"),
     every: number("every") || null,
     tz: text("tz"),
-    missed: text("missed") as (typeof MISSED_WORDS)[number],
+    missed: (fields["missed"] ?? "none") as (typeof MISSED_WORDS)[number],
     paused: text("paused") === "true",
     next: timeOrNull("next"),
     nextRuns: fields["nextRuns"] as string[],
