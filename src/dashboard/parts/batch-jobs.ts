@@ -3,7 +3,7 @@
 import { send } from "./request.ts";
 import type { BatchRow, JobRow, JobsPage } from "./view-types.ts";
 
-/** Jobs that are fetched at most, of each kind; and pages, each of at most 200,000 jobs examined. */
+/** At most so many jobs of each kind are fetched, in so many pages of 200,000 jobs looked at. */
 const JOBS_MAX = 1000;
 const PAGES_MAX = 5;
 

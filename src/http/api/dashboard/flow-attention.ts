@@ -3,7 +3,7 @@
 
 import type { BatchSign, ScheduleSign, ScheduleTrouble } from "../../../message/control.ts";
 import type { KnownSigns } from "../../queue/known.ts";
-import { utf8Of } from "../flows/report-fields.ts";
+import { textOf } from "../client-text.ts";
 import { EXACT, type Found, inWords, listed } from "./attention-entry.ts";
 
 export function addFlows(found: Found[], { batches, schedules }: KnownSigns): void {
@@ -117,7 +117,7 @@ function addSchedules(
 ): void {
   const named = listed(first, count);
   for (const schedule of named) {
-    const name = utf8Of(schedule.name);
+    const name = textOf(schedule.name);
     found.push({
       ...{
         level: "warn",
