@@ -3,7 +3,7 @@
 
 import { html, nothing, render } from "lit-html";
 import { Fetched, Live, RETRY_MS } from "./live.ts";
-import { BAR, findBox, GROUP_PAGE, pageNamed, placeOf, sameView } from "./pages/pages.ts";
+import { BAR, findBox, GROUP_PAGE, pageOf, placeOf, sameView } from "./pages/pages.ts";
 import type { Chart, Page, PageContext, Place } from "./parts/page-context.ts";
 import { type Part, setNow } from "./parts/parts.ts";
 import type { Frame } from "./parts/view-types.ts";
@@ -95,8 +95,7 @@ class App {
   }
 
   get #page(): Page {
-    const { page, name } = this.#place;
-    return pageNamed(page === "tubes" && name !== "" ? "tube" : page);
+    return pageOf(this.#place);
   }
 
   readonly #may = (what: string): boolean => this.#session?.permissions.includes(what) === true;

@@ -248,6 +248,9 @@ export interface Where {
   /** The group and the unique key, Latin-1. */
   readonly group?: string;
   readonly unique?: string;
+  /** The batches that the job belongs to and waits for. */
+  readonly batch?: string;
+  readonly waitsFor?: string;
 }
 
 export type StateName = JobFacts["state"];
@@ -343,6 +346,41 @@ export interface HeldJob {
   readonly timeLeft: number;
 }
 
+/**
+ * A batch that is not complete, as a shard counts it: how many of its members failed and are buried
+ * here, and how many jobs here wait for it. Its name is "" if none failed or is buried.
+ */
+export type BatchSign = readonly [
+  number: number,
+  name: string,
+  failed: number,
+  buried: number,
+  waiting: number,
+];
+
+/** A schedule that is paused, refused, or has missed ticks. */
+export interface ScheduleSign {
+  /** UTF-8 as Latin-1. */
+  readonly name: string;
+  /** How long its tick has been due, if it is refused; and why. */
+  readonly lateSeconds: number;
+  readonly refusal: string;
+  /** Ticks missed in a row. */
+  readonly missed: number;
+}
+
+/** Why a schedule is among the signs. */
+export type ScheduleTrouble = "paused" | "refused" | "missing";
+
+/** What batches and schedules need a person for. */
+export interface FlowSigns {
+  readonly batches: readonly BatchSign[];
+  /** Only in the last part: how many there are, and the first ones. */
+  readonly schedules?: Readonly<
+    Record<ScheduleTrouble, { readonly count: number; readonly first: readonly ScheduleSign[] }>
+  >;
+}
+
 /** All questions, `[verb, arguments]`, with the arguments of each. */
 export interface Questions {
   ping: undefined;
@@ -366,6 +404,7 @@ export interface Questions {
   setting: { pattern: string };
   /** What is set for a tube, which need not exist, and its details if it does. */
   "inspect-tube": { tube: string };
+  "flow-signs": undefined;
   /** Ends the browse or bulk question with this number. */
   cancel: { number: number };
   /**
@@ -393,6 +432,8 @@ export interface Answers {
   settings: SettingsPart;
   setting: string | null;
   "inspect-tube": { settings: readonly SettingInEffect[]; details: TubeDetails | null };
+  /** A part of them. */
+  "flow-signs": FlowSigns;
   cancel: boolean;
   "job-act": "done" | "not-found" | "reserved" | "state" | "full" | "elsewhere";
   sessions: readonly { held: number; jobs: readonly HeldJob[]; waiting: boolean }[];

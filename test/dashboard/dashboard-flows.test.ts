@@ -167,7 +167,12 @@ describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   it("shows no buttons to those who may not manage", async () => {
     const page = await enter(tokens.monitor.secret, "#/schedules");
     await page.getByRole("row", { name: SCHEDULE }).waitFor();
+    assert.equal(await page.locator("tbody button").count(), 0);
+    await page.goto(`${dashboard.base}/#/schedules/${encodeURIComponent(SCHEDULE)}`);
+    await page.getByText("Your role does not see bodies").waitFor();
+    await page.getByText("Europe/Berlin").waitFor();
     assert.equal(await page.locator("main button").count(), 0);
+    await assertAccessible(page, "a schedule for a monitor");
     await page.goto(`${dashboard.base}/#/batches?order=asc`);
     await page.getByRole("row", { name: LONG }).waitFor();
     assert.equal(await page.locator("tbody button").count(), 0);

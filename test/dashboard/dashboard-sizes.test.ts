@@ -28,12 +28,16 @@ const PAGES = [
   "#/find?text=welcome",
   "#/connections",
   "#/schedules",
+  "#/schedules/nightly-sales",
   "#/batches",
+  "#/batches/import-stuck",
   "#/log",
   "#/group",
   "#/server",
   "#/audit",
   `#/tubes/${LONG}`,
+  `#/schedules/${encodeURIComponent(LONG.slice(0, 128))}`,
+  `#/batches/${encodeURIComponent(LONG)}`,
 ] as const;
 /** By the page and the button that opens it. */
 const DIALOGS = [
@@ -44,6 +48,7 @@ const DIALOGS = [
   ["#/connections", ["Close the connection"]],
   ["#/schedules", ["Pause… the schedule a-name", "Run now… the schedule a-name"]],
   ["#/batches", ["Cancel… the batch a-name"]],
+  [`#/batches/${LONG}`, ["Commit…", "Cancel…"]],
   ["#/server", ["Reload…", "Drain…"]],
 ] as const;
 /** A page with each kind of fault, and what a user can see all the same. */

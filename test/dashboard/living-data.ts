@@ -111,6 +111,27 @@ export class LivingData {
       for (const id of ids.slice(done, done + failed)) await client.ask(`delete ${id}`);
       if (end !== "") await client.ask(`${end}-batch ${name}`);
     }
+    await this.#troubledBatch(client);
+  }
+
+  /** A batch whose members are buried, dead, with a worker, and in several tubes. */
+  async #troubledBatch(client: WireClient): Promise<void> {
+    const put = async (options: string, tube = "rows"): Promise<string> =>
+      (await client.ask(`put-in-tube ${tube} 0 0 3600 2 ${options}\r\n{}`)).line.split(" ")[1]!;
+    await client.ask("open-batch import-stuck");
+    await put("after=import-stuck", "follow-ups");
+    await put("after-any=import-stuck", "clean-up");
+    for (let n = 0; n < 4; n++) {
+      const id = await put("batch=import-stuck");
+      await client.ask(`reserve-job ${id}`);
+      await client.ask(`bury ${id} 0 reason=row%20${n}:%20no%20such%20customer`);
+    }
+    for (let n = 0; n < 3; n++) await put("batch=import-stuck", "thumbnails-later");
+    const dead = await put("batch=import-stuck", "sync");
+    await client.ask(`reserve-job ${dead}`);
+    await client.ask(`release ${dead} 0 0 reason=SMTP%20550:%20no%20such%20user`);
+    await client.ask(`reserve-job ${await put("batch=import-stuck")}`);
+    await client.ask("commit-batch import-stuck");
   }
 
   /** A worker that always has one job in hand. */

@@ -22,7 +22,13 @@ const PAGES: Readonly<Record<string, string>> = {
   find: "#/find?text=welcome",
   connections: "#/connections",
   schedules: "#/schedules",
+  schedule: "#/schedules/nightly-sales",
+  "schedule-paused": "#/schedules/month-end",
+  "schedule-ran": "#/schedules/heartbeat",
   batches: "#/batches",
+  batch: "#/batches/import-stuck",
+  "batch-complete": "#/batches/newsletter-2026-11",
+  "tube-of-batch": "#/tubes/rows?state=buried&batch=import-stuck",
   log: "#/log",
   server: "#/server",
   audit: "#/audit",
@@ -33,6 +39,9 @@ const DIALOGS: Readonly<Record<string, readonly [hash: string, button: string]>>
   "clear-dialog": ["#/tubes/mail-eu", "Clear…"],
   "update-dialog": ["#/jobs/1", "Update…"],
   "redrive-dialog": ["#/tubes/sync-dead", "Redrive…"],
+  "cancel-dialog": ["#/batches/import-stuck", "Cancel…"],
+  "commit-dialog": ["#/batches/still-open", "Commit…"],
+  "run-dialog": ["#/schedules/nightly-sales", "Run now…"],
   "settings-dialog": ["#/tubes/mail-eu", "Change…"],
 };
 const WIDTHS = (process.env["WIDTHS"] ?? "375,768,1280,1440,1920").split(",").map(Number);

@@ -31,9 +31,9 @@ export async function openPage(
   page.setDefaultTimeout(SEEN_MS);
   page.on("console", (message) => {
     const said = `${message.text()} ${message.location().url}`;
-    // A job that is done is asked for until the page is left.
-    const isGoneJob = said.includes("404") && /\/v1\/jobs\//.test(said);
-    if (message.type() === "error" && !isGoneJob && !permits.test(said)) wrongs.push(`${url}: ${said}`);
+    // What is gone is asked for until the page is left.
+    const isGone = said.includes("404") && /\/v1\/(?:jobs|batches|schedules)\//.test(said);
+    if (message.type() === "error" && !isGone && !permits.test(said)) wrongs.push(`${url}: ${said}`);
   });
   page.on("pageerror", (error) => wrongs.push(`${url}: ${error.message}`));
   page.on("request", (request) => {

@@ -54,6 +54,10 @@ describe("audit", () => {
     assert.deepEqual(await items(), []);
     assert.equal((await ask(person.secret, "PUT", "/v1/tubes/mail/pause", { seconds: 60 })).status, 200);
     assert.equal((await ask(person.secret, "DELETE", "/v1/jobs/1")).status, 204);
+    const move = { states: ["delayed"], to: "sms" };
+    assert.equal((await ask(person.secret, "POST", "/v1/tubes/mail/move", move)).status, 200);
+    const copied = await ask(person.secret, "POST", "/v1/tubes/mail/move", { ...move, copy: true });
+    await eventually("it is copied", async () => (await items())[0]?.affected === 0);
     assert.equal((await ask(person.secret, "POST", "/v1/tubes/-/clear?tube=mail", clear)).status, 200);
     const schedule = { tube: "mail", every: 3600, body: "x" };
     assert.equal((await ask(person.secret, "PUT", "/v1/schedules/-?name=..", schedule)).status, 200);
@@ -65,6 +69,8 @@ describe("audit", () => {
         ["boss", "PUT", "/v1/server/drain", {}, null, 200],
         ["person", "PUT", "/v1/schedules/:name", { name: ".." }, null, 200],
         ["person", "POST", "/v1/tubes/:tube/clear", { tube: "mail" }, 2, 200],
+        ["person", "POST", "/v1/tubes/:tube/move", { tube: "mail", to: "sms", copy: "true" }, 0, copied.status],
+        ["person", "POST", "/v1/tubes/:tube/move", { tube: "mail", to: "sms" }, 0, 200],
         ["person", "DELETE", "/v1/jobs/:id", { id: "1" }, null, 204],
         ["person", "PUT", "/v1/tubes/:tube/pause", { tube: "mail" }, null, 200],
       ].map(([who, method, route, what, affected, status]) => ({

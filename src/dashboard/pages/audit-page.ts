@@ -110,6 +110,7 @@ const DONE: Readonly<Record<string, string>> = {
   "POST /v1/batches/:batch/cancel": "cancelled a batch",
 };
 
+const MOVED = "POST /v1/tubes/:tube/move";
 const ACCEPTED = 202;
 
 function changeTable(changes: readonly ChangeRow[]): Part {
@@ -135,13 +136,15 @@ function changeRow({ at, who, address, method, route, what, affected, status }: 
     <td>${agoSince(at)} ago</td>
     <th scope="row" class="left">${who ?? html`<span class="quiet">somebody</span>`}</th>
     <td class="left optional">${address ?? "a unix socket"}</td>
-    <td class="left" title="${call}: ${status}">${DONE[call] ?? call}</td>
+    <td class="left" title="${call}: ${status}">${call === MOVED && what["copy"] === "true" ? "copied jobs" : (DONE[call] ?? call)}</td>
     <td class="left">${ofWhat(what)}</td>
     <td data-label=${jobs === "" ? nothing : "jobs"}>${jobs}</td>
   </tr>`;
 }
 
-function ofWhat({ tube, id, pattern, name, batch }: ChangeRow["what"]): Part {
-  if (tube !== undefined) return html`<a href=${tubeLink(tube)}>${tube}</a>`;
-  return html`${pattern ?? name ?? batch ?? id ?? nothing}`;
+function ofWhat({ tube, id, pattern, name, batch, to }: ChangeRow["what"]): Part {
+  const of = tube === undefined ? html`${pattern ?? name ?? batch ?? id ?? nothing}` : tubeAnchor(tube);
+  return to === undefined ? of : html`${of} to ${tubeAnchor(to)}`;
 }
+
+const tubeAnchor = (tube: string): Part => html`<a href=${tubeLink(tube)}>${tube}</a>`;

@@ -7,10 +7,20 @@ import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, type Part, tableHead } from "../parts/parts.ts";
 import type { BatchRow, FrameView } from "../parts/view-types.ts";
+import { batchLink, OUTCOMES, progress, stateOf } from "./batch-parts.ts";
 
 export function showBatches(_view: FrameView, context: PageContext): Part {
   return fetchedList<BatchRow>(context, {
     title: "Batches",
+    filter: {
+      text: "name",
+      states: [
+        ["unfinished", "not complete"],
+        ["open", "open"],
+        ["committed", "committed"],
+        ...Object.entries(OUTCOMES).map(([outcome, [, , words]]) => [outcome, words] as const),
+      ],
+    },
     bar: orderChoice(context),
     table: (rows) => table(rows, context),
     none: {
@@ -62,11 +72,11 @@ function table(rows: readonly BatchRow[], context: PageContext): Part {
 }
 
 function row(batch: BatchRow, mayManage: boolean, context: PageContext): Part {
-  const { name, number, members, state, waiting, age, open } = batch;
+  const { name, members, state, waiting, age } = batch;
   const [tone, sign, words] = stateOf(batch);
   const isUnderWay = state === "open" || state === "committed";
   return html`<tr>
-    <th scope="row" title="batch ${number}">${name}</th>
+    <th scope="row" title=${name}><a href=${batchLink(name)}>${name}</a></th>
     <td class="left"><span class=${tone}><span aria-hidden="true">${sign}</span> ${words}</span></td>
     <td class="spare" data-label="members">${exact(members)}</td>
     <td class="left wide rest-line">${progress(batch)}</td>
@@ -77,34 +87,10 @@ function row(batch: BatchRow, mayManage: boolean, context: PageContext): Part {
         ? html`<td class="corner">${
             isUnderWay
               ? html`<button class="button bad" type="button" aria-label="Cancel… the batch ${name}"
-                  @click=${() => context.act((actions) => actions.cancelBatch(name, open))}>Cancel…</button>`
+                  @click=${() => context.act((actions) => actions.cancelBatch(name))}>Cancel…</button>`
               : nothing
           }</td>`
         : nothing
     }
   </tr>`;
-}
-
-const STATES = {
-  open: ["delayed", "◷", "open"],
-  committed: ["reserved", "◔", "committed"],
-  cancelled: ["buried", "◼", "cancelled, ends"],
-} as const;
-const OUTCOMES = {
-  success: ["ready", "✓", "complete: success"],
-  failure: ["buried", "✖", "complete: failure"],
-  cancelled: ["buried", "◼", "complete: cancelled"],
-} as const;
-
-const stateOf = ({ state, outcome }: BatchRow): readonly [tone: string, sign: string, words: string] =>
-  state === "complete" ? OUTCOMES[outcome ?? "success"] : STATES[state];
-
-/** Shows done and failed members as parts of a bar, and all numbers as text. */
-function progress({ members, done, failed, open, buried }: BatchRow): Part {
-  const share = (count: number): string => `width:${((count / Math.max(1, members)) * 100).toFixed(1)}%`;
-  // Set as properties, because the content security policy forbids style attributes.
-  return html`<div class="meter parts" aria-hidden="true"><i .style=${share(done)}></i><i class="failed" .style=${share(failed)}></i></div>
-    <span class="one-line">${exact(done)} done,</span>
-    <span class="one-line ${failed > 0 ? "buried" : ""}">${exact(failed)} failed,</span>
-    <span class="one-line">${exact(open)} open${buried > 0 ? ` (${exact(buried)} buried)` : ""}</span>`;
 }

@@ -1,11 +1,11 @@
-// A job's body as text, formatted JSON or hex.
+// The body of a job, or of a schedule, as text, formatted JSON or hex.
 
 import { html, nothing } from "lit-html";
 import { say } from "../parts/dialog.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import type { Part } from "../parts/parts.ts";
-import type { JobRow } from "../parts/view-types.ts";
+import type { BodyRow } from "../parts/view-types.ts";
 import { HEX_BYTES_MAX, hexRows, setOut } from "./body-forms.ts";
 
 const FORMS = ["text", "json", "hex"] as const;
@@ -13,8 +13,7 @@ type Form = (typeof FORMS)[number];
 const LABELS: Readonly<Record<Form, string>> = { text: "Text", json: "JSON", hex: "Hex" };
 /** Available forms: text if it is UTF-8, JSON if it is complete and valid, and always the bytes. */
 interface Forms {
-  readonly id: number;
-  readonly truncated: boolean;
+  readonly of: BodyRow;
   readonly bytes: Uint8Array;
   readonly text: string | undefined;
   readonly json: string | undefined;
@@ -23,45 +22,45 @@ interface Forms {
 /** Cached, since a body never changes. */
 let last: Forms | undefined;
 
-function formsOf(job: JobRow): Forms {
-  if (last?.id === job.id && last.truncated === job.truncated && last.text === job.body) return last;
-  const text = job.body;
-  const bytes = text === undefined ? fromBase64(job.bodyBase64 ?? "") : new TextEncoder().encode(text);
-  last = {
-    id: job.id,
-    truncated: job.truncated,
-    bytes,
-    text,
-    json: job.truncated ? undefined : setOut(text),
-  };
+function formsOf(row: BodyRow): Forms {
+  const { body: text, bodyBase64, truncated } = row;
+  const { of } = last ?? {};
+  if (of?.body === text && of?.bodyBase64 === bodyBase64 && of?.truncated === truncated) return last!;
+  const bytes = text === undefined ? fromBase64(bodyBase64 ?? "") : new TextEncoder().encode(text);
+  last = { of: row, bytes, text, json: truncated ? undefined : setOut(text) };
   return last;
 }
 
 const fromBase64 = (text: string): Uint8Array =>
   Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
-export function bodyCard(job: JobRow, context: PageContext): Part {
+/** `download` is what the button offers, if all of it can be had. */
+export function bodyCard(row: BodyRow, context: PageContext, download?: Download): Part {
+  const { bytes } = row;
   return html`<section class="card" aria-labelledby="body">
-    <h2 id="body">Body <small>${exact(job.bytes)} bytes</small></h2>
+    <h2 id="body">Body <small>${exact(bytes)} ${bytes === 1 ? "byte" : "bytes"}</small></h2>
     ${
       context.may("bodies")
-        ? "body" in job || "bodyBase64" in job
-          ? shown(job, context)
+        ? "body" in row || "bodyBase64" in row
+          ? shown(row, context, download)
           : html`<p class="quiet">…</p>`
         : html`<p class="quiet">Your role does not see bodies of jobs.</p>`
     }
   </section>`;
 }
 
-function shown(job: JobRow, context: PageContext): Part {
-  const forms = formsOf(job);
+interface Download {
+  readonly path: string;
+  readonly name: string;
+}
+
+function shown(row: BodyRow, context: PageContext, download: Download | undefined): Part {
+  const forms = formsOf(row);
   const can = { text: forms.text !== undefined, json: forms.json !== undefined, hex: true };
   const asked = context.place.query.get("as");
   const usual: Form = can.json ? "json" : can.text ? "text" : "hex";
   const form = FORMS.find((each) => each === asked && can[each]) ?? usual;
   const text = form === "json" ? forms.json! : form === "text" ? forms.text! : hexRows(forms.bytes);
-  const isCut = form === "hex" && forms.bytes.length > HEX_BYTES_MAX;
-  const bytes = exact(isCut ? HEX_BYTES_MAX : forms.bytes.length);
   return html`<div class="bar">
       <div class="group" role="group" aria-label="Shown as">
         ${FORMS.map(
@@ -75,11 +74,18 @@ function shown(job: JobRow, context: PageContext): Part {
       ${form === "json" ? html`<span class="quiet">line by line; each value as it was put</span>` : nothing}
       <span class="actions">
         ${navigator.clipboard === undefined ? nothing : html`<button class="button" type="button" @click=${() => copy(text)}>Copy</button>`}
-        <a class="button" href="v1/jobs/${job.id}/body" download="job-${job.id}">Download</a>
+        ${download === undefined ? nothing : html`<a class="button" href=${download.path} download=${download.name}>Download</a>`}
       </span>
     </div>
     <pre class="body ${form}" tabindex="0" role="region" aria-label="Body">${text}</pre>
-    ${job.truncated || isCut ? html`<p class="quiet">The first ${bytes} bytes are shown; a download has all.</p>` : nothing}`;
+    ${cutWords(forms, form, download !== undefined)}`;
+}
+
+function cutWords({ of, bytes }: Forms, form: Form, hasDownload: boolean): Part {
+  const isCut = form === "hex" && bytes.length > HEX_BYTES_MAX;
+  if (!of.truncated && !isCut) return nothing;
+  const shown = exact(isCut ? HEX_BYTES_MAX : bytes.length);
+  return html`<p class="quiet">The first ${shown} bytes are shown${hasDownload ? "; a download has all" : ""}.</p>`;
 }
 
 async function copy(text: string): Promise<void> {

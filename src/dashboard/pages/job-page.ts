@@ -6,6 +6,7 @@ import { duration, exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, empty, facts, findLink, folded, type Part, STATES, tubeLink } from "../parts/parts.ts";
 import type { JobPageView, JobRow, Refused } from "../parts/view-types.ts";
+import { batchLink } from "./batch-parts.ts";
 import { bodyCard } from "./job-body.ts";
 
 export function showJob({ job }: JobPageView, context: PageContext): Part {
@@ -38,7 +39,7 @@ export function showJob({ job }: JobPageView, context: PageContext): Part {
       ])}
     </section>
     ${job.failures.length === 0 ? nothing : failuresCard(job.failures)}
-    ${bodyCard({ ...job, ...body }, context)}
+    ${bodyCard({ ...job, ...body }, context, { path: `v1/jobs/${job.id}/body`, name: `job-${job.id}` })}
   `;
 }
 
@@ -75,8 +76,11 @@ function jobActions(job: JobRow, { act, may }: PageContext): Part {
 
 /** Returns what the tube's policies and the put's options made of the job. */
 function policyFacts(job: JobRow): [string, string | Part][] {
-  const { origin, unique, group, expiresIn } = job;
+  const { origin, unique, group, expiresIn, batch } = job;
   return [
+    ...(batch === null
+      ? []
+      : [["member of", html`<a href=${batchLink(batch)}>${batch}</a>`] as [string, Part]]),
     ...(origin === null
       ? []
       : [["died in", html`<a href=${tubeLink(origin)}>${origin}</a>: ${deathOf(job)}`] as [string, Part]]),
@@ -92,7 +96,10 @@ function sinceWhen(job: JobRow): [string, string | Part][] {
   if (state === "ready") return [["ready for", ago(Number(readySince))]];
   if (state === "buried") return [["buried for", ago(Number(buriedSince))]];
   const left: [string, string] = ["time left", duration(timeLeft)];
-  if (job.waitsFor !== null) return [["waits for batch", job.waitsFor]];
+  if (job.waitsFor !== null) {
+    const label = job.waitsForAny ? "waits for the end of" : "waits for the success of";
+    return [[label, html`<a href=${batchLink(job.waitsFor)}>${job.waitsFor}</a>`]];
+  }
   if (state === "delayed") return [left];
   const who =
     holder === "lease"

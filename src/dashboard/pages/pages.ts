@@ -37,7 +37,7 @@ const overview: Page = {
   says: ({ attention: found }: OverviewView) =>
     found.length === 0
       ? "Nothing needs attention."
-      : `Needs attention: ${found.length}. ${found[0]!.tube ?? "The server"}: ${found[0]!.text}.`,
+      : `Needs attention: ${found.length}. ${found[0]!.about ?? found[0]!.tube ?? "The server"}: ${found[0]!.text}.`,
   show: (view: OverviewView, context) => html`
     <h1 class="hidden">Overview</h1>
     <dl class="tiles">
@@ -158,11 +158,11 @@ function attention({ attention: found }: OverviewView): Part {
     return html`<p><span class="ready" aria-hidden="true">✓</span> Nothing needs attention.</p>`;
   return html`<ul class="list">
     ${found.map(
-      ({ level, tube, page, text, todo }) => html`<li>
+      ({ level, tube, about, page, text, todo }) => html`<li>
         <span class="sign ${level === "bad" ? "buried" : "delayed"}" aria-hidden="true">${level === "bad" ? "●" : "▲"}</span>
         <span class="grow">
           <span class="hidden">${level === "bad" ? "Serious:" : "Look at:"}</span>
-          <a href=${page}>${tube ?? PAGE_NAMES[page.split("?")[0]!]}</a>: ${text}
+          <a href=${page}><bdi>${about ?? tube ?? PAGE_NAMES[page.split("?")[0]!]}</bdi></a>: ${text}
         </span>
         <span class="quiet todo">${todo}</span>
       </li>`,
@@ -177,6 +177,8 @@ const PAGE_NAMES: Readonly<Record<string, string>> = {
   "#/log": "log",
   "#/server": "server",
   "#/tubes": "tubes",
+  "#/batches": "batches",
+  "#/schedules": "schedules",
 };
 
 // --- Tubes ---
@@ -186,12 +188,8 @@ const tubes: Page = {
   says: ({ total, matched }: TubesView) =>
     matched === total ? `${tubeCount(total)}.` : `${exact(matched)} of ${tubeCount(total)} match.`,
   view: ({ query }) => {
-    const asked = new URLSearchParams({ view: "tubes" });
-    for (const key of ["match", "sort", "order", "from"]) {
-      const value = query.get(key);
-      if (value !== null) asked.set(key, value);
-    }
-    return `${asked}`;
+    const chosen = chosenFrom(query, ["match", "sort", "order", "from"]);
+    return `${new URLSearchParams({ view: "tubes", ...chosen })}`;
   },
   show: later(async () => (await import("./tubes-page.ts")).showTubes),
 };
@@ -214,15 +212,14 @@ function later(load: () => Promise<(view: never, context: PageContext) => Part>)
 /** The page shows that the connection is lost; the next view tries again. */
 const nothingToDo = (): void => {};
 
-const JOB_FILTERS = ["text", "cursor", "order", "ageFrom", "priFrom", "priTo", "dead"];
+const JOB_FILTERS = ["state", "text", "cursor", "order", "ageFrom", "priFrom", "priTo", "dead", "batch"];
 
 const tube: Page = {
   title: ({ name }) => name,
   view: ({ name }) => `${new URLSearchParams({ view: "tube", tube: name })}`,
   fetch: ({ name, query }) => {
-    const asked = new URLSearchParams({ limit: "50", bodyMax: "120", state: query.get("state") ?? "ready" });
-    for (const key of JOB_FILTERS) if (query.has(key)) asked.set(key, query.get(key)!);
-    return tubePath(name, "jobs", `${asked}`);
+    const asked = { limit: "50", bodyMax: "120", state: "ready", ...chosenFrom(query, JOB_FILTERS) };
+    return tubePath(name, "jobs", `${new URLSearchParams(asked)}`);
   },
   show: later(async () => (await import("./tube-page.ts")).showTube),
 };
@@ -230,9 +227,7 @@ const tube: Page = {
 const connections: Page = {
   title: () => "Connections",
   view: ({ query }) => {
-    const asked = new URLSearchParams({ view: "connections" });
-    for (const key of ["state", "tube"]) if (query.has(key)) asked.set(key, query.get(key)!);
-    return `${asked}`;
+    return `${new URLSearchParams({ view: "connections", ...chosenFrom(query, ["state", "tube"]) })}`;
   },
   show: later(async () => (await import("./connections-page.ts")).showConnections),
 };
@@ -247,24 +242,50 @@ const fetchedList = (
   title: () => title,
   view: () => "view=frame",
   fetch: ({ query }) => {
-    const asked = new URLSearchParams(also(query));
-    if (query.has("cursor")) asked.set("cursor", query.get("cursor")!);
-    return `${path}?${asked}`;
+    return `${path}?${new URLSearchParams({ ...also(query), ...chosenFrom(query, ["cursor"]) })}`;
   },
   show,
 });
+
+/** A page of one thing that it fetches by name, in the query: a path can't contain all names. */
+const fetchedThing = (path: string, show: Page["show"]): Page => ({
+  title: ({ name }) => name,
+  view: () => "view=frame",
+  fetch: ({ name }) => `${path}/-?${new URLSearchParams({ name })}`,
+  show,
+});
+
+const chosenFrom = (query: URLSearchParams, keys: readonly string[]): Record<string, string> =>
+  Object.fromEntries(keys.flatMap((key) => (query.has(key) ? [[key, query.get(key)!]] : [])));
 
 const schedules = fetchedList(
   "Schedules",
   "v1/schedules",
   later(async () => (await import("./schedules-page.ts")).showSchedules),
+  (query) => chosenFrom(query, ["match", "state"]),
+);
+
+const schedule = fetchedThing(
+  "v1/schedules",
+  later(async () => (await import("./schedule-page.ts")).showSchedule),
 );
 
 const batches = fetchedList(
   "Batches",
   "v1/batches",
   later(async () => (await import("./batches-page.ts")).showBatches),
-  (query) => ({ counts: "true", order: query.get("order") === "asc" ? "oldest" : "newest" }),
+  (query) => {
+    const { state, ...match } = chosenFrom(query, ["match", "state"]);
+    const order = query.get("order") === "asc" ? "oldest" : "newest";
+    // Complete batches are told apart by their outcome.
+    const isOutcome = ["success", "failure", "cancelled"].includes(state ?? "");
+    return { counts: "true", order, ...match, ...(state && { [isOutcome ? "outcome" : "state"]: state }) };
+  },
+);
+
+const batch = fetchedThing(
+  "v1/batches",
+  later(async () => (await import("./batch-page.ts")).showBatch),
 );
 
 const group: Page = {
@@ -313,9 +334,8 @@ const find: Page = {
   fetch: ({ query }, may) => {
     const text = query.get("text") ?? "";
     if (text === "" || !may("bodies")) return undefined;
-    const asked = new URLSearchParams({ limit: "50", bodyMax: "120" });
-    for (const key of ["text", "state", "cursor"]) if (query.has(key)) asked.set(key, query.get(key)!);
-    return `v1/jobs?${asked}`;
+    const asked = { limit: "50", bodyMax: "120", ...chosenFrom(query, ["text", "state", "cursor"]) };
+    return `v1/jobs?${new URLSearchParams(asked)}`;
   },
   // A search reads all bodies, so it is repeated only when the user asks for it.
   fetchesOnce: true,
@@ -326,7 +346,6 @@ const find: Page = {
 const PAGES: ReadonlyMap<string, Page> = new Map(
   Object.entries({
     tubes,
-    tube,
     job,
     jobs: job,
     find,
@@ -348,8 +367,16 @@ const missing: Page = {
       <section class="card"><p>Nothing is at #/${place.page}. <a href="#/">Go to the overview</a>.</p></section>`,
 };
 
+/** Lists whose items have pages. */
+const ITEM_PAGES: ReadonlyMap<string, Page> = new Map([
+  ["tubes", tube],
+  ["schedules", schedule],
+  ["batches", batch],
+]);
+
 /** Returns the page of an address; the overview if there is no address. */
-export const pageNamed = (name: string): Page => (name === "" ? overview : (PAGES.get(name) ?? missing));
+export const pageOf = ({ page, name }: Place): Page =>
+  page === "" ? overview : ((name === "" ? undefined : ITEM_PAGES.get(page)) ?? PAGES.get(page) ?? missing);
 
 /** Only for a server in a group. */
 export const GROUP_PAGE = "group";

@@ -3,14 +3,24 @@
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import { fetchedList } from "../parts/fetched-list.ts";
-import { duration, exact } from "../parts/format.ts";
+import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { agoSince, inTime, moment, type Part, serverNow, tubeLink } from "../parts/parts.ts";
+import { agoSince, type Part, tubeLink } from "../parts/parts.ts";
 import type { FrameView, ScheduleRow } from "../parts/view-types.ts";
+import { nextRun, scheduleButtons, scheduleLink, timesOf } from "./schedule-parts.ts";
 
 export function showSchedules(_view: FrameView, context: PageContext): Part {
   return fetchedList<ScheduleRow>(context, {
     title: "Schedules",
+    filter: {
+      text: "name or tube",
+      states: [
+        ["active", "active"],
+        ["paused", "paused"],
+        ["late", "late"],
+        ["missed", "has missed runs"],
+      ],
+    },
     table: (rows) => table(rows, context),
     none: {
       words: "No schedules. A schedule puts a job at the times of a cron expression, or at intervals:",
@@ -44,45 +54,16 @@ function table(rows: readonly ScheduleRow[], context: PageContext): Part {
 }
 
 function row(schedule: ScheduleRow, mayManage: boolean, context: PageContext): Part {
-  const { name, tube, paused, next, last, fired, missedTicks, refusals } = schedule;
+  const { name, tube, paused, last, fired, missedTicks, refusals } = schedule;
   return html`<tr>
-    <th scope="row" class="pieces" title=${name}><bdi>${name}</bdi>${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
+    <th scope="row" class="pieces" title=${name}><a href=${scheduleLink(name)}><bdi>${name}</bdi></a>${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
     <td class="left" data-label="tube"><a href=${tubeLink(tube)}>${tube}</a></td>
     <td class="left rest-line pieces">${timesOf(schedule)}</td>
-    <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${paused ? "if resumed, " : nothing}${next === null ? "none" : paused ? inTime(next) : nextRun(next)}</td>
+    <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${nextRun(schedule)}</td>
     <td class="spare" data-label="last run">${last === null ? "never" : html`${agoSince(last)} ago`}</td>
     <td class="spare" data-label="fired">${exact(fired)}</td>
     <td data-label="missed" class="spare ${missedTicks === 0 ? "zero" : ""}">${exact(missedTicks)}</td>
     <td data-label="refusals" class="spare ${refusals === 0 ? "zero" : "buried"}">${exact(refusals)}</td>
-    ${mayManage ? html`<td class="rest-line pieces edge">${buttons(schedule, context)}</td>` : nothing}
+    ${mayManage ? html`<td class="rest-line pieces edge"><div class="bar">${scheduleButtons(schedule, context)}</div></td>` : nothing}
   </tr>`;
-}
-
-/** A tick puts its job within a second, so one that is older was refused, or the server is busy. */
-const LATE_MS = 5000;
-
-function nextRun(next: string): Part {
-  const lateMs = serverNow() - Date.parse(next);
-  if (lateMs < LATE_MS) return inTime(next);
-  const late = html`<span class="buried one-line"><span aria-hidden="true">✖</span> late by ${duration(lateMs / 1000)}</span>`;
-  return html`${late} <time class="quiet one-line" datetime=${next}>${moment(Date.parse(next))}</time>`;
-}
-
-function timesOf({ cron, every, tz }: ScheduleRow): Part {
-  if (cron === null) return html`every ${interval(every ?? 0)}`;
-  return html`<code class="one-line">${cron}</code> <span class="quiet one-line">${tz}</span>`;
-}
-
-/** 90 min; exact, other than a duration. */
-function interval(seconds: number): string {
-  if (seconds % 3600 === 0) return `${exact(seconds / 3600)} h`;
-  return seconds % 60 === 0 ? `${exact(seconds / 60)} min` : `${seconds} s`;
-}
-
-function buttons({ name, tube, paused }: ScheduleRow, { act }: PageContext): Part {
-  const verb = paused ? "Resume…" : "Pause…";
-  const turn = html`<button class="button one-line" type="button" aria-label="${verb} the schedule ${name}"
-    @click=${() => act((actions) => (paused ? actions.resumeSchedule(name) : actions.pauseSchedule(name)))}>${verb}</button>`;
-  return html`<div class="bar">${turn}<button class="button one-line" type="button" aria-label="Run now… the schedule ${name}"
-    @click=${() => act((actions) => actions.runSchedule(name, tube))}>Run now…</button></div>`;
 }

@@ -14,6 +14,7 @@ import type { PageContext } from "../parts/page-context.ts";
 import { ago, choiceCell, choiceHead, empty, type Part, STATES } from "../parts/parts.ts";
 import type { JobFilter } from "../parts/request.ts";
 import type { JobCounts, JobRow, JobsPage, Refused } from "../parts/view-types.ts";
+import { batchLink } from "./batch-parts.ts";
 
 const stateOf = (context: PageContext): keyof JobCounts =>
   (context.place.query.get("state") ?? "ready") as keyof JobCounts;
@@ -80,8 +81,16 @@ function moreFilters(context: PageContext, state: string): Part {
       <input type="checkbox" .checked=${context.place.query.has("dead")}
         @change=${({ target }: Event) => context.go({ dead: (target as HTMLInputElement).checked ? "true" : "", cursor: "" })}>dead only
     </label>
-    ${columnChoice("jobs", JOB_COLUMNS, context.redraw)}
+    ${batchFilter(context)} ${columnChoice("jobs", JOB_COLUMNS, context.redraw)}
   </div>`;
+}
+
+/** Comes from the page of a batch. */
+function batchFilter({ place, go }: PageContext): Part {
+  const name = place.query.get("batch");
+  if (name === null) return nothing;
+  return html`<span>of the batch <a href=${batchLink(name)}>${name}</a></span>
+    <button class="button" type="button" @click=${() => go({ batch: "", cursor: "" })}>Of any batch</button>`;
 }
 
 const WHY_NONE: Readonly<Record<string, string>> = {
@@ -184,11 +193,11 @@ function jobList(fetched: JobsPage | Refused | undefined, jobsOfState: number, c
     </div>`;
 }
 
-const FILTERS = ["text", "ageFrom", "priFrom", "priTo", "dead"] as const;
+const FILTERS = ["text", "ageFrom", "priFrom", "priTo", "dead", "batch"] as const;
 
 /** Returns the filter of the list for the bulk actions, undefined if there is none. */
 export function filterOf({ place: { query } }: PageContext): JobFilter | undefined {
-  const [text, ageFrom, priFrom, priTo, dead] = FILTERS.map((key) => query.get(key));
+  const [text, ageFrom, priFrom, priTo, dead, batch] = FILTERS.map((key) => query.get(key));
   const words = [
     text == null ? [] : [`“${text}” in the body`],
     ageFrom == null ? [] : [`an age of ${ageFrom} s or more`],
@@ -198,9 +207,17 @@ export function filterOf({ place: { query } }: PageContext): JobFilter | undefin
   const which = [
     words.length === 0 ? [] : [`with ${words.join(" and ")}`],
     dead == null ? [] : [DEAD],
+    batch == null ? [] : [`of the batch ${batch}`],
   ].flat();
   if (which.length === 0) return undefined;
-  const value = { text: String, ageFrom: Number, priFrom: Number, priTo: Number, dead: () => true };
+  const value = {
+    text: String,
+    ageFrom: Number,
+    priFrom: Number,
+    priTo: Number,
+    dead: () => true,
+    batch: String,
+  };
   const where = Object.fromEntries(
     FILTERS.flatMap((key) => (query.has(key) ? [[key, value[key](query.get(key))]] : [])),
   );

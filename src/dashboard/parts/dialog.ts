@@ -10,6 +10,8 @@ export interface Asking {
   /** Label of the confirming button. */
   readonly verb: () => string;
   readonly isDangerous?: boolean;
+  /** Label of the button that does nothing; "Cancel". */
+  readonly dismiss?: string;
   /** Tells whether the action is possible now. */
   readonly isReady?: () => boolean;
   /** Runs the action and returns the message about it. The dialog shows an error that it throws. */
@@ -59,7 +61,7 @@ export function ask(asking: Asking): () => void {
           ${
             isActing && asking.stop !== undefined
               ? html`<button class="button" type="button" @click=${asking.stop}>Stop</button>`
-              : html`<button class="button" type="button" @click=${() => element.close()}>Cancel</button>`
+              : html`<button class="button" type="button" @click=${() => element.close()}>${asking.dismiss ?? "Cancel"}</button>`
           }
           <button class="button main ${asking.isDangerous === true ? "danger" : ""}" type="submit" ?disabled=${!canAct}>
             ${asking.verb()}

@@ -10,9 +10,10 @@ export const exact = (value: number): string => EXACT.format(value);
 export const short = (value: number): string =>
   SHORT.format(value).replace(/[KMBT]$/, (unit) => ` ${unit === "K" ? "k" : unit}`);
 
-/** A rate per second. */
+/** A rate per second: 0, < 0.1, 1.2, 1,234. */
 export function rate(value: number): string {
   if (value === 0) return "0";
+  if (Math.abs(value) < 0.05) return "< 0.1";
   return value < 9.95 ? value.toFixed(1) : exact(Math.round(value));
 }
 

@@ -67,6 +67,8 @@ export interface Attention {
   /** warn or bad. */
   readonly level: string;
   readonly tube: string | null;
+  /** What it is about, if that is neither a tube nor a page: "batch import-7". */
+  readonly about?: string;
   /** Address of the page with details. */
   readonly page: string;
   readonly text: string;
@@ -202,8 +204,16 @@ export interface GroupPageView {
   readonly group: GroupView | null;
 }
 
+/** A body, as the API returns it; without both, it may not be seen or is not there yet. */
+export interface BodyRow {
+  readonly bytes: number;
+  readonly body?: string;
+  readonly bodyBase64?: string;
+  readonly truncated: boolean;
+}
+
 /** A job, as the API returns it. */
-export interface JobRow {
+export interface JobRow extends BodyRow {
   readonly id: number;
   readonly tube: string;
   readonly state: string;
@@ -212,18 +222,16 @@ export interface JobRow {
   readonly timeLeft: number;
   readonly reserves: number;
   readonly timeouts: number;
-  readonly bytes: number;
-  readonly body?: string;
-  readonly bodyBase64?: string;
-  readonly truncated: boolean;
   readonly attempts: number;
   /** The tube in which it died, and why: attempts or expired. Null for a job that is not dead. */
   readonly origin: string | null;
   readonly death: string | null;
   /** Newest first; in lists only the last one. */
   readonly failures: readonly FailureRow[];
-  /** The batch that it waits for. */
+  /** The batches that it belongs to and waits for, and whether any outcome will do. */
+  readonly batch: string | null;
   readonly waitsFor: string | null;
+  readonly waitsForAny: boolean;
   readonly [field: string]: unknown;
 }
 
@@ -336,6 +344,25 @@ export interface ScheduleRow {
   readonly refusals: number;
 }
 
+/** A schedule, as the API returns it alone. */
+export interface ScheduleView extends ScheduleRow, BodyRow {
+  /** once, all, none. */
+  readonly missed: string;
+  /** ISO 8601. */
+  readonly nextRuns: readonly string[];
+  readonly runs: number;
+  readonly duplicates: number;
+  readonly lastRefusal: string | null;
+  readonly pri: number;
+  /** Seconds; a `ttl` of 0 is none. */
+  readonly delay: number;
+  readonly ttr: number;
+  readonly ttl: number;
+  readonly group: string | null;
+  readonly weight: number;
+  readonly meta: Readonly<Record<string, string>>;
+}
+
 /** A batch, as the API lists it with its counts. */
 export interface BatchRow {
   readonly name: string;
@@ -350,6 +377,8 @@ export interface BatchRow {
   readonly waiting: number;
   /** Seconds. */
   readonly age: number;
+  /** Null until it is complete. */
+  readonly forgetsIn: number | null;
 }
 
 /** A page of a list of the API. */

@@ -60,6 +60,11 @@ export class BatchTotals {
     else this.failed++;
   }
 
+  /** The batches that are not complete, in the order of their opening. */
+  get unfinished(): Iterator<BatchRow> {
+    return this.#unfinished.values();
+  }
+
   /** When the oldest batch that takes members was opened; Infinity without one. */
   get openSinceMs(): number {
     return sinceMs(this.#open);

@@ -19,10 +19,11 @@ export class ScheduleTable {
   size = 0;
   /** Bytes of names, expressions and attributes. */
   textBytes = 0;
-  /** Schedules that are paused. */
-  paused = 0;
+  readonly paused = new Set<Schedule>();
   /** Schedules whose tick was refused the last time, until it has its job or is passed over. */
   readonly refused = new Set<Schedule>();
+  /** Schedules that have missed ticks, until they put a job or are paused. */
+  readonly missing = new Set<Schedule>();
 
   constructor(bodies: BodyArena) {
     this.#bodies = bodies;
@@ -46,7 +47,8 @@ export class ScheduleTable {
     this.#byName.set(schedule.name, schedule);
     this.size = this.#byName.size;
     this.textBytes += textBytesOf(schedule);
-    if (schedule.paused) this.paused++;
+    if (schedule.paused) this.paused.add(schedule);
+    if (schedule.missedInARow > 0) this.missing.add(schedule);
   }
 
   /** Forgets a schedule and frees its body. */
@@ -57,9 +59,10 @@ export class ScheduleTable {
     this.timers.set(schedule.timer, Number.POSITIVE_INFINITY);
     this.behind.delete(schedule);
     this.textBytes -= textBytesOf(schedule);
-    if (schedule.paused) this.paused--;
+    this.paused.delete(schedule);
     this.refused.delete(schedule);
-    assert(this.textBytes >= 0 && this.paused >= 0, "the sums of schedules add up");
+    this.missing.delete(schedule);
+    assert(this.textBytes >= 0, "the sums of schedules add up");
     this.#bodies.free(schedule.body);
   }
 
@@ -78,9 +81,18 @@ export class ScheduleTable {
   rest(schedule: Schedule, paused: boolean): void {
     if (schedule.paused === paused) return;
     schedule.paused = paused;
-    this.paused += paused ? 1 : -1;
-    assert(this.paused >= 0 && this.paused <= this.size, "paused schedules are counted");
+    if (paused) this.paused.add(schedule);
+    else this.paused.delete(schedule);
+    assert(this.paused.size <= this.size, "only schedules pause");
     this.refused.delete(schedule);
+    this.noteMissed(schedule, 0);
+  }
+
+  /** Notes how many ticks a schedule has missed in a row. */
+  noteMissed(schedule: Schedule, ticks: number): void {
+    schedule.missedInARow = ticks;
+    if (ticks > 0) this.missing.add(schedule);
+    else this.missing.delete(schedule);
   }
 
   /** When the next schedule is to be looked at, on the wall clock: 0 for now. */

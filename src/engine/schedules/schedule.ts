@@ -75,6 +75,8 @@ export class Schedule implements ScheduleProgress {
   duplicates = 0;
   refusals = 0;
   lastRefusal: Refusal = Refusal.None;
+  /** Of `missedTicks`, those since the last job or pause, and since the start of the server. */
+  missedInARow = 0;
   /** Ticks that have put jobs, or were passed over, since the last one that was not late. */
   lateJobs = 0;
   passedTicks = 0;

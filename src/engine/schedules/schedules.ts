@@ -151,6 +151,7 @@ export class Schedules {
     assert(ticks > 0 && ticks < Number.POSITIVE_INFINITY, "ticks that are missed have a number");
     schedule.missedTicks += ticks;
     this.counts.missed += ticks;
+    this.table.noteMissed(schedule, schedule.missedInARow + ticks);
   }
 
   #fire(schedule: Schedule, afterMs: number, nowMs: number, wallMs: number): void {
@@ -172,6 +173,7 @@ export class Schedules {
       this.counts.fired++;
       schedule.lastMs = schedule.nextMs;
     }
+    this.table.noteMissed(schedule, 0);
     schedule.lateJobs = afterMs <= wallMs ? schedule.lateJobs + 1 : 0;
     this.#goOn(schedule, afterMs, wallMs);
   }
@@ -301,6 +303,7 @@ export class Schedules {
     if (!this.sink.scheduled(schedule, isNew)) return false;
     if (before !== undefined) {
       schedule.lastRefusal = before.lastRefusal;
+      schedule.missedInARow = before.missedInARow;
       assert(!before.isFrozen, "a schedule that another shard sets is not replaced here");
       this.table.remove(before);
     }
@@ -337,6 +340,7 @@ export class Schedules {
     assert(outcome > 0, "a job without a key is no duplicate");
     schedule.runs++;
     this.counts.runs++;
+    this.table.noteMissed(schedule, 0);
     this.sink.ticked(schedule);
     return outcome;
   }

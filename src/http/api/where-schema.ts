@@ -26,6 +26,12 @@ export const whereFields = {
   unique: Type.Optional(
     Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Its unique key." }),
   ),
+  batch: Type.Optional(
+    Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "The batch that it belongs to." }),
+  ),
+  waitsFor: Type.Optional(
+    Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "The batch that it waits for." }),
+  ),
   text: Type.Optional(
     Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Somewhere in the body." }),
   ),
@@ -39,6 +45,7 @@ export const States = Type.Array(JobState, { minItems: 1, maxItems: 4 });
 
 const PLAIN = [
   ...["idFrom", "idTo", "priFrom", "priTo", "ageFrom", "ageTo", "reservesFrom", "timeoutsFrom", "dead"],
+  ...["batch", "waitsFor"],
 ] as const as readonly (keyof Static<typeof WhereBody>)[];
 
 /** Converts a filter to the form that shards understand. */

@@ -4,7 +4,7 @@
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
-import type { ShardTotals, TubeTimes } from "../../message/control.ts";
+import type { BatchSign, FlowSigns, ScheduleTrouble, ShardTotals, TubeTimes } from "../../message/control.ts";
 import type { TubeEntry } from "../state/tube-cache.ts";
 import { isFrozen } from "./health.ts";
 import type { Service } from "./service.ts";
@@ -35,6 +35,53 @@ export async function knownTubes(service: Service): Promise<ReadonlyMap<string, 
     () => tubes.fresh(),
     () => tubes.tubes,
   );
+}
+
+/** What batches and schedules need a person for, over all shards; each batch with its sums. */
+export interface KnownSigns {
+  readonly batches: readonly BatchSign[];
+  readonly schedules: NonNullable<FlowSigns["schedules"]>;
+}
+
+const NO_SCHEDULES = { count: 0, first: [] };
+export const NO_SIGNS: KnownSigns = {
+  batches: [],
+  schedules: { paused: NO_SCHEDULES, refused: NO_SCHEDULES, missing: NO_SCHEDULES },
+};
+
+/** Returns the signs of all shards; none if the shards don't answer. */
+export async function knownSigns(service: Service): Promise<KnownSigns> {
+  const { control } = service;
+  const ask = async (): Promise<KnownSigns> => {
+    const parts: FlowSigns[] = [];
+    const asked = Array.from({ length: control.shards }, (_, shard) =>
+      control.askParts(shard, "flow-signs", undefined, (bytes) =>
+        parts.push(control.valueOf<"flow-signs">(bytes)),
+      ),
+    );
+    await Promise.all(asked);
+    return signsOf(parts);
+  };
+  return await answerOr(service, ask, () => NO_SIGNS);
+}
+
+function signsOf(parts: readonly FlowSigns[]): KnownSigns {
+  const batches = new Map<number, BatchSign>();
+  for (const [number, name, ...counts] of parts.flatMap((part) => part.batches)) {
+    const [, known = "", ...before] = batches.get(number) ?? [];
+    const [failed, buried, waiting] = counts.map((count, at) => count + (before[at] ?? 0)) as [
+      number,
+      number,
+      number,
+    ];
+    batches.set(number, [number, known || name, failed, buried, waiting]);
+  }
+  const all = (trouble: ScheduleTrouble): KnownSigns["schedules"][ScheduleTrouble] => {
+    const of = parts.flatMap(({ schedules }) => (schedules === undefined ? [] : [schedules[trouble]]));
+    return { count: of.reduce((sum, { count }) => sum + count, 0), first: of.flatMap(({ first }) => first) };
+  };
+  const schedules = { paused: all("paused"), refused: all("refused"), missing: all("missing") };
+  return { batches: [...batches.values()], schedules };
 }
 
 /** Takes the times of the first tubes with series, and measures these tubes from now on. */

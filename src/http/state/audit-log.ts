@@ -11,7 +11,7 @@ export interface Change {
   readonly method: string;
   /** Template of the route. */
   readonly route: string;
-  /** Parameters of the path: a tube, job, connection or task. */
+  /** Parameters of the path: a tube, job, connection or task; `to` and `copy` of a move. */
   readonly what: Readonly<Record<string, string>>;
   /** Number of jobs; null if none are counted, or until the task that changes them has ended. */
   affected: number | null;

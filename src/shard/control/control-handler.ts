@@ -16,6 +16,7 @@ import type { TransferSender } from "../transfer/transfer-sender.ts";
 import { beginBrowse } from "./browse.ts";
 import { BulkWork } from "./bulk-work.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
+import { ListFlowSigns } from "./flow-signs.ts";
 import { actOnJob } from "./job-act.ts";
 import { jobFacts } from "./job-facts.ts";
 import type { LatencyMeter } from "./latency-meter.ts";
@@ -166,6 +167,7 @@ export class ControlHandler implements ControlAnswerer {
     settings: (question) => new ListSettings(this.#options.shard, question),
     setting: ({ pattern }) => atOnce<"setting">(() => textOf(this.#options.shard, pattern)),
     "inspect-tube": ({ tube }) => atOnce<"inspect-tube">(() => inspectTube(this.#options.shard, tube)),
+    "flow-signs": () => new ListFlowSigns(this.#options.shard, this.#options.wallMs()),
     cancel: ({ number }) => atOnce<"cancel">(() => this.#cancel(number)),
     "job-act": (question) => atOnce<"job-act">(() => actOnJob(this.#options.shard, question)),
     sessions: (question) => atOnce<"sessions">(() => sessionFacts(this.#options.shard, question)),

@@ -75,7 +75,7 @@ function batchFigures({ batches: { counts } }: Engine, nowMs: number): BatchFigu
 
 function flowFigures({ batches: { counts }, schedules }: Engine): FlowFigures {
   const { table } = schedules;
-  assert(table.paused <= table.size, "paused schedules are among the schedules");
+  assert(table.paused.size <= table.size, "paused schedules are among the schedules");
   assert(counts.openMembers >= 0 && counts.waiting >= 0, "members and jobs that wait are counted");
   return {
     batchesOpened: counts.opened,
@@ -89,7 +89,7 @@ function flowFigures({ batches: { counts }, schedules }: Engine): FlowFigures {
     callbacksReleased: counts.released,
     callbacksBuried: counts.buried,
     schedules: table.size,
-    schedulesPaused: table.paused,
+    schedulesPaused: table.paused.size,
     schedulesRefused: table.refused.size,
     ticksPut: schedules.counts.fired,
     ticksMissed: schedules.counts.missed,

@@ -6,6 +6,7 @@ import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import { type JobFilter, stateBit } from "../../engine/walks/job-walk.ts";
 import type { StateName, Where } from "../../message/control.ts";
+import { batchesOf } from "../replies/job-text.ts";
 import { hasKeys } from "./job-options.ts";
 
 const STATES: Readonly<Record<StateName, JobState>> = {
@@ -44,6 +45,17 @@ export function isMeant(engine: Engine, slot: number, where: Where, nowMs: numbe
     nowMs - page.createdAtMs[row]! <= ageTo * 1000 &&
     page.reserves[row]! >= reservesFrom &&
     page.timeouts[row]! >= timeoutsFrom &&
-    hasKeys(engine, slot, where)
+    hasKeys(engine, slot, where) &&
+    hasBatches(engine, slot, where)
+  );
+}
+
+/** Returns whether a job belongs to the batch of a filter, and waits for that of a filter. */
+function hasBatches(engine: Engine, slot: number, { batch, waitsFor }: Where): boolean {
+  if (batch === undefined && waitsFor === undefined) return true;
+  const its = batchesOf(engine, slot);
+  return (
+    (batch === undefined || its.batch === batch) &&
+    (waitsFor === undefined || its.waitsFor?.name === waitsFor)
   );
 }

@@ -6,7 +6,7 @@ import { Refusal, type Schedule } from "../../engine/schedules/schedule.ts";
 import { Attribute, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
 import { MISSED_WORDS, SCHEDULE_SHOWN_BYTES_MAX } from "../../protocol/schedule-options.ts";
 
-const REFUSAL_WORDS: Readonly<Record<Refusal, string>> = {
+export const REFUSAL_WORDS: Readonly<Record<Refusal, string>> = {
   [Refusal.None]: "none",
   [Refusal.TubeFull]: "TUBE_FULL",
   [Refusal.OutOfMemory]: "OUT_OF_MEMORY",

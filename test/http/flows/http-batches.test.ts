@@ -115,6 +115,44 @@ describe("batches over HTTP", () => {
     assert.equal((await server.ask("/v1/batches?counts=true&limit=101")).status, 400);
   });
 
+  it("are listed by a text in the name, a state and an outcome", async () => {
+    const listed = async (query: string): Promise<string[]> =>
+      (await server.ask(`/v1/batches?${query}`)).json.items.map(({ name }: { name: string }) => name);
+    for (const name of ["sought-a", "sought-b", "sought-c"]) await open({ name });
+    await post("sought-b/commit");
+    await post("sought-c/cancel");
+    assert.deepEqual(await listed("match=ght-&order=newest"), ["sought-c", "sought-b", "sought-a"]);
+    assert.deepEqual(await listed("match=sought-?&state=unfinished"), ["sought-a"]);
+    assert.deepEqual(await listed("match=sought&state=complete&outcome=success&counts=true"), ["sought-b"]);
+    assert.deepEqual(await listed("match=sought&outcome=cancelled"), ["sought-c"]);
+    assert.deepEqual(await listed("match=ght-?-"), []);
+    const { items, cursor } = (await server.ask("/v1/batches?match=sought&limit=2")).json;
+    assert.equal(items.length, 2);
+    assert.deepEqual(await listed(`match=sought&limit=2&cursor=${cursor}`), ["sought-c"]);
+    assert.equal((await server.ask("/v1/batches?state=lost")).status, 400);
+  });
+
+  it("select the jobs that belong to them or wait for them", async () => {
+    for (const name of ["chosen", "other"]) await open({ name });
+    const of = async (json: object, tube = "chosen-rows"): Promise<number> =>
+      (await put(tube, { body: "x", ...json })).json.id;
+    const [member, elsewhere] = [await of({ batch: "chosen" }), await of({ batch: "chosen" }, "more-rows")];
+    const callback = await of({ batch: "other", after: "chosen" });
+    await of({ batch: "other" });
+    await of({});
+    const idsAt = async (path: string): Promise<number[]> =>
+      (await server.ask(path)).json.items.map(({ id }: { id: number }) => id).sort();
+    assert.deepEqual(await idsAt("/v1/jobs?batch=chosen"), [member, elsewhere].sort());
+    assert.deepEqual(await idsAt("/v1/tubes/chosen-rows/jobs?batch=chosen"), [member]);
+    assert.deepEqual(await idsAt("/v1/jobs?waitsFor=chosen"), [callback]);
+    assert.deepEqual(await idsAt("/v1/jobs?waitsFor=chosen&batch=chosen"), []);
+    assert.deepEqual(await idsAt("/v1/jobs?batch=unknown"), []);
+    const where = { states: ["ready"], where: { batch: "chosen" } };
+    const cleared = await server.ask("/v1/tubes/chosen-rows/clear", { json: where });
+    assert.equal(cleared.json.affected, 1);
+    assert.deepEqual(await idsAt("/v1/jobs?batch=chosen"), [elsewhere]);
+  });
+
   it("are refused with what is wrong", async () => {
     const codeOf = ({ status, json }: HttpAnswer): unknown[] => [status, json.code];
     assert.deepEqual(codeOf(await server.ask("/v1/batches/unknown")), [404, "batch-not-found"]);

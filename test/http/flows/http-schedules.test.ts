@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { pack } from "msgpackr";
+import { eventually } from "../../support/eventually.ts";
 import { temporaryFolder } from "../../support/machine/temporary-folder.ts";
 import { GuardedServer, newToken } from "../../support/server/guarded-server.ts";
 import { type HttpAnswer, type HttpServer, startHttpServer } from "../../support/server/http-server.ts";
@@ -46,6 +47,8 @@ describe("schedules over HTTP", () => {
     );
     await set("named", { tube: "reports", every: 60, body: "x", group: "none" });
     assert.equal((await ask("/named")).json.group, "none");
+    await set("named", { tube: "reports", every: 60, body: "x", missed: "none" });
+    assert.equal((await ask("/named")).json.missed, "none");
     assert.equal((await ask("/named", { method: "DELETE" })).status, 204);
     const removed = await ask("/-?name=n%C3%A4chtlich/1", { method: "DELETE" });
     assert.equal(removed.status, 204);
@@ -121,6 +124,18 @@ describe("schedules over HTTP", () => {
       ...{ paused: false, last: null, fired: 0, missedTicks: 0, refusals: 0, bytes: 1 },
     });
     assert.equal((await ask("?cursor=x")).json.code, "bad-cursor");
+    const namesOf = async (query: string): Promise<string[]> =>
+      (await ask(query)).json.items.map(({ name }: { name: string }) => name);
+    await post(`/${encodeURIComponent(names[3]!)}/pause`);
+    assert.deepEqual(await namesOf("?state=paused&match=p*"), [names[3]]);
+    assert.deepEqual(await namesOf("?match=03-%C3%BC"), [names[3]]);
+    assert.deepEqual(await namesOf("?match=listed1&limit=2&state=active"), [names[1], names[5]]);
+    assert.deepEqual(await namesOf("?match=p*&state=missed"), []);
+    await server.ask("/v1/settings/held-up", { method: "PUT", json: { maxJobs: 1 } });
+    await server.ask("/v1/tubes/held-up/jobs", { json: { body: "x" } });
+    await set("refused", { tube: "held-up", cron: "* * * * * *", missed: "all", body: "x" });
+    await eventually("it is late", async () => `${await namesOf("?state=late")}` === "refused");
+    assert.deepEqual(await namesOf("?match=held&state=active"), []);
   });
 
   const wrong: [name: string, json: object, detail: RegExp][] = [
@@ -145,6 +160,12 @@ describe("schedules over HTTP", () => {
   }
 });
 
+interface Answer {
+  readonly body?: string;
+  readonly bytes: number;
+  readonly truncated: boolean;
+}
+
 describe("schedules over HTTP with tokens", () => {
   it("demand their permissions, and refuse tokens of some tubes", async (t) => {
     const monitor = newToken("m", "monitor");
@@ -156,14 +177,15 @@ describe("schedules over HTTP with tokens", () => {
     const guarded = await GuardedServer.start(temporaryFolder(t, "schedules"), lines, 0, () => "", flags);
     t.after(() => guarded.server.stop());
     const [base] = /http:\/\/127\.0\.0\.1:\d+/.exec(guarded.server.stderr)!;
-    const statusOf = async ({ secret }: { secret: string }, method: string, path: string, json?: object) => {
+    const askAs = async ({ secret }: { secret: string }, method: string, path: string, json?: object) => {
       const headers = {
         authorization: `Bearer ${secret}`,
         ...(json && { "content-type": "application/json" }),
       };
       const body = json && JSON.stringify(json);
-      return (await fetch(`${base}/v1/schedules${path}`, { method, headers, ...(body && { body }) })).status;
+      return await fetch(`${base}/v1/schedules${path}`, { method, headers, ...(body && { body }) });
     };
+    const statusOf = async (...asked: Parameters<typeof askAs>) => (await askAs(...asked)).status;
     const json = { tube: "reports", cron: "@daily", body: "x" };
     assert.equal(await statusOf(operator, "PUT", "/nightly", json), 200);
     for (const [method, path] of [
@@ -181,9 +203,14 @@ describe("schedules over HTTP with tokens", () => {
         );
     assert.deepEqual(
       [await statusOf(monitor, "GET", ""), await statusOf(monitor, "GET", "/nightly")],
-      [200, 403],
+      [200, 200],
     );
-    assert.equal(await statusOf(viewer, "GET", "/nightly"), 200);
+    const bodyFor = async (token: { secret: string }) => {
+      const { body, bytes, truncated } = (await (await askAs(token, "GET", "/nightly")).json()) as Answer;
+      return [body, bytes, truncated];
+    };
+    assert.deepEqual(await bodyFor(viewer), ["x", 1, false]);
+    assert.deepEqual(await bodyFor(monitor), [undefined, 1, true]);
     for (const path of ["", "/nightly", "?tube=reports"])
       assert.equal(await statusOf(limited, "GET", path), 403);
     assert.equal(await statusOf(operator, "POST", "/nightly/run"), 201);

@@ -51,8 +51,8 @@ const TABLE: Readonly<Record<string, string>> = {
     "./{schedules,flows,transfer,slices,replies,sessions,records} engine " +
     "engine/{schedules,walks,transfer,flows,tubes,jobs} message protocol base",
   "shard/control":
-    "./{transfer,slices,replies,records} message engine engine/{walks,transfer,waiting,tubes,jobs} " +
-    "protocol base",
+    "./{schedules,transfer,slices,replies,records} message engine " +
+    "engine/{schedules,walks,transfer,waiting,flows,tubes,jobs} protocol base",
   shard:
     "./{schedules,control,flows,commands,transfer,slices,replies,sessions,records} engine " +
     "engine/{schedules,waiting,queues,jobs} loop message ring protocol base",
@@ -79,7 +79,7 @@ const TABLE: Readonly<Record<string, string>> = {
   "http/api/jobs": "protocol ./{api/bodies,api/access,api/limits,api,queue,link} message ring access",
   "http/api/tubes":
     "./{api/jobs,api/bodies,api/admin,api/limits,api,queue,state,link} message ring base protocol",
-  "http/api/flows": "./{api/jobs,api/bodies,api,queue,link} protocol",
+  "http/api/flows": "./{api/jobs,api/bodies,api,queue,link} protocol base",
   "http/api/dashboard":
     "./{api/tubes,api/jobs,api/admin,api/access,api,queue,state} dashboard/parts message base",
   http:

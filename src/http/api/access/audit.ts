@@ -75,7 +75,7 @@ const isDryRun = ({ body }: FastifyRequest): boolean =>
   (body as { dryRun?: unknown } | null | undefined)?.dryRun === true;
 
 function changeOf(request: FastifyRequest, status: number, atMs: number): Change {
-  const { owner, ip, method, routeOptions, params, query, affected } = request;
+  const { owner, ip, method, routeOptions, params, query, body, affected } = request;
   const asked = (query ?? {}) as Readonly<Record<string, string | undefined>>;
   // Names that can't be part of a path are in the query; that of a batch is in "name".
   const what = Object.fromEntries(
@@ -90,8 +90,15 @@ function changeOf(request: FastifyRequest, status: number, atMs: number): Change
     address: ip || null,
     method,
     route: routeOptions.url ?? "",
-    what,
+    what: { ...what, ...targetOf(body) },
     affected: status === ACCEPTED ? null : (affected ?? null),
     status,
   };
+}
+
+/** Returns where jobs were moved or copied to, and whether they were copied. */
+function targetOf(body: unknown): Record<string, string> {
+  const { to, copy } = (body ?? {}) as { to?: unknown; copy?: unknown };
+  if (typeof to !== "string") return {};
+  return copy === true ? { to, copy: "true" } : { to };
 }

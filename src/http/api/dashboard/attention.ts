@@ -4,7 +4,10 @@
 import type { Attention } from "../../../dashboard/parts/view-types.ts";
 import { TubeField } from "../../../message/control.ts";
 import type { Verdict } from "../../queue/health.ts";
+import type { KnownSigns } from "../../queue/known.ts";
 import type { TubeEntry } from "../../state/tube-cache.ts";
+import { EXACT, type Found, inWords, listed } from "./attention-entry.ts";
+import { addFlows } from "./flow-attention.ts";
 
 /** Age from which a ready job needs attention, seconds. */
 const OLDEST_WARN_SECONDS = 60;
@@ -21,9 +24,6 @@ const PAUSE_WARN_SECONDS = 60;
 const SYNC_WARN_SECONDS = 0.1;
 /** Below this count, one in a hundred would be less than one sync. */
 const SYNCS_MIN = 100;
-
-/** Number of tubes that each rule names. */
-const TUBES_LISTED = 2;
 
 /** Input of the rules. */
 export interface Signs {
@@ -42,9 +42,8 @@ export interface Signs {
   readonly grown: (tube: string, series: "timeouts" | "reserves") => number;
   /** Over the last five minutes. */
   readonly syncs: { readonly count: number; readonly p99Seconds: number };
+  readonly flows: KnownSigns;
 }
-
-type Found = Attention & { readonly weight: number };
 
 export function attentionOf(signs: Signs): Attention[] {
   const found: Found[] = [];
@@ -52,6 +51,7 @@ export function attentionOf(signs: Signs): Attention[] {
   addTimeouts(found, signs);
   addSyncs(found, signs);
   for (const rule of TUBE_RULES) addTubes(found, rule, signs);
+  addFlows(found, signs.flows);
   const isBad = ({ level }: Found): number => (level === "bad" ? 1 : 0);
   found.sort((a, b) => isBad(b) - isBad(a) || b.weight - a.weight);
   return found.map(({ weight: _weight, ...attention }) => attention);
@@ -233,10 +233,10 @@ function addTubes(found: Found[], rule: TubeRule, signs: Signs): void {
     if (amount > 0) all.push({ tube: entry.name, amount });
   }
   all.sort((a, b) => b.amount - a.amount);
-  const listed = all.length === TUBES_LISTED + 1 ? all : all.slice(0, TUBES_LISTED);
-  for (const { tube, amount } of listed)
+  const named = listed(all);
+  for (const { tube, amount } of named)
     found.push({ level, tube, page: pageOf(tube, state), text: text(amount), todo, weight: weight + amount });
-  const rest = all.length - listed.length;
+  const rest = all.length - named.length;
   if (rest > 0)
     found.push({
       level,
@@ -248,12 +248,4 @@ function addTubes(found: Found[], rule: TubeRule, signs: Signs): void {
     });
 }
 
-const EXACT = new Intl.NumberFormat("en");
-
 const pageOf = (tube: string, state: string): string => `#/tubes/${encodeURIComponent(tube)}?state=${state}`;
-
-function inWords(seconds: number): string {
-  if (seconds < 120) return `${Math.floor(seconds)} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
-}

@@ -14,7 +14,7 @@ import type {
 import { TubeField } from "../../../message/control.ts";
 import { Counter, countersOf, rolesOf } from "../../../message/topology.ts";
 import { putReadinessOf, readinessOf } from "../../queue/health.ts";
-import { knownTotals, knownTubes } from "../../queue/known.ts";
+import { knownSigns, knownTotals, knownTubes } from "../../queue/known.ts";
 import type { Service } from "../../queue/service.ts";
 import { TUBE_COUNTERS, type TubeEntry } from "../../state/tube-cache.ts";
 import { groupView } from "../admin/group-view.ts";
@@ -81,7 +81,11 @@ function logOf(service: Service): LogView | null {
 async function overview(service: Service): Promise<OverviewView> {
   const frame = frameOf(service);
   if (!readinessOf(service).ok) return { ...EMPTY_OVERVIEW, frame };
-  const [totals, tubes] = await Promise.all([knownTotals(service), knownTubes(service)]);
+  const [totals, tubes, flows] = await Promise.all([
+    knownTotals(service),
+    knownTubes(service),
+    knownSigns(service),
+  ]);
   if (totals === undefined) return { ...EMPTY_OVERVIEW, frame };
   const { atMs } = service.tubes;
   const entries = [...tubes.values()];
@@ -98,7 +102,7 @@ async function overview(service: Service): Promise<OverviewView> {
         ? null
         : { tube: oldest.name, seconds: oldest.oldestReady },
     rates: ratesOf(service),
-    attention: attentionOf(signsOf(service, entries, atMs)),
+    attention: attentionOf(signsOf(service, { tubes: entries, atMs, flows })),
     busiest: best(
       entries,
       (entry) => entry.rate(TUBE_COUNTERS.puts) + entry.rate(TUBE_COUNTERS.reserves),
@@ -155,13 +159,12 @@ function ratesOf({ totals }: Service): Rates {
 }
 
 /** Collects the input of "Needs attention". */
-function signsOf(service: Service, tubes: readonly TubeEntry[], atMs: number): Signs {
+function signsOf(service: Service, known: Pick<Signs, "tubes" | "atMs" | "flows">): Signs {
   const { totals, tubeHistory, memory, state, syncs } = service;
   const timeouts = totals.grown(TIMEOUTS_SECONDS, "timeouts");
   const sinceMs = service.wallMs() - TIMEOUTS_SECONDS * 1000;
   return {
-    tubes,
-    atMs,
+    ...known,
     puts: putReadinessOf(service),
     isConfigTaken: state.reload.successful,
     memoryShare: memory.usedBytes / memory.limitBytes,

@@ -9,10 +9,12 @@ import { decodeCursor, encodeCursor } from "../cursor.ts";
 import { toMilliseconds } from "../durations.ts";
 import { Problem } from "../problem.ts";
 import { Fields } from "../schemas.ts";
+import { filteredList, nameMatches, type Rows } from "./filtered-list.ts";
 import { reportFields } from "./report-fields.ts";
 
 const LIMIT = 100;
 const LIMIT_MAX = 1000;
+const NAME_LENGTH_MAX = 200;
 const SECONDS_MAX = 2 ** 32 - 1;
 const NUMBERS = ["members", "open", "done", "failed", "buried", "waiting", "keep", "age"] as const;
 
@@ -65,6 +67,18 @@ const ListQuery = Type.Object(
     order: Type.Optional(
       Type.Enum(["oldest", "newest"], { description: "Which batches come first; oldest." }),
     ),
+    match: Type.Optional(
+      Type.String({
+        maxLength: NAME_LENGTH_MAX,
+        description: "A text in the name, or a pattern such as import-*.",
+      }),
+    ),
+    state: Type.Optional(
+      Type.Enum(["open", "committed", "cancelled", "complete", "unfinished"], {
+        description: "unfinished: not complete.",
+      }),
+    ),
+    outcome: Type.Optional(Type.Enum(["success", "failure", "cancelled"])),
     counts: Type.Optional(
       Type.Boolean({ description: `Each batch as it is alone; limit is at most ${LIMIT} then.` }),
     ),
@@ -95,20 +109,23 @@ const addListAndShow: Routes = (api, service) => {
         response: answers({ 200: List }, 400, 503),
       },
     },
-    async ({ query: { limit = LIMIT, cursor, order = "oldest", counts = false } }) => {
+    async ({ query }) => {
+      const { limit = LIMIT, cursor, order = "oldest", counts = false } = query;
       requireServing(service);
       if (counts && limit > LIMIT)
         throw new Problem("bad-request", `With counts, limit is at most ${LIMIT}, not ${limit}.`);
       const [from] = cursor === undefined ? [FIRST[order]] : (decodeCursor(cursor, ["number"]) as [number]);
-      const where = order === "oldest" ? `after=${from}` : `before=${from}`;
-      const { line, body } = await service.wire.command(`list-batches ${where} limit=${limit}`);
-      if (body === undefined) throw refused(line, service);
-      const [first = "", , ...lines] = body.toString("latin1").trimEnd().split("\n").slice(1);
-      const next = Number(first.slice("next: ".length));
-      const items = lines.map(itemOf);
+      const read = async (place = from, rows: number): Promise<Rows<Item, number>> => {
+        const where = order === "oldest" ? `after=${place}` : `before=${place}`;
+        const { line, body } = await service.wire.command(`list-batches ${where} limit=${rows}`);
+        if (body === undefined) throw refused(line, service);
+        const [first = "", , ...lines] = body.toString("latin1").trimEnd().split("\n").slice(1);
+        return { items: lines.map(itemOf), next: Number(first.slice("next: ".length)) || undefined };
+      };
+      const { items, next } = await filteredList(read, from, limit, filterOf(query), ({ number }) => number);
       return {
-        items: counts ? await withCounts(service, items) : items,
-        cursor: next === 0 ? null : encodeCursor([next]),
+        items: counts ? await withCounts(service, items) : [...items],
+        cursor: next === undefined ? null : encodeCursor([next]),
       };
     },
   );
@@ -128,6 +145,19 @@ const addListAndShow: Routes = (api, service) => {
     },
   );
 };
+
+/** Returns undefined if all batches are meant. */
+function filterOf({
+  match,
+  state,
+  outcome,
+}: Static<typeof ListQuery>): ((item: Item) => boolean) | undefined {
+  if (match === undefined && state === undefined && outcome === undefined) return undefined;
+  return (item) =>
+    (match === undefined || nameMatches(match, item.name)) &&
+    (outcome === undefined || outcome === item.outcome) &&
+    (state === undefined || state === item.state || (state === "unfinished" && item.state !== "complete"));
+}
 
 const CHANGES = [
   ["commit", "COMMITTED", "put", "Takes no more members; complete once all have ended"],

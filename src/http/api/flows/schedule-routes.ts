@@ -1,5 +1,6 @@
 // Routes of schedules, which put jobs at the times of a cron expression or at intervals.
 
+import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import {
   INTERVAL_MS_MAX,
@@ -9,7 +10,7 @@ import {
 } from "../../../protocol/schedule-options.ts";
 import { bytesOf } from "../../link/put-pool.ts";
 import type { Service } from "../../queue/service.ts";
-import { answers, type Routes, requireServing, tubeOf } from "../api.ts";
+import { answers, maySeeBodies, type Routes, requireServing, tubeOf } from "../api.ts";
 import { bodyOf, jsonReader } from "../bodies/job-body.ts";
 import { bodyField, wantsMsgpack } from "../bodies/media.ts";
 import { refused } from "../bodies/put-refusal.ts";
@@ -19,11 +20,14 @@ import { metaView } from "../jobs/job-routes.ts";
 import { jobTimes, meta, optionsOf, PRI, putOptions, TTR_SECONDS } from "../jobs/put-options.ts";
 import { Problem } from "../problem.ts";
 import { Fields } from "../schemas.ts";
+import { filteredList, nameMatches, type Rows } from "./filtered-list.ts";
 import { reportFields, reportList, utf8Of } from "./report-fields.ts";
 
 const LIMIT = 100;
 const LIMIT_MAX = 1000;
 const EXPRESSION_LENGTH_MAX = 200;
+const NAME_LENGTH_MAX = 200;
+const MATCH = "A text in its name or in that of its tube, or a pattern such as mail-*.";
 
 const count = Type.Integer({ minimum: 0 });
 const time = (description: string) =>
@@ -101,6 +105,12 @@ const ScheduleQuery = Type.Object(
 const ListQuery = Type.Object(
   {
     tube: Type.Optional(Type.String({ description: "Only schedules that put jobs into this tube." })),
+    match: Type.Optional(Type.String({ maxLength: NAME_LENGTH_MAX, description: MATCH })),
+    state: Type.Optional(
+      Type.Enum(["active", "paused", "late", "missed"], {
+        description: "late: its job is refused; missed: some ticks put no job.",
+      }),
+    ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
     cursor: Type.Optional(Type.String({ maxLength: 1000 })),
   },
@@ -114,6 +124,20 @@ export const scheduleRoutes: Routes = (api, service) => {
   addChanges(api, service);
 };
 
+type ListedSchedule = Static<typeof Listed>;
+
+/** A tick puts its job within a second; one that is older was refused, or the server is busy. */
+const LATE_MS = 5000;
+const isLate = ({ paused, next }: ListedSchedule, wallMs: number): boolean =>
+  !paused && next !== null && wallMs - Date.parse(next) >= LATE_MS;
+
+const IN_STATE = {
+  active: (row: ListedSchedule, wallMs: number): boolean => !row.paused && !isLate(row, wallMs),
+  paused: ({ paused }: ListedSchedule): boolean => paused,
+  late: isLate,
+  missed: ({ missedTicks }: ListedSchedule): boolean => missedTicks > 0,
+} as const;
+
 const addList: Routes = (api, service) => {
   api.get(
     "/v1/schedules",
@@ -125,20 +149,32 @@ const addList: Routes = (api, service) => {
         response: answers({ 200: List }, 400, 503),
       },
     },
-    async ({ query: { tube, limit = LIMIT, cursor } }) => {
+    async ({ query: { tube, match, state, limit = LIMIT, cursor } }) => {
       requireServing(service);
-      let line = `list-schedules limit=${limit}`;
-      if (tube !== undefined) line += ` tube=${tubeOf({ tube: "-" }, { tube })}`;
-      if (cursor !== undefined)
-        line += ` after=${nameText((decodeCursor(cursor, ["string"]) as [string])[0])}`;
-      const { line: reply, body } = await service.wire.command(line);
-      if (body === undefined) throw refused(reply, service);
-      const { next, items } = reportList<Static<typeof Listed>>(body);
-      const after = utf8Of(JSON.parse(next));
-      return {
-        items: items.map((item) => ({ ...item, name: utf8Of(item.name), every: item.every || null })),
-        cursor: after === "" ? null : encodeCursor([after]),
+      const of = tube === undefined ? "" : ` tube=${tubeOf({ tube: "-" }, { tube })}`;
+      const [from] = cursor === undefined ? [] : (decodeCursor(cursor, ["string"]) as [string]);
+      const read = async (after: string | undefined, rows: number): Promise<Rows<ListedSchedule, string>> => {
+        const behind = after === undefined ? "" : ` after=${nameText(after)}`;
+        const { line, body } = await service.wire.command(`list-schedules limit=${rows}${of}${behind}`);
+        if (body === undefined) throw refused(line, service);
+        const { next, items } = reportList<ListedSchedule>(body);
+        return {
+          items: items.map((item) => ({ ...item, name: utf8Of(item.name), every: item.every || null })),
+          next: utf8Of(JSON.parse(next)) || undefined,
+        };
       };
+      const isMeant = (row: ListedSchedule): boolean =>
+        (match === undefined || nameMatches(match, row.name) || nameMatches(match, row.tube)) &&
+        (state === undefined || IN_STATE[state](row, service.wallMs()));
+      const isFiltered = match !== undefined || state !== undefined;
+      const { items, next } = await filteredList(
+        read,
+        from,
+        limit,
+        isFiltered ? isMeant : undefined,
+        ({ name }) => name,
+      );
+      return { items: [...items], cursor: next === undefined ? null : encodeCursor([next]) };
     },
   );
 };
@@ -147,16 +183,16 @@ const addShowAndSet: Routes = (api, service) => {
   api.get(
     "/v1/schedules/:name",
     {
-      config: { may: "bodies" },
+      config: { may: "view" },
       schema: {
-        summary: "A schedule, with its next runs and its job",
+        summary: "A schedule, with its next runs and its job; the body only for those who may see bodies",
         ...shared,
         response: answers({ 200: One }, 400, 404, 503),
       },
     },
     async (request) => {
       requireServing(service);
-      return await oneOf(service, nameOf(request), wantsMsgpack(request));
+      return await oneOf(service, nameOf(request), request);
     },
   );
   api.put(
@@ -179,7 +215,7 @@ const addShowAndSet: Routes = (api, service) => {
       const line = `set-schedule ${nameText(name)} ${tubeOf({ tube: "-" }, asked)} ${setOptions(asked, bytesOf(body))}`;
       const reply = await service.wire.commandWith(line, body, bytesOf(body));
       if (reply !== "SET") throw refusedSet(reply, service);
-      return await oneOf(service, name, wantsMsgpack(request));
+      return await oneOf(service, name, request);
     },
   );
 };
@@ -301,7 +337,7 @@ function nameText(name: string): string {
   return bytes.toString("latin1");
 }
 
-async function oneOf(service: Service, name: string, isMsgpack: boolean): Promise<Static<typeof One>> {
+async function oneOf(service: Service, name: string, request: FastifyRequest): Promise<Static<typeof One>> {
   const { line, body } = await service.wire.command(`inspect-schedule ${nameText(name)}`);
   if (body === undefined) throw line === "NOT_FOUND" ? noSuchSchedule(name) : refused(line, service);
   const fields = reportFields(body);
@@ -310,13 +346,14 @@ async function oneOf(service: Service, name: string, isMsgpack: boolean): Promis
   const textOrNull = (key: string): string | null => (fields[key] === null ? null : utf8Of(text(key)));
   const timeOrNull = (key: string): string | null => (fields[key] === null ? null : text(key));
   const shown = Buffer.from(text("body"), "latin1");
+  const seesBody = maySeeBodies(request);
   return {
     name,
     tube: text("tube"),
     cron: textOrNull("cron"),
     every: number("every") || null,
     tz: text("tz"),
-    missed: text("missed") as (typeof MISSED_WORDS)[number],
+    missed: (fields["missed"] ?? "none") as (typeof MISSED_WORDS)[number],
     paused: text("paused") === "true",
     next: timeOrNull("next"),
     nextRuns: fields["nextRuns"] as string[],
@@ -335,7 +372,7 @@ async function oneOf(service: Service, name: string, isMsgpack: boolean): Promis
     weight: number("weight"),
     meta: metaView(fields["meta"] as string[]),
     bytes: number("bytes"),
-    ...(bodyField(shown, isMsgpack) as { body: string }),
-    truncated: shown.length < number("bytes"),
+    ...(seesBody ? (bodyField(shown, wantsMsgpack(request)) as { body: string }) : {}),
+    truncated: (seesBody ? shown.length : 0) < number("bytes"),
   };
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { attentionOf, type Signs } from "../../../../../src/http/api/dashboard/attention.ts";
+import { NO_SIGNS } from "../../../../../src/http/queue/known.ts";
 import { TubeEntry } from "../../../../../src/http/state/tube-cache.ts";
 import { TUBE_FIELDS, TubeField } from "../../../../../src/message/control.ts";
 
@@ -25,10 +26,11 @@ const WELL: Signs = {
   timeoutsTube: "well",
   grown: () => 0,
   syncs: { count: 1000, p99Seconds: 0.1 },
+  flows: NO_SIGNS,
 };
 
 const said = (signs: Partial<Signs>): string[] =>
-  attentionOf({ ...WELL, ...signs }).map(({ tube, text }) => `${tube ?? "server"}: ${text}`);
+  attentionOf({ ...WELL, ...signs }).map(({ tube, about, text }) => `${about ?? tube ?? "server"}: ${text}`);
 
 it("nothing needs attention at or below the limits", () => {
   assert.deepEqual(said({}), []);
@@ -138,4 +140,44 @@ it("of many tubes with the same problem two are named, so others stay visible", 
     "t2: 1 buried",
   ]);
   assert.equal(attentionOf({ ...WELL, tubes })[2]!.page, "#/tubes?sort=ready");
+});
+
+it("batches need attention if they wait for a person: members are buried, or failed while jobs wait", () => {
+  const batches = [
+    [1, "well", 0, 0, 3],
+    [2, "failed-alone", 2, 0, 0],
+    [3, "failed", 1, 0, 2],
+    [4, "stuck", 3, 1, 5],
+  ] as const;
+  assert.deepEqual(said({ flows: { ...NO_SIGNS, batches } }), [
+    "batch stuck: 1 member is buried, so the batch doesn't end",
+    "batch failed: 1 member has failed, and 2 jobs wait for the batch",
+  ]);
+  const many = [5, 6, 7, 8].map((number) => [number, `b-${number}`, 0, 2, 0] as const);
+  assert.deepEqual(said({ flows: { ...NO_SIGNS, batches: many } }), [
+    "batch b-5: 2 members are buried, so the batch doesn't end",
+    "batch b-6: 2 members are buried, so the batch doesn't end",
+    "server: 2 more batches have buried members",
+  ]);
+});
+
+it("schedules need attention if they are late, missed their last runs, or are paused", () => {
+  const schedule = (name: string, missed: number) => ({
+    ...{ name, lateSeconds: 90, refusal: "TUBE_FULL", missed },
+  });
+  const of = (...first: ReturnType<typeof schedule>[]) => ({ count: first.length, first });
+  const schedules = {
+    paused: { count: 5, first: [1, 2, 3].map((each) => schedule(`p${each}`, 0)) },
+    refused: of(schedule("n\xc3\xa4chtlich", 0)),
+    missing: of(schedule("once", 1), schedule("often", 1200), schedule("third", 2)),
+  };
+  assert.deepEqual(said({ flows: { batches: [], schedules } }), [
+    "schedule nächtlich: late by 90 s: its tube is full",
+    "schedule once: its last run was missed",
+    "schedule often: its last 1,200 runs were missed",
+    "schedule third: its last 2 runs were missed",
+    "schedule p1: paused: it puts no jobs",
+    "schedule p2: paused: it puts no jobs",
+    "server: 3 more schedules are paused",
+  ]);
 });

@@ -1,0 +1,173 @@
+// Page of a batch: its progress, where its members are, which of them need somebody, and the jobs
+// that wait for it.
+
+import { html, nothing } from "lit-html";
+import { Asked } from "../parts/asked.ts";
+import { type BatchJobs, jobsOfBatch } from "../parts/batch-jobs.ts";
+import { deathOf, reasonOf } from "../parts/failures.ts";
+import { duration, exact, jobs as jobsInWords } from "../parts/format.ts";
+import type { PageContext } from "../parts/page-context.ts";
+import { ago, empty, facts, folded, type Part, STATES, tile, tubeLink } from "../parts/parts.ts";
+import type { BatchRow, FrameView, JobRow, Refused } from "../parts/view-types.ts";
+import { progress, stateOf } from "./batch-parts.ts";
+
+const REFRESH_MS = 10_000;
+const ROWS_MAX = 20;
+
+const found = new Asked<BatchJobs>(REFRESH_MS);
+
+export function showBatch(_view: FrameView, context: PageContext): Part {
+  const { name } = context.place;
+  const fetched = context.fetched as BatchRow | Refused | undefined;
+  if (fetched !== undefined && "status" in fetched)
+    return html`<div class="title"><h1>${name}</h1></div>
+      <section class="card">${empty(
+        fetched.status === 404
+          ? "There is no such batch: it was never opened, or it is forgotten. A complete batch is forgotten after a day, or after its keep."
+          : fetched.detail,
+        html`<p><a href="#/batches">All batches</a></p>`,
+      )}</section>`;
+  // The answer about another batch may still be there.
+  if (fetched?.name !== name)
+    return html`<div class="title"><h1>${name}</h1></div><section class="card"><p class="quiet">…</p></section>`;
+  const [tone, sign, words] = stateOf(fetched);
+  const jobs = found.last(`${fetched.number}`, () => jobsOfBatch(fetched), context.redraw);
+  return html`
+    <div class="title">
+      <h1>${name}</h1>
+      <span class="badge ${tone}"><span aria-hidden="true">${sign}</span> ${words}</span>
+      ${actions(fetched, context)}
+    </div>
+    ${notice(fetched)}
+    <dl class="tiles">
+      ${tile("members", exact(fetched.members))} ${tile("open", exact(fetched.open))} ${tile("done", exact(fetched.done))}
+      ${tile("failed", html`<span class=${fetched.failed > 0 ? "buried" : ""}>${exact(fetched.failed)}</span>`)}
+      ${tile("buried", html`<span class=${fetched.buried > 0 ? "buried" : ""}>${exact(fetched.buried)}</span>`)}
+      ${tile("jobs that wait", exact(fetched.waiting))}
+    </dl>
+    <section class="card" aria-label="Progress">
+      ${progress(fetched)}
+      ${facts([
+        ["opened", html`${ago(fetched.age)} ago`],
+        ["number", exact(fetched.number)],
+        ...(fetched.forgetsIn === null
+          ? []
+          : [["forgotten in", duration(fetched.forgetsIn)] as [string, string]]),
+      ])}
+    </section>
+    ${jobs === undefined ? pending(fetched) : jobCards(fetched, jobs)}
+  `;
+}
+
+function actions({ name, state }: BatchRow, { act, may }: PageContext): Part {
+  const buttons = html`
+    ${state === "open" && may("put") ? html`<button class="button" type="button" @click=${() => act((all) => all.commitBatch(name))}>Commit…</button>` : nothing}
+    ${may("manage") ? html`<button class="button bad" type="button" @click=${() => act((all) => all.cancelBatch(name))}>Cancel…</button>` : nothing}`;
+  const isUnderWay = state === "open" || state === "committed";
+  return isUnderWay && (may("put") || may("manage"))
+    ? html`<div class="actions">${folded("Actions", buttons)}</div>`
+    : nothing;
+}
+
+/** States what the batch waits for a person to do, or what its end will be. */
+function notice({ state, buried, failed, waiting }: BatchRow): Part {
+  if (state === "complete" || state === "cancelled") return nothing;
+  if (buried > 0)
+    return html`<p class="notice" role="status">${exact(buried)} of its members ${buried === 1 ? "is" : "are"} buried: it isn't complete before somebody kicks or deletes ${buried === 1 ? "it" : "them"}. A member that is deleted has failed.</p>`;
+  if (failed > 0 && waiting > 0)
+    return html`<p class="notice" role="status">${exact(failed)} of its members ${failed === 1 ? "has" : "have"} failed. When the batch is complete, jobs that wait for its success will be buried.</p>`;
+  return nothing;
+}
+
+const pending = (batch: BatchRow): Part =>
+  html`<section class="card"><p class="quiet">${found.hasFailed(`${batch.number}`) ? "Its jobs could not be loaded. The page goes on asking." : "…"}</p></section>`;
+
+const isDead = ({ death }: JobRow): boolean => death !== null;
+
+function jobCards(batch: BatchRow, { members, waiting, isWhole }: BatchJobs): Part {
+  const troubled = members.filter((job) => isDead(job) || job.state === "buried");
+  return html`${batch.open + batch.failed > 0 ? troubledCard(troubled, isWhole ? batch.failed : 0) : nothing}
+    ${members.length === 0 ? nothing : tubesCard(batch, members)} ${batch.waiting > 0 ? waitingCard(batch, waiting) : nothing}
+    ${isWhole ? nothing : html`<p class="quiet">Its jobs are too many to show all of them here; the numbers above are of all.</p>`}`;
+}
+
+/** Members that died are still there as jobs; others that failed are not. */
+function troubledCard(jobs: readonly JobRow[], failed: number): Part {
+  const gone = Math.max(0, failed - jobs.filter(isDead).length);
+  if (jobs.length === 0 && gone === 0) return nothing;
+  const rows = jobs.slice(0, ROWS_MAX);
+  return html`<section class="card" aria-labelledby="troubled">
+    <h2 id="troubled">Failed and buried members</h2>
+    ${rows.length === 0 ? nothing : jobTable("Failed and buried members", "why", rows, whyOf)}
+    ${jobs.length > rows.length ? html`<p class="quiet">${exact(jobs.length - rows.length)} more.</p>` : nothing}
+    ${gone === 0 ? nothing : html`<p class="quiet">${exact(gone)} failed ${gone === 1 ? "member is" : "members are"} gone: deleted, cleared or expired.</p>`}
+  </section>`;
+}
+
+function whyOf(job: JobRow): Part {
+  const [last] = job.failures;
+  const reason = last === undefined ? nothing : reasonOf(last);
+  if (!isDead(job))
+    return html`<span class="buried">buried</span>${last === undefined ? nothing : html`: ${reason}`}`;
+  return html`<span class="buried">${deathOf(job)}</span>${last === undefined ? nothing : html`: ${reason}`}`;
+}
+
+const waitingCard = (
+  { waiting }: BatchRow,
+  jobs: readonly JobRow[],
+): Part => html`<section class="card" aria-labelledby="waiting">
+  <h2 id="waiting">Jobs that wait for it <small>${jobsInWords(waiting)}</small></h2>
+  ${jobTable("Jobs that wait for it", "becomes ready", jobs.slice(0, ROWS_MAX), ({ waitsForAny }) => html`${waitsForAny ? "when the batch is complete" : "if no member fails"}`)}
+  ${waiting > ROWS_MAX ? html`<p class="quiet">${exact(waiting - ROWS_MAX)} more.</p>` : nothing}
+</section>`;
+
+const jobTable = (
+  caption: string,
+  label: string,
+  rows: readonly JobRow[],
+  cell: (job: JobRow) => Part,
+): Part => html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}, as a table">
+  <table class="cards">
+    <caption class="hidden">${caption}</caption>
+    <thead>
+      <tr><th scope="col">job</th><th scope="col" class="left">tube</th><th scope="col" class="left">${label}</th><th scope="col">put</th></tr>
+    </thead>
+    <tbody>${rows.map(
+      (job) => html`<tr>
+        <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
+        <td class="left rest-line" data-label="in"><a href=${tubeLink(job.tube)}>${job.tube}</a></td>
+        <td class="left rest-line pieces">${cell(job)}</td>
+        <td data-label="put">${ago(job.age)} ago</td>
+      </tr>`,
+    )}</tbody>
+  </table>
+</div>`;
+
+/** Counts the members that are there by tube and state; dead ones apart. */
+function tubesCard({ name }: BatchRow, members: readonly JobRow[]): Part {
+  const tubes = Map.groupBy(members, ({ tube }) => tube);
+  const rows = [...tubes].sort(([, a], [, b]) => b.length - a.length);
+  const link = (tube: string, state: string): string =>
+    `${tubeLink(tube)}?${new URLSearchParams({ state, batch: name })}`;
+  const cell = (tube: string, jobs: readonly JobRow[], state: string): Part => {
+    const count = jobs.filter((job) => job.state === state).length;
+    return count === 0 ? html`0` : html`<a href=${link(tube, state)}>${exact(count)}</a>`;
+  };
+  return html`<section class="card" aria-labelledby="tubes">
+    <h2 id="tubes">Members by tube <small>those that are done are gone</small></h2>
+    <div class="scroll names" tabindex="0" role="region" aria-label="Members by tube and state">
+      <table class="cards">
+        <caption class="hidden">Members by tube and state</caption>
+        <thead><tr><th scope="col">tube</th>${STATES.map((state) => html`<th scope="col">${state.name}</th>`)}<th scope="col" title="Of these, those that have failed for good">dead</th></tr></thead>
+        <tbody>${rows.slice(0, ROWS_MAX).map(
+          ([tube, jobs]) => html`<tr>
+            <th scope="row" title=${tube}><a href=${tubeLink(tube)}>${tube}</a></th>
+            ${STATES.map((state) => html`<td data-label=${state.name} class=${jobs.some((job) => job.state === state.name) ? "" : "zero"}>${cell(tube, jobs, state.name)}</td>`)}
+            <td data-label="dead" class=${jobs.some(isDead) ? "buried" : "zero"}>${exact(jobs.filter(isDead).length)}</td>
+          </tr>`,
+        )}</tbody>
+      </table>
+    </div>
+    ${rows.length > ROWS_MAX ? html`<p class="quiet">${exact(rows.length - ROWS_MAX)} more tubes.</p>` : nothing}
+  </section>`;
+}

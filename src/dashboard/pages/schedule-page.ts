@@ -1,0 +1,168 @@
+// Page of a schedule: its next runs, its last one and what became of it, and the job that it puts.
+
+import { html, nothing } from "lit-html";
+import { Asked } from "../parts/asked.ts";
+import { duration, exact } from "../parts/format.ts";
+import type { PageContext } from "../parts/page-context.ts";
+import {
+  agoSince,
+  empty,
+  facts,
+  folded,
+  inTime,
+  moment,
+  type Part,
+  tubeLink,
+  tubePath,
+} from "../parts/parts.ts";
+import { send } from "../parts/request.ts";
+import type { FrameView, JobsPage, Refused, ScheduleView } from "../parts/view-types.ts";
+import { bodyCard } from "./job-body.ts";
+import { lateSeconds, nextRun, scheduleButtons, timesOf } from "./schedule-parts.ts";
+
+const REFRESH_MS = 5000;
+
+/** The job of the last run. */
+const lastJob = new Asked<JobsPage>(REFRESH_MS);
+
+export function showSchedule(_view: FrameView, context: PageContext): Part {
+  const { name } = context.place;
+  const fetched = context.fetched as ScheduleView | Refused | undefined;
+  const head = html`<h1><bdi>${name}</bdi></h1>`;
+  if (fetched !== undefined && "status" in fetched)
+    return html`<div class="title">${head}</div>
+      <section class="card">${empty(
+        fetched.status === 404 ? "There is no such schedule: it was deleted, or never set." : fetched.detail,
+        html`<p><a href="#/schedules">All schedules</a></p>`,
+      )}</section>`;
+  // The answer about another schedule may still be there.
+  if (fetched?.name !== name)
+    return html`<div class="title">${head}</div><section class="card"><p class="quiet">…</p></section>`;
+  return html`
+    <div class="title">
+      ${head} ${badge(fetched)} <span>into <a href=${tubeLink(fetched.tube)}>${fetched.tube}</a></span>
+      ${context.may("manage") ? html`<div class="actions">${folded("Actions", scheduleButtons(fetched, context))}</div>` : nothing}
+    </div>
+    ${notice(fetched)}
+    <div class="two">
+      ${nextCard(fetched)}
+      ${lastCard(fetched, context)}
+    </div>
+    <section class="card" aria-labelledby="puts">
+      <h2 id="puts">What it puts</h2>
+      ${facts(jobFacts(fetched))}
+    </section>
+    ${bodyCard(fetched, context)}
+  `;
+}
+
+function badge(schedule: ScheduleView): Part {
+  if (schedule.paused)
+    return html`<span class="badge delayed"><span aria-hidden="true">◷</span> paused</span>`;
+  return lateSeconds(schedule) > 0
+    ? html`<span class="badge buried"><span aria-hidden="true">✖</span> late</span>`
+    : nothing;
+}
+
+/** Why its job is refused, and what helps. */
+const REFUSALS: Readonly<Record<string, readonly [why: string, remedy: string]>> = {
+  TUBE_FULL: ["its tube is full", "Start its workers, or raise the limits of the tube"],
+  OUT_OF_MEMORY: ["the memory is full", "Start more workers, or raise max-memory"],
+  LOG_FULL: ["the log is full", "Make room on its disk"],
+  DRAINING: ["the server drains", "Let it take new jobs again, on the page of the server"],
+};
+
+function notice(schedule: ScheduleView): Part {
+  const { paused, lastRefusal } = schedule;
+  if (paused)
+    return html`<p class="notice" role="status">Paused: it puts no jobs until somebody resumes it. Times until then are skipped.</p>`;
+  const seconds = lateSeconds(schedule);
+  if (seconds === 0) return nothing;
+  const [why, remedy] = REFUSALS[lastRefusal ?? ""] ?? [
+    "the server is busy",
+    "The server tries again each second",
+  ];
+  return html`<p class="notice" role="status">Late by ${duration(seconds)}: ${why}. ${remedy}. The job is tried again each second until the next time.</p>`;
+}
+
+const nextCard = (schedule: ScheduleView): Part => html`<section class="card" aria-labelledby="next">
+  <h2 id="next">Next runs <small>${timesOf(schedule)}</small></h2>
+  ${
+    schedule.nextRuns.length === 0
+      ? html`<p class="quiet">None: its times are over.</p>`
+      : html`<ol class="list">
+        ${schedule.nextRuns.map((at, index) => html`<li>${index === 0 ? html`<span>${nextRun(schedule)}</span>` : html`<span>${inTime(at)}</span>`}</li>`)}
+      </ol>`
+  }
+</section>`;
+
+const MISSED: Readonly<Record<string, string>> = {
+  once: "one job for all of them",
+  all: "a job for each",
+  none: "no job",
+};
+
+function lastCard(schedule: ScheduleView, context: PageContext): Part {
+  const { fired, runs, missed, missedTicks, duplicates, refusals, lastRefusal } = schedule;
+  return html`<section class="card" aria-labelledby="last">
+    <h2 id="last">Last run</h2>
+    ${lastRun(schedule, context)}
+    ${facts([
+      ["jobs at its times", exact(fired)],
+      ["jobs by Run now", exact(runs)],
+      ["missed times", html`<span class=${missedTicks > 0 ? "buried" : ""}>${exact(missedTicks)}</span>`],
+      ["for missed times", MISSED[missed] ?? missed],
+      [
+        "refused attempts",
+        html`<span class=${refusals > 0 ? "buried" : ""}>${exact(refusals)}${lastRefusal === null ? nothing : `, the last: ${REFUSALS[lastRefusal]?.[0] ?? lastRefusal}`}</span>`,
+      ],
+      ...(duplicates === 0 ? [] : [["times with another job", exact(duplicates)] as [string, string]]),
+    ])}
+  </section>`;
+}
+
+/** When it was, and where its job is now. */
+function lastRun({ name, tube, last }: ScheduleView, { redraw }: PageContext): Part {
+  if (last === null) return html`<p>It has put no job at its times yet.</p>`;
+  // Each run's job has a key of its own, until it is done, dies or moves.
+  const unique = `${name}@${last}`;
+  const load = async (): Promise<JobsPage> =>
+    (await send(
+      "GET",
+      tubePath(tube, "jobs", `${new URLSearchParams({ unique, limit: "1", bodyMax: "0" })}`),
+    )) as JobsPage;
+  const page = lastJob.last(JSON.stringify([tube, unique]), load, redraw);
+  const [job] = page?.items ?? [];
+  const became =
+    page === undefined
+      ? "…"
+      : job === undefined
+        ? "Its job is no longer in the tube: done, deleted, dead or moved."
+        : html`<a href="#/jobs/${job.id}">Job ${job.id}</a> is <span class=${job.state}>${job.state}</span>.`;
+  return html`<p>${agoSince(last)} ago, <time class="quiet one-line" datetime=${last}>${moment(Date.parse(last))}</time>. ${became}</p>`;
+}
+
+function jobFacts({
+  tube,
+  pri,
+  delay,
+  ttr,
+  ttl,
+  group,
+  weight,
+  meta,
+}: ScheduleView): [string, string | Part][] {
+  const pairs = Object.entries(meta);
+  return [
+    ["tube", html`<a href=${tubeLink(tube)}>${tube}</a>`],
+    ["priority", exact(pri)],
+    ["delay", duration(delay)],
+    ["time to run", duration(ttr)],
+    ["time to live", ttl === 0 ? "for ever" : duration(ttl)],
+    ...(group === null ? [] : [["group", group] as [string, string]]),
+    ...(weight === 1 ? [] : [["weight", exact(weight)] as [string, string]]),
+    ...(pairs.length === 0
+      ? []
+      : [["context", pairs.map(([key, value]) => `${key}: ${value}`).join(", ")] as [string, string]]),
+  ];
+}
