@@ -18,6 +18,7 @@
 
 import { latin1 } from "../base/bytes.ts";
 import { Attribute, type AttributeWriter } from "../protocol/job-attribute.ts";
+import { INTERVAL_MS_MAX, INTERVAL_MS_MIN } from "../protocol/schedule-options.ts";
 
 export interface ScheduleRecord {
   readonly name: string;
@@ -41,6 +42,8 @@ export interface ProgressRecord {
   refusals: number;
 }
 
+/** The last time that a Date can have: no tick is later. */
+export const TICK_MS_MAX = 8.64e15;
 const RULE_BYTES = 32;
 const PROGRESS_BYTES = 72;
 const scratch = new DataView(new ArrayBuffer(Math.max(RULE_BYTES, PROGRESS_BYTES)));
@@ -82,12 +85,13 @@ function writeText(writer: AttributeWriter, tag: Attribute, text: string): void 
 }
 const textBytes = new Uint8Array(255);
 
-/** Reads a schedule from attributes; undefined if they are not those of one. */
-export function readSchedule(
-  bytes: Uint8Array,
-  start: number,
-  end: number,
-): (ScheduleRecord & ProgressRecord & { readonly attributes: Uint8Array }) | undefined {
+export type WholeSchedule = ScheduleRecord & ProgressRecord & { readonly attributes: Uint8Array };
+
+/**
+ * Reads a schedule from attributes; undefined if they are not those of one. Only a log from a dump
+ * that was edited has such: records have checksums.
+ */
+export function readSchedule(bytes: Uint8Array, start: number, end: number): WholeSchedule | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset);
   const found = new Map<number, number>();
   const ofJobs: number[] = [];
@@ -101,8 +105,9 @@ export function readSchedule(
   const progress = found.get(Attribute.ScheduleProgress);
   if (name === undefined || rule === undefined || cron === undefined || progress === undefined)
     return undefined;
+  if (bytes[rule - 1] !== RULE_BYTES || bytes[progress - 1] !== PROGRESS_BYTES) return undefined;
   const [expression = "", zone = ""] = textAt(bytes, cron).split("\0");
-  return {
+  const schedule: WholeSchedule = {
     name: textAt(bytes, name),
     cron: expression,
     zone,
@@ -121,6 +126,16 @@ export function readSchedule(
     refusals: view.getFloat64(progress + 64, true),
     attributes: Uint8Array.from(ofJobs),
   };
+  return isPossible(schedule) ? schedule : undefined;
+}
+
+function isPossible(schedule: WholeSchedule): boolean {
+  const { name, everyMs, ttlMs, delayMillis, anchorMs, lastMs } = schedule;
+  const { version, fired, runs, missedTicks, duplicates, refusals } = schedule;
+  const counts = [ttlMs, delayMillis, version, fired, runs, missedTicks, duplicates, refusals];
+  if (name === "" || !counts.every((count) => count >= 0 && count <= Number.MAX_SAFE_INTEGER)) return false;
+  if (![anchorMs, lastMs].every((ms) => Math.abs(ms) <= TICK_MS_MAX)) return false;
+  return everyMs === 0 || (everyMs >= INTERVAL_MS_MIN && everyMs <= INTERVAL_MS_MAX);
 }
 
 const isOfJobs = (tag: number): boolean =>

@@ -16,7 +16,7 @@ import {
   recordHeadBytes,
   tubeBytesOf,
 } from "../message/record.ts";
-import { readSchedule } from "../message/schedule-record.ts";
+import { readSchedule, TICK_MS_MAX } from "../message/schedule-record.ts";
 
 /**
  * A buried job that waits for its turn: jobs arrive in no particular order, but burials have one.
@@ -158,8 +158,7 @@ export class Restore {
     const bodyAt = offset + recordHeadBytes(view, offset);
     const record = readSchedule(bytes, attributesAt, bodyAt);
     assert(attributesAt <= bodyAt && bodyAt <= bytes.length, "the body of a schedule follows its attributes");
-    // Only a log that was edited by hand has such a record.
-    if (record === undefined) return;
+    if (record === undefined || schedules.table.get(record.name) !== undefined) return;
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = this.#fields;
     const { name, missed, ttlMs, delayMillis, attributes, cron, zone, everyMs } = record;
     const timing = { cron, zone, everyMs };
@@ -177,7 +176,7 @@ export class Restore {
       attributes,
     };
     const schedule = new Schedule(id, facts);
-    schedule.takeOver({ ...record, nextMs: deadlineAtMs || Number.POSITIVE_INFINITY });
+    schedule.takeOver({ ...record, nextMs: isTick(deadlineAtMs) ? deadlineAtMs : Number.POSITIVE_INFINITY });
     schedule.bodyBytes = bodyBytesOf(view, offset);
     schedule.body = bodies.allocate(schedule.bodyBytes);
     bodies.write(schedule.body, 0, bytes, bodyAt, schedule.bodyBytes);
@@ -211,6 +210,9 @@ export class Restore {
     return this.#lastTube;
   }
 }
+
+/** Returns whether a deadline is the next tick of a schedule; without one, it is 0. */
+const isTick = (deadlineAtMs: number): boolean => deadlineAtMs > 0 && deadlineAtMs <= TICK_MS_MAX;
 
 /** Copies one record, so that the segment it came in can be freed. */
 function keptRecord(view: DataView, bytes: Uint8Array, offset: number, burySequence: number): Buried {

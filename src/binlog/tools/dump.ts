@@ -12,6 +12,7 @@ import {
   type RecordFields,
   RecordState,
 } from "../../message/record.ts";
+import { readSchedule, TICK_MS_MAX } from "../../message/schedule-record.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
   ATTRIBUTE_BYTES_MAX,
@@ -139,7 +140,7 @@ export async function* readDump(lines: AsyncIterable<string>): AsyncGenerator<Du
   reader.end();
 }
 
-class DumpReader {
+export class DumpReader {
   #crc = 0;
   /** Number of lines so far. */
   #lines = 0;
@@ -150,6 +151,7 @@ class DumpReader {
   #filledBytes = 0;
   #nextId = 0;
   readonly #batches = new BatchLines();
+  readonly #schedules = new Set<string>();
 
   /** Takes a line; returns a completed job, a setting, a batch, the next id, or undefined. */
   line(text: string): Dumped | undefined {
@@ -186,9 +188,19 @@ class DumpReader {
     }
     const job = value as Readonly<JobLine>;
     checkJob(job, this.#lines);
+    if (job.state === "schedule") this.#checkSchedule(job);
     this.#jobs++;
     this.#filledBytes = 0;
     return this.#fill({ job, body: Buffer.alloc(job.bodyBytes) }, job.body);
+  }
+
+  #checkSchedule(job: Readonly<JobLine>): void {
+    const attributes = attributesOf(job);
+    const schedule = readSchedule(attributes, 0, attributes.length);
+    if (schedule === undefined || job.deadlineAtMs > TICK_MS_MAX)
+      throw badLine(this.#lines, "the schedule is not whole");
+    if (this.#schedules.has(schedule.name)) throw badLine(this.#lines, "the schedule comes twice");
+    this.#schedules.add(schedule.name);
   }
 
   #batch(value: Record<string, unknown>): LoggedBatch {

@@ -211,7 +211,11 @@ export class Schedules {
     const isAhead = everyMs > 0 && schedule.anchorMs > wallMs + BACK_MS_MAX;
     const anchorMs = isAhead ? wallMs : schedule.anchorMs;
     const firstMs = this.firstTick(facts.timing, anchorMs, wallMs);
-    if (nextMs - firstMs <= BACK_MS_MAX || nextMs <= this.firstTick(facts.timing, anchorMs, firstMs)) return;
+    if (nextMs === Number.POSITIVE_INFINITY) {
+      // No tick is an interval behind the last one, which comes again unless it has put its job.
+      if (firstMs === Number.POSITIVE_INFINITY || schedule.lastMs === firstMs) return;
+    } else if (nextMs - firstMs <= BACK_MS_MAX) return;
+    else if (nextMs <= this.firstTick(facts.timing, anchorMs, firstMs)) return;
     schedule.anchorMs = anchorMs;
     schedule.nextMs = firstMs;
     schedule.lateJobs = 0;

@@ -5,14 +5,15 @@ import { zoneProblem } from "./cron-times.ts";
 
 /** Returns a warning for each such zone. */
 export function zoneWarnings(table: ScheduleTable): string[] {
-  const byZone = new Map<string, { first: string; count: number }>();
+  const byZone = new Map<string, { first: string; zone: string; count: number }>();
   for (const { name, facts } of table.values()) {
     const { zone } = facts.timing;
-    const known = byZone.get(zone);
-    if (known === undefined) byZone.set(zone, { first: name, count: 1 });
+    // Intl takes a name in any case.
+    const known = byZone.get(zone.toUpperCase());
+    if (known === undefined) byZone.set(zone.toUpperCase(), { first: name, zone, count: 1 });
     else known.count++;
   }
-  return [...byZone].flatMap(([zone, { first, count }]) => {
+  return [...byZone.values()].flatMap(({ first, zone, count }) => {
     const problem = zoneProblem(zone);
     const more = count === 1 ? "" : ` (and ${count - 1} more)`;
     return problem === undefined ? [] : [`schedule ${JSON.stringify(first)}${more}: ${problem}`];

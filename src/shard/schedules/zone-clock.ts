@@ -5,7 +5,7 @@ import { assert } from "../../base/assert.ts";
 const SECOND_MS = 1000;
 const DAY_MS = 86_400_000;
 const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
-/** Zones that are kept: a format takes 0.1 ms to make, and a zone has a name in each case. */
+/** Zones that are kept: a format takes 0.1 ms to make. */
 const KEPT_MAX = 100;
 
 /** Where a local time lies: at one time or two, or in a gap that begins and ends at `atMs`. */
@@ -20,10 +20,12 @@ export class ZoneClock {
   /** Returns the clock of a zone; throws RangeError if Intl doesn't know it. */
   static of(zone: string): ZoneClock {
     const kept = ZoneClock.#kept;
-    const clock = kept.get(zone) ?? new ZoneClock(zone);
+    // Intl takes a name in any case.
+    const name = zone.toUpperCase();
+    const clock = kept.get(name) ?? new ZoneClock(zone);
     // The least recently used come first.
-    kept.delete(zone);
-    kept.set(zone, clock);
+    kept.delete(name);
+    kept.set(name, clock);
     if (kept.size > KEPT_MAX) kept.delete(kept.keys().next().value!);
     assert(kept.size <= KEPT_MAX, "few zones are kept");
     return clock;

@@ -198,25 +198,31 @@ describe("a wall clock that is set back", () => {
       assert.equal(bench.jobs, before + 2);
     });
 
-  it("brings back the ticks of a schedule that it had ended", () => {
-    const bench = new ScheduleBench();
-    const { schedules } = bench.engine;
-    const tenSeconds = schedules.next;
-    // As an expression for one year.
-    schedules.next = (timing, afterMs) => (afterMs < YEAR_MS ? tenSeconds(timing, afterMs) : Infinity);
-    const once = bench.set("once", Missed.None, 0);
-    let offsetMs = 0;
-    const turns = turnsOf(schedules, { wallOffsetMs: () => offsetMs });
-    const run = (nowMs: number): void => {
-      for (let left = 50_000; left > 0 && turns.dueAtMs <= nowMs; left--) turns.step(nowMs);
-    };
-    run(11 * SECOND_MS);
-    offsetMs = 2 * YEAR_MS;
-    run(12 * SECOND_MS);
-    assert.equal(once.nextMs, Number.POSITIVE_INFINITY);
-    offsetMs = 0;
-    run(13 * SECOND_MS);
-    assert.equal(once.nextMs, 20 * SECOND_MS);
+  it("brings back the ticks of a schedule that it had ended, except one that was put", () => {
+    for (const [endMs, missed, ahead] of [
+      // As an expression for one year, and as one for a single time.
+      [YEAR_MS, Missed.None, 20 * SECOND_MS],
+      [20 * SECOND_MS, Missed.None, 20 * SECOND_MS],
+      [20 * SECOND_MS, Missed.Once, Number.POSITIVE_INFINITY],
+    ] as const) {
+      const bench = new ScheduleBench();
+      const { schedules } = bench.engine;
+      const tenSeconds = schedules.next;
+      schedules.next = (timing, afterMs) => (afterMs < endMs ? tenSeconds(timing, afterMs) : Infinity);
+      const once = bench.set("once", missed, 0);
+      let offsetMs = 0;
+      const turns = turnsOf(schedules, { wallOffsetMs: () => offsetMs });
+      const run = (nowMs: number): void => {
+        for (let left = 50_000; left > 0 && turns.dueAtMs <= nowMs; left--) turns.step(nowMs);
+      };
+      run(11 * SECOND_MS);
+      offsetMs = 2 * YEAR_MS;
+      run(12 * SECOND_MS);
+      assert.equal(once.nextMs, Number.POSITIVE_INFINITY);
+      offsetMs = 0;
+      run(13 * SECOND_MS);
+      assert.equal(once.nextMs, ahead);
+    }
   });
 
   it("is found at a start, too", () => {

@@ -10,7 +10,7 @@ import { printSeed, seed } from "../../../support/seeded-property.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 import { inWhole } from "../../../support/whole.ts";
 
-const EXPRESSIONS = inWhole(5000, 250);
+const EXPRESSIONS = inWhole(5000, 200);
 const TICKS = 4;
 const HOUR_MS = 3_600_000;
 const YEAR_MS = 365 * 24 * HOUR_MS;
@@ -89,6 +89,14 @@ function nearChange(zone: string, afterMs: number, random: SeededRandom): number
   return changeMs + random.between(-5 * HOUR_MS, 5 * HOUR_MS);
 }
 
+/** The library searches for times that never come up to the year 10,000. */
+function withinYears(cron: string): string {
+  const fields = cron.split(" ");
+  if (fields.length === 5) fields.unshift("0");
+  if (fields.length === 6) fields.push("*");
+  return fields.map((field, index) => (index === 6 && field === "*" ? "2023-2086" : field)).join(" ");
+}
+
 it("expressions have the library's ticks", (t) => {
   printSeed(t);
   const random = new SeededRandom(seed);
@@ -97,7 +105,11 @@ it("expressions have the library's ticks", (t) => {
   for (let n = 0; n < EXPRESSIONS; n++) {
     const zone = random.pick(ZONES);
     const cron = expressions.draw();
-    const library = new Cron(cron, { timezone: zone, paused: true, fixedTimeRule: "no-wildcard" });
+    const library = new Cron(withinYears(cron), {
+      timezone: zone,
+      paused: true,
+      fixedTimeRule: "no-wildcard",
+    });
     const times = new CronTimes();
     let atMs = BEGIN_MS + Math.floor((random.between(0, 20 * YEAR_MS) / 1000) * 1000);
     if (random.chance(0.7)) atMs = nearChange(zone, atMs, random);
