@@ -123,6 +123,8 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
    * sliced command in progress is finished first, and then this is called again.
    */
   end(session: ShardSession): void {
+    // What is due is due to this client, too: it may end its wait.
+    if (!session.ended) this.engine.runDue(this.nowMs);
     session.ended = true;
     this.aside.leave(session);
     if (session.deferred !== undefined) this.#drop(session.deferred);

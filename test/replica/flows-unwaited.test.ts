@@ -20,8 +20,9 @@ const BATCHES = 16;
 const MEMBERS_MAX = 6;
 const TUBES = ["a", "b", "c", "d", "e", "f"] as const;
 const SCHEDULES = ["x", "y", "z"] as const;
-/** The log server stands still for so long at most, less than a lease. */
+/** The log server stands still for so long, and at most for less than a lease. */
 const STILL_MS = 600;
+const STILL_MS_MAX = 1500;
 
 async function say(client: WireClient, line: string): Promise<string> {
   const { line: reply, body } = await client.ask(line);
@@ -156,14 +157,25 @@ async function loseTheEnd(
     () => (random.chance(0.3) ? setSchedules(client, random) : undefined),
   ];
   let actsLeft = random.below((acts.length * BATCHES) / 2);
-  while (names.length % BATCHES !== 0) {
-    for (const act of acts) {
-      if (actsLeft-- === 0) group.cluster.signal(0, "SIGSTOP");
-      await act();
+  const { promise: isLate, resolve: beLate } = Promise.withResolvers<void>();
+  const acting = (async () => {
+    while (names.length % BATCHES !== 0) {
+      for (const act of acts) {
+        if (actsLeft-- === 0) {
+          group.cluster.signal(0, "SIGSTOP");
+          setTimeout(beLate, STILL_MS_MAX);
+        }
+        await act();
+      }
+      await sleep(STILL_MS / BATCHES);
     }
-    await sleep(STILL_MS / BATCHES);
-  }
+  })();
+  // Without its lease, the primary would answer no more.
+  await Promise.race([acting, isLate]);
   primary.signal("SIGKILL");
+  await acting.catch((error: unknown) => {
+    if (error instanceof assert.AssertionError) throw error;
+  });
   client.close();
   group.cluster.signal(0, "SIGCONT");
 }
