@@ -1,4 +1,4 @@
-// Tests of update-job: what it changes of a job in each state, what it refuses, and what it records.
+// Tests of update-job: what it changes of a job in each state, what it refuses and records.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
