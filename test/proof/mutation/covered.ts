@@ -33,8 +33,8 @@ export interface TestFile extends Cost {
   /** Below the root. */
   readonly path: string;
   /**
-   * By the URL of a source file: ranges of its functions and blocks, the outer first, of each thread
-   * and process that the tests start.
+   * By the URL of a source file: ranges of its functions and blocks, the outer first, in each
+   * thread and process that the tests start.
    */
   readonly covered: ReadonlyMap<string, readonly (readonly Range[])[]>;
 }

@@ -36,6 +36,7 @@ const ROWS: readonly (readonly [file: string, code: string, what: readonly strin
   ["engine/policies/failures.ts", "return length === 0 ? 0 : length + 2 * Math.ceil(length / CHUNK_BYTES) + 32;", ["0 → 1"], "an upper bound"],
   ["engine/jobs/job-flows.ts", "const buffer = new ArrayBuffer(rows * 17);", ["17 → (17 + 1)"], "a block with bytes to spare"],
   ["binlog/format/record-checksum.ts", "const tables = new Int32Array(8 * 256);", ["8 → (8 + 1)"], "a table with entries to spare"],
+  ["engine/waiting/waiters.ts", "if (session.watches.size > NARROW_WATCHES_MAX) this.#linkWide(watch);", ["if (session.watches.size > NARROW_WATCHES_MAX) → true"], "links at once what a look at the wide waiters takes out again"],
   ["protocol/command-list.ts", "let length = 0;", ["0 → 1"], "a line of --help may be broken a character earlier"],
   ["protocol/command-parser.ts", "while (start < end && bytes[start] === SPACE) start++;", ["start < end: < → <="], "no name begins at the end"],
   ["protocol/command-parser.ts", "if (number.at < end && bytes[number.at] !== SPACE) return false;", ["false → true", "if (number.at < end && bytes[number.at] !== SPACE) → false"], "the next number or the end of the line refuses the same"],

@@ -47,15 +47,10 @@ const ROWS: readonly (readonly [state: string, onDuplicate: OnDuplicate, after: 
   ["ready", Replace, "replaced: replaced 1, stored 6 | t delayed pri 3 delay 2 ttr 10 at 3500 bytes 6"],
   ["ready", Escalate, "escalated: updated 1 | t ready pri 3 bytes 4"],
   ["ready", Debounce, "kept | t ready pri 5 bytes 4"],
-  ["delayed", Refuse, "duplicate | t delayed pri 5 delay 9 at 9000 bytes 4"],
-  ["delayed", Keep, "kept | t delayed pri 5 delay 9 at 9000 bytes 4"],
   ["delayed", Replace, "replaced: replaced 1, stored 6 | t delayed pri 3 delay 2 ttr 10 at 3500 bytes 6"],
   ["delayed", Escalate, "escalated: updated 1 | t delayed pri 3 delay 9 at 9000 bytes 4"],
   ["delayed", Debounce, "kept | t delayed pri 5 delay 9 at 9000 bytes 4"],
-  ["held", Keep, "kept | t reserved pri 5 reserves 1 at 60000 bytes 4"],
   ["held", Replace, "duplicate | t reserved pri 5 reserves 1 at 60000 bytes 4"],
-  ["held", Escalate, "duplicate | t reserved pri 5 reserves 1 at 60000 bytes 4"],
-  ["held", Debounce, "duplicate | t reserved pri 5 reserves 1 at 60000 bytes 4"],
   ["buried", Replace, "duplicate | t buried pri 5 reserves 1 buries 1 bytes 4"],
 ];
 

@@ -1,7 +1,10 @@
-// Tests of commands in slices and of dead jobs that revive, step by step.
+// Tests of commands in slices, of dead jobs that revive, and of what commands leave behind.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { ALL_STATES } from "../../../src/engine/walks/job-walk.ts";
+import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
+import { ReserveOrder } from "../../../src/protocol/reserve-order.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
 it("touch-all renews each held job once, in slices, though jobs leave meanwhile", () => {
@@ -65,4 +68,21 @@ it("a put that the log refuses, before or at its end, leaves nothing behind", ()
     traced.log[when] = true;
     assert.equal(traced.put(1, { tube: "u" }), "done: put 1, stored 0");
   }
+});
+
+it("a refused move leaves no tube behind, and a tube that is no longer watched no share", () => {
+  const traced = new TracedEngine({ orderedTubesMin: 0 });
+  const { engine } = traced;
+  const session = traced.session(0, "a", "b");
+  traced.set("full", { maxBytes: 9 });
+  for (const id of [1, 2]) traced.put(id, { tube: id === 1 ? "a" : "b", bodyBytes: 10 });
+  const search = engine.walk({ states: ALL_STATES, createdByMs: 0, contains: Buffer.from("x") }, 0);
+  assert.deepEqual([search.work(undefined), search.work(engine.findTube("a"))], [Infinity, 3]);
+  assert.equal(engine.move(engine.find(1), "full", false, 0), MoveOutcome.Full);
+  assert.equal(traced.tube("full"), "none");
+  engine.setOrder(session, ReserveOrder.Weighted, 0);
+  engine.reserve(session, 0, 0);
+  engine.ignore(session, "a");
+  engine.delete(session, 1, 0);
+  assert.equal(session.turns!.shares.size, 1);
 });

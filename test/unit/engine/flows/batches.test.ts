@@ -61,7 +61,7 @@ class BatchBench extends TracedEngine {
 
 const { Success, Failure, Cancelled } = BatchOutcome;
 
-/** Job 1, which waits for batch 100, after the end of that batch: what was said, its reason, the totals. */
+/** What becomes of job 1, which waits for batch 100; why, if it is buried; and the totals. */
 // biome-ignore format: a table
 const ENDS: readonly (readonly [outcome: BatchOutcome, any: boolean, delaySeconds: number, after: string])[] = [
   [Success, false, 0, "updated 1 | t ready at 1000 |  | 0 0 0 0 1; released 1"],
