@@ -2,7 +2,7 @@
 
 import { execFileSync } from "node:child_process";
 import { globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { type Architecture, copyStrippedNode, HERE, nodePackage } from "../node.ts";
 
 /**
@@ -15,8 +15,12 @@ function assets(bundle: string, architecture: Architecture): Record<string, stri
   return Object.fromEntries(names.map((name) => [name, join(bundle, name)]));
 }
 
-/** Makes an executable from the bundle in a folder. The same bundle and Node make the same bytes. */
-export function makeExecutable(bundle: string, output: string, architecture = HERE): void {
+/**
+ * Makes an executable from the bundle in a folder. The same bundle and Node make the same bytes,
+ * whatever the folder.
+ */
+export function makeExecutable(bundle: string, file: string, architecture = HERE): void {
+  const output = resolve(file);
   const folder = mkdtempSync(`${output}-`);
   try {
     const stripped = join(folder, "node");
@@ -25,7 +29,7 @@ export function makeExecutable(bundle: string, output: string, architecture = HE
     writeFileSync(
       settings,
       JSON.stringify({
-        main: join(bundle, "runnerbean.cjs"),
+        main: "runnerbean.cjs",
         executable: stripped,
         output,
         disableExperimentalSEAWarning: true,
@@ -35,6 +39,8 @@ export function makeExecutable(bundle: string, output: string, architecture = HE
       }),
     );
     execFileSync(join(nodePackage(HERE), "bin/node"), [`--build-sea=${settings}`], {
+      // The path of the main file stays in the executable, which must not tell where it was built.
+      cwd: bundle,
       stdio: ["ignore", "ignore", "inherit"],
     });
   } finally {

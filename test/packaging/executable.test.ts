@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { bundledFiles } from "../../packaging/bundle/bundle.ts";
 import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
@@ -32,6 +32,7 @@ describe("the executable", () => {
 
   it("serves both protocols and runs the tools, and takes no code from where it is started", async (t) => {
     const program = executable(t);
+    assert.ok(!readFileSync(program).includes(dirname(program)), "it is the same wherever it is built");
     const cwd = temporaryFolder(t, "elsewhere");
     for (const name of ["msgpackr-extract", "piscina", "yaml"]) {
       mkdirSync(join(cwd, "node_modules", name), { recursive: true });

@@ -150,13 +150,17 @@ export class ModelTimers {
     }
   }
 
-  /** Forgets remembered keys whose time is over. */
+  /**
+   * Forgets remembered keys whose time is over. That of a job that is here makes no record, also
+   * while the other shard's answer for a job that left is on its way.
+   */
   #forgetKeys(shard: number, nowMs: number): void {
     const isOver = ({ tube, untilMs, isHeld }: ModelKey): boolean =>
       !isHeld && untilMs <= nowMs && this.#model.registry.tubeShard(tube) === shard;
-    const gone = this.#model.keys.filter(
-      (key) => isOver(key) && this.#model.queues.on(shard, key.id) === undefined,
-    );
+    const isHere = (id: number): boolean =>
+      this.#model.queues.on(shard, id) !== undefined ||
+      this.#model.copies.some((copy) => copy.id === id && copy.tube.shard === shard);
+    const gone = this.#model.keys.filter((key) => isOver(key) && !isHere(key.id));
     for (const { id } of gone) this.#model.changes.push({ id, job: undefined });
     this.#model.keys = this.#model.keys.filter((key) => !isOver(key));
   }
