@@ -19,7 +19,7 @@ interface Loaded {
   readonly tubes: number;
 }
 
-/** What is in effect for a tube, by the name of the setting, with the pattern that it comes from. */
+/** What is in effect for a tube, by the name of the setting, and the pattern it comes from. */
 export type InEffect = Readonly<Record<string, { readonly value: number | string; readonly from: string }>>;
 
 export function changeSettings(tube: string, inEffect: InEffect): void {
