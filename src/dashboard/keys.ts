@@ -16,12 +16,12 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ["/", "filter"],
   ["f", "finds a job by its id, or a text in any tube"],
   ["j", "next row"],
-  ["k", "row before"],
-  ["x", "selects the row, or does not"],
+  ["k", "previous row"],
+  ["x", "selects or deselects the row"],
   ["Enter", "opens the row"],
-  ["p", "pause or resume the tube: asks first"],
+  ["p", "pauses or resumes the tube, asks first"],
   [".", "freezes what is shown"],
-  ["d", "light, dark, or as the system has it"],
+  ["d", "light, dark, or like the system"],
   ["?", "this list"],
 ];
 const STORED = "runnerbean.keys";

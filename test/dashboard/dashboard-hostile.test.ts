@@ -116,13 +116,15 @@ describe("dashboard, hostile", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await other.context().close();
   });
 
-  it("can be used by keys alone: rows without a link, and buttons that change what they do", async () => {
+  it("can be used by keys alone: rows, their buttons, and buttons that change what they do", async () => {
     await askAll([schedule("keys"), "open-batch keys\r\n"], /^(?:SET|OPENED)/);
     const page = await enter(tokens.operator.secret, "#/batches");
     await page.getByRole("row", { name: "keys" }).waitFor();
     await page.evaluate("document.activeElement.blur()");
     const focused = (): Promise<unknown> => page.evaluate("document.activeElement.ariaLabel");
     await page.keyboard.press("j");
+    assert.equal(await page.evaluate("document.activeElement.textContent"), "keys");
+    await page.keyboard.press("Tab");
     assert.equal(await focused(), "Cancel… the batch keys");
     await page.keyboard.press("Enter");
     await page.getByRole("dialog").waitFor();

@@ -11,7 +11,7 @@ export function showAudit({ tasks, changes }: TasksView, context: PageContext): 
     <div class="title"><h1>Audit</h1></div>
     <section class="card" aria-labelledby="tasks">
       <h2 id="tasks">Tasks <small>what is done to many jobs at once</small></h2>
-      ${tasks.length === 0 ? empty("None so far. Kick, move and clear of a tube are tasks; they go on when their page is left.") : taskTable(tasks, context)}
+      ${tasks.length === 0 ? empty("None so far. Kick, move and clear are tasks: they go on after you leave the page.") : taskTable(tasks, context)}
     </section>
     <section class="card" aria-labelledby="changes">
       <h2 id="changes">Changes <small>made by hand, over HTTP</small></h2>
@@ -20,7 +20,7 @@ export function showAudit({ tasks, changes }: TasksView, context: PageContext): 
           ? html`<p class="quiet">Who changed what is for the role admin.</p>`
           : changes.items.length === 0
             ? empty(
-                "Nobody has changed anything by hand since the server began. Puts and what workers do are no such changes.",
+                "Nobody has changed anything by hand since the server began. Puts and the work of workers are not listed.",
               )
             : html`${changeTable(changes.items)}
               <p class="quiet">

@@ -76,7 +76,7 @@ function row(batch: BatchRow, mayManage: boolean, context: PageContext): Part {
   const [tone, sign, words] = stateOf(batch);
   const isUnderWay = state === "open" || state === "committed";
   return html`<tr>
-    <th scope="row" title=${name}><a href=${batchLink(name)}>${name}</a></th>
+    <th scope="row" title=${name}><a class="cut" href=${batchLink(name)}>${name}</a></th>
     <td class="left"><span class=${tone}><span aria-hidden="true">${sign}</span> ${words}</span></td>
     <td class="spare" data-label="members">${exact(members)}</td>
     <td class="left wide rest-line">${progress(batch)}</td>

@@ -29,7 +29,7 @@ export function showConnections(page: ConnectionsView, context: PageContext): Pa
   return html`
     <div class="title"><h1>Connections</h1></div>
     <section class="card" aria-label="Connections">
-      <div class="bar" role="group" aria-label="What they do">
+      <div class="bar"><div class="bar" role="group" aria-label="What they do">
         ${STATES.map(
           (each) => html`<button
             type="button"
@@ -39,7 +39,7 @@ export function showConnections(page: ConnectionsView, context: PageContext): Pa
           >
             ${each}
           </button>`,
-        )}
+        )}</div>
         <label class="grow">
           <span class="hidden">Tube that they use or watch</span>
           <input

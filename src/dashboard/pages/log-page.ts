@@ -28,7 +28,10 @@ function figures(log: LogView, context: PageContext): Part {
         ["records written", exact(log.recordsWritten)],
         ["oldest file", exact(log.oldestFile)],
         ["current file", exact(log.currentFile)],
-        ["disk to live bytes", log.amplification === null ? "–" : `${exact(log.amplification)} : 1`],
+        [
+          "disk to live bytes",
+          log.amplification === null ? "–" : `${exact(+log.amplification.toPrecision(2))} : 1`,
+        ],
       ])}
     </section>`;
 }

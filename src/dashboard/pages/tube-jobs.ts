@@ -34,7 +34,6 @@ export function jobsCard(jobs: JobCounts, context: PageContext): Part {
           <span class=${each} aria-hidden="true">${sign}</span>&nbsp;${each} ${short(jobs[each])}
         </button>`,
       )}
-      ${context.may("bodies") ? textFilter(context) : nothing}
     </div>
     ${moreFilters(context, state)}
     ${jobList(context.fetched as JobsPage | Refused | undefined, jobs[state], context)}
@@ -75,7 +74,7 @@ function moreFilters(context: PageContext, state: string): Part {
     </select>
   </label>`;
   return html`<div class="bar">
-    ${state === "reserved" ? nothing : orders} ${numberFilter(context, "ageFrom", "older than, s")}
+    ${context.may("bodies") ? textFilter(context) : nothing} ${state === "reserved" ? nothing : orders} ${numberFilter(context, "ageFrom", "older than, s")}
     ${numberFilter(context, "priFrom", "pri from")} ${numberFilter(context, "priTo", "to")}
     <label class="choice small">
       <input type="checkbox" .checked=${context.place.query.has("dead")}

@@ -7,15 +7,16 @@ import type { PageContext } from "../parts/page-context.ts";
 import { facts, type Part, tubePath } from "../parts/parts.ts";
 import { send } from "../parts/request.ts";
 import { SETTING_FIELDS, valueInWords } from "../parts/setting-fields.ts";
+import type { InEffect } from "../parts/settings-dialog.ts";
 
 const REFRESH_MS = 10_000;
 
-interface InEffect {
-  readonly settings: Readonly<Record<string, { readonly value: number | string; readonly from: string }>>;
+interface SettingsOfTube {
+  readonly settings: InEffect;
   readonly details: Readonly<Record<string, number>> | null;
 }
 
-const asked = new Asked<InEffect>(REFRESH_MS);
+const asked = new Asked<SettingsOfTube>(REFRESH_MS);
 
 export function tubeSettings(tube: string, context: PageContext): Part {
   const inEffect = asked.last(tube, () => inEffectFor(tube), context.redraw);
@@ -35,7 +36,7 @@ export function tubeSettings(tube: string, context: PageContext): Part {
       <h2 id="settings">Settings <small>in effect for this tube</small></h2>
       ${
         context.may("manage")
-          ? html`<button class="button" type="button" @click=${() => context.act((actions) => actions.changeSettings(tube))}>Change…</button>`
+          ? html`<button class="button" type="button" @click=${() => context.act((actions) => actions.changeSettings(tube, settings))}>Change…</button>`
           : nothing
       }
     </div>
@@ -67,8 +68,8 @@ function counts(details: Readonly<Record<string, number>>): Part {
   return said.length === 0 ? nothing : html`<p class="quiet">So far: ${said.join(", ")}.</p>`;
 }
 
-async function inEffectFor(tube: string): Promise<InEffect> {
+async function inEffectFor(tube: string): Promise<SettingsOfTube> {
   // The name "." or ".." can't be part of a path; tubePath knows.
   const path = tubePath(tube, "", "missing=zero").replace(/\/(?=$|\?)/, "");
-  return (await send("GET", path)) as InEffect;
+  return (await send("GET", path)) as SettingsOfTube;
 }

@@ -53,7 +53,10 @@ function askJobs({ tube, state, ids, filter }: ChosenJobs, route: Bulk["route"])
     ids === undefined
       ? stepsOf([tube], filter)
       : ids.map((id) => ({ tube, where: { idFrom: id, idTo: id } }));
-  askBulk({ tubes: [tube], filter, steps, route, states: [], chosen: [state] });
+  const [id, ...others] = ids ?? [];
+  const isOne = id !== undefined && others.length === 0;
+  const title = isOne ? { title: `${WORDS[route].verb} job ${id} of ${tube}` } : {};
+  askBulk({ tubes: [tube], filter, steps, route, states: [], chosen: [state], ...title });
 }
 
 export const deleteJobs = (jobs: ChosenJobs): void => askJobs(jobs, "clear");
@@ -76,6 +79,8 @@ const CHANGES = html`<div class="fields">
   <p class="quiet">What is left empty stays as it is. A delay counts from now on; 0 makes a delayed job ready.</p>`;
 
 interface Bulk {
+  /** If it is about a single job. */
+  readonly title?: string;
   readonly tubes: readonly string[];
   readonly filter: JobFilter | undefined;
   readonly steps: readonly Step[];
@@ -291,7 +296,7 @@ class BulkAsking {
 function askBulk(bulk: Bulk): void {
   const asking = new BulkAsking(bulk);
   asking.redraw = ask({
-    title: `${WORDS[bulk.route].title} ${named(bulk.tubes)}`,
+    title: bulk.title ?? `${WORDS[bulk.route].title} ${named(bulk.tubes)}`,
     content: () => asking.content(),
     verb: () => asking.verb,
     isDangerous: bulk.route === "clear",

@@ -19,8 +19,11 @@ interface Loaded {
   readonly tubes: number;
 }
 
-export function changeSettings(tube: string): void {
-  const asking = new SettingsAsking(tube);
+/** What is in effect for a tube, by the name of the setting, and the pattern it comes from. */
+export type InEffect = Readonly<Record<string, { readonly value: number | string; readonly from: string }>>;
+
+export function changeSettings(tube: string, inEffect: InEffect): void {
+  const asking = new SettingsAsking(tube, inEffect);
   asking.redraw = ask({
     title: "Change settings",
     content: () => asking.content(),
@@ -38,6 +41,8 @@ const pathOf = (pattern: string): string =>
     : `v1/settings/${encodeURIComponent(pattern)}`;
 
 class SettingsAsking {
+  readonly #tube: string;
+  readonly #inEffect: InEffect;
   #pattern: string;
   #loaded: Loaded | undefined;
   #fault = "";
@@ -47,7 +52,9 @@ class SettingsAsking {
   #loads = 0;
   redraw: () => void = () => {};
 
-  constructor(tube: string) {
+  constructor(tube: string, inEffect: InEffect) {
+    this.#tube = tube;
+    this.#inEffect = inEffect;
     this.#pattern = tube;
   }
 
@@ -102,9 +109,17 @@ class SettingsAsking {
       <div aria-live="polite">${this.#summary()}</div>`;
   }
 
+  /** What counts for the tube where it sets nothing itself: a value of a pattern, or none. */
+  #otherwise(field: SettingField): string {
+    const inherited = this.#pattern === this.#tube ? this.#inEffect[field.name] : undefined;
+    if (inherited === undefined || inherited.from === this.#tube) return "none";
+    return `${valueInWords(field, inherited.value)} (${inherited.from})`;
+  }
+
   #field(field: SettingField): Part {
     const { name, label, kind, hint } = field;
     const value = this.#typed[name] ?? "";
+    const otherwise = this.#otherwise(field);
     const change = ({ target }: Event): void => {
       this.#typed[name] = (target as HTMLInputElement).value.trim();
       this.redraw();
@@ -112,21 +127,21 @@ class SettingsAsking {
     if (kind === "expire")
       return html`<label>${label}
         <select name=${name} @change=${change}>
-          <option value="" ?selected=${value === ""}>as usual</option>
+          <option value="" ?selected=${value === ""}>${otherwise === "none" ? "as usual" : otherwise}</option>
           ${Object.entries(EXPIRED).map(([word, said]) => html`<option value=${word} ?selected=${word === value}>${said}</option>`)}
         </select></label>`;
     const unit = kind === "seconds" ? ", s" : "";
     const isText = kind === "text" || kind === "rate";
     return html`<label title=${hint}>${label}${unit}
       <input name=${name} type=${isText ? "text" : "number"} min="0" step=${kind === "seconds" ? "any" : "1"}
-        placeholder="none" autocomplete="off" spellcheck="false" .value=${value} @input=${change}></label>`;
+        placeholder=${otherwise} title=${otherwise === "none" ? nothing : otherwise} autocomplete="off" spellcheck="false" .value=${value} @input=${change}></label>`;
   }
 
   #summary(): Part {
     if (this.#loaded === undefined) return nothing;
     const before = this.#loaded.settings;
     const said = (field: SettingField, value: number | string | undefined): string =>
-      value === undefined || value === "" ? "none" : valueInWords(field, value);
+      value === undefined || value === "" ? this.#otherwise(field) : valueInWords(field, value);
     if (this.#changes.length === 0) return html`<p class="quiet">Nothing is changed yet.</p>`;
     return html`<ul class="plain">
       ${this.#changes.map(

@@ -23,15 +23,16 @@ function silentService(): { service: Service; asked: string[]; answer: () => voi
     wallMs: () => 0,
     totals: { ask: ask("totals") },
     tubes: { fresh: ask("tubes") },
+    control: { shards: 1, askParts: (_shard: number, verb: string) => ask(verb)() },
   };
   return { service: service as Service, asked, answer: () => resolve(undefined) };
 }
 
 describe("the overview", () => {
-  it("asks for the totals and the tubes in one round trip", async () => {
+  it("asks for the totals, the tubes and the flows in one round trip", async () => {
     const { service, asked, answer } = silentService();
     const view = VIEWS["overview"]!.make(service, {});
-    assert.deepEqual(asked, ["totals", "tubes"]);
+    assert.deepEqual(asked, ["totals", "tubes", "flow-signs"]);
     answer();
     await view;
   });
