@@ -22,7 +22,7 @@ const ANSWERS_APART_MS_MAX = 1000;
 const TRY_MS = 4000;
 /** Maximum number of answers from a lagging log server that report less than was already read. */
 const STALE_ANSWERS_MAX = 50;
-/** The same of empty ones, longer than two elections: a log server that lost its store gives these. */
+/** The same of empty ones, longer than two elections: log servers without a store give these. */
 const EMPTY_ANSWERS_MAX = 300;
 
 export type FollowEnd =
