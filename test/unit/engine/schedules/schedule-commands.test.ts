@@ -153,7 +153,7 @@ describe("a schedule", () => {
     const bench = new Bench();
     const { schedules } = bench.engine;
     bench.plan("s", {}, { paused: true }, "body");
-    assert.deepEqual([schedules.table.paused, schedules.table.textBytes], [1, "suUTC".length]);
+    assert.deepEqual([schedules.table.paused.size, schedules.table.textBytes], [1, "suUTC".length]);
     bench.says();
     schedules.delete(bench.at("s"));
     assert.equal(bench.says(), "gone 101");
@@ -171,10 +171,10 @@ describe("a schedule", () => {
     assert.equal(bench.says(), "", "it doesn't rest");
     schedules.pause(schedule);
     schedules.pause(schedule);
-    assert.deepEqual([bench.says(), schedules.table.paused], ["s next at 10", 1]);
+    assert.deepEqual([bench.says(), schedules.table.paused.size], ["s next at 10", 1]);
     schedules.resume(schedule, 10);
     assert.equal(bench.says(), "s next at 20");
-    assert.deepEqual([schedules.table.paused, schedules.table.nextAtMs], [0, 20]);
+    assert.deepEqual([schedules.table.paused.size, schedules.table.nextAtMs], [0, 20]);
     schedules.pause(schedule);
     schedules.resume(schedule, 15);
     assert.equal(bench.says(), "s next at 20, s next at 20", "that is still to come");
