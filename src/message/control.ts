@@ -372,7 +372,7 @@ export interface ScheduleSign {
 /** Why a schedule is among the signs. */
 export type ScheduleTrouble = "paused" | "refused" | "missing";
 
-/** What batches and schedules need a person for. */
+/** Batches and schedules that need an operator's attention. */
 export interface FlowSigns {
   readonly batches: readonly BatchSign[];
   /** Only in the last part: how many there are, and the first ones. */

@@ -22,7 +22,7 @@ const ANSWERS_APART_MS_MAX = 1000;
 const TRY_MS = 4000;
 /** Maximum number of answers from a lagging log server that report less than was already read. */
 const STALE_ANSWERS_MAX = 50;
-/** The same of empty ones, longer than two elections: log servers without a store give these. */
+/** The same of empty ones: log servers that lost their store give these for up to two elections. */
 const EMPTY_ANSWERS_MAX = 300;
 
 export type FollowEnd =
@@ -264,7 +264,8 @@ export class FollowerCore {
     this.lastKnown = Math.max(this.lastKnown, last);
     if (this.next === 0 && first <= last) this.next = first;
     if (!this.#isThere(first, last)) return;
-    const isAtEnd = last === 0 || this.next === last + 1;
+    // A message that was only chosen as the beginning has not been read.
+    const isAtEnd = last === 0 || (this.next === last + 1 && this.next !== this.beganAt);
     if (!this.#caughtUp && isAtEnd) this.#atEnd(last, nowMs);
     const apartMs = nowMs - this.#answeredAtMs;
     assert(apartMs >= 0, "time never goes back");
@@ -394,7 +395,6 @@ export class FollowerCore {
     if (this.#ended || !this.#caughtUp || !this.isComplete) return;
     if (nowMs - this.#triedAtMs < TRY_MS) return;
     if (nowMs - this.#answeredAtMs > ANSWERS_APART_MS_MAX) return;
-    assert(this.#place !== undefined || this.leader === 0, "nobody leads a group without batches");
     if (!this.#mayTry || !this.#isSure()) return;
     assert(this.place.n === 0 || this.#own.last === this.place.n, "a node that leads has all batches");
     this.#triedAtMs = nowMs;

@@ -20,7 +20,7 @@ const LEAST: Readonly<Record<string, number>> = {
   engine: 0.5,
   shard: 0.5,
   binlog: 0.5,
-  replica: 0.51,
+  replica: 0.5,
   ring: 0.54,
 };
 

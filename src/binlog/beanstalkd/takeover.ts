@@ -125,8 +125,8 @@ export function takeoverNoteOf(bytes: Uint8Array, path: string): TakeoverNote {
     return { takeover, folder, files };
   throw new BinlogError(
     "BINLOG_CORRUPT",
-    `${path} is damaged: its note of a takeover of beanstalkd's files can't be read`,
-    "Look which of the two logs has your jobs, and move the other one into another directory.",
+    `${path} is damaged: the record of taking over beanstalkd's files is unreadable`,
+    "Check which of the two logs holds your jobs, and move the other one to another directory.",
   );
 }
 

@@ -95,7 +95,7 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.ListBatches]: listBatches,
 };
 
-/** What few messages have, as bits. */
+/** Properties that only a few messages have, as bits. */
 export const Trait = {
   /** Is never deferred, because it concerns a command in progress or ends the session. */
   Overtakes: 1,

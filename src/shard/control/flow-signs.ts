@@ -1,5 +1,5 @@
-// What batches and schedules of a shard need a person for: members that failed or are buried,
-// schedules that are paused, refused, or have missed ticks.
+// Batches and schedules of a shard that need an operator's attention: members that failed or are
+// buried, schedules that are paused, refused, or have missed ticks.
 
 import { assert } from "../../base/assert.ts";
 import type { BatchRow } from "../../engine/flows/batch-row.ts";

@@ -18,7 +18,6 @@ export interface RecordNumbers {
   readonly lastNumber: number;
 }
 
-/** Its bytes are those that clients get. */
 export class ShortReplies {
   /** The last record before the current command. The reply waits for later ones. */
   recordsBefore = 0;

@@ -21,7 +21,7 @@ const FIELDS = [
 ] as const;
 /** A search goes so many years ahead: 29 February on a given weekday takes up to 40. */
 const YEARS_AHEAD = 41;
-/** Behind this time, no expression has any. */
+/** No expression has a tick after this time. */
 const LAST_MS = 253_402_300_800_000;
 const NAMED = /^@(?:yearly|annually|monthly|weekly|daily|midnight|hourly)$/i;
 
@@ -135,7 +135,8 @@ export function zoneProblem(zone: string): string | undefined {
     return `tz: "${zone}" is an offset; write a time zone as in Europe/Berlin, or Etc/GMT-1 for UTC+1 all year`;
   try {
     ZoneClock.of(zone);
-  } catch {
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
     return `tz: "${zone}" is no time zone; write one as in Europe/Berlin or UTC`;
   }
   if (!NOT_IANA.test(zone)) return undefined;
@@ -156,7 +157,8 @@ export function cronProblem(cron: string, zone: string, afterMs: number): string
   try {
     const next = new CronSearch(cron, zone).next(afterMs);
     return next === Number.POSITIVE_INFINITY ? `cron: "${cron}" has no time in the next 40 years` : undefined;
-  } catch {
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
     return fieldProblem(parts) ?? `cron: "${cron}" is no cron expression`;
   }
 }
@@ -168,7 +170,8 @@ function fieldProblem(parts: readonly string[]): string | undefined {
     const alone = parts.map((_, other) => (other === index ? part : "*")).join(" ");
     try {
       new CronFields(alone);
-    } catch {
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
       assert(first + index < FIELDS.length, "a field of an expression has a name");
       const [name, values] = FIELDS[first + index]!;
       return `cron: field ${index + 1} (${name}): "${part}" is not *, ${values}, or lists, ranges and steps of them`;

@@ -160,6 +160,29 @@ test("a restarted node reads on from the last message that its own log names", (
   assert.equal(core.beganAt, 42);
 });
 
+const LEAD = { kind: BatchKind.lead, previousTag: 0 } as const;
+
+test("a place to begin that no log server has let it read yet isn't the end of the log", () => {
+  const { core, did } = follower([]);
+  const all = [1, 2, 3, 4].map((n) => data(n, { ...(n === 1 ? LEAD : {}), node: 2, message: n - 1 }));
+  core.answered(ends(1, 4), 0);
+  for (const message of all) core.read(message, 0);
+  core.answered(ends(1, 4), 0);
+  // A lagging log server answers, then a current one: it seeks its place anew.
+  core.answered(ends(1, 3), 300);
+  core.answered(ends(1, 4), 600);
+  assert.equal(core.knownMessage(4), 3);
+  core.beginAt(all[2]!);
+  assert.equal(core.next, 3);
+  core.answered(ends(1, 4), 700);
+  // Reading fails, and the lagging one answers that there is nothing to read.
+  for (let nowMs = 900; nowMs < 20_000; nowMs += 100) {
+    core.answered(ends(1, 2), nowMs);
+    core.tick(nowMs);
+  }
+  assert.ok(!did.includes("try"));
+});
+
 test("a place to begin that is found while another look already reads changes nothing", () => {
   const batches = own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0, message: batch.n + 39 }));
   const { core, did } = follower(batches);
