@@ -158,7 +158,10 @@ describe("a schedule", () => {
     schedules.delete(bench.at("s"));
     assert.equal(bench.says(), "gone 101");
     const { size, textBytes, paused, nextAtMs } = schedules.table;
-    assert.deepEqual([size, textBytes, paused.size, nextAtMs, bench.engine.bodies.usedBytes], [0, 0, 0, NEVER, 0]);
+    assert.deepEqual(
+      [size, textBytes, paused.size, nextAtMs, bench.engine.bodies.usedBytes],
+      [0, 0, 0, NEVER, 0],
+    );
     assert.equal(schedules.runOne(99, 99), false);
   });
 
