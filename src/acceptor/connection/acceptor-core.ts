@@ -328,7 +328,7 @@ export class AcceptorCore implements AcceptorParts {
       this.listReplies.hasWork ||
       this.links.hasUnpublished ||
       this.migrator?.hasUnpublished === true ||
-      this.hasRoomAgain
+      (this.links.isBlocked && this.links.hasRoomAgain)
     );
   }
 
