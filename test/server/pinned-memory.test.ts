@@ -113,11 +113,16 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
       for (const situation of SITUATIONS) {
         // One shard differs from several in its conversations, not in its readers.
         if (shards === 1 && (situation.reads || situation.halfClosed)) continue;
-        const before = memoryBytes();
-        for (const lines of linesInTurn())
-          for (const [command, pinned] of tooMuch(server, situation, lines))
-            table.push(`${situation.name.padEnd(24)} ${JSON.stringify(command).padEnd(30)} ${kib(pinned)}`);
-        const left = settledBytes(leftMax, () => memoryBytes() - before);
+        const leftBehind = (): number => {
+          const before = memoryBytes();
+          for (const lines of linesInTurn())
+            for (const [command, pinned] of tooMuch(server, situation, lines))
+              table.push(`${situation.name.padEnd(24)} ${JSON.stringify(command).padEnd(30)} ${kib(pinned)}`);
+          return settledBytes(leftMax, () => memoryBytes() - before);
+        };
+        let left = leftBehind();
+        // Code that was compiled meanwhile is not compiled again; what clients leave comes again.
+        if (left > leftMax) left = leftBehind();
         if (left > leftMax)
           table.push(`${situation.name.padEnd(24)} ${"all, after they left".padEnd(30)} ${kib(left)}`);
         leftMax = LEFT_BYTES_MAX;
