@@ -57,7 +57,7 @@ export class ListFlowSigns implements ControlWork {
   }
 }
 
-/** Undefined for a batch whose end was decided by a person, or of which this shard has nothing. */
+/** Returns undefined for a cancelled batch, and for one of which this shard has nothing to tell. */
 function signOf(batch: BatchRow): BatchSign | undefined {
   const { number, name, state, dead, failed, formerFailed, buried, waitingJobs } = batch;
   const allFailed = dead + failed + formerFailed;
