@@ -37,7 +37,7 @@ export async function knownTubes(service: Service): Promise<ReadonlyMap<string, 
   );
 }
 
-/** Batches and schedules of all shards that need an operator's attention; each batch with its sums. */
+/** What needs an operator's attention, over all shards; each batch with its sums. */
 export interface KnownSigns {
   readonly batches: readonly BatchSign[];
   readonly schedules: NonNullable<FlowSigns["schedules"]>;
