@@ -1,5 +1,5 @@
-// Batches and schedules in the list "Needs attention": those that are stuck until somebody acts, and
-// those that missed a run.
+// Batches and schedules in the list "Needs attention": those that are stuck until somebody acts,
+// and those that missed a run.
 
 import type { BatchSign, ScheduleSign, ScheduleTrouble } from "../../../message/control.ts";
 import type { KnownSigns } from "../../queue/known.ts";
