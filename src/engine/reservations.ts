@@ -14,7 +14,7 @@ import { TubeTurns } from "./waiting/tube-turns.ts";
 /** Result of a reserve that returns no job; a job's slot is 0 or more. */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
 
-/** What it costs to compare the turn of a tube, in looks at a tube. */
+/** Cost of comparing the turn of a tube, in looks at tubes. */
 export const TURN_LOOKS = 4;
 
 export class Reservations extends Timers {
@@ -110,7 +110,7 @@ export class Reservations extends Timers {
 
   /**
    * Returns whether the session has so many tubes to choose from that it keeps them in an order.
-   * While jobs wait to timeOutNow, the order is unusable: it ignores which tubes give none.
+   * While jobs are overdue to expire, the order is unusable: it ignores that their tubes give none.
    */
   protected isOrdered(session: Session): boolean {
     const tubes = Math.min(session.watches.size, this.queues.readyTubes.length);
@@ -204,14 +204,16 @@ export class Reservations extends Timers {
     return turns;
   }
 
-  /** Gives a tube that the session watches a weight. */
+  /** Gives a weight to a tube that the session watches. */
   weigh(session: Session, name: string, weight: number, nowMs: number): void {
     const tube = this.tubes.get(name);
     assert(tube !== undefined && session.watches.has(tube), "a tube that gets a weight is watched");
     this.#turnsOf(session, nowMs).weigh(tube, weight, nowMs);
   }
 
-  /** Tells a session with turns of a floor that another shard or the acceptor has found. */
+  /**
+   * Raises the floor of a session with turns to one that another shard or the acceptor has found.
+   */
   raiseFloor(session: Session, floor: number): void {
     session.turns?.raiseFloor(floor);
   }
@@ -252,7 +254,9 @@ export class Reservations extends Timers {
     this.sessionTimers.set(session);
   }
 
-  /** The client can't send any more: its wait ends with a timeout, and no other begins. */
+  /**
+   * Handles a client that can't send any more: its wait ends with a timeout, and no other begins.
+   */
   halfClose(session: Session, nowMs: number): void {
     this.runDue(nowMs);
     session.halfClosed = true;
@@ -284,7 +288,7 @@ export class Reservations extends Timers {
     );
     this.waiters.begin(session, waiting, timeoutAtMs);
     this.sessionTimers.set(session);
-    assert(session.timer.atMs <= timeoutAtMs, "a wait ends by its timeout");
+    assert(session.timer.atMs <= timeoutAtMs, "a wait ends at its timeout at the latest");
   }
 
   // --- reservations ------------------------------------------------------------------------------
@@ -325,7 +329,7 @@ export class Reservations extends Timers {
     this.sessionTimers.set(to);
   }
 
-  /** Returns one job that the session holds and whose client never got it. */
+  /** Returns one job that the session holds but that its client never received. */
   giveBackOne(session: Session, id: number, nowMs: number): Outcome {
     this.runDue(nowMs);
     const slot = this.heldBy(session, id);

@@ -1,4 +1,4 @@
-// Runs what is due: expiring jobs, delayed jobs, ending pauses, rate limiters and sessions.
+// Runs due timers: of expiring jobs, delayed jobs, pauses, rate limiters and sessions.
 
 import { assert } from "../base/assert.ts";
 import { FailureCause } from "../protocol/job-failure.ts";
@@ -73,7 +73,7 @@ export class Timers extends Delivery {
   protected runDueAndServe(tube: Tube, nowMs: number): void {
     tube.using++;
     this.runDue(nowMs);
-    assert(tube.using > 0, "a tube that is kept for a while is still there");
+    assert(tube.using > 0, "a tube in use is not deleted");
     tube.using--;
     this.serve(tube, nowMs);
   }

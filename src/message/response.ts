@@ -87,8 +87,8 @@ export const ResponseFlag = {
    */
   Durable: 8,
   /**
-   * The acceptor has read its sockets for this barrier: it tells that it took what came before in
-   * this ring.
+   * The acceptor has already read its sockets for this barrier: its answer only shows that it took
+   * the earlier messages of this ring.
    */
   HaveRead: 16,
 } as const;

@@ -47,8 +47,8 @@ export const ControlWord = {
   MemoryLimit: 192,
   MemoryFull: 208,
   /**
-   * 1 from the first command that may send a job to another shard or allow jobs to go there by
-   * themselves: commands by id may have to follow their jobs.
+   * 1 from the first command that may send a job to another shard, or may let the server do so
+   * later: commands by id may have to follow their jobs.
    */
   JobsMove: 224,
   /** In a group: the lower 32 bits of the shared log's message with the last acknowledged batch. */
@@ -156,8 +156,8 @@ export interface Topology {
   readonly shards: number;
   readonly acceptors: number;
   /**
-   * Ways into a shard: one from each acceptor and, after them, one from the HTTP thread, if there
-   * is one.
+   * Ports of a shard: one for each acceptor and, after them, one for the HTTP thread, if there is
+   * one.
    */
   readonly ports: number;
   readonly protocol: ProtocolName;
@@ -278,7 +278,7 @@ export function createTopology(options: TopologyOptions): Topology {
   const threads = rolesOfThreads(options);
   assert(
     options.binlog?.isResident !== true || threads.length === 1,
-    "a log lives with others in one thread only",
+    "a log shares a thread only if a single thread serves",
   );
   const rings = (): SharedArrayBuffer[] => Array.from({ length: shards }, () => createRing(ringBytes));
   return {

@@ -42,7 +42,7 @@ export class TurnCounters {
     this.#add(Counter.Sleeps, 1);
   }
 
-  /** Notes that the thread rang another one. Counts if it woke that thread. */
+  /** Notes that the thread rang another one; counts the ring if it woke that thread. */
   rang(hasWoken: boolean): void {
     if (hasWoken) this.#add(Counter.Wakes, 1);
   }

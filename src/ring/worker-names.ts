@@ -30,7 +30,9 @@ export class WorkerNames {
     this.#bytes = new Uint8Array(buffer);
   }
 
-  /** Sets the Latin-1 name of the worker in a slot; longer ones are cut. Only its acceptor does. */
+  /**
+   * Sets the Latin-1 name of the worker in a slot, cut to NAME_BYTES_MAX; for its acceptor only.
+   */
   set(slot: number, name: string): void {
     const word = slot * ENTRY_WORDS;
     assert(word < this.#words.length, "a worker has a slot");
@@ -49,7 +51,7 @@ export class WorkerNames {
     return latin1(name, 0, this.read(slot, name, 0));
   }
 
-  /** Copies the name to `into[at]`. Returns its length; 0 if it has none, or one that changes. */
+  /** Copies a name to `into[at]`. Returns its length; 0 if there is none or it is being changed. */
   read(slot: number, into: Uint8Array, at: number): number {
     const word = slot * ENTRY_WORDS;
     for (let left = TRIES; left > 0; left--) {

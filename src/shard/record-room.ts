@@ -49,7 +49,7 @@ export function waitForLend(
   lent: LentIds,
   id: number,
 ): void {
-  assert(id > 0, "only an id is waited for");
+  assert(id > 0, "an id is positive");
   records.publish();
   binlog.ring();
   doorbell.prepare();

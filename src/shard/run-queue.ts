@@ -10,8 +10,7 @@
 // when it joined. The smallest tag is next, and a command adds its cost. So ten connections with
 // commands of 0.1 ms and one with commands of 10 ms each get an eleventh of the time, and no
 // connection waits while the shard is idle. The order within a connection is that of its deferred
-// messages. The commands that a connection may have in flight bound their memory
-// (acceptor/state/in-flight.ts).
+// messages. The limit on its commands in flight bounds their memory (acceptor/state/in-flight.ts).
 
 import { assert } from "../base/assert.ts";
 import { Timer, TimerHeap } from "../engine/queues/timer-heap.ts";

@@ -1,5 +1,5 @@
-// The jobs that a client was given, learned from the replies on their way to it. A token limited to
-// some tubes may use only these ids, because only a job's shard knows which tube the job is in.
+// The jobs that a client has reserved, as its replies show. A client whose token is limited to some
+// tubes may use only these ids, because only a job's shard knows which tube the job is in.
 
 import * as ascii from "../../base/ascii.ts";
 import { RecentMap } from "../../base/recent-map.ts";
@@ -31,7 +31,7 @@ export class ReservedIds {
     this.#ids.delete(id);
   }
 
-  /** Forgets all ids, because they were given under another token. */
+  /** Forgets all ids, because the jobs were reserved under another token. */
   clear(): void {
     this.#ids.clear();
   }

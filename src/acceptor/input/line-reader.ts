@@ -8,7 +8,7 @@ import { buffers } from "./buffer-pool.ts";
 // Constants of this file: an imported binding is loaded anew at each use.
 const { CR, LF } = ascii;
 
-/** Lines that a connection may have executed before others get their turn. */
+/** Lines that a connection may execute before others get their turn. */
 const TURN_LINES = 256;
 
 /** The kind of the next bytes. */
@@ -126,10 +126,7 @@ export class LineReader {
   #expect: Expect = Expect.Line;
   /** The next line was passed before and had to wait. */
   #again = false;
-  /**
-   * Bytes of the next line that have been searched for its end without success; 0 up to
-   * LINE_BYTES_MAX.
-   */
+  /** Bytes of the next line that were searched for its end in vain; 0 up to LINE_BYTES_MAX. */
   #longLineBytes = 0;
   /** Bytes of the current body still to come, including CR LF. */
   #bodyLeft = 0;

@@ -65,7 +65,7 @@ export interface MigratorOptions {
   readonly nowMs: () => number;
   /** Commands to one shard after which a connection may move. */
   readonly commands: number;
-  /** The way to each other acceptor; undefined within a thread. */
+  /** The route to each other acceptor; undefined within a thread. */
   readonly ways: readonly (MigrationWay | undefined)[];
 }
 
@@ -78,7 +78,7 @@ export interface Loads {
 interface Move {
   readonly connection: Movable;
   readonly target: number;
-  /** Once the connection has left: the shards that have not released its slot. */
+  /** Once the connection has left: the number of shards that have not released its slot. */
   awaited: number;
 }
 
@@ -157,7 +157,7 @@ export class ConnectionMigrator {
   /** Notes that one more shard has released a connection's slot. */
   onDetached(slot: number): void {
     const move = this.#underWay.get(slot);
-    assert(move !== undefined, "a shard detaches what it was told to");
+    assert(move !== undefined, "a shard detaches only a connection that has left");
     if (--move.awaited > 0) return;
     this.#underWay.delete(slot);
     this.#options.core.slots.vacate(slot);

@@ -32,7 +32,7 @@ export class Output {
     this.#inPlaceBytesMin = inPlaceBytesMin;
   }
 
-  /** Bytes that the transport has not been given. */
+  /** Bytes not yet handed to the transport. */
   get gatheredBytes(): number {
     return this.bufferedBytes + this.bodyBytes;
   }

@@ -2,8 +2,8 @@
 // connections.
 //
 // node:net accepts the connections and sets their options, but their bytes bypass it. The event
-// loop's other work (new connections, orders of the main thread, the doorbell) shows in its own
-// descriptor, which the ring watches while the thread sleeps.
+// loop's other work (new connections, orders of the main thread, the doorbell) makes its own
+// descriptor readable, which the ring watches while the thread sleeps.
 
 import { closeDescriptor, eventLoopDescriptor } from "../../uring/kernel.ts";
 import { MessageSlots } from "../../uring/message-slots.ts";
@@ -190,10 +190,10 @@ export class UringSockets {
     const outputs = this.#silent;
     this.#silent = [];
     // Read this first: finishing a send may submit others.
-    const { toldPlace } = this.ring;
+    const { settledPlace } = this.ring;
     this.ring.look(this.#noteFailure);
     for (const output of outputs) {
-      if (output.silentPlace <= toldPlace) output.onSentSilently();
+      if (output.silentPlace <= settledPlace) output.onSentSilently();
       else this.#silent.push(output);
     }
   }

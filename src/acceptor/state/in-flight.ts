@@ -3,7 +3,9 @@
 
 import { assert } from "../../base/assert.ts";
 
-/** The most commands in flight. Each may have to wait in the shard, in some 80 bytes. */
+/**
+ * The most commands in flight. Each may have to wait in the shard, where it takes about 80 bytes.
+ */
 const WINDOW_COMMANDS = 256;
 /** The limit while a reserve is in flight, which may wait for any time. */
 const WINDOW_COMMANDS_RESERVING = 128;
@@ -31,8 +33,8 @@ export class InFlight {
   /** The reserves among them. The count may be too high until all are answered. */
   reservesUnderWay = 0;
   /**
-   * Whether a reserve-job is in flight, or has been since no command was. Its job may be
-   * on another shard.
+   * Whether a reserve-job is in flight or has been since the last time that nothing was. Its job
+   * may be on another shard.
    */
   mayHoldElsewhere = false;
 
@@ -66,7 +68,7 @@ export class InFlight {
 
   /** Notes that the oldest command is answered. Returns whether nothing is in flight any more. */
   answered(): boolean {
-    assert(this.underWay > 0, "only a command under way is answered");
+    assert(this.underWay > 0, "only a command in flight is answered");
     this.underWay--;
     if (this.underWay > 0) return false;
     this.reservesUnderWay = 0;

@@ -53,14 +53,14 @@ export class BodySearch {
     const partBytes = Math.min(length + text.length - 1, bodyBytes - at);
     if (partBytes < text.length) return false;
     const part = (this.#part ??= new Uint8Array(PART_BYTES + SEARCHED_BYTES_MAX));
-    assert(partBytes <= part.length, "there is room for the part that is searched");
+    assert(partBytes <= part.length, "the searched part fits into its buffer");
     this.#bodies.read(body, at, part, 0, partBytes);
     if (text !== this.#text) this.#learn(text);
     return isWithin(part, partBytes, text, this.#borders);
   }
 
   #learn(text: Uint8Array): void {
-    assert(text.length > 0 && text.length <= SEARCHED_BYTES_MAX, "a text that is looked for has its measure");
+    assert(text.length > 0 && text.length <= SEARCHED_BYTES_MAX, "a search text is 1 to SEARCHED_BYTES_MAX bytes long");
     const borders = this.#borders;
     this.#text = text;
     borders[0] = 0;

@@ -107,7 +107,7 @@ export class JobPage {
    * last job.
    */
   extras: JobExtras | undefined = undefined;
-  /** Handles of what jobs keep of their failures, or EMPTY_BODY; created for the first such job. */
+  /** Handles of the jobs' failures, or EMPTY_BODY; created for the first job that has failed. */
   failures: Uint32Array | undefined = undefined;
   readonly #buffer: ArrayBuffer;
   readonly #spareExtras: SpareExtras;
@@ -169,7 +169,7 @@ export class JobPage {
 
   /** Releases the extras of a page without jobs. */
   giveExtras(): void {
-    assert(this.live === 0, "only a page without jobs gives its extras away");
+    assert(this.live === 0, "only a page without jobs releases its extras");
     if (this.extras !== undefined) this.#spareExtras.give(this.extras);
     this.extras = undefined;
   }

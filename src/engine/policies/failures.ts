@@ -1,4 +1,4 @@
-// The failures of jobs: why their last attempts came to nothing, when, and in whose hands.
+// The failures of jobs: why and when their last attempts failed, and which worker held them.
 //
 // A job that has failed has a cell in the body arena; its length comes first, then its failures
 // (protocol/job-failure.ts). The handles are a column that only pages with such a job have. Without
@@ -111,11 +111,11 @@ export class Failures {
     return this.#old.subarray(0, length);
   }
 
-  /** Frees what a job that goes has here. Its page has such a job, or had one. */
+  /** Frees the failures of a job that is removed. Its page must have a column for them. */
   forget(slot: number): void {
     const { failures } = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
-    assert(failures !== undefined, "a page of a job that failed has a column for it");
+    assert(failures !== undefined, "the page of a job that failed has a column of failures");
     this.#shard.bodies.free(failures[row]!);
     failures[row] = EMPTY_BODY;
   }

@@ -150,7 +150,7 @@ export class Policies {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] === JobState.Moving && page.previous[row] === JobState.Buried) return "";
-    if (CHECKED) assert(this.deaths.isDead(slot), "only a dead job had to leave");
+    if (CHECKED) assert(this.deaths.isDead(slot), "only a dead job has to leave");
     this.deaths.stayHere(page, row);
     if (page.state[row] !== JobState.Buried) return "";
     const target = tube.policy?.deadLetter ?? "";
@@ -163,7 +163,7 @@ export class Policies {
 
   /** Moves a buried dead job to its dead-letter tube, which this shard owns. */
   bringToDeadLetter(slot: number, tube: Tube, target: string, nowMs: number): Tube {
-    assert(this.deaths.isDead(slot), "only a dead job is brought to the dead-letter tube");
+    assert(this.deaths.isDead(slot), "only a dead job goes to the dead-letter tube");
     this.#shard.queues.leave(slot);
     return this.#enterDeadLetter(slot, tube, target, nowMs);
   }
@@ -177,7 +177,7 @@ export class Policies {
     if (deaths.isDead(slot) && attributes.originOf(slot) === tube.name) deaths.revive(slot, tube);
   }
 
-  /** Excuses a job that its holder returned through no fault of the job: not an attempt. */
+  /** Doesn't count a reservation as an attempt, because the holder returned a blameless job. */
   excused(slot: number, tube: Tube): void {
     excuse(this.#shard.jobs, slot, tube);
   }
@@ -193,7 +193,7 @@ export class Policies {
     const state = page.state[row];
     assert(
       state !== JobState.Reserved && state !== JobState.Moving,
-      "a job that is held or on its way stays in its tube",
+      "a job that is held or in transit stays in its tube",
     );
     const deadlineAtMs = page.deadlineAtMs[row]!;
     const wasDead = this.deaths.isDead(slot);

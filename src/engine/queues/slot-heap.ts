@@ -129,7 +129,7 @@ abstract class SlotHeap {
     this.#siftUp(position, slot);
   }
 
-  /** A smaller array is no need: without memory for it, the large one stays. */
+  /** Shrinks the array. Without memory for a smaller one, the large one stays. */
   #shrink(): void {
     try {
       this.#resize(this.#slots.length >> 1);

@@ -72,7 +72,7 @@ export class Waiters {
     if (CHECKED)
       assert(
         tube.watching > 0 || this.of(tube)?.first === undefined,
-        "a tube that nobody watches has no waiter",
+        "an unwatched tube has no waiter",
       );
     // Another tube may reuse its index.
     if (tube.watching === 0) this.#ofTube[tube.index] = undefined;
@@ -195,9 +195,9 @@ export class Waiters {
   }
 
   /**
-   * When all workers watch the same tubes, however many, the first of all waits is the right one.
-   * Finding it this way is cheaper than sorting the tube's own waiters, all of whom have started
-   * new waits since its last job.
+   * Returns the session that has waited longest for the tube. If all workers watch the same tubes,
+   * that is the first of all waits. Checking it is cheaper than sorting the tube's own waiters,
+   * which have all started new waits since its last job.
    */
   #longestWide(tube: Tube, waiters: WideWaiters): Session | undefined {
     if (waiters.size === 0) return undefined;

@@ -12,7 +12,7 @@ import { IdWalk, type Walk } from "./id-walk.ts";
 import { jobFacts } from "./job-facts.ts";
 import { nextJobs } from "./next-jobs.ts";
 import { queuedIds } from "./queued-ids.ts";
-import { filterOf, isMeant } from "./where.ts";
+import { filterOf, matchesWhere } from "./where.ts";
 
 /**
  * Jobs in a slice. A slice examines five times as many ids and searches 1 KiB of bodies for each:
@@ -33,7 +33,7 @@ abstract class Browse implements ControlWork {
   protected readonly shard: ControlShard;
   protected readonly question: BrowseQuestion;
   readonly #walk: Walk;
-  /** Remaining jobs to list, and body bytes. */
+  /** Jobs and body bytes that may still be listed. */
   #left: number;
   protected bytesLeft: number;
 
@@ -61,7 +61,7 @@ abstract class Browse implements ControlWork {
       if (slot === NO_SLOT) break;
       const page = engine.jobs.pageOf(slot);
       isPast = this.isPast(page.id[rowOf(slot)]!);
-      if (isPast || !isMeant(engine, slot, where, nowMs)) continue;
+      if (isPast || !matchesWhere(engine, slot, where, nowMs)) continue;
       const facts = jobFacts(engine, slot, nowMs, portCount, this.bodyMax, 1);
       jobs.push(facts);
       this.#left--;
@@ -125,8 +125,8 @@ class BrowseScan extends Browse {
 }
 
 /**
- * Chooses the walk. A tube with few jobs is walked by its own lists instead of searching the whole
- * shard.
+ * Returns the walk for a question. For a tube with few jobs, it follows the tube's own lists
+ * instead of searching the whole shard.
  */
 function scanWalk({ engine, nowMs }: ControlShard, question: BrowseQuestion): Walk {
   const { tube: name, states, where, afterId } = question;
@@ -160,7 +160,7 @@ class BrowseNext extends Browse {
   }
 
   protected override rests(): boolean {
-    assert(this.bodyMax < 0 || this.bytesLeft >= 0, "bodies in order keep to their bytes");
+    assert(this.bodyMax < 0 || this.bytesLeft >= 0, "bodies stay within the byte limit");
     return false;
   }
 }
@@ -171,6 +171,6 @@ function firstIds(engine: Engine, { tube: name, states, where, limit }: BrowseQu
   if (tube === undefined) return [];
   const max = Object.keys(where).length === 0 ? limit : Math.max(limit, FILTERED_NEXT_MAX);
   const slots = nextJobs(engine, tube, states[0]!, max);
-  assert(slots.length <= max, "no more jobs are next than were asked for");
+  assert(slots.length <= max, "no more jobs are listed than were asked for");
   return slots.map((slot) => engine.jobs.pageOf(slot).id[rowOf(slot)]!);
 }

@@ -56,7 +56,7 @@ export class LatencyMeter implements Meter {
   readonly wait: Times = new Times();
   readonly hold: Times = new Times();
   readonly body: BucketCounts = new BucketCounts(BODY_BOUNDS_BYTES);
-  /** By name, so that a tube that is made anew goes on. */
+  /** By name, so that the counts of a recreated tube continue. */
   readonly #tubes = new Map<string, MeasuredTube>();
 
   waited(ms: number): void {

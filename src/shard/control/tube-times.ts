@@ -1,5 +1,5 @@
-// Times of single tubes, as the HTTP thread asks for them: which ones are measured, and the counts
-// so far, some in each turn.
+// Times of individual tubes for the HTTP thread: selects the tubes to measure, and reports the
+// counts so far, some tubes in each turn.
 
 import type { Answers, Questions } from "../../message/control.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";

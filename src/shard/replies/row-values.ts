@@ -3,8 +3,8 @@
 import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
 
 /**
- * beanstalkd reads its clock again, so a fresh delay of 10 s has 9 left. Here a batch shares one
- * reading.
+ * beanstalkd reads its clock again for the reply, so a fresh delay of 10 s has 9 left. Here, a
+ * batch of messages shares one reading.
  */
 const CLOCK_STEP_MS = 0.001;
 

@@ -159,7 +159,7 @@ export class PickBatch implements Picker {
   }
 
   note(signal: Signal): void {
-    assert(signal.kind === ResponseKind.Candidates, "a shard that is asked for a list sends one");
+    assert(signal.kind === ResponseKind.Candidates, "a shard answers a request for candidates with a list");
     this.#watchOrder?.raiseFloor(TurnsView.floor(signal.payload));
     this.#lists.push(new CandidateList(signal, this.#watchOrder !== undefined));
   }
@@ -249,7 +249,7 @@ export class PickBatch implements Picker {
 
   onGathered(shard: number, flags: number, bytes: Span): Next {
     const part = this.#parts.get(shard);
-    assert(part !== undefined, "only shards that were asked for jobs send some");
+    assert(part !== undefined, "only shards with a share of the batch send jobs");
     part.add(bytes);
     if ((flags & ResponseFlag.More) !== 0 || --this.#partsLeft > 0) return Next.GoOn;
     const reply = new BatchReply(this.#host, this.#order, this.#parts);

@@ -7,7 +7,8 @@
 // - Taking: The shard of the best candidate takes its best job, provided that it is still at least
 //   as good as the second-best candidate. The reply then comes from that shard. Otherwise the shard
 //   names its new best job, and the choice is made again. Each failure means that another client
-//   got a job, so there is always progress. (By time, turns change without one: pick-in-turn.ts.)
+//   got a job, so there is always progress. (In an order by time, turns change even without that:
+//   see pick-in-turn.ts.)
 // - Waiting: No shard had a job. If a reservation is within its margin, the reply is DEADLINE_SOON;
 //   if the client does not want to wait, it is TIMED_OUT. Otherwise the wait gets a number in the
 //   connection's claim word, and every shard is told to wait. A shard that gets a job and changes
@@ -78,7 +79,7 @@ export class SharedReserve implements Conversation {
       return;
     }
     const participant = this.#participants.find((each) => each.shard === shard);
-    assert(participant !== undefined, "only shards that were asked answer");
+    assert(participant !== undefined, "only participating shards answer");
     participant.soonestMs = soonestMs;
     if (this.#state === State.Taking) {
       this.#next(this.#picker.onRefusal(signal));
