@@ -4,7 +4,7 @@
 import type { LoopCore } from "./acceptor-loop.ts";
 import type { AcceptorCore } from "./connection/acceptor-core.ts";
 
-/** Returns the acceptor itself if there is only one, else a group of them. */
+/** Returns the acceptor itself if there is only one, otherwise a group of them. */
 export function acceptorGroup(cores: readonly AcceptorCore[]): LoopCore {
   return cores.length === 1 ? cores[0]! : new AcceptorGroup(cores);
 }

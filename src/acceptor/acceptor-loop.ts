@@ -1,8 +1,8 @@
 // The loop of a thread with acceptors: moves commands to the shards and answers back, and decides
-// when to go on and when to sleep.
+// when to continue and when to sleep.
 //
 // Shards may run in the same thread (residents). They take their turns between the loop's two
-// halves, so a command is executed and answered in the pass in which it arrived, without a
+// halves. So a command is executed and answered in the pass in which it arrived, without a
 // doorbell, a sleep or a wake-up. The log may run here too. Its turn follows the residents', and
 // its housekeeping comes after the replies.
 //

@@ -32,7 +32,8 @@ export interface AcceptorThreadData extends AcceptorSettings {
   /** The port to the main thread of each acceptor. */
   ports: AcceptorPort[];
   /**
-   * The mechanism that moves connections' bytes; "auto" is io_uring if it is permitted, else libuv.
+   * The mechanism that moves connections' bytes; "auto" is io_uring if it is permitted, otherwise
+   * libuv.
    */
   transport: TransportKind | "auto";
   waiting: Waiting;

@@ -1,6 +1,6 @@
 // The format of a backup: a tar archive of the log's segments up to a cut.
 //
-//     backup.json                  what follows
+//     backup.json                  a description of the rest
 //     runnerbean.<last+1>.log      the segment after the cut: its header and zeros
 //     runnerbean.<oldest>.log ...  the segments of the cut, oldest first
 //     end.json                     their checksums: without it, the archive was cut off
@@ -106,7 +106,7 @@ export function backupEnd(checksums: readonly number[], atMs: number): Uint8Arra
   return [...textFile(END_NAME, { checksums }, atMs), new Uint8Array(2 * BLOCK_BYTES)];
 }
 
-/** What a reader finds, in the order of the archive. */
+/** The parts that a reader finds, in the order of the archive. */
 export type BackupPart =
   | { readonly part: "begin"; readonly begin: BackupBegin }
   | { readonly part: "segment"; readonly number: number; readonly bytes: number }
@@ -173,7 +173,7 @@ export class BackupReader {
     }
   }
 
-  /** Call at the end of the input. Throws a BackupFault if the archive is incomplete. */
+  /** Ends the input. Throws a BackupFault if the archive is incomplete. */
   finish(): void {
     if (this.#ended) return;
     if (this.#begin === undefined) throw this.#noBackup();

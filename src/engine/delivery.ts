@@ -133,7 +133,7 @@ export class Delivery extends ShardState {
 
   /**
    * Ends a reservation without its holder: unless a policy says otherwise, the job becomes ready
-   * and is offered. A return without a cause is no failure: the client never got the job, or the
+   * and is offered. A return without a cause is not a failure: the client never got the job, or the
    * server stops. It needs no record, because the log treats reserved jobs as ready.
    */
   protected takeBack(slot: number, session: Session, nowMs: number, cause?: FailureCause): void {

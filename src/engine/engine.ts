@@ -3,7 +3,7 @@
 //
 // The engine is pure: time comes in as a number (monotonic ms, never decreasing), and effects go
 // out through two interfaces. It never reads a clock, a random number, a file or a socket. Each
-// public method first runs what is due, so a command that arrives exactly at a deadline sees the
+// public method first runs due timers, so a command that arrives exactly at a deadline sees the
 // state after it. README.md describes the life of a job, docs/architecture/engine-invariants.md the
 // invariants, which `checkInvariants` tests. This file has sessions, tubes and settings; the
 // classes that it extends have the commands on jobs.
@@ -246,7 +246,7 @@ export class Engine extends FlowWork {
     return new SettingChange(this, pattern);
   }
 
-  /** Applies its settings to a tube and its groups; returns what is left of `looks`. */
+  /** Applies its settings to a tube and its groups; returns the remaining `looks`. */
   applySettings(tube: Tube, looks: number, nowMs: number): number {
     const { policy } = this.tubes.applySettings(tube, nowMs);
     if (tube.limiter === undefined) this.rateTimers.set(tube.limiterTimer, Number.POSITIVE_INFINITY);
@@ -255,7 +255,7 @@ export class Engine extends FlowWork {
     return this.settleGroups(tube, looks, nowMs);
   }
 
-  /** Continues with a tube whose groups lack its settings; returns what is left of `looks`. */
+  /** Continues with a tube whose groups lack its settings; returns the remaining `looks`. */
   settleGroups(tube: Tube, looks: number, nowMs: number): number {
     const left = tube.groups?.settle(looks) ?? looks;
     assert(left <= looks, "a budget of looks never grows");

@@ -1,5 +1,5 @@
-// Applies the end of batches to the jobs of this shard, a few at a time: jobs that waited for a
-// batch become ready or are buried, and members of a cancelled batch are removed.
+// Applies the end of batches to the jobs of this shard, a few at a time. Jobs that waited for a
+// batch become ready or are buried; members of a cancelled batch are removed.
 
 import { assert } from "../base/assert.ts";
 import { BatchState } from "../protocol/batch-facts.ts";

@@ -66,7 +66,7 @@ export class Reservations extends Timers {
 
   /**
    * Gives a session that picks by weight the job whose turn it is, unless its place in the order is
-   * behind `place`, or the same and the job worse than (pri, id). Returns its slot or NO_SLOT.
+   * after `place`, or is equal and the job is worse than (pri, id). Returns its slot or NO_SLOT.
    */
   takeInTurn(session: Session, place: number, pri: number, id: number, nowMs: number): number {
     const { turns } = session;
@@ -190,7 +190,10 @@ export class Reservations extends Timers {
 
   // --- shares of tubes ---------------------------------------------------------------------------
 
-  /** Returns the shares of the session's tubes. They count what it holds from the beginning. */
+  /**
+   * Returns the shares of the session's tubes. From the beginning, they count the jobs that it
+   * holds.
+   */
   #turnsOf(session: Session, nowMs: number): TubeTurns {
     if (session.turns !== undefined) return session.turns;
     const turns = new TubeTurns(this.waiters);
@@ -218,7 +221,7 @@ export class Reservations extends Timers {
     session.turns?.raiseFloor(floor);
   }
 
-  /** Sets how the session picks jobs, and begins counting anew. */
+  /** Sets how the session picks jobs, and restarts the counts. */
   setOrder(session: Session, order: ReserveOrder, nowMs: number): void {
     this.runDue(nowMs);
     if (order === ReserveOrder.Strict && session.turns === undefined) return;

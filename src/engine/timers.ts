@@ -37,7 +37,10 @@ export class Timers extends Delivery {
     if (this.nextDueAtMs <= nowMs) this.#runAllDue(nowMs);
   }
 
-  /** Separate, so that V8 inlines `runDue`, which every command calls. */
+  /**
+   * Runs everything that is due. It is separate, so that V8 inlines `runDue`, which every command
+   * calls.
+   */
   #runAllDue(nowMs: number): void {
     if (this.policies.nextAtMs <= nowMs) this.expiryBehindAtMs = nowMs;
     while (this.policies.nextAtMs <= nowMs) {
@@ -69,7 +72,7 @@ export class Timers extends Delivery {
     }
   }
 
-  /** Runs what is due, since a newly ready job may have expired; then serves the tube. */
+  /** Runs due timers, since a newly ready job may have expired; then serves the tube. */
   protected runDueAndServe(tube: Tube, nowMs: number): void {
     tube.using++;
     this.runDue(nowMs);

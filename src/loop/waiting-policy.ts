@@ -184,7 +184,7 @@ export interface Asked {
 
 /** How long an acceptor keeps turning without work before it sleeps. */
 export interface PollPolicy {
-  /** Notes that a socket, a shard or the log has brought something. */
+  /** Notes that a socket, a shard or the log has brought work. */
   worked(): void;
   /** Returns how often to poll for an answer on the spot before taking answers. */
   looks(asked: Asked): number;
@@ -231,7 +231,7 @@ export class AcceptorPollPolicy implements PollPolicy {
     return lingers && this.#linger.again(this.#nowMs(), asked.hasHeld ? DISK_MS : 0);
   }
 
-  /** Returns whether another thread may bring what clients wait for. */
+  /** Returns whether another thread may have to act before waiting clients get their answers. */
   #mayBeAnswered({ hasHeld }: Asked): boolean {
     return !this.#hasOwnShards || hasHeld;
   }

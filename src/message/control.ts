@@ -349,8 +349,8 @@ export interface HeldJob {
 }
 
 /**
- * A batch that is not complete, as a shard counts it: how many of its members failed and are buried
- * here, and how many jobs here wait for it. Its name is "" if none failed or is buried.
+ * A shard's counts for an incomplete batch: members that failed and that are buried here, and jobs
+ * here that wait for it. Its name is "" if none failed or is buried.
  */
 export type BatchSign = readonly [
   number: number,

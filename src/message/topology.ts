@@ -47,8 +47,8 @@ export const ControlWord = {
   MemoryLimit: 192,
   MemoryFull: 208,
   /**
-   * 1 from the first command that may send a job to another shard, or may let the server do so
-   * later: commands by id may have to follow their jobs.
+   * 1 once a command may have sent a job to another shard, or have allowed the server to do so
+   * later: commands by id may then have to follow their jobs.
    */
   JobsMove: 224,
   /** In a group: the lower 32 bits of the shared log's message with the last acknowledged batch. */
@@ -209,7 +209,7 @@ export interface BinlogTopology {
   readonly progress: SharedArrayBuffer;
   /** See ring/file-table.ts. */
   readonly files: SharedArrayBuffer;
-  /** What the reply to a change waits for: that its record is written or, with -f 0, synced. */
+  /** How far a change's record must be before the reply: written or, with -f 0, synced. */
   readonly repliesWaitFor: LogWord;
   /** The thread that runs the log; undefined if the log has its own thread. */
   readonly thread: number | undefined;

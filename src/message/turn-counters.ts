@@ -118,7 +118,10 @@ function crossedTo(topology: Topology, acceptors: readonly number[]): number {
   );
 }
 
-/** The log's ring has one kind of writer: shards, in its thread or in others. */
+/**
+ * Adds `crossed` to the counts of the log: only shards write to it, either all in its thread or all
+ * in others.
+ */
 function binlogCounts({ binlog }: Topology, counts: TurnCounts): TurnCounts {
   return { ...counts, crossed: binlog!.thread === undefined ? counts.messages : 0 };
 }

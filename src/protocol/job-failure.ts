@@ -12,7 +12,7 @@
 
 import { latin1 } from "../base/bytes.ts";
 
-/** What ended the attempt. */
+/** The event that ended the attempt. */
 export const FailureCause = {
   /** The worker released the job and gave a reason. */
   Released: 1,

@@ -19,7 +19,7 @@ export const SCHEDULE_LIST_USUAL = 100;
 /** Bytes of the body that inspect-schedule shows. */
 export const SCHEDULE_SHOWN_BYTES_MAX = 4096;
 
-/** What happens to ticks that could not put a job in time. */
+/** The treatment of ticks that could not put a job in time. */
 export const Missed = { Once: 0, All: 1, None: 2 } as const;
 export type Missed = (typeof Missed)[keyof typeof Missed];
 export const MISSED_WORDS = ["once", "all", "none"] as const;

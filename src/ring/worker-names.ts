@@ -1,5 +1,5 @@
-// Names of the workers at one acceptor, by slot, in shared memory: shards read them when an attempt
-// fails, so that no message tells a shard about a name that it may never need.
+// Names of the workers at one acceptor, by slot, in shared memory. A shard reads a name when an
+// attempt fails, so no message has to carry names that the shard may never need.
 //
 // An entry is a word, whose low byte is the length, and the name. The word changes before and after
 // each change of the name, so that a reader notices when it has read half of one.

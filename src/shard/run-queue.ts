@@ -2,9 +2,9 @@
 // others.
 //
 // Cheap commands are executed in the order of the rings. A connection whose command cost more than
-// CHEAP_WORK_MAX is set aside: its next messages wait in `session.deferred`, as they do behind a
-// reserve that waits for a job, while the rings continue with other connections. The queue then
-// gives it turns between those of the rings.
+// CHEAP_WORK_MAX is set aside. Its next messages wait in `session.deferred`, as they do behind a
+// waiting reserve, while the rings continue with other connections. The queue then gives it turns
+// between those of the rings.
 //
 // The queue uses start-time fair queueing. Each connection has a tag: its work so far, counted from
 // when it joined. The smallest tag is next, and a command adds its cost. So ten connections with

@@ -194,7 +194,10 @@ export class ShardCore extends ShardClients {
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
 
-  /** Whether one more command's records are likely to find room, without a wait inside it. */
+  /**
+   * Returns whether the records of one more command are likely to find room, without a wait inside
+   * it.
+   */
   #recordsOpen(): boolean {
     return this.records === undefined || this.records.hasRoom;
   }
@@ -343,7 +346,7 @@ export class ShardCore extends ShardClients {
     while (this.#stalled.length > 0) this.resume(this.#stalled.pop()!);
   }
 
-  /** Whether the deferred messages wait for something other than room in a ring. */
+  /** Returns whether the deferred messages wait for something other than room in a ring. */
   #mustWait(session: ShardSession): boolean {
     if (session.isAside || this.#isAnswering(session)) return true;
     // A Close has no reply to read, and the next command reports what was read of the last reply.

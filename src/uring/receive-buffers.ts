@@ -1,6 +1,6 @@
-// The buffers into which the kernel receives. The kernel uses all of them in turn, so only a few
-// are offered at first, and more whenever it runs out: the buffers of few connections thus stay in
-// the caches.
+// The buffers into which the kernel receives. The kernel uses all of them in turn. So only a few
+// are offered at first, and more whenever the kernel runs out: with few connections, the buffers
+// stay in the caches.
 
 import { assert } from "../base/assert.ts";
 import { halves, type Mapping, map, register } from "./kernel.ts";

@@ -57,7 +57,7 @@ const CQE_MORE = 1 << 1;
 const CQE_SOCK_NONEMPTY = 1 << 2;
 const CQE_BUFFER_SHIFT = 16;
 const MSG_NOSIGNAL = 0x4000;
-/** The kernel continues by itself after a partial send. */
+/** The kernel itself continues after a partial send. */
 const MSG_WAITALL = 0x100;
 const MSG_DONTWAIT = 0x40;
 const POLLIN = 0x1;

@@ -166,9 +166,7 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
     return true;
   }
 
-  /**
-   * Discards what the previous token was allowed: its watched tubes and its jobs don't carry over.
-   */
+  /** Discards what the previous token allowed: its watched tubes and its jobs don't carry over. */
   #forgetFormer(): void {
     this.#watchesOwn = false;
     this.#holdsFormer = !this.#connection.isQuiet;

@@ -151,7 +151,7 @@ export class Pipeline implements PendingReply {
     this.#acceptor.links.post(shard, message);
   }
 
-  /** Answers without a shard: at once or, behind commands in flight, as an echo. */
+  /** Answers without a shard: at once or, if commands are in flight, as an echo behind them. */
   answer(counted: number, reply: Uint8Array): boolean {
     if (this.inFlight.underWay > 0) {
       const echo = this.message(RequestOp.Echo);

@@ -58,7 +58,7 @@ export const ROUTES: readonly CommandRoute[] = Object.values({
 const namedShard = (shards: number, { tube }: Request): number =>
   shardOfTube(tube.bytes, tube.start, tube.end, shards);
 
-/** Answers a line that is no valid command. If a body follows the line, it is dropped first. */
+/** Answers a line that is not a valid command. If a body follows the line, it is dropped first. */
 export function refuse(connection: CommandParts, syntax: Syntax, request: Request): boolean {
   const { acceptor, pipeline, upload } = connection;
   if (syntax === Syntax.Unknown) return pipeline.answer(0, Reply.unknownCommand);
@@ -193,7 +193,7 @@ function listJobs(parts: CommandParts, request: Request): boolean {
   return beginList(parts, request, new ListAllJobs(conversations, shards, request, listQueue));
 }
 
-/** Begins a list of what all shards have, when it is its turn. */
+/** Begins a list over all shards, once it is its turn. */
 function beginList(
   { acceptor, pipeline, conversations }: CommandParts,
   { op }: Request,

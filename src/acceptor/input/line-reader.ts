@@ -5,7 +5,7 @@ import * as ascii from "../../base/ascii.ts";
 import { LINE_BYTES_MAX } from "../../protocol/limits.ts";
 import { buffers } from "./buffer-pool.ts";
 
-// Constants of this file: an imported binding is loaded anew at each use.
+// Constants of this file: an imported binding is loaded again at each use.
 const { CR, LF } = ascii;
 
 /** Lines that a connection may execute before others get their turn. */
@@ -28,8 +28,8 @@ const Expect = {
 type Expect = (typeof Expect)[keyof typeof Expect];
 
 /**
- * Executes what was read. Bytes are valid only during a call. A call that returns false has to wait
- * and is repeated later.
+ * Executes the lines and bodies that were read. Bytes are valid only during a call. A call that
+ * returns false has to wait and is repeated later.
  */
 export interface LineHandler {
   /** Whether the next line may be processed. */
@@ -213,7 +213,7 @@ export class LineReader {
     this.#input.clear();
   }
 
-  /** Uses what it can of `bytes[at, end)`. Returns the position after the used bytes. */
+  /** Uses as much as possible of `bytes[at, end)`. Returns the position after the used bytes. */
   #consume(bytes: Uint8Array, at: number, end: number): number {
     let position = at;
     let lines = 0;
@@ -222,7 +222,7 @@ export class LineReader {
         this.handler.onTurnOver();
         break;
       }
-      // One line or body, or what has arrived of it. What has to wait stays.
+      // Handle one line or body, or the part of it that has arrived. Bytes that have to wait stay.
       const before = position;
       switch (this.#expect) {
         case Expect.Line:

@@ -12,8 +12,8 @@
 //
 // No step waits for an answer: a shard that sees Adopt before Detach waits for the Detach
 // (shard/sessions/adoptions.ts). The old slot is reused when all shards have released it
-// (Detached). A problem before the message is sent (the socket ends or fails, no descriptor is
-// free, the server stops) ends the move where it began, and no shard has heard of it.
+// (Detached). If the socket ends or fails, no descriptor is free or the server stops before the
+// message is sent, the move ends where it began. No shard has heard of it by then.
 //
 // Only a connection that holds no job moves. So the holder of a job is always being read from, and
 // a read barrier (shard/read-barrier.ts) misses no disconnect. A worker is in this state after each

@@ -111,8 +111,9 @@ export class Outbox extends Output {
   }
 
   /**
-   * Hands over what may leave: replies whose records are in the log, and those between them that
-   * need none. Stops at large bodies that the transport cannot take now, unless `all` is set.
+   * Hands over the output that may leave: replies whose records are in the log, and those between
+   * them that need none. Stops at large bodies that the transport cannot take now, unless `all` is
+   * set.
    */
   flush(all = false): void {
     const waits = this.#waits;

@@ -1,4 +1,4 @@
-// What one socket sends through io_uring: one send at a time, from a slot, a pool buffer, or a
+// The output of one socket through io_uring: one send at a time, from a slot, a pool buffer, or a
 // message with bodies in between.
 
 import { constants } from "node:os";
@@ -238,7 +238,7 @@ export class UringOutput {
     return true;
   }
 
-  /** Discards the output behind the current send. */
+  /** Discards the output that waits for the current send. */
   dropNext(): void {
     for (const { buffer } of this.#queue) buffers.give(buffer);
     this.#queue.length = 0;

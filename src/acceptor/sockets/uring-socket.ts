@@ -267,8 +267,8 @@ export class UringSocket implements Transport, Departure {
   }
 
   /**
-   * Delivers what arrived during the pause. If the connection moves, the bytes go with it; if the
-   * move fails, they are delivered then.
+   * Delivers the bytes that arrived during the pause. If the connection moves, the bytes go with
+   * it; if the move fails, they are delivered then.
    */
   deliver(): void {
     if (!this.#mayDeliver) return;
@@ -311,7 +311,7 @@ export class UringSocket implements Transport, Departure {
     onReady?.();
   }
 
-  /** Keeps what a receive brings before its cancellation. */
+  /** Keeps the bytes that a receive brings before its cancellation. */
   #keep(result: number, bytes: Uint8Array | undefined): void {
     if (result > 0 && bytes !== undefined) this.#stash(bytes, result);
     else if (result === 0) this.#stashedEnd = true;

@@ -94,7 +94,7 @@ export class UringSockets {
     this.#onActivity();
   }
 
-  /** Submits everything to the kernel and processes what has arrived. */
+  /** Submits everything to the kernel and processes the completions that have arrived. */
   turn(): void {
     this.#watchOthers();
     this.ring.submit();
@@ -128,7 +128,7 @@ export class UringSockets {
     this.ring.pollIn(this.#room.descriptor, 0, Kind.Room);
   }
 
-  /** Processes what a wait has brought. Returns the number of completions. */
+  /** Processes the completions of a wait. Returns their number. */
   takeCompletions(): number {
     return this.#reap();
   }

@@ -81,7 +81,7 @@ export class InFlight {
 export class ShardAffinity {
   /** The shard that most commands went to. */
   shard = -1;
-  /** Commands to that shard, less what commands to others cancelled; SETTLED at most. */
+  /** Commands to that shard, minus those that commands to others cancelled; at most SETTLED. */
   streak = 0;
 
   note(shard: number): void {
@@ -95,7 +95,7 @@ export class ShardAffinity {
     this.streak = 1;
   }
 
-  /** Starts counting anew. */
+  /** Restarts the count. */
   forget(): void {
     this.streak = 0;
   }

@@ -1,5 +1,5 @@
-// How a connection picks its jobs from the tubes that it watches, and their weights. Only
-// connections that have given a weight or chosen an order have one.
+// The order in which a connection picks jobs from the tubes that it watches, and their weights.
+// Only connections that have given a weight or chosen an order have such an object.
 
 import { ReserveOrder } from "../../protocol/reserve-order.ts";
 

@@ -64,7 +64,7 @@ export class BatchTable {
     return number === undefined ? undefined : this.#byNumber.get(number);
   }
 
-  /** Returns what `from` and `before` have cost since the last call, as Engine.looks. */
+  /** Returns the cost of `from` and `before` since the last call, in Engine.looks. */
   takeLooks(): number {
     const { looks } = this.#numbers;
     this.#numbers.looks = 0;

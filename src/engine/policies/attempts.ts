@@ -21,7 +21,9 @@ export function limitsAttempts({ policy }: Tube): boolean {
   return policy !== undefined && policy.maxAttempts > 0;
 }
 
-/** Doesn't count a reservation as an attempt, because the holder returned a blameless job. */
+/**
+ * Excuses a job that its holder returned blamelessly: the reservation is not counted as an attempt.
+ */
 export function excuse(jobs: JobTable, slot: number, tube: Tube): void {
   if (!limitsAttempts(tube)) return;
   jobs.pageOf(slot).makeExtras().attemptsBase[rowOf(slot)]!++;
@@ -35,8 +37,8 @@ export function resetAttempts(page: JobPage, row: number, { policy }: Tube): voi
 
 /**
  * Returns how long a job waits after its `attempts`-th lost attempt: twice as long as after the
- * previous one, minus up to a quarter, so that jobs that failed together do not return together.
- * Deterministic, so a replay computes the same.
+ * previous one, minus up to a quarter. That keeps jobs that failed together from returning
+ * together. Deterministic, so a replay computes the same.
  */
 export function backoffMs(policy: TubePolicy, id: number, attempts: number): number {
   assert(policy.backoffMs > 0, "a backoff is positive");

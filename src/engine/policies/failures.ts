@@ -27,7 +27,7 @@ const NO_BYTES = new Uint8Array(0);
 const LENGTH_BYTES = 2;
 /** The most bytes in an attribute of the log. */
 const CHUNK_BYTES = 255;
-/** No session: nobody held the job. */
+/** No session: no client held the job. */
 export const NOBODY = -1;
 
 export class Failures {

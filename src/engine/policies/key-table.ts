@@ -2,9 +2,9 @@
 //
 // A key belongs to a tube. Rows are columns of typed arrays in pages, 32 bytes each; the key itself
 // is a cell of the body arena. A hash finds rows in 256 tables with open addressing. Each table
-// grows by itself, so no put waits for a million keys to be rehashed. Lookups compare the bytes, so
-// keys with equal hashes stay distinct. The hash has a seed that clients don't know; otherwise they
-// could construct colliding keys.
+// grows on its own, so no put waits for a million keys to be rehashed. Lookups compare the bytes,
+// so keys with equal hashes stay distinct. The hash has a seed that clients don't know; otherwise
+// they could construct colliding keys.
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
@@ -208,7 +208,10 @@ export class KeyTable {
     this.#askedHash = hashOf(asked, keyAt, this.#askedBytes, this.#seed0 ^ this.#askedTubeHash, this.#seed1);
   }
 
-  /** `tube` never changes, so its identity is enough to recognise it. */
+  /**
+   * Writes and hashes another tube's name. The bytes of `tube` never change, so the caller can
+   * recognise it by identity.
+   */
   #askTube(tube: Uint8Array): void {
     assert(tube.length <= 0xff, "the length of a tube's name fits into a byte");
     this.#asked[0] = tube.length;

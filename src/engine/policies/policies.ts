@@ -29,7 +29,7 @@ export class Policies {
   readonly failures: Failures;
   readonly store: JobStore;
   readonly flows: PutFlows;
-  /** The job of which the last put was a duplicate. */
+  /** The job that the last put duplicated. */
   duplicateOf = 0;
   readonly #shard: ShardState;
   readonly #groups: GroupMembership;
@@ -141,8 +141,8 @@ export class Policies {
 
   /**
    * Removes a job's mark to leave unless it is in transit; returns the tube to which it has to go,
-   * or "". A job that stays is buried anew, behind the others, with a record: otherwise it would
-   * still be marked in the log, and leave after a restart.
+   * or "". A job that stays is buried again, behind the others, with a record: otherwise, it would
+   * still be marked in the log, and would leave after a restart.
    */
   endLeaving(slot: number, tube: Tube, nowMs: number): string {
     if (!this.deaths.isLeaving(slot)) return "";
@@ -177,7 +177,10 @@ export class Policies {
     if (deaths.isDead(slot) && attributes.originOf(slot) === tube.name) deaths.revive(slot, tube);
   }
 
-  /** Doesn't count a reservation as an attempt, because the holder returned a blameless job. */
+  /**
+   * Excuses a job that its holder returned blamelessly: the reservation is not counted as an
+   * attempt.
+   */
   excused(slot: number, tube: Tube): void {
     excuse(this.#shard.jobs, slot, tube);
   }

@@ -41,7 +41,7 @@ export class GroupedReady extends ReadyHeap {
     return this.last;
   }
 
-  /** Only for a job without a group; jobs with one make room when they join it. */
+  /** Makes room for a job without a group; jobs with one make room when they join it. */
   override makeRoom(): void {
     this.groups.makeRoom(NO_GROUP);
   }

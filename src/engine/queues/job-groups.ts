@@ -361,7 +361,7 @@ export class JobGroups {
     return group;
   }
 
-  /** Changes what determines a group's position among the others. */
+  /** Changes properties of a group, and its position among the others accordingly. */
   #change(number: number, change: (group: Group) => void): void {
     const group = this.#group(number);
     this.#exit(number, group);

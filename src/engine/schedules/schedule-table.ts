@@ -78,7 +78,7 @@ export class ScheduleTable {
   }
 
   /** Begins or ends a pause. */
-  rest(schedule: Schedule, paused: boolean): void {
+  setPaused(schedule: Schedule, paused: boolean): void {
     if (schedule.paused === paused) return;
     schedule.paused = paused;
     if (paused) this.paused.add(schedule);
@@ -101,7 +101,7 @@ export class ScheduleTable {
   }
 
   /** Sets the timer of a schedule to its next tick, or clears it if the schedule is frozen. */
-  aim(schedule: Schedule, retryAtMs = 0): void {
+  setTimer(schedule: Schedule, retryAtMs = 0): void {
     if (CHECKED) assert(this.get(schedule.name) === schedule, "a schedule with a timer exists");
     this.behind.delete(schedule);
     const atMs = Math.max(schedule.nextMs, retryAtMs);
@@ -110,8 +110,8 @@ export class ScheduleTable {
   }
 
   /** Does the same after a tick that was handled at `wallMs`. A due schedule joins `behind`. */
-  aimOn(schedule: Schedule, wallMs: number): void {
-    this.aim(schedule);
+  setTimerAfterTick(schedule: Schedule, wallMs: number): void {
+    this.setTimer(schedule);
     if (schedule.timer.atMs > wallMs) return;
     this.timers.set(schedule.timer, Number.POSITIVE_INFINITY);
     this.behind.add(schedule);

@@ -14,7 +14,7 @@ export interface Timing {
   readonly everyMs: number;
 }
 
-/** What a schedule puts, and how. */
+/** The jobs that a schedule puts, and its rules. */
 export interface ScheduleFacts {
   readonly name: string;
   readonly tube: string;
@@ -31,7 +31,9 @@ export interface ScheduleFacts {
   readonly attributes: Uint8Array;
 }
 
-/** What a schedule keeps when it is set again, even on another shard. */
+/**
+ * The progress of a schedule. It survives when the schedule is set again, even on another shard.
+ */
 export interface ScheduleProgress {
   /** The number of the command that set it; greater than those of all earlier ones. */
   version: number;
@@ -91,7 +93,7 @@ export class Schedule implements ScheduleProgress {
     this.facts = facts;
   }
 
-  /** Takes over what another schedule of this name has done, perhaps on another shard. */
+  /** Takes over the progress of another schedule of this name, perhaps on another shard. */
   takeOver(progress: Readonly<ScheduleProgress>): void {
     this.version = progress.version;
     this.anchorMs = progress.anchorMs;

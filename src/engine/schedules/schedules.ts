@@ -45,7 +45,7 @@ export interface ScheduleShard {
 export interface ScheduleSink {
   /** Logs a whole schedule. Returns false if the log has no room. `isNew` means a new id. */
   scheduled(schedule: Schedule, isNew: boolean): boolean;
-  /** Logs what a tick or a command has changed. */
+  /** Logs the changes of a tick or a command. */
   ticked(schedule: Schedule): void;
   unscheduled(id: number): void;
 }
@@ -106,7 +106,7 @@ export class Schedules {
     if (schedule === undefined) return false;
     if (schedule.nextMs > wallMs) {
       // The clock has gone back since then.
-      this.table.aim(schedule);
+      this.table.setTimer(schedule);
       return true;
     }
     assert(!schedule.isFrozen, "a frozen schedule has no timer");
@@ -118,7 +118,7 @@ export class Schedules {
   /** Advances a paused schedule, so that it shows a future tick. A restart finds the same one. */
   #skip(schedule: Schedule, wallMs: number): void {
     schedule.nextMs = this.tickAfter(schedule, wallMs);
-    this.table.aim(schedule);
+    this.table.setTimer(schedule);
   }
 
   #tick(schedule: Schedule, nowMs: number, wallMs: number): void {
@@ -140,11 +140,11 @@ export class Schedules {
   #pass(schedule: Schedule, afterMs: number, wallMs: number): void {
     const { everyMs } = schedule.facts.timing;
     const ticks = everyMs === 0 ? 1 : Math.floor((wallMs - schedule.nextMs) / everyMs);
-    assert(ticks >= 1, "a tick is passed over if another is due behind it");
+    assert(ticks >= 1, "a tick is passed over if another one is due after it");
     this.#miss(schedule, ticks);
     schedule.passedTicks++;
     schedule.nextMs = everyMs === 0 ? afterMs : schedule.nextMs + ticks * everyMs;
-    this.table.aimOn(schedule, wallMs);
+    this.table.setTimerAfterTick(schedule, wallMs);
   }
 
   #miss(schedule: Schedule, ticks: number): void {
@@ -162,7 +162,7 @@ export class Schedules {
       this.table.refused.add(schedule);
       schedule.lastRefusal = outcome.refusal;
       const retryAtMs = wallMs + RETRY_MS;
-      this.table.aim(schedule, afterMs > wallMs ? Math.min(retryAtMs, afterMs) : retryAtMs);
+      this.table.setTimer(schedule, afterMs > wallMs ? Math.min(retryAtMs, afterMs) : retryAtMs);
       return;
     }
     if (outcome === 0) {
@@ -191,7 +191,7 @@ export class Schedules {
     schedule.passedTicks = 0;
     this.table.refused.delete(schedule);
     this.sink.ticked(schedule);
-    this.table.aimOn(schedule, wallMs);
+    this.table.setTimerAfterTick(schedule, wallMs);
   }
 
   /**
@@ -205,7 +205,7 @@ export class Schedules {
     if (schedule.isFrozen) return;
     if (nextMs <= wallMs + everyMs + BACK_MS_MAX) {
       // The retry of a refused job may still have a time of that clock.
-      if (schedule.timer.atMs > wallMs + everyMs + BACK_MS_MAX) this.table.aim(schedule);
+      if (schedule.timer.atMs > wallMs + everyMs + BACK_MS_MAX) this.table.setTimer(schedule);
       return;
     }
     const isAhead = everyMs > 0 && schedule.anchorMs > wallMs + BACK_MS_MAX;
@@ -221,7 +221,7 @@ export class Schedules {
     schedule.lateJobs = 0;
     schedule.passedTicks = 0;
     this.sink.ticked(schedule);
-    this.table.aim(schedule);
+    this.table.setTimer(schedule);
   }
 
   /** Returns the first tick after this time. */
@@ -314,7 +314,7 @@ export class Schedules {
       this.table.remove(before);
     }
     this.table.add(schedule);
-    this.table.aim(schedule);
+    this.table.setTimer(schedule);
     return true;
   }
 
@@ -325,8 +325,8 @@ export class Schedules {
 
   pause(schedule: Schedule): void {
     if (schedule.paused) return;
-    this.table.rest(schedule, true);
-    this.table.aim(schedule);
+    this.table.setPaused(schedule, true);
+    this.table.setTimer(schedule);
     this.sink.ticked(schedule);
   }
 
@@ -335,9 +335,9 @@ export class Schedules {
    */
   resume(schedule: Schedule, wallMs: number): void {
     if (!schedule.paused) return;
-    this.table.rest(schedule, false);
+    this.table.setPaused(schedule, false);
     if (schedule.nextMs <= wallMs) schedule.nextMs = this.tickAfter(schedule, wallMs);
-    this.table.aim(schedule);
+    this.table.setTimer(schedule);
     this.sink.ticked(schedule);
   }
 
@@ -345,7 +345,7 @@ export class Schedules {
   run(schedule: Schedule, nowMs: number): number | { refusal: Refusal } {
     const outcome = this.#put(schedule, undefined, nowMs);
     if (typeof outcome !== "number") return outcome;
-    assert(outcome > 0, "a job without a key is no duplicate");
+    assert(outcome > 0, "a job without a key is not a duplicate");
     schedule.runs++;
     this.counts.runs++;
     this.table.noteMissed(schedule, 0);
@@ -358,7 +358,7 @@ export class Schedules {
   /** Adds a schedule from the log. */
   restore(schedule: Schedule): void {
     this.table.add(schedule);
-    this.table.aim(schedule);
+    this.table.setTimer(schedule);
   }
 
   /**
@@ -373,14 +373,14 @@ export class Schedules {
       schedule.fired++;
       schedule.lastMs = nextMs;
       schedule.nextMs = this.tickAfter(schedule, nextMs);
-      this.table.aim(schedule);
+      this.table.setTimer(schedule);
       this.unlogged.push(schedule);
     }
   }
 
   /**
-   * Logs what `endRestore` has found, before a command may take the key from such a job. A shard
-   * has at most one, unless clients put jobs with such keys.
+   * Logs the schedules that `endRestore` has advanced, before a command may take the key from a
+   * job. A shard has at most one, unless clients put jobs with such keys.
    */
   logRestored(): void {
     for (const schedule of this.unlogged) this.sink.ticked(schedule);

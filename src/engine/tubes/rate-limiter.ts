@@ -107,7 +107,7 @@ export class RateLimiter {
 
   /** Returns when there will be this many tokens, more than now, ms. */
   #hasAtMs(tokens: number): number {
-    assert(this.#rate > 0, "tokens come at a rate");
+    assert(this.#rate > 0, "tokens arrive at a rate");
     assert(tokens <= this.#burst, "a bucket never has more tokens than its burst");
     // The time must not be late, because a full bucket would lose tokens meanwhile. Nor may it be
     // early: despite rounding, the tokens must be there by then.

@@ -19,9 +19,9 @@ export interface Tubes {
 
 export class TubeTable implements Tubes {
   /**
-   * Indexes, not tubes. When V8 rebuilds a Map's table, the previous table keeps the new one alive,
-   * and everything in the previous table stays alive, too. Tubes that come and go would thus fill
-   * the old generation.
+   * Indexes, not tubes. When V8 rebuilds a Map's table, the old table, with all its contents, keeps
+   * the new one alive, and is itself kept alive by its predecessor. Tubes that come and go would
+   * thus fill the old generation.
    */
   readonly #indexOf = new Map<string, number>();
   /** Number of tubes; a field, because every put reads it. */

@@ -2,10 +2,10 @@
 // of a session with very many such tubes examines only a few of them.
 //
 // Each entry has the pri and id that its tube's best job had when last examined. The heap is lazy:
-// when a best job has left or become worse, this is noticed when the entry reaches the top, and the
-// entry sinks to its new place. Only tubes whose best job became better must be reported, by
-// `BetterTubes`; the session reads the new entries of that log before it chooses. So no entry is
-// ever later than its tube's true place, and the first entry that is still true is the best of all.
+// if a best job has left or become worse, its entry sinks to the new place only when it reaches the
+// top. Only tubes whose best job became better must be reported, by `BetterTubes`; the session
+// reads the new entries of that log before it chooses. So no entry is ever later than its tube's
+// true place, and the first entry that is still true is the best of all.
 //
 // For a session that picks by weight, the turn of a tube comes before pri and id. A turn that is
 // postponed is noticed in the same way, and so is a floor above it.
@@ -28,9 +28,11 @@ interface Watched {
  * The part of the order before pri and id. A turn is 0 or more; a smaller value is a lower bound.
  */
 export interface TubePlaces {
-  /** The place of a tube that has a job to give; NaN if the order is to forget the tube. */
+  /**
+   * Returns the place of a tube that has a job to give; NaN if the order has to forget the tube.
+   */
   placeNow(tube: Tube): number;
-  /** A place that is not behind the tube's, while no choice is made. */
+  /** Returns a place that is not after the tube's, while no choice is made. */
   placeAtLeast(tube: Tube): number;
 }
 
@@ -189,7 +191,7 @@ export class ReadyOrder {
 
   #removeFirst(): void {
     const last = --this.#size;
-    assert(last >= 0, "only an entry that is there is removed");
+    assert(last >= 0, "only an existing entry is removed");
     const tube = this.#tubes[last]!;
     const place = this.#places[last]!;
     const pri = this.#pris[last]!;

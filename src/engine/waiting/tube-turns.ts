@@ -1,11 +1,11 @@
 // Turns of the tubes that a session watches, so that each gets its share by weight.
 //
-// A turn is virtual time, in integers: when the tube's next job is due. A job, or the time that it
-// is held, postpones the turn of its tube by its cost / weight, and the remainder of the division
-// is carried to the next. The floor is the earliest turn of the tubes that had a job to give at the
-// last choice. A tube whose turn is before the floor had none, and begins at the floor: it saves no
-// credit. By jobs, it begins half a job later, as if its jobs lay in the middle of their intervals.
-// The shares are then closest to their due at any time, not just in the long run.
+// A turn is virtual time, in integers: when the tube's next job is due. A job, or the time for
+// which it is held, postpones the turn of its tube by its cost / weight. The remainder of the
+// division is carried over. The floor is the earliest turn of the tubes that had a job to give at
+// the last choice. A tube whose turn is before the floor had none, and begins at the floor: it
+// saves no credit. By jobs, it begins half a job later, as if its jobs lay in the middle of their
+// intervals. The shares are then closest to their due at any time, not just in the long run.
 //
 // The number of held jobs and the sum of the time that they take are enough to charge that time, so
 // a job needs no memory for it.
@@ -104,7 +104,7 @@ export class Share {
     return Object.assign(new Share(), this, { heldAt: -1 });
   }
 
-  /** Begins counting anew. */
+  /** Restarts the count. */
   restart(nowMs: number): void {
     this.heldAt = -1;
     this.turn = NOT_BEGUN;

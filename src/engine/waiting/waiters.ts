@@ -174,7 +174,7 @@ export class Waiters {
     );
     assert(
       (session.nextWide === undefined) === (this.#wideLast === session),
-      "only the last wide waiter has none behind it",
+      "only the last wide waiter has none after it",
     );
     if (session.previousWide === undefined) this.#wideFirst = session.nextWide;
     else session.previousWide.nextWide = session.nextWide;

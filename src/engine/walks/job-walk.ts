@@ -113,7 +113,7 @@ export class JobWalk {
     const place = this.#place;
     if (this.#searchedBytes >= 0) {
       const from = this.#searchedBytes;
-      assert(place.id <= this.lastId, "a search goes on within the walk");
+      assert(place.id <= this.lastId, "a search continues within the walk");
       this.#searchedBytes = -1;
       const slot = this.#walked.index.get(place.id);
       if (slot !== NO_SLOT && this.#matches(slot, tube) && this.#hasText(slot, from, budget)) return slot;

@@ -1,5 +1,5 @@
-// Measures how long jobs wait and are held on a shard, and the size of their bodies: as HDR
-// histograms for quantiles, and in the fixed buckets of the metrics.
+// Measures how long jobs wait and are held on a shard, and the sizes of their bodies. Keeps HDR
+// histograms for quantiles, and the fixed buckets of the metrics.
 
 import { assert } from "../../base/assert.ts";
 import { BucketCounts } from "../../base/bucket-counts.ts";

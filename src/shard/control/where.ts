@@ -56,9 +56,9 @@ export function matchesWhere(engine: Engine, slot: number, where: Where, nowMs: 
  */
 function hasBatches(engine: Engine, slot: number, { batch, waitsFor }: Where): boolean {
   if (batch === undefined && waitsFor === undefined) return true;
-  const its = batchesOf(engine, slot);
+  const own = batchesOf(engine, slot);
   return (
-    (batch === undefined || its.batch === batch) &&
-    (waitsFor === undefined || its.waitsFor?.name === waitsFor)
+    (batch === undefined || own.batch === batch) &&
+    (waitsFor === undefined || own.waitsFor?.name === waitsFor)
   );
 }

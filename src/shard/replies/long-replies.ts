@@ -114,7 +114,10 @@ export class LongReplies extends ShortReplies {
     else reply.parts.end();
   }
 
-  /** Whether a piece of a long reply or list has room: half of the ring is for other replies. */
+  /**
+   * Returns whether a piece of a long reply or list has room: half of the ring is for other
+   * replies.
+   */
   hasRoomForPiece(session: ShardSession): boolean {
     const port = this.ports[session.acceptor]!;
     return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;

@@ -343,7 +343,7 @@ export class Replies extends LongReplies {
     this.#parts.body(page.body[row]!, bodyBytes);
   }
 
-  /** Writes the pairs of a job behind `at` of its line. Returns their end. */
+  /** Writes the pairs of a job at `at` of its line. Returns their end. */
   #writeMeta(slot: number, at: number): number {
     const head = this.#head;
     const fixed = this.engine.policies.attributes.fixedAttributes(slot);

@@ -249,8 +249,8 @@ export class ReplyPort {
 
   /**
    * Makes written messages visible. Returns whether to ring the acceptor. It need not be rung if
-   * every reply waits for a record that the binlog has not seen yet: the binlog rings all acceptors
-   * when it has written what it sees next. So replies have to be published before their records.
+   * every reply waits for a record that the binlog has not seen yet: once the binlog has written
+   * those records, it rings all acceptors. So replies have to be published before their records.
    * Otherwise the binlog could finish in between, and its ring would come too early. `shownRecord`
    * is the number of the last record published.
    */

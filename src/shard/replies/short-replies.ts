@@ -85,7 +85,7 @@ export class ShortReplies {
 
   /** Sends an Ack after changes. The acceptor's reply waits for their record. */
   settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
-    assert(value >= 0, "a count of jobs is no less than 0");
+    assert(value >= 0, "a count of jobs is not negative");
     const port = this.ports[session.acceptor]!;
     const flags = session.holdsFlag | this.durable();
     const { connectionSlot, engineSession } = session;

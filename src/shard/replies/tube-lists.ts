@@ -106,7 +106,7 @@ export class TubeLists {
   }
 
   #goOn(list: TubeList): void {
-    assert(list.remaining >= 0, "a list goes on while tubes remain");
+    assert(list.remaining >= 0, "a list continues only while tubes remain");
     const step = list.remaining-- > 0 ? list.tubes.next() : undefined;
     list.next = step === undefined || step.done === true ? undefined : step.value;
   }

@@ -1,5 +1,5 @@
 // The fields of a cron expression as sets of values, and the local times that they match. This is
-// the only file that uses croner, and it uses only the parser: croner's search tries one time after
+// the only file that uses croner, and it uses only the parser. croner's search tries one time after
 // another and asks the time zone each time, which takes up to 200 ms for rare times.
 //
 // A local time is what the clock of a zone shows, as if that were UTC, in ms.

@@ -1,5 +1,5 @@
-// A shard's claims to names of schedules: a schedule is set on one shard at a time, whichever shard
-// had the previous one of that name. docs/architecture/flows.md explains why exactly one remains.
+// A shard's claims to names of schedules. Only one shard at a time sets a schedule of a name,
+// whichever shard has the present one. docs/architecture/flows.md explains why exactly one remains.
 //
 // Claims are numbered over all shards when they begin. A shard that is asked answers at once,
 // unless it has a claim of its own with a smaller number: then it answers when that has ended. So
@@ -104,7 +104,7 @@ export class ScheduleClaims {
     return this.#open.get(name);
   }
 
-  /** Whether no other shard may have a schedule of this name. */
+  /** Returns whether no other shard may have a schedule of this name. */
   isOwn(name: string): boolean {
     if (this.#options.shards === 1) return true;
     return this.#options.schedules.table.get(name)?.isFrozen === false;
@@ -180,7 +180,7 @@ export class ScheduleClaims {
     let attributes = new Uint8Array(0);
     if (schedule !== undefined) {
       schedule.freezers.add(to);
-      table.aim(schedule);
+      table.setTimer(schedule);
       attributes = this.#attributesOf(schedule);
     }
     const { target, view, at } = this.#carry(
@@ -252,7 +252,7 @@ export class ScheduleClaims {
     // This needs no record: the other shard's record has the same id and is later in the log.
     if (EndClaimView.isSet(body) && schedule.version < EndClaimView.claim(body)) table.remove(schedule);
     else {
-      table.aim(schedule);
+      table.setTimer(schedule);
       schedules.correct(schedule, wallMs());
     }
     onSettled(schedule.id);

@@ -87,7 +87,10 @@ function cronTiming(written: string, zone: string, wallMs: number): Timing | str
   return problem ?? { cron, zone, everyMs: 0 };
 }
 
-/** A line for the client must not contain line ends or bytes that its terminal interprets. */
+/**
+ * Replaces bytes that a line for the client must not contain: line ends, and those that a terminal
+ * interprets.
+ */
 const printable = (words: string): string => words.replace(/[^\x20-\x7e]/g, "?");
 
 function attributesOf(options: Span): Uint8Array {

@@ -39,7 +39,7 @@ export class ScheduleTurns {
     this.#suspects = schedules.table.values();
   }
 
-  /** The time of the wall clock at this monotonic time, in whole ms. */
+  /** Returns the time of the wall clock at this monotonic time, in whole ms. */
   wallMs(nowMs: number): number {
     const offsetMs = this.#wallOffsetMs();
     this.#highestOffsetMs = Math.max(this.#highestOffsetMs, offsetMs);

@@ -61,12 +61,12 @@ export class ShardSchedules {
     this.#setter = new ScheduleSetter({ ...options, claims: this.claims, wallMs: () => this.wallMs() });
   }
 
-  /** The time of the wall clock, in ms. */
+  /** Returns the time of the wall clock, in ms. */
   wallMs(): number {
     return this.turns.wallMs(this.#nowMs());
   }
 
-  /** See ScheduleSetter. */
+  /** Sets a schedule: see ScheduleSetter. */
   set(session: ShardSession, job: NewJob, body: number, tube: string, options: Span): void {
     this.#setter.set(session, job, body, tube, options);
   }

@@ -165,7 +165,7 @@ export class ShardSession {
   }
 
   /**
-   * Starts counting anew: all earlier commands are answered, and `unreadBytes` of their replies are
+   * Restarts the counts: all earlier commands are answered, and `unreadBytes` of their replies are
    * unread.
    */
   beginReplies(unreadBytes: number): void {

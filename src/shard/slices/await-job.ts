@@ -1,5 +1,5 @@
-// A command that waits for a transfer: of its own job, of a dead job to a dead-letter tube, so that
-// several shards behave like one, or of a schedule, which moves as a job does.
+// A command that waits for a transfer: of its own job, of a schedule, or of a dead job to a
+// dead-letter tube. With these waits, several shards behave like one.
 
 import { assert } from "../../base/assert.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";

@@ -99,7 +99,7 @@ export class DeleteMany implements SlicedCommand {
 
   /** Redirects the rest, so that the acceptor looks for jobs that have left. */
   #handOn(): void {
-    assert(!this.#forAcceptor, "an acceptor looks for missing jobs by itself");
+    assert(!this.#forAcceptor, "an acceptor looks for missing jobs itself");
     const { bytes, start, end } = this.#span;
     const rest = packDeleted(this.#results, latin1(bytes, start, end), this.#replies.lastRecord);
     const request = new Request().begin(Op.DeleteBatch);

@@ -139,7 +139,7 @@ export class JobListing implements SlicedCommand {
 
   finish(): void {
     const { lastId } = this.#listed.walk;
-    assert(this.#doneId >= Math.min(this.#beganId, lastId), "a list goes on from where it began");
+    assert(this.#doneId >= Math.min(this.#beganId, lastId), "a list continues after the id where it began");
     const next = this.#doneId >= lastId ? 0 : this.#doneId;
     if (this.#listed.partBytesMax !== undefined)
       this.#replies.gatheredBytes(this.#session, packListedJobs(next, this.#rows));

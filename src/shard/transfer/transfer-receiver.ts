@@ -81,7 +81,7 @@ export class TransferReceiver {
       delayMs: (flags & TransferFlag.Delay) === 0 ? undefined : TransferView.delayMs(view),
     };
     if ((flags & TransferFlag.InPieces) !== 0) {
-      assert(TransferView.jobs(view) === 1, "a job in pieces comes alone");
+      assert(TransferView.jobs(view) === 1, "a job in pieces arrives alone");
       const head = Memory.ofSize(TransferJobView.recordBytes(view, at));
       const file = TransferJobView.file(view, at);
       const incoming = { manifest, file, head, headBytes: 0, body: EMPTY_BODY, bodyBytes: 0 };

@@ -18,14 +18,14 @@
 //   whether the holder of a job has just disconnected (shard/read-barrier.ts). Then all shards are
 //   asked once more.
 // - Rechecking: A shard reports that the wait is due: a margin began or, on the lead shard, the
-//   timeout came. All shards run their due timers first, because a job that becomes ready at the
+//   timeout expired. All shards run their due timers first, because a job that becomes ready at the
 //   same moment wins. If no shard has claimed the wait after that, the acceptor claims it and
 //   answers.
 //
 // The guarantee: a job that was ready when the reserve arrived, and stays ready, is never passed
 // over for a worse one. Such a job is its shard's candidate or worse than that candidate, and the
-// job taken is better than all candidates. A job that reaches a shard after the shard was asked
-// came later than the reserve and may be passed over.
+// job taken is better than all candidates. A job that reaches a shard after the shard was asked is
+// later than the reserve and may be passed over.
 
 import { assert } from "../../../base/assert.ts";
 import { RequestFlag, RequestOp, WaitView } from "../../../message/request.ts";
