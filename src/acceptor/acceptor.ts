@@ -274,7 +274,7 @@ export class Acceptor {
     }
   }
 
-  /** Opens closed ports again, also after an attempt that failed because the port was taken. */
+  /** Opens closed ports again, even after an attempt that failed because the port was taken. */
   #listenAgain(): void {
     if (this.#stopping || !this.#mayListenAgain) return;
     for (const [index, place] of this.#places.entries())

@@ -9,8 +9,8 @@ import type { NewJob } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
 
 /**
- * Maximum bytes of a body that replaces another. It has to fit into one record: the log would take
- * the first of several for the whole job if the server died before the last.
+ * Maximum bytes of a body that replaces another. It has to fit into one record: if the server died
+ * before the last of several, the log would take the first for the whole job.
  */
 export const REPLACING_BODY_BYTES_MAX: number = 64 * 1024;
 

@@ -169,7 +169,7 @@ export class JobChanges extends JobCommands {
     const before = page.state[row];
     assert(before !== JobState.Free && before !== JobState.Moving, "only a job on this shard is delayed");
     page.delaySeconds[row] = Math.floor(delayMs / 1000);
-    // A job that waits for a batch gets a new delay for afterwards.
+    // For a job that waits for a batch, the new delay applies after the wait.
     if ((before === JobState.Ready && delayMs === 0) || this.batches.waits(slot)) {
       this.records?.updated(slot);
       // The job may come from another tube or shard, and may have passed its TTL while it was held.

@@ -108,7 +108,7 @@ export class JobCommands extends BatchReserves {
     this.queues.becomeBuried(slot, tube, nowMs);
   }
 
-  /** Returns Done if the put is accepted, else the reason for its refusal. */
+  /** Returns Done if the put is accepted, otherwise the reason for its refusal. */
   #judge(tube: Tube, job: NewJob, attributes: JobAttributes | undefined): Outcome {
     const verdict = this.policies.judge(tube, job.bodyBytes, attributes);
     if (verdict === PutVerdict.Welcome) return Outcome.Done;
@@ -388,7 +388,7 @@ export class JobCommands extends BatchReserves {
     if (this.policies.applyTo(slot, tube)) this.policies.kicked(slot, tube);
     this.queues.becomeReady(slot, tube, nowMs);
     this.records?.updated(slot);
-    // Buried jobs don't expire, ready ones do, so this job may be long overdue.
+    // Buried jobs don't expire, but ready ones do, so this job may be long overdue.
     this.runDueAndServe(tube, nowMs);
     this.dropIfUnused(tube);
   }

@@ -21,7 +21,7 @@ export const BYTES_OF = {
   key: 64,
   retiredLimiter: 200,
   setting: 256,
-  /** Without its texts, which are counted apart, and its body, which is in the arena. */
+  /** Without its texts, which are counted separately, and its body, which is in the arena. */
   schedule: 1024,
   /** A page's columns of batches, if a job on it belongs to one or waits for one. */
   flowPage: 139264,

@@ -18,7 +18,7 @@ import type { Tube } from "./tubes/tube.ts";
 export class Transfers extends Duplicates {
   // --- to other shards ------------------------------------------------------------------------
 
-  /** Returns whether a job is on its way to another shard. */
+  /** Returns whether a job is in transit to another shard. */
   isMoving(id: number): boolean {
     if (this.queues.counts[JobState.Moving] === 0) return false;
     const slot = this.find(id);
@@ -26,8 +26,8 @@ export class Transfers extends Duplicates {
   }
 
   /**
-   * Starts the transfer of a job in any state but Moving, with this transfer. A job that is not
-   * held needs no time.
+   * Makes a job depart, in any state but Moving, with this transfer. Only a held job needs the
+   * time.
    */
   depart(slot: number, transfer: number, nowMs: number = Number.NaN): void {
     assert(transfer >= 0 && transfer < 2 ** 31, "the number of a transfer fits into its column");
@@ -48,7 +48,7 @@ export class Transfers extends Duplicates {
     return this.jobs.pageOf(slot).previous[rowOf(slot)] as JobState;
   }
 
-  /** Notes that the job has arrived elsewhere, if it is still on its way with this transfer. */
+  /** Notes that the job has arrived elsewhere, if it is still in transit with this transfer. */
   departed(id: number, transfer: number, nowMs: number): void {
     this.runDue(nowMs);
     const slot = this.#travelling(id, transfer);

@@ -19,7 +19,7 @@ import type { Conversations } from "./conversations.ts";
 import type { Pipeline } from "./pipeline.ts";
 import type { PutUpload } from "./put-upload.ts";
 
-/** The connection that ends, with the parts that take part in it. */
+/** The connection that ends, with the parts that are involved. */
 export interface EndingConnection extends RunQueueEntry {
   readonly acceptor: AcceptorParts;
   readonly client: ClientState;

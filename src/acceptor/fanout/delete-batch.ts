@@ -150,7 +150,7 @@ export class DeleteBatch implements Conversation {
 
   /**
    * Returns whether this is the first mention of a deleted id. Only the first counts as deleted,
-   * whichever was found.
+   * whichever of them found the job.
    */
   #isFirstDeleted(place: number): boolean {
     return this.#deletedIds.delete(this.#ids[place]!);

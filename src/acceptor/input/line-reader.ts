@@ -279,7 +279,7 @@ export class LineReader {
     const handler = this.handler;
     const bytesMax = handler.lineBytesMax(bytes, start, start + LINE_BYTES_MAX);
     const limit = Math.min(end, start + bytesMax);
-    // Never search the same bytes twice, however small the pieces are in which the line arrives.
+    // Never search the same bytes twice, however small the pieces of the line are.
     let at = start + Math.max(LINE_BYTES_MAX, this.#longLineBytes);
     while (at < limit && (bytes[at] !== LF || bytes[at - 1] !== CR)) at++;
     if (at < limit) {

@@ -174,7 +174,7 @@ export class ConnectionMigrator {
     for (const way of this.#options.ways) way?.publish();
   }
 
-  /** Stops migration: no move begins any more, and those in progress end where they began. */
+  /** Stops migration: no further move begins, and those in progress end where they began. */
   stop(): void {
     this.#stopping = true;
   }

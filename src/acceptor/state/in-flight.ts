@@ -7,7 +7,7 @@ import { assert } from "../../base/assert.ts";
  * The most commands in flight. Each may have to wait in the shard, where it takes about 80 bytes.
  */
 const WINDOW_COMMANDS = 256;
-/** The limit while a reserve is in flight, which may wait for any time. */
+/** The limit while a reserve is in flight, which may wait for any length of time. */
 const WINDOW_COMMANDS_RESERVING = 128;
 /**
  * Limit on the bodies of puts in flight: with n commands in flight, a put is sent only if n times

@@ -56,7 +56,7 @@ export class BatchRow implements BatchFacts, BatchCounts {
     this.allFailed = facts.allFailed;
   }
 
-  /** Whether no more members may join, and it is not complete. */
+  /** Whether it takes no more members, but is not complete. */
   get isEnding(): boolean {
     return this.state === BatchState.Committed || this.state === BatchState.Cancelled;
   }

@@ -180,7 +180,7 @@ export class BatchTable {
     flows.clear(row);
   }
 
-  /** Counts a job that is on its way to another shard (1), or no longer (-1). */
+  /** Counts a job that is in transit to another shard (1), or no longer is (-1). */
   travels(slot: number, change: 1 | -1): void {
     const flows = this.#jobs.pageOf(slot).extras?.flows;
     if (flows === undefined) return;

@@ -116,7 +116,7 @@ export class JobAttributes {
     const view = new DataView(bytes.buffer, bytes.byteOffset);
     for (let at = start; at + 2 <= end && bytes[at] !== 0; at += 2 + bytes[at + 1]!)
       this.#take(bytes, view, at, wallOffsetMs);
-    // Only a log that was edited by hand has others.
+    // Only a log that was edited by hand contains incomplete failures.
     if (!failuresAreWhole(this.failures)) this.failures = NO_BYTES;
     else shiftFailures(this.failures, -wallOffsetMs);
     return this;

@@ -22,7 +22,7 @@ export function rowOf(slot: number): number {
   return slot & PAGE_MASK;
 }
 
-/** The state of a job. `Free` marks an unused row; a Moving job is on its way to another shard. */
+/** The state of a job. `Free` marks an unused row; a Moving job is in transit to another shard. */
 export const JobState = { Free: 0, Ready: 1, Reserved: 2, Buried: 3, Delayed: 4, Moving: 5 } as const;
 export type JobState = (typeof JobState)[keyof typeof JobState];
 
@@ -207,8 +207,8 @@ export class JobTable {
   readonly spareExtras: SpareExtras = new SpareExtras();
 
   /**
-   * Returns the page of a job's slot. (An assert here would slow put, reserve, delete by a tenth;
-   * without a page, access to its columns throws.)
+   * Returns the page of a job's slot. (An assert here would slow put, reserve and delete by a
+   * tenth; without a page, access to its columns throws.)
    */
   pageOf(slot: number): JobPage {
     return this.pages[slot >>> PAGE_BITS]!;

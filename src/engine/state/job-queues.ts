@@ -341,8 +341,8 @@ export class JobQueues {
   }
 
   // A job leaves one state where it enters the next. The rare states have functions of their own:
-  // in one function, these were too long for V8 to inline, which slowed put, reserve, delete by a
-  // seventh.
+  // in one function, these were too long for V8 to inline, which slowed put, reserve and delete by
+  // a seventh.
 
   /** Stops counting a job in its state; the caller sets the next one. */
   #leaveState(page: JobPage, row: number, tube: Tube): void {

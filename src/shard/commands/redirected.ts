@@ -1,4 +1,4 @@
-// Commands by id whose job is on another shard: the acceptor's messages while it looks for the job.
+// The messages by which an acceptor looks for the job of a command on other shards.
 
 import { assert } from "../../base/assert.ts";
 import { NO_SLOT } from "../../engine/jobs/job-table.ts";

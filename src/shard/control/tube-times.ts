@@ -5,7 +5,7 @@ import type { Answers, Questions } from "../../message/control.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import type { LatencyMeter } from "./latency-meter.ts";
 
-/** Tubes in a part: with the longest names and the highest counts 10 KiB. */
+/** Tubes in a part: 10 KiB with the longest names and the highest counts. */
 const PART_TUBES = 20;
 
 export class MeasureTubes implements ControlWork {

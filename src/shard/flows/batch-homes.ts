@@ -349,7 +349,7 @@ export class BatchHomes {
     this.ask(batch);
   }
 
-  /** Forgets a complete batch whose time is over, when no job waits for it any more. */
+  /** Forgets a complete batch whose time is over, once no job waits for it. */
   #mayForget(round: BatchRound, nowMs: number): void {
     const { batch, sum } = round;
     if (batch.completeAtMs + batch.keepMs > nowMs) return;

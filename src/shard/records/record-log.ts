@@ -168,7 +168,7 @@ export class RecordLog implements RecordSink {
   put(slot: number): boolean {
     const page = this.#engine().jobs.pageOf(slot);
     const id = page.id[rowOf(slot)]!;
-    // From here on, others may see the id.
+    // From here on, other clients may see the id.
     if (!isLent(this.#lentLow, id) && !this.#awaitLend(id)) return false;
     return this.#put(slot);
   }
@@ -245,7 +245,7 @@ export class RecordLog implements RecordSink {
 
   /**
    * Writes an UPDATE with attributes or with the tube that the job was moved to. Returns false if
-   * there are neither.
+   * there is neither.
    */
   #longUpdate(slot: number): boolean {
     const attributes = this.#attributes(slot, false, true);

@@ -109,7 +109,7 @@ class CronSearch {
   #ticksAt(place: Place): readonly number[] {
     if (!this.#fields.isFixed) return place.times;
     if (!("gapMs" in place)) return place.times.slice(0, 1);
-    // A day that a zone leaves out as a whole has no ticks.
+    // A day that a zone skips entirely has no ticks.
     return place.gapMs < DAY_MS ? [place.atMs] : [];
   }
 

@@ -1,5 +1,5 @@
-// The next ticks of a schedule for inspect-schedule, one after the other: the search for one may
-// take some milliseconds.
+// The next ticks of a schedule for inspect-schedule, one after another: the search for one may take
+// some milliseconds.
 
 import type { Schedule } from "../../engine/schedules/schedule.ts";
 import type { Schedules } from "../../engine/schedules/schedules.ts";

@@ -172,7 +172,7 @@ export class ScheduleClaims {
     else this.#yield(from, transfer, name);
   }
 
-  /** Freezes the schedule of this name, if it is here, and tells the other shard what it is. */
+  /** Freezes the schedule of this name, if it is here, and describes it to the other shard. */
   #yield(to: number, transfer: number, name: string): void {
     assert(to !== this.#options.shard, "a shard yields a name to another");
     const { table } = this.#options.schedules;

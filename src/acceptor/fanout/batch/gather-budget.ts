@@ -1,5 +1,5 @@
 // Memory budget of the batches that an acceptor assembles from several shards, over all its
-// connections. A client that does not read pins its batch, so the number of large ones has a bound.
+// connections. A client that does not read pins its batch, so the number of large ones is limited.
 
 import { BATCH_BYTES_MAX } from "../../../protocol/limits.ts";
 import { SerialQueue } from "../../state/serial-queue.ts";

@@ -163,7 +163,7 @@ export class SharedReserve implements Conversation {
   #choose(): void {
     this.#state = State.Taking;
     const takes = this.#picker.take();
-    // Leave only now: the next one's questions then follow the messages just posted.
+    // Leave only now, so that the questions of the next reserve follow the messages just posted.
     this.#picker.queue?.leave(this);
     if (!takes) this.#noJob();
   }
@@ -214,7 +214,7 @@ export class SharedReserve implements Conversation {
     else if (this.#isAborted) this.#finish(Reply.aborted);
     else if (!this.#mayWait || this.#host.nowMs() >= this.#timeoutAtMs) this.#finish(Reply.timedOut);
     else {
-      // The reservation whose margin began is gone by now: wait on.
+      // The reservation whose margin began is gone by now: keep waiting.
       this.#stopWaits();
       this.#collect();
     }
