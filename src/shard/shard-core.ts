@@ -2,7 +2,7 @@
 // replies. It has no thread and no clock.
 //
 // `step` is one turn: due timers first, then requests from every acceptor in batches. The loop
-// around it (shard-loop.ts) publishes and decides when to sleep. A simulation runs the same one.
+// around it (shard-loop.ts) publishes and decides when to sleep. A simulation runs the same code.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import type { Outcome } from "../engine/engine.ts";
@@ -194,10 +194,7 @@ export class ShardCore extends ShardClients {
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
 
-  /**
-   * Returns whether the records of one more command are likely to find room, without a wait inside
-   * it.
-   */
+  /** Whether the records of one more command are likely to find room, so that it need not wait. */
   #recordsOpen(): boolean {
     return this.records === undefined || this.records.hasRoom;
   }
@@ -387,9 +384,8 @@ export class ShardCore extends ShardClients {
   }
 
   /**
-   * Executes a command by id whose job is in transfer. The news of its arrival may take long, for
-   * example with a full disk. This shard's answer must not contradict what a client has done on the
-   * other shard since.
+   * Executes a command by id whose job is in transfer. The news of its arrival may be late, as with
+   * a full disk: this answer must not contradict what a client has done there since.
    */
   #runForMovingJob(session: ShardSession, request: Request): void {
     assert(request.id > 0, "a job in transit has an id");

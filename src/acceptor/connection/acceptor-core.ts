@@ -202,7 +202,7 @@ export class AcceptorCore implements AcceptorParts {
   /** Accepts a connection from another acceptor, with the state it had there. */
   land({ number, state }: MovedConnection, transport: Transport): Connection {
     const slot = this.slots.take(state.name ?? state.peer);
-    assert(slot !== undefined, "an acceptor with fewer than half of its slots free receives no connections");
+    assert(slot !== undefined, "an acceptor that receives connections has free slots");
     this.open++;
     this.#add(Counter.MovedIn, 1);
     for (const shard of state.touched) {
@@ -285,9 +285,7 @@ export class AcceptorCore implements AcceptorParts {
     return this.runQueues.held.length > 0 || this.#relay.hasHeld;
   }
 
-  /**
-   * Whether anything that waited for the log may be sent now. After the log has ended, nothing may.
-   */
+  /** Whether anything that waited for the log may be sent. Nothing may once the log has ended. */
   get hasDurable(): boolean {
     if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
     const { runQueues } = this;
