@@ -20,8 +20,8 @@ import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
 const PASSES_PER_TURN = 8;
 
 /**
- * The most turns of a resident in one pass while it has messages: some thousand commands, after
- * which replies leave and sockets are read.
+ * Maximum number of turns of a resident in one pass while it has messages: some thousand commands,
+ * after which replies leave and sockets are read.
  */
 const RESIDENT_TURNS = 32;
 /**

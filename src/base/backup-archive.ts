@@ -123,7 +123,7 @@ export type Crc32 = (bytes: Uint8Array, before: number) => number;
 /** Reads an archive piece by piece, and checks it. */
 export class BackupReader {
   readonly #crc32: Crc32;
-  /** Bytes that were taken. */
+  /** Bytes taken so far. */
   taken = 0;
   #begin: BackupBegin | undefined;
   readonly #header = new Uint8Array(BLOCK_BYTES);

@@ -15,7 +15,7 @@ export class BucketCounts {
   }
 
   add(value: number): void {
-    assert(value >= 0, "a time or a size is not negative");
+    assert(value >= 0, "times and sizes are not negative");
     const bounds = this.#bounds;
     let at = 0;
     while (at < bounds.length && value > bounds[at]!) at++;

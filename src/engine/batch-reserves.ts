@@ -119,7 +119,7 @@ export class BatchReserves extends Reservations {
     return walk.isUnsure;
   }
 
-  // --- by weight ----------------------------------------------------------------------------------
+  // --- by weight ------------------------------------------------------------------------------
 
   #takeInTurns(session: Session, turns: TubeTurns, batch: ReserveBatch, nowMs: number, into: number[]): void {
     const heap = new TurnHeap<TubeInTurn>(this.jobs);

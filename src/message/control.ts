@@ -21,9 +21,9 @@ export const TubeField = {
   Reserved: 3,
   Delayed: 4,
   Buried: 5,
-  /** Since when the oldest ready job is ready; Infinity if there is none. */
+  /** When the oldest ready job became ready; Infinity if there is none. */
   OldestReadyAtMs: 6,
-  /** Since when the first buried job is buried; Infinity if there is none. */
+  /** When the first buried job was buried; Infinity if there is none. */
   OldestBuriedAtMs: 7,
   BodyBytes: 8,
   Users: 9,
@@ -269,14 +269,14 @@ export interface BrowseQuestion {
   readonly order: "scan" | "next";
   readonly afterId: number;
   readonly limit: number;
-  /** The most bytes shown of a body; a negative number shows none. */
+  /** Maximum bytes shown of a body; a negative number shows none. */
   readonly bodyMax: number;
   /**
-   * The most bytes of all bodies together. Beyond it, a scan pauses, and the order "next" shows no
+   * Maximum bytes of all bodies together. Beyond it, a scan pauses, and the order "next" shows no
    * more.
    */
   readonly bodyBytesMax: number;
-  /** The most jobs examined before a pause. */
+  /** Maximum number of jobs examined before a pause. */
   readonly looksMax: number;
 }
 

@@ -36,7 +36,7 @@ export const ControlWord = {
   BinlogEnded: 96,
   /** The highest job id that the log has lent (see ring/lent-ids.ts). */
   IdsLent: 112,
-  /** In a group: until when it may serve (see ring/lease-word.ts). */
+  /** In a group: the time until which it may serve (see ring/lease-word.ts). */
   ServeUntil: 128,
   /** In a group: the last batch up to which the shared log is complete (see ring/batch-word.ts). */
   AcknowledgedBatch: 144,
@@ -128,7 +128,7 @@ export const Counter = {
   BinlogLiveBytes: 60,
   /** Free space in files that are still written to. */
   BinlogSpareBytes: 61,
-  /** Since when a record has been waiting for a sync, in monotonic ms; 0 if none is. */
+  /** When the longest-waiting record began to wait for a sync, in monotonic ms; 0 if none waits. */
   BinlogUnsyncedSinceMs: 62,
   /** 1 during compaction. */
   BinlogCompacts: 63,
@@ -140,7 +140,7 @@ export const Counter = {
   LogFigures: 256,
 } as const;
 
-/** The most connections of one acceptor. */
+/** Maximum number of connections of one acceptor. */
 export const SESSIONS_PER_ACCEPTOR_MAX = 1 << 17;
 
 /** The accepted commands: those of beanstalkd only, or the extended ones too. */

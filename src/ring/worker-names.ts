@@ -9,7 +9,7 @@ import { latin1 } from "../base/bytes.ts";
 
 const ENTRY_BYTES = 68;
 const ENTRY_WORDS = ENTRY_BYTES / 4;
-/** The most bytes of a name. */
+/** Maximum length of a name in bytes. */
 const NAME_BYTES_MAX = 63;
 const LENGTH_MASK = 0xff;
 /** Added to the word by a change that begins, and again when it ends. */

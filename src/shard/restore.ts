@@ -190,8 +190,8 @@ export class Restore {
   }
 
   /**
-   * Returns since when the job has been in its state, as far as the log shows. The log has no time
-   * of a release, a kick or a burial.
+   * Returns when the job entered its state, as far as the log shows. The log has no time of a
+   * release, a kick or a burial.
    */
   #sinceMs(state: JobState, dueAtMs: number): number {
     if (state === JobState.Buried) return this.#nowMs;

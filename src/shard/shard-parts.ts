@@ -66,9 +66,12 @@ export interface ShardOptions {
   arena?: BodyArena;
   /** See EngineOptions. */
   keySeed?: readonly [number, number];
-  /** The most jobs of a kick, or jobs and watches of an ended connection, processed in one turn. */
+  /**
+   * Maximum number of jobs of a kick, or of jobs and watches of an ended connection, to process in
+   * one turn.
+   */
   turnJobsMax?: number;
-  /** The most delays, pauses, reservations and waits that end in one turn. */
+  /** Maximum number of delays, pauses, reservations and waits that end in one turn. */
   turnDueMax?: number;
   /** Minimum cost of a command, in lookups. With it, a simulation sets every connection aside. */
   commandWork?: number;

@@ -19,7 +19,7 @@ import type { AcceptorWorkerData, LogWorkerData, ShardWorkerData, WorkerData } f
  */
 let execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
 
-/** Called when a thread has thrown, or has ended without an order to. */
+/** Called when a thread has thrown, or has ended without being told to. */
 export type OnThreadDeath = (thread: string, error: Error | undefined) => void;
 
 function start(
@@ -253,7 +253,7 @@ export class AcceptorHandle {
     this.#tell({ order: "listen-again" });
   }
 
-  /** Passes on a question of the HTTP thread. */
+  /** Forwards a query of the HTTP thread. */
   ask(order: AcceptorQuestion): void {
     this.#tell(order);
   }

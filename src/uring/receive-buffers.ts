@@ -7,7 +7,7 @@ import { halves, type Mapping, map, register } from "./kernel.ts";
 
 export const BUFFER_BYTES = 16 * 1024;
 /**
- * The most that one receive brings. The kernel ends a multishot receive once it has brought
+ * Maximum bytes that one receive delivers. The kernel ends a multishot receive once it has brought
  * BUFFER_BYTES, but by then its last buffer may be full.
  */
 export const RECEIVE_BYTES_MAX: number = 2 * BUFFER_BYTES - 1;
@@ -15,7 +15,7 @@ export const RECEIVE_BYTES_MAX: number = 2 * BUFFER_BYTES - 1;
 export const BUFFER_GROUP = 0;
 /** A power of two. */
 const BUFFERS_MAX = 512;
-/** Buffers offered at the start, and at a time when more are needed. */
+/** Buffers offered at the start, and buffers added whenever more are needed. */
 const BUFFERS_STEP = 64;
 /** Distance between buffers, so that their first bytes don't compete for the same cache lines. */
 const STRIDE_BYTES = BUFFER_BYTES + 192;

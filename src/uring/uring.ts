@@ -338,7 +338,10 @@ export class Uring {
     this.#enter(0, ENTER_GETEVENTS, 0n, 0n);
   }
 
-  /** Submits, then sleeps until a completion, at most `timeoutMs`; not while entries wait. */
+  /**
+   * Submits, then sleeps until a completion, for `timeoutMs` at most; not at all while entries
+   * wait.
+   */
   submitAndWait(timeoutMs: number): void {
     if (this.#waitingCount > 0) this.#admitWaiting();
     if (this.#waitingCount > 0) {

@@ -77,8 +77,8 @@ export class AdmissionControl {
   readonly #known = new Map<Identity, Set<AuthFilter>>();
   readonly #idleFilters = new Set<IdleFilter>();
   /**
-   * Filters that the last check found overdue, and since when. If the next check finds the same,
-   * their connections are closed.
+   * Filters that the last check found overdue, with the start of the time that they measure. If the
+   * next check finds the same, their connections are closed.
    */
   #overdue = new Map<AuthFilter | IdleFilter, number>();
   /** The time of the last log line about each kind of refusal. */

@@ -5,7 +5,7 @@ import * as ascii from "../../base/ascii.ts";
 import { RecentMap } from "../../base/recent-map.ts";
 
 const { CR, LF, SPACE } = ascii;
-/** The ids kept. The oldest are forgotten first. */
+/** Maximum number of ids kept; the oldest are forgotten first. */
 const IDS_MAX = 100_000;
 /** Longest first line of a reply with a body, apart from a tube name at its end. */
 const LINE_BYTES_MAX = 300;

@@ -29,7 +29,7 @@ import type { ClientState } from "./client-state.ts";
 import type { MigrationWay } from "./migration-writer.ts";
 import type { MigrationHistory } from "./moved-connection.ts";
 
-/** The most moves of an acceptor in progress. */
+/** Maximum number of moves of an acceptor in progress. */
 const UNDER_WAY_MAX = 4;
 /** Minimum stay after a move, in ms. It doubles with each move, up to the maximum. */
 const STAY_MS_MIN = 2000;

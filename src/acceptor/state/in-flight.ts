@@ -4,7 +4,8 @@
 import { assert } from "../../base/assert.ts";
 
 /**
- * The most commands in flight. Each may have to wait in the shard, where it takes about 80 bytes.
+ * Maximum number of commands in flight. Each may have to wait in the shard, where it takes about 80
+ * bytes.
  */
 const WINDOW_COMMANDS = 256;
 /** The limit while a reserve is in flight, which may wait for any length of time. */

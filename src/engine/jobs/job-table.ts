@@ -70,7 +70,7 @@ export class JobPage {
   readonly createdAtMs: Float64Array;
   /**
    * For a delayed job, when it becomes ready; for a reserved one, when the reservation ends; for a
-   * ready or buried one, since when it has been so. Monotonic ms.
+   * ready or buried one, when it became so. Monotonic ms.
    */
   readonly deadlineAtMs: Float64Array;
   readonly pri: Uint32Array;

@@ -25,7 +25,7 @@ import { attemptsOf } from "./attempts.ts";
 
 const NO_BYTES = new Uint8Array(0);
 const LENGTH_BYTES = 2;
-/** The most bytes in an attribute of the log. */
+/** Maximum bytes in an attribute of the log. */
 const CHUNK_BYTES = 255;
 /** No session: no client held the job. */
 export const NOBODY = -1;
@@ -129,7 +129,7 @@ export class Failures {
       writer.text(Attribute.Failures, failures, at, Math.min(failures.length, at + CHUNK_BYTES));
   }
 
-  /** Returns the most bytes that `write` appends, with the padding of a long list. */
+  /** Returns the maximum number of bytes that `write` appends, with the padding of a long list. */
   attributeBytes(slot: number): number {
     const { length } = this.of(slot);
     return length === 0 ? 0 : length + 2 * Math.ceil(length / CHUNK_BYTES) + 32;

@@ -197,7 +197,7 @@ export class UniqueKeys {
     return this.table.untilOf(keyRow) > 0 ? KeyState.HeldFor : KeyState.Held;
   }
 
-  /** Returns until when the key of a job is remembered; 0 if it ends with the job. */
+  /** Returns the time until which the key of a job is remembered; 0 if it ends with the job. */
   untilOf(extras: JobExtras, row: number): number {
     const keyRow = extras.keyRow[row]!;
     assert(

@@ -133,12 +133,12 @@ export class Tube {
     return (this.#delayed ??= new DeadlineHeap(this.#jobs));
   }
 
-  /** Since when its oldest ready job has been ready, ms; Infinity without one. */
+  /** When its oldest ready job became ready, ms; Infinity without one. */
   get oldestReadyAtMs(): number {
     return this.#ready?.firstSinceMs ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Since when the first of its buried jobs has been buried, ms; Infinity without one. */
+  /** When the first of its buried jobs was buried, ms; Infinity without one. */
   get oldestBuriedAtMs(): number {
     return this.#buried?.firstSinceMs ?? Number.POSITIVE_INFINITY;
   }

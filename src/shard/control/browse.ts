@@ -72,21 +72,21 @@ abstract class Browse implements ControlWork {
     assert(jobs.length <= SLICE_JOBS, "a part has no more jobs than a slice");
     assert(examined >= 0 && this.#left >= 0, "a list has no more jobs than were asked for");
     const isFull = this.#left === 0;
-    const hasEnded = isPast || this.#tube === null || this.#walk.hasEnded || (isFull && !this.goesOn);
-    const isLast = hasEnded || isFull || this.rests(examined);
+    const hasEnded = isPast || this.#tube === null || this.#walk.hasEnded || (isFull && !this.isResumable);
+    const isLast = hasEnded || isFull || this.shouldPause(examined);
     const part: BrowsePart = { jobs, doneId: this.#walk.doneId, hasEnded, examined };
     answerer.value(part, isLast);
     return isLast;
   }
 
   /** Whether the rest may be requested later. */
-  protected abstract readonly goesOn: boolean;
+  protected abstract readonly isResumable: boolean;
   /** Returns whether this job and all later ones are out of range. */
   protected abstract isPast(id: number): boolean;
-  /** The most bytes to include of the next body. */
+  /** Maximum bytes to include of the next body. */
   protected abstract get bodyMax(): number;
   /** Returns whether to pause after examining this many more ids. */
-  protected abstract rests(examined: number): boolean;
+  protected abstract shouldPause(examined: number): boolean;
 
   /** The tube to browse: undefined for all, null if it is gone. */
   get #tube(): Tube | undefined | null {
@@ -97,7 +97,7 @@ abstract class Browse implements ControlWork {
 
 /** In order of ids, from one cursor to the next. */
 class BrowseScan extends Browse {
-  protected override readonly goesOn = true;
+  protected override readonly isResumable = true;
   #looksLeft: number;
 
   constructor(shard: ControlShard, question: BrowseQuestion) {
@@ -118,7 +118,7 @@ class BrowseScan extends Browse {
     return this.question.bodyMax;
   }
 
-  protected override rests(examined: number): boolean {
+  protected override shouldPause(examined: number): boolean {
     this.#looksLeft -= Math.max(1, examined);
     return this.#looksLeft <= 0 || this.bytesLeft <= 0;
   }
@@ -142,7 +142,7 @@ function scanWalk({ engine, nowMs }: ControlShard, question: BrowseQuestion): Wa
  * this order has no cursor, so a cut would lose the rest. It is short anyway.
  */
 class BrowseNext extends Browse {
-  protected override readonly goesOn = false;
+  protected override readonly isResumable = false;
 
   constructor(shard: ControlShard, question: BrowseQuestion) {
     const { engine, nowMs } = shard;
@@ -159,7 +159,7 @@ class BrowseNext extends Browse {
     return Math.min(this.question.bodyMax, this.bytesLeft);
   }
 
-  protected override rests(): boolean {
+  protected override shouldPause(): boolean {
     assert(this.bodyMax < 0 || this.bytesLeft >= 0, "bodies stay within the byte limit");
     return false;
   }

@@ -86,7 +86,8 @@ export function settingNamed(word: string): SettingName {
 }
 
 /**
- * The most patterns whose last changes are kept: those with settings, and as many that had some.
+ * Maximum number of patterns whose last changes are kept: those with settings, and as many that had
+ * some.
  */
 const CHANGES_MAX = 2 * PATTERNS_MAX;
 

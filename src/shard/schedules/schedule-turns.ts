@@ -23,7 +23,7 @@ export class ScheduleTurns {
   readonly #wallOffsetMs: () => number;
   readonly #clock: () => number;
   readonly #mayLog: () => boolean;
-  /** The most by which the wall clock was ahead of the monotonic clock. */
+  /** The furthest that the wall clock was ahead of the monotonic clock. */
   #highestOffsetMs = Number.NEGATIVE_INFINITY;
   /** Schedules whose next tick may have been set by a clock that was ahead; at startup, all. */
   #suspects: Iterator<Schedule> | undefined;

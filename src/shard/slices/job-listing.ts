@@ -13,8 +13,8 @@ import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
 
 /**
- * The most ids that one list examines, and body bytes that it searches. Beyond that, the client has
- * to continue with another list.
+ * Maximum number of ids that one list examines, and of body bytes that it searches. Beyond that,
+ * the client has to continue with another list.
  */
 const LIST_LOOKS_MAX = 100_000;
 const LIST_SEARCH_BYTES_MAX: number = 256 << 20;
@@ -31,7 +31,7 @@ export interface ListedJobs {
    */
   readonly partBytesMax: number | undefined;
   readonly walk: JobWalk;
-  /** The most jobs. */
+  /** Maximum number of jobs. */
   readonly limit: number;
   /** Bytes shown of each body. */
   readonly showBytes: number;

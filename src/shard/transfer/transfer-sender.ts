@@ -30,13 +30,13 @@ import { fillRecordFields } from "../records/record-fields.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
 
-/** The most transfers in flight. */
+/** Maximum number of transfers in flight. */
 const TRANSFERS_MAX = 8;
-/** The most pieces of a job sent ahead of credits. */
+/** Maximum number of pieces of a job sent ahead of credits. */
 const PIECES_MAX = 4;
 /** The header of a request is this much longer than that of a response. */
 const HEADER_DIFFERENCE = 40;
-/** The most bytes of a record's mutable attributes, without the origin. */
+/** Maximum bytes of a record's mutable attributes, without the origin. */
 const CHANGING_BYTES = 96;
 const NO_NAME = new Uint8Array(0);
 /** Transfer numbers fit into a column of the job table. */
@@ -145,7 +145,7 @@ export class TransferSender {
     this.waiting.push(transfer);
   }
 
-  /** Returns the most bytes that the job may take in a transfer. */
+  /** Returns the maximum number of bytes that the job may take in a transfer. */
   #bytesOf(slot: number): number {
     const { jobs, policies } = this.#options.engine;
     const page = jobs.pageOf(slot);

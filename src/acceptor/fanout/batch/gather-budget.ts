@@ -13,7 +13,7 @@ export class GatherBudget {
   readonly queue: SerialQueue = new SerialQueue();
   #bytes = 0;
 
-  /** The most body bytes that a batch may have now. */
+  /** Maximum body bytes that a batch may have now. */
   get batchBytesMax(): number {
     return this.#bytes < ALL_BYTES_MAX ? BATCH_BYTES_MAX : SMALL_BATCH_BYTES_MAX;
   }

@@ -25,7 +25,7 @@ import { GatheredJobs } from "./gathered-jobs.ts";
 
 /** Offset of a list in its message, unless by weight: the soonest deadline precedes it. */
 const LIST_AT = 8;
-/** The most bytes of a job besides its body and the name of its tube. */
+/** Maximum bytes of a job besides its body and the name of its tube. */
 const HEAD_BYTES_MAX = 48;
 
 const headBytesMax = (details: number): number =>
@@ -102,7 +102,7 @@ export class PickBatch implements Picker {
   /** The connection's order, if it picks by weight. */
   readonly #watchOrder: WatchOrder | undefined;
   readonly queue: SerialQueue;
-  /** The most ids in one message. */
+  /** Maximum number of ids in one message. */
   readonly #shareMax: number;
   #lists: CandidateList[] = [];
   /** The shard of each chosen job, in the order of the choice. */

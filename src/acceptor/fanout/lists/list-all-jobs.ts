@@ -17,7 +17,7 @@ import type { ConversationHost } from "../conversation-host.ts";
 import { GatheredList } from "./gathered-list.ts";
 
 const EVERY_TUBE_BYTES = asciiBytes(EVERY_TUBE);
-/** The least text that a shard is asked for. */
+/** Minimum bytes of text that a shard is asked for. */
 const PART_BYTES_MIN = 8 * 1024;
 
 export class ListAllJobs extends GatheredList {
