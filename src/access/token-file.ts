@@ -58,7 +58,8 @@ export function parseTokenFile(text: string): TokenFile {
     try {
       const token = parseLine(words);
       const before = lineOfName.get(token.name);
-      if (before !== undefined) throw new LineFault(`the name ${token.name} is already used in line ${before}`);
+      if (before !== undefined)
+        throw new LineFault(`the name ${token.name} is already used in line ${before}`);
       lineOfName.set(token.name, index + 1);
       tokens.push(token);
     } catch (error) {

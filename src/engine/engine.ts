@@ -42,7 +42,10 @@ export class Engine extends FlowWork {
   get memoryBytes(): number {
     const { jobs, tubes } = this;
     if (CHECKED)
-      assert(jobs.live >= 0 && jobs.groups >= 0 && this.waiters.watches >= 0, "counts of what takes memory are not negative");
+      assert(
+        jobs.live >= 0 && jobs.groups >= 0 && this.waiters.watches >= 0,
+        "counts of what takes memory are not negative",
+      );
     return (
       this.bodies.usedBytes +
       jobs.live * BYTES_OF.job +

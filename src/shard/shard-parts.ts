@@ -253,7 +253,10 @@ export abstract class ShardParts implements ClientEffects {
 
   #place(session: ShardSession, acceptor: number, connectionSlot: number): void {
     const index = connectionSlot * this.portCount + acceptor;
-    assert(acceptor < this.portCount && connectionSlot >= 0, "a connection that arrives has a port and a slot");
+    assert(
+      acceptor < this.portCount && connectionSlot >= 0,
+      "a connection that arrives has a port and a slot",
+    );
     assert(this.sessions[index] === undefined, "a slot has one session");
     assert(session.deferred === undefined, "a connection moves without deferred messages");
     session.acceptor = acceptor;

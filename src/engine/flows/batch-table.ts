@@ -273,7 +273,10 @@ export class BatchTable {
     batch.waitingJobs--;
     this.counts.waiting--;
     assert(batch.waitingJobs >= 0, "a job that waits is counted");
-    assert(this.counts.waiting >= batch.waitingJobs, "the jobs that wait for a batch are included in the total");
+    assert(
+      this.counts.waiting >= batch.waitingJobs,
+      "the jobs that wait for a batch are included in the total",
+    );
   }
 
   /** Counts a member that becomes buried (1), or is no longer buried (-1). */

@@ -60,7 +60,10 @@ export class BodySearch {
   }
 
   #learn(text: Uint8Array): void {
-    assert(text.length > 0 && text.length <= SEARCHED_BYTES_MAX, "a search text is 1 to SEARCHED_BYTES_MAX bytes long");
+    assert(
+      text.length > 0 && text.length <= SEARCHED_BYTES_MAX,
+      "a search text is 1 to SEARCHED_BYTES_MAX bytes long",
+    );
     const borders = this.#borders;
     this.#text = text;
     borders[0] = 0;

@@ -41,7 +41,10 @@ export abstract class IndexedHeap {
   /** Removes a member and sets its position to -1. */
   remove(member: number): void {
     const position = this.positionOf(member);
-    assert(position < this.#size && this.#members[position] === member, "a member leaves the heap that it is in");
+    assert(
+      position < this.#size && this.#members[position] === member,
+      "a member leaves the heap that it is in",
+    );
     const last = this.#members[--this.#size]!;
     if (position < this.#size) {
       if (position > 0 && this.less(last, this.#members[(position - 1) >> 1]!)) this.#siftUp(position, last);

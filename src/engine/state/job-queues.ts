@@ -117,7 +117,10 @@ export class JobQueues {
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Buried);
     tube.buriedJobs++;
-    assert(tube.buriedJobs <= this.counts[JobState.Buried]!, "a tube's buried jobs are included in the total");
+    assert(
+      tube.buriedJobs <= this.counts[JobState.Buried]!,
+      "a tube's buried jobs are included in the total",
+    );
     tube.buried.append(slot);
     if (page.extras !== undefined) this.#batches.countBuried(page, row, 1);
   }
@@ -308,7 +311,10 @@ export class JobQueues {
 
   #startMoving(page: JobPage, row: number, tube: Tube): void {
     tube.movingJobs++;
-    assert(tube.movingJobs <= this.counts[JobState.Moving]!, "a tube's jobs in transit are included in the total");
+    assert(
+      tube.movingJobs <= this.counts[JobState.Moving]!,
+      "a tube's jobs in transit are included in the total",
+    );
     if (page.previous[row] !== JobState.Reserved) return;
     tube.handedJobs++;
     tube.groups?.holdOn(page.extras?.groupRow[row] ?? NO_GROUP);
@@ -319,10 +325,7 @@ export class JobQueues {
     assert(tube.movingJobs >= 0, "a job in transit was counted");
     if (page.previous[row] !== JobState.Reserved) return;
     tube.handedJobs--;
-    assert(
-      tube.handedJobs >= 0 && tube.handedJobs <= tube.movingJobs,
-      "a held job in transit was counted",
-    );
+    assert(tube.handedJobs >= 0 && tube.handedJobs <= tube.movingJobs, "a held job in transit was counted");
     tube.groups?.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
   }
 

@@ -228,7 +228,10 @@ export class Tube {
    */
   get referenced(): boolean {
     if (CHECKED)
-      assert(this.readyAt >= 0 === this.jobsIn(JobState.Ready) > 0, "a tube with ready jobs is listed among such tubes");
+      assert(
+        this.readyAt >= 0 === this.jobsIn(JobState.Ready) > 0,
+        "a tube with ready jobs is listed among such tubes",
+      );
     return (
       this.using > 0 ||
       this.watching > 0 ||

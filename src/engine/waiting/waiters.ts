@@ -70,10 +70,7 @@ export class Waiters {
     this.watches--;
     assert(this.watches >= tube.watching, "each watch is counted");
     if (CHECKED)
-      assert(
-        tube.watching > 0 || this.of(tube)?.first === undefined,
-        "an unwatched tube has no waiter",
-      );
+      assert(tube.watching > 0 || this.of(tube)?.first === undefined, "an unwatched tube has no waiter");
     // Another tube may reuse its index.
     if (tube.watching === 0) this.#ofTube[tube.index] = undefined;
   }

@@ -215,7 +215,11 @@ export class BatchHomes {
     if (!batch.isEnding) return;
     if (this.#isHome(batch)) this.ask(batch);
     else {
-      const view = this.#beginMessage(TransferMessage.BatchIdle, this.#options.shardOf(batch.name), BATCH_IDLE_BYTES);
+      const view = this.#beginMessage(
+        TransferMessage.BatchIdle,
+        this.#options.shardOf(batch.name),
+        BATCH_IDLE_BYTES,
+      );
       view.setFloat64(0, batch.number, true);
     }
   }
@@ -276,7 +280,11 @@ export class BatchHomes {
 
   #assume(from: number, facts: BatchFacts): void {
     const batch = this.#options.engine.batches.assume(facts);
-    writeBatchReport(this.#beginMessage(TransferMessage.BatchReport, from, BATCH_REPORT_BYTES), facts.number, batch);
+    writeBatchReport(
+      this.#beginMessage(TransferMessage.BatchReport, from, BATCH_REPORT_BYTES),
+      facts.number,
+      batch,
+    );
   }
 
   #report(from: number, view: DataView, nowMs: number): void {

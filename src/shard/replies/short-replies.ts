@@ -45,8 +45,7 @@ export class ShortReplies {
   }
 
   bytes(session: ShardSession, source: Uint8Array, at: number, length: number): void {
-    if (CHECKED)
-      assert(at >= 0 && at + length <= source.length, "a reply lies within its source");
+    if (CHECKED) assert(at >= 0 && at + length <= source.length, "a reply lies within its source");
     const port = this.begin(session, 0, length);
     copyBytes(port.target, port.at, source, at, length);
   }

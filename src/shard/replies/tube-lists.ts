@@ -99,7 +99,10 @@ export class TubeLists {
       port.beginSignal(ResponseKind.Tubes, 0, session.connectionSlot, at);
       copyBytes(port.target, port.at, this.#bytes, 0, at);
     }
-    assert(at <= room && (at > 0 || list.next === undefined), "a message of a list has at least one tube, and fits");
+    assert(
+      at <= room && (at > 0 || list.next === undefined),
+      "a message of a list has at least one tube, and fits",
+    );
     if (list.next !== undefined) return false;
     this.#replies.signal(session, ResponseKind.Ack);
     return true;

@@ -178,7 +178,10 @@ export class SlicedCommands {
     const [underWay] = this.#line.splice(at, 1) as [UnderWay];
     // Its job may be in transfer again.
     const goesOn = underWay.move.awaitedJob === undefined;
-    assert(underWay.session.slicedCommand === underWay.move, "a command whose turn it is belongs to its session");
+    assert(
+      underWay.session.slicedCommand === underWay.move,
+      "a command whose turn it is belongs to its session",
+    );
     if (goesOn && this.#step(underWay, nowMs)) return underWay.session;
     this.#enqueue(underWay);
     return undefined;

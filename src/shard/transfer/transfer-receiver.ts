@@ -148,7 +148,10 @@ export class TransferReceiver {
 
   #jobOf(tube: string, bodyBytes: number, file: number): RestoredJob {
     const { state, createdAtMs, ...fields } = this.#fields;
-    assert(state !== RecordState.remembered && state !== RecordState.schedule, "only an actual job is transferred");
+    assert(
+      state !== RecordState.remembered && state !== RecordState.schedule,
+      "only an actual job is transferred",
+    );
     const known = state === RecordState.delayed ? JobState.Delayed : JobState.Ready;
     return {
       ...fields,
@@ -211,7 +214,13 @@ export class TransferReceiver {
   #landed(from: number, number: number, taken: number, refusal: Outcome, recordsBefore: number): void {
     const { port } = this.#options;
     assert(taken >= 0, "jobs that were taken are counted");
-    this.#beginMessage(TransferMessage.Landed, from, number, LANDED_BYTES, this.#lastRecord !== recordsBefore);
+    this.#beginMessage(
+      TransferMessage.Landed,
+      from,
+      number,
+      LANDED_BYTES,
+      this.#lastRecord !== recordsBefore,
+    );
     const view = new DataView(port.target.buffer, port.target.byteOffset);
     LandedView.write(view, port.at, taken, refusal);
   }

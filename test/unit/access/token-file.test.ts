@@ -45,7 +45,11 @@ describe("parseTokenFile", () => {
     ["a hash in capitals", `x worker sha256:${HASH.toUpperCase()}`, /is not a hash/],
     ["a secret instead of its hash", "x worker rb1_topsecret", /is not a hash/],
     ["scrypt that costs nothing", `x worker scrypt:2:8:1:c2FsdA:${"A".repeat(43)}`, /is not a hash/],
-    ["scrypt that costs everything", `x worker scrypt:1073741824:8:1:c2FsdA:${"A".repeat(43)}`, /is not a hash/],
+    [
+      "scrypt that costs everything",
+      `x worker scrypt:1073741824:8:1:c2FsdA:${"A".repeat(43)}`,
+      /is not a hash/,
+    ],
     ["a day that is none", `x worker sha256:${HASH} expires=2027-02-31`, /2027-02-31 is not a date/],
     ["a word that nobody knows", `x worker sha256:${HASH} tube=mail`, /tube=mail is neither/],
     ["an admin of some tubes", `x admin sha256:${HASH} tubes=a`, /can't be limited/],

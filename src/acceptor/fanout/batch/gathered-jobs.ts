@@ -31,7 +31,10 @@ export class GatheredJobs {
 
   /** Appends received bytes, which are valid only during the call. */
   add({ bytes, start, end }: Span): void {
-    assert(this.#received + end - start <= this.#bytes.length, "a shard sends at most the jobs that were requested");
+    assert(
+      this.#received + end - start <= this.#bytes.length,
+      "a shard sends at most the jobs that were requested",
+    );
     copyBytes(this.#bytes, this.#received, bytes, start, end - start);
     this.#received += end - start;
   }
