@@ -4,7 +4,7 @@
 import type { LoopCore } from "./acceptor-loop.ts";
 import type { AcceptorCore } from "./connection/acceptor-core.ts";
 
-/** Returns a single acceptor itself, and several as a group. */
+/** Returns the acceptor itself if there is only one, otherwise a group of them. */
 export function acceptorGroup(cores: readonly AcceptorCore[]): LoopCore {
   return cores.length === 1 ? cores[0]! : new AcceptorGroup(cores);
 }

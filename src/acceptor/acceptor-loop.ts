@@ -1,8 +1,8 @@
 // The loop of a thread with acceptors: moves commands to the shards and answers back, and decides
-// when to go on and when to sleep.
+// when to continue and when to sleep.
 //
 // Shards may run in the same thread (residents). They take their turns between the loop's two
-// halves, so a command is executed and answered in the pass in which it arrived, without a
+// halves. So a command is executed and answered in the pass in which it arrived, without a
 // doorbell, a sleep or a wake-up. The log may run here too. Its turn follows the residents', and
 // its housekeeping comes after the replies.
 //
@@ -20,8 +20,8 @@ import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
 const PASSES_PER_TURN = 8;
 
 /**
- * The most turns of a resident in one pass while it has messages: some thousand commands, after
- * which replies leave and sockets are read.
+ * Maximum number of turns of a resident in one pass while it has messages: some thousand commands,
+ * after which replies leave and sockets are read.
  */
 const RESIDENT_TURNS = 32;
 /**
@@ -31,12 +31,13 @@ const RESIDENT_TURNS = 32;
 const RESIDENT_MS = 2;
 
 /**
- * With more messages than this in a pass, other clients' commands may still be arriving, and the
- * log waits for them …
+ * After a pass with more messages than this, other clients' commands are probably still arriving,
+ * so the log waits for them.
  */
 const CROWD_MESSAGES = 2;
 /**
- * … for at most this many passes and this long: a sync costs the same for one record as for many.
+ * The log waits for at most this many passes and ms: a sync costs the same for one record as for
+ * many.
  */
 const GATHER_PASSES = 4;
 const GATHER_MS = 0.3;
@@ -114,7 +115,7 @@ export class AcceptorLoop {
   /** Remaining spins; -1 before the number is decided. */
   #looks = -1;
   #taken = 0;
-  /** Replies waited for the log, and none does any more. */
+  /** Whether the last reply that waited for the log was released in this pass. */
   #released = false;
   /** Passes since the event loop had its turn. */
   #passes = 0;
@@ -226,7 +227,7 @@ export class AcceptorLoop {
     return core.hasWork || this.#residentHasWork() || pollPolicy.turnsAgain(core);
   }
 
-  /** Looks for work a last time before the sleep. Returns true if there is some. */
+  /** Looks for work one last time before the sleep. Returns whether there is any. */
   #looksOnceMore(): boolean {
     const { counters, surroundings } = this.#options;
     this.wakeAtMs = this.#residentsDueAtMs();
@@ -234,7 +235,8 @@ export class AcceptorLoop {
     if (isDue || this.#findsWork()) {
       this.wake();
       this.#action = Action.Publish;
-      // Due timers may prevent the sleep for a second, with some of the work in each pass.
+      // Due timers may put off the sleep for a second, with part of their work in each pass, so the
+      // sockets need a turn.
       if (isDue) this.sockets?.turn();
       return true;
     }
@@ -266,7 +268,7 @@ export class AcceptorLoop {
       if (this.#residentTurns++ === 0) this.#residentSinceMs = resident.begunAtMs;
       this.#residentTook += resident.taken;
     }
-    // The log takes no more records and the process is about to end, so no timer is due any more.
+    // The log takes no more records and the process is about to end, so timers no longer matter.
     if (point === Point.Ended) this.residents.length = 0;
     return true;
   }

@@ -32,7 +32,8 @@ export interface AcceptorThreadData extends AcceptorSettings {
   /** The port to the main thread of each acceptor. */
   ports: AcceptorPort[];
   /**
-   * The mechanism that moves connections' bytes; "auto" is io_uring if it is permitted, else libuv.
+   * The mechanism that moves connections' bytes; "auto" is io_uring if it is permitted, otherwise
+   * libuv.
    */
   transport: TransportKind | "auto";
   waiting: Waiting;
@@ -99,7 +100,7 @@ export class AcceptorThread implements AcceptorSurroundings {
     this.wake();
   }
 
-  /** Adds the log of this thread, which is open now. */
+  /** Adds this thread's log, which must be open. */
   addLog(log: ColocatedRole): void {
     this.#loop.log = log;
     this.wake();
@@ -194,11 +195,11 @@ export class AcceptorThread implements AcceptorSurroundings {
   };
 
   /**
-   * Takes turns, and waits in the kernel for the sockets and for the event loop. While the event
-   * loop has no work it is skipped: a round between any two turns costs a fifth of a command.
+   * Takes turns, and waits in the kernel for the sockets and for the event loop. The event loop is
+   * skipped while it has no work: a round of it between two turns costs a fifth of a command.
    */
   #turnAndWait(uring: UringSockets): void {
-    // Socket events during this call need no schedule.
+    // Socket events during this call need not schedule a turn.
     this.#scheduled = true;
     if (this.#loopRounds > 0) {
       this.#loopRounds--;
@@ -250,8 +251,8 @@ export class AcceptorThread implements AcceptorSurroundings {
   }
 
   /**
-   * Schedules a turn and some rounds of the event loop. TLS leaves work for later rounds, which no
-   * descriptor announces, so the thread must not sleep in the ring before those are over.
+   * Schedules a turn and some rounds of the event loop. TLS leaves work for later rounds that no
+   * descriptor announces, so the thread must not sleep in the ring until they are over.
    */
   readonly wakeForTls = (): void => {
     this.#hasTls = true;

@@ -35,7 +35,7 @@ export interface AcceptorSettings {
   topology: Topology;
   facts: ProcessFacts;
   verbose: number;
-  /** File descriptors that the process may have. */
+  /** File descriptors that the process may open. */
   descriptorsMax: number;
   rules: AccessRules;
   /** See ring/connection-counts.ts; undefined if the number of connections has no limit. */
@@ -90,7 +90,9 @@ export interface AcceptorSurroundings {
   wake(): void;
   /** Schedules a turn, and some rounds of the event loop before the next sleep. */
   wakeForTls(): void;
-  /** Returns the acceptor that listens on a descriptor: the thread's first that was told to. */
+  /**
+   * Returns the acceptor that listens on a descriptor: the first of the thread that was told to.
+   */
   listenerOf(fd: number, acceptor: Acceptor): Acceptor;
 }
 
@@ -99,7 +101,7 @@ const MOVE_COMMANDS = 64;
 /** Delay before a retry on a port that another program has taken. */
 const LISTEN_AGAIN_MS = 1000;
 
-/** An address on which this acceptor listens, or another acceptor of its thread on its behalf. */
+/** An address on which this acceptor, or another one of its thread on its behalf, listens. */
 interface ListenerSlot {
   listener: Listener | undefined;
   /** Its address, with the port that was assigned. */
@@ -128,7 +130,7 @@ export class Acceptor {
   );
   readonly #descriptors: DescriptorShortage;
   #stopping = false;
-  /** The ports were closed for a while and are to be opened again. */
+  /** Whether the ports are closed only for a while. */
   #mayListenAgain = false;
   /** Clients that connected before the server was ready; undefined once it is. */
   #waitingClients: { client: AcceptedHandle; place: number }[] | undefined = [];
@@ -272,7 +274,7 @@ export class Acceptor {
     }
   }
 
-  /** Opens closed ports again, also after an attempt that failed because the port was taken. */
+  /** Opens closed ports again, even after an attempt that failed because the port was taken. */
   #listenAgain(): void {
     if (this.#stopping || !this.#mayListenAgain) return;
     for (const [index, place] of this.#places.entries())
@@ -292,7 +294,7 @@ export class Acceptor {
     } else this.#nextTaker(this.#places[place]!).#take(client, place);
   }
 
-  /** Returns the acceptor for the next client: in turn, but none that stops. */
+  /** Returns the acceptor for the next client: round robin, without those that are stopping. */
   #nextTaker(place: ListenerSlot): Acceptor {
     place.lastTaker = (place.lastTaker + 1) % place.sharing.length;
     const taker = place.sharing[place.lastTaker]!;

@@ -1,8 +1,8 @@
 // A shortage of file descriptors. New descriptors get the lowest free number, so one near the limit
 // means that all but the reserve are in use. Its connection is accepted only to be closed at once,
-// which affects no other client. The operator is told once, and again when the shortage is over.
+// which affects no other client. The log reports the shortage once, and once more when it is over.
 
-/** Descriptors left to other threads such as the log's, or this share of the limit if less. */
+/** Descriptors left to other threads such as the log's; with a low limit, only this share of it. */
 const DESCRIPTORS_KEPT = 32;
 const DESCRIPTORS_KEPT_SHARE = 1 / 8;
 /** A shortage of descriptors ends at this share of the connections at its start. */
@@ -35,6 +35,6 @@ export class DescriptorShortage {
   noteOpen(open: number): void {
     if (open >= this.#openAtLimit * OPEN_AGAIN_SHARE) return;
     this.#openAtLimit = 0;
-    this.#tell("info", "there are file descriptors again: new connections are served");
+    this.#tell("info", "file descriptors are free again: new connections are served");
   }
 }

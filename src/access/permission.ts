@@ -2,7 +2,7 @@
 
 import { CommandPermission } from "../protocol/commands.ts";
 
-/** Those of commands, and those of the HTTP API alone. */
+/** The permissions of commands, and those of the HTTP API alone. */
 export const Permission = {
   /** Read metrics. */
   Metrics: 1,

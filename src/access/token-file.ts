@@ -58,7 +58,8 @@ export function parseTokenFile(text: string): TokenFile {
     try {
       const token = parseLine(words);
       const before = lineOfName.get(token.name);
-      if (before !== undefined) throw new LineFault(`the name ${token.name} is that of line ${before}, too`);
+      if (before !== undefined)
+        throw new LineFault(`the name ${token.name} is already used in line ${before}`);
       lineOfName.set(token.name, index + 1);
       tokens.push(token);
     } catch (error) {
@@ -78,7 +79,7 @@ function parseLine([name = "", roleList = "", proof = "", ...rest]: readonly str
     // Every object inherits "constructor", which is not a role.
     const bits = Object.hasOwn(ROLES, role) ? ROLES[role] : undefined;
     if (bits === undefined)
-      throw new LineFault(`${role || "nothing"} is no role: ${Object.keys(ROLES).join(", ")}`);
+      throw new LineFault(`${role || "nothing"} is not a role: ${Object.keys(ROLES).join(", ")}`);
     permissions |= bits;
   }
   const token = { name, roles, permissions, proof: parseProof(proof), ...parseRest(rest) };
@@ -100,7 +101,7 @@ function parseProof(text: string): Proof {
   }
   // The word may be a secret written here by mistake, so the message doesn't repeat it.
   throw new LineFault(
-    "the third word is no hash: make the line with `runnerbean token add`, or write sha256:<64 hex digits> or certificate",
+    "the third word is not a hash: make the line with `runnerbean token add`, or write sha256:<64 hex digits> or certificate",
   );
 }
 
@@ -121,7 +122,7 @@ function endOfDay(text: string): number {
   const ms = DATE.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
   // Date.parse turns February 31 into a day in March.
   if (Number.isNaN(ms) || new Date(ms).toISOString().slice(0, 10) !== text)
-    throw new LineFault(`${text} is no day: expires=2027-01-31`);
+    throw new LineFault(`${text} is not a date: write it as in expires=2027-01-31`);
   return ms + DAY_MS;
 }
 

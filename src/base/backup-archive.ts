@@ -1,11 +1,11 @@
 // The format of a backup: a tar archive of the log's segments up to a cut.
 //
-//     backup.json                  what follows
-//     runnerbean.<last+1>.log      the segment behind the cut: its header and zeros
+//     backup.json                  a description of the rest
+//     runnerbean.<last+1>.log      the segment after the cut: its header and zeros
 //     runnerbean.<oldest>.log ...  the segments of the cut, oldest first
 //     end.json                     their checksums: without it, the archive was cut off
 //
-// The segment behind the cut comes first so that a half-restored directory lacks a segment, and no
+// The segment after the cut comes first: a half-restored directory thus lacks a segment, and no
 // server starts on it.
 
 import { assert } from "./assert.ts";
@@ -13,14 +13,14 @@ import { segmentName } from "./segment-name.ts";
 
 const BLOCK_BYTES = 512;
 const FORMAT = 1;
-/** The length of the segment behind the cut. */
+/** The length of the segment after the cut. */
 export const NEXT_BYTES = 4096;
 const BEGIN_NAME = "backup.json";
 const END_NAME = "end.json";
 /** Maximum length of the text files. Ten thousand checksums take 110 kB. */
 const TEXT_BYTES_MAX = 64 << 20;
 const SEGMENT_BYTES_MAX = 2 ** 32;
-/** How the output of `binlog dump` begins. */
+/** The beginning of the output of `binlog dump`. */
 const DUMP_BEGIN = '{"runnerbeanDump":';
 
 export interface BackupBegin {
@@ -30,11 +30,11 @@ export interface BackupBegin {
   /** The segments of the cut; none if `last` is below `oldest`. */
   readonly oldest: number;
   readonly last: number;
-  /** Bytes of all segments, with that behind the cut. */
+  /** Bytes of all segments, including the one after the cut. */
   readonly bytes: number;
 }
 
-/** The archive isn't a backup, or not a whole one. */
+/** Thrown if an archive isn't a complete backup. */
 export class BackupFault extends Error {}
 
 // Fields of a tar header (POSIX ustar): offset, length.
@@ -81,12 +81,12 @@ function encodeHeader(name: string, bytes: number, atMs: number): Uint8Array {
   return header;
 }
 
-/** Returns the zeros behind a file of this length. */
+/** Returns the zeros after a file of this length. */
 export function paddingOf(bytes: number): Uint8Array {
   return new Uint8Array((BLOCK_BYTES - (bytes % BLOCK_BYTES)) % BLOCK_BYTES);
 }
 
-/** Returns what stands before the bytes of a segment. */
+/** Returns the header before the bytes of a segment. */
 export function segmentHead(number: number, bytes: number, atMs: number): Uint8Array {
   return encodeHeader(segmentName(number), bytes, atMs);
 }
@@ -106,7 +106,7 @@ export function backupEnd(checksums: readonly number[], atMs: number): Uint8Arra
   return [...textFile(END_NAME, { checksums }, atMs), new Uint8Array(2 * BLOCK_BYTES)];
 }
 
-/** What a reader finds, in the order of the archive. */
+/** The parts that a reader finds, in the order of the archive. */
 export type BackupPart =
   | { readonly part: "begin"; readonly begin: BackupBegin }
   | { readonly part: "segment"; readonly number: number; readonly bytes: number }
@@ -117,13 +117,13 @@ export type BackupPart =
   /** The checksums are right, and nothing is missing. */
   | { readonly part: "end" };
 
-/** CRC-32 of bytes that follow others, as node:zlib has it. */
+/** Continues a CRC-32 with more bytes, as node:zlib's function does. */
 export type Crc32 = (bytes: Uint8Array, before: number) => number;
 
 /** Reads an archive piece by piece, and checks it. */
 export class BackupReader {
   readonly #crc32: Crc32;
-  /** Bytes that were taken. */
+  /** Bytes taken so far. */
   taken = 0;
   #begin: BackupBegin | undefined;
   readonly #header = new Uint8Array(BLOCK_BYTES);
@@ -173,23 +173,23 @@ export class BackupReader {
     }
   }
 
-  /** Call at the end of the input. Throws a BackupFault if the archive isn't whole. */
+  /** Ends the input. Throws a BackupFault if the archive is incomplete. */
   finish(): void {
     if (this.#ended) return;
     if (this.#begin === undefined) throw this.#noBackup();
     const of = this.#begin.bytes;
-    throw new BackupFault(`it breaks off: it ends after ${this.taken} bytes, for a log of ${of} bytes`);
+    throw new BackupFault(`it is truncated: it ends after ${this.taken} bytes, for a log of ${of} bytes`);
   }
 
   #noBackup(): BackupFault {
     const isDump = textOf(this.#header, NAME).startsWith(DUMP_BEGIN);
     return new BackupFault(
-      isDump ? "it is a dump: runnerbean binlog restore takes it" : "it is no backup of runnerbean",
+      isDump ? "it is a dump: use runnerbean binlog restore" : "it is not a backup of runnerbean",
     );
   }
 
   #onlyZeros(bytes: Uint8Array): void {
-    if (bytes.some((byte) => byte !== 0)) throw new BackupFault("something follows its end");
+    if (bytes.some((byte) => byte !== 0)) throw new BackupFault("there are bytes after its end");
   }
 
   *#open(): Generator<BackupPart> {
@@ -201,8 +201,8 @@ export class BackupReader {
     const isFile = isWhole && header[TYPE_AT] === REGULAR && Number.isSafeInteger(bytes);
     const expected = this.#expectedName();
     if (this.#begin === undefined && (!isFile || name !== expected)) throw this.#noBackup();
-    if (!isFile) throw new BackupFault(`it is damaged: no file begins where ${expected} has to be`);
-    if (name !== expected) throw new BackupFault(`it holds ${name} where ${expected} has to be`);
+    if (!isFile) throw new BackupFault(`it is damaged: no file begins where ${expected} is expected`);
+    if (name !== expected) throw new BackupFault(`it holds ${name} where ${expected} is expected`);
     const isText = name === BEGIN_NAME || name === END_NAME;
     if (bytes === 0 || bytes > (isText ? TEXT_BYTES_MAX : SEGMENT_BYTES_MAX))
       throw new BackupFault(`${name} in it has ${bytes} bytes`);
@@ -214,7 +214,7 @@ export class BackupReader {
     if (!isText) yield { part: "segment", number: this.#numberOf(this.#segments), bytes };
   }
 
-  /** Returns the number of the segment at this place of the archive. */
+  /** Returns the number of the segment at this position in the archive. */
   #numberOf(place: number): number {
     const { oldest, last } = this.#begin!;
     return place === 0 ? last + 1 : oldest + place - 1;

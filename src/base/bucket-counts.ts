@@ -1,4 +1,4 @@
-// Counts of values by bucket, as a histogram of Prometheus has them; not cumulative.
+// Counts of values by bucket, as in a Prometheus histogram, but not cumulative.
 
 import { assert } from "./assert.ts";
 
@@ -15,7 +15,7 @@ export class BucketCounts {
   }
 
   add(value: number): void {
-    assert(value >= 0, "a time or a size is no less than 0");
+    assert(value >= 0, "times and sizes are not negative");
     const bounds = this.#bounds;
     let at = 0;
     while (at < bounds.length && value > bounds[at]!) at++;

@@ -1,9 +1,9 @@
 // A map of bounded size that forgets the oldest entries.
 //
-// Deleted entries of a Map remain in its table as holes, and an iterator made anew skips them all
-// to find the oldest entry, which costs 50 to 300 us with 100,000 entries. This map keeps its
-// iterator, so each hole is skipped once. But an iterator that rests keeps every table alive that
-// the Map has outgrown since, so after some changes it is replaced.
+// Deleted entries of a Map remain in its table as holes, and a new iterator skips them all to find
+// the oldest entry, which costs 50 to 300 us with 100,000 entries. This map keeps its iterator, so
+// each hole is skipped once. But an idle iterator keeps alive every table that the Map has since
+// outgrown, so it is replaced after some changes.
 
 /** An iterator is replaced after as many changes as there are entries, and this many more. */
 const RESTING_CHANGES = 64;
@@ -15,7 +15,7 @@ export class RecentMap<Key extends string | number, Value> {
   /** All keys that it returned are gone or were set again, except `#oldest`. */
   #keys = this.#entries.keys();
   #oldest: Key | undefined;
-  /** Changes since the iterator was made, apart from those that moved it on. */
+  /** Changes since the iterator was created, apart from those that advanced it. */
   #changes = 0;
 
   /** Remembers the latest `max` entries. */

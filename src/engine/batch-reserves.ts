@@ -15,8 +15,8 @@ import { type TubeInTurn, TurnHeap } from "./waiting/turn-heap.ts";
 export class BatchReserves extends Reservations {
   /**
    * Gives the session as many of the best ready jobs of its watched tubes as one batch allows, and
-   * adds them to `into`. The result is the same as that of as many reserves without another client
-   * in between. Returns their number. If there are none, acts like `reserve` and returns its
+   * adds them to `into`. The result is the same as that of equally many reserves with no other
+   * client in between. Returns their number. If there are none, acts like `reserve` and returns its
    * ReserveOutcome.
    */
   reserveBatch(
@@ -37,7 +37,7 @@ export class BatchReserves extends Reservations {
     assert(into.length <= limits.jobsMax, "a batch has no more jobs than its limit");
     if (into.length > 0) return into.length;
     const outcome = this.reserve(session, timeoutMs, nowMs);
-    assert(outcome < 0, "what a batch has not found no reserve finds");
+    assert(outcome < 0, "a reserve finds no job that the batch missed");
     return outcome;
   }
 
@@ -60,7 +60,7 @@ export class BatchReserves extends Reservations {
         continue;
       }
       const slot = tube.ready.top;
-      assert(slot !== NO_SLOT, "a tube that serves has a job");
+      assert(slot !== NO_SLOT, "a serving tube has a job");
       if (!batch.takes(slot)) break;
       this.assign(slot, session, nowMs);
       into.push(slot);
@@ -69,9 +69,9 @@ export class BatchReserves extends Reservations {
   }
 
   /**
-   * Adds to `into` this shard's candidates for a batch over several shards, including the job that
-   * would end the batch, and to `places`, if the session picks by weight, the place in the order
-   * of each. All jobs stay in their queues. Returns whether there may be more, which depends on
+   * Adds this shard's candidates for a batch over several shards to `into`, including the job that
+   * would end the batch. If the session picks by weight, adds their places in the order to
+   * `places`. All jobs stay in their queues. Returns whether there may be more, which depends on
    * the jobs taken before.
    */
   listBatch(
@@ -119,7 +119,7 @@ export class BatchReserves extends Reservations {
     return walk.isUnsure;
   }
 
-  // --- by weight ----------------------------------------------------------------------------------
+  // --- by weight ------------------------------------------------------------------------------
 
   #takeInTurns(session: Session, turns: TubeTurns, batch: ReserveBatch, nowMs: number, into: number[]): void {
     const heap = new TurnHeap<TubeInTurn>(this.jobs);
@@ -148,7 +148,7 @@ export class BatchReserves extends Reservations {
     }
   }
 
-  /** Lists jobs as if they were taken one after another; charges copies of the shares. */
+  /** Lists jobs as if they were taken one after another, and charges copies of the shares. */
   #listInTurns(
     session: Session,
     limits: BatchLimits,
@@ -157,7 +157,7 @@ export class BatchReserves extends Reservations {
     places: number[],
   ): boolean {
     const { turns } = session;
-    assert(turns?.decides === true, "a list with places is of a session that picks by weight");
+    assert(turns?.decides === true, "only a session that picks by weight lists places");
     const heap = new TurnHeap<TubeInTurn & { readonly walk: ReadyWalk }>(this.jobs);
     turns.beginChoice(nowMs);
     const enter = (tube: Tube): void => {
@@ -211,7 +211,7 @@ export class BatchReserves extends Reservations {
       if (entry === undefined) return false;
       const { share, walk } = entry;
       const slot = walk.next();
-      assert(slot === entry.slot, "a walk gives the job that it has shown");
+      assert(slot === entry.slot, "a walk returns the job that it has shown");
       into.push(slot);
       places.push(entry.place);
       if (!batch.takes(slot) || batch.isOver) return false;
@@ -254,7 +254,7 @@ export class BatchReserves extends Reservations {
       this.assign(slot, session, nowMs);
       taken++;
     }
-    assert(into.length === listed.length, "each listed job has its answer");
+    assert(into.length === listed.length, "each listed job has an answer");
     return taken;
   }
 
@@ -269,7 +269,7 @@ export class BatchReserves extends Reservations {
     // Among groups, only the group whose turn it is gives a job.
     if (tube.groups !== undefined && tube.ready.top !== slot) return NO_SLOT;
     if (this.isOverdue(slot, nowMs)) return NO_SLOT;
-    // The job was lost by a worker after it was listed, so it must travel alone.
+    // A worker lost the job after it was listed, so it must travel alone.
     return isAlone || !wasLost(this.jobs, slot) ? slot : NO_SLOT;
   }
 

@@ -133,8 +133,8 @@ export class Delivery extends ShardState {
 
   /**
    * Ends a reservation without its holder: unless a policy says otherwise, the job becomes ready
-   * and is offered. The log treats reserved jobs as ready. So it need not record a return without a
-   * cause, which is no failure: the client never got the job, or the server stops.
+   * and is offered. A return without a cause is not a failure: the client never got the job, or the
+   * server stops. It needs no record, because the log treats reserved jobs as ready.
    */
   protected takeBack(slot: number, session: Session, nowMs: number, cause?: FailureCause): void {
     const tube = this.tubeOf(slot);
@@ -184,7 +184,7 @@ export class Delivery extends ShardState {
   protected holderOf(index: number): Session {
     const holder = this.sessions[index];
     assert(holder !== undefined, "the holder of a job has a session");
-    assert(holder.index === index, "a session has the place of its index");
+    assert(holder.index === index, "a session is found at its index");
     return holder;
   }
 
@@ -196,12 +196,12 @@ export class Delivery extends ShardState {
   }
 
   #drop(tube: Tube): void {
-    assert(tube.readyAt < 0 && tube.urgentJobs === 0, "a tube that goes has no ready job");
+    assert(tube.readyAt < 0 && tube.urgentJobs === 0, "a deleted tube has no ready job");
     assert(tube.bytes === 0, "a tube without jobs has no bytes");
-    assert(tube.handedJobs === 0, "a tube that goes has no job on its way");
+    assert(tube.handedJobs === 0, "a deleted tube has no job in transit");
     if (CHECKED) assert(tube.delayTimer.position < 0, "a tube without delayed jobs has no timer for them");
     if (CHECKED) assert(tube.expiryTimer.position < 0, "a tube without expiring jobs has no timer for them");
-    if (CHECKED) assert(this.waiters.longest(tube) === undefined, "nobody waits for a tube that goes");
+    if (CHECKED) assert(this.waiters.longest(tube) === undefined, "no session waits for a deleted tube");
     if (tube.groups !== undefined) this.queues.untidy.delete(tube);
     if (tube.paused) this.pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
     if (tube.limiter !== undefined) this.rateTimers.set(tube.limiterTimer, Number.POSITIVE_INFINITY);

@@ -1,5 +1,4 @@
-// What a put whose unique key is taken does to the waiting job that has the key: the option
-// `on-duplicate`.
+// The option `on-duplicate`: what a put does to a waiting job that already has its unique key.
 
 import { assert } from "../base/assert.ts";
 import { OnDuplicate } from "../protocol/job-options.ts";
@@ -10,8 +9,8 @@ import type { NewJob } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
 
 /**
- * Maximum bytes of a body that replaces another. It has to fit into one record: the log would take
- * the first of several for the whole job if the server died before the last.
+ * Maximum bytes of a body that replaces another. It has to fit into one record: if the server died
+ * before the last of several, the log would take the first for the whole job.
  */
 export const REPLACING_BODY_BYTES_MAX: number = 64 * 1024;
 
@@ -58,7 +57,7 @@ export class Duplicates extends JobChanges {
     const usualMs = ttlMs > 0 ? fromMs + ttlMs : 0;
     (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
     assert(page.extras !== undefined, "a job with a key has extras");
-    // The ready queue makes room for a job without a group only.
+    // The ready queue makes room only for jobs without a group.
     tube.groups?.makeRoom(page.extras.groupRow[row]!);
     tube.expiry.makeRoom();
     this.queues.expireAt(slot, tube, attributes.expiresAtMs > 0 ? attributes.expiresAtMs : usualMs);
@@ -89,8 +88,8 @@ export class Duplicates extends JobChanges {
   }
 
   /**
-   * Puts a delayed job off until the delay of a put is over, or for as long in all as that put
-   * allows. A job that is ready stays so.
+   * Postpones a delayed job until the delay of a put is over, within the total time that the put
+   * allows. A ready job stays ready.
    */
   #debounce(slot: number, job: NewJob, { debounceMaxMs }: JobAttributes, nowMs: number): Outcome {
     const page = this.jobs.pageOf(slot);

@@ -3,7 +3,7 @@
 //
 // The engine is pure: time comes in as a number (monotonic ms, never decreasing), and effects go
 // out through two interfaces. It never reads a clock, a random number, a file or a socket. Each
-// public method first runs what is due, so a command that arrives exactly at a deadline sees the
+// public method first runs due timers, so a command that arrives exactly at a deadline sees the
 // state after it. README.md describes the life of a job, docs/architecture/engine-invariants.md the
 // invariants, which `checkInvariants` tests. This file has sessions, tubes and settings; the
 // classes that it extends have the commands on jobs.
@@ -42,7 +42,10 @@ export class Engine extends FlowWork {
   get memoryBytes(): number {
     const { jobs, tubes } = this;
     if (CHECKED)
-      assert(jobs.live >= 0 && jobs.groups >= 0 && this.waiters.watches >= 0, "what takes memory is counted");
+      assert(
+        jobs.live >= 0 && jobs.groups >= 0 && this.waiters.watches >= 0,
+        "counts of what takes memory are not negative",
+      );
     return (
       this.bodies.usedBytes +
       jobs.live * BYTES_OF.job +
@@ -89,7 +92,7 @@ export class Engine extends FlowWork {
     return count;
   }
 
-  /** Cleans up for about a fifth of a millisecond what nothing waits for. */
+  /** Does cleanup that nothing waits for, for about a fifth of a millisecond. */
   tidy(): void {
     this.queues.tidy(TIDIED_GROUPS_MAX);
   }
@@ -125,18 +128,18 @@ export class Engine extends FlowWork {
 
   /** Removes an idle session from its index; it continues to use and watch its tubes. */
   detachSession(session: Session): void {
-    assert(this.sessions[session.index] === session, "a session leaves the place that it has");
+    assert(this.sessions[session.index] === session, "a session leaves its own index");
     assert(
       session.held.size === 0 && session.waiting === Waiting.No,
-      "only an idle session changes its place",
+      "only an idle session changes its index",
     );
     this.sessions[session.index] = undefined;
   }
 
   /** Gives a detached session another index. */
   adoptSession(session: Session, index: number): void {
-    assert((this.sessions[index]?.watches.size ?? 0) === 0, "a place has one session");
-    assert(session.held.size === 0, "the holder of a job keeps its place");
+    assert((this.sessions[index]?.watches.size ?? 0) === 0, "an index has one session");
+    assert(session.held.size === 0, "a session that holds a job keeps its index");
     session.index = index;
     this.sessions[index] = session;
   }
@@ -246,7 +249,7 @@ export class Engine extends FlowWork {
     return new SettingChange(this, pattern);
   }
 
-  /** Applies its settings to a tube and its groups; returns what is left of `looks`. */
+  /** Applies its settings to a tube and its groups; returns the remaining `looks`. */
   applySettings(tube: Tube, looks: number, nowMs: number): number {
     const { policy } = this.tubes.applySettings(tube, nowMs);
     if (tube.limiter === undefined) this.rateTimers.set(tube.limiterTimer, Number.POSITIVE_INFINITY);
@@ -255,10 +258,10 @@ export class Engine extends FlowWork {
     return this.settleGroups(tube, looks, nowMs);
   }
 
-  /** Continues with a tube whose groups lack its settings; returns what is left of `looks`. */
+  /** Continues with a tube whose groups lack its settings; returns the remaining `looks`. */
   settleGroups(tube: Tube, looks: number, nowMs: number): number {
     const left = tube.groups?.settle(looks) ?? looks;
-    assert(left <= looks, "what is left of the looks is no more than they were");
+    assert(left <= looks, "a budget of looks never grows");
     this.setOpen(tube, nowMs);
     this.serve(tube, nowMs);
     return left;

@@ -1,5 +1,5 @@
-// What the end of a batch does to the jobs of this shard, some of them at a time: those that waited
-// for it become ready or are buried, and the members of a cancelled batch are removed.
+// Applies the end of batches to the jobs of this shard, a few at a time. Jobs that waited for a
+// batch become ready or are buried; members of a cancelled batch are removed.
 
 import { assert } from "../base/assert.ts";
 import { BatchState } from "../protocol/batch-facts.ts";
@@ -70,8 +70,8 @@ export class FlowWork extends Transfers {
   }
 
   /**
-   * Removes members of cancelled batches that nobody holds. One pass over the jobs is for all
-   * batches: a pass for each would take minutes if many are cancelled on a shard with many jobs.
+   * Removes the unreserved members of cancelled batches. One pass over the jobs serves all batches:
+   * a pass for each would take minutes if many are cancelled on a shard with many jobs.
    */
   #sweep(jobsMax: number, nowMs: number): void {
     const { sweeping } = this.batches;

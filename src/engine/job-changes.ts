@@ -12,10 +12,10 @@ import { MoveOutcome } from "./walks/tube-moving.ts";
 
 export class JobChanges extends JobCommands {
   /**
-   * Changes a job that this session or none holds. A delay returns a held job, as ready or delayed;
-   * that counts as a release, but not as a lost attempt. Returns OtherShard if the change is
-   * allowed but needs a tube of another shard. Throws RangeError when memory is exhausted, before
-   * anything has changed.
+   * Changes a job that this session or no session holds. A delay returns a held job, as ready or
+   * delayed; that counts as a release, but not as a lost attempt. Returns OtherShard if the change
+   * is allowed but needs a tube of another shard. Throws RangeError when memory is exhausted,
+   * before anything has changed.
    */
   update(session: Session, id: number, change: JobChange, nowMs: number): Outcome {
     this.runDue(nowMs);
@@ -29,11 +29,11 @@ export class JobChanges extends JobCommands {
   #update(session: Session, slot: number, tube: Tube, change: JobChange, nowMs: number): Outcome {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
-    assert(page.state[row] !== JobState.Moving, "a job that changes is not on its way to another shard");
+    assert(page.state[row] !== JobState.Moving, "a job in transit is not changed");
     const isHeld = page.state[row] === JobState.Reserved;
     assert(!isHeld || page.holder[row] === session.index, "only its holder changes a reserved job");
     const { pri, ttrSeconds, delayMs, ttlMs, tube: target } = change;
-    // Before the TTR changes, from which the time of the hold is measured.
+    // This must precede the change of the TTR, from which the hold time is computed.
     if (isHeld && (target !== undefined || delayMs !== undefined)) this.#excuse(slot, tube, nowMs);
     if (ttlMs !== undefined) this.queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
     if (pri !== undefined) this.queues.reprioritise(slot, tube, pri);
@@ -50,10 +50,10 @@ export class JobChanges extends JobCommands {
     return Outcome.Done;
   }
 
-  /** Ends a change of a job that stays in its state. */
+  /** Completes the change of a job that stays in its state. */
   #stays(session: Session, slot: number, tube: Tube, isRenewed: boolean, nowMs: number): void {
     const state = this.jobs.pageOf(slot).state[rowOf(slot)];
-    assert(state !== JobState.Free, "a job that stays is there");
+    assert(state !== JobState.Free, "a changed job exists");
     if (isRenewed && state === JobState.Reserved) {
       this.queues.renew(slot, session, nowMs);
       this.sessionTimers.set(session);
@@ -107,7 +107,7 @@ export class JobChanges extends JobCommands {
   }
 
   #handOn(slot: number, tube: Tube, target: string, delayMs: number, nowMs: number): void {
-    assert(target !== tube.name, "a job is handed on to another tube");
+    assert(target !== tube.name, "a job is moved to another tube");
     this.leave(slot, nowMs);
     const there = this.store.changeTube(slot, tube, target);
     const page = this.jobs.pageOf(slot);
@@ -162,14 +162,14 @@ export class JobChanges extends JobCommands {
     this.jobReleases++;
   }
 
-  /** Makes the job ready, or delayed by this time. A held one's return has been counted. */
+  /** Makes the job ready, or delayed by this time. The return of a held job is already counted. */
   protected delay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const before = page.state[row];
-    assert(before !== JobState.Free && before !== JobState.Moving, "only a job that is here is delayed");
+    assert(before !== JobState.Free && before !== JobState.Moving, "only a job on this shard is delayed");
     page.delaySeconds[row] = Math.floor(delayMs / 1000);
-    // A job that waits for a batch gets a new delay for afterwards.
+    // For a job that waits for a batch, the new delay applies after the wait.
     if ((before === JobState.Ready && delayMs === 0) || this.batches.waits(slot)) {
       this.records?.updated(slot);
       // The job may come from another tube or shard, and may have passed its TTL while it was held.
@@ -196,8 +196,8 @@ export class JobChanges extends JobCommands {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const state = page.state[row];
-    assert(state !== JobState.Reserved, "a reserved job is its holder's");
-    assert(state !== JobState.Free && state !== JobState.Moving, "only a job that is here is moved");
+    assert(state !== JobState.Reserved, "a reserved job belongs to its holder");
+    assert(state !== JobState.Free && state !== JobState.Moving, "only a job on this shard is moved");
     if (target === tube.name) {
       if (!asReady || state === JobState.Ready || this.batches.waits(slot)) return MoveOutcome.Stays;
       this.kickOne(slot, tube, nowMs);
@@ -218,8 +218,8 @@ export class JobChanges extends JobCommands {
   }
 
   /**
-   * Gives a dead job that is ready in the tube where it died all its attempts again: in a tube that
-   * is its own dead-letter tube. Returns false for a job in another state.
+   * Restores all attempts of a dead job that is ready in the tube where it died. This happens in a
+   * tube that is its own dead-letter tube. Returns false for a job in another state.
    */
   revive(slot: number): boolean {
     const page = this.jobs.pageOf(slot);

@@ -49,7 +49,7 @@ export class JobCommands extends BatchReserves {
     return this.#put(session.used, job, body, nowMs, attributes);
   }
 
-  /** Does the same for a job that no client sends. */
+  /** Does the same for a job that does not come from a client. */
   putScheduled(
     tubeName: string,
     job: NewJob,
@@ -108,7 +108,7 @@ export class JobCommands extends BatchReserves {
     this.queues.becomeBuried(slot, tube, nowMs);
   }
 
-  /** Returns Done if the put is accepted, else the reason for its refusal. */
+  /** Returns Done if the put is accepted, otherwise the reason for its refusal. */
   #judge(tube: Tube, job: NewJob, attributes: JobAttributes | undefined): Outcome {
     const verdict = this.policies.judge(tube, job.bodyBytes, attributes);
     if (verdict === PutVerdict.Welcome) return Outcome.Done;
@@ -193,7 +193,7 @@ export class JobCommands extends BatchReserves {
     else this.queues.becomeReady(slot, tube, job.deadlineAtMs);
   }
 
-  /** Ends the wait for a batch that the log doesn't have; returns whether the job had one. */
+  /** Ends the wait for a batch that the log doesn't contain; returns whether there was one. */
   #forgetWait(slot: number): boolean {
     const flows = this.jobs.pageOf(slot).extras?.flows;
     const row = rowOf(slot);
@@ -205,7 +205,7 @@ export class JobCommands extends BatchReserves {
 
   /** Completes the restore after all jobs of the log are back. */
   endRestore(): void {
-    assert(this.queues.counts[JobState.Reserved] === 0, "nobody holds a job while the log is read");
+    assert(this.queues.counts[JobState.Reserved] === 0, "no job is reserved while the log is read");
     for (const tube of this.queues.readyTubes) tube.ready.sortOrder();
     this.policies.keys.endRestore();
   }
@@ -237,7 +237,7 @@ export class JobCommands extends BatchReserves {
     this.#delete(slot, false, nowMs);
   }
 
-  /** `done` tells whether the job's work is done, as opposed to given up. */
+  /** Deletes a job. `done` tells whether its work is done, as opposed to given up. */
   #delete(slot: number, done: boolean, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     if (page.extras === undefined) this.records?.deleted(page.id[rowOf(slot)]!);
@@ -269,7 +269,7 @@ export class JobCommands extends BatchReserves {
 
   // --- release and bury --------------------------------------------------------------------------
 
-  /** A release with a reason is a failure; without one, it isn't known to be one. */
+  /** Releases a held job. Only a release with a reason counts as a failure. */
   release(
     session: Session,
     id: number,
@@ -317,8 +317,8 @@ export class JobCommands extends BatchReserves {
   }
 
   /**
-   * Takes a job from the session, its holder, with a new priority: the beginning of a release and a
-   * bury. Returns its slot, or NO_SLOT if the session doesn't hold it.
+   * Takes a job from the session that holds it and sets its priority: the first step of a release
+   * and a bury. Returns its slot, or NO_SLOT if the session doesn't hold it.
    */
   #takeFromHolder(session: Session, id: number, pri: number, nowMs: number): number {
     this.runDue(nowMs);
@@ -329,7 +329,7 @@ export class JobCommands extends BatchReserves {
     return slot;
   }
 
-  /** Takes a job out of the reservation that its holder ends at this moment. */
+  /** Ends a reservation, because its holder does so. */
   #endHolding(slot: number, session: Session, nowMs: number): void {
     if (CHECKED)
       assert(
@@ -388,7 +388,7 @@ export class JobCommands extends BatchReserves {
     if (this.policies.applyTo(slot, tube)) this.policies.kicked(slot, tube);
     this.queues.becomeReady(slot, tube, nowMs);
     this.records?.updated(slot);
-    // Buried jobs don't expire, ready ones do, so this job may be long overdue.
+    // Buried jobs don't expire, but ready ones do, so this job may be long overdue.
     this.runDueAndServe(tube, nowMs);
     this.dropIfUnused(tube);
   }

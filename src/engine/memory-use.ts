@@ -10,20 +10,20 @@ export const BYTES_OF = {
   job: 112,
   /** The job's row in a page where some jobs have attributes. */
   extras: 36,
-  /** What a page takes for failures if a job on it has failed. The failures are in the arena. */
+  /** A page's column of failures, if a job on it has failed. The failures are in the arena. */
   failurePage: 32768,
   tube: 512,
   watch: 256,
-  /** What a watched tube takes besides its watch if the session has weights. */
+  /** A watched tube's share, besides its watch, if the session has weights. */
   share: 256,
   group: 320,
   /** The key's row and entry. The key itself is in the arena. */
   key: 64,
   retiredLimiter: 200,
   setting: 256,
-  /** Without its texts, which are counted apart, and its body, which is in the arena. */
+  /** Without its texts, which are counted separately, and its body, which is in the arena. */
   schedule: 1024,
-  /** What a page takes for batches if a job on it belongs to one or waits for one. */
+  /** A page's columns of batches, if a job on it belongs to one or waits for one. */
   flowPage: 139264,
   /** A batch, on each shard, with a name of up to 200 bytes. */
   batch: 768,

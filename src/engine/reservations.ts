@@ -14,7 +14,7 @@ import { TubeTurns } from "./waiting/tube-turns.ts";
 /** Result of a reserve that returns no job; a job's slot is 0 or more. */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
 
-/** What it costs to compare the turn of a tube, in looks at a tube. */
+/** Cost of comparing the turn of a tube, in looks at tubes. */
 export const TURN_LOOKS = 4;
 
 export class Reservations extends Timers {
@@ -66,7 +66,7 @@ export class Reservations extends Timers {
 
   /**
    * Gives a session that picks by weight the job whose turn it is, unless its place in the order is
-   * behind `place`, or the same and the job worse than (pri, id). Returns its slot or NO_SLOT.
+   * after `place`, or is equal and the job is worse than (pri, id). Returns its slot or NO_SLOT.
    */
   takeInTurn(session: Session, place: number, pri: number, id: number, nowMs: number): number {
     const { turns } = session;
@@ -110,7 +110,7 @@ export class Reservations extends Timers {
 
   /**
    * Returns whether the session has so many tubes to choose from that it keeps them in an order.
-   * While jobs wait to timeOutNow, the order is unusable: it ignores which tubes give none.
+   * While jobs are overdue to expire, the order is unusable: it ignores that their tubes give none.
    */
   protected isOrdered(session: Session): boolean {
     const tubes = Math.min(session.watches.size, this.queues.readyTubes.length);
@@ -190,7 +190,10 @@ export class Reservations extends Timers {
 
   // --- shares of tubes ---------------------------------------------------------------------------
 
-  /** Returns the shares of the session's tubes. They count what it holds from the beginning. */
+  /**
+   * Returns the shares of the session's tubes. From the beginning, they count the jobs that it
+   * holds.
+   */
   #turnsOf(session: Session, nowMs: number): TubeTurns {
     if (session.turns !== undefined) return session.turns;
     const turns = new TubeTurns(this.waiters);
@@ -204,19 +207,21 @@ export class Reservations extends Timers {
     return turns;
   }
 
-  /** Gives a tube that the session watches a weight. */
+  /** Gives a weight to a tube that the session watches. */
   weigh(session: Session, name: string, weight: number, nowMs: number): void {
     const tube = this.tubes.get(name);
     assert(tube !== undefined && session.watches.has(tube), "a tube that gets a weight is watched");
     this.#turnsOf(session, nowMs).weigh(tube, weight, nowMs);
   }
 
-  /** Tells a session with turns of a floor that another shard or the acceptor has found. */
+  /**
+   * Raises the floor of a session with turns to one that another shard or the acceptor has found.
+   */
   raiseFloor(session: Session, floor: number): void {
     session.turns?.raiseFloor(floor);
   }
 
-  /** Sets how the session picks jobs, and begins counting anew. */
+  /** Sets how the session picks jobs, and restarts the counts. */
   setOrder(session: Session, order: ReserveOrder, nowMs: number): void {
     this.runDue(nowMs);
     if (order === ReserveOrder.Strict && session.turns === undefined) return;
@@ -252,7 +257,9 @@ export class Reservations extends Timers {
     this.sessionTimers.set(session);
   }
 
-  /** The client can't send any more: its wait ends with a timeout, and no other begins. */
+  /**
+   * Handles a client that can't send any more: its wait ends with a timeout, and no other begins.
+   */
   halfClose(session: Session, nowMs: number): void {
     this.runDue(nowMs);
     session.halfClosed = true;
@@ -284,7 +291,7 @@ export class Reservations extends Timers {
     );
     this.waiters.begin(session, waiting, timeoutAtMs);
     this.sessionTimers.set(session);
-    assert(session.timer.atMs <= timeoutAtMs, "a wait ends by its timeout");
+    assert(session.timer.atMs <= timeoutAtMs, "a wait ends at its timeout at the latest");
   }
 
   // --- reservations ------------------------------------------------------------------------------
@@ -325,7 +332,7 @@ export class Reservations extends Timers {
     this.sessionTimers.set(to);
   }
 
-  /** Returns one job that the session holds and whose client never got it. */
+  /** Returns one job that the session holds but that its client never received. */
   giveBackOne(session: Session, id: number, nowMs: number): Outcome {
     this.runDue(nowMs);
     const slot = this.heldBy(session, id);

@@ -1,4 +1,4 @@
-// Runs what is due: expiring jobs, delayed jobs, ending pauses, rate limiters and sessions.
+// Runs due timers: of expiring jobs, delayed jobs, pauses, rate limiters and sessions.
 
 import { assert } from "../base/assert.ts";
 import { FailureCause } from "../protocol/job-failure.ts";
@@ -37,7 +37,10 @@ export class Timers extends Delivery {
     if (this.nextDueAtMs <= nowMs) this.#runAllDue(nowMs);
   }
 
-  /** Separate, so that V8 inlines `runDue`, which every command calls. */
+  /**
+   * Runs everything that is due. It is separate, so that V8 inlines `runDue`, which every command
+   * calls.
+   */
   #runAllDue(nowMs: number): void {
     if (this.policies.nextAtMs <= nowMs) this.expiryBehindAtMs = nowMs;
     while (this.policies.nextAtMs <= nowMs) {
@@ -69,11 +72,11 @@ export class Timers extends Delivery {
     }
   }
 
-  /** Runs what is due, since a newly ready job may have expired; then serves the tube. */
+  /** Runs due timers, since a newly ready job may have expired; then serves the tube. */
   protected runDueAndServe(tube: Tube, nowMs: number): void {
     tube.using++;
     this.runDue(nowMs);
-    assert(tube.using > 0, "a tube that is kept for a while is still there");
+    assert(tube.using > 0, "a tube in use is not deleted");
     tube.using--;
     this.serve(tube, nowMs);
   }

@@ -18,7 +18,7 @@ import type { Tube } from "./tubes/tube.ts";
 export class Transfers extends Duplicates {
   // --- to other shards ------------------------------------------------------------------------
 
-  /** Returns whether a job is on its way to another shard. */
+  /** Returns whether a job is in transit to another shard. */
   isMoving(id: number): boolean {
     if (this.queues.counts[JobState.Moving] === 0) return false;
     const slot = this.find(id);
@@ -26,8 +26,8 @@ export class Transfers extends Duplicates {
   }
 
   /**
-   * Starts the transfer of a job in any state but Moving, with this transfer. A job that is not
-   * held needs no time.
+   * Makes a job depart, in any state but Moving, with this transfer. Only a held job needs the
+   * time.
    */
   depart(slot: number, transfer: number, nowMs: number = Number.NaN): void {
     assert(transfer >= 0 && transfer < 2 ** 31, "the number of a transfer fits into its column");
@@ -43,12 +43,12 @@ export class Transfers extends Duplicates {
   stateBefore(slot: number): JobState {
     assert(
       this.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving,
-      "only a job on its way has a state before",
+      "only a job in transit has a previous state",
     );
     return this.jobs.pageOf(slot).previous[rowOf(slot)] as JobState;
   }
 
-  /** Notes that the job has arrived elsewhere, if it is still on its way with this transfer. */
+  /** Notes that the job has arrived elsewhere, if it is still in transit with this transfer. */
   departed(id: number, transfer: number, nowMs: number): void {
     this.runDue(nowMs);
     const slot = this.#travelling(id, transfer);
@@ -77,7 +77,7 @@ export class Transfers extends Duplicates {
   /** Removes a moving job that another shard now has. */
   #endTransfer(slot: number, nowMs: number): void {
     const tube = this.tubeOf(slot);
-    assert(tube.movingJobs > 0, "a job on its way is counted");
+    assert(tube.movingJobs > 0, "a job in transit is counted");
     tube.counts.movedOut++;
     this.batches.travels(slot, -1);
     if (this.stateBefore(slot) === JobState.Reserved) this.handedOn(slot, tube, nowMs);
@@ -91,7 +91,7 @@ export class Transfers extends Duplicates {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = this.tubeOf(slot);
-    assert(tube.movingJobs > 0, "a job that stays was counted as on its way");
+    assert(tube.movingJobs > 0, "a job that returns was counted as in transit");
     const before = this.stateBefore(slot);
     this.batches.travels(slot, -1);
     const holder = before === JobState.Reserved ? this.sessions[page.holder[row]!] : undefined;
@@ -123,11 +123,11 @@ export class Transfers extends Duplicates {
     arrival: Arrival,
     nowMs: number,
   ): Outcome {
-    assert(job.state !== JobState.Reserved && job.state !== JobState.Moving, "no job arrives in work");
+    assert(job.state !== JobState.Reserved && job.state !== JobState.Moving, "no job arrives reserved");
     if (CHECKED) assert(this.ownsTube(job.tube), "a job arrives at the shard of its tube");
     this.runDue(nowMs);
     const stale = this.find(job.id);
-    // The job left from here and is back before this shard learned of its arrival.
+    // The job left this shard and is back before this shard learned of its arrival elsewhere.
     if (stale !== NO_SLOT) this.#endTransfer(stale, nowMs);
     const there = this.tubes.open(job.tube);
     if (arrival.travel !== Travel.Death && this.policies.isFull(there, job.bodyBytes)) {
@@ -187,7 +187,7 @@ export class Transfers extends Duplicates {
 
   // --- dead jobs ------------------------------------------------------------------------------
 
-  /** Returns whether a dead job that has to leave is still here, or on its way. */
+  /** Returns whether a dead job that has to leave is still here or in transit. */
   isLeaving(id: number): boolean {
     const slot = this.find(id);
     return slot !== NO_SLOT && (this.policies.deaths.isLeaving(slot) || this.isMoving(id));

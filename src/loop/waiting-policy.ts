@@ -42,8 +42,8 @@ const LOOKS_ON_THE_SPOT = 200;
 /** Two consecutive clock readings this far apart mean that the thread was preempted, in ms. */
 const PREEMPTED_MS = 0.2;
 /** Spins skipped after a futile one: this many at first, doubling up to the maximum. */
-const LEFT_OUT_MIN = 1;
-const LEFT_OUT_MAX = 16;
+const SKIPPED_MIN = 1;
+const SKIPPED_MAX = 16;
 
 /** Longest sleep of a thread, in ms, so that distant timers need no exact arithmetic. */
 export const SLEEP_MS_MAX = 3_600_000;
@@ -94,30 +94,30 @@ export function waitingOf({ cores, threads, hasLog }: Load): Waiting {
 
 /** Decides whether a thread without work may spin, based on whether earlier spins paid. */
 class SpinBudget {
-  #leftOut = 0;
-  #penalty = LEFT_OUT_MIN;
+  #toSkip = 0;
+  #penalty = SKIPPED_MIN;
 
   /** Called once before each spin. False skips it. */
   mayBegin(): boolean {
-    if (this.#leftOut === 0) return true;
-    this.#leftOut--;
+    if (this.#toSkip === 0) return true;
+    this.#toSkip--;
     return false;
   }
 
   /** Notes that work arrived during the spin. */
   paid(): void {
-    this.#penalty = LEFT_OUT_MIN;
+    this.#penalty = SKIPPED_MIN;
   }
 
   /** Notes that no work arrived or that the thread was preempted. */
-  wasInVain(): void {
-    this.#leftOut = this.#penalty;
-    this.#penalty = Math.min(this.#penalty * 2, LEFT_OUT_MAX);
+  failed(): void {
+    this.#toSkip = this.#penalty;
+    this.#penalty = Math.min(this.#penalty * 2, SKIPPED_MAX);
   }
 
   /** Skips the next spin, because it would not pay. */
-  leaveOutNext(): void {
-    this.#leftOut = Math.max(this.#leftOut, 1);
+  skipNext(): void {
+    this.#toSkip = Math.max(this.#toSkip, 1);
   }
 }
 
@@ -147,7 +147,7 @@ export class IdleSpin implements Spin {
   }
 
   worked(messages: number): void {
-    if (messages > CROWD_MESSAGES) this.#budget.leaveOutNext();
+    if (messages > CROWD_MESSAGES) this.#budget.skipNext();
   }
 
   begins(turnAtMs: number, dueAtMs: number): boolean {
@@ -160,7 +160,7 @@ export class IdleSpin implements Spin {
   goesOn(): boolean {
     const nowMs = this.#nowMs();
     if (nowMs - this.#lookedAtMs > PREEMPTED_MS || nowMs >= this.#untilMs) {
-      this.#budget.wasInVain();
+      this.#budget.failed();
       return false;
     }
     this.#lookedAtMs = nowMs;
@@ -184,7 +184,7 @@ export interface Asked {
 
 /** How long an acceptor keeps turning without work before it sleeps. */
 export interface PollPolicy {
-  /** Notes that a socket, a shard or the log has brought something. */
+  /** Notes that a socket, a shard or the log has brought work. */
   worked(): void;
   /** Returns how often to poll for an answer on the spot before taking answers. */
   looks(asked: Asked): number;
@@ -231,7 +231,7 @@ export class AcceptorPollPolicy implements PollPolicy {
     return lingers && this.#linger.again(this.#nowMs(), asked.hasHeld ? DISK_MS : 0);
   }
 
-  /** Returns whether another thread may bring what clients wait for. */
+  /** Returns whether another thread may have to act before waiting clients get their answers. */
   #mayBeAnswered({ hasHeld }: Asked): boolean {
     return !this.#hasOwnShards || hasHeld;
   }
@@ -270,7 +270,7 @@ export class IdlePoll {
       this.#untilMs = nowMs + this.#longestMs;
     } else if (nowMs >= this.#untilMs + moreMs || nowMs - this.#lookedAtMs > PREEMPTED_MS) {
       this.#untilMs = 0;
-      this.#budget.wasInVain();
+      this.#budget.failed();
       return false;
     }
     this.#lookedAtMs = nowMs;

@@ -1,4 +1,4 @@
-// Where the HTTP thread and the log exchange the words of a backup.
+// The shared words by which the HTTP thread and the log arrange a backup.
 
 import { BackupWords } from "../ring/backup-words.ts";
 import { ControlWord, type Topology } from "./topology.ts";

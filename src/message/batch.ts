@@ -57,7 +57,7 @@ export interface BatchHeader {
   unacknowledged: number;
   /**
    * The lower 32 bits of a sequence in the shared log: the last message known to be valid when this
-   * batch was written. A restarted node reads on from there. 0 if unknown.
+   * batch was written. A restarted node continues reading there. 0 if unknown.
    */
   message: number;
 }

@@ -21,9 +21,9 @@ export const TubeField = {
   Reserved: 3,
   Delayed: 4,
   Buried: 5,
-  /** Since when the oldest ready job is ready; Infinity if there is none. */
+  /** When the oldest ready job became ready; Infinity if there is none. */
   OldestReadyAtMs: 6,
-  /** Since when the first buried job is buried; Infinity if there is none. */
+  /** When the first buried job was buried; Infinity if there is none. */
   OldestBuriedAtMs: 7,
   BodyBytes: 8,
   Users: 9,
@@ -74,9 +74,9 @@ export interface ShardTotals {
   readonly waiting: number;
   readonly batches: BatchFigures;
   readonly flows: FlowFigures;
-  /** How late the latest schedule is. */
+  /** How far the slowest schedule is behind. */
   readonly scheduleLateMs: number;
-  /** Until the earliest tick; Infinity without one. */
+  /** Time until the earliest tick; Infinity without one. */
   readonly scheduleNextMs: number;
   /** Jobs held by the HTTP thread's slot 0: see shard/control/leases.ts. */
   readonly leases: number;
@@ -93,12 +93,14 @@ export interface BatchFigures {
   readonly committed: number;
   readonly cancelled: number;
   readonly complete: number;
-  /** Since the oldest one that takes members was opened, and the oldest one not complete; 0. */
+  /**
+   * Time since the opening of the oldest open batch, and of the oldest incomplete one; 0 for none.
+   */
   readonly openMs: number;
   readonly unfinishedMs: number;
 }
 
-/** What a shard counts of batches and schedules: see BatchTotals and Schedules. */
+/** A shard's counts of batches and schedules: see BatchTotals and Schedules. */
 export interface FlowFigures {
   readonly batchesOpened: number;
   readonly batchesSuccess: number;
@@ -130,7 +132,7 @@ export interface Distribution {
 export const WAIT_BOUNDS_SECONDS = [
   0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600, 21600, 86400,
 ] as const;
-/** The same for single tubes in metrics: some of the bounds above. */
+/** The same for individual tubes in metrics: some of the bounds above. */
 export const TUBE_BOUNDS_SECONDS = [0.01, 0.1, 1, 10, 60, 600, 3600, 86400] as const;
 /** Tubes with such times, per shard and in all. */
 export const MEASURED_TUBES_MAX = 100;
@@ -161,13 +163,13 @@ export interface Quantiles {
  */
 export type Holder = { readonly port: number; readonly slot: number };
 
-/** Everything in stats-job, and more. */
 /** A failed attempt; texts are Latin-1. */
 export interface FailureFacts extends Omit<Failure, "atMs"> {
   /** In seconds. */
   readonly age: number;
 }
 
+/** The facts in stats-job, and more. */
 export interface JobFacts {
   readonly id: number;
   readonly tube: string;
@@ -267,14 +269,14 @@ export interface BrowseQuestion {
   readonly order: "scan" | "next";
   readonly afterId: number;
   readonly limit: number;
-  /** The most bytes shown of a body; a negative number shows none. */
+  /** Maximum bytes shown of a body; a negative number shows none. */
   readonly bodyMax: number;
   /**
-   * The most bytes of all bodies together. Beyond it, a scan pauses, and the order "next" shows no
+   * Maximum bytes of all bodies together. Beyond it, a scan pauses, and the order "next" shows no
    * more.
    */
   readonly bodyBytesMax: number;
-  /** The most jobs examined before a pause. */
+  /** Maximum number of jobs examined before a pause. */
   readonly looksMax: number;
 }
 
@@ -283,7 +285,7 @@ export interface BrowsePart {
   readonly jobs: readonly JobFacts[];
   /** All ids up to this one are done. */
   readonly doneId: number;
-  /** Whether all are. */
+  /** Whether all ids are done. */
   readonly hasEnded: boolean;
   readonly examined: number;
 }
@@ -324,7 +326,7 @@ export interface BulkPart {
  */
 export type SettingInEffect = readonly [name: string, value: string, from: string];
 
-/** What inspect-tube tells about a tube. */
+/** The facts of inspect-tube. */
 export interface TubeDetails {
   readonly groups: number;
   readonly groupsBlocked: number;
@@ -347,8 +349,8 @@ export interface HeldJob {
 }
 
 /**
- * A batch that is not complete, as a shard counts it: how many of its members failed and are buried
- * here, and how many jobs here wait for it. Its name is "" if none failed or is buried.
+ * A shard's counts for an incomplete batch: members that failed and that are buried here, and jobs
+ * here that wait for it. Its name is "" if none failed or is buried.
  */
 export type BatchSign = readonly [
   number: number,
@@ -398,11 +400,11 @@ export interface Questions {
   "give-back": { jobs: readonly { id: number; reserves: number }[] };
   browse: BrowseQuestion;
   bulk: BulkQuestion;
-  /** The first settings that this shard keeps, of patterns after one of them in order. */
+  /** The first settings of this shard, in order, whose patterns come after this one. */
   settings: { after: string; limit: number };
   /** The settings of one pattern, from the shard that keeps them. */
   setting: { pattern: string };
-  /** What is set for a tube, which need not exist, and its details if it does. */
+  /** The settings of a tube, which need not exist, and its details if it does. */
   "inspect-tube": { tube: string };
   "flow-signs": undefined;
   /** Ends the browse or bulk question with this number. */

@@ -25,7 +25,7 @@ import { RecordKind } from "./record.ts";
 export const TALLY_BYTES = 32;
 export const BATCH_FIXED_BYTES = 48;
 
-/** What a TALLY says, besides the job. */
+/** The contents of a TALLY, besides the job. */
 export interface Tally {
   readonly number: number;
   readonly shard: number;
@@ -62,7 +62,7 @@ export function decodeTally(view: DataView, at: number): Tally {
   };
 }
 
-/** Makes the TALLY at `at` one that deletes no job, for a copy. */
+/** Removes the job from the TALLY at `at`, so that a copy of it deletes no job. */
 export function forgetTallied(view: DataView, at: number): void {
   view.setFloat64(at + 8, 0, true);
 }
@@ -91,7 +91,7 @@ export function encodeBatch(
   return BATCH_FIXED_BYTES + name.length;
 }
 
-/** Returns what a BATCH says, in wall-clock times. */
+/** Decodes a BATCH, in wall-clock times. */
 export function decodeBatch({ bytes, view }: Memory, at: number): BatchFacts {
   const end = at + BATCH_FIXED_BYTES + bytes[at + 1]!;
   return {

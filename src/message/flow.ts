@@ -1,6 +1,6 @@
 // Messages between shards about batches, relayed as those in transfer.ts are.
 //
-//   BatchState  from the home of a batch: what it has decided, all of it; asks for a report
+//   BatchState  from the home of a batch: its whole decision; asks for a report
 //               offset  0  float64  number
 //               offset  8  uint8    BatchState; uint8 BatchOutcome; uint16 bytes of the name
 //               offset 16  float64  keepMs, openedAtMs, completeAtMs (monotonic), done, failed

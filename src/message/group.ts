@@ -23,7 +23,7 @@ export type GroupOrder =
   | { order: "lead"; place: ChainPlace }
   /** Another server has the same name: this directory is a copy and gets a new name. */
   | { order: "rename" }
-  /** Sets the directory aside, because it is of no more use. */
+  /** Sets the directory aside, because it is no longer of use. */
   | { order: "set-aside" };
 
 /** A batch that a directory contains. */

@@ -1,7 +1,7 @@
 // A shard's part of a list of jobs over all shards, as bytes for the acceptor that merges the
 // parts.
 //
-//   float64  next   all ids up to this one are done; 0: all that are there
+//   float64  next   all ids up to this one are done; 0: all jobs are
 //   for each job, smallest id first: float64 id, uint32 length, its line as ASCII
 
 const HEAD_BYTES = 8;

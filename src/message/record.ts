@@ -295,7 +295,7 @@ export function attributeBytesOf(view: DataView, at: number): number {
   return attributeBytes(view.getUint8(at + 1), view.getUint8(at + 3));
 }
 
-/** Returns the same from the bytes of the state and of the size. */
+/** Returns the length of attributes, given the bytes of the state and of the size. */
 export function attributeBytes(state: number, size: number): number {
   return size * ((state & LONG_ATTRIBUTES) === 0 ? ATTRIBUTE_UNIT : LONG_ATTRIBUTE_UNIT);
 }

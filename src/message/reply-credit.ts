@@ -2,9 +2,9 @@
 // small commands cannot pile up large replies.
 //
 // The shard counts the bytes that it sends. With each command, the acceptor reports how many of
-// them the client has read, and it sends a Credit message if no command comes. While UnreadBytesMax
-// or more are unread, the shard starts no further command of the connection. Bytes count as read
-// when the transport has passed them to the kernel.
+// them the client has read, and it sends a Credit message if there is no command. While
+// UnreadBytesMax or more are unread, the shard starts no further command of the connection. Bytes
+// count as read when the transport has passed them to the kernel.
 //
 // There is no deadlock: the acceptor sends Credit when everything has been read and StepBytes or
 // more are unreported. So either the shard knows of all but StepBytes of the bytes that it sent,

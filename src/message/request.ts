@@ -19,7 +19,7 @@
 //   offset 68  uint8    bytes of the tube's name
 //   offset 69  uint8    bytes of the options, divided by 4
 //   offset 70  uint16   delayMillis
-//   offset 72  tube, and right behind it options and body
+//   offset 72  tube, followed directly by options and body
 //
 // The names are those of Request. A message that uses a word for something else has a view below,
 // which names it.
@@ -129,8 +129,8 @@ export const RequestFlag = {
   /** `meterBytes` counts the bytes that the client has read since the last First; it wraps. */
   Metered: 32,
   /**
-   * Nothing was in flight before this message, so the counts restart: `meterBytes` of the replies
-   * before it are in the acceptor's output, not read.
+   * Nothing was in flight before this message, so the counts restart: `meterBytes` of the earlier
+   * replies are in the acceptor's output, unread.
    */
   First: 64,
   /** The client may still read: a Close waits its turn after the commands. */
@@ -143,13 +143,13 @@ export const RequestFlag = {
   Whole: 1024,
   /** It is the only job of the batch. */
   Single: 2048,
-  /** The server stops, so it isn't a failure of the jobs that the connection holds. */
+  /** The server stops, so the jobs that the connection holds have not failed. */
   Stopping: 4096,
   /** Include what jobs were put with as `meta`. */
   Meta: 8192,
 } as const;
 
-/** What a batch says of each job besides its body. */
+/** Flags for what a batch includes about each job besides its body. */
 export const BATCH_DETAILS: number = RequestFlag.Tubes | RequestFlag.Meta;
 
 // --- views: the words of a message by the names that they have there ---

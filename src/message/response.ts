@@ -45,7 +45,7 @@ export const ResponseKind = {
    * it waits for its record. Belongs to no connection. See AnswerView.
    */
   Control: 10,
-  /** The session is kept under the number of its move. Nothing more comes for this slot. */
+  /** The session is kept under the number of its move. No further message for this slot follows. */
   Detached: 20,
   /**
    * Jobs that could be taken for a batch, best first. After the soonest deadline, each has its id
@@ -87,8 +87,8 @@ export const ResponseFlag = {
    */
   Durable: 8,
   /**
-   * The acceptor has read its sockets for this barrier: it tells that it took what came before in
-   * this ring.
+   * The acceptor has already read its sockets for this barrier: its answer only shows that it took
+   * the earlier messages of this ring.
    */
   HaveRead: 16,
 } as const;

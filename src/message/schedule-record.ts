@@ -42,14 +42,14 @@ export interface ProgressRecord {
   refusals: number;
 }
 
-/** The last time that a Date can have: no tick is later. */
+/** The latest time that a Date can represent: no tick is later. */
 export const TICK_MS_MAX = 8.64e15;
 const RULE_BYTES = 32;
 const PROGRESS_BYTES = 72;
 const scratch = new DataView(new ArrayBuffer(Math.max(RULE_BYTES, PROGRESS_BYTES)));
 const scratchBytes = new Uint8Array(scratch.buffer);
 
-/** The attributes that say what a schedule is, besides those of its jobs. */
+/** Bytes of the attributes that describe the schedule itself, apart from those of its jobs. */
 export const SCHEDULE_HEAD_BYTES_MAX: number = 4 * 2 + RULE_BYTES + PROGRESS_BYTES + 1;
 
 /** Writes the immutable attributes of a schedule. */
@@ -88,8 +88,8 @@ const textBytes = new Uint8Array(255);
 export type WholeSchedule = ScheduleRecord & ProgressRecord & { readonly attributes: Uint8Array };
 
 /**
- * Reads a schedule from attributes; undefined if they are not those of one. Only a log from a dump
- * that was edited has such: records have checksums.
+ * Reads a schedule from attributes; undefined if they are not those of one. Only a log restored
+ * from an edited dump has such attributes: records have checksums.
  */
 export function readSchedule(bytes: Uint8Array, start: number, end: number): WholeSchedule | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset);

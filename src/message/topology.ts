@@ -36,7 +36,7 @@ export const ControlWord = {
   BinlogEnded: 96,
   /** The highest job id that the log has lent (see ring/lent-ids.ts). */
   IdsLent: 112,
-  /** In a group: until when it may serve (see ring/lease-word.ts). */
+  /** In a group: the time until which it may serve (see ring/lease-word.ts). */
   ServeUntil: 128,
   /** In a group: the last batch up to which the shared log is complete (see ring/batch-word.ts). */
   AcknowledgedBatch: 144,
@@ -47,8 +47,8 @@ export const ControlWord = {
   MemoryLimit: 192,
   MemoryFull: 208,
   /**
-   * 1 from the first command that may send a job to another shard or allow jobs to go there by
-   * themselves: commands by id may have to follow their jobs.
+   * 1 once a command may have sent a job to another shard, or have allowed the server to do so
+   * later: commands by id may then have to follow their jobs.
    */
   JobsMove: 224,
   /** In a group: the lower 32 bits of the shared log's message with the last acknowledged batch. */
@@ -128,7 +128,7 @@ export const Counter = {
   BinlogLiveBytes: 60,
   /** Free space in files that are still written to. */
   BinlogSpareBytes: 61,
-  /** Since when a record has been waiting for a sync, in monotonic ms; 0 if none is. */
+  /** When the longest-waiting record began to wait for a sync, in monotonic ms; 0 if none waits. */
   BinlogUnsyncedSinceMs: 62,
   /** 1 during compaction. */
   BinlogCompacts: 63,
@@ -140,7 +140,7 @@ export const Counter = {
   LogFigures: 256,
 } as const;
 
-/** The most connections of one acceptor. */
+/** Maximum number of connections of one acceptor. */
 export const SESSIONS_PER_ACCEPTOR_MAX = 1 << 17;
 
 /** The accepted commands: those of beanstalkd only, or the extended ones too. */
@@ -156,8 +156,8 @@ export interface Topology {
   readonly shards: number;
   readonly acceptors: number;
   /**
-   * Ways into a shard: one from each acceptor and, after them, one from the HTTP thread, if there
-   * is one.
+   * Ports of a shard: one for each acceptor and, after them, one for the HTTP thread, if there is
+   * one.
    */
   readonly ports: number;
   readonly protocol: ProtocolName;
@@ -209,7 +209,7 @@ export interface BinlogTopology {
   readonly progress: SharedArrayBuffer;
   /** See ring/file-table.ts. */
   readonly files: SharedArrayBuffer;
-  /** What the reply to a change waits for: that its record is written or, with -f 0, synced. */
+  /** How far a change's record must be before the reply: written or, with -f 0, synced. */
   readonly repliesWaitFor: LogWord;
   /** The thread that runs the log; undefined if the log has its own thread. */
   readonly thread: number | undefined;
@@ -278,7 +278,7 @@ export function createTopology(options: TopologyOptions): Topology {
   const threads = rolesOfThreads(options);
   assert(
     options.binlog?.isResident !== true || threads.length === 1,
-    "a log lives with others in one thread only",
+    "a log shares a thread only if a single thread serves",
   );
   const rings = (): SharedArrayBuffer[] => Array.from({ length: shards }, () => createRing(ringBytes));
   return {

@@ -42,7 +42,7 @@ export class TurnCounters {
     this.#add(Counter.Sleeps, 1);
   }
 
-  /** Notes that the thread rang another one. Counts if it woke that thread. */
+  /** Notes that the thread rang another one; counts the ring if it woke that thread. */
   rang(hasWoken: boolean): void {
     if (hasWoken) this.#add(Counter.Wakes, 1);
   }
@@ -118,7 +118,10 @@ function crossedTo(topology: Topology, acceptors: readonly number[]): number {
   );
 }
 
-/** The log's ring has one kind of writer: shards, in its thread or in others. */
+/**
+ * Adds `crossed` to the counts of the log: only shards write to it, either all in its thread or all
+ * in others.
+ */
 function binlogCounts({ binlog }: Topology, counts: TurnCounts): TurnCounts {
   return { ...counts, crossed: binlog!.thread === undefined ? counts.messages : 0 };
 }

@@ -1,10 +1,10 @@
-// What acceptors and shards tell each other for a connection that picks its jobs by weight: see
+// The fields that acceptors and shards exchange for a connection that picks its jobs by weight: see
 // engine/waiting/tube-turns.ts.
 //
 // Requests that make or end a choice have the floor in `timeoutMs`, and Take the place of the
-// second-best candidate in `atMs`. The payload of a Candidate or Absent, and of Candidates, has
-// behind the soonest deadline the floor of the shard and the earliest turn of its tubes with a job,
-// as two float64. Then a Candidate has its place in the order. Each of Candidates has it behind its
+// second-best candidate in `atMs`. In a Candidate, Absent or Candidates, two float64 follow the
+// soonest deadline: the floor of the shard, and the earliest turn of its tubes with a job. A
+// Candidate then has its place in the order. In Candidates, the place of each job follows its
 // entry.
 
 import type { Request, Span } from "../protocol/request.ts";

@@ -1,4 +1,4 @@
-// What is known of a batch of jobs: docs/architecture/flows.md.
+// The facts about a batch of jobs: see docs/architecture/flows.md.
 
 /**
  * The states of a batch. Numbers in the log: never change them. Opening is not in the log: the
@@ -14,7 +14,7 @@ export type BatchState = (typeof BatchState)[keyof typeof BatchState];
 export const BatchOutcome = { None: 0, Success: 1, Failure: 2, Cancelled: 3 } as const;
 export type BatchOutcome = (typeof BatchOutcome)[keyof typeof BatchOutcome];
 
-/** What all shards know of a batch: decided by its home, and kept in the log. */
+/** The facts that all shards know. The home of the batch decides them, and the log keeps them. */
 export interface BatchFacts {
   /** A job id that no job has, so it is unique for ever. */
   readonly number: number;
@@ -26,20 +26,20 @@ export interface BatchFacts {
   openedAtMs: number;
   /** When it became complete, monotonic ms; 0 before. */
   completeAtMs: number;
-  /** Members by the way they ended; final in a complete batch, before that 0. */
+  /** Members by how they ended: 0 until the batch is complete, then final. */
   allDone: number;
   allFailed: number;
 }
 
-/** What a shard counts of a batch, as it reports it to the batch's home. */
+/** A shard's counts for a batch, as it reports them to the batch's home. */
 export interface BatchCounts {
   /** Members that have not ended. */
   open: number;
   /** Members that died, and are still here. */
   dead: number;
-  /** Members and waiting jobs on their way to another shard. */
+  /** Members and waiting jobs in transit to another shard. */
   moving: number;
-  /** Members that have gone from this shard, by the way they ended. */
+  /** Members that are gone from this shard, by how they ended. */
   done: number;
   failed: number;
   /** Open members that are buried. */

@@ -36,7 +36,7 @@ export const Args = {
   Ids: 31,
   /** A name for a worker: bytes without blanks and control characters. */
   Name: 32,
-  /** The name of a batch: as that of a tube. */
+  /** The name of a batch, which follows the rules for tube names. */
   Batch: 33,
   /** The name of a schedule, followed by the arguments of put-in-tube. */
   SchedulePut: 50,

@@ -4,7 +4,7 @@ import { AUTH, COMMANDS, type Command, commandName, FIELDS } from "./commands.ts
 
 const ALL = [...COMMANDS, AUTH];
 
-/** A longer usage goes on a line of its own above its explanation. */
+/** A usage longer than this is on a line of its own, above its explanation. */
 const USAGE_WIDTH = 38;
 const LINE_WIDTH = 110;
 

@@ -284,7 +284,7 @@ export class CommandParser {
     return isTubePattern(bytes, this.request.tube.start, this.request.tube.end);
   }
 
-  /** A count above the maximum batch size means the maximum. */
+  /** Reads a count. A count above the maximum batch size means the maximum. */
   #batchCount(bytes: Uint8Array, end: number): boolean {
     const isValid = this.#number.readU32(bytes, end);
     this.request.count = Math.min(this.#number.value, BATCH_JOBS_MAX);

@@ -240,7 +240,7 @@ export const COMMANDS: readonly Command[] = [
     replies: [...STORED, "DUPLICATE <id>", "KEPT <id>", "REPLACED <id>", "ESCALATED <id>", "DEBOUNCED <id>", "TUBE_FULL", "BATCH_NOT_FOUND", "BATCH_COMMITTED", "BATCH_ORDER", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a named tube without changing the tube in use" },
   { op: Op.ReserveBatch, word: "reserve-batch ", args: CountTimeout, options: [batchBytes, batchTubes, batchMeta, batchAbort], route: Route.Reserve, extension: true,
     permission: Work, scope: Scope.WatchedTubes, timing: "reserve",
-    replies: ["RESERVED_BATCH <count> and so many times RESERVED", "DEADLINE_SOON", "TIMED_OUT", "ABORTED", UNKNOWN_OPTION], section: "18.4", help: "reserves up to count jobs of the watched tubes; waits until there is one" },
+    replies: ["RESERVED_BATCH <count> and then RESERVED that many times", "DEADLINE_SOON", "TIMED_OUT", "ABORTED", UNKNOWN_OPTION], section: "18.4", help: "reserves up to count jobs of the watched tubes; waits until there is one" },
   { op: Op.DeleteBatch, word: "delete-batch ", args: Ids, route: Route.Jobs, extension: true,
     permission: Work, scope: Scope.Jobs, timing: "delete", deletes: true,
     replies: ["DELETED_BATCH <deleted> <missing> and the missing ids"], section: "18.5", help: "deletes jobs: their work is done" },
@@ -285,7 +285,7 @@ export const COMMANDS: readonly Command[] = [
     replies: ["DELETED", NOT_FOUND], section: "18.31", help: "deletes a schedule; the jobs that it has put stay" },
   { op: Op.PauseSchedule, word: "pause-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
     permission: Manage, scope: Scope.Server,
-    replies: ["PAUSED", NOT_FOUND], section: "18.31", help: "has a schedule put no jobs until it is resumed" },
+    replies: ["PAUSED", NOT_FOUND], section: "18.31", help: "stops a schedule from putting jobs until it is resumed" },
   { op: Op.ResumeSchedule, word: "resume-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
     permission: Manage, scope: Scope.Server,
     replies: ["RESUMED", NOT_FOUND], section: "18.31", help: "ends the pause of a schedule" },
@@ -316,7 +316,7 @@ export const COMMANDS: readonly Command[] = [
 ];
 
 /**
- * Known only on listeners that require it; elsewhere as unknown as it is to beanstalkd. See
+ * Known only on listeners that require it; unknown elsewhere, as it is to beanstalkd. See
  * acceptor/admission/auth-filter.ts.
  */
 export const AUTH: Command = {

@@ -179,14 +179,14 @@ export class AttributeWriter {
     this.#memory.view.setFloat64(this.#head(tag, 8), value, true);
   }
 
-  /** A number and a flag. */
+  /** Appends a number and a flag. */
   flagged(tag: Attribute, value: number, flag: boolean): void {
     const at = this.#head(tag, 9);
     this.#memory.view.setFloat64(at, value, true);
     this.#memory.bytes[at + 8] = flag ? 1 : 0;
   }
 
-  /** At most 255 bytes. */
+  /** Appends at most 255 bytes. */
   text(tag: Attribute, source: Uint8Array, start: number, end: number): void {
     const at = this.#head(tag, end - start);
     for (let i = start; i < end; i++) this.#memory.bytes[at + i - start] = source[i]!;

@@ -1,5 +1,5 @@
-// The failures that the server keeps of a job, as bytes: the last five, newest first. The engine
-// keeps them in this form, and the log in attributes (job-attribute.ts).
+// The failures that the server keeps for each job, as bytes: the last five, newest first. The
+// engine keeps them in this form, and the log in attributes (job-attribute.ts).
 //
 //   0  f64  when; monotonic ms in the engine, wall-clock ms in the log
 //   8  u32  the attempt that failed, from 1; 0 for none
@@ -12,9 +12,9 @@
 
 import { latin1 } from "../base/bytes.ts";
 
-/** What ended the attempt. */
+/** The event that ended the attempt. */
 export const FailureCause = {
-  /** The worker released the job and said why. */
+  /** The worker released the job and gave a reason. */
   Released: 1,
   /** The worker buried the job. */
   Buried: 2,

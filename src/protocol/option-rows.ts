@@ -73,7 +73,7 @@ export const OptionKind = {
   Tube: 6,
   /** `<n>/<seconds>`, each from 1 to 4294967295; the value is the text itself. */
   Rate: 7,
-  /** `<name>:<value>`: letters, digits, `-`, `_` and `.`; then bytes as of a Key, or none. */
+  /** `<name>:<value>`: letters, digits, `-`, `_` and `.`; then bytes like a Key's, or none. */
   Pair: 8,
 } as const;
 export type OptionKind = (typeof OptionKind)[keyof typeof OptionKind];
@@ -86,7 +86,7 @@ export interface OptionRow {
   readonly min?: number;
   readonly max?: number;
   readonly words?: readonly string[];
-  /** An option that may not stand beside this one. */
+  /** An option that must not occur together with this one. */
   readonly excludes?: OptionTag;
   /** May be given several times. */
   readonly repeats?: true;

@@ -90,7 +90,7 @@ export class Request {
   readonly tube: Span = new Span();
   /** Encoded options: see options.ts. The length is a multiple of 4. */
   readonly options: Span = new Span();
-  /** The body, a piece of it, or the bytes of a reply in transit; of some commands an argument. */
+  /** The body or a piece of it, the bytes of a reply in transit, or an argument of a command. */
   readonly body: Span = new Span();
 
   /** The ids of a delete-batch, as the client sent them. */

@@ -1,4 +1,4 @@
-// How a connection picks its next job: the argument of `reserve-order`.
+// The orders in which a connection picks its jobs: the argument of `reserve-order`.
 
 /** In the order of RESERVE_ORDER_WORDS. */
 export const ReserveOrder = {

@@ -11,11 +11,11 @@ export interface ScheduleLine {
 /** A page of a shard's schedules. */
 export interface SchedulePage {
   readonly lines: readonly ScheduleLine[];
-  /** Whether the shard has more behind these. */
+  /** Whether the shard has more after these. */
   readonly hasMore: boolean;
 }
 
-/** Cuts sorted lines to a page of at most `limit`, and so many bytes. */
+/** Cuts sorted lines to a page of at most `limit` lines and LIST_TEXT_BYTES_MAX bytes. */
 export function schedulePage(lines: readonly ScheduleLine[], limit: number, hasMore: boolean): SchedulePage {
   let bytes = 0;
   let count = 0;
@@ -29,7 +29,7 @@ export function schedulePage(lines: readonly ScheduleLine[], limit: number, hasM
 
 /** Merges the pages of several shards, which all begin at the same place. */
 export function mergedSchedules(pages: readonly SchedulePage[], limit: number): SchedulePage {
-  // Behind the last line of a page that goes on, its shard may have others.
+  // After the last line of a page with `hasMore`, its shard may have other schedules.
   const ends = pages.filter(({ hasMore }) => hasMore).map(({ lines }) => lines.at(-1)?.name ?? "");
   const end = ends.reduce<string | undefined>((a, b) => (a === undefined || b < a ? b : a), undefined);
   const byName = new Map<string, ScheduleLine>();

@@ -8,7 +8,7 @@ export const SCHEDULE_NAME_BYTES_MAX = 128;
 /** Maximum length of a cron expression and of the name of a time zone. */
 export const CRON_BYTES_MAX = 120;
 export const ZONE_BYTES_MAX = 64;
-/** Maximum length of the body of a schedule's jobs: the log has it in one record. */
+/** Maximum length of the body of a schedule's jobs, which must fit into one record of the log. */
 export const SCHEDULE_BODY_BYTES_MAX = 65536;
 /** Limits of `every`: a second and a hundred years. */
 export const INTERVAL_MS_MIN = 1000;
@@ -19,7 +19,7 @@ export const SCHEDULE_LIST_USUAL = 100;
 /** Bytes of the body that inspect-schedule shows. */
 export const SCHEDULE_SHOWN_BYTES_MAX = 4096;
 
-/** What happens to ticks that could not put a job in time. */
+/** The treatment of ticks that could not put a job in time. */
 export const Missed = { Once: 0, All: 1, None: 2 } as const;
 export type Missed = (typeof Missed)[keyof typeof Missed];
 export const MISSED_WORDS = ["once", "all", "none"] as const;

@@ -1,5 +1,5 @@
-// How the HTTP thread asks the log for a cut, and what the log answers. A backup has a number; the
-// HTTP thread asks for one at a time.
+// The words by which the HTTP thread asks the log for a cut, and the log answers. A backup has a
+// number; the HTTP thread asks for one at a time.
 
 import { assert } from "../base/assert.ts";
 

@@ -40,7 +40,7 @@ export class Lease {
 
   /** Stores the two ends in `words[at]` and `words[wallAt]`. */
   constructor(words: Int32Array, at: number, wallAt: number, wallMs: () => number = Date.now) {
-    assert(at !== wallAt, "the ends of a lease have a word each");
+    assert(at !== wallAt, "each end of a lease has its own word");
     this.#until = new LeaseWord(words, at);
     this.#untilWall = new LeaseWord(words, wallAt);
     this.#wallMs = wallMs;
@@ -51,7 +51,7 @@ export class Lease {
     this.#until.publish(untilMs);
   }
 
-  /** `nowMs` is monotonic time. */
+  /** Returns whether the lease is over by either clock. `nowMs` is monotonic time. */
   isOver(nowMs: number): boolean {
     return this.#until.isOver(nowMs) || this.#untilWall.isOver(this.#wallMs() - WALL_SLACK_MS);
   }

@@ -75,7 +75,7 @@ export class MemoryWords {
   /** Claims pages if the limit allows it. */
   claim(pages: number): boolean {
     const limit = Atomics.load(this.#words, this.#limit);
-    assert(pages >= 0, "a claim counts pages up");
+    assert(pages >= 0, "a claim is not negative");
     let used = this.usedPages;
     while (limit === 0 || used + pages <= limit) {
       const found = Atomics.compareExchange(this.#words, this.#used, used, used + pages);
@@ -88,7 +88,7 @@ export class MemoryWords {
   /** Counts pages that are already in use. */
   take(pages: number): void {
     const used = Atomics.add(this.#words, this.#used, pages) + pages;
-    assert(used >= pages, "pages taken add up to a count above zero");
+    assert(used >= pages, "the pages in use include those taken");
     const limit = Atomics.load(this.#words, this.#limit);
     if (limit > 0 && used > limit) this.noteFull();
   }

@@ -1,5 +1,5 @@
-// Names of the workers at one acceptor, by slot, in shared memory: shards read them when an attempt
-// fails, so that no message tells a shard about a name that it may never need.
+// Names of the workers at one acceptor, by slot, in shared memory. A shard reads a name when an
+// attempt fails, so no message has to carry names that the shard may never need.
 //
 // An entry is a word, whose low byte is the length, and the name. The word changes before and after
 // each change of the name, so that a reader notices when it has read half of one.
@@ -9,7 +9,7 @@ import { latin1 } from "../base/bytes.ts";
 
 const ENTRY_BYTES = 68;
 const ENTRY_WORDS = ENTRY_BYTES / 4;
-/** The most bytes of a name. */
+/** Maximum length of a name in bytes. */
 const NAME_BYTES_MAX = 63;
 const LENGTH_MASK = 0xff;
 /** Added to the word by a change that begins, and again when it ends. */
@@ -30,7 +30,9 @@ export class WorkerNames {
     this.#bytes = new Uint8Array(buffer);
   }
 
-  /** Sets the Latin-1 name of the worker in a slot; longer ones are cut. Only its acceptor does. */
+  /**
+   * Sets the Latin-1 name of the worker in a slot, cut to NAME_BYTES_MAX; for its acceptor only.
+   */
   set(slot: number, name: string): void {
     const word = slot * ENTRY_WORDS;
     assert(word < this.#words.length, "a worker has a slot");
@@ -49,7 +51,7 @@ export class WorkerNames {
     return latin1(name, 0, this.read(slot, name, 0));
   }
 
-  /** Copies the name to `into[at]`. Returns its length; 0 if it has none, or one that changes. */
+  /** Copies a name to `into[at]`. Returns its length; 0 if there is none or it is being changed. */
   read(slot: number, into: Uint8Array, at: number): number {
     const word = slot * ENTRY_WORDS;
     for (let left = TRIES; left > 0; left--) {

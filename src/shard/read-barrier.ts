@@ -2,8 +2,8 @@
 // holder of one has just disconnected.
 //
 // One client closes its connection at one acceptor; another client asks for a job at a second
-// acceptor. The kernel has the end before the command. But each thread reads its own sockets in its
-// own time, so the command may reach the shard first. The job is then still reserved, and a reserve
+// acceptor. The kernel has the end before the command. But each thread reads its own sockets at its
+// own pace, so the command may reach the shard first. The job is then still reserved, and a reserve
 // that does not wait would get TIMED_OUT. beanstalkd reads one socket after another and would give
 // the job.
 //
@@ -30,7 +30,7 @@ const TUBES_MAX = 64;
 
 interface WaitingSession {
   readonly session: ShardSession;
-  /** Acceptors that have still to answer in this round. */
+  /** Acceptors that have not answered in this round. */
   remaining: number;
   /** Rounds left, this one included. */
   rounds: number;
@@ -56,7 +56,7 @@ export class ReadBarrier {
   }
 
   /**
-   * Starts a barrier if it may bring the session a job. Returns whether the session has to wait for
+   * Starts a barrier if it may get the session a job. Returns whether the session has to wait for
    * it.
    */
   beginForJob(session: ShardSession): boolean {
@@ -105,7 +105,7 @@ export class ReadBarrier {
   }
 
   #askOthers(session: ShardSession, number: number, flags: number): void {
-    assert(session.barrier === number, "a barrier is that of its session");
+    assert(session.barrier === number, "a barrier belongs to its session");
     for (let acceptor = 0; acceptor < this.#acceptors; acceptor++)
       if (acceptor !== session.acceptor)
         this.#ports[acceptor]!.beginSignal(ResponseKind.Barrier, flags, 0, 0, number);

@@ -40,8 +40,8 @@ export function waitForRecordRoom(records: RecordLog, { doorbell, binlog, sleep 
 }
 
 /**
- * Returns when the log may have lent `id` or has no room for it. The log checks by itself whether
- * ids have to be lent.
+ * Returns when the log may have lent `id` or has no room for it. The log itself checks whether ids
+ * have to be lent.
  */
 export function waitForLend(
   records: RecordLog,
@@ -49,7 +49,7 @@ export function waitForLend(
   lent: LentIds,
   id: number,
 ): void {
-  assert(id > 0, "only an id is waited for");
+  assert(id > 0, "an id is positive");
   records.publish();
   binlog.ring();
   doorbell.prepare();
@@ -58,8 +58,8 @@ export function waitForLend(
 }
 
 /**
- * The `sleep` of a shard that shares its thread with the log: it runs the log, since no other
- * thread would.
+ * Runs the log as the `sleep` of a shard that shares its thread with the log, since no other thread
+ * would run it.
  */
 export function turnLog({ log }: OwnLog, doorbell: DoorbellOwner, nowMs: number): void {
   if (log?.turn(nowMs)) doorbell.cancel();

@@ -183,15 +183,15 @@ export class Restore {
     schedules.restore(schedule);
   }
 
-  /** A delay that ended while the server was down is over. */
+  /** Returns the state of a job now: a delay that ended while the server was down is over. */
   #stateOf(state: RecordState, deadlineAtMs: number): JobState {
     if (state === RecordState.buried) return JobState.Buried;
     return state === RecordState.delayed && deadlineAtMs > this.#nowMs ? JobState.Delayed : JobState.Ready;
   }
 
   /**
-   * Returns since when the job is ready, as far as the log tells. The log has no time of a release,
-   * a kick or a burial.
+   * Returns when the job entered its state, as far as the log shows. The log has no time of a
+   * release, a kick or a burial.
    */
   #sinceMs(state: JobState, dueAtMs: number): number {
     if (state === JobState.Buried) return this.#nowMs;
@@ -200,7 +200,7 @@ export class Restore {
     return Math.min(this.#nowMs, logged === RecordState.delayed ? dueAtMs : atMs + delaySeconds * 1000);
   }
 
-  /** Consecutive jobs are often of the same tube, whose name then needs no new string. */
+  /** Returns a tube's name. Consecutive jobs often have the same tube and then share one string. */
   #tubeName(bytes: Uint8Array, start: number, end: number): string {
     assert(start <= end && end <= bytes.length, "the name of a tube lies in its record");
     const last = this.#lastTube;
@@ -211,7 +211,7 @@ export class Restore {
   }
 }
 
-/** Returns whether a deadline is the next tick of a schedule; without one, it is 0. */
+/** Returns whether the deadline of a schedule is a tick; it is 0 if there is none. */
 const isTick = (deadlineAtMs: number): boolean => deadlineAtMs > 0 && deadlineAtMs <= TICK_MS_MAX;
 
 /** Copies one record, so that the segment it came in can be freed. */

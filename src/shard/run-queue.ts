@@ -2,16 +2,15 @@
 // others.
 //
 // Cheap commands are executed in the order of the rings. A connection whose command cost more than
-// CHEAP_WORK_MAX is set aside: its next messages wait in `session.deferred`, as they do behind a
-// reserve that waits for a job, while the rings continue with other connections. The queue then
-// gives it turns between those of the rings.
+// CHEAP_WORK_MAX is set aside. Its next messages wait in `session.deferred`, as they do behind a
+// waiting reserve, while the rings continue with other connections. The queue then gives it turns
+// between those of the rings.
 //
 // The queue uses start-time fair queueing. Each connection has a tag: its work so far, counted from
 // when it joined. The smallest tag is next, and a command adds its cost. So ten connections with
 // commands of 0.1 ms and one with commands of 10 ms each get an eleventh of the time, and no
 // connection waits while the shard is idle. The order within a connection is that of its deferred
-// messages. The commands that a connection may have in flight bound their memory
-// (acceptor/state/in-flight.ts).
+// messages. The limit on its commands in flight bounds their memory (acceptor/state/in-flight.ts).
 
 import { assert } from "../base/assert.ts";
 import { Timer, TimerHeap } from "../engine/queues/timer-heap.ts";

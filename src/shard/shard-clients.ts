@@ -1,5 +1,5 @@
-// Clients of a shard: the jobs that they are given, the events of the engine that concern them, and
-// the end of their sessions.
+// The clients of a shard: gives them jobs, handles the engine's events that concern them, and ends
+// their sessions.
 
 import { assert } from "../base/assert.ts";
 import { asciiBytes, latin1 } from "../base/bytes.ts";
@@ -38,7 +38,9 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     else if (slot === ReserveOutcome.DeadlineSoon) this.replies.fixed(session, Reply.deadlineSoon);
   }
 
-  /** Starts a read barrier if it may bring a job. Returns whether it did: see ReadBarrier. */
+  /**
+   * Starts a read barrier if it may get the session a job. Returns whether it did: see ReadBarrier.
+   */
   beginBarrier(session: ShardSession): boolean {
     this.engine.runDue(this.nowMs);
     return (
@@ -65,7 +67,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
    * hands the job to the lease session at once and gets the details of the lease.
    */
   giveJob(session: ShardSession, slot: number, flags: number): void {
-    assert(slot >= 0, "a job that is given is here");
+    assert(slot >= 0, "a given job is on this shard");
     const { batch } = session;
     if (batch !== undefined) {
       session.endBatch();
@@ -123,7 +125,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
    * sliced command in progress is finished first, and then this is called again.
    */
   end(session: ShardSession): void {
-    // What is due is due to this client, too: it may end its wait.
+    // Due timers concern this client, too: they may end its wait.
     if (!session.ended) this.engine.runDue(this.nowMs);
     session.ended = true;
     this.aside.leave(session);
@@ -145,7 +147,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
       return;
     }
     const index = session.connectionSlot * this.portCount + session.acceptor;
-    assert(session.engineSession.index === index, "the engine's session has the place of the shard's");
+    assert(session.engineSession.index === index, "the engine's session has the same index");
     assert(this.sessions[index] === session, "a session ends in its own slot");
     this.engine.closeSession(session.engineSession, this.nowMs);
     this.sessions[index] = undefined;
@@ -185,7 +187,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     return latin1(name, 0, this.workerName(session, name, 0));
   }
 
-  /** Goes on with batches that end, if their records find room. */
+  /** Continues with ending batches, if their records find room. */
   protected endBatches(): void {
     if (this.records?.hasRoom === false) return;
     this.homes.step(this.nowMs);
@@ -217,13 +219,13 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
 
   #sessionOf(client: Session): ShardSession {
     const session = this.sessions[client.index];
-    assert(session !== undefined, "a session that the engine knows is known here");
-    assert(session.engineSession === client, "a session is in the place of its client");
+    assert(session !== undefined, "a session of the engine exists here, too");
+    assert(session.engineSession === client, "a session belongs to its client");
     return session;
   }
 
   reserved(client: Session, slot: number): void {
-    assert(slot >= 0, "a session that waited gets a job that is here");
+    assert(slot >= 0, "a session that waited gets a job of this shard");
     const session = this.#sessionOf(client);
     assert(!session.ended, "a client that is gone gets no job");
     this.leadWaits.delete(session);

@@ -2,7 +2,7 @@
 // replies. It has no thread and no clock.
 //
 // `step` is one turn: due timers first, then requests from every acceptor in batches. The loop
-// around it (shard-loop.ts) publishes and decides when to sleep. A simulation runs the same one.
+// around it (shard-loop.ts) publishes and decides when to sleep. A simulation runs the same code.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import type { Outcome } from "../engine/engine.ts";
@@ -64,7 +64,7 @@ export class ShardCore extends ShardClients {
     this.#isLong = false;
     this.#turnBeganAtMs = nowMs;
     this.engine.beginTurn();
-    // What rarely has work is asked by a field: an idle part costs a turn no call.
+    // Parts that rarely have work are checked by a field, so that idle ones cost no call per turn.
     if (this.slicedCommands.isTouched) this.slicedCommands.beginTurn();
     const { batches, schedules } = this.engine;
     if (schedules.unlogged.length > 0) schedules.logRestored();
@@ -133,8 +133,8 @@ export class ShardCore extends ShardClients {
   }
 
   /**
-   * Executes a batch of each acceptor until the turn is long. The next turn begins behind the last
-   * acceptor, so that each has its turn. Returns the number of messages taken.
+   * Executes a batch of each acceptor until the turn is long. The next turn begins after the last
+   * acceptor, so that each gets its turn. Returns the number of messages taken.
    */
   #takeFromAll(): number {
     const first = this.#firstAcceptor;
@@ -166,7 +166,7 @@ export class ShardCore extends ShardClients {
       this.#receive(ring, offset, acceptor);
       if (this.#resuming.length > 0) this.#runResumed();
     }
-    assert(taken <= BATCH_MESSAGES, "a ring gets its batch and no more");
+    assert(taken <= BATCH_MESSAGES, "a ring gets at most one batch");
     this.counters[Counter.Crossed]! += Number(!port.isLocal) * taken;
     return taken;
   }
@@ -194,7 +194,7 @@ export class ShardCore extends ShardClients {
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
 
-  /** Whether one more command's records are likely to find room, without a wait inside it. */
+  /** Whether the records of one more command are likely to find room, so that it need not wait. */
   #recordsOpen(): boolean {
     return this.records === undefined || this.records.hasRoom;
   }
@@ -285,15 +285,15 @@ export class ShardCore extends ShardClients {
   #takeSpecial(request: Request, acceptor: number): boolean {
     const { op, flags, slot } = request;
     const traits = TRAITS[op]!;
-    if (traits === Trait.OfNobody) {
-      this.#takeOfNobody(request, acceptor);
+    if (traits === Trait.Connectionless) {
+      this.#takeConnectionless(request, acceptor);
       return true;
     }
     const session = this.sessions[slot * this.portCount + acceptor];
     // An orderly end may come before the session's last Credit or the news that the client is gone.
     if (session === undefined && (traits & Trait.MayBeLate) !== 0) return true;
     // An orderly Close waits. A part of a set-tube of all shards does not: if its client left
-    // meanwhile, this shard would drop it, while others have it.
+    // meanwhile, this shard would drop it, while others have already executed it.
     const isPart = (flags & RequestFlag.AckOnly) !== 0;
     if (op === Op.SetTube ? !isPart : (flags & RequestFlag.Orderly) !== 0) return false;
     this.#execute(session ?? this.#beginSession(acceptor, slot), request);
@@ -301,15 +301,15 @@ export class ShardCore extends ShardClients {
   }
 
   /** Handles a message that belongs to no connection. */
-  #takeOfNobody(request: Request, acceptor: number): void {
+  #takeConnectionless(request: Request, acceptor: number): void {
     const { op, slot } = request;
     if (op === RequestOp.BarrierAck) this.#passBarrier(BarrierAckView.barrier(request));
     else if (op === RequestOp.Adopt) this.adoptions.adopt(MigrationView.move(request), acceptor, slot);
     else if (op === RequestOp.Carried) this.#takeCarried(request);
     else {
-      assert(op === RequestOp.Control, "every message of no connection has a branch here");
+      assert(op === RequestOp.Control, "every message without a connection has a branch here");
       const { bytes, start, end } = request.body;
-      assert(this.control !== undefined, "only an http thread asks by Control");
+      assert(this.control !== undefined, "only an http thread sends Control");
       this.control.take(ControlView.question(request), bytes.subarray(start, end));
     }
   }
@@ -323,7 +323,7 @@ export class ShardCore extends ShardClients {
   /** Runs deferred messages of sessions whose command has ended, until they wait again. */
   #runResumed(): void {
     for (let session = this.#resuming.pop(); session !== undefined; session = this.#resuming.pop()) {
-      assert(session.resuming, "a session that is resumed was queued");
+      assert(session.resuming, "a resumed session was queued");
       session.resuming = false;
       const port = this.ports[session.acceptor]!;
       const { deferred } = session;
@@ -343,7 +343,7 @@ export class ShardCore extends ShardClients {
     while (this.#stalled.length > 0) this.resume(this.#stalled.pop()!);
   }
 
-  /** Whether the deferred messages wait for something other than room in a ring. */
+  /** Returns whether the deferred messages wait for something other than room in a ring. */
   #mustWait(session: ShardSession): boolean {
     if (session.isAside || this.#isAnswering(session)) return true;
     // A Close has no reply to read, and the next command reports what was read of the last reply.
@@ -372,23 +372,23 @@ export class ShardCore extends ShardClients {
     const { counted } = request;
     if (counted !== 0) {
       const counter = Counter.Commands + counted;
-      if (CHECKED) assert(counter < Counter.CommandTimes, "a command that is counted has a counter");
+      if (CHECKED) assert(counter < Counter.CommandTimes, "a counted command has a counter");
       this.counters[counter] = this.counters[counter]! + 1;
     }
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
     this.engine.looks = this.commandWork;
     if (this.engine.jobCounts[JobState.Moving]! > 0 && isById(request) && this.engine.isMoving(request.id))
-      this.#runOfMoving(session, request);
+      this.#runForMovingJob(session, request);
     else this.run(session, request);
     if (this.engine.looks > CHEAP_WORK_MAX || this.slicedCommands.spentMs > 0) this.#charge(session);
   }
 
   /**
-   * Executes a command by id whose job is in transfer. The news of its arrival may take long, as
-   * with a full disk. This shard must not deny what a client has done on the other shard since.
+   * Executes a command by id whose job is in transfer. The news of its arrival may be late, as with
+   * a full disk: this answer must not contradict what a client has done there since.
    */
-  #runOfMoving(session: ShardSession, request: Request): void {
-    assert(request.id > 0, "a job on its way has an id");
+  #runForMovingJob(session: ShardSession, request: Request): void {
+    assert(request.id > 0, "a job in transit has an id");
     if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
     else if (waitsForTransfer(request)) {
       const kept = request.clone();
@@ -404,7 +404,7 @@ export class ShardCore extends ShardClients {
 
   /** Takes a message from another shard. */
   #takeCarried(message: Request): void {
-    assert(message.body.end <= message.body.bytes.length, "a message from a shard lies in its ring");
+    assert(message.body.end <= message.body.bytes.length, "a message lies in its ring");
     const { body } = message;
     const transferMessage = CarriedView.transferMessage(message);
     const from = CarriedView.fromShard(message);

@@ -141,7 +141,7 @@ export class ShardLoop implements ResidentShard {
   }
 
   #turned(): Point {
-    assert(this.#acceptor === this.#options.acceptors.length, "a turn ends when each acceptor was visited");
+    assert(this.#acceptor === this.#options.acceptors.length, "a turn ends after a visit to each acceptor");
     this.hasMore = this.taken > 0 || this.#options.core.hasWork;
     this.#action = Action.Step;
     return Point.Turned;

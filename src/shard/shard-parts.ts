@@ -66,17 +66,20 @@ export interface ShardOptions {
   arena?: BodyArena;
   /** See EngineOptions. */
   keySeed?: readonly [number, number];
-  /** Jobs that a kick, or jobs and watches that the end of a connection, processes in one turn. */
+  /**
+   * Maximum number of jobs of a kick, or of jobs and watches of an ended connection, to process in
+   * one turn.
+   */
   turnJobsMax?: number;
-  /** Delays, pauses, reservations and waits that end in one turn. */
+  /** Maximum number of delays, pauses, reservations and waits that end in one turn. */
   turnDueMax?: number;
-  /** Minimum cost of a command, in lookups. A simulation thus sets every connection aside. */
+  /** Minimum cost of a command, in lookups. With it, a simulation sets every connection aside. */
   commandWork?: number;
   /** See EngineOptions. */
   orderedTubesMin?: number;
 }
 
-/** `nextTubeSequence` works during the constructor, because the engine creates its first tube. */
+/** `nextTubeSequence` must work during the constructor: the engine creates its first tube there. */
 export abstract class ShardParts implements ClientEffects {
   readonly engine: Engine;
   readonly ports: readonly ReplyPort[];
@@ -210,7 +213,7 @@ export abstract class ShardParts implements ClientEffects {
     takeJobId: () => number,
   ): ShardSchedules {
     const { engine, replies, slicedCommands, clock } = this;
-    assert(shard < topology.shards, "a shard is one of the topology's");
+    assert(shard < topology.shards, "the shard is part of the topology");
     const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
     const moves = new JobIds(this.controlWords.words, ControlWord.ScheduleMoves);
     return new ShardSchedules({
@@ -225,17 +228,18 @@ export abstract class ShardParts implements ClientEffects {
       isDraining: () => this.controlWords.isSet(ControlWord.Draining),
       nowMs: () => this.nowMs,
       wallOffsetMs: wallOffsetMs ?? (() => 0),
-      // Numbers of schedules are in the log, so they must go on rising after a restart, as ids do.
+      // Numbers of schedules are in the log, so they must keep rising after a restart, as ids do.
       nextNumber: () => ids.take(),
       onMove: () => moves.take(),
       takeJobId,
     });
   }
 
-  /** When the shard has something to do by itself, in monotonic ms. */
+  /** When the shard next has something to do on its own, in monotonic ms. */
   get nextDueAtMs(): number {
     const { nextDueAtMs, schedules, batches } = this.engine;
-    // Batches and ticks wait until the log can write, or the shard would not sleep meanwhile.
+    // Batches and ticks wait until the log can write; otherwise, the shard would not sleep
+    // meanwhile.
     const mayLog = batches.timers.nextAtMs < nextDueAtMs && this.records?.hasRoom !== false;
     const dueAtMs = mayLog ? batches.timers.nextAtMs : nextDueAtMs;
     return schedules.table.size === 0 ? dueAtMs : Math.min(dueAtMs, this.schedules.turns.dueAtMs);
@@ -249,9 +253,12 @@ export abstract class ShardParts implements ClientEffects {
 
   #place(session: ShardSession, acceptor: number, connectionSlot: number): void {
     const index = connectionSlot * this.portCount + acceptor;
-    assert(acceptor < this.portCount && connectionSlot >= 0, "a connection that arrives has a place");
+    assert(
+      acceptor < this.portCount && connectionSlot >= 0,
+      "a connection that arrives has a port and a slot",
+    );
     assert(this.sessions[index] === undefined, "a slot has one session");
-    assert(session.deferred === undefined, "a connection moves with no message behind");
+    assert(session.deferred === undefined, "a connection moves without deferred messages");
     session.acceptor = acceptor;
     session.connectionSlot = connectionSlot;
     this.engine.adoptSession(session.engineSession, index);

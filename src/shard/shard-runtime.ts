@@ -1,5 +1,5 @@
-// One shard with everything it needs of its thread: its engine, its part of the log, its loop. The
-// thread is its own or an acceptor's.
+// One shard with everything that its thread needs: engine, part of the log, loop. The thread is its
+// own or an acceptor's.
 
 import { randomInt } from "node:crypto";
 import { assert } from "../base/assert.ts";
@@ -57,7 +57,9 @@ export type RecoveryMessage =
   | { bytes: Uint8Array; offsets: Uint32Array }
   | "end";
 
-/** The answer to each of them with jobs, and to the end, perhaps with warnings for the operator. */
+/**
+ * The answer to each message with jobs, and to the end, possibly with warnings for the operator.
+ */
 export type LoadedMessage = "loaded" | { readonly warnings: readonly string[] };
 
 /** The shard's port to the binlog. */

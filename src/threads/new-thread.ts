@@ -1,5 +1,5 @@
-// Threads from the sources: each room's thread starts from its file. A bundle replaces this module
-// (packaging/bundle/replacements).
+// Starts threads from the sources: each room has a file for its thread. A bundle replaces this
+// module (packaging/bundle/replacements).
 
 import { Worker, type WorkerOptions } from "node:worker_threads";
 

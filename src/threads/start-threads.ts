@@ -14,12 +14,12 @@ import { newThread } from "./new-thread.ts";
 import type { AcceptorWorkerData, LogWorkerData, ShardWorkerData, WorkerData } from "./thread.ts";
 
 /**
- * docs/differences.md mentions what is experimental in Node (node:ffi, if requested), so Node need
- * not warn at every start.
+ * docs/differences.md mentions the experimental features of Node in use (node:ffi, if requested),
+ * so Node need not warn at every start.
  */
 let execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
 
-/** Called when a thread has ended or thrown without being told to. */
+/** Called when a thread has thrown, or has ended without being told to. */
 export type OnThreadDeath = (thread: string, error: Error | undefined) => void;
 
 function start(
@@ -253,7 +253,7 @@ export class AcceptorHandle {
     this.#tell({ order: "listen-again" });
   }
 
-  /** Passes on a question of the HTTP thread. */
+  /** Forwards a query of the HTTP thread. */
   ask(order: AcceptorQuestion): void {
     this.#tell(order);
   }

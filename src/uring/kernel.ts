@@ -128,7 +128,8 @@ export function enter(
 
 /**
  * Peeks at one byte of a socket without consuming it. Returns 1, 0 at the end of the stream, or the
- * negative errno: -EAGAIN if there is nothing. The kernel tells an error of a connection once.
+ * negative errno: -EAGAIN if there is nothing. The kernel reports an error of a connection only
+ * once.
  */
 export function peek(descriptor: number): number {
   const result = Number(libc.recv(descriptor, peeked.pointer, 1n, MSG_PEEK | MSG_DONTWAIT));

@@ -48,7 +48,7 @@ export class MessageSlots {
   /** Returns a message without parts. */
   take(): number {
     const slot = this.#free.pop();
-    assert(slot !== undefined, "whoever takes a message has asked whether there is one");
+    assert(slot !== undefined, "a message is taken only while one is free");
     this.#words[((slot * SLOT_BYTES) >> 2) + PART_COUNT] = 0;
     return slot;
   }

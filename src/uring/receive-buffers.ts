@@ -1,22 +1,23 @@
-// The buffers into which the kernel receives. It takes them in turn, so as few as suffice are
-// offered, and more whenever it has run out: what few connections use stays in the caches.
+// The buffers into which the kernel receives. The kernel uses all of them in turn. So only a few
+// are offered at first, and more whenever the kernel runs out: with few connections, the buffers
+// stay in the caches.
 
 import { assert } from "../base/assert.ts";
 import { halves, type Mapping, map, register } from "./kernel.ts";
 
 export const BUFFER_BYTES = 16 * 1024;
 /**
- * The most that one receive brings. The kernel ends one that goes on when it has brought
- * BUFFER_BYTES, but lets it fill a whole buffer with the last of them.
+ * Maximum bytes that one receive delivers. The kernel ends a multishot receive once it has brought
+ * BUFFER_BYTES, but by then its last buffer may be full.
  */
 export const RECEIVE_BYTES_MAX: number = 2 * BUFFER_BYTES - 1;
 /** The id that the kernel knows them by. */
 export const BUFFER_GROUP = 0;
 /** A power of two. */
 const BUFFERS_MAX = 512;
-/** Buffers offered at the start, and at a time when more are needed. */
+/** Buffers offered at the start, and buffers added whenever more are needed. */
 const BUFFERS_STEP = 64;
-/** So that the first bytes of neighbouring buffers don't compete for the same lines of a cache. */
+/** Distance between buffers, so that their first bytes don't compete for the same cache lines. */
 const STRIDE_BYTES = BUFFER_BYTES + 192;
 const ENTRY_BYTES = 16;
 const REGISTER_PBUF_RING = 22;
@@ -60,7 +61,7 @@ export class ReceiveBuffers {
 
   /** Gives a buffer back to the kernel, with the next `publish`. */
   offer(buffer: number): void {
-    assert(buffer < this.views.length, "a buffer that comes back was offered");
+    assert(buffer < this.views.length, "a returned buffer was offered");
     const entry = (this.#tail++ & (BUFFERS_MAX - 1)) * (ENTRY_BYTES / 4);
     const words = this.#entries;
     words[entry] = this.#addresses[2 * buffer]!;

@@ -15,7 +15,7 @@ const EPOLLOUT = 0x4;
  * struct epoll_event is packed only on x86-64: `events`, then 64 bits of user data. In int32 words.
  */
 const [EVENT_WORDS, DATA_WORD] = process.arch === "x64" ? [3, 1] : [4, 2];
-/** Events of one call. The next one returns others. */
+/** Maximum number of events per call; the next call returns the rest. */
 const EVENTS = 64;
 /** The event for epoll_ctl follows the returned ones. */
 const ASKED = EVENTS * EVENT_WORDS;

@@ -57,7 +57,7 @@ const CQE_MORE = 1 << 1;
 const CQE_SOCK_NONEMPTY = 1 << 2;
 const CQE_BUFFER_SHIFT = 16;
 const MSG_NOSIGNAL = 0x4000;
-/** The kernel continues by itself after a partial send. */
+/** The kernel itself continues after a partial send. */
 const MSG_WAITALL = 0x100;
 const MSG_DONTWAIT = 0x40;
 const POLLIN = 0x1;
@@ -76,10 +76,11 @@ const ENTRIES = 1024;
 const WORKERS_MAX = 1;
 
 /**
- * Whether a receive can go on until it has brought a number of bytes: since Linux 6.17. Without
- * that bound, a client could fill memory while it is paused. RUNNERBEAN_RECEIVES=once is for tests.
+ * Whether receives may be multishot. This needs Linux 6.17, which can limit the bytes of such a
+ * receive: without a limit, a client could fill memory while it is paused. RUNNERBEAN_RECEIVES=once
+ * is for tests.
  */
-export const RECEIVES_GO_ON: boolean =
+export const MULTISHOT_RECEIVES: boolean =
   isSince(release(), [6, 17]) && process.env["RUNNERBEAN_RECEIVES"] !== "once";
 
 /** Takes a completion: its submission's two words, the result (bytes or -errno), the flags. */
@@ -165,15 +166,15 @@ export class Uring {
   }
 
   /**
-   * Receives into buffers of the kernel's choice; `likely` if bytes should be there. One that
-   * `goesOn` ends when it has brought BUFFER_BYTES or more, RECEIVE_BYTES_MAX at most; only where
-   * RECEIVES_GO_ON. It may hide an end or an error that comes with bytes: see `pollEnd`.
+   * Receives into buffers of the kernel's choice; `likely` means that bytes should be there. A
+   * `multishot` receive, allowed only with MULTISHOT_RECEIVES, ends after BUFFER_BYTES to
+   * RECEIVE_BYTES_MAX bytes. It may hide an end or an error that comes with bytes: see `pollEnd`.
    */
-  receive(descriptor: number, likely: boolean, goesOn: boolean, low: number, high: number): void {
-    const flags = (likely ? 0 : RECV_POLL_FIRST) | (goesOn ? RECV_MULTISHOT : 0);
+  receive(descriptor: number, likely: boolean, multishot: boolean, low: number, high: number): void {
+    const flags = (likely ? 0 : RECV_POLL_FIRST) | (multishot ? RECV_MULTISHOT : 0);
     const at = this.#entry(UringOp.Recv | (BUFFER_SELECT << 8) | (flags << 16), descriptor, low, high);
     this.#target[at + 10] = BUFFER_GROUP;
-    this.#target[at + 11] = goesOn ? BUFFER_BYTES : 0;
+    this.#target[at + 11] = multishot ? BUFFER_BYTES : 0;
   }
 
   /** Receives until a message's parts are full, the other side has ended, or an error occurs. */
@@ -231,8 +232,8 @@ export class Uring {
 
   /**
    * Sends like `send`, but a success posts no completion. EAGAIN, errors and partial sends are
-   * among the completions of the call that submits it. Returns its position, for `toldPlace`, or -1
-   * without any effect if the ring is full.
+   * among the completions of the call that submits it. Returns its position, for `settledPlace`, or
+   * -1 without any effect if the ring is full.
    */
   sendNow(
     descriptor: number,
@@ -256,7 +257,7 @@ export class Uring {
    * The position up to which `sendNow` operations are finished and their completions visible to
    * `look`. 0 while the ring lacks room for all completions: a failure may be among those missing.
    */
-  get toldPlace(): number {
+  get settledPlace(): number {
     return (Atomics.load(this.#words, this.#sqFlags) & SQ_CQ_OVERFLOW) === 0 ? this.#submitted : 0;
   }
 
@@ -337,7 +338,10 @@ export class Uring {
     this.#enter(0, ENTER_GETEVENTS, 0n, 0n);
   }
 
-  /** Submits, then sleeps until a completion, at most `timeoutMs`; not while entries wait. */
+  /**
+   * Submits, then sleeps until a completion, for `timeoutMs` at most; not at all while entries
+   * wait.
+   */
   submitAndWait(timeoutMs: number): void {
     if (this.#waitingCount > 0) this.#admitWaiting();
     if (this.#waitingCount > 0) {
@@ -407,7 +411,7 @@ export class Uring {
     return (flags & CQE_BUFFER) === 0 ? undefined : this.#buffers.views[flags >>> CQE_BUFFER_SHIFT];
   }
 
-  /** Returns whether the receive of this completion goes on: other completions follow. */
+  /** Returns whether the receive of this completion continues: other completions follow. */
   goesOn(flags: number): boolean {
     return (flags & CQE_MORE) !== 0;
   }

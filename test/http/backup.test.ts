@@ -189,7 +189,7 @@ describe("a backup of a running server", () => {
     writeFileSync(`${file}.half`, whole.subarray(0, whole.length / 2));
     const half = await runTool(["restore", `${file}.half`, join(copies, "half")]);
     assert.equal(half.code, 2);
-    assert.match(half.stderr, /it breaks off: it ends after \d+ bytes, for a log of \d+ bytes/);
+    assert.match(half.stderr, /it is truncated: it ends after \d+ bytes, for a log of \d+ bytes/);
     const full = await runTool(["restore", file, folder]);
     assert.equal(full.code, 10, "the server uses that directory");
     assert.equal((await runTool(["restore", "-", join(copies, "whole")], { input: whole })).code, 0);

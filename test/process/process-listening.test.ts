@@ -233,7 +233,7 @@ describe("listening", () => {
     });
     for (const client of clients) client.close();
     await eventually("it says that there are some again", () =>
-      /there are file descriptors again/.test(server.stderr),
+      /file descriptors are free again/.test(server.stderr),
     );
     const client = await WireClient.connect(server.address);
     assert.equal((await client.put("x")).line, "INSERTED 1");

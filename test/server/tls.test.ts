@@ -141,7 +141,10 @@ ${tls(`, min = "1.3"`)}
     const unnamed = await clientOf(2, server);
     unnamed.send("use mail-1\r\n");
     assert.equal(await unnamed.readSome(10_000), null);
-    await untilItSays(guarded.server, /no token has a name of the certificate of 127\.0\.0\.1: localhost/);
+    await untilItSays(
+      guarded.server,
+      /no token matches a name in the certificate of 127\.0\.0\.1: localhost/,
+    );
   });
 
   it("refuses versions below the minimum, and plain text", async () => {

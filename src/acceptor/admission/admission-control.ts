@@ -50,14 +50,14 @@ export interface AdmissionOptions {
 /** An accepted connection. */
 export interface Entry {
   readonly filter: ConnectionFilter | undefined;
-  /** Returns the transport that the connection is to use. */
+  /** Returns the transport that the connection has to use. */
   wrap(transport: Transport): Transport;
   /**
    * Authenticates the client by the names in its certificate. Returns false if no token has such a
    * name.
    */
   identify(names: readonly string[]): boolean;
-  /** Called when the connection is closed or could not be made. */
+  /** Called when the connection is closed or could not be opened. */
   leave(): void;
 }
 
@@ -77,8 +77,8 @@ export class AdmissionControl {
   readonly #known = new Map<Identity, Set<AuthFilter>>();
   readonly #idleFilters = new Set<IdleFilter>();
   /**
-   * Filters that the last check found overdue, and since when. They are closed when the next one
-   * finds the same.
+   * Filters that the last check found overdue, with the start of the time that they measure. If the
+   * next check finds the same, their connections are closed.
    */
   #overdue = new Map<AuthFilter | IdleFilter, number>();
   /** The time of the last log line about each kind of refusal. */
@@ -152,7 +152,7 @@ export class AdmissionControl {
     if (policy?.auth === "token" && address !== "" && this.#failures.isOver(address, this.#options.nowMs()))
       return this.#refuse(
         "auth",
-        `${address} failed to authenticate too often, and is not asked for a while`,
+        `${address} failed to authenticate too often and has to wait before it may try again`,
       );
     const leave = this.#count(address);
     return typeof leave === "string" ? leave : this.#enter(policy, address, leave);
@@ -202,7 +202,7 @@ export class AdmissionControl {
         else
           this.#refuse(
             "certificate",
-            `no token has a name of the certificate of ${address}: ${names.join(", ")}`,
+            `no token matches a name in the certificate of ${address}: ${names.join(", ")}`,
           );
         return identity !== undefined;
       },
@@ -251,7 +251,7 @@ export class AdmissionControl {
       onKnown: (filter, before) => this.#onKnown(filter, before),
       onFailure: (isCounted) => {
         if (address !== "" && !isCounted) this.#failures.note(address, nowMs());
-        this.#refuse("auth", `${address || "a client"} did not say who it is on ${policy.name}`);
+        this.#refuse("auth", `${address || "a client"} did not authenticate on ${policy.name}`);
       },
     };
   }
@@ -262,7 +262,7 @@ export class AdmissionControl {
     const warnedAtMs = this.#warnedAtMs.get(refusal);
     if (warnedAtMs === undefined || nowMs() >= warnedAtMs + WARN_EVERY_MS) {
       this.#warnedAtMs.set(refusal, nowMs());
-      warn(`a connection was closed: ${message} (told once a minute)`);
+      warn(`a connection was closed: ${message} (reported once a minute at most)`);
     }
     return refusal;
   }
@@ -296,7 +296,7 @@ export class AdmissionControl {
     const now = nowMs();
     const overdue = this.#overdue;
     this.#overdue = new Map();
-    // When this thread was held up, what the client has sent meanwhile is not read yet.
+    // If this thread was held up, it has not yet read what the client sent in the meantime.
     const isOverdueAgain = (filter: AuthFilter | IdleFilter, sinceMs: number): boolean => {
       if (overdue.get(filter) === sinceMs) return true;
       this.#overdue.set(filter, sinceMs);

@@ -1,5 +1,5 @@
-// The filter of a listener that requires authentication: `auth` comes first, and then only what the
-// token permits.
+// The filter of a listener that requires authentication: it demands `auth` first, and then passes
+// only what the token permits.
 //
 // Unfiltered connections skip this code. Lines are parsed twice, here and by the connection, so
 // that the filter takes no part in executing commands.
@@ -60,11 +60,11 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
   #identity: Identity | undefined;
   #verdict: Verdict | undefined;
   /**
-   * Whether the token permits all watched tubes. Every tube watched after this was found has been
-   * checked.
+   * Whether the token is known to permit all watched tubes. Tubes that are watched later are
+   * checked one by one.
    */
   #watchesOwn = false;
-  /** Whether the connection may hold jobs that it was given under another token. */
+  /** Whether the connection may hold jobs that it reserved under another token. */
   #holdsFormer = false;
 
   constructor(keeper: Admission, reserved: ReservedIds) {
@@ -97,8 +97,8 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
   }
 
   /**
-   * Cuts the connection with UNAUTHORIZED, whatever it waits for, because its token was revoked or
-   * has expired.
+   * Cuts the connection with UNAUTHORIZED, even during a wait, because its token was revoked or has
+   * expired.
    */
   revoke(): void {
     this.#connection.cut(Reply.unauthorized);
@@ -166,9 +166,7 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
     return true;
   }
 
-  /**
-   * Discards what the previous token was allowed: its watched tubes and its jobs don't carry over.
-   */
+  /** Discards what the previous token allowed: its watched tubes and its jobs don't carry over. */
   #forgetFormer(): void {
     this.#watchesOwn = false;
     this.#holdsFormer = !this.#connection.isQuiet;
@@ -200,8 +198,8 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
   }
 
   /**
-   * Returns whether a token that is limited to some tubes permits the command. A command that is
-   * not known to stay within them is refused.
+   * Returns whether a token that is limited to some tubes permits the command. A command is refused
+   * unless it certainly stays within them.
    */
   #mayTouch(identity: Identity, { op, id, tube, ids }: Request): boolean {
     const named = (): boolean => mayTouchTube(identity, latin1(tube.bytes, tube.start, tube.end));
@@ -229,15 +227,15 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
     }
   }
 
-  /** Returns whether all jobs were given to this connection. */
+  /** Returns whether this connection reserved all of these jobs. */
   #hasAll(ids: IdList): boolean {
     while (ids.next()) if (!this.#reserved.has(ids.id)) return false;
     return true;
   }
 
   /**
-   * Returns whether the token permits every watched tube. The tube that every connection watches at
-   * first may be foreign to it, and so may the tubes watched under a previous token.
+   * Returns whether the token permits every watched tube. It may not permit the tube that every
+   * connection watches at first, nor tubes watched under a previous token.
    */
   #mayWatchAll(identity: Identity): boolean {
     this.#watchesOwn ||= this.#connection.watchedTubes.every(({ name }) => mayTouchTube(identity, name));

@@ -7,7 +7,7 @@ import type { Token } from "../../access/token-file.ts";
 export interface TlsPolicy {
   readonly cert: string;
   readonly key: string;
-  /** CAs that have to sign the clients' certificates; undefined if clients need none. */
+  /** CAs that may sign client certificates; undefined if clients need no certificate. */
   readonly clientCa: string | undefined;
   readonly minVersion: "TLSv1.2" | "TLSv1.3";
 }

@@ -1,11 +1,11 @@
-// The jobs that a client was given, learned from the replies on their way to it. A token limited to
-// some tubes may use only these ids, because only a job's shard knows which tube the job is in.
+// The jobs that a client has reserved, as its replies show. A client whose token is limited to some
+// tubes may use only these ids, because only a job's shard knows which tube the job is in.
 
 import * as ascii from "../../base/ascii.ts";
 import { RecentMap } from "../../base/recent-map.ts";
 
 const { CR, LF, SPACE } = ascii;
-/** The ids kept. The oldest are forgotten first. */
+/** Maximum number of ids kept; the oldest are forgotten first. */
 const IDS_MAX = 100_000;
 /** Longest first line of a reply with a body, apart from a tube name at its end. */
 const LINE_BYTES_MAX = 300;
@@ -31,7 +31,7 @@ export class ReservedIds {
     this.#ids.delete(id);
   }
 
-  /** Forgets all ids, because they were given under another token. */
+  /** Forgets all ids, because the jobs were reserved under another token. */
   clear(): void {
     this.#ids.clear();
   }

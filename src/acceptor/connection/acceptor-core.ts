@@ -202,7 +202,7 @@ export class AcceptorCore implements AcceptorParts {
   /** Accepts a connection from another acceptor, with the state it had there. */
   land({ number, state }: MovedConnection, transport: Transport): Connection {
     const slot = this.slots.take(state.name ?? state.peer);
-    assert(slot !== undefined, "connections move only to where half of the slots are free");
+    assert(slot !== undefined, "an acceptor that receives connections has free slots");
     this.open++;
     this.#add(Counter.MovedIn, 1);
     for (const shard of state.touched) {
@@ -285,7 +285,7 @@ export class AcceptorCore implements AcceptorParts {
     return this.runQueues.held.length > 0 || this.#relay.hasHeld;
   }
 
-  /** Whether something that waited for the log may be sent; nothing may after the log has ended. */
+  /** Whether anything that waited for the log may be sent. Nothing may once the log has ended. */
   get hasDurable(): boolean {
     if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
     const { runQueues } = this;
@@ -298,8 +298,8 @@ export class AcceptorCore implements AcceptorParts {
       this.runQueues.dropOutput();
       return;
     }
-    // Hundreds of replies may be held: they are checked only if the log has advanced. The progress
-    // is noted before the check, so any progress during the check counts as new.
+    // Hundreds of replies may be held, so they are checked only if the log has advanced. The
+    // progress is noted before the check, so any progress during the check counts as new.
     const hasMoved = this.runQueues.held.length > 0 && this.log.hasMoved;
     if (hasMoved) this.log.noteSeen();
     this.runQueues.flush(hasMoved);
@@ -417,7 +417,7 @@ export class AcceptorCore implements AcceptorParts {
   /** Handles a reply with part of a stored body. The body is pinned until this returns. */
   #receiveStored({ pipeline }: Connection, ring: RingReader, offset: number, shard: number): void {
     const arena = this.arenas[shard];
-    assert(arena !== undefined, "only a shard of this thread tells of bodies in its arena");
+    assert(arena !== undefined, "only a shard of this thread refers to bodies in its arena");
     const word = offset >> 2;
     const handle = StoredView.handle(ring, offset);
     if (!pipeline.isDeaf) {

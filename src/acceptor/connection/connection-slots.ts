@@ -10,7 +10,7 @@ export class ConnectionSlots {
   readonly connections: (Connection | undefined)[] = [];
   readonly #free: number[] = [];
 
-  /** What shards call the worker in a slot. */
+  /** The names by which shards know the workers, by slot. */
   readonly #names: WorkerNames;
 
   /** Slots below `first` are not given to connections. */
@@ -20,8 +20,8 @@ export class ConnectionSlots {
   }
 
   /**
-   * Returns a free slot, to be filled before the next one is asked for. Undefined if all are taken.
-   * A worker without a name is called after its slot.
+   * Returns a free slot, or undefined if all are taken. The caller fills it before it takes
+   * another. A worker without a name is named after its slot.
    */
   take(name = ""): number | undefined {
     const slot = this.#free.pop() ?? this.connections.length;
@@ -30,7 +30,7 @@ export class ConnectionSlots {
     return slot;
   }
 
-  /** Changes what shards call the worker in a slot. */
+  /** Changes the name by which shards know the worker in a slot. */
   nameWorker(slot: number, name: string): void {
     this.#names.set(slot, name);
   }

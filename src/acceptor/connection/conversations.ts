@@ -86,8 +86,8 @@ export class Conversations implements ConversationHost {
 
   /**
    * Answers NOT_FOUND to a redirected command whose client has already ended. This happens only at
-   * the first move, before it was known that jobs move. No shard may hear of the connection any
-   * more.
+   * the first transfer, when acceptors did not know yet that jobs move. Shards must get no more
+   * messages about the connection.
    */
   #giveUp(shard: number): void {
     this.#redirected = shard;

@@ -118,7 +118,7 @@ export class Pipeline implements PendingReply {
       (request.flags & ~RequestFlag.First) | RequestFlag.Metered | (first ? RequestFlag.First : 0);
     if (!this.write(shard, request)) return false;
     if (first) meter.begin(unreadBytes);
-    else meter.told(request.meterBytes);
+    else meter.reported(request.meterBytes);
     this.noteSent(shard);
     const { sampler } = this.#acceptor;
     if (first && sampler.isDue) this.sample = sampler.begin(request.op);
@@ -151,7 +151,7 @@ export class Pipeline implements PendingReply {
     this.#acceptor.links.post(shard, message);
   }
 
-  /** Answers without a shard: at once or, behind commands in flight, as an echo. */
+  /** Answers without a shard: at once or, if commands are in flight, as an echo behind them. */
   answer(counted: number, reply: Uint8Array): boolean {
     if (this.inFlight.underWay > 0) {
       const echo = this.message(RequestOp.Echo);
@@ -248,8 +248,8 @@ export class Pipeline implements PendingReply {
   }
 
   /**
-   * Hands gathered output to the transport: what may leave, and behind large bodies only if `all`
-   * is set.
+   * Hands the output that may leave to the transport. Output behind large bodies follows only if
+   * `all` is set.
    */
   handOver(all: boolean): void {
     const { outbox } = this;
@@ -265,8 +265,8 @@ export class Pipeline implements PendingReply {
   }
 
   /**
-   * Reports what the client has read, with something in flight. Replies that wait for the log count
-   * as unread.
+   * Tells the shard of the commands in flight how much the client has read. Replies that wait for
+   * the log count as unread.
    */
   grantCredit(): void {
     const { meter, bytes } = this.outbox;
@@ -276,6 +276,6 @@ export class Pipeline implements PendingReply {
     credit.meterBytes = readBytes;
     const isOrderly = this.inFlight.underWay > 0 && this.conversation === undefined;
     this.post(isOrderly ? this.inFlight.shard : this.#replyShard, credit);
-    meter.told(readBytes);
+    meter.reported(readBytes);
   }
 }

@@ -165,13 +165,19 @@ export class PutUpload {
 
   // --- bodies that a socket receives into the arena ----------------------------------------------
 
-  /** Whether enough bytes are missing of a body that is partly in an arena of this thread. */
+  /**
+   * Whether a body that is partly in an arena of this thread lacks enough bytes to be received
+   * there directly.
+   */
   get awaitsBytes(): boolean {
     if (this.#stored?.active !== true || !this.#stored.hasBegun || this.#isFiltered) return false;
     return this.#reader.pieceBytesLeft >= this.#acceptor.topology.inPlaceBytesMin;
   }
 
-  /** Finds room for them in the arena, to be reported with `onStored`. False without memory. */
+  /**
+   * Finds room for these bytes in the arena; `onStored` reports their arrival. Returns false
+   * without memory.
+   */
   findRoom(place: BodyPlace): boolean {
     return this.#stored!.findRoom(this.#reader.pieceBytesLeft, place);
   }

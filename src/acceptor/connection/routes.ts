@@ -58,7 +58,7 @@ export const ROUTES: readonly CommandRoute[] = Object.values({
 const namedShard = (shards: number, { tube }: Request): number =>
   shardOfTube(tube.bytes, tube.start, tube.end, shards);
 
-/** Answers a line that is no valid command. If a body follows the line, it is dropped first. */
+/** Answers a line that is not a valid command. If a body follows the line, it is dropped first. */
 export function refuse(connection: CommandParts, syntax: Syntax, request: Request): boolean {
   const { acceptor, pipeline, upload } = connection;
   if (syntax === Syntax.Unknown) return pipeline.answer(0, Reply.unknownCommand);
@@ -171,8 +171,8 @@ function setTubes({ acceptor, pipeline, conversations }: CommandParts, request: 
 // --- batches -------------------------------------------------------------------------------------
 
 /**
- * Sends a command to the home of a batch. A new batch gets an id as its number here, so that the
- * ids of the commands behind it don't depend on when the shard executes it.
+ * Sends a command to the home of a batch. A new batch takes its number from the job ids here, so
+ * that the ids of later commands don't depend on when the shard executes it.
  */
 function ofBatch({ acceptor, pipeline }: CommandParts, request: Request): boolean {
   const shard = request.op === Op.ListBatches ? 0 : namedShard(acceptor.shards, request);
@@ -193,7 +193,7 @@ function listJobs(parts: CommandParts, request: Request): boolean {
   return beginList(parts, request, new ListAllJobs(conversations, shards, request, listQueue));
 }
 
-/** Begins a list of what all shards have, when it is its turn. */
+/** Begins a list over all shards, once it is its turn. */
 function beginList(
   { acceptor, pipeline, conversations }: CommandParts,
   { op }: Request,
@@ -205,7 +205,9 @@ function beginList(
   return true;
 }
 
-/** Sends a command about a schedule to the only shard, or looks for the schedule on all of them. */
+/**
+ * Sends a command about a schedule to the shard. If there are several, finds the schedule first.
+ */
 function bySchedule({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
   const { places, shards } = acceptor;
   if (shards === 1) return pipeline.sendCounted(0, request);

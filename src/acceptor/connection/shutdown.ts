@@ -19,7 +19,7 @@ import type { Conversations } from "./conversations.ts";
 import type { Pipeline } from "./pipeline.ts";
 import type { PutUpload } from "./put-upload.ts";
 
-/** The connection that ends, with the parts that take part in it. */
+/** The connection that ends, with the parts that are involved. */
 export interface EndingConnection extends RunQueueEntry {
   readonly acceptor: AcceptorParts;
   readonly client: ClientState;
@@ -126,7 +126,9 @@ export class Shutdown {
     pipeline.post(shard, close);
   }
 
-  /** Uncounts the connection: all shards have released what it held, so its end may be sent. */
+  /**
+   * Stops counting the connection: all shards have released what it held, so its end may be sent.
+   */
   onForgotten(): void {
     const { client, pipeline } = this.#connection;
     if (client.isProducer) pipeline.add(Counter.Producers, -1);
@@ -182,7 +184,7 @@ export class Shutdown {
     this.#isLeaving = true;
   }
 
-  /** Ends the leaving. Returns the reason if the connection was told to end meanwhile. */
+  /** Cancels the migration. Returns the reason if the connection was told to end meanwhile. */
   stay(): EndReason | undefined {
     this.#isLeaving = false;
     return this.#endsAfterLeaving;

@@ -80,7 +80,7 @@ export class DeleteBatch implements Conversation {
     if (begun !== undefined) this.#records.set(begun.shard, begun.recordNumber);
   }
 
-  /** Asks for as many ids as fit in one message, whatever shards they belong to. */
+  /** Asks for as many ids as fit in one message, whatever their shards. */
   begin(): void {
     this.#asked = new Map();
     this.#entries = new Map();
@@ -150,7 +150,7 @@ export class DeleteBatch implements Conversation {
 
   /**
    * Returns whether this is the first mention of a deleted id. Only the first counts as deleted,
-   * whichever was found.
+   * whichever of them found the job.
    */
   #isFirstDeleted(place: number): boolean {
     return this.#deletedIds.delete(this.#ids[place]!);

@@ -3,9 +3,10 @@
 //
 // All shards are asked for the job, then the command goes to the one that has it. Sending the
 // command to all shards could execute it twice, before and after a move. If the job leaves before
-// the command arrives, the search begins anew. NOT_FOUND is true only if the job did not move
-// during the search; an arriving job changes its directory entry, which reveals a move. It waits
-// for the records before each shard's answer: a delete among them may be why the job is not there.
+// the command arrives, the search starts over. NOT_FOUND is true only if the job did not move
+// during the search; an arriving job changes its directory entry, which reveals a move. NOT_FOUND
+// waits for the records before each shard's answer, since a delete among them may be why the job is
+// not there.
 
 import { RequestFlag, RequestOp } from "../../message/request.ts";
 import { ResponseFlag, ResponseKind } from "../../message/response.ts";

@@ -1,9 +1,9 @@
 // A command about a schedule over several shards: the schedule's shard has to be found first.
 //
 // All shards are asked for the name, then the command goes to the one that has it. If the schedule
-// leaves before the command arrives, the search begins anew. NOT_FOUND is true only if no schedule
-// has moved to another shard during the search. It waits for the records before each shard's
-// answer: a delete among them may be why the schedule is not there.
+// leaves before the command arrives, the search starts over. NOT_FOUND is true only if no schedule
+// has moved to another shard during the search. NOT_FOUND waits for the records before each shard's
+// answer, since a delete among them may be why the schedule is not there.
 
 import { RequestFlag, RequestOp } from "../../message/request.ts";
 import { ResponseFlag, ResponseKind } from "../../message/response.ts";

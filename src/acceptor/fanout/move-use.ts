@@ -1,5 +1,5 @@
 // `use` of a tube on another shard. The connection takes the new tube, then gives up the old one,
-// then answers. So it uses some tube at any time, and the reply means that both steps are done.
+// then answers. So it uses a tube at all times, and the reply means that both steps are done.
 
 import { RequestFlag, RequestOp } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";

@@ -27,7 +27,7 @@ export function redirectedRequest(signal: Signal): Request {
   return request;
 }
 
-/** Returns what the shard has already done of a delete-batch. */
+/** Returns the part of a delete-batch that the shard has already done. */
 export function begunBatch({ shard, payload }: Signal): BegunBatch {
   const { bytes, start } = payload;
   const at = start + REDIRECTED_HEADER_BYTES;

@@ -1,5 +1,5 @@
-// A pool of buffers that are needed for a moment only, kept by size. It spares large bodies an
-// allocation and the clearing.
+// A pool of buffers that are needed for a moment only, kept by size. It saves large bodies the
+// allocation and clearing of memory.
 
 const SMALLEST_BITS = 12;
 const LARGEST_BITS = 18;

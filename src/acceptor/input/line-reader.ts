@@ -5,10 +5,10 @@ import * as ascii from "../../base/ascii.ts";
 import { LINE_BYTES_MAX } from "../../protocol/limits.ts";
 import { buffers } from "./buffer-pool.ts";
 
-// Constants of this file: an imported binding is loaded anew at each use.
+// Constants of this file: an imported binding is loaded again at each use.
 const { CR, LF } = ascii;
 
-/** Lines that a connection may have executed before others get their turn. */
+/** Lines that a connection may execute before others get their turn. */
 const TURN_LINES = 256;
 
 /** The kind of the next bytes. */
@@ -28,8 +28,8 @@ const Expect = {
 type Expect = (typeof Expect)[keyof typeof Expect];
 
 /**
- * Executes what was read. Bytes are valid only during a call. A call that returns false has to wait
- * and is repeated later.
+ * Executes the lines and bodies that were read. Bytes are valid only during a call. A call that
+ * returns false has to wait and is repeated later.
  */
 export interface LineHandler {
   /** Whether the next line may be processed. */
@@ -126,10 +126,7 @@ export class LineReader {
   #expect: Expect = Expect.Line;
   /** The next line was passed before and had to wait. */
   #again = false;
-  /**
-   * Bytes of the next line that have been searched for its end without success; 0 up to
-   * LINE_BYTES_MAX.
-   */
+  /** Bytes of the next line that were searched for its end in vain; 0 up to LINE_BYTES_MAX. */
   #longLineBytes = 0;
   /** Bytes of the current body still to come, including CR LF. */
   #bodyLeft = 0;
@@ -216,7 +213,7 @@ export class LineReader {
     this.#input.clear();
   }
 
-  /** Uses what it can of `bytes[at, end)`. Returns the position after the used bytes. */
+  /** Uses as much as possible of `bytes[at, end)`. Returns the position after the used bytes. */
   #consume(bytes: Uint8Array, at: number, end: number): number {
     let position = at;
     let lines = 0;
@@ -225,7 +222,7 @@ export class LineReader {
         this.handler.onTurnOver();
         break;
       }
-      // One line or body, or what has arrived of it. What has to wait stays.
+      // Handle one line or body, or the part of it that has arrived. Bytes that have to wait stay.
       const before = position;
       switch (this.#expect) {
         case Expect.Line:
@@ -282,7 +279,7 @@ export class LineReader {
     const handler = this.handler;
     const bytesMax = handler.lineBytesMax(bytes, start, start + LINE_BYTES_MAX);
     const limit = Math.min(end, start + bytesMax);
-    // Never search the same bytes twice, however small the pieces are in which the line arrives.
+    // Never search the same bytes twice, however small the pieces of the line are.
     let at = start + Math.max(LINE_BYTES_MAX, this.#longLineBytes);
     while (at < limit && (bytes[at] !== LF || bytes[at - 1] !== CR)) at++;
     if (at < limit) {

@@ -21,7 +21,7 @@ export class ClientState {
   readonly openedAtMs: number;
   /** Address and port of the client: see ConnectionContext. */
   peer: string | undefined;
-  /** What the client calls itself. */
+  /** The name that the client gave itself. */
   name: string | undefined;
   /** Index of its listener: see ConnectionContext. */
   listener: number | undefined;

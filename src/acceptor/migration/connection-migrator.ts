@@ -12,8 +12,8 @@
 //
 // No step waits for an answer: a shard that sees Adopt before Detach waits for the Detach
 // (shard/sessions/adoptions.ts). The old slot is reused when all shards have released it
-// (Detached). A problem before the message is sent (the socket ends or fails, no descriptor is
-// free, the server stops) ends the move where it began, and no shard has heard of it.
+// (Detached). If the socket ends or fails, no descriptor is free or the server stops before the
+// message is sent, the move ends where it began. No shard has heard of it by then.
 //
 // Only a connection that holds no job moves. So the holder of a job is always being read from, and
 // a read barrier (shard/read-barrier.ts) misses no disconnect. A worker is in this state after each
@@ -29,7 +29,7 @@ import type { ClientState } from "./client-state.ts";
 import type { MigrationWay } from "./migration-writer.ts";
 import type { MigrationHistory } from "./moved-connection.ts";
 
-/** The most moves of an acceptor in progress. */
+/** Maximum number of moves of an acceptor in progress. */
 const UNDER_WAY_MAX = 4;
 /** Minimum stay after a move, in ms. It doubles with each move, up to the maximum. */
 const STAY_MS_MIN = 2000;
@@ -65,7 +65,7 @@ export interface MigratorOptions {
   readonly nowMs: () => number;
   /** Commands to one shard after which a connection may move. */
   readonly commands: number;
-  /** The way to each other acceptor; undefined within a thread. */
+  /** The route to each other acceptor; undefined within a thread. */
   readonly ways: readonly (MigrationWay | undefined)[];
 }
 
@@ -78,7 +78,7 @@ export interface Loads {
 interface Move {
   readonly connection: Movable;
   readonly target: number;
-  /** Once the connection has left: the shards that have not released its slot. */
+  /** Once the connection has left: the number of shards that have not released its slot. */
   awaited: number;
 }
 
@@ -157,7 +157,7 @@ export class ConnectionMigrator {
   /** Notes that one more shard has released a connection's slot. */
   onDetached(slot: number): void {
     const move = this.#underWay.get(slot);
-    assert(move !== undefined, "a shard detaches what it was told to");
+    assert(move !== undefined, "a shard detaches only a connection that has left");
     if (--move.awaited > 0) return;
     this.#underWay.delete(slot);
     this.#options.core.slots.vacate(slot);
@@ -174,7 +174,7 @@ export class ConnectionMigrator {
     for (const way of this.#options.ways) way?.publish();
   }
 
-  /** Stops migration: no move begins any more, and those in progress end where they began. */
+  /** Stops migration: no further move begins, and those in progress end where they began. */
   stop(): void {
     this.#stopping = true;
   }

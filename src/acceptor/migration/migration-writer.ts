@@ -25,16 +25,16 @@ import type { ConnectionState, MovedOrder } from "./moved-connection.ts";
 
 export const MIGRATION_HEADER_BYTES = 60;
 export const MigrationFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8, Name: 16, Order: 32 } as const;
-/** With more that was read meanwhile, a connection does not move. */
+/** A connection with more bytes read meanwhile does not move. */
 export const MIGRATION_BYTES_MAX: number = 16 * 1024;
 const NAME_BYTES_MAX = 255;
 /** An order and its floor, and the weight of each watched tube. */
 export const ORDER_BYTES = 9;
 export const WEIGHT_BYTES = 2;
 
-/** The way to another acceptor. */
+/** The route to another acceptor. */
 export interface MigrationWay {
-  /** Returns whether a connection with this state can go now. */
+  /** Returns whether a connection with this state can be sent now. */
   hasRoom(state: ConnectionState): boolean;
   write(handedOver: HandedOver, number: number, state: ConnectionState): void;
   /** Makes written connections visible. */

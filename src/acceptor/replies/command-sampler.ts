@@ -1,4 +1,4 @@
-// Measures the time of sampled commands: from the complete command until its reply is handed over,
+// Samples the time that commands take, from the complete command until its reply is handed over,
 // including its wait for the log. In one of several turns, the first command that starts is timed.
 // All others cost only a check.
 
@@ -16,7 +16,10 @@ export interface CommandSample {
   readonly commandClass: number;
   /** In monotonic ms. */
   readonly beganAtMs: number;
-  /** Whether the reply has arrived, and the record in the log that it waits for; 0 for none. */
+  /**
+   * Whether the reply has arrived, and the record that it waits for: its shard, and its number or 0
+   * for none.
+   */
   isAnswered: boolean;
   shard: number;
   recordNumber: number;
@@ -52,8 +55,8 @@ export class CommandSampler {
 
   /**
    * Takes the end of the reply. `hasWaited` means that the thread has stopped polling for it, as it
-   * does while a reserve waits for a job. Such a wait is not the server's time, so the sample is
-   * dropped: the result is undefined.
+   * does while a reserve waits for a job. The server is not responsible for such a wait, so the
+   * sample is dropped: the result is undefined.
    */
   answered(
     sample: CommandSample,

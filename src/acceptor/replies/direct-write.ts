@@ -1,11 +1,11 @@
 // Writes to a socket's handle directly, bypassing the stream machinery of node:net, where Node
 // permits it.
 //
-// `socket.write` costs a request object, a callback and a next-tick for every reply, about a tenth
-// of an acceptor's time, although nearly every write is complete when the call returns. The
-// handle's own method reports that at once. The method is internal to Node. If it is missing or has
-// changed shape, replies go through `socket.write`. RUNNERBEAN_STREAM_WRITES=1 in the environment
-// forces that too, for tests and for diagnosis.
+// For every reply, `socket.write` costs a request object, a callback and a next-tick: about a tenth
+// of an acceptor's time. Nearly every write is complete when the call returns, and the handle's own
+// method reports that at once. The method is internal to Node. If it is missing or has changed
+// shape, replies go through `socket.write`. RUNNERBEAN_STREAM_WRITES=1 in the environment forces
+// that too, for tests and for diagnosis.
 
 /** The method of a socket's handle that node:net calls. */
 interface WritableHandle {

@@ -31,9 +31,9 @@ export class DurabilityWaits {
   /**
    * Holds the output from `position` on until record `number` of the shard is in the log.
    *
-   * If the last entry is of the same shard and not the first, it waits for this record instead. The
-   * records of a turn are written together, so its reply loses nothing. The first entry never
-   * changes; otherwise a pipeline could delay it for ever.
+   * If the last entry belongs to the same shard and is not the first, it waits for this record
+   * instead. The records of a turn are written together, so its reply loses nothing. The first
+   * entry never changes; otherwise a pipeline could delay it for ever.
    */
   add(position: number, shard: number, number: number): void {
     this.empty = false;

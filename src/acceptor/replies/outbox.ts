@@ -28,7 +28,7 @@ export interface ReplyLog {
 
 /**
  * Counts the reply bytes that a connection received for its commands in flight, and how many of
- * them its shard knows to be read. All counts wrap at 2^32; only differences matter. See
+ * them the shard knows the client has read. All counts wrap at 2^32; only differences matter. See
  * message/reply-credit.ts.
  */
 class ReplyMeter {
@@ -54,12 +54,12 @@ class ReplyMeter {
     return (this.#receivedBytes - unreadBytes) | 0;
   }
 
-  /** Notes how much the shard was told. */
-  told(bytes: number): void {
+  /** Notes how many bytes were reported to the shard. */
+  reported(bytes: number): void {
     this.#toldBytes = bytes;
   }
 
-  /** Returns whether enough has been read since then to tell the shard. */
+  /** Returns whether the client has read enough since then for another report. */
   isDue(readBytes: number): boolean {
     return ((readBytes - this.#toldBytes) | 0) >= ReplyCredit.StepBytes;
   }
@@ -111,8 +111,9 @@ export class Outbox extends Output {
   }
 
   /**
-   * Hands over what may leave: replies whose records are in the log, and those between them that
-   * need none. Stops at large bodies that the transport cannot take now, unless `all` is set.
+   * Hands over the output that may leave: replies whose records are in the log, and those between
+   * them that need none. Stops at large bodies that the transport cannot take now, unless `all` is
+   * set.
    */
   flush(all = false): void {
     const waits = this.#waits;

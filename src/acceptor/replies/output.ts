@@ -9,9 +9,9 @@ import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { buffers } from "../input/buffer-pool.ts";
 import type { BodyReference, Transport } from "./transport.ts";
 
-/** The most bodies in one message. */
+/** Maximum number of bodies in one message. */
 const REFERRED_BODIES_MAX = 4;
-/** The most bytes copied at once for a transport that cannot send from an arena. */
+/** Maximum bytes copied at once for a transport that cannot send from an arena. */
 const COPIED_BYTES_MAX = 256 * 1024;
 
 const NOTHING = new Uint8Array(0);
@@ -32,7 +32,7 @@ export class Output {
     this.#inPlaceBytesMin = inPlaceBytesMin;
   }
 
-  /** Bytes that the transport has not been given. */
+  /** Bytes not yet handed to the transport. */
   get gatheredBytes(): number {
     return this.bufferedBytes + this.bodyBytes;
   }

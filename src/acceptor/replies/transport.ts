@@ -22,8 +22,8 @@ export interface Transport {
   send(buffer: Uint8Array, length: number): boolean;
   /**
    * Sends `buffer[0, length)` with bodies in between, directly from their arenas, and keeps the
-   * buffer. Returns false, with nothing sent, if that is impossible now. Transports that never can
-   * omit it.
+   * buffer. Returns false, with nothing sent, if that is impossible now. Transports that can never
+   * do so omit this method.
    */
   sendWithBodies?(buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): boolean;
   /** Bytes handed over and not yet taken by the kernel. */

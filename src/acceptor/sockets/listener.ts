@@ -5,12 +5,12 @@ import { createServer, type Server } from "node:net";
 export type ListenAddress =
   | { kind: "tcp"; host: string; port: number; reusePort: boolean }
   /**
-   * A bound socket that belongs to another owner and that other acceptors may share. It is used and
+   * A bound socket that belongs to another owner and that other acceptors may share. It is used but
    * never closed.
    */
   | { kind: "descriptor"; fd: number };
 
-/** A connection that libuv has accepted and that is not served yet: its stream, not read yet. */
+/** A connection that libuv has accepted and that is not served yet: its unread stream. */
 export interface AcceptedHandle {
   readonly fd: number;
   setNoDelay?(on: boolean): void;

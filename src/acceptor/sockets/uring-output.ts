@@ -1,4 +1,4 @@
-// What one socket sends through io_uring: one send at a time, from a slot, a pool buffer, or a
+// The output of one socket through io_uring: one send at a time, from a slot, a pool buffer, or a
 // message with bodies in between.
 
 import { constants } from "node:os";
@@ -31,14 +31,16 @@ export interface OutputSockets {
   readonly messages: MessageSlots;
   /** Notes a send in flight that posts a completion only if it fails. */
   sendsSilently(output: UringOutput): void;
-  /** Asks for `onRoom` when the socket can take bytes again. Returns false if it cannot be had. */
+  /**
+   * Asks for `onRoom` when the socket can take bytes again. Returns false if that is impossible.
+   */
   awaitRoom(descriptor: number, index: number): boolean;
 }
 
 interface Socket {
   readonly index: number;
   readonly descriptor: number;
-  /** No more bytes are moved. */
+  /** The socket moves no more bytes. */
   readonly isGone: boolean;
   readonly isAwaited: boolean;
   onSendEnd(hasFailed: boolean): void;
@@ -56,7 +58,7 @@ export class UringOutput {
   readonly #socket: Socket;
   /** Bytes on their way to the kernel; 0 if none are. */
   #sending = 0;
-  /** How many of them have left, and how many the kernel was given last. */
+  /** How many of them have left, and how many were last given to the kernel. */
   #sent = 0;
   #asked = 0;
   /** The location of the bytes: a slot number, or else a pool buffer. */
@@ -236,7 +238,7 @@ export class UringOutput {
     return true;
   }
 
-  /** Gives up what waits behind the current send. */
+  /** Discards the output that waits for the current send. */
   dropNext(): void {
     for (const { buffer } of this.#queue) buffers.give(buffer);
     this.#queue.length = 0;

@@ -5,7 +5,7 @@ import { assert } from "../../base/assert.ts";
 import { BodyPlace } from "../../engine/jobs/body-arena.ts";
 import { duplicate, isTcp, peek, pointerTo, shutdown } from "../../uring/kernel.ts";
 import { BUFFER_BYTES, RECEIVE_BYTES_MAX } from "../../uring/receive-buffers.ts";
-import { RECEIVES_GO_ON } from "../../uring/uring.ts";
+import { MULTISHOT_RECEIVES } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { Connection } from "../connection/connection.ts";
 import { MIGRATION_BYTES_MAX } from "../migration/migration-writer.ts";
@@ -18,7 +18,10 @@ const { ENOBUFS, EINTR, EAGAIN, ECANCELED } = constants.errno;
 
 /** The sockets of a thread, as one of them sees them. */
 interface Sockets extends OutputSockets {
-  /** Schedules bytes of a pause. The call that ended the pause must not deliver them itself. */
+  /**
+   * Schedules the delivery of bytes that arrived during a pause. The call that ended the pause must
+   * not deliver them itself.
+   */
   deliverLater(socket: UringSocket): void;
   /** Schedules closing: the kernel has no operation on the socket any more. */
   finishLater(socket: UringSocket): void;
@@ -33,24 +36,30 @@ export class UringSocket implements Transport, Departure {
   readonly descriptor: number;
   #connection: Connection | undefined;
   readonly output: UringOutput;
-  /** Whether the kernel has a receive, and whether that has brought nothing yet. */
+  /** Whether a receive is in progress, and whether it has brought nothing yet. */
   #receiving = false;
   #isUnheard = false;
-  /** Whether receives go on. They may hide how a unix socket ended, and errors of all sockets. */
-  readonly #goesOn: boolean;
-  /** Whether the kernel watches for the end of receives that go on, and whether it has come. */
+  /**
+   * Whether receives are multishot. These may hide how a unix socket ended, and errors of any
+   * socket.
+   */
+  readonly #isMultishot: boolean;
+  /**
+   * Whether the kernel watches a socket with multishot receives for its end, and whether that has
+   * come.
+   */
   #watching = false;
   #endSeen = false;
   /** Destination of the current receive if not a buffer of the ring, and its message slot. */
   #place: BodyPlace | undefined;
   #bodySlot = -1;
   #paused = false;
-  /** Bytes that were requested before the pause and arrived after it: those of one receive. */
+  /** Bytes of the one receive that began before the pause and completed during it. */
   #stashed: Uint8Array | undefined;
   #stashedEnd = false;
   #ended = false;
   #ending = false;
-  /** No more bytes are moved. */
+  /** The socket moves no more bytes. */
   #gone = false;
   #destroyed = false;
   #finished = false;
@@ -77,7 +86,7 @@ export class UringSocket implements Transport, Departure {
     this.#handle = handle;
     this.descriptor = handle.fd;
     this.output = new UringOutput(sockets, this);
-    this.#goesOn = RECEIVES_GO_ON && isTcp(this.descriptor);
+    this.#isMultishot = MULTISHOT_RECEIVES && isTcp(this.descriptor);
   }
 
   /** Starts receiving. `bytes` were read earlier, in another thread. */
@@ -111,7 +120,7 @@ export class UringSocket implements Transport, Departure {
     return this.#ending || this.#gone || this.output.hasMore || this.#connection!.waitsForDrain;
   }
 
-  /** A send has ended. */
+  /** Handles the end of a send. */
   onSendEnd(hasFailed: boolean): void {
     if (hasFailed) this.#disconnect();
     if (this.#gone) this.#finishIfIdle();
@@ -124,12 +133,12 @@ export class UringSocket implements Transport, Departure {
 
   #receive(likely: boolean): void {
     if (this.#receiving || this.#ended || !this.#mayDeliver) return;
-    // `deliver` will receive. So what is stashed never exceeds what one receive brings.
+    // `deliver` starts the next receive, so the stash never exceeds what one receive brings.
     if (this.#stashed !== undefined) return;
     this.#receiving = true;
     this.#isUnheard = true;
     if (this.#receiveBody(likely)) return;
-    this.#sockets.ring.receive(this.descriptor, likely, this.#goesOn, this.index, Kind.Receive);
+    this.#sockets.ring.receive(this.descriptor, likely, this.#isMultishot, this.index, Kind.Receive);
   }
 
   /** Receives part of a large body directly into its arena. Returns false if it cannot. */
@@ -168,7 +177,7 @@ export class UringSocket implements Transport, Departure {
     else this.#receive(hasMore);
   }
 
-  /** `goesOn` if the receive brings more than this. */
+  /** Handles bytes, the end or an error. `goesOn` means that the receive continues. */
   onReceived(result: number, bytes: Uint8Array | undefined, hasMore: boolean, goesOn: boolean): void {
     this.#receiving = goesOn;
     this.#isUnheard = false;
@@ -192,12 +201,16 @@ export class UringSocket implements Transport, Departure {
     }
     this.#connection!.onBytes(bytes, length);
     if (this.#endSeen) this.#sockets.deliverLater(this);
-    // The next completion of a receive that goes on tells the end, and comes before other clients'.
+    // The next completion of a multishot receive reports the end, and precedes those of other
+    // clients.
     if (hasMore && !this.#receiving && length < BUFFER_BYTES) this.#lookForEnd();
     this.#receive(hasMore || length === BUFFER_BYTES);
   }
 
-  /** Whether what arrives has to wait: behind the pause, or behind bytes of one that is over. */
+  /**
+   * Whether arriving bytes have to wait: for the end of the pause, or behind bytes of an earlier
+   * one.
+   */
   get #mustStash(): boolean {
     return this.#paused || this.#stashed !== undefined;
   }
@@ -206,7 +219,7 @@ export class UringSocket implements Transport, Departure {
     const before = this.#stashed;
     const received = bytes.subarray(0, length);
     this.#stashed = before === undefined ? received.slice() : Buffer.concat([before, received]);
-    assert(this.#stashed.length <= RECEIVE_BYTES_MAX, "a pause keeps what one receive brings");
+    assert(this.#stashed.length <= RECEIVE_BYTES_MAX, "a pause stashes at most one receive");
   }
 
   /**
@@ -223,12 +236,12 @@ export class UringSocket implements Transport, Departure {
   }
 
   #watch(): void {
-    if (!this.#goesOn || this.#watching || this.#endSeen) return;
+    if (!this.#isMultishot || this.#watching || this.#endSeen) return;
     this.#watching = true;
     this.#sockets.ring.pollEnd(this.descriptor, this.index, Kind.End);
   }
 
-  /** The other side has ended, or an error has occurred: after the bytes of this batch. */
+  /** Handles the end of the stream or an error, after the bytes of this batch. */
   onEndSeen(result: number): void {
     this.#watching = false;
     this.#endSeen = result !== -ECANCELED;
@@ -254,8 +267,8 @@ export class UringSocket implements Transport, Departure {
   }
 
   /**
-   * Delivers what arrived during the pause. If the connection moves, the bytes go with it; if the
-   * move fails, they are delivered then.
+   * Delivers the bytes that arrived during the pause. If the connection moves, the bytes go with
+   * it; if the move fails, they are delivered then.
    */
   deliver(): void {
     if (!this.#mayDeliver) return;
@@ -298,7 +311,7 @@ export class UringSocket implements Transport, Departure {
     onReady?.();
   }
 
-  /** Keeps what a receive brings before its cancellation. */
+  /** Keeps the bytes that a receive brings before its cancellation. */
   #keep(result: number, bytes: Uint8Array | undefined): void {
     if (result > 0 && bytes !== undefined) this.#stash(bytes, result);
     else if (result === 0) this.#stashedEnd = true;
@@ -345,8 +358,8 @@ export class UringSocket implements Transport, Departure {
     this.#destroyed = true;
     // The client sees the end now. Pending operations complete, and then the socket is closed.
     shutdown(this.descriptor);
-    // A receive that goes on does not see the shutdown of a socket that has been reset.
-    if (this.#goesOn) this.#cancelInput();
+    // A multishot receive does not see the shutdown of a socket that has been reset.
+    if (this.#isMultishot) this.#cancelInput();
     this.#finishIfIdle();
   }
 

@@ -2,8 +2,8 @@
 // connections.
 //
 // node:net accepts the connections and sets their options, but their bytes bypass it. The event
-// loop's other work (new connections, orders of the main thread, the doorbell) shows in its own
-// descriptor, which the ring watches while the thread sleeps.
+// loop's other work (new connections, orders of the main thread, the doorbell) makes its own
+// descriptor readable, which the ring watches while the thread sleeps.
 
 import { closeDescriptor, eventLoopDescriptor } from "../../uring/kernel.ts";
 import { MessageSlots } from "../../uring/message-slots.ts";
@@ -94,7 +94,7 @@ export class UringSockets {
     this.#onActivity();
   }
 
-  /** Submits everything to the kernel and processes what has arrived. */
+  /** Submits everything to the kernel and processes the completions that have arrived. */
   turn(): void {
     this.#watchOthers();
     this.ring.submit();
@@ -128,7 +128,7 @@ export class UringSockets {
     this.ring.pollIn(this.#room.descriptor, 0, Kind.Room);
   }
 
-  /** Processes what a wait has brought. Returns the number of completions. */
+  /** Processes the completions of a wait. Returns their number. */
   takeCompletions(): number {
     return this.#reap();
   }
@@ -190,10 +190,10 @@ export class UringSockets {
     const outputs = this.#silent;
     this.#silent = [];
     // Read this first: finishing a send may submit others.
-    const { toldPlace } = this.ring;
+    const { settledPlace } = this.ring;
     this.ring.look(this.#noteFailure);
     for (const output of outputs) {
-      if (output.silentPlace <= toldPlace) output.onSentSilently();
+      if (output.silentPlace <= settledPlace) output.onSentSilently();
       else this.#silent.push(output);
     }
   }

@@ -35,8 +35,8 @@ export class BarrierAcks {
   }
 
   /**
-   * After two reads of the sockets a barrier is acknowledged, behind the Closes they caused. Only
-   * while barriers are in progress.
+   * Notes that this acceptor has read its sockets. After two reads it acknowledges a barrier,
+   * behind the Closes that they caused. Called only while barriers are in progress.
    */
   haveRead(): void {
     assert(this.hasWork, "only barriers in progress are counted down");

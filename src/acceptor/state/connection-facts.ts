@@ -10,7 +10,7 @@ export interface ConnectionFacts {
   readonly descriptor: number;
   /** Address and port of the client, if they were recorded: see ConnectionContext. */
   readonly peer: string | undefined;
-  /** What the client calls itself. */
+  /** The name that the client gave itself. */
   readonly name: string | undefined;
   /** Index of its listener among those of the server, if it was recorded: see ConnectionContext. */
   readonly listener: number | undefined;

@@ -3,9 +3,12 @@
 
 import { assert } from "../../base/assert.ts";
 
-/** The most commands in flight. Each may have to wait in the shard, in some 80 bytes. */
+/**
+ * Maximum number of commands in flight. Each may have to wait in the shard, where it takes about 80
+ * bytes.
+ */
 const WINDOW_COMMANDS = 256;
-/** The limit while a reserve is in flight, which may wait for any time. */
+/** The limit while a reserve is in flight, which may wait for any length of time. */
 const WINDOW_COMMANDS_RESERVING = 128;
 /**
  * Limit on the bodies of puts in flight: with n commands in flight, a put is sent only if n times
@@ -31,8 +34,8 @@ export class InFlight {
   /** The reserves among them. The count may be too high until all are answered. */
   reservesUnderWay = 0;
   /**
-   * Whether a reserve-job is in flight, or has been since no command was. Its job may be
-   * on another shard.
+   * Whether a reserve-job is in flight or has been since the last time that nothing was. Its job
+   * may be on another shard.
    */
   mayHoldElsewhere = false;
 
@@ -66,7 +69,7 @@ export class InFlight {
 
   /** Notes that the oldest command is answered. Returns whether nothing is in flight any more. */
   answered(): boolean {
-    assert(this.underWay > 0, "only a command under way is answered");
+    assert(this.underWay > 0, "only a command in flight is answered");
     this.underWay--;
     if (this.underWay > 0) return false;
     this.reservesUnderWay = 0;
@@ -79,7 +82,7 @@ export class InFlight {
 export class ShardAffinity {
   /** The shard that most commands went to. */
   shard = -1;
-  /** Commands to that shard, less what commands to others cancelled; SETTLED at most. */
+  /** Commands to that shard, minus those that commands to others cancelled; at most SETTLED. */
   streak = 0;
 
   note(shard: number): void {
@@ -93,7 +96,7 @@ export class ShardAffinity {
     this.streak = 1;
   }
 
-  /** Starts counting anew. */
+  /** Restarts the count. */
   forget(): void {
     this.streak = 0;
   }

@@ -32,7 +32,7 @@ export class InputLimit {
 
   /**
    * Pauses or resumes reading, given the bytes of unprocessed input. `waits` tells whether the
-   * client waits for a job: only a read reveals a disconnect, so reading goes on.
+   * client waits for a job: only a read reveals a disconnect, so reading continues.
    */
   settle(inputBytes: number, waits: boolean): void {
     const excessBytes = waits ? Math.max(0, inputBytes - INPUT_BYTES_MAX) : 0;

@@ -5,11 +5,11 @@ import type { Topology } from "../../message/topology.ts";
 import { LogWord, LogWords } from "../../ring/log-words.ts";
 
 export class LogProgress {
-  /** How far the log has reached the state that replies wait for. */
+  /** Each shard's last record that is as far in the log as replies require. */
   readonly #logged: LogWords | undefined;
-  /** How far the log is written. */
+  /** Each shard's last record that is written. */
   readonly #written: LogWords | undefined;
-  /** In a group: how far the shared log is acknowledged. */
+  /** In a group: each shard's last record that is acknowledged in the shared log. */
   readonly #replicated: LogWords | undefined;
   /** The progress of both logs when the held replies were last checked. */
   readonly #loggedThen: Int32Array;

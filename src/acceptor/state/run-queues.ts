@@ -17,7 +17,7 @@ export interface RunQueueEntry {
 }
 
 export class RunQueues {
-  // The acceptor asks in each turn whether they are empty: by their length, without a call.
+  // The acceptor checks their lengths in each turn: a method call would cost more.
   /** Connections with output to flush. */
   dirty: RunQueueEntry[] = [];
   /** Connections whose next message found a ring full. */

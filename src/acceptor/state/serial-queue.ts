@@ -1,8 +1,9 @@
 // A queue that lets one waiter proceed at a time.
 //
-// Batches over several shards use it while they choose their jobs. All of an acceptor's batches
-// would choose the same best jobs, and all but one in vain: with fifty workers, nearly everything
-// was done fifty times. The jobs that one takes are gone before the next one asks.
+// Batches over several shards use it while they choose their jobs. Otherwise all batches of an
+// acceptor would choose the same best jobs, all but one in vain: with fifty workers, nearly all
+// work was done fifty times. With the queue, the jobs of one batch are gone before the next one
+// asks.
 //
 // Lists of jobs over all shards use another one, since each takes memory.
 

@@ -93,7 +93,7 @@ export class ShardLinks {
 
   /**
    * Whether a ring that a message waits for has room for any message. If not, the ring holds
-   * messages that its shard has yet to release, and the shard signals then if it was asked to. An
+   * messages that its shard has yet to release; if asked to, the shard signals when it does. An
    * empty ring has room for any message.
    */
   get hasRoomAgain(): boolean {

@@ -5,7 +5,8 @@
 import type { RunQueueEntry, RunQueues } from "./run-queues.ts";
 
 /**
- * The most that all waiting clients of an acceptor may send, beyond what is read from any client.
+ * Maximum bytes that all waiting clients of an acceptor may send, beyond those that are read from
+ * any client.
  */
 const ALL_BYTES_MAX = 32 * 1024 * 1024;
 

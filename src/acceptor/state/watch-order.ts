@@ -1,5 +1,5 @@
-// How a connection picks its jobs from the tubes that it watches, and their weights. Only
-// connections that have given a weight or chosen an order have one.
+// The order in which a connection picks jobs from the tubes that it watches, and their weights.
+// Only connections that have given a weight or chosen an order have such an object.
 
 import { ReserveOrder } from "../../protocol/reserve-order.ts";
 
@@ -15,11 +15,11 @@ export class WatchOrder {
   readonly #weights = new Map<string, number>();
 
   /** The number of tubes with a weight. */
-  get weighedTubes(): number {
+  get weightedTubes(): number {
     return this.#weights.size;
   }
 
-  /** Whether it decides, or just remembers weights. */
+  /** Whether it determines the choice of jobs, or only remembers weights. */
   get decides(): boolean {
     return this.order !== ReserveOrder.Strict;
   }
@@ -58,8 +58,8 @@ export class WatchOrder {
   }
 
   /**
-   * Whether some shard knew a later floor than the shards were asked with. Tubes of the others may
-   * have to begin at that floor.
+   * Whether some shard knew a later floor than the one that the shards were asked with. Tubes of
+   * the others may have to begin at that floor.
    */
   get isOutdated(): boolean {
     return this.floor > this.#asked;

@@ -33,7 +33,7 @@ export class BatchRow implements BatchFacts, BatchCounts {
   readonly timer: Timer<BatchRow> = new Timer<BatchRow>(this);
   /** Whether it is among `BatchTable.idle`. */
   isIdle = false;
-  /** The state as which `BatchTotals` counts it. */
+  /** The state under which `BatchTotals` counts it. */
   counted: BatchState = BatchState.Forgotten;
 
   constructor(jobs: JobTable, { number, name, state, keepMs, openedAtMs }: Readonly<BatchFacts>) {
@@ -47,7 +47,7 @@ export class BatchRow implements BatchFacts, BatchCounts {
 
   /** Takes over what the home of the batch has decided. */
   assume(facts: Readonly<BatchFacts>): void {
-    assert(facts.number === this.number, "what is decided of a batch names it");
+    assert(facts.number === this.number, "a decision about a batch names the batch");
     this.state = facts.state;
     this.outcome = facts.outcome;
     this.keepMs = facts.keepMs;
@@ -56,7 +56,7 @@ export class BatchRow implements BatchFacts, BatchCounts {
     this.allFailed = facts.allFailed;
   }
 
-  /** Whether no more members may join, and it is not complete. */
+  /** Whether it takes no more members, but is not complete. */
   get isEnding(): boolean {
     return this.state === BatchState.Committed || this.state === BatchState.Cancelled;
   }

@@ -1,5 +1,5 @@
-// The batches of the server, as one shard knows them, and what it counts of each: its members here,
-// and the jobs here that wait for it.
+// The server's batches as one shard knows them. For each, the shard counts the members here and the
+// jobs here that wait for it.
 //
 // Every shard knows every batch. Its home, one of the shards, decides what becomes of it
 // (shard/flows/batch-homes.ts); see docs/architecture/flows.md.
@@ -23,7 +23,7 @@ export class BatchTable {
   hasNews = false;
   /** Number of batches. Each put reads it. */
   size = 0;
-  /** When the homes here forget complete batches. The shard asks it, since that takes a log. */
+  /** When the homes here forget complete batches. The shard does that, since it needs the log. */
   readonly timers: TimerHeap<BatchRow> = new TimerHeap<BatchRow>();
   /** Batches whose last member here has ended, for their homes. */
   readonly idle: BatchRow[] = [];
@@ -43,7 +43,7 @@ export class BatchTable {
     this.#jobs = jobs;
   }
 
-  /** The batches in no order. */
+  /** The batches, in no particular order. */
   get all(): IterableIterator<BatchRow> {
     return this.#byNumber.values();
   }
@@ -64,7 +64,7 @@ export class BatchTable {
     return number === undefined ? undefined : this.#byNumber.get(number);
   }
 
-  /** Returns what `from` and `before` have cost since the last call, as Engine.looks. */
+  /** Returns the cost of `from` and `before` since the last call, in Engine.looks. */
   takeLooks(): number {
     const { looks } = this.#numbers;
     this.#numbers.looks = 0;
@@ -95,7 +95,7 @@ export class BatchTable {
     this.counts.changed(batch);
     if (batch.state === before) return batch;
     this.hasNews = true;
-    // At a start, its members come later.
+    // At a restart, its members are restored later.
     if (batch.state === BatchState.Cancelled) this.toSweep.add(batch);
     else this.#endSweep(batch);
     if (batch.state === BatchState.Complete && batch.waitingJobs > 0) this.releasing.add(batch);
@@ -162,7 +162,9 @@ export class BatchTable {
     if (awaited !== undefined) awaited.arrivals++;
   }
 
-  /** Stops counting a job that goes. If it was a member, it has ended already, or is elsewhere. */
+  /**
+   * Stops counting a job that is removed here. If it was a member, it has ended, or is elsewhere.
+   */
   exit(page: JobPage, row: number): void {
     const { flows } = page.extras!;
     if (flows === undefined) return;
@@ -172,13 +174,13 @@ export class BatchTable {
         batch.open--;
         this.counts.openMembers--;
       } else batch.dead--;
-      assert(batch.open >= 0 && batch.dead >= 0, "a member that goes was counted");
-      this.#fell(batch);
+      assert(batch.open >= 0 && batch.dead >= 0, "a member that is removed was counted");
+      this.#noteIdle(batch);
     }
     flows.clear(row);
   }
 
-  /** Counts a job that is on its way to another shard (1), or no longer (-1). */
+  /** Counts a job that is in transit to another shard (1), or no longer is (-1). */
   travels(slot: number, change: 1 | -1): void {
     const flows = this.#jobs.pageOf(slot).extras?.flows;
     if (flows === undefined) return;
@@ -187,8 +189,8 @@ export class BatchTable {
       const batch = number === 0 ? undefined : this.#byNumber.get(number);
       if (batch === undefined) continue;
       batch.moving += change;
-      assert(batch.moving >= 0, "a member on its way was counted");
-      this.#fell(batch);
+      assert(batch.moving >= 0, "a member in transit was counted");
+      this.#noteIdle(batch);
     }
   }
 
@@ -196,7 +198,7 @@ export class BatchTable {
 
   /**
    * Ends the membership of a job that is about to be removed. Returns its batch if the record of
-   * its removal has to tell; undefined for a job that is no member.
+   * the removal has to name it; otherwise undefined.
    */
   end(slot: number, done: boolean): BatchRow | undefined {
     const page = this.#jobs.pageOf(slot);
@@ -217,7 +219,7 @@ export class BatchTable {
       if (page.state[row] === JobState.Buried) batch.buried--;
     }
     assert(batch.open >= 0 && batch.dead >= 0 && batch.buried >= 0, "a member that ends was counted");
-    this.#fell(batch);
+    this.#noteIdle(batch);
     return batch;
   }
 
@@ -236,11 +238,11 @@ export class BatchTable {
     batch.dead++;
     this.counts.ended(false);
     assert(batch.open >= 0, "a member that dies was counted");
-    this.#fell(batch);
+    this.#noteIdle(batch);
   }
 
   /** Notes a batch that may be complete. */
-  #fell(batch: BatchRow): void {
+  #noteIdle(batch: BatchRow): void {
     if (!batch.isEnding || batch.open > 0 || batch.moving > 0 || batch.isIdle) return;
     batch.isIdle = true;
     this.hasNews = true;
@@ -263,7 +265,7 @@ export class BatchTable {
     return WAITS_UNTIL_MS;
   }
 
-  /** Removes a job that leaves the delayed ones from those that wait. */
+  /** Stops the wait of a job that is no longer delayed. */
   endWait(slot: number): void {
     const batch = this.awaitedBy(slot);
     if (batch === undefined) return;
@@ -271,10 +273,13 @@ export class BatchTable {
     batch.waitingJobs--;
     this.counts.waiting--;
     assert(batch.waitingJobs >= 0, "a job that waits is counted");
-    assert(this.counts.waiting >= batch.waitingJobs, "the jobs that wait for a batch are among all");
+    assert(
+      this.counts.waiting >= batch.waitingJobs,
+      "the jobs that wait for a batch are included in the total",
+    );
   }
 
-  /** Counts a member that becomes buried (1), or is no longer (-1). */
+  /** Counts a member that becomes buried (1), or is no longer buried (-1). */
   countBuried(page: JobPage, row: number, change: 1 | -1): void {
     const { flows } = page.extras!;
     if (flows === undefined || flows.batch[row] === 0 || (flows.flags[row]! & FlowFlag.Ended) !== 0) return;

@@ -1,5 +1,5 @@
-// Sums over the batches that a shard knows, kept up to date because 100,000 batches are too many to
-// be counted each second.
+// Sums over the batches that a shard knows. They are kept up to date, because 100,000 batches are
+// too many to count each second.
 
 import { assert } from "../../base/assert.ts";
 import { BatchState } from "../../protocol/batch-facts.ts";
@@ -15,7 +15,7 @@ export class BatchTotals {
   /** Batches that are not complete, in the order of their opening. */
   readonly #unfinished = new Set<BatchRow>();
 
-  /** Batches that were opened, and that became complete by BatchOutcome, at homes on this shard. */
+  /** Batches that homes on this shard opened, and batches that they completed, by BatchOutcome. */
   opened = 0;
   readonly completed: number[] = zeros();
 
@@ -32,7 +32,7 @@ export class BatchTotals {
   /** Notes the state of a batch that is new or may have changed. */
   changed(batch: BatchRow): void {
     const { state, counted } = batch;
-    // Nobody is told of a batch before all shards know it.
+    // A batch is not reported before all shards know it.
     if (state === counted || state === BatchState.Opening) return;
     assert(
       counted === BatchState.Forgotten || this.inState[counted]! > 0,
@@ -44,7 +44,7 @@ export class BatchTotals {
     if (state === BatchState.Complete) this.#unfinished.delete(batch);
     else if (state === BatchState.Forgotten) {
       this.#unfinished.delete(batch);
-      // Nobody counts them from here on.
+      // A complete batch no longer counts its members.
       this.openMembers -= batch.open;
       assert(this.openMembers >= 0, "the members of a batch were counted");
     } else this.#unfinished.add(batch);
@@ -70,7 +70,7 @@ export class BatchTotals {
     return sinceMs(this.#open);
   }
 
-  /** The same of the oldest batch that is not complete. */
+  /** When the oldest batch that is not complete was opened; Infinity without one. */
   get unfinishedSinceMs(): number {
     return sinceMs(this.#unfinished);
   }

@@ -11,7 +11,7 @@ import { copyBytes } from "../../base/bytes.ts";
 
 const SLAB_BYTES = 1 << 20;
 /**
- * Slabs with at most this many cells become empty with every ebb of a queue, and fresh pages cost
+ * Slabs with at most this many cells become empty whenever a queue drains, and fresh pages cost
  * more than the bodies. The arena keeps up to this much memory of such slabs, besides the last slab
  * of each class.
  */
@@ -309,8 +309,8 @@ export class BodyArena {
     }
     // The last slab of a class stays, so that a queue that fills and empties does not allocate.
     if (slab.live > 0 || roomy.length === 1) return;
-    assert(!slab.spare, "a slab in use is no spare one");
-    assert(roomy[slab.roomyAt] === number, "a slab with room is where it says");
+    assert(!slab.spare, "a slab in use is not spare");
+    assert(roomy[slab.roomyAt] === number, "a slab with room is at its position in the list");
     if (slab.cells <= SPARE_CELLS_MAX && this.#spareBytes + slab.bytes.length <= SPARE_BYTES_MAX) {
       slab.spare = true;
       this.#spareBytes += slab.bytes.length;
@@ -355,7 +355,7 @@ export class BodyArena {
 
   #big(handle: number): BigBody {
     const big = this.#bigs[handle - BIG_FLAG];
-    assert(big !== undefined, "a body is there until it is freed");
+    assert(big !== undefined, "a body exists until it is freed");
     return big;
   }
 

@@ -42,7 +42,7 @@ export class JobAttributes {
   keyState: number | undefined;
   /** The job's last failures, in monotonic times (protocol/job-failure.ts). */
   failures: Uint8Array = NO_BYTES;
-  /** Whether the log has nothing else of the job than failures. */
+  /** Whether the log contains nothing about the job except failures. */
   hasOnlyFailures = false;
   /** What a put does to a waiting job that has its key, and how long that may be put off. */
   onDuplicate: OnDuplicate = OnDuplicate.Refuse;
@@ -64,7 +64,7 @@ export class JobAttributes {
     return this.batchName !== "" || this.afterName !== "";
   }
 
-  /** Whether the job has to do with batches. */
+  /** Whether the job belongs to a batch or waits for one. */
   get hasFlows(): boolean {
     return this.batch !== 0 || this.after !== 0;
   }
@@ -116,7 +116,7 @@ export class JobAttributes {
     const view = new DataView(bytes.buffer, bytes.byteOffset);
     for (let at = start; at + 2 <= end && bytes[at] !== 0; at += 2 + bytes[at + 1]!)
       this.#take(bytes, view, at, wallOffsetMs);
-    // Only a log that was edited by hand has others.
+    // Only a log that was edited by hand contains incomplete failures.
     if (!failuresAreWhole(this.failures)) this.failures = NO_BYTES;
     else shiftFailures(this.failures, -wallOffsetMs);
     return this;
@@ -179,8 +179,8 @@ export class JobAttributes {
 }
 
 /**
- * Converts a time of the log to the monotonic clock. A time before that clock's start has passed,
- * and must not become 0, which means "never": the job's next record would lose it.
+ * Converts a time of the log to the monotonic clock. A time before that clock's start lies in the
+ * past. It must not become 0, which means "never": the job's next record would lose it.
  */
 function sinceStart(atMs: number, wallOffsetMs: number): number {
   return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, atMs - wallOffsetMs);

@@ -28,7 +28,7 @@ export class JobExtras {
   readonly originBytes: Uint8Array;
   /** A DeathReason in the low four bits, and flags. */
   readonly flags: Uint8Array;
-  /** What jobs have to do with batches; created for the first such job (JobTable.makeFlows). */
+  /** Columns for batches; created for the first job that needs them (JobTable.makeFlows). */
   flows: JobFlows | undefined = undefined;
   readonly #buffer: ArrayBuffer;
 
@@ -64,7 +64,7 @@ export class JobExtras {
     return (this.flags[row]! & ExtraFlag.Reason) !== 0;
   }
 
-  /** Returns whether no policy applies to the row: at most, the job was moved. */
+  /** Returns whether no policy applies to the row. The job may have been moved. */
   isPlain(row: number): boolean {
     return (
       this.expiresAtMs[row] === 0 &&
@@ -76,9 +76,9 @@ export class JobExtras {
 
   /** Clears the row, whose cells and key the caller has already released. */
   clear(row: number): void {
-    assert(this.expiryPosition[row] === -1, "a job that goes is not among those that expire");
-    assert(this.keyRow[row] === -1, "a job that goes has no key");
-    assert(this.groupRow[row] === 0, "a job that goes has left its group");
+    assert(this.expiryPosition[row] === -1, "a removed job is not among those that expire");
+    assert(this.keyRow[row] === -1, "a removed job has no key");
+    assert(this.groupRow[row] === 0, "a removed job has left its group");
     this.expiresAtMs[row] = 0;
     this.attributes[row] = EMPTY_BODY;
     this.origin[row] = EMPTY_BODY;

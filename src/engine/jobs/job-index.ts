@@ -93,7 +93,7 @@ class IndexPage {
     const first = this.number * ENTRIES;
     const last = Math.min(ENTRIES - 1, lastId - first);
     const from = Math.max(0, place.id + 1 - first);
-    assert(from <= last, "a walk goes on in a page that it has not passed");
+    assert(from <= last, "a walk continues in a page that it has not passed");
     return this.dense === undefined
       ? this.#nextSparse(place, from, last)
       : this.#nextDense(this.dense, place, from, last);

@@ -22,7 +22,7 @@ export function rowOf(slot: number): number {
   return slot & PAGE_MASK;
 }
 
-/** The state of a job. `Free` marks an unused row; a Moving job is on its way to another shard. */
+/** The state of a job. `Free` marks an unused row; a Moving job is in transit to another shard. */
 export const JobState = { Free: 0, Ready: 1, Reserved: 2, Buried: 3, Delayed: 4, Moving: 5 } as const;
 export type JobState = (typeof JobState)[keyof typeof JobState];
 
@@ -70,7 +70,7 @@ export class JobPage {
   readonly createdAtMs: Float64Array;
   /**
    * For a delayed job, when it becomes ready; for a reserved one, when the reservation ends; for a
-   * ready or buried one, since when it has been so. Monotonic ms.
+   * ready or buried one, when it became so. Monotonic ms.
    */
   readonly deadlineAtMs: Float64Array;
   readonly pri: Uint32Array;
@@ -107,7 +107,7 @@ export class JobPage {
    * last job.
    */
   extras: JobExtras | undefined = undefined;
-  /** Handles of what jobs keep of their failures, or EMPTY_BODY; created for the first such job. */
+  /** Handles of the jobs' failures, or EMPTY_BODY; created for the first job that has failed. */
   failures: Uint32Array | undefined = undefined;
   readonly #buffer: ArrayBuffer;
   readonly #spareExtras: SpareExtras;
@@ -169,7 +169,7 @@ export class JobPage {
 
   /** Releases the extras of a page without jobs. */
   giveExtras(): void {
-    assert(this.live === 0, "only a page without jobs gives its extras away");
+    assert(this.live === 0, "only a page without jobs releases its extras");
     if (this.extras !== undefined) this.#spareExtras.give(this.extras);
     this.extras = undefined;
   }
@@ -207,8 +207,8 @@ export class JobTable {
   readonly spareExtras: SpareExtras = new SpareExtras();
 
   /**
-   * Returns the page of a job's slot. (An assert here would slow put, reserve, delete by a tenth;
-   * without a page, access to its columns throws.)
+   * Returns the page of a job's slot. (An assert here would slow put, reserve and delete by a
+   * tenth; without a page, access to its columns throws.)
    */
   pageOf(slot: number): JobPage {
     return this.pages[slot >>> PAGE_BITS]!;

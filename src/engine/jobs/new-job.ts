@@ -28,7 +28,7 @@ export interface RestoredJob extends JobFacts {
   /** Ready, Delayed or Buried. */
   readonly state: JobState;
   /**
-   * For a delayed job, when it becomes ready; otherwise since when it has been ready or buried.
+   * For a delayed job, when it becomes ready; otherwise when it became ready or was buried.
    * Monotonic ms.
    */
   readonly deadlineAtMs: number;

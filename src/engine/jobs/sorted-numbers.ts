@@ -5,7 +5,7 @@ import { assert, CHECKED } from "../../base/assert.ts";
 
 /** Slack: the array may hold this many removed keys, plus as many as there are keys. */
 const GONE_MAX = 16;
-/** A walk that passes more removed keys than this takes them out, for the walks after it. */
+/** A walk that passes more removed keys than this removes them for good, to spare later walks. */
 const PASSED_MAX = 1000;
 
 /**
@@ -17,7 +17,7 @@ export class SortedNumbers {
   #numbers: number[] = [];
   readonly #keys: ReadonlyMap<number, unknown>;
   #isInOrder = true;
-  /** Numbers that were looked at or sorted, for commands to be charged. The caller resets it. */
+  /** Numbers examined or sorted, which commands are charged for. The caller resets it. */
   looks = 0;
 
   constructor(keys: ReadonlyMap<number, unknown>) {
@@ -26,7 +26,7 @@ export class SortedNumbers {
 
   /** Notes that the map has a new key. */
   add(number: number): void {
-    if (CHECKED) assert(this.#keys.has(number), "a number is that of a key");
+    if (CHECKED) assert(this.#keys.has(number), "each number is a key");
     const last = this.#numbers.at(-1);
     if (last === number) return;
     if (last !== undefined && last > number) this.#isInOrder = false;

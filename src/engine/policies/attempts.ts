@@ -21,13 +21,15 @@ export function limitsAttempts({ policy }: Tube): boolean {
   return policy !== undefined && policy.maxAttempts > 0;
 }
 
-/** Excuses a job that its holder returned through no fault of the job: not an attempt. */
+/**
+ * Excuses a job that its holder returned blamelessly: the reservation is not counted as an attempt.
+ */
 export function excuse(jobs: JobTable, slot: number, tube: Tube): void {
   if (!limitsAttempts(tube)) return;
   jobs.pageOf(slot).makeExtras().attemptsBase[rowOf(slot)]!++;
 }
 
-/** Gives a job back all its attempts, and the first backoff, where its tube counts them. */
+/** Restores all attempts of a job, and its first backoff, if its tube counts attempts. */
 export function resetAttempts(page: JobPage, row: number, { policy }: Tube): void {
   const counts = policy !== undefined && (policy.maxAttempts > 0 || policy.backoffMs > 0);
   if (counts && page.reserves[row]! > 0) page.makeExtras().attemptsBase[row] = page.reserves[row]!;
@@ -35,11 +37,11 @@ export function resetAttempts(page: JobPage, row: number, { policy }: Tube): voi
 
 /**
  * Returns how long a job waits after its `attempts`-th lost attempt: twice as long as after the
- * previous one, minus up to a quarter, so that jobs that failed together do not return together.
- * Deterministic, so a replay computes the same.
+ * previous one, minus up to a quarter. That keeps jobs that failed together from returning
+ * together. Deterministic, so a replay computes the same.
  */
 export function backoffMs(policy: TubePolicy, id: number, attempts: number): number {
-  assert(policy.backoffMs > 0, "a tube with a backoff has its length");
+  assert(policy.backoffMs > 0, "a backoff is positive");
   const exponent = Math.min(60, Math.max(0, attempts - 1));
   const wholeMs = Math.min(policy.backoffMaxMs, policy.backoffMs * 2 ** exponent, MAX_DELAY_MS);
   assert(wholeMs < Number.POSITIVE_INFINITY, "a backoff has an end");

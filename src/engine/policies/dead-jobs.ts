@@ -108,7 +108,7 @@ export class DeadJobs {
   /** Returns the jobs marked to leave since the last call; some may have changed since. */
   takeLeaving(): readonly number[] {
     const leaving = this.#leaving;
-    assert(this.someLeave === leaving.length > 0, "the jobs that are to leave are announced");
+    assert(this.someLeave === leaving.length > 0, "jobs that have to leave are announced");
     this.#leaving = [];
     this.someLeave = false;
     return leaving;

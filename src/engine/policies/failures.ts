@@ -1,4 +1,4 @@
-// The failures of jobs: why their last attempts came to nothing, when, and in whose hands.
+// The failures of jobs: why and when their last attempts failed, and which worker held them.
 //
 // A job that has failed has a cell in the body arena; its length comes first, then its failures
 // (protocol/job-failure.ts). The handles are a column that only pages with such a job have. Without
@@ -25,9 +25,9 @@ import { attemptsOf } from "./attempts.ts";
 
 const NO_BYTES = new Uint8Array(0);
 const LENGTH_BYTES = 2;
-/** The most bytes in an attribute of the log. */
+/** Maximum bytes in an attribute of the log. */
 const CHUNK_BYTES = 255;
-/** No session: nobody held the job. */
+/** No session: no client held the job. */
 export const NOBODY = -1;
 
 export class Failures {
@@ -111,11 +111,11 @@ export class Failures {
     return this.#old.subarray(0, length);
   }
 
-  /** Frees what a job that goes has here. Its page has such a job, or had one. */
+  /** Frees the failures of a job that is removed. Its page must have a column for them. */
   forget(slot: number): void {
     const { failures } = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
-    assert(failures !== undefined, "a page of a job that failed has a column for it");
+    assert(failures !== undefined, "the page of a job that failed has a column of failures");
     this.#shard.bodies.free(failures[row]!);
     failures[row] = EMPTY_BODY;
   }
@@ -129,7 +129,7 @@ export class Failures {
       writer.text(Attribute.Failures, failures, at, Math.min(failures.length, at + CHUNK_BYTES));
   }
 
-  /** Returns the most bytes that `write` appends, with the padding of a long list. */
+  /** Returns the maximum number of bytes that `write` appends, with the padding of a long list. */
   attributeBytes(slot: number): number {
     const { length } = this.of(slot);
     return length === 0 ? 0 : length + 2 * Math.ceil(length / CHUNK_BYTES) + 32;

@@ -1,4 +1,4 @@
-// The groups of jobs: which group a job names, and its joining and leaving it.
+// The groups of jobs: which group a job names, and how it joins and leaves that group.
 
 import { assert } from "../../base/assert.ts";
 import { Attribute, findAttribute } from "../../protocol/job-attribute.ts";
@@ -41,14 +41,14 @@ export class GroupMembership {
     const key = textAttribute(bytes, bytes.length, Attribute.Group);
     if (key === "") return;
     const inWorkMax = tube.policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY;
-    const groups = tube.groupsMade(inWorkMax, this.#onGroupChanged);
+    const groups = tube.makeGroups(inWorkMax, this.#onGroupChanged);
     const number = groups.join(key);
     assert(number !== NO_GROUP, "a group with a key has a number of its own");
     extras.groupRow[row] = number;
     groups.makeRoom(number);
   }
 
-  /** Gives the group of a job that was put, if it has one, the job's weight (see `JobGroups`). */
+  /** Sets the weight of the job's group, if it has one, to that of its put (see `JobGroups`). */
   weigh(slot: number, tube: Tube, by?: number): void {
     const extras = this.#shard.jobs.pageOf(slot).extras!;
     const row = rowOf(slot);
@@ -57,7 +57,7 @@ export class GroupMembership {
     const bytes = this.#attributes.fixedOf(extras, row);
     const weightAt = findAttribute(bytes, 0, bytes.length, Attribute.Weight);
     const weight = weightAt < 0 ? 1 : bytes[weightAt]! | (bytes[weightAt + 1]! << 8);
-    assert(tube.groups !== undefined, "the tube of a job that weighs a group has groups");
+    assert(tube.groups !== undefined, "the tube of a job with a group has groups");
     tube.groups.weigh(number, weight, by);
   }
 

@@ -1,7 +1,7 @@
-// Gives jobs their attributes, unique keys and groups, changes their tubes, and removes them with
-// everything that belongs to them: row, index entry and body, too.
+// Gives jobs their attributes, unique keys and groups, changes their tubes, and removes jobs with
+// everything that belongs to them, including row, index entry and body.
 //
-// All these jobs are in no queue. The caller puts them into one, or has taken them out of it.
+// None of these jobs is in a queue: the caller puts it into one later, or has taken it out before.
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";
@@ -66,7 +66,7 @@ export class JobStore {
     if (attributes.hasKey) this.#keys.begin(slot, attributes);
   }
 
-  /** The put of a job is recorded: only now may its group weigh what it says. */
+  /** Sets the weight of the job's group, which must not happen before the put is recorded. */
   weighGroup(slot: number, tube: Tube): void {
     this.#groups.weigh(slot, tube);
   }

@@ -2,9 +2,9 @@
 //
 // A key belongs to a tube. Rows are columns of typed arrays in pages, 32 bytes each; the key itself
 // is a cell of the body arena. A hash finds rows in 256 tables with open addressing. Each table
-// grows by itself, so no put waits for a million keys to be rehashed. Lookups compare the bytes, so
-// keys with equal hashes stay distinct. The hash has a seed that clients don't know; otherwise they
-// could construct colliding keys.
+// grows on its own, so no put waits for a million keys to be rehashed. Lookups compare the bytes,
+// so keys with equal hashes stay distinct. The hash has a seed that clients don't know; otherwise
+// they could construct colliding keys.
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
@@ -14,11 +14,11 @@ import { IndexedHeap } from "../queues/indexed-heap.ts";
 import { hashOf } from "./key-hash.ts";
 
 export const NO_ROW = -1;
-/** No job holds the key, or no longer. */
+/** No job holds the key. */
 export const NO_HOLDER = -1;
 /**
- * A shard with so many keys takes no new ones. A start may bring more: those of all former shards,
- * if there are fewer shards now.
+ * A shard with this many keys takes no new ones. A restart may restore more, if the server has
+ * fewer shards than before.
  */
 export const KEYS_MAX: number = 1 << 20;
 
@@ -30,7 +30,7 @@ const PART_SLOTS_MIN = 8;
 // An entry of a part: row + 1 in the low bits, and above it the low bits of the row's hash. Most
 // non-matching entries are thus skipped without reading their rows, which are scattered in memory.
 const ENTRY_ROW_BITS = 21;
-// In a table with more rows than that. It holds KEYS_MAX keys of each of 64 shards.
+// The same in a table with more rows, which has room for KEYS_MAX keys from each of 64 shards.
 const WIDE_ROW_BITS = 27;
 /** A cell: one byte each for the lengths of tube and key, then both. */
 const CELL_HEAD_BYTES = 2;
@@ -131,7 +131,7 @@ export class KeyTable {
     earliest?.join(this);
   }
 
-  /** Whether a put may not bring another key; `add` takes it all the same. */
+  /** Whether puts must not add keys; `add` does so all the same. */
   get isFull(): boolean {
     return this.size >= this.#rowsMax;
   }
@@ -208,7 +208,10 @@ export class KeyTable {
     this.#askedHash = hashOf(asked, keyAt, this.#askedBytes, this.#seed0 ^ this.#askedTubeHash, this.#seed1);
   }
 
-  /** `tube` never changes, so its identity is enough to recognise it. */
+  /**
+   * Writes and hashes another tube's name. The bytes of `tube` never change, so the caller can
+   * recognise it by identity.
+   */
   #askTube(tube: Uint8Array): void {
     assert(tube.length <= 0xff, "the length of a tube's name fits into a byte");
     this.#asked[0] = tube.length;
@@ -262,7 +265,7 @@ export class KeyTable {
       return this.#rows++;
     }
     this.#freeRow = this.slotOf(row);
-    assert(this.#freeRow !== row, "a row is free once");
+    assert(this.#freeRow !== row, "a row is freed once");
     return row;
   }
 
@@ -425,7 +428,7 @@ export class KeyTable {
   }
 }
 
-/** Mask of the low bits of a hash in an entry with so many bits of a row. */
+/** Returns the mask of the low bits of a hash in an entry with this many bits of a row. */
 function hashMask(rowBits: number): number {
   return (1 << (32 - rowBits)) - 1;
 }

@@ -29,7 +29,7 @@ export class Policies {
   readonly failures: Failures;
   readonly store: JobStore;
   readonly flows: PutFlows;
-  /** The job of which the last put was a duplicate. */
+  /** The job that the last put duplicated. */
   duplicateOf = 0;
   readonly #shard: ShardState;
   readonly #groups: GroupMembership;
@@ -141,8 +141,8 @@ export class Policies {
 
   /**
    * Removes a job's mark to leave unless it is in transit; returns the tube to which it has to go,
-   * or "". A job that stays is buried anew, behind the others, with a record: otherwise it would
-   * still be marked in the log, and leave after a restart.
+   * or "". A job that stays is buried again, behind the others, with a record: otherwise, it would
+   * still be marked in the log, and would leave after a restart.
    */
   endLeaving(slot: number, tube: Tube, nowMs: number): string {
     if (!this.deaths.isLeaving(slot)) return "";
@@ -150,7 +150,7 @@ export class Policies {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] === JobState.Moving && page.previous[row] === JobState.Buried) return "";
-    if (CHECKED) assert(this.deaths.isDead(slot), "only a dead job had to leave");
+    if (CHECKED) assert(this.deaths.isDead(slot), "only a dead job has to leave");
     this.deaths.stayHere(page, row);
     if (page.state[row] !== JobState.Buried) return "";
     const target = tube.policy?.deadLetter ?? "";
@@ -163,7 +163,7 @@ export class Policies {
 
   /** Moves a buried dead job to its dead-letter tube, which this shard owns. */
   bringToDeadLetter(slot: number, tube: Tube, target: string, nowMs: number): Tube {
-    assert(this.deaths.isDead(slot), "only a dead job is brought to the dead-letter tube");
+    assert(this.deaths.isDead(slot), "only a dead job goes to the dead-letter tube");
     this.#shard.queues.leave(slot);
     return this.#enterDeadLetter(slot, tube, target, nowMs);
   }
@@ -177,7 +177,10 @@ export class Policies {
     if (deaths.isDead(slot) && attributes.originOf(slot) === tube.name) deaths.revive(slot, tube);
   }
 
-  /** Excuses a job that its holder returned through no fault of the job: not an attempt. */
+  /**
+   * Excuses a job that its holder returned blamelessly: the reservation is not counted as an
+   * attempt.
+   */
   excused(slot: number, tube: Tube): void {
     excuse(this.#shard.jobs, slot, tube);
   }
@@ -193,7 +196,7 @@ export class Policies {
     const state = page.state[row];
     assert(
       state !== JobState.Reserved && state !== JobState.Moving,
-      "a job that is held or on its way stays in its tube",
+      "a job that is held or in transit stays in its tube",
     );
     const deadlineAtMs = page.deadlineAtMs[row]!;
     const wasDead = this.deaths.isDead(slot);

@@ -1,4 +1,4 @@
-// The batches that a put names: whether it may join or wait for them.
+// The batches that a put names: whether its job may join or wait for them.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";

@@ -28,7 +28,7 @@ export class StoredAttributes {
     this.#failures = failures;
   }
 
-  /** Stores what a put, another shard or the log says of a job; its row has no extras yet. */
+  /** Stores what a put, another shard or the log says about a job; its row has no extras yet. */
   keep(extras: JobExtras, row: number, attributes: JobAttributes): void {
     const { bodies } = this.#shard;
     const { fixed, origin } = attributes;
@@ -52,7 +52,7 @@ export class StoredAttributes {
       (attributes.hasKey ? ExtraFlag.Keyed : 0);
   }
 
-  /** Stores what a job has to do with batches. Throws RangeError when memory is exhausted. */
+  /** Stores a job's batches. Throws RangeError when memory is exhausted. */
   keepFlows(page: JobPage, row: number, attributes: JobAttributes): void {
     const flows = this.#shard.jobs.makeFlows(page);
     assert(flows.batch[row] === 0 && flows.after[row] === 0, "a job gets its batches once");

@@ -95,7 +95,7 @@ export class UniqueKeys {
     return true;
   }
 
-  /** Removes a job's key, including what is remembered of it. */
+  /** Removes a job's key, even if it would be remembered. */
   drop(slot: number): void {
     const { extras } = this.#shard.jobs.pageOf(slot);
     const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
@@ -110,8 +110,8 @@ export class UniqueKeys {
   }
 
   /**
-   * Handles a reservation. It ends a key that lasts until then, which is logged: another put may
-   * use it from now on.
+   * Handles a reservation. If the job's key lasts only until then, frees and logs it: another put
+   * may use it from now on.
    */
   reserved(slot: number, nowMs: number): void {
     const { extras } = this.#shard.jobs.pageOf(slot);
@@ -170,14 +170,14 @@ export class UniqueKeys {
     }
     if (this.table.nextAtMs > nowMs) return false;
     const row = this.table.next;
-    assert(row !== NO_ROW, "a time that is due has a key");
+    assert(row !== NO_ROW, "a due time has a key");
     const id = this.table.idOf(row);
     this.table.remove(row);
     const slot = this.#shard.find(id);
     if (slot === NO_SLOT) records?.deleted(id);
     else {
       const { extras } = jobs.pageOf(slot);
-      assert(extras?.keyRow[rowOf(slot)] === row, "a key that is forgotten is that of its job");
+      assert(extras?.keyRow[rowOf(slot)] === row, "a forgotten key belongs to its job");
       extras.keyRow[rowOf(slot)] = NO_ROW;
     }
     return true;
@@ -197,7 +197,7 @@ export class UniqueKeys {
     return this.table.untilOf(keyRow) > 0 ? KeyState.HeldFor : KeyState.Held;
   }
 
-  /** Returns until when the key of a job is remembered; 0 if it ends with the job. */
+  /** Returns the time until which the key of a job is remembered; 0 if it ends with the job. */
   untilOf(extras: JobExtras, row: number): number {
     const keyRow = extras.keyRow[row]!;
     assert(
@@ -225,7 +225,7 @@ export class UniqueKeys {
     if (!attributes.hasKey || this.#settle(key, claim, NO_HOLDER) === NO_ROW) this.#disown(id);
   }
 
-  /** Ends the restore after all claims of the log have come. */
+  /** Ends the restore after all claims in the log are read. */
   endRestore(): void {
     this.#guessed.clear();
   }

@@ -38,7 +38,7 @@ export class BestHeap<Entry> {
 
   /** Updates the heap after the place of the first entry has changed. */
   firstChanged(): void {
-    assert(this.first !== undefined, "the entry that has changed is there");
+    assert(this.first !== undefined, "a changed entry exists");
     this.#siftDown(this.first);
   }
 

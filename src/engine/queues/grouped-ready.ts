@@ -28,7 +28,7 @@ export class GroupedReady extends ReadyHeap {
     return this.groups.ready;
   }
 
-  /** The next job to give, or NO_SLOT: limits of groups may leave none although there are jobs. */
+  /** The next job to give, or NO_SLOT: limits of groups may hold back all ready jobs. */
   override get top(): number {
     return this.groups.next;
   }
@@ -41,7 +41,7 @@ export class GroupedReady extends ReadyHeap {
     return this.last;
   }
 
-  /** Only for a job without a group; jobs with one make room when they join it. */
+  /** Makes room for a job without a group; jobs with one make room when they join it. */
   override makeRoom(): void {
     this.groups.makeRoom(NO_GROUP);
   }

@@ -41,7 +41,10 @@ export abstract class IndexedHeap {
   /** Removes a member and sets its position to -1. */
   remove(member: number): void {
     const position = this.positionOf(member);
-    assert(position < this.#size && this.#members[position] === member, "it leaves the heap that it is in");
+    assert(
+      position < this.#size && this.#members[position] === member,
+      "a member leaves the heap that it is in",
+    );
     const last = this.#members[--this.#size]!;
     if (position < this.#size) {
       if (position > 0 && this.less(last, this.#members[(position - 1) >> 1]!)) this.#siftUp(position, last);
@@ -88,7 +91,7 @@ export abstract class IndexedHeap {
     this.#put(position, member);
   }
 
-  /** A smaller array is no need: without memory for it, the large one stays. */
+  /** Shrinks the array. Without memory for a smaller one, the large one stays. */
   #shrink(): void {
     try {
       this.#resize(this.#members.length >> 1);

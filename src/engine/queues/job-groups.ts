@@ -15,7 +15,7 @@ import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { IndexedHeap } from "./indexed-heap.ts";
 import { PriHeap } from "./slot-heap.ts";
 
-/** The group of jobs without one. */
+/** The group of jobs that name none. */
 export const NO_GROUP = 0;
 
 interface Group {
@@ -180,8 +180,8 @@ export class JobGroups {
 
   /**
    * Returns whether a put with this key would exceed `groupsMax` groups. Groups without jobs make
-   * room, a limited number at a time. After a reduced limit, several puts are needed until few
-   * enough groups are remembered.
+   * room, a limited number at a time. After the limit is lowered, it may take several puts until
+   * few enough groups are remembered.
    */
   isFull(key: string, groupsMax: number): boolean {
     assert(this.#idle.size <= this.#byKey.size, "only known groups are idle");
@@ -302,8 +302,8 @@ export class JobGroups {
   }
 
   /**
-   * Continues to count a held job as work while it is in transit to another shard, or back. Its
-   * reservation has already postponed the turn.
+   * Counts a held job as work while it is in transit to another shard, or back. Its reservation has
+   * already postponed the turn.
    */
   holdOn(number: number): void {
     this.#change(number, (group) => {
@@ -361,7 +361,7 @@ export class JobGroups {
     return group;
   }
 
-  /** Changes what determines a group's position among the others. */
+  /** Changes properties of a group, and its position among the others accordingly. */
   #change(number: number, change: (group: Group) => void): void {
     const group = this.#group(number);
     this.#exit(number, group);

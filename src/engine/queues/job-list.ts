@@ -44,7 +44,7 @@ export class JobList {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
     const last = this.#last;
-    if (CHECKED) assert(last === NO_SLOT || this.behind(last) === NO_SLOT, "nothing is behind the last job");
+    if (CHECKED) assert(last === NO_SLOT || this.behind(last) === NO_SLOT, "nothing follows the last job");
     page.previous[row] = last;
     page.next[row] = NO_SLOT;
     if (last === NO_SLOT) this.#first = slot;
@@ -58,7 +58,7 @@ export class JobList {
     const previous = page.previous[row]!;
     const next = page.next[row]!;
     assert((previous === NO_SLOT) === (this.#first === slot), "a job leaves the list that it is in");
-    if (CHECKED) assert((next === NO_SLOT) === (this.#last === slot), "only the last job has none behind it");
+    if (CHECKED) assert((next === NO_SLOT) === (this.#last === slot), "only the last job has none after it");
     if (previous === NO_SLOT) this.#first = next;
     else this.#jobs.pageOf(previous).next[rowOf(previous)] = next;
     if (next === NO_SLOT) this.#last = previous;

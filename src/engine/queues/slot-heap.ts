@@ -129,7 +129,7 @@ abstract class SlotHeap {
     this.#siftUp(position, slot);
   }
 
-  /** A smaller array is no need: without memory for it, the large one stays. */
+  /** Shrinks the array. Without memory for a smaller one, the large one stays. */
   #shrink(): void {
     try {
       this.#resize(this.#slots.length >> 1);
@@ -259,8 +259,8 @@ export class ReadyHeap extends PriHeap {
   #checkLinks(slot: number, previous: number, next: number): void {
     const before = previous === NO_SLOT ? slot : this.jobs.pageOf(previous).next[previous & PAGE_MASK]!;
     const behind = next === NO_SLOT ? slot : this.jobs.pageOf(next).previous[next & PAGE_MASK]!;
-    assert(before === slot && behind === slot, "the jobs before and behind a ready job link back");
-    assert((next === NO_SLOT) === (this.last === slot), "only the last ready job has none behind it");
+    assert(before === slot && behind === slot, "the jobs before and after a ready job link back");
+    assert((next === NO_SLOT) === (this.last === slot), "only the last ready job has none after it");
   }
 }
 

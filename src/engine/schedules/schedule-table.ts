@@ -13,14 +13,14 @@ export class ScheduleTable {
   readonly #bodies: BodyArena;
   /** By the wall clock. */
   readonly timers: TimerHeap<Schedule> = new TimerHeap<Schedule>();
-  /** Schedules with more ticks that are due, in turn: they must not delay those in `timers`. */
+  /** Schedules with further due ticks. They take turns, and must not delay those in `timers`. */
   readonly behind: Set<Schedule> = new Set<Schedule>();
   /** Number of schedules; a field, because every put reads it. */
   size = 0;
   /** Bytes of names, expressions and attributes. */
   textBytes = 0;
   readonly paused = new Set<Schedule>();
-  /** Schedules whose tick was refused the last time, until it has its job or is passed over. */
+  /** Schedules whose tick was last refused, until it gets its job or is passed over. */
   readonly refused = new Set<Schedule>();
   /** Schedules that have missed ticks, until they put a job or are paused. */
   readonly missing = new Set<Schedule>();
@@ -66,24 +66,24 @@ export class ScheduleTable {
     this.#bodies.free(schedule.body);
   }
 
-  /** How late the latest schedule is at the time `wallMs`: how long a tick has been due. */
+  /** Returns how far the slowest schedule is behind at `wallMs`: how long its tick has been due. */
   lateMs(wallMs: number): number {
     const { first } = this.timers;
-    // A tick in a pause is not late, but passed over as soon as the log can take ticks.
+    // A tick in a pause is not late: it is passed over as soon as the log can take ticks.
     let earliestMs = first === undefined || first.paused ? wallMs : first.nextMs;
-    // Those are at the next attempt in `timers`, or not there.
+    // In `timers`, these are at their next attempt, or absent.
     for (const { nextMs } of this.refused) earliestMs = Math.min(earliestMs, nextMs);
     for (const { nextMs } of this.behind) earliestMs = Math.min(earliestMs, nextMs);
     return Math.max(0, wallMs - earliestMs);
   }
 
   /** Begins or ends a pause. */
-  rest(schedule: Schedule, paused: boolean): void {
+  setPaused(schedule: Schedule, paused: boolean): void {
     if (schedule.paused === paused) return;
     schedule.paused = paused;
     if (paused) this.paused.add(schedule);
     else this.paused.delete(schedule);
-    assert(this.paused.size <= this.size, "only schedules pause");
+    assert(this.paused.size <= this.size, "only existing schedules are paused");
     this.refused.delete(schedule);
     this.noteMissed(schedule, 0);
   }
@@ -95,23 +95,23 @@ export class ScheduleTable {
     else this.missing.delete(schedule);
   }
 
-  /** When the next schedule is to be looked at, on the wall clock: 0 for now. */
+  /** When the next schedule needs attention, on the wall clock; 0 for now. */
   get nextAtMs(): number {
     return this.behind.size > 0 ? 0 : this.timers.nextAtMs;
   }
 
-  /** Sets when a schedule is looked at: at its next tick, unless it is frozen. */
-  aim(schedule: Schedule, retryAtMs = 0): void {
-    if (CHECKED) assert(this.get(schedule.name) === schedule, "a schedule that is awaited is there");
+  /** Sets the timer of a schedule to its next tick, or clears it if the schedule is frozen. */
+  setTimer(schedule: Schedule, retryAtMs = 0): void {
+    if (CHECKED) assert(this.get(schedule.name) === schedule, "a schedule with a timer exists");
     this.behind.delete(schedule);
     const atMs = Math.max(schedule.nextMs, retryAtMs);
     assert(!Number.isNaN(atMs), "the next tick of a schedule is a time, or never");
     this.timers.set(schedule.timer, schedule.isFrozen ? Number.POSITIVE_INFINITY : atMs);
   }
 
-  /** The same behind a tick that was worked off at the time `wallMs`. */
-  aimOn(schedule: Schedule, wallMs: number): void {
-    this.aim(schedule);
+  /** Does the same after a tick that was handled at `wallMs`. A due schedule joins `behind`. */
+  setTimerAfterTick(schedule: Schedule, wallMs: number): void {
+    this.setTimer(schedule);
     if (schedule.timer.atMs > wallMs) return;
     this.timers.set(schedule.timer, Number.POSITIVE_INFINITY);
     this.behind.add(schedule);

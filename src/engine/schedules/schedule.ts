@@ -14,7 +14,7 @@ export interface Timing {
   readonly everyMs: number;
 }
 
-/** What a schedule puts, and how. */
+/** The jobs that a schedule puts, and its rules. */
 export interface ScheduleFacts {
   readonly name: string;
   readonly tube: string;
@@ -25,17 +25,19 @@ export interface ScheduleFacts {
   readonly delaySeconds: number;
   readonly delayMillis: number;
   readonly ttrSeconds: number;
-  /** Time to live of the jobs, in ms; 0 for ever. */
+  /** Time to live of the jobs, in ms; 0 for no limit. */
   readonly ttlMs: number;
   /** Attributes of the jobs, in the form of the log: group, weight, meta. */
   readonly attributes: Uint8Array;
 }
 
-/** What a schedule keeps when it is set again, on whatever shard it is then. */
+/**
+ * The progress of a schedule. It survives when the schedule is set again, even on another shard.
+ */
 export interface ScheduleProgress {
   /** The number of the command that set it; greater than those of all earlier ones. */
   version: number;
-  /** Tick n of an interval is n intervals later. */
+  /** With an interval, tick n is n intervals later. */
   anchorMs: number;
   /** The next tick; Infinity if there is none. It is never moved back. */
   nextMs: number;
@@ -80,9 +82,9 @@ export class Schedule implements ScheduleProgress {
   /** Ticks that have put jobs, or were passed over, since the last one that was not late. */
   lateJobs = 0;
   passedTicks = 0;
-  /** The shards that are about to set a schedule of this name. Meanwhile it puts no job. */
+  /** The shards that are about to set a schedule of this name. Meanwhile, this one puts no job. */
   readonly freezers: Set<number> = new Set();
-  /** When it is looked at next, on the wall clock. */
+  /** When it next needs attention, on the wall clock. */
   readonly timer: Timer<Schedule> = new Timer<Schedule>(this);
 
   constructor(id: number, facts: ScheduleFacts) {
@@ -91,7 +93,7 @@ export class Schedule implements ScheduleProgress {
     this.facts = facts;
   }
 
-  /** Takes over what another schedule of this name has done, perhaps on another shard. */
+  /** Takes over the progress of another schedule of this name, perhaps on another shard. */
   takeOver(progress: Readonly<ScheduleProgress>): void {
     this.version = progress.version;
     this.anchorMs = progress.anchorMs;

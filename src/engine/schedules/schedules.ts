@@ -1,9 +1,9 @@
 // Puts the jobs of schedules whose ticks are due: docs/architecture/flows.md.
 //
-// Ticks are times of the wall clock, which comes in as an argument like all time, and the ticks of
-// a cron expression come from a function. The job of a tick is logged first, with a unique key made
-// of name and tick, then the schedule with its next tick. A tick that was put, but whose schedule
-// was not logged any more, finds its key (`endRestore`).
+// Ticks are times of the wall clock, which comes in as an argument, as all time does. The ticks of
+// a cron expression come from a function. The log first gets the job of a tick, with a unique key
+// made of name and tick, then the schedule with its next tick. If the server dies in between,
+// `endRestore` finds the key and skips the tick.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
@@ -26,7 +26,7 @@ import { ScheduleTable } from "./schedule-table.ts";
 /** Returns the first tick of a timing with a cron expression after this time; Infinity for none. */
 export type NextTick = (timing: Timing, afterMs: number) => number;
 
-/** What schedules need of their shard. */
+/** The parts of a shard that schedules need. */
 export interface ScheduleShard {
   readonly bodies: BodyArena;
   /** Puts a job into a tube, as JobCommands.put does. */
@@ -43,9 +43,9 @@ export interface ScheduleShard {
 
 /** Takes the records of schedules. */
 export interface ScheduleSink {
-  /** Logs a whole schedule. Returns false if the log has no room. `isNew`: so is its id. */
+  /** Logs a whole schedule. Returns false if the log has no room. `isNew` means a new id. */
   scheduled(schedule: Schedule, isNew: boolean): boolean;
-  /** Logs what a tick or a command has changed. */
+  /** Logs the changes of a tick or a command. */
   ticked(schedule: Schedule): void;
   unscheduled(id: number): void;
 }
@@ -61,13 +61,13 @@ export const NO_SINK: ScheduleSink = { scheduled: () => true, ticked() {}, unsch
 
 /** With `missed=none`, a tick may be this late. */
 export const LATE_MS_MAX = 60_000;
-/** With `missed=all`, so many jobs are put in a row; of the other ticks only the latest. */
+/** With `missed=all`, this many late ticks in a row put jobs; of the rest only the latest does. */
 export const LATE_JOBS_MAX = 1000;
-/** So many ticks are passed over and counted in a row; then the rest is passed over uncounted. */
+/** This many ticks in a row are passed over and counted; the rest is passed over uncounted. */
 export const PASSED_TICKS_MAX = 10_000;
 /** Time until a refused job is tried again. */
 const RETRY_MS = 1000;
-/** A clock may go back so far, or by an interval, without a tick being repeated. */
+/** A clock may go back this far, or by an interval, without a repeated tick. */
 export const BACK_MS_MAX = 60_000;
 
 export class Schedules {
@@ -77,13 +77,13 @@ export class Schedules {
   takeJobId: () => number = () => 0;
   isDraining: () => boolean = () => false;
   sink: ScheduleSink = NO_SINK;
-  /** Since the start, of all schedules: see ScheduleProgress. */
+  /** Totals over all schedules since the start: see ScheduleProgress. */
   readonly counts = { fired: 0, runs: 0, missed: 0, duplicates: 0, refusals: 0 };
   readonly #shard: ScheduleShard;
   readonly #attributes = new JobAttributes();
-  /** Schedules that the end of the restore has moved on. */
+  /** Schedules that `endRestore` has advanced. */
   readonly unlogged: Schedule[] = [];
-  /** Whether one with several ticks due has its turn, and not one with its first. */
+  /** Whether the next turn is that of a schedule in `behind`. */
   #isTurnOfBehind = false;
 
   constructor(shard: ScheduleShard) {
@@ -94,8 +94,8 @@ export class Schedules {
   // --- ticks -------------------------------------------------------------------------------------
 
   /**
-   * Works off one tick that is due at the time `wallMs`. Returns whether there was one. Every other
-   * one is of a schedule with several ticks due, if there are such.
+   * Handles one tick that is due at `wallMs`. Returns whether there was one. While schedules have
+   * several due ticks, every other turn is theirs.
    */
   runOne(nowMs: number, wallMs: number): boolean {
     const { timers, behind } = this.table;
@@ -105,20 +105,20 @@ export class Schedules {
     const schedule = late ?? punctual;
     if (schedule === undefined) return false;
     if (schedule.nextMs > wallMs) {
-      // The clock went back since.
-      this.table.aim(schedule);
+      // The clock has gone back since then.
+      this.table.setTimer(schedule);
       return true;
     }
-    assert(!schedule.isFrozen, "a schedule that is frozen has no timer");
+    assert(!schedule.isFrozen, "a frozen schedule has no timer");
     if (schedule.paused) this.#skip(schedule, wallMs);
     else this.#tick(schedule, nowMs, wallMs);
     return true;
   }
 
-  /** Moves a paused schedule on, so that it shows a tick to come. A start finds the same one. */
+  /** Advances a paused schedule, so that it shows a future tick. A restart finds the same one. */
   #skip(schedule: Schedule, wallMs: number): void {
     schedule.nextMs = this.tickAfter(schedule, wallMs);
-    this.table.aim(schedule);
+    this.table.setTimer(schedule);
   }
 
   #tick(schedule: Schedule, nowMs: number, wallMs: number): void {
@@ -140,15 +140,15 @@ export class Schedules {
   #pass(schedule: Schedule, afterMs: number, wallMs: number): void {
     const { everyMs } = schedule.facts.timing;
     const ticks = everyMs === 0 ? 1 : Math.floor((wallMs - schedule.nextMs) / everyMs);
-    assert(ticks >= 1, "a tick is passed over if another is due behind it");
+    assert(ticks >= 1, "a tick is passed over if another one is due after it");
     this.#miss(schedule, ticks);
     schedule.passedTicks++;
     schedule.nextMs = everyMs === 0 ? afterMs : schedule.nextMs + ticks * everyMs;
-    this.table.aimOn(schedule, wallMs);
+    this.table.setTimerAfterTick(schedule, wallMs);
   }
 
   #miss(schedule: Schedule, ticks: number): void {
-    assert(ticks > 0 && ticks < Number.POSITIVE_INFINITY, "ticks that are missed have a number");
+    assert(ticks > 0 && ticks < Number.POSITIVE_INFINITY, "the number of missed ticks is finite");
     schedule.missedTicks += ticks;
     this.counts.missed += ticks;
     this.table.noteMissed(schedule, schedule.missedInARow + ticks);
@@ -162,7 +162,7 @@ export class Schedules {
       this.table.refused.add(schedule);
       schedule.lastRefusal = outcome.refusal;
       const retryAtMs = wallMs + RETRY_MS;
-      this.table.aim(schedule, afterMs > wallMs ? Math.min(retryAtMs, afterMs) : retryAtMs);
+      this.table.setTimer(schedule, afterMs > wallMs ? Math.min(retryAtMs, afterMs) : retryAtMs);
       return;
     }
     if (outcome === 0) {
@@ -178,7 +178,7 @@ export class Schedules {
     this.#goOn(schedule, afterMs, wallMs);
   }
 
-  /** Ends a tick; behind too many that were passed over, the next one is the first to come. */
+  /** Ends a tick. After too many that were passed over, continues with the first future tick. */
   #goOn(schedule: Schedule, afterMs: number, wallMs: number): void {
     const isFarBehind = schedule.passedTicks >= PASSED_TICKS_MAX && afterMs <= wallMs;
     this.#settle(schedule, isFarBehind ? this.tickAfter(schedule, wallMs) : afterMs, wallMs);
@@ -191,28 +191,28 @@ export class Schedules {
     schedule.passedTicks = 0;
     this.table.refused.delete(schedule);
     this.sink.ticked(schedule);
-    this.table.aimOn(schedule, wallMs);
+    this.table.setTimerAfterTick(schedule, wallMs);
   }
 
   /**
-   * Sets the next tick anew if it was set by a clock that was ahead: it is more than an interval,
-   * and more than BACK_MS_MAX, later than the clock says now.
+   * Recomputes the next tick if a clock that was ahead has set it, that is, if it is more than an
+   * interval and more than BACK_MS_MAX in the future.
    */
   correct(schedule: Schedule, wallMs: number): void {
     const { facts, nextMs } = schedule;
     const { everyMs } = facts.timing;
-    // The shard that has frozen it knows its next tick.
+    // The shard that froze it knows its next tick.
     if (schedule.isFrozen) return;
     if (nextMs <= wallMs + everyMs + BACK_MS_MAX) {
-      // A refused job may have to be tried again at a time of that clock.
-      if (schedule.timer.atMs > wallMs + everyMs + BACK_MS_MAX) this.table.aim(schedule);
+      // The retry of a refused job may still have a time of that clock.
+      if (schedule.timer.atMs > wallMs + everyMs + BACK_MS_MAX) this.table.setTimer(schedule);
       return;
     }
     const isAhead = everyMs > 0 && schedule.anchorMs > wallMs + BACK_MS_MAX;
     const anchorMs = isAhead ? wallMs : schedule.anchorMs;
     const firstMs = this.firstTick(facts.timing, anchorMs, wallMs);
     if (nextMs === Number.POSITIVE_INFINITY) {
-      // No tick is an interval behind the last one, which comes again unless it has put its job.
+      // There was no tick after the last one, which is due again unless it has put its job.
       if (firstMs === Number.POSITIVE_INFINITY || schedule.lastMs === firstMs) return;
     } else if (nextMs - firstMs <= BACK_MS_MAX) return;
     else if (nextMs <= this.firstTick(facts.timing, anchorMs, firstMs)) return;
@@ -221,7 +221,7 @@ export class Schedules {
     schedule.lateJobs = 0;
     schedule.passedTicks = 0;
     this.sink.ticked(schedule);
-    this.table.aim(schedule);
+    this.table.setTimer(schedule);
   }
 
   /** Returns the first tick after this time. */
@@ -229,13 +229,15 @@ export class Schedules {
     return this.firstTick(facts.timing, anchorMs, afterMs);
   }
 
-  /** Returns the same of a timing whose intervals begin at `anchorMs`. */
+  /** Does the same for a timing whose intervals begin at `anchorMs`. */
   firstTick(timing: Timing, anchorMs: number, afterMs: number): number {
     if (timing.everyMs === 0) return this.next(timing, afterMs);
     return anchorMs + Math.max(1, Math.floor((afterMs - anchorMs) / timing.everyMs) + 1) * timing.everyMs;
   }
 
-  /** Puts a job of a tick, or of none. Returns its id, 0 if the tick has one, or the refusal. */
+  /**
+   * Puts a job for a tick, or for none. Returns its id, 0 if the tick has a job, or the refusal.
+   */
   #put(
     { name, facts, body, bodyBytes }: Schedule,
     tickMs: number | undefined,
@@ -289,8 +291,8 @@ export class Schedules {
   // --- commands ----------------------------------------------------------------------------------
 
   /**
-   * Sets a schedule with this id, body and progress, in the place of an older one of its name.
-   * Takes the body. Returns false if the log has no room; then nothing has changed.
+   * Sets a schedule with this id, body and progress, and replaces an older one of its name. Takes
+   * the body. Returns false if the log has no room; then nothing has changed.
    */
   set(
     id: number,
@@ -308,11 +310,11 @@ export class Schedules {
     if (before !== undefined) {
       schedule.lastRefusal = before.lastRefusal;
       schedule.missedInARow = before.missedInARow;
-      assert(!before.isFrozen, "a schedule that another shard sets is not replaced here");
+      assert(!before.isFrozen, "a schedule is not replaced while another shard sets it");
       this.table.remove(before);
     }
     this.table.add(schedule);
-    this.table.aim(schedule);
+    this.table.setTimer(schedule);
     return true;
   }
 
@@ -323,17 +325,19 @@ export class Schedules {
 
   pause(schedule: Schedule): void {
     if (schedule.paused) return;
-    this.table.rest(schedule, true);
-    this.table.aim(schedule);
+    this.table.setPaused(schedule, true);
+    this.table.setTimer(schedule);
     this.sink.ticked(schedule);
   }
 
-  /** Ends a pause: the next tick is the first after `wallMs`, or the one that is still to come. */
+  /**
+   * Ends a pause. The next tick is the first after `wallMs`, or a later one that is already set.
+   */
   resume(schedule: Schedule, wallMs: number): void {
     if (!schedule.paused) return;
-    this.table.rest(schedule, false);
+    this.table.setPaused(schedule, false);
     if (schedule.nextMs <= wallMs) schedule.nextMs = this.tickAfter(schedule, wallMs);
-    this.table.aim(schedule);
+    this.table.setTimer(schedule);
     this.sink.ticked(schedule);
   }
 
@@ -341,7 +345,7 @@ export class Schedules {
   run(schedule: Schedule, nowMs: number): number | { refusal: Refusal } {
     const outcome = this.#put(schedule, undefined, nowMs);
     if (typeof outcome !== "number") return outcome;
-    assert(outcome > 0, "a job without a key is no duplicate");
+    assert(outcome > 0, "a job without a key is not a duplicate");
     schedule.runs++;
     this.counts.runs++;
     this.table.noteMissed(schedule, 0);
@@ -354,12 +358,12 @@ export class Schedules {
   /** Adds a schedule from the log. */
   restore(schedule: Schedule): void {
     this.table.add(schedule);
-    this.table.aim(schedule);
+    this.table.setTimer(schedule);
   }
 
   /**
-   * Called when all jobs are there. A schedule whose next tick has put its job already goes on to
-   * the one after: the server ended between the two records.
+   * Called when all jobs are restored. If the next tick of a schedule has already put its job,
+   * because the server died between the two records, advances to the tick after it.
    */
   endRestore(): void {
     for (const schedule of this.table.values()) {
@@ -369,14 +373,14 @@ export class Schedules {
       schedule.fired++;
       schedule.lastMs = nextMs;
       schedule.nextMs = this.tickAfter(schedule, nextMs);
-      this.table.aim(schedule);
+      this.table.setTimer(schedule);
       this.unlogged.push(schedule);
     }
   }
 
   /**
-   * Logs what `endRestore` has found, before a command may take the key from such a job. No shard
-   * has more than one, unless clients put jobs with such keys.
+   * Logs the schedules that `endRestore` has advanced, before a command may take the key from a
+   * job. A shard has at most one, unless clients put jobs with such keys.
    */
   logRestored(): void {
     for (const schedule of this.unlogged) this.sink.ticked(schedule);

@@ -19,11 +19,11 @@ export class JobQueues {
   /** Number of jobs by JobState, over all tubes; the entry for Free has no meaning. */
   readonly counts: Int32Array = new Int32Array(6);
   urgentJobs = 0;
-  /** Tubes with a ready job, paused or not, in no order. */
+  /** Tubes with a ready job, paused or not, in no particular order. */
   readonly readyTubes: Tube[] = [];
   /** Tubes whose best job became better. */
   readonly better = new BetterTubes();
-  /** Tubes that remember groups without need; `tidy` makes them forget these. */
+  /** Tubes that remember groups needlessly; `tidy` makes them forget these. */
   readonly untidy = new Set<Tube>();
   readonly #jobs: JobTable;
   readonly #batches: BatchTable;
@@ -31,7 +31,7 @@ export class JobQueues {
   /** Tubes by the end of their first delay. */
   readonly delayTimers: TimerHeap<Tube> = new TimerHeap<Tube>();
   readonly #expiryTimers: TimerHeap<Tube>;
-  /** Called, maybe amid a change, for a job that is no longer going to another shard. */
+  /** Called, possibly in the middle of a change, for a job that is no longer in transit. */
   onSettled: (id: number) => void = () => {};
 
   /** Keeps `rareDeadlines` up to date with the time when the first job expires. */
@@ -100,7 +100,7 @@ export class JobQueues {
     assert(deadlineAtMs < Number.POSITIVE_INFINITY, "a delay has an end");
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
-    // A job on its way has its former state where a job that waits for a batch has its list.
+    // A moving job keeps its previous state in the column that links jobs waiting for a batch.
     this.#leaveState(page, row, tube);
     page.deadlineAtMs[row] =
       page.extras?.flows === undefined ? deadlineAtMs : this.#batches.beginWait(slot, deadlineAtMs);
@@ -117,13 +117,16 @@ export class JobQueues {
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Buried);
     tube.buriedJobs++;
-    assert(tube.buriedJobs <= this.counts[JobState.Buried]!, "a tube's buried jobs are among all");
+    assert(
+      tube.buriedJobs <= this.counts[JobState.Buried]!,
+      "a tube's buried jobs are included in the total",
+    );
     tube.buried.append(slot);
     if (page.extras !== undefined) this.#batches.countBuried(page, row, 1);
   }
 
   /**
-   * Marks a job that has left its queue as on its way to another shard, with the transfer of this
+   * Marks a job that has left its queue as moving to another shard, with the transfer of this
    * number.
    */
   becomeMoving(slot: number, tube: Tube, transfer: number): void {
@@ -131,7 +134,7 @@ export class JobQueues {
     const row = rowOf(slot);
     assert(
       page.state[row] !== JobState.Moving && page.state[row] !== JobState.Free,
-      "a job that is here departs",
+      "only a job on this shard departs",
     );
     page.previous[row] = page.state[row]!;
     page.next[row] = transfer;
@@ -148,7 +151,7 @@ export class JobQueues {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
     assert(page.holder[row] === session.index, "a job goes back to its holder");
-    assert(page.state[row] === JobState.Moving, "only a job that was on its way goes back");
+    assert(page.state[row] === JobState.Moving, "only a job in transit goes back");
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Reserved);
     tube.reservedJobs++;
@@ -216,7 +219,7 @@ export class JobQueues {
   hand(slot: number, from: Session, to: Session): void {
     assert(
       this.#jobs.pageOf(slot).holder[rowOf(slot)] === from.index,
-      "a reservation is handed on by its holder",
+      "only the holder hands a reservation on",
     );
     assert(
       this.#jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved,
@@ -257,7 +260,7 @@ export class JobQueues {
       this.#setDelayTimer(tube);
       if (page.extras?.flows !== undefined) this.#batches.endWait(slot);
     } else {
-      assert(state === JobState.Buried, "a reserved job is its holder's");
+      assert(state === JobState.Buried, "a reserved job belongs to its holder");
       assert(tube.buriedJobs > 0, "a buried job is counted");
       tube.buried.remove(slot);
       return;
@@ -270,7 +273,7 @@ export class JobQueues {
     if (CHECKED)
       assert(
         this.#jobs.pageOf(slot).extras!.expiryPosition[rowOf(slot)]! < 0,
-        "a job is once among those that expire",
+        "a job is among those that expire at most once",
       );
     tube.expiry.push(slot);
     this.#expiryTimers.set(tube.expiryTimer, tube.expiry.soonestMs);
@@ -308,7 +311,10 @@ export class JobQueues {
 
   #startMoving(page: JobPage, row: number, tube: Tube): void {
     tube.movingJobs++;
-    assert(tube.movingJobs <= this.counts[JobState.Moving]!, "a tube's jobs on their way are among all");
+    assert(
+      tube.movingJobs <= this.counts[JobState.Moving]!,
+      "a tube's jobs in transit are included in the total",
+    );
     if (page.previous[row] !== JobState.Reserved) return;
     tube.handedJobs++;
     tube.groups?.holdOn(page.extras?.groupRow[row] ?? NO_GROUP);
@@ -316,13 +322,10 @@ export class JobQueues {
 
   #stopMoving(page: JobPage, row: number, tube: Tube): void {
     tube.movingJobs--;
-    assert(tube.movingJobs >= 0, "a job that was on its way was counted");
+    assert(tube.movingJobs >= 0, "a job in transit was counted");
     if (page.previous[row] !== JobState.Reserved) return;
     tube.handedJobs--;
-    assert(
-      tube.handedJobs >= 0 && tube.handedJobs <= tube.movingJobs,
-      "a job on its way from its holder was counted",
-    );
+    assert(tube.handedJobs >= 0 && tube.handedJobs <= tube.movingJobs, "a held job in transit was counted");
     tube.groups?.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
   }
 
@@ -341,8 +344,8 @@ export class JobQueues {
   }
 
   // A job leaves one state where it enters the next. The rare states have functions of their own:
-  // in one function, these were too long for V8 to inline, which slowed put, reserve, delete by a
-  // seventh.
+  // in one function, these were too long for V8 to inline, which slowed put, reserve and delete by
+  // a seventh.
 
   /** Stops counting a job in its state; the caller sets the next one. */
   #leaveState(page: JobPage, row: number, tube: Tube): void {

@@ -52,7 +52,7 @@ export class ShardState {
   readonly index: JobIndex = new JobIndex();
   readonly queues: JobQueues;
   readonly settings: TubeSettings = new TubeSettings();
-  /** Tubes by name, in the order in which they were made. */
+  /** Tubes by name, in the order of their creation. */
   readonly tubes: TubeTable;
   readonly defaultTube: Tube | undefined;
   readonly waiters: Waiters;
@@ -95,7 +95,7 @@ export class ShardState {
 
   constructor(options: EngineOptions) {
     const { effects } = options;
-    assert((options.turnDueMax ?? 1) > 0, "a turn runs something that is due");
+    assert((options.turnDueMax ?? 1) > 0, "a turn may run at least one due event");
     this.effects = effects;
     this.records = options.records;
     this.meter = options.meter;

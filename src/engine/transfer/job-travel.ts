@@ -1,4 +1,4 @@
-// Why and how jobs go from one shard to another.
+// Reasons for transfers of jobs between shards, and how the jobs arrive.
 
 /** The reason for a transfer. */
 export const Travel = {

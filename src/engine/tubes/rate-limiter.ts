@@ -107,10 +107,10 @@ export class RateLimiter {
 
   /** Returns when there will be this many tokens, more than now, ms. */
   #hasAtMs(tokens: number): number {
-    assert(this.#rate > 0, "tokens come at a rate");
+    assert(this.#rate > 0, "tokens arrive at a rate");
     assert(tokens <= this.#burst, "a bucket never has more tokens than its burst");
-    // Must not be late: a full bucket would lose tokens meanwhile. Nor early: despite rounding, the
-    // tokens must be there at that time.
+    // The time must not be late, because a full bucket would lose tokens meanwhile. Nor may it be
+    // early: despite rounding, the tokens must be there by then.
     const missingMs = (tokens - this.#tokens) / this.#rate;
     let atMs = this.#atMs + missingMs;
     for (let step = Math.max(atMs, missingMs) * Number.EPSILON; this.#tokensAt(atMs) < tokens; step *= 2)

@@ -11,10 +11,10 @@ export class ResumedTubes extends BestHeap<Tube> {
     super((a, b) => betterJob(jobs, a.ready.top, b.ready.top));
   }
 
-  /** Updates the heap after the first tube has given its best job, and may have no other. */
+  /** Updates the heap after the first tube has given its best job. It may have no other. */
   firstServed(): void {
     const tube = this.first;
-    assert(tube !== undefined, "the tube that was served is there");
+    assert(tube !== undefined, "the tube that was served is in the heap");
     if (!tube.open || tube.ready.top === NO_SLOT) this.pop();
     else this.firstChanged();
   }

@@ -8,20 +8,20 @@ import { RetiredLimiters } from "./retired-limiters.ts";
 import { Tube, type TubeMeter } from "./tube.ts";
 import type { TubeSettings } from "./tube-settings.ts";
 
-/** All tubes of a shard, in the order in which they were made. */
+/** All tubes of a shard, in the order of their creation. */
 export interface Tubes {
   readonly size: number;
   get(name: string): Tube | undefined;
-  /** Iterators also reach tubes that are made meanwhile. */
+  /** Iterators also reach tubes that are created meanwhile. */
   keys(): IteratorObject<string, undefined>;
   values(): IteratorObject<Tube, undefined>;
 }
 
 export class TubeTable implements Tubes {
   /**
-   * Indexes, not tubes: when V8 makes a Map's table anew, the former one, with all that it had,
-   * keeps the next one alive and is kept alive by the one before. Tubes that come and go would fill
-   * the old generation so.
+   * Indexes, not tubes. When V8 rebuilds a Map's table, the old table, with all its contents, keeps
+   * the new one alive, and is itself kept alive by its predecessor. Tubes that come and go would
+   * thus fill the old generation.
    */
   readonly #indexOf = new Map<string, number>();
   /** Number of tubes; a field, because every put reads it. */
@@ -37,7 +37,7 @@ export class TubeTable implements Tubes {
 
   /**
    * `nextSequence` returns a number greater than all before it on any shard. Keeps `earliest` up to
-   * date with the time when a kept bucket is full. `meterOf` returns what measures a new tube.
+   * date with the time when a kept bucket is full. `meterOf` returns the meter of a new tube.
    */
   constructor(
     jobs: JobTable,
@@ -53,7 +53,7 @@ export class TubeTable implements Tubes {
     this.#meterOf = meterOf;
   }
 
-  /** The tube of this name, if there is one. */
+  /** Returns the tube of this name, if it exists. */
   get(name: string): Tube | undefined {
     const index = this.#indexOf.get(name);
     return index === undefined ? undefined : this.#byIndex[index];
@@ -67,7 +67,7 @@ export class TubeTable implements Tubes {
     return this.#indexOf.values().map((index) => this.at(index));
   }
 
-  /** The tube of this name, made if there is none. */
+  /** Returns the tube of this name, created if necessary. */
   open(name: string): Tube {
     const existing = this.get(name);
     if (existing !== undefined) return existing;
@@ -98,7 +98,7 @@ export class TubeTable implements Tubes {
   /** Returns the tube with this index. */
   at(index: number): Tube {
     const tube = this.#byIndex[index];
-    assert(tube !== undefined, "a tube with a job is there");
+    assert(tube !== undefined, "a tube with a job exists");
     return tube;
   }
 

@@ -73,7 +73,7 @@ export class Tube {
   /** Only with settings that limit reservations. */
   limiter: RateLimiter | undefined = undefined;
   #limiterTimer: Timer<Tube> | undefined;
-  /** Only of tubes whose times somebody asks for. */
+  /** Only for tubes whose times are requested. */
   meter: TubeMeter | undefined = undefined;
   /** The tube's settings, if any. */
   policy: TubePolicy | undefined = undefined;
@@ -91,7 +91,7 @@ export class Tube {
   #delayTimer: Timer<Tube> | undefined;
 
   constructor(name: string, sequence: number, index: number, jobs: JobTable) {
-    assert(sequence >= 0 && index >= 0, "a tube has its numbers");
+    assert(sequence >= 0 && index >= 0, "the numbers of a tube are not negative");
     this.name = name;
     this.sequence = sequence;
     this.index = index;
@@ -109,11 +109,11 @@ export class Tube {
    * Returns the tube's groups, created if necessary. At most `inWorkMax` jobs of each may be held.
    * Calls `onChanged` at each change that may affect which job is next.
    */
-  groupsMade(inWorkMax: number, onChanged: (tube: Tube) => void): JobGroups {
+  makeGroups(inWorkMax: number, onChanged: (tube: Tube) => void): JobGroups {
     if (this.groups === undefined) {
       assert(
         this.readyAt >= 0 === this.jobsIn(JobState.Ready) > 0,
-        "a tube with a ready job is among those that have one",
+        "a tube with ready jobs is listed among such tubes",
       );
       const grouped = new GroupedReady(this.#jobs, this.ready, this.inWork);
       this.#ready = grouped;
@@ -133,12 +133,12 @@ export class Tube {
     return (this.#delayed ??= new DeadlineHeap(this.#jobs));
   }
 
-  /** Since when its oldest ready job has been ready, ms; Infinity without one. */
+  /** When its oldest ready job became ready, ms; Infinity without one. */
   get oldestReadyAtMs(): number {
     return this.#ready?.firstSinceMs ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Since when the first of its buried jobs has been buried, ms; Infinity without one. */
+  /** When the first of its buried jobs was buried, ms; Infinity without one. */
   get oldestBuriedAtMs(): number {
     return this.#buried?.firstSinceMs ?? Number.POSITIVE_INFINITY;
   }
@@ -196,7 +196,7 @@ export class Tube {
 
   /** Number of jobs in all states. */
   get jobs(): number {
-    if (CHECKED) assert(this.handedJobs <= this.movingJobs, "jobs from their holders are on their way");
+    if (CHECKED) assert(this.handedJobs <= this.movingJobs, "held jobs that move are among those in transit");
     const queued = this.jobsIn(JobState.Ready) + this.jobsIn(JobState.Delayed);
     return this.reservedJobs + this.movingJobs + this.buriedJobs + queued;
   }
@@ -228,7 +228,10 @@ export class Tube {
    */
   get referenced(): boolean {
     if (CHECKED)
-      assert(this.readyAt >= 0 === this.jobsIn(JobState.Ready) > 0, "a tube with a ready job is known");
+      assert(
+        this.readyAt >= 0 === this.jobsIn(JobState.Ready) > 0,
+        "a tube with ready jobs is listed among such tubes",
+      );
     return (
       this.using > 0 ||
       this.watching > 0 ||

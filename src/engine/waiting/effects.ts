@@ -26,8 +26,8 @@ export interface ClientEffects {
 
 /**
  * Takes the records that make changes durable. The engine calls it after each change in memory,
- * before the reply. Only what adds something can be refused for lack of room, as a put: the log
- * keeps a reserve for changes and deletes of existing jobs.
+ * before the reply. Only an addition, such as a put, can be refused for lack of room: the log keeps
+ * a reserve for changes and deletes of existing jobs.
  */
 export interface RecordSink {
   /** Called before a put; returns false if the disk is full, and the put must be refused. */
@@ -44,8 +44,8 @@ export interface RecordSink {
   updated(slot: number): void;
   deleted(id: number): void;
   /**
-   * Called instead of `deleted` for a member of a batch. The record also has how many members of
-   * the batch have ended on this shard, so that no crash can come between the two.
+   * Called instead of `deleted` for a member of a batch. The record also states how many members of
+   * the batch have ended on this shard, so that no crash can separate the two.
    */
   ended(id: number, batch: number, done: number, failed: number): void;
   /**
@@ -63,6 +63,6 @@ export interface Meter {
   held(ms: number): void;
   /** A job was put with a body of this size. */
   stored(bodyBytes: number): void;
-  /** Returns what measures a new tube of this name. */
+  /** Returns the meter of a new tube of this name. */
   of(name: string): TubeMeter | undefined;
 }

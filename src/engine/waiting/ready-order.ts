@@ -2,10 +2,10 @@
 // of a session with very many such tubes examines only a few of them.
 //
 // Each entry has the pri and id that its tube's best job had when last examined. The heap is lazy:
-// when a best job has left or become worse, this is noticed when the entry reaches the top, and the
-// entry sinks to its new place. Only tubes whose best job became better must be reported, by
-// `BetterTubes`; the session reads the new entries of that log before it chooses. So no entry is
-// ever later than its tube belongs, and the first entry that is still true is the best of all.
+// if a best job has left or become worse, its entry sinks to the new place only when it reaches the
+// top. Only tubes whose best job became better must be reported, by `BetterTubes`; the session
+// reads the new entries of that log before it chooses. So no entry is ever later than its tube's
+// true place, and the first entry that is still true is the best of all.
 //
 // For a session that picks by weight, the turn of a tube comes before pri and id. A turn that is
 // postponed is noticed in the same way, and so is a floor above it.
@@ -24,11 +24,15 @@ interface Watched {
   readonly size: number;
 }
 
-/** What comes before pri and id in the order. A turn is 0 or more; a lesser is a lower bound. */
+/**
+ * The part of the order before pri and id. A turn is 0 or more; a smaller value is a lower bound.
+ */
 export interface TubePlaces {
-  /** The place of a tube that has a job to give; NaN if the order is to forget the tube. */
+  /**
+   * Returns the place of a tube that has a job to give; NaN if the order has to forget the tube.
+   */
   placeNow(tube: Tube): number;
-  /** A place that is not behind the tube's, while no choice is made. */
+  /** Returns a place that is not after the tube's, while no choice is made. */
   placeAtLeast(tube: Tube): number;
 }
 
@@ -95,16 +99,17 @@ export class ReadyOrder {
     this.#removeFirst();
   }
 
-  /** A tube that the session began to watch, or that was taken out; it watches so many by now. */
+  /**
+   * Adds a tube that the session began to watch or that was taken out; it now watches `watched`.
+   */
   add(tube: Tube, watched: number): void {
     this.#add(tube, this.#at.placeAtLeast(tube));
     this.trim(watched);
   }
 
   /**
-   * Forgets all entries if there are far more than the session watches tubes: it puts them in order
-   * anew when it needs them. Tubes that it watches and ignores by turns would fill memory
-   * otherwise.
+   * Forgets all entries if there are far more than watched tubes; the session rebuilds them when it
+   * needs them. Otherwise, tubes that it watches and ignores in turn would fill memory.
    */
   trim(watched: number): void {
     if (this.#size <= 2 * watched + CAPACITY_MIN) return;
@@ -157,7 +162,7 @@ export class ReadyOrder {
         this.#pris[position]!,
         this.#ids[position]!,
       );
-    assert(this.#size <= Math.min(watched.size, readyTubes.length), "a tube is once in a new order");
+    assert(this.#size <= Math.min(watched.size, readyTubes.length), "a new order has each tube once");
     this.#read = this.#better.noted;
   }
 
@@ -165,7 +170,7 @@ export class ReadyOrder {
     const top = gives(tube) ? tube.ready.top : NO_SLOT;
     const place = top === NO_SLOT ? Number.NaN : this.#at.placeNow(tube);
     if (Number.isNaN(place)) return;
-    assert(this.#size < this.#ids.length, "an order has room for the tubes that it is made of");
+    assert(this.#size < this.#ids.length, "an order has room for its tubes");
     const page = this.#jobs.pageOf(top);
     this.#place(this.#size++, tube, place, page.pri[rowOf(top)]!, page.id[rowOf(top)]!);
   }
@@ -186,7 +191,7 @@ export class ReadyOrder {
 
   #removeFirst(): void {
     const last = --this.#size;
-    assert(last >= 0, "only an entry that is there is removed");
+    assert(last >= 0, "only an existing entry is removed");
     const tube = this.#tubes[last]!;
     const place = this.#places[last]!;
     const pri = this.#pris[last]!;

@@ -86,13 +86,13 @@ export class Session {
    * Watches that are not among their tube's wide waiters; empty while it waits as a wide session.
    */
   unlinked: Watch[] = [];
-  /** Its tubes with ready jobs in order, once they were many; see ready-order.ts. */
+  /** Its tubes with ready jobs in order, once there were many; see ready-order.ts. */
   order: ReadyOrder | undefined;
   /** Shares of its tubes, once it has given one a weight or chosen an order of reserves. */
   turns: TubeTurns | undefined;
   /** Whether its client can't send any more, so that it never waits. */
   halfClosed = false;
-  /** Whether it ends because the server stops. The jobs that it holds have not failed then. */
+  /** Whether it ends because the server stops. If so, the jobs that it holds have not failed. */
   endsWithServer = false;
   readonly timer: Timer<Session> = new Timer<Session>(this);
 
@@ -112,7 +112,7 @@ export class Session {
   remember(watch: Watch): void {
     assert(watch.session === this, "a session remembers watches of its own");
     watch.widePosition = -1 - this.unlinked.length;
-    // Most sessions have one, and an array that begins empty gets room for 17.
+    // Most sessions have one watch, and V8 gives an array that starts empty room for 17.
     if (this.unlinked.length === 0) this.unlinked = [watch];
     else this.unlinked.push(watch);
     assert(this.unlinked.length <= this.watches.size, "a watch is remembered once");

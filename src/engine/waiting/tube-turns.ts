@@ -1,11 +1,11 @@
 // Turns of the tubes that a session watches, so that each gets its share by weight.
 //
-// A turn is virtual time, in integers: when the tube's next job is due. A job, or the time that it
-// is held, postpones the turn of its tube by its cost / weight, and the remainder of the division
-// is carried to the next. The floor is the earliest turn of the tubes that had a job to give at the
-// last choice. A tube whose turn is before the floor had none, and begins at the floor: it saves no
-// credit. By jobs, it begins half a job later, as if its jobs lay in the middle of their intervals.
-// The shares are then closest to their due at any time, not just in the long run.
+// A turn is virtual time, in integers: when the tube's next job is due. A job, or the time for
+// which it is held, postpones the turn of its tube by its cost / weight. The remainder of the
+// division is carried over. The floor is the earliest turn of the tubes that had a job to give at
+// the last choice. A tube whose turn is before the floor had none, and begins at the floor: it
+// saves no credit. By jobs, it begins half a job later, as if its jobs lay in the middle of their
+// intervals. The shares are then closest to their due at any time, not just in the long run.
 //
 // The number of held jobs and the sum of the time that they take are enough to charge that time, so
 // a job needs no memory for it.
@@ -23,7 +23,9 @@ import type { TubePlaces } from "./ready-order.ts";
 const JOB_COST = 5040;
 /** The turn of a tube that has not begun: before any floor. */
 const NOT_BEGUN = -1;
-/** Cost of a job in the order WeightedTime, besides its microseconds: a turn always moves on. */
+/**
+ * Cost of a job in the order WeightedTime, besides its microseconds: each job advances the turn.
+ */
 const MINIMUM_COST = 1;
 /** Expected time of a job of a tube whose jobs have not ended yet, in microseconds. */
 const FIRST_GUESS_MICROS = 1000;
@@ -39,7 +41,7 @@ export const HELD_LOOKS_MAX = 1000;
 export class Share {
   weight = 1;
   turn: number = NOT_BEGUN;
-  /** What the division by the weight has left over. */
+  /** Remainder of the division by the weight. */
   remainder = 0;
   isWatched = true;
   /** Jobs of the tube that the session holds. */
@@ -63,7 +65,7 @@ export class Share {
 
   /**
    * Charges the time of the held jobs up to now. A tube that was ignored and is watched again while
-   * jobs of it are held has not begun: what they took before counts for their mean alone.
+   * jobs of it are held has not begun: their earlier time counts only for their mean.
    */
   settle(nowMs: number): void {
     const now = Math.floor(nowMs * 1000);
@@ -76,8 +78,8 @@ export class Share {
   }
 
   /**
-   * What the held jobs are still expected to take, divided by the weight. Without it, a batch of
-   * jobs reserved at one moment would be of one tube.
+   * The expected remaining time of the held jobs, divided by the weight. Without it, all jobs of a
+   * batch would come from one tube.
    */
   get expected(): number {
     if (this.held === 0) return 0;
@@ -102,7 +104,7 @@ export class Share {
     return Object.assign(new Share(), this, { heldAt: -1 });
   }
 
-  /** Begins counting anew. */
+  /** Restarts the count. */
   restart(nowMs: number): void {
     this.heldAt = -1;
     this.turn = NOT_BEGUN;
@@ -125,7 +127,9 @@ export class TubeTurns implements TubePlaces {
   floor = 0;
   /** Earliest turn of the tubes that have a job in the present choice; Infinity for none. */
   earliest: number = Number.POSITIVE_INFINITY;
-  /** The place of the chosen tube in the order: its turn and what its held jobs are to take. */
+  /**
+   * The place of the chosen tube in the order: its turn plus the expected time of its held jobs.
+   */
   place: number = Number.POSITIVE_INFINITY;
   readonly #count: ShareCount;
   readonly #shares = new Map<Tube, Share>();
@@ -138,17 +142,17 @@ export class TubeTurns implements TubePlaces {
     this.#count = count;
   }
 
-  /** Whether it decides, or just remembers weights. */
+  /** Whether it determines the choice of jobs, or only remembers weights. */
   get decides(): boolean {
     return this.order !== ReserveOrder.Strict;
   }
 
-  /** The shares of watched tubes, and of others of which the session holds jobs. */
+  /** The shares of watched tubes, and of others if the session holds jobs of them. */
   get shares(): ReadonlyMap<Tube, Share> {
     return this.#shares;
   }
 
-  /** By time: tubes of which jobs are held, as far as the order has found them. */
+  /** In an order by time: tubes with held jobs, as far as the order has found them. */
   get held(): readonly Tube[] {
     return this.#held;
   }
@@ -251,7 +255,7 @@ export class TubeTurns implements TubePlaces {
     if (this.earliest < Number.POSITIVE_INFINITY) this.raiseFloor(this.earliest);
   }
 
-  /** Notes that a wait ends with a job of this tube, the only one that has some. */
+  /** Notes that a wait ends with a job of this tube, the only tube with a job. */
   waited(tube: Tube, nowMs: number): void {
     if (!this.decides) return;
     const share = this.shareOf(tube);
@@ -270,7 +274,7 @@ export class TubeTurns implements TubePlaces {
     this.#bringUp(share, this.#nowMs);
     if (share.held === 0 || this.order === ReserveOrder.Weighted) return share.turn;
     if (CHECKED)
-      assert(share.heldAt < 0 || this.#held[share.heldAt] === tube, "a tube is listed where it says");
+      assert(share.heldAt < 0 || this.#held[share.heldAt] === tube, "a tube is at its position in the list");
     if (share.heldAt < 0) {
       share.heldAt = this.#held.length;
       this.#held.push(tube);
@@ -285,7 +289,7 @@ export class TubeTurns implements TubePlaces {
       assert(this.#shares.get(this.#held[heldAt]!) === share, "a tube leaves the list that it is in");
     share.heldAt = -1;
     const last = this.#held.pop();
-    assert(last !== undefined, "a tube of which jobs are held is listed once");
+    assert(last !== undefined, "a tube with held jobs is listed once");
     if (heldAt === this.#held.length) return;
     this.#held[heldAt] = last;
     this.shareOf(last).heldAt = heldAt;
@@ -332,7 +336,7 @@ export class TubeTurns implements TubePlaces {
     share.charge(this.order === ReserveOrder.Weighted ? JOB_COST : MINIMUM_COST);
   }
 
-  /** Holds a job again that was about to leave for another shard, or one held before the shares. */
+  /** Counts a job as held whose transfer was cancelled, or that was held before the shares. */
   holdsAgain(tube: Tube, nowMs: number): void {
     const share = this.shareOf(tube);
     if (this.order === ReserveOrder.WeightedTime) share.settle(nowMs);

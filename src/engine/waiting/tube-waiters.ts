@@ -14,7 +14,7 @@ export class TubeWaiters {
 
   append(watch: Watch): void {
     assert(this.last !== watch, "a watch is linked once");
-    if (CHECKED) assert(this.last?.next === undefined, "nothing is behind the last waiter");
+    if (CHECKED) assert(this.last?.next === undefined, "nothing follows the last waiter");
     watch.previous = this.last;
     watch.next = undefined;
     if (this.last === undefined) this.first = watch;
@@ -27,11 +27,11 @@ export class TubeWaiters {
       (watch.previous === undefined) === (this.first === watch),
       "a watch leaves the list that it is in",
     );
-    assert((watch.next === undefined) === (this.last === watch), "only the last waiter has none behind it");
+    assert((watch.next === undefined) === (this.last === watch), "only the last waiter has none after it");
     if (CHECKED)
       assert(watch.previous === undefined || watch.previous.next === watch, "the waiter before links back");
     if (CHECKED)
-      assert(watch.next === undefined || watch.next.previous === watch, "the waiter behind links back");
+      assert(watch.next === undefined || watch.next.previous === watch, "the waiter after it links back");
     if (watch.previous === undefined) this.first = watch.next;
     else watch.previous.next = watch.next;
     if (watch.next === undefined) this.last = watch.previous;

@@ -70,10 +70,7 @@ export class Waiters {
     this.watches--;
     assert(this.watches >= tube.watching, "each watch is counted");
     if (CHECKED)
-      assert(
-        tube.watching > 0 || this.of(tube)?.first === undefined,
-        "a tube that nobody watches has no waiter",
-      );
+      assert(tube.watching > 0 || this.of(tube)?.first === undefined, "an unwatched tube has no waiter");
     // Another tube may reuse its index.
     if (tube.watching === 0) this.#ofTube[tube.index] = undefined;
   }
@@ -174,7 +171,7 @@ export class Waiters {
     );
     assert(
       (session.nextWide === undefined) === (this.#wideLast === session),
-      "only the last wide waiter has none behind it",
+      "only the last wide waiter has none after it",
     );
     if (session.previousWide === undefined) this.#wideFirst = session.nextWide;
     else session.previousWide.nextWide = session.nextWide;
@@ -195,9 +192,9 @@ export class Waiters {
   }
 
   /**
-   * When all workers watch the same tubes, however many, the first of all waits is the right one.
-   * Finding it this way is cheaper than sorting the tube's own waiters, all of whom have started
-   * new waits since its last job.
+   * Returns the session that has waited longest for the tube. If all workers watch the same tubes,
+   * that is the first of all waits. Checking it is cheaper than sorting the tube's own waiters,
+   * which have all started new waits since its last job.
    */
   #longestWide(tube: Tube, waiters: WideWaiters): Session | undefined {
     if (waiters.size === 0) return undefined;

@@ -16,7 +16,7 @@ import { type Session, Waiting, type Watch } from "./session.ts";
 export class WideWaiters {
   readonly #watches: Watch[];
 
-  /** `watch` is the first member, because an array that begins empty gets room for 17. */
+  /** `watch` is the first member, because V8 gives an array that starts empty room for 17. */
   constructor(watch: Watch, waitOrder: number) {
     this.#watches = [watch];
     watch.widePlace = waitOrder;

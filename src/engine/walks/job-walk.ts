@@ -113,10 +113,10 @@ export class JobWalk {
     const place = this.#place;
     if (this.#searchedBytes >= 0) {
       const from = this.#searchedBytes;
-      assert(place.id <= this.lastId, "a search goes on within the walk");
+      assert(place.id <= this.lastId, "a search continues within the walk");
       this.#searchedBytes = -1;
       const slot = this.#walked.index.get(place.id);
-      if (slot !== NO_SLOT && this.#isMeant(slot, tube) && this.#hasText(slot, from, budget)) return slot;
+      if (slot !== NO_SLOT && this.#matches(slot, tube) && this.#hasText(slot, from, budget)) return slot;
     }
     while (this.#searchedBytes < 0 && budget.looksLeft > 0) {
       place.looksLeft = budget.looksLeft;
@@ -125,13 +125,13 @@ export class JobWalk {
       assert(place.looksLeft >= 0, "a walk keeps to its budget");
       if (slot === NO_SLOT) return NO_SLOT;
       assert(place.id <= this.lastId, "a walk ends with the last id of its beginning");
-      if (this.#isMeant(slot, tube) && this.#hasText(slot, 0, budget)) return slot;
+      if (this.#matches(slot, tube) && this.#hasText(slot, 0, budget)) return slot;
     }
     return NO_SLOT;
   }
 
   /** Returns whether a job matches, apart from its body. */
-  #isMeant(slot: number, tube: Tube | undefined): boolean {
+  #matches(slot: number, tube: Tube | undefined): boolean {
     const page = this.#walked.jobs.pageOf(slot);
     const row = rowOf(slot);
     const { states, createdByMs, group } = this.filter;
@@ -159,7 +159,8 @@ export class JobWalk {
     const page = jobs.pageOf(slot);
     const bodyBytes = page.bodyBytes[rowOf(slot)]!;
     if (bodyBytes < text.length) return false;
-    // A search rests before the end of a body, but a put may have replaced it by a shorter one.
+    // A search pauses before the end of a body, but a put may since have replaced it with a shorter
+    // one.
     const from = searched < bodyBytes ? searched : 0;
     if (budget.searchBytesLeft <= 0) {
       this.#searchedBytes = from;

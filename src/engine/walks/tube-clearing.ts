@@ -18,9 +18,9 @@ const QUEUED: readonly JobState[] = [JobState.Ready, JobState.Delayed, JobState.
 const EVERY_STATE: readonly JobState[] = [...QUEUED, JobState.Reserved];
 
 /**
- * Leaves alone jobs with a higher id than any at the beginning, so that it ends however many jobs
- * are put meanwhile. Without a filter, it takes jobs from the ends of the tube's queues as long as
- * these are old enough: there a removal moves no other job, and the jobs of other tubes need not be
+ * Skips jobs with a higher id than any at the beginning, so it ends however many jobs are put
+ * meanwhile. Without a filter, it takes jobs from the ends of the tube's queues as long as these
+ * are old enough. There, a removal moves no other job, and the jobs of other tubes need not be
  * examined. The walk finds the rest, smallest id first.
  */
 export class TubeClearing {

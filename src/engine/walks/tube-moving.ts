@@ -36,8 +36,8 @@ export const MoveOutcome = { Moved: 0, Stays: 1, Full: 2, Elsewhere: 3 } as cons
 export type MoveOutcome = (typeof MoveOutcome)[keyof typeof MoveOutcome];
 
 /**
- * Leaves alone jobs with a higher id than any at the beginning, so that it ends. Takes the smallest
- * ids first.
+ * Skips jobs with a higher id than any at the beginning, so that it ends. Takes the smallest ids
+ * first.
  */
 export class TubeMoving {
   readonly tube: string;

@@ -101,8 +101,8 @@ export const Trait = {
   Overtakes: 1,
   /** May come after the end of its session. */
   MayBeLate: 2,
-  /** Belongs to no connection, so the shard takes it itself. */
-  OfNobody: 4,
+  /** Belongs to no connection, so the shard itself handles it. */
+  Connectionless: 4,
 } as const;
 
 interface Message {
@@ -150,12 +150,12 @@ export const SHARD_COMMANDS: readonly ShardCommand[] = Array.from(
 );
 
 const OTHER_TRAITS: Readonly<Record<number, number>> = {
-  // Only a part of a set-tube of all shards: see ShardCore.#takeSpecial.
+  // Only for the part of a set-tube that all shards get: see ShardCore.#takeSpecial.
   [Op.SetTube]: Trait.Overtakes,
-  [RequestOp.BarrierAck]: Trait.OfNobody,
-  [RequestOp.Adopt]: Trait.OfNobody,
-  [RequestOp.Carried]: Trait.OfNobody,
-  [RequestOp.Control]: Trait.OfNobody,
+  [RequestOp.BarrierAck]: Trait.Connectionless,
+  [RequestOp.Adopt]: Trait.Connectionless,
+  [RequestOp.Carried]: Trait.Connectionless,
+  [RequestOp.Control]: Trait.Connectionless,
 };
 
 /** The traits of every op. Nearly all ops have none. */

@@ -14,13 +14,13 @@ import type { SlicedCommands } from "../slices/sliced-commands.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
 import type { PutIntake } from "./put.ts";
 
-/** What the acceptors have done when a read barrier ends: see read-barrier.ts. */
+/** Progress of the acceptors at the end of a read barrier: see read-barrier.ts. */
 export const BarrierRounds = {
   /**
    * They have read their sockets: the shard has the Close of every connection whose end they found.
    */
   Read: 1,
-  /** They have taken the Closed, too: no gauge of theirs counts those connections. */
+  /** They have also taken the Closed: none of their gauges counts those connections. */
   Uncounted: 2,
 } as const;
 export type BarrierRounds = (typeof BarrierRounds)[keyof typeof BarrierRounds];
@@ -31,7 +31,7 @@ export interface CommandShard {
   readonly replies: Replies;
   readonly puts: PutIntake;
   readonly slicedCommands: SlicedCommands;
-  /** Jobs on their way to other shards. */
+  /** Jobs in transit to other shards. */
   readonly transferSender: TransferSender;
   /** The batches that this shard decides on. */
   readonly homes: BatchHomes;
@@ -77,7 +77,7 @@ export interface CommandShard {
   end(session: ShardSession): void;
   /** Returns the name of the connection with this session, for display. */
   holderName(session: number): string;
-  /** Returns what the client of a session calls itself, or its address, in Latin-1. */
+  /** Returns the name that the client of a session gave itself, or its address, in Latin-1. */
   workerText(session: number): string;
   /** Updates the gauges that `stats` adds up. */
   updateGauges(): void;

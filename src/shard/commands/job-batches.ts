@@ -14,10 +14,10 @@ import type { ShardSession } from "../sessions/shard-session.ts";
 import { AwaitRound } from "../slices/await-round.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
-/** How long a complete batch is kept by default. */
+/** Default time for which a complete batch is kept. */
 const KEEP_MS = 86_400_000;
 
-/** What a byte of list-batches costs, as Engine.looks: a line takes a microsecond. */
+/** Cost of a byte of list-batches, in Engine.looks: a line takes a microsecond. */
 const BYTE_LOOKS = 0.25;
 
 /** Calls `answer` when all shards know the batch as it is now. */
@@ -27,9 +27,9 @@ function afterRound(
   batch: BatchRow,
   answer: (counts: Readonly<BatchCounts> | undefined) => void,
 ): void {
-  assert(batch.number > 0, "a batch that is asked about has a number");
+  assert(batch.number > 0, "a batch with a round has a number");
   const round = new AwaitRound(batch.number, (counts) => {
-    // An earlier command may have decided, and its record may still be on its way.
+    // The decision may come from an earlier command whose record is not durable yet.
     replies.dependOnAll();
     answer(counts);
   });
@@ -101,7 +101,7 @@ export const inspectBatch: ShardCommand = (shard, session, { tube }) => {
 };
 
 export const listBatches: ShardCommand = ({ engine, replies }, session, { options }) => {
-  assert(optionNumber(options, OptionTag.Limit) !== 0, "a list of batches has room for one");
+  assert(optionNumber(options, OptionTag.Limit) !== 0, "a list of batches has room for at least one");
   const after = optionNumber(options, OptionTag.After) ?? 0;
   const before = optionNumber(options, OptionTag.Before);
   const limit = optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL;

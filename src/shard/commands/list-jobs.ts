@@ -28,6 +28,6 @@ export const listJobs: ShardCommand = ({ engine, replies, slicedCommands, nowMs 
   slicedCommands.start(session, new JobListing(engine, replies, session, listed), nowMs);
 };
 
-/** Returns the states to search. A job on its way to another shard is shown as reserved. */
+/** Returns the states to search. A job in transit to another shard is shown as reserved. */
 const shownStates = (states: number): number =>
   (states & stateBit(JobState.Reserved)) === 0 ? states : states | stateBit(JobState.Moving);

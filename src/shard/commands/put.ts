@@ -127,7 +127,7 @@ export class PutIntake {
 
   /** Stores a job whose body the acceptor has written to the arena. */
   putStored(session: ShardSession, request: Request, nowMs: number): void {
-    assert(session.incoming === undefined, "a session sends one body after another");
+    assert(session.incoming === undefined, "a session sends one body at a time: no put in pieces is open");
     const body = handleOf(request.body);
     if (this.#flags.isSet(ControlWord.Draining)) {
       this.#arena.free(body);
@@ -204,7 +204,7 @@ export class PutIntake {
       );
       return;
     }
-    assert(incoming.receivedBytes === job.bodyBytes, "a put ends behind the last byte of its body");
+    assert(incoming.receivedBytes === job.bodyBytes, "a put ends after the last byte of its body");
     session.incoming = undefined;
     this.#store(session, job, body, tube, options, nowMs);
   }
@@ -254,7 +254,7 @@ export class PutIntake {
     else this.#replies.fixed(session, Reply.outOfMemory);
   }
 
-  /** Says what became of the job that has the key of a put. */
+  /** Answers a put whose key is taken: tells what became of the job that has the key. */
   #replyToDuplicate(session: ShardSession, outcome: Outcome, id: number, tube: string): void {
     const word = DUPLICATE_WORDS[outcome];
     if (word === undefined) {

@@ -26,7 +26,7 @@ export const reserveBatch: ShardCommand = (shard, session, request) => {
   if (!needsBarrier || !shard.beginBarrier(session)) shard.reserve(session, timeoutMs);
 };
 
-/** Reserves ready jobs or starts a wait, in the first turn with room for so many jobs. */
+/** Reserves ready jobs or starts a wait, in the first turn with room for that many jobs. */
 export function reserveMany(
   shard: CommandShard,
   session: ShardSession,
@@ -35,7 +35,7 @@ export function reserveMany(
 ): void {
   const { engine, replies, slicedCommands, nowMs } = shard;
   const { limits, details, number } = batch;
-  assert(limits.jobsMax > 0, "a batch is of a job or more");
+  assert(limits.jobsMax > 0, "a batch has at least one job");
   const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
   const run = (atMs: number): void => {
     const slots: number[] = [];
@@ -90,9 +90,10 @@ export const takeBatch: ShardCommand = ({ engine, replies, slicedCommands, nowMs
   const run = (atMs: number): void => {
     const slots: number[] = [];
     const taken = engine.takeBatch(session.engineSession, listed, isSingle, atMs, slots);
-    assert(slots.length === listed.length, "each job of a list has its slot or a gap");
+    assert(slots.length === listed.length, "each listed job has a slot or a gap");
     assert(taken >= 0 && taken <= listed.length, "no more jobs are taken than were listed");
-    // Not earlier: the turns of these jobs lie before the floor that the whole batch leaves behind.
+    // This must not precede the reserves: the turns of these jobs lie before the batch's final
+    // floor.
     engine.raiseFloor(session.engineSession, floor);
     if (!isWhole) replies.gathered(session, slots, details);
     else if (taken === 0) replies.signal(session, ResponseKind.Absent);

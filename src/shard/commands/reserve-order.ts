@@ -1,4 +1,4 @@
-// `reserve-order`: how the session picks its jobs on this shard.
+// `reserve-order`: sets how the session picks its jobs on this shard.
 
 import { OrderView } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";

@@ -18,10 +18,10 @@ import type { ShardSession } from "../sessions/shard-session.ts";
 import { AwaitJob } from "../slices/await-job.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
-/** What list-schedules costs, as Engine.looks: for each schedule there is, and for each line. */
+/** Cost of list-schedules in Engine.looks, for each existing schedule and for each line. */
 const SCHEDULE_LOOKS = 3;
 const LINE_LOOKS = 60;
-/** What the search for the runs of inspect-schedule costs at least. Its time is charged, too. */
+/** Minimum cost of the search for the runs of inspect-schedule. Its time is charged, too. */
 const RUNS_LOOKS = 5000;
 
 /** `deny` answers that there is no such schedule here. */
@@ -39,7 +39,7 @@ function withSchedule(
   const name = body.text;
   assert(name !== "", "a command on a schedule names it");
   const finish = (): void => {
-    assert(claims.awaited(name) === undefined, "a command goes on when its schedule is settled");
+    assert(claims.awaited(name) === undefined, "a command continues when its schedule is settled");
     act(engine.schedules.table.get(name));
   };
   if (claims.awaited(name) === undefined) finish();
@@ -56,7 +56,7 @@ const byName =
         replies.signal(session, ResponseKind.Absent);
         return;
       }
-      // A delete that is not durable yet may have taken it.
+      // A delete that is not durable yet may have removed it.
       replies.dependOnAll();
       replies.fixed(session, Reply.notFound);
     };
@@ -69,7 +69,7 @@ const byName =
 export const locateSchedule: ShardCommand = (shard, session, request) =>
   withSchedule(shard, session, request, (schedule) => {
     const { replies } = shard;
-    // A delete that is not durable yet may have taken it.
+    // A delete that is not durable yet may have removed it.
     if (schedule === undefined) replies.dependOnAll();
     replies.settled(session, schedule === undefined ? 0 : 1);
   });

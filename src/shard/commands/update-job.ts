@@ -32,7 +32,7 @@ export const updateJob: ShardCommand = (shard, session, { id, flags, options }) 
     outcome = Outcome.NoRoom;
   }
   if (outcome === Outcome.OtherShard) {
-    assert(tube !== undefined, "a job that leaves has a tube to go to");
+    assert(tube !== undefined, "a job that leaves has a target tube");
     const onLanded = (landed: Outcome): void => answer(replies, session, landed, flags);
     slicedCommands.start(session, new FarUpdate(shard, id, tube, change, onLanded), nowMs);
   } else answer(replies, session, outcome, flags);

@@ -12,7 +12,7 @@ import { IdWalk, type Walk } from "./id-walk.ts";
 import { jobFacts } from "./job-facts.ts";
 import { nextJobs } from "./next-jobs.ts";
 import { queuedIds } from "./queued-ids.ts";
-import { filterOf, isMeant } from "./where.ts";
+import { filterOf, matchesWhere } from "./where.ts";
 
 /**
  * Jobs in a slice. A slice examines five times as many ids and searches 1 KiB of bodies for each:
@@ -33,7 +33,7 @@ abstract class Browse implements ControlWork {
   protected readonly shard: ControlShard;
   protected readonly question: BrowseQuestion;
   readonly #walk: Walk;
-  /** Remaining jobs to list, and body bytes. */
+  /** Jobs and body bytes that may still be listed. */
   #left: number;
   protected bytesLeft: number;
 
@@ -61,7 +61,7 @@ abstract class Browse implements ControlWork {
       if (slot === NO_SLOT) break;
       const page = engine.jobs.pageOf(slot);
       isPast = this.isPast(page.id[rowOf(slot)]!);
-      if (isPast || !isMeant(engine, slot, where, nowMs)) continue;
+      if (isPast || !matchesWhere(engine, slot, where, nowMs)) continue;
       const facts = jobFacts(engine, slot, nowMs, portCount, this.bodyMax, 1);
       jobs.push(facts);
       this.#left--;
@@ -72,21 +72,21 @@ abstract class Browse implements ControlWork {
     assert(jobs.length <= SLICE_JOBS, "a part has no more jobs than a slice");
     assert(examined >= 0 && this.#left >= 0, "a list has no more jobs than were asked for");
     const isFull = this.#left === 0;
-    const hasEnded = isPast || this.#tube === null || this.#walk.hasEnded || (isFull && !this.goesOn);
-    const isLast = hasEnded || isFull || this.rests(examined);
+    const hasEnded = isPast || this.#tube === null || this.#walk.hasEnded || (isFull && !this.isResumable);
+    const isLast = hasEnded || isFull || this.shouldPause(examined);
     const part: BrowsePart = { jobs, doneId: this.#walk.doneId, hasEnded, examined };
     answerer.value(part, isLast);
     return isLast;
   }
 
   /** Whether the rest may be requested later. */
-  protected abstract readonly goesOn: boolean;
+  protected abstract readonly isResumable: boolean;
   /** Returns whether this job and all later ones are out of range. */
   protected abstract isPast(id: number): boolean;
-  /** The most bytes to include of the next body. */
+  /** Maximum bytes to include of the next body. */
   protected abstract get bodyMax(): number;
   /** Returns whether to pause after examining this many more ids. */
-  protected abstract rests(examined: number): boolean;
+  protected abstract shouldPause(examined: number): boolean;
 
   /** The tube to browse: undefined for all, null if it is gone. */
   get #tube(): Tube | undefined | null {
@@ -97,7 +97,7 @@ abstract class Browse implements ControlWork {
 
 /** In order of ids, from one cursor to the next. */
 class BrowseScan extends Browse {
-  protected override readonly goesOn = true;
+  protected override readonly isResumable = true;
   #looksLeft: number;
 
   constructor(shard: ControlShard, question: BrowseQuestion) {
@@ -118,15 +118,15 @@ class BrowseScan extends Browse {
     return this.question.bodyMax;
   }
 
-  protected override rests(examined: number): boolean {
+  protected override shouldPause(examined: number): boolean {
     this.#looksLeft -= Math.max(1, examined);
     return this.#looksLeft <= 0 || this.bytesLeft <= 0;
   }
 }
 
 /**
- * Chooses the walk. A tube with few jobs is walked by its own lists instead of searching the whole
- * shard.
+ * Returns the walk for a question. For a tube with few jobs, it follows the tube's own lists
+ * instead of searching the whole shard.
  */
 function scanWalk({ engine, nowMs }: ControlShard, question: BrowseQuestion): Walk {
   const { tube: name, states, where, afterId } = question;
@@ -142,7 +142,7 @@ function scanWalk({ engine, nowMs }: ControlShard, question: BrowseQuestion): Wa
  * this order has no cursor, so a cut would lose the rest. It is short anyway.
  */
 class BrowseNext extends Browse {
-  protected override readonly goesOn = false;
+  protected override readonly isResumable = false;
 
   constructor(shard: ControlShard, question: BrowseQuestion) {
     const { engine, nowMs } = shard;
@@ -159,8 +159,8 @@ class BrowseNext extends Browse {
     return Math.min(this.question.bodyMax, this.bytesLeft);
   }
 
-  protected override rests(): boolean {
-    assert(this.bodyMax < 0 || this.bytesLeft >= 0, "bodies in order keep to their bytes");
+  protected override shouldPause(): boolean {
+    assert(this.bodyMax < 0 || this.bytesLeft >= 0, "bodies stay within the byte limit");
     return false;
   }
 }
@@ -171,6 +171,6 @@ function firstIds(engine: Engine, { tube: name, states, where, limit }: BrowseQu
   if (tube === undefined) return [];
   const max = Object.keys(where).length === 0 ? limit : Math.max(limit, FILTERED_NEXT_MAX);
   const slots = nextJobs(engine, tube, states[0]!, max);
-  assert(slots.length <= max, "no more jobs are next than were asked for");
+  assert(slots.length <= max, "no more jobs are listed than were asked for");
   return slots.map((slot) => engine.jobs.pageOf(slot).id[rowOf(slot)]!);
 }

@@ -12,7 +12,7 @@ import { SLICE_MS } from "../slices/sliced-commands.ts";
 import { FarMove } from "../transfer/far-moves.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
-import { filterOf, isMeant } from "./where.ts";
+import { filterOf, matchesWhere } from "./where.ts";
 
 /** Jobs changed in one turn. */
 const TURN_JOBS_MAX = 500;
@@ -69,7 +69,7 @@ export class BulkWork implements ControlWork {
   #part(hasEnded: boolean): BulkPart {
     const { doneId, lastId } = this.#walk;
     const progress = hasEnded ? 1 : (doneId - this.#firstId) / Math.max(1, lastId - this.#firstId);
-    assert(progress >= 0 && progress <= 1, "progress is a share of the walk");
+    assert(progress >= 0 && progress <= 1, "progress is between 0 and 1");
     const part: BulkPart = {
       affected: this.#affectedHere + this.#far.moved,
       examined: this.#examined,
@@ -129,8 +129,8 @@ export class BulkWork implements ControlWork {
   }
 
   /**
-   * Moves a dead job to the tube where it died, and makes one that is buried there ready. It has
-   * all its attempts again.
+   * Moves a dead job to the tube where it died, and makes one that is buried there ready. The job
+   * regains all its attempts.
    */
   #redrive(slot: number): boolean {
     const { engine } = this.#shard;
@@ -143,7 +143,7 @@ export class BulkWork implements ControlWork {
   #act(slot: number): boolean {
     const { engine, nowMs } = this.#shard;
     const { act, where } = this.#question;
-    if (!isMeant(engine, slot, where, nowMs)) return false;
+    if (!matchesWhere(engine, slot, where, nowMs)) return false;
     const id = engine.jobs.pageOf(slot).id[rowOf(slot)]!;
     if (act === "count") return true;
     if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done;

@@ -31,8 +31,8 @@ import { MeasureTubes } from "./tube-times.ts";
 const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" });
 
 /**
- * Questions that change jobs. What they don't find, another client may have taken a moment ago, so
- * their answers wait for all records: see docs/durability.md.
+ * Questions that change jobs. If a job is missing, another client may have taken it a moment ago,
+ * so their answers wait for all records: see docs/durability.md.
  */
 const CHANGES: ReadonlySet<Verb> = new Set(["job-act", "bulk"]);
 
@@ -44,7 +44,7 @@ interface Question {
 
 export interface ControlHandlerOptions {
   readonly shard: ControlShard;
-  /** The way back to the HTTP thread. */
+  /** The port to the HTTP thread. */
   readonly port: ReplyPort;
   readonly meter: LatencyMeter;
   /** Takes jobs that go to tubes on other shards. */
@@ -117,7 +117,7 @@ export class ControlHandler implements ControlAnswerer {
   }
 
   bytes(bytes: Uint8Array, length: number, isLast: boolean): void {
-    assert(length <= bytes.length, "a part of an answer has the bytes that it says");
+    assert(length <= bytes.length, "a part of an answer has its stated length");
     assert(length <= this.partBytesMax, "a part of an answer fits into a message");
     const { port, shard } = this.#options;
     const lastNumber = shard.records?.lastNumber ?? 0;
@@ -130,7 +130,7 @@ export class ControlHandler implements ControlAnswerer {
     const { shard } = this.#options;
     const start = this.#verbs[verb] as ((details: Questions[Verb]) => ControlWork) | undefined;
     shard.engine.runDue(shard.nowMs);
-    if (start === undefined) throw new Error("broken invariant: the http thread asks for what a shard knows");
+    if (start === undefined) throw new Error("broken invariant: the http thread asks a known question");
     return start(details);
   }
 
@@ -173,7 +173,7 @@ export class ControlHandler implements ControlAnswerer {
     sessions: (question) => atOnce<"sessions">(() => sessionFacts(this.#options.shard, question)),
   };
 
-  /** Ends a question's work with what it has. Returns false if it is over already. */
+  /** Ends the work on a question with the results so far. Returns false if it has already ended. */
   #cancel(number: number): boolean {
     const question = this.#questions.find((each) => each.number === number);
     question?.work.cancel?.();
@@ -186,7 +186,7 @@ export class ControlHandler implements ControlAnswerer {
   }
 }
 
-/** Work that takes one slice and one part. */
+/** Returns work that takes one slice and one part. */
 function atOnce<Asked extends Verb>(answer: () => Answers[Asked]): ControlWork {
   return {
     step(answerer) {

@@ -1,4 +1,4 @@
-// A question of the HTTP thread being answered in slices: a shard runs one slice per turn, besides
+// Work on a question from the HTTP thread, in slices: a shard runs one slice per turn, besides
 // commands.
 
 import type { Engine } from "../../engine/engine.ts";
@@ -37,6 +37,6 @@ export interface ControlWork {
   step(answerer: ControlAnswerer): boolean;
   /** Whether it has to wait for another part of the server; undefined means false. */
   readonly isWaiting?: boolean;
-  /** Ends the work after what it has begun, because the rest is not wanted. */
+  /** Ends the work after the jobs that it has begun, because the rest is no longer wanted. */
   cancel?(): void;
 }

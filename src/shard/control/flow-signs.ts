@@ -9,7 +9,7 @@ import { BatchState } from "../../protocol/batch-facts.ts";
 import { REFUSAL_WORDS } from "../schedules/schedule-text.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 
-/** The oldest batches that are not complete are looked at, the same ones on all shards. */
+/** Number of batches examined: the oldest incomplete ones, which are the same on all shards. */
 const BATCHES_MAX = 2000;
 /** Batches in a slice: a name has up to 200 bytes. */
 const SLICE_BATCHES = 100;
@@ -57,7 +57,9 @@ export class ListFlowSigns implements ControlWork {
   }
 }
 
-/** Returns undefined for a cancelled batch, and for one of which this shard has nothing to tell. */
+/**
+ * Returns undefined for a cancelled batch, and for one without anything to report on this shard.
+ */
 function signOf(batch: BatchRow): BatchSign | undefined {
   const { number, name, state, dead, failed, formerFailed, buried, waitingJobs } = batch;
   const allFailed = dead + failed + formerFailed;

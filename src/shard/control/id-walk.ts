@@ -47,10 +47,10 @@ export class IdWalk implements Walk {
     while (!this.hasEnded && budget.looksLeft > 0 && budget.searchBytesLeft > 0) {
       budget.looksLeft--;
       const slot = this.#engine.find(this.#ids[this.#at]!);
-      // Between two turns, a job may have gone or changed its state or tube.
-      const isMeant = slot !== NO_SLOT && this.#isMeant(slot, tube);
-      if (!isMeant) this.#searchedBytes = 0;
-      const isFound = isMeant && this.#hasText(slot, budget);
+      // Between two turns, a job may have been deleted, or have changed its state or tube.
+      const isMatch = slot !== NO_SLOT && this.#matches(slot, tube);
+      if (!isMatch) this.#searchedBytes = 0;
+      const isFound = isMatch && this.#hasText(slot, budget);
       if (this.#searchedBytes > 0) return NO_SLOT;
       this.#at++;
       if (isFound) return slot;
@@ -58,11 +58,11 @@ export class IdWalk implements Walk {
     return NO_SLOT;
   }
 
-  #isMeant(slot: number, tube: Tube | undefined): boolean {
+  #matches(slot: number, tube: Tube | undefined): boolean {
     const page = this.#engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const { states, createdByMs } = this.#filter;
-    if (CHECKED) assert(page.state[row] !== JobState.Free, "a job that is found is there");
+    if (CHECKED) assert(page.state[row] !== JobState.Free, "a job that is found exists");
     return (
       (tube === undefined || page.tube[row] === tube.index) &&
       (states & (1 << page.state[row]!)) !== 0 &&

@@ -14,7 +14,7 @@ export function actOnJob(
   engine.runDue(nowMs);
   const slot = engine.find(id);
   if (slot === NO_SLOT) return "not-found";
-  // The job is on its way to another shard.
+  // The job is in transit to another shard.
   if (engine.isMoving(id)) return "reserved";
   const isReserved = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
   if (act === "release") return engine.timeOutNow(id, nowMs) === Outcome.Done ? "done" : "state";

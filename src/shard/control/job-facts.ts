@@ -32,13 +32,13 @@ export function jobFacts(
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const state = page.state[row]!;
-  assert(state !== JobState.Free, "facts are about a job that is there");
+  assert(state !== JobState.Free, "facts describe an existing job");
   const atMs = page.deadlineAtMs[row]!;
   const isTimed = state === JobState.Reserved || state === JobState.Delayed;
   const seconds = (ms: number): number => Math.max(0, ms / 1000);
   const bytes = page.bodyBytes[row]!;
   const attempts = page.reserves[row]! - (page.extras?.attemptsBase[row] ?? 0);
-  assert(attempts >= 0, "attempts are among the reservations");
+  assert(attempts >= 0, "the number of attempts is not negative");
   return {
     id: page.id[row]!,
     tube: engine.tubeOf(slot).name,

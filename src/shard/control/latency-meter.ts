@@ -1,5 +1,5 @@
-// Measures how long jobs wait and are held on a shard, and the size of their bodies: as HDR
-// histograms for quantiles, and in the fixed buckets of the metrics.
+// Measures how long jobs wait and are held on a shard, and the sizes of their bodies. Keeps HDR
+// histograms for quantiles, and the fixed buckets of the metrics.
 
 import { assert } from "../../base/assert.ts";
 import { BucketCounts } from "../../base/bucket-counts.ts";
@@ -56,7 +56,7 @@ export class LatencyMeter implements Meter {
   readonly wait: Times = new Times();
   readonly hold: Times = new Times();
   readonly body: BucketCounts = new BucketCounts(BODY_BOUNDS_BYTES);
-  /** By name, so that a tube that is made anew goes on. */
+  /** By name, so that the counts of a recreated tube continue. */
   readonly #tubes = new Map<string, MeasuredTube>();
 
   waited(ms: number): void {

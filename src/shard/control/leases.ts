@@ -38,7 +38,7 @@ export function changeLease(shard: ControlShard, leaseSession: number, change: L
   if (!isLeased(shard, leaseSession, id, reserves)) return false;
   const session = engine.session(leaseSession);
   const slot = engine.find(id);
-  assert(slot !== NO_SLOT, "a leased job is here");
+  assert(slot !== NO_SLOT, "a leased job is on this shard");
   const pri = change.pri ?? engine.jobs.pageOf(slot).pri[rowOf(slot)]!;
   const outcomes = {
     delete: () => engine.delete(session, id, nowMs),

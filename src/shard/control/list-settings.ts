@@ -12,7 +12,7 @@ const SLICE_PATTERNS = 300;
 /** Settings in a part. One takes up to 1 KiB with its pattern. */
 const PART_SETTINGS = 20;
 
-/** Lists the first patterns after another one. They need not be sorted where they are kept. */
+/** Lists the first patterns after another one. The stored patterns are not sorted. */
 export class ListSettings implements ControlWork {
   readonly #shard: ControlShard;
   readonly #patterns: Iterator<readonly [string, object]>;
@@ -80,7 +80,7 @@ export function textOf({ engine }: ControlShard, pattern: string): string | null
   return values === undefined ? null : settingsText(values);
 }
 
-/** Returns what inspect-tube tells about a tube, and the settings for one that doesn't exist. */
+/** Returns the facts of inspect-tube, or the settings for a tube that doesn't exist. */
 export function inspectTube({ engine, nowMs }: ControlShard, name: string): Answers["inspect-tube"] {
   const tube = engine.findTube(name);
   const policy = tube === undefined ? engine.settings.policyOf(name) : tube.policy;

@@ -1,5 +1,5 @@
-// The tubes of a shard with their counts, or one of them: rows of fixed layout, some in each turn
-// (message/control.ts).
+// Lists the tubes of a shard with their counts, or one of them, as rows of fixed layout
+// (message/control.ts), some in each turn.
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -87,7 +87,7 @@ function writeRow(engine: Engine, tube: Tube, at: number): void {
   rows[at + TubeField.Kicks] = tube.kicks;
   rows[at + TubeField.Timeouts] = tube.timeouts;
   rows[at + TubeField.Pauses] = tube.pauses;
-  // Only the shards of the tubes where jobs die know the settings that name this one.
+  // Only the shards of the tubes whose jobs die know the settings that name this tube.
   const holdsDead = tube.jobsIn(JobState.Ready) > 0 && engine.originOf(tube.ready.best) !== "";
   rows[at + TubeField.HoldsDead] = holdsDead ? 1 : 0;
   const counts = tube.countsIfAny;

@@ -13,7 +13,7 @@ interface Heap {
   at(position: number): number;
 }
 
-/** Returns at most `limit` slots. Reserved jobs have no order within a tube, so there are none. */
+/** Returns at most `limit` slots; none for reserved jobs, which have no order within a tube. */
 export function nextJobs({ jobs }: Engine, tube: Tube, state: StateName, limit: number): number[] {
   const deadlineMs = (slot: number): number => jobs.pageOf(slot).deadlineAtMs[rowOf(slot)]!;
   const id = (slot: number): number => jobs.pageOf(slot).id[rowOf(slot)]!;
@@ -36,7 +36,7 @@ export function nextJobs({ jobs }: Engine, tube: Tube, state: StateName, limit: 
 }
 
 /**
- * Returns the first members. The members whose parents are already out form a small sorted array.
+ * Returns the first members. The members whose parents are already taken form a small sorted array.
  */
 function firstOf(heap: Heap, limit: number, isBefore: (a: number, b: number) => boolean): number[] {
   assert(limit > 0, "the first jobs are one or more");

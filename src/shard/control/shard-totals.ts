@@ -8,7 +8,7 @@ import { BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import type { ControlShard } from "./control-work.ts";
 import type { LatencyMeter } from "./latency-meter.ts";
 
-/** What a shard knows besides its engine. */
+/** The parts and facts of a shard outside its engine. */
 interface Known {
   readonly leaseSession: number;
   readonly waiting: number;

@@ -1,11 +1,11 @@
-// Times of single tubes, as the HTTP thread asks for them: which ones are measured, and the counts
-// so far, some in each turn.
+// Times of individual tubes for the HTTP thread: selects the tubes to measure, and reports the
+// counts so far, some tubes in each turn.
 
 import type { Answers, Questions } from "../../message/control.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import type { LatencyMeter } from "./latency-meter.ts";
 
-/** Tubes in a part: with the longest names and the highest counts 10 KiB. */
+/** Tubes in a part: 10 KiB with the longest names and the highest counts. */
 const PART_TUBES = 20;
 
 export class MeasureTubes implements ControlWork {

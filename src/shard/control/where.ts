@@ -28,14 +28,14 @@ export function filterOf(states: readonly StateName[], where: Where, nowMs: numb
 }
 
 /** Returns whether a job that a walk has found matches the rest of the filter. */
-export function isMeant(engine: Engine, slot: number, where: Where, nowMs: number): boolean {
+export function matchesWhere(engine: Engine, slot: number, where: Where, nowMs: number): boolean {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const { idFrom = 0, priFrom = 0, reservesFrom = 0, timeoutsFrom = 0 } = where;
   const { idTo = Infinity, priTo = Infinity, ageTo = Infinity } = where;
   const id = page.id[row]!;
   const pri = page.pri[row]!;
-  if (CHECKED) assert(page.state[row] !== JobState.Free, "a job that may be meant is there");
+  if (CHECKED) assert(page.state[row] !== JobState.Free, "a job that is filtered exists");
   if (where.dead !== undefined && (page.extras?.isDead(row) === true) !== where.dead) return false;
   return (
     id >= idFrom &&
@@ -50,12 +50,15 @@ export function isMeant(engine: Engine, slot: number, where: Where, nowMs: numbe
   );
 }
 
-/** Returns whether a job belongs to the batch of a filter, and waits for that of a filter. */
+/**
+ * Returns whether a job matches the batches of a filter: the one that it belongs to, and the one
+ * that it waits for.
+ */
 function hasBatches(engine: Engine, slot: number, { batch, waitsFor }: Where): boolean {
   if (batch === undefined && waitsFor === undefined) return true;
-  const its = batchesOf(engine, slot);
+  const own = batchesOf(engine, slot);
   return (
-    (batch === undefined || its.batch === batch) &&
-    (waitsFor === undefined || its.waitsFor?.name === waitsFor)
+    (batch === undefined || own.batch === batch) &&
+    (waitsFor === undefined || own.waitsFor?.name === waitsFor)
   );
 }

@@ -1,8 +1,8 @@
 // The batches whose home is this shard: decides when a batch is complete, and when it is forgotten.
 //
 // All decisions are logged here before another shard learns of them, and every shard reports after
-// its records are written. So whatever part of the log survives, it has the causes of what it has.
-// See docs/architecture/flows.md.
+// its records are written. So whatever part of the log survives, it contains no effect without its
+// cause. See docs/architecture/flows.md.
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -26,11 +26,11 @@ import type { RecordLog } from "../records/record-log.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
 import { type Asker, BatchRound } from "./batch-round.ts";
 
-/** Maximum number of rounds under way: each is a message to every shard. */
+/** Maximum number of rounds in progress: each is a message to every shard. */
 export const ROUNDS_MAX = 16;
 /** Maximum number of batches that become due, and of rounds that begin, in one turn. */
 const TURN_BATCHES_MAX = 100;
-/** How long jobs that still wait for a complete batch put off its end. */
+/** Delay before another attempt to forget a complete batch that jobs still wait for. */
 const AGAIN_MS = 1000;
 
 export interface BatchHomesOptions {
@@ -41,7 +41,7 @@ export interface BatchHomesOptions {
   /** The port to the acceptor that relays. */
   readonly port: ReplyPort;
   readonly records: RecordLog | undefined;
-  /** Called when the commands that waited for a round of this batch may go on. */
+  /** Called when the commands that waited for a round of this batch may continue. */
   readonly onSettled: (number: number) => void;
 }
 
@@ -52,10 +52,10 @@ export class BatchHomes {
   /** Those of them that a command waits for: every other round is for one of these. */
   readonly #awaited = new Set<BatchRow>();
   #isTurnOfAwaited = false;
-  /** Where the next ones are: a new iterator would pass all that have been taken. */
+  /** Iterators at the next ones. New iterators would have to pass all entries already taken. */
   #nextWanted = this.#wanted.keys();
   #nextAwaited = this.#awaited.keys();
-  /** Rounds under way, by number of the batch. */
+  /** Rounds in progress, by number of the batch. */
   readonly #rounds = new Map<number, BatchRound>();
   /** The arrivals of the last round of a batch, if that was quiet. */
   readonly #quiet = new Map<BatchRow, Float64Array>();
@@ -123,7 +123,7 @@ export class BatchHomes {
   /** Takes the batches of the log, before any job. `wallOffsetMs` is wall clock minus monotonic. */
   restore(logged: readonly LoggedBatch[], wallOffsetMs: number): void {
     const { engine, shard, shards } = this.#options;
-    // In the order of opening, which tells the oldest one.
+    // In the order of opening, on which the oldest batch in the totals depends.
     for (const { facts, tallies } of logged.toSorted((a, b) => a.facts.number - b.facts.number)) {
       const openedAtMs = facts.openedAtMs - wallOffsetMs;
       // 0 would mean that it isn't complete.
@@ -152,7 +152,7 @@ export class BatchHomes {
   }
 
   #setTimer(batch: BatchRow): void {
-    assert(batch.state === BatchState.Complete, "only a complete batch is forgotten in time");
+    assert(batch.state === BatchState.Complete, "only a complete batch is forgotten");
     this.#options.engine.batches.timers.set(batch.timer, batch.completeAtMs + batch.keepMs);
   }
 
@@ -166,12 +166,12 @@ export class BatchHomes {
     return engine.batches.idle.length > 0 || (this.#wanted.size > 0 && this.#rounds.size < ROUNDS_MAX);
   }
 
-  /** Whether something is to be said, maybe later. */
+  /** Whether there is something to send, possibly later. */
   get hasNews(): boolean {
     return this.#options.engine.batches.idle.length > 0 || this.#wanted.size > 0;
   }
 
-  /** Says what is to be said, and begins the rounds that may begin. */
+  /** Sends what there is to send, and begins the rounds that may begin. */
   step(nowMs: number): void {
     const { engine, port } = this.#options;
     const { idle } = engine.batches;
@@ -194,12 +194,15 @@ export class BatchHomes {
     }
   }
 
-  /** After a start, 100,000 batches may want a round, and a command must not wait for all. */
+  /**
+   * Returns the batch of the next round. After a restart, 100,000 batches may need one, and a
+   * command must not wait for all of them.
+   */
   #takeWanted(): BatchRow {
     this.#isTurnOfAwaited = !this.#isTurnOfAwaited && this.#awaited.size > 0;
     let next = this.#isTurnOfAwaited ? this.#nextAwaited.next() : this.#nextWanted.next();
     if (next.done === true) {
-      // It has come to the end before, and stays there.
+      // An iterator that has reached its end never continues.
       this.#nextAwaited = this.#awaited.keys();
       this.#nextWanted = this.#wanted.keys();
       next = this.#isTurnOfAwaited ? this.#nextAwaited.next() : this.#nextWanted.next();
@@ -212,7 +215,11 @@ export class BatchHomes {
     if (!batch.isEnding) return;
     if (this.#isHome(batch)) this.ask(batch);
     else {
-      const view = this.#say(TransferMessage.BatchIdle, this.#options.shardOf(batch.name), BATCH_IDLE_BYTES);
+      const view = this.#beginMessage(
+        TransferMessage.BatchIdle,
+        this.#options.shardOf(batch.name),
+        BATCH_IDLE_BYTES,
+      );
       view.setFloat64(0, batch.number, true);
     }
   }
@@ -224,13 +231,15 @@ export class BatchHomes {
     const round = new BatchRound(batch, askers, this.#quiet.get(batch), shards);
     this.#quiet.delete(batch);
     this.#rounds.set(batch.number, round);
-    assert(this.#rounds.size <= ROUNDS_MAX, "few rounds are under way");
+    assert(this.#rounds.size <= ROUNDS_MAX, "the number of rounds is limited");
     this.#tellAll(factsOf(batch));
     round.addOwn(shard);
     if (round.left === 0) this.#end(round, nowMs);
   }
 
-  /** The round of a batch begins, or isn't wanted any more. */
+  /**
+   * Returns the commands that wait for the round of a batch, which begins or is no longer needed.
+   */
   #takeAskers(batch: BatchRow): readonly Asker[] {
     const askers = this.#wanted.get(batch) ?? [];
     this.#wanted.delete(batch);
@@ -243,12 +252,12 @@ export class BatchHomes {
     for (let to = 0; to < shards; to++) {
       if (to === shard) continue;
       const bytes = BATCH_STATE_BYTES + facts.name.length;
-      writeBatchState(this.#say(TransferMessage.BatchState, to, bytes), facts);
+      writeBatchState(this.#beginMessage(TransferMessage.BatchState, to, bytes), facts);
     }
   }
 
   /** Begins a message to another shard; returns where it is written. */
-  #say(kind: TransferMessage, to: number, bytes: number): DataView {
+  #beginMessage(kind: TransferMessage, to: number, bytes: number): DataView {
     const { port, records, shard, shards } = this.#options;
     assert(to !== shard && to < shards, "a message about a batch goes to another shard");
     port.beginCarry(kind, to, 0, bytes, false, records?.lastNumber ?? 0);
@@ -271,12 +280,16 @@ export class BatchHomes {
 
   #assume(from: number, facts: BatchFacts): void {
     const batch = this.#options.engine.batches.assume(facts);
-    writeBatchReport(this.#say(TransferMessage.BatchReport, from, BATCH_REPORT_BYTES), facts.number, batch);
+    writeBatchReport(
+      this.#beginMessage(TransferMessage.BatchReport, from, BATCH_REPORT_BYTES),
+      facts.number,
+      batch,
+    );
   }
 
   #report(from: number, view: DataView, nowMs: number): void {
     const round = this.#rounds.get(batchNumberOf(view));
-    // A batch that is forgotten is told, but not asked about.
+    // A message about a forgotten batch asks for no report.
     if (round === undefined) return;
     assert(from < round.arrivals.length, "a report comes from one of the shards");
     round.arrivals[from] = addBatchReport(view, round.sum);
@@ -310,7 +323,10 @@ export class BatchHomes {
     if (askers.length > 0) this.#options.onSettled(batch.number);
   }
 
-  /** Tells all shards that all of them know the batch; commands wait until they have heard that. */
+  /**
+   * Tells all shards that all of them know the batch. Commands wait until every shard has
+   * confirmed.
+   */
   #beginMembers({ batch, askers }: BatchRound): void {
     assert(batch.state === BatchState.Opening, "members may join a batch that is new");
     this.#options.engine.batches.assume({ ...factsOf(batch), state: BatchState.Open });
@@ -341,7 +357,7 @@ export class BatchHomes {
     this.ask(batch);
   }
 
-  /** Forgets a complete batch whose time is over, when no job waits for it any more. */
+  /** Forgets a complete batch whose time is over, once no job waits for it. */
   #mayForget(round: BatchRound, nowMs: number): void {
     const { batch, sum } = round;
     if (batch.completeAtMs + batch.keepMs > nowMs) return;

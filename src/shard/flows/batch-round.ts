@@ -1,11 +1,11 @@
-// A round: the home of a batch tells all shards what it has decided, and asks what they count.
+// A round: the home of a batch tells all shards what it has decided, and asks for their counts.
 
 import { assert } from "../../base/assert.ts";
 import type { BatchRow } from "../../engine/flows/batch-row.ts";
 import { addBatchCounts, emptyBatchCounts } from "../../message/flow.ts";
 import { type BatchCounts, BatchState } from "../../protocol/batch-facts.ts";
 
-/** Takes the sums of a round: a command that waits for them. */
+/** A command that waits for the sums of a round. */
 export interface Asker {
   /** `counts` is undefined if the batch is forgotten. */
   answer(counts: Readonly<BatchCounts> | undefined): void;
@@ -20,13 +20,13 @@ export class BatchRound {
   /** The arrivals of the round before, if no member was open in it. */
   readonly before: Float64Array | undefined;
   /**
-   * Whether the round tells that the batch takes no more members. Otherwise a shard may have got
-   * one since it reported.
+   * Whether the round says that the batch takes no more members. Otherwise, a shard may have got
+   * one since its report.
    */
   readonly tellsEnd: boolean;
   /** Number of shards that have not reported. */
   left: number;
-  /** Commands that want a round that begins after this one; undefined if none is wanted. */
+  /** Commands that need a round that begins after this one; undefined if none is needed. */
   next: Asker[] | undefined = undefined;
 
   constructor(batch: BatchRow, askers: readonly Asker[], before: Float64Array | undefined, shards: number) {
@@ -39,7 +39,7 @@ export class BatchRound {
     assert(before === undefined || before.length === shards, "rounds of a batch ask the same shards");
   }
 
-  /** Adds what the home itself counts, and the shards that are no more. */
+  /** Adds the counts of the home itself, and those of shards that no longer exist. */
   addOwn(shard: number): void {
     assert(shard < this.arrivals.length, "the home of a batch is among the shards");
     addBatchCounts(this.batch, this.sum);
@@ -49,8 +49,8 @@ export class BatchRound {
   }
 
   /**
-   * Returns whether no job has come to any shard since the round before, which was quiet, too. A
-   * job may otherwise have moved from a shard that had not reported to one that had.
+   * Whether no job has arrived on any shard since the previous round, which was quiet, too.
+   * Otherwise, a job may have moved from a shard that had not reported to one that had.
    */
   get isStill(): boolean {
     const { arrivals, before } = this;

@@ -64,7 +64,7 @@ export interface RecordLogOptions {
   currentFile: () => number;
 }
 
-/** What a put may add to the attributes of a job whose body it replaces: expiry and padding. */
+/** Bytes that a put may add to the attributes of a job whose body it replaces: expiry, padding. */
 const LATER_BYTES_MAX = 64;
 const NO_ATTRIBUTES = new Uint8Array(0);
 const NO_NAME = new Uint8Array(0);
@@ -140,11 +140,11 @@ export class RecordLog implements RecordSink {
   }
 
   /**
-   * Shows the binlog all records so far. Returns whether there were new ones, so that it must be
-   * rung.
+   * Makes all records so far visible to the binlog. Returns whether there were new ones: if so, the
+   * binlog must be rung.
    */
   publish(): boolean {
-    assert(this.lastNumber >= this.shownNumber, "records are shown in their order");
+    assert(this.lastNumber >= this.shownNumber, "records become visible in order");
     this.shownNumber = this.lastNumber;
     this.#wallOffsetMs = Number.NaN;
     return this.ring.publish();
@@ -168,7 +168,7 @@ export class RecordLog implements RecordSink {
   put(slot: number): boolean {
     const page = this.#engine().jobs.pageOf(slot);
     const id = page.id[rowOf(slot)]!;
-    // From here on, others may see the id.
+    // From here on, other clients may see the id.
     if (!isLent(this.#lentLow, id) && !this.#awaitLend(id)) return false;
     return this.#put(slot);
   }
@@ -180,7 +180,9 @@ export class RecordLog implements RecordSink {
     return headBytes + attributeBytes + bodyBytes <= this.#recordBytesMax;
   }
 
-  /** Its id was lent long ago, perhaps too long ago for `isLent`, which compares low halves. */
+  /**
+   * Records a replaced job. `isLent` compares only low halves, and this id may be too old for it.
+   */
   replaced(slot: number): void {
     const isWhole = this.#put(slot);
     assert(isWhole, "a body that replaces another fits into one record");
@@ -203,8 +205,8 @@ export class RecordLog implements RecordSink {
     if (CHECKED) assert(bodyAt === at + headBytes, "the body of a record follows its head");
     engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
     for (let done = inlineBytes; done < bodyBytes; ) {
-      // A log that fills up keeps a reserve for operations in flight, but not for a body of any
-      // length.
+      // A log that fills up keeps a reserve for operations in flight, but not for a body of
+      // arbitrary length.
       if (!this.roomForPut()) {
         this.#delete(page.id[row]!);
         return false;
@@ -243,7 +245,7 @@ export class RecordLog implements RecordSink {
 
   /**
    * Writes an UPDATE with attributes or with the tube that the job was moved to. Returns false if
-   * there are neither.
+   * there is neither.
    */
   #longUpdate(slot: number): boolean {
     const attributes = this.#attributes(slot, false, true);
@@ -295,12 +297,12 @@ export class RecordLog implements RecordSink {
   }
 
   /**
-   * Records a batch that is opened. Returns false if the log is full: its number was not lent, and
-   * it must be refused.
+   * Records a batch that is opened. Returns false if the log is full: the batch's number was not
+   * lent, and the batch must be refused.
    */
   openBatch(batch: Readonly<BatchFacts>): boolean {
     const { number } = batch;
-    assert(number > 0, "a batch that is recorded has a number");
+    assert(number > 0, "a recorded batch has a number");
     if (!this.roomForPut() || (!isLent(this.#lentLow, number) && !this.#awaitLend(number))) return false;
     this.batch(batch);
     return true;
@@ -335,7 +337,7 @@ export class RecordLog implements RecordSink {
   #fill(slot: number): RecordFields {
     const page = this.#engine().jobs.pageOf(slot);
     const row = rowOf(slot);
-    if (CHECKED) assert(page.state[row] !== JobState.Free, "a record is of a job that is there");
+    if (CHECKED) assert(page.state[row] !== JobState.Free, "a record describes an existing job");
     const fields = this.#fields;
     fillRecordFields(fields, page, row, page.state[row] as JobState, this.#offsetMs());
     if (fields.state === RecordState.buried) fields.burySequence = ++this.#burySequence;
@@ -344,7 +346,7 @@ export class RecordLog implements RecordSink {
 
   #offsetMs(): number {
     if (Number.isNaN(this.#wallOffsetMs)) this.#wallOffsetMs = this.#options.wallOffsetMs();
-    if (CHECKED) assert(Number.isFinite(this.#wallOffsetMs), "the clocks have a difference");
+    if (CHECKED) assert(Number.isFinite(this.#wallOffsetMs), "the difference of the clocks is finite");
     return this.#wallOffsetMs;
   }
 

@@ -56,7 +56,7 @@ export class ScheduleLog implements ScheduleSink {
 
   scheduled(schedule: Schedule, isNew: boolean): boolean {
     const { memory, claim, hasRoom, isLent, bodies } = this.#options;
-    // An id of long ago must not be compared with what is lent now.
+    // An old id must not be compared with the ids that are lent now.
     if (!hasRoom() || (isNew && !isLent(schedule.id))) return false;
     const tube = asciiBytes(schedule.facts.tube);
     const attributes = this.#attributes(schedule, true);
@@ -69,7 +69,7 @@ export class ScheduleLog implements ScheduleSink {
   }
 
   ticked(schedule: Schedule): void {
-    assert(schedule.id > 0, "a tick is of a schedule with an id");
+    assert(schedule.id > 0, "a schedule with a tick has an id");
     const { memory, claim } = this.#options;
     const attributes = this.#attributes(schedule, false);
     const at = claim(UPDATE_BYTES + attributes.length);

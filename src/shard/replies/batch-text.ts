@@ -35,8 +35,8 @@ forgets-in: ${Math.ceil(leftMs / 1000)}
 }
 
 /**
- * Returns the YAML of list-batches: those with numbers above `after`, in the order of opening; with
- * `before` those of them with numbers below it, in the opposite order.
+ * Returns the YAML of list-batches: batches with numbers above `after`, in the order of opening.
+ * With `before`, only batches with numbers below it, in reverse order.
  */
 export function batchesText(
   batches: BatchTable,

@@ -4,7 +4,7 @@ import type { Engine } from "../../engine/engine.ts";
 import { type Failure, readFailures } from "../../protocol/job-failure.ts";
 import { ageSeconds, escaped } from "./row-values.ts";
 
-/** The most bytes of a reason in a list of jobs. */
+/** Maximum bytes of a reason in a list of jobs. */
 export const LISTED_REASON_BYTES = 256;
 
 /** Returns the failures of a job, newest first. */

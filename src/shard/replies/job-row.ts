@@ -22,7 +22,7 @@ export function jobRow(
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const state = page.state[row]!;
-  assert(state !== JobState.Free, "only a job that is there is listed");
+  assert(state !== JobState.Free, "only an existing job is listed");
   const timed = isTimed(engine, slot);
   const shown = showBytes === 0 ? "" : `,"body":"${bodyText(engine, slot, showBytes)}"`;
   return (
@@ -39,7 +39,7 @@ export function jobRow(
  * escaped.
  */
 function bodyText(engine: Engine, slot: number, showBytes: number): string {
-  assert(showBytes > 0, "a body that is shown has bytes to show");
+  assert(showBytes > 0, "the shown part of a body is not empty");
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const bytes = new Uint8Array(Math.min(showBytes, page.bodyBytes[row]!));

@@ -20,12 +20,12 @@ export const STATE_NAMES: Readonly<Record<number, string>> = {
   [JobState.Reserved]: "reserved",
   [JobState.Buried]: "buried",
   [JobState.Delayed]: "delayed",
-  // No client can reserve it, as if another client held it.
+  // To clients, it looks as if another client held it.
   [JobState.Moving]: "reserved",
 };
 /**
- * Returns whether the deadline of a job is when its state ends. That of a job that waits for a
- * batch isn't.
+ * Returns whether the deadline of a job is the end of its state. The deadline of a job that waits
+ * for a batch is not.
  */
 export function isTimed(engine: Engine, slot: number): boolean {
   const state = engine.jobs.pageOf(slot).state[rowOf(slot)]!;
@@ -43,7 +43,7 @@ export function statsJobText(
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const state = page.state[row]!;
-  assert(state !== JobState.Free, "only a job that is there is described");
+  assert(state !== JobState.Free, "only an existing job is described");
   const timed = isTimed(engine, slot);
   const name = engine.tubeOf(slot).name;
   return `---
@@ -87,7 +87,7 @@ pause-time-left: ${tube.paused ? secondsLeft(tube.pauseTimer.atMs, nowMs) : 0}
 
 /**
  * Returns the lines that inspect-job adds to stats-job. `holder` names the holder, or says that
- * there is none; `worker` is what it calls itself, or its address.
+ * there is none; `worker` is the name that it gave itself, or its address.
  */
 export function inspectJobText(
   engine: Engine,
@@ -146,7 +146,7 @@ function policyRows(engine: Engine, slot: number, nowMs: number): string {
   const weightAt = findAttribute(fixed, 0, fixed.length, Attribute.Weight);
   const weight = weightAt < 0 ? 1 : fixed[weightAt]! + 256 * fixed[weightAt + 1]!;
   const attempts = page.reserves[row]! - (extras?.attemptsBase[row] ?? 0);
-  assert(attempts >= 0, "attempts are among the reservations of a job");
+  assert(attempts >= 0, "the number of attempts is not negative");
   const unique = quotedAttribute(fixed, Attribute.UniqueKey);
   const group = quotedAttribute(fixed, Attribute.Group);
   return `attempts: ${attempts}
@@ -199,13 +199,15 @@ moved-out: ${counts.movedOut}
 `;
 }
 
-/** Returns the number of jobs that may be reserved at once now, if the tube has a rate limit. */
+/**
+ * Returns the line with the number of jobs that may be reserved now, if the tube has a rate limit.
+ */
 function tokenRow({ limiter }: Tube, nowMs: number): string {
   const tokens = limiter?.tokens(nowMs) ?? Number.POSITIVE_INFINITY;
   return tokens === Number.POSITIVE_INFINITY ? "" : `tokens: ${Math.max(0, Math.floor(tokens))}\n`;
 }
 
-/** Returns each setting in effect, with the pattern that it comes from. */
+/** Returns a line for each setting in effect, with the pattern that it comes from. */
 function settingRows(policy: TubePolicy | undefined): string {
   if (policy === undefined) return "";
   let rows = "";

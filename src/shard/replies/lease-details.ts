@@ -10,7 +10,7 @@ import { metaOf } from "../../protocol/job-attribute.ts";
 export function leaseDetails(engine: Engine, slot: number, nowMs: number): Uint8Array {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
-  assert(page.state[row] === JobState.Reserved, "a lease is of a reserved job");
+  assert(page.state[row] === JobState.Reserved, "a leased job is reserved");
   const leftMs = Math.round(page.deadlineAtMs[row]! - nowMs);
   const ageMs = Math.max(0, Math.round(nowMs - page.createdAtMs[row]!));
   const counts = `${page.timeouts[row]} ${page.releases[row]} ${page.buries[row]} ${page.kicks[row]}`;

@@ -17,7 +17,7 @@ const PIECE_BYTES_MAX = 32 * 1024;
 const STORED_PIECE_BYTES_MAX = 1024 * 1024;
 
 export class LongReplies extends ShortReplies {
-  /** Long replies under way, round robin. */
+  /** Long replies in progress, served round robin. */
   readonly long: (LongReply | LongBatch)[] = [];
 
   protected beginLongBatch(session: ShardSession, parts: PartsCursor, isGathered: boolean): void {
@@ -62,7 +62,7 @@ export class LongReplies extends ShortReplies {
       body,
       bodyBytes,
       head,
-      // Determined now, because the pieces are sent between other commands.
+      // The flag is set now, because the pieces are sent between other commands.
       flags: flags | this.durable(),
       recordNumber: this.records.lastNumber,
       sentBytes: 0,
@@ -89,7 +89,7 @@ export class LongReplies extends ShortReplies {
       const reply = this.long[i]!;
       if (!mayGoOn(reply) || !this.hasRoomForPiece(reply.session)) continue;
       if (!this.#sendPiece(reply)) continue;
-      assert(reply.session.longReply === reply, "a long reply is that of its session");
+      assert(reply.session.longReply === reply, "a long reply belongs to its session");
       this.long.splice(i, 1);
       this.#unpin(reply);
       reply.session.longReply = undefined;
@@ -114,7 +114,10 @@ export class LongReplies extends ShortReplies {
     else reply.parts.end();
   }
 
-  /** Whether a piece of a long reply or list has room: half of the ring is for other replies. */
+  /**
+   * Returns whether a piece of a long reply or list has room: half of the ring is for other
+   * replies.
+   */
   hasRoomForPiece(session: ShardSession): boolean {
     const port = this.ports[session.acceptor]!;
     return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;
@@ -122,7 +125,7 @@ export class LongReplies extends ShortReplies {
 
   /** Sends one piece. Returns true if it was the last. */
   #sendPiece(reply: LongReply | LongBatch): boolean {
-    assert(!reply.session.ended, "a client that is gone is sent no pieces");
+    assert(!reply.session.ended, "no pieces are sent to a client that is gone");
     if (reply.parts !== undefined) return this.#sendBatchPiece(reply);
     const { isLocal } = this.ports[reply.session.acceptor]!;
     return isLocal && reply.bodyBytes >= this.storedBytesMin
@@ -166,7 +169,7 @@ export class LongReplies extends ShortReplies {
     return last;
   }
 
-  /** The same from the arena: the head goes with the first piece, CR LF with the last. */
+  /** Sends a piece from the arena: the head goes with the first piece, CR LF with the last. */
   #sendStoredPiece(reply: LongReply): boolean {
     assert(
       reply.sentBytes === 0 || reply.sentBytes >= reply.head.length,

@@ -61,8 +61,8 @@ export class Replies extends LongReplies {
     if (!isHere && ((requestFlags & RequestFlag.Probe) !== 0 || this.mayBeElsewhere(id)))
       this.elsewhere(session, this.request, requestFlags);
     else {
-      // Another client may have deleted or changed the job a moment ago. Who is told so must not
-      // find it as it was after a crash.
+      // Another client may have deleted or changed the job a moment ago. A client that learns of
+      // this must not find the job in its old state after a crash.
       this.dependOnAll();
       this.fixed(session, Reply.notFound);
     }
@@ -91,7 +91,7 @@ export class Replies extends LongReplies {
     view.setUint32(8, op | (options.length << 8), true);
     view.setUint32(12, delaySeconds, true);
     const at = options.copyTo(port.target, port.at + REDIRECTED_HEADER_BYTES);
-    assert(at + body.length === port.at + bytes, "a redirected command has the bytes that it says");
+    assert(at + body.length === port.at + bytes, "a redirected command has its stated length");
     body.copyTo(port.target, at);
   }
 
@@ -115,7 +115,7 @@ export class Replies extends LongReplies {
   ): void {
     const page = this.engine.jobs.pageOf(slot);
     const row = rowOf(slot);
-    if (CHECKED) assert(page.state[row] !== JobState.Free, "a job that is sent is there");
+    if (CHECKED) assert(page.state[row] !== JobState.Free, "a job that is sent exists");
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
     const head = this.#head;
@@ -190,9 +190,9 @@ export class Replies extends LongReplies {
     this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
   }
 
-  /** Does so for a session that picks by weight: see message/turns.ts. */
+  /** Does the same for a session that picks by weight: see message/turns.ts. */
   #candidateInTurn(session: ShardSession, slot: number): void {
-    assert(session.engineSession.turns?.decides === true, "a place is of a session that takes turns");
+    assert(session.engineSession.turns?.decides === true, "only a session that takes turns has a place");
     const turns = session.engineSession.turns!;
     const payload = new DataView(new ArrayBuffer(TURNS_CANDIDATE_BYTES));
     payload.setFloat64(0, session.engineSession.held.soonestMs, true);
@@ -215,8 +215,8 @@ export class Replies extends LongReplies {
   // --- batches -----------------------------------------------------------------------------------
 
   /**
-   * Sends RESERVED_BATCH with the jobs in `slots`, and of each what `details` (BATCH_DETAILS) asks
-   * for.
+   * Sends RESERVED_BATCH with the jobs in `slots`, each with the details that `details`
+   * (BATCH_DETAILS) selects.
    */
   batch(session: ShardSession, slots: readonly number[], details: number): void {
     assert(slots.length > 0, "a batch has a job");
@@ -254,7 +254,7 @@ export class Replies extends LongReplies {
 
   /** Sends bytes that the acceptor processes itself. */
   gatheredBytes(session: ShardSession, bytes: Uint8Array): void {
-    assert(bytes.length > 0, "an answer that is gathered has bytes");
+    assert(bytes.length > 0, "a gathered answer has bytes");
     this.#parts.begin();
     this.#parts.line(bytes);
     this.#sendGathered(session);
@@ -272,9 +272,9 @@ export class Replies extends LongReplies {
   }
 
   /**
-   * Names the jobs that the session could get here, best first, as far as a message has room. It
-   * takes none of them. `isCut` means that there are more. `places` are those of a session that
-   * picks by weight.
+   * Names the jobs that the session could get here, best first, as many as fit into a message.
+   * Takes none of them. `isCut` means that there are more. `places` is set for a session that picks
+   * by weight.
    */
   candidates(
     session: ShardSession,
@@ -343,7 +343,7 @@ export class Replies extends LongReplies {
     this.#parts.body(page.body[row]!, bodyBytes);
   }
 
-  /** Writes the pairs of a job behind `at` of its line. Returns their end. */
+  /** Writes the pairs of a job at `at` of its line. Returns their end. */
   #writeMeta(slot: number, at: number): number {
     const head = this.#head;
     const fixed = this.engine.policies.attributes.fixedAttributes(slot);

@@ -1,4 +1,4 @@
-// The way from a shard to one acceptor: a ring, and a queue of messages that found it full.
+// The channel from a shard to one acceptor: a ring, and a queue of messages that found it full.
 //
 // Replies to commands always find room, because the shard checks for room before it takes a
 // command. Only unrequested messages (a job for a waiting client, a timeout) can overflow: at most
@@ -51,7 +51,7 @@ export class ReplyPort {
   target: Uint8Array;
   /** Offset of that payload in `target`. */
   at = 0;
-  /** Whether an unpublished message is of immediate use to the acceptor. */
+  /** Whether the acceptor can use an unpublished message immediately. */
   #urgent = false;
   /** The lowest record number that an unpublished reply waits for. Valid only if one waits. */
   #lowestRecord = 0;
@@ -141,7 +141,7 @@ export class ReplyPort {
    */
   beginStored(flags: number, slot: number, recordNumber: number, part: StoredPart): void {
     assert(this.isLocal, "only an acceptor in this thread gets parts of bodies");
-    assert(part.offset >= 0 && part.length >= 0, "a part of a body has a place and a length");
+    assert(part.offset >= 0 && part.length >= 0, "a part of a body has a valid offset and length");
     this.beginReply(flags, slot, STORED_HEADER_BYTES + part.headBytes, recordNumber, part);
     assert(
       this.at + STORED_HEADER_BYTES + part.headBytes <= this.target.length,
@@ -155,7 +155,7 @@ export class ReplyPort {
 
   /**
    * Begins a message to the acceptor itself, which the caller writes at `at` of `target`. It waits
-   * for no record. `value` and `word` are what the view of the kind says.
+   * for no record. The view of the kind defines `value` and `word`.
    */
   beginSignal(kind: number, flags: number, slot: number, payloadBytes: number, value = 0, word = 0): void {
     this.#urgent = true;
@@ -199,7 +199,7 @@ export class ReplyPort {
         return;
       }
     }
-    assert(payloadBytes <= this.payloadBytesMax, "a message that waits for room will find it");
+    assert(payloadBytes <= this.payloadBytesMax, "a message that waits for room fits eventually");
     const payload = new Uint8Array(payloadBytes);
     this.#overflow.push({ header: { ...this.#header }, payload });
     this.blocked = true;
@@ -240,7 +240,7 @@ export class ReplyPort {
       moved++;
     }
     if (moved === 0) return;
-    assert(moved <= this.#overflow.length, "no more messages find room than wait for it");
+    assert(moved <= this.#overflow.length, "only queued messages are moved");
     this.#overflow.splice(0, moved);
     this.blocked = this.#overflow.length > 0;
     // Their records may have been reported long ago.
@@ -249,8 +249,8 @@ export class ReplyPort {
 
   /**
    * Makes written messages visible. Returns whether to ring the acceptor. It need not be rung if
-   * every reply waits for a record that the binlog has not seen yet: the binlog rings all acceptors
-   * when it has written what it sees next. So replies have to be published before their records.
+   * every reply waits for a record that the binlog has not seen yet: once the binlog has written
+   * those records, it rings all acceptors. So replies have to be published before their records.
    * Otherwise the binlog could finish in between, and its ring would come too early. `shownRecord`
    * is the number of the last record published.
    */

@@ -3,15 +3,18 @@
 import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
 
 /**
- * beanstalkd reads its clock again, so a fresh delay of 10 s has 9 left. Here a batch shares one
- * reading.
+ * beanstalkd reads its clock again for the reply, so a fresh delay of 10 s has 9 left. Here, a
+ * batch of messages shares one reading.
  */
 const CLOCK_STEP_MS = 0.001;
 
 export const secondsLeft = (untilMs: number, nowMs: number): number =>
   Math.max(0, Math.floor((untilMs - nowMs - CLOCK_STEP_MS) / 1000));
 
-/** An acceptor reads its clock for the put line and may be slightly ahead of the shard's turn. */
+/**
+ * Returns an age. An acceptor, which reads its clock for the put line, may be slightly ahead of the
+ * shard's turn.
+ */
 export const ageSeconds = (createdAtMs: number, nowMs: number): number =>
   Math.max(0, Math.floor((nowMs - createdAtMs) / 1000));
 

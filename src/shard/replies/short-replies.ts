@@ -1,4 +1,4 @@
-// The short replies of a shard, and what all replies share: how one begins.
+// The short replies of a shard, and the beginning that all replies share.
 
 import { CR, LF } from "../../base/ascii.ts";
 import { assert, CHECKED } from "../../base/assert.ts";
@@ -45,8 +45,7 @@ export class ShortReplies {
   }
 
   bytes(session: ShardSession, source: Uint8Array, at: number, length: number): void {
-    if (CHECKED)
-      assert(at >= 0 && at + length <= source.length, "a reply lies in the bytes that it is copied from");
+    if (CHECKED) assert(at >= 0 && at + length <= source.length, "a reply lies within its source");
     const port = this.begin(session, 0, length);
     copyBytes(port.target, port.at, source, at, length);
   }
@@ -54,7 +53,7 @@ export class ShortReplies {
   /** Sends `<word><number> CR LF`. */
   // put 7/10
   number(session: ShardSession, word: Uint8Array, number: number): void {
-    if (CHECKED) assert(Number.isInteger(number) && number >= 0, "a reply counts something");
+    if (CHECKED) assert(Number.isInteger(number) && number >= 0, "the number in a reply is a count");
     const port = this.begin(session, 0, word.length + decimalDigits(number) + 2);
     copyBytes(port.target, port.at, word, 0, word.length);
     const at = writeDecimal(port.target, port.at + word.length, number);
@@ -64,7 +63,7 @@ export class ShortReplies {
 
   /**
    * Sends a signal to the acceptor itself, with the soonest deadline of the session's jobs here.
-   * `value` and `word` are what the view of the kind says.
+   * The view of the kind defines `value` and `word`.
    */
   signal(session: ShardSession, kind: number, value = 0, word = 0): void {
     const port = this.ports[session.acceptor]!;
@@ -85,7 +84,7 @@ export class ShortReplies {
 
   /** Sends an Ack after changes. The acceptor's reply waits for their record. */
   settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
-    assert(value >= 0, "a count of jobs is no less than 0");
+    assert(value >= 0, "a count of jobs is not negative");
     const port = this.ports[session.acceptor]!;
     const flags = session.holdsFlag | this.durable();
     const { connectionSlot, engineSession } = session;

@@ -1,4 +1,4 @@
-// Lists of this shard's tubes on their way to acceptors: one message of each per turn, so that
+// Sends lists of this shard's tubes to acceptors, one message of each list per turn, so that
 // hundreds of thousands of tubes delay no other client.
 //
 // A tube that exists throughout is listed once. A tube that is created or removed meanwhile may be
@@ -99,14 +99,17 @@ export class TubeLists {
       port.beginSignal(ResponseKind.Tubes, 0, session.connectionSlot, at);
       copyBytes(port.target, port.at, this.#bytes, 0, at);
     }
-    assert(at <= room && (at > 0 || list.next === undefined), "a message of a list has a tube and fits");
+    assert(
+      at <= room && (at > 0 || list.next === undefined),
+      "a message of a list has at least one tube, and fits",
+    );
     if (list.next !== undefined) return false;
     this.#replies.signal(session, ResponseKind.Ack);
     return true;
   }
 
   #goOn(list: TubeList): void {
-    assert(list.remaining >= 0, "a list goes on while tubes remain");
+    assert(list.remaining >= 0, "a list continues only while tubes remain");
     const step = list.remaining-- > 0 ? list.tubes.next() : undefined;
     list.next = step === undefined || step.done === true ? undefined : step.value;
   }

@@ -62,18 +62,18 @@ const KINDS: Readonly<Record<number, SettingKind>> = {
 };
 
 /**
- * Returns the settings of one pattern, as set-tube and `--tubes` write them, limited to those that
- * `isMeant` selects.
+ * Returns the settings of one pattern, as set-tube and `--tubes` write them, limited to those for
+ * which `isIncluded` returns true.
  */
 export function settingsText(
   values: Readonly<Partial<SettingValues>>,
-  isMeant: (name: SettingName) => boolean = () => true,
+  isIncluded: (name: SettingName) => boolean = () => true,
 ): string {
   const words: string[] = [];
   for (const { name, tag } of SETTING_ROWS) {
     const kind = KINDS[tag]!;
     const value = values[kind.name];
-    if (value !== undefined && isMeant(kind.name)) words.push(`${name}=${kind.write(value)}`);
+    if (value !== undefined && isIncluded(kind.name)) words.push(`${name}=${kind.write(value)}`);
   }
   return words.join(" ");
 }
@@ -81,12 +81,13 @@ export function settingsText(
 /** Returns the setting that a word of a line stands for. */
 export function settingNamed(word: string): SettingName {
   const row = SETTING_ROWS.find(({ name }) => name === word);
-  assert(row !== undefined, "a setting that is named has a row");
+  assert(row !== undefined, "a named setting has a row");
   return KINDS[row.tag]!.name;
 }
 
 /**
- * The most patterns whose last changes are kept: those with settings, and as many that had some.
+ * Maximum number of patterns whose last changes are kept: those with settings, and as many that had
+ * some.
  */
 const CHANGES_MAX = 2 * PATTERNS_MAX;
 
@@ -156,7 +157,7 @@ export class TubeSetter {
     let changes = this.#changes.get(pattern);
     if (changes === undefined) {
       if (this.#changes.size >= CHANGES_MAX) this.#forgetOldest();
-      assert(this.#changes.size < CHANGES_MAX, "a pattern that is forgotten makes room");
+      assert(this.#changes.size < CHANGES_MAX, "a forgotten pattern makes room");
       this.#changes.set(pattern, (changes = new Map()));
     }
     if ((changes.get(tag) ?? 0) > change) return false;
@@ -170,8 +171,8 @@ export class TubeSetter {
   }
 
   /**
-   * Forgets a pattern without settings whose change is long past: no change of it is still on its
-   * way.
+   * Forgets a pattern without settings whose last change is long past: no change of it is still in
+   * flight.
    */
   #forgetOldest(): void {
     for (const pattern of this.#changes.keys()) {
@@ -182,8 +183,8 @@ export class TubeSetter {
   }
 
   /**
-   * Applies settings from the log and files; later ones win. The tubes get all of them at once: a
-   * bucket is only full if its rate does not come before its burst.
+   * Applies settings from the log and files; later ones win. The tubes get all settings at once: if
+   * the rate came before the burst, the bucket would not start full.
    */
   restore(settings: Iterable<readonly [pattern: string, text: string]>, nowMs: number): void {
     for (const [pattern, text] of settings) this.#restoreOne(pattern, text);

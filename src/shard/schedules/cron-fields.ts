@@ -1,6 +1,6 @@
-// The fields of a cron expression as sets of values, and the local times that they match. The only
-// file that knows croner, whose parser it uses. Its search tries one time after another and asks
-// the time zone each time, which takes up to 200 ms for times that are rare.
+// The fields of a cron expression as sets of values, and the local times that they match. This is
+// the only file that uses croner, and it uses only the parser. croner's search tries one time after
+// another and asks the time zone each time, which takes up to 200 ms for rare times.
 //
 // A local time is what the clock of a zone shows, as if that were UTC, in ms.
 
@@ -10,7 +10,7 @@ import { assert } from "../../base/assert.ts";
 const SECOND_MS = 1000;
 const DAY_MS = 86_400_000;
 const YEAR_MAX = 9999;
-/** In a weekday's mask, bit n is its occurrence n + 1 in a month, and this the last one. */
+/** In a weekday's mask, bit n is its occurrence n + 1 in a month, and this bit is its last one. */
 const LAST = 32;
 const YEARS = /^(?:\*(?:\/(\d+))?|(\d+)(?:-(\d+)(?:\/(\d+))?)?)$/;
 
@@ -40,7 +40,7 @@ function yearsOf(text: string): readonly Years[] {
     const from = Number(first ?? 0);
     const to = Number(last ?? first ?? YEAR_MAX);
     const isInLimits = first !== "0" && from <= to && to <= YEAR_MAX && step > 0 && step <= YEAR_MAX;
-    if (found === null || !isInLimits) throw new RangeError(`"${part}" is no year`);
+    if (found === null || !isInLimits) throw new RangeError(`"${part}" is not a year`);
     return { from, to, step };
   });
 }
@@ -49,7 +49,7 @@ function patternOf(text: string): CronPattern {
   try {
     return new CronPattern(text, undefined, { fixedTimeRule: "no-wildcard" });
   } catch (error) {
-    throw new RangeError(`"${text}" is no cron expression`, { cause: error });
+    throw new RangeError(`"${text}" is not a cron expression`, { cause: error });
   }
 }
 
@@ -81,7 +81,7 @@ export class CronFields {
     this.#months = valuesOf(pattern.month);
     this.#days = maskOf(pattern.day);
     this.#nearWeekdays = valuesOf(pattern.nearestWeekdays);
-    // Without its array of all years.
+    // This leaves out the pattern's array of all years.
     this.#pattern = { dayOfWeek, lastDayOfMonth, lastWeekday, starDOM, starDOW, useAndLogic };
   }
 
@@ -100,7 +100,7 @@ export class CronFields {
 
   #inMonth(year: number, month: number, localMs: number): number {
     const today = Math.floor(localMs / DAY_MS) * DAY_MS;
-    assert(localMs >= today, "a time is behind the midnight before it");
+    assert(localMs >= today, "a time is not before its day's midnight");
     let dayMs = Date.UTC(year, month, 1);
     for (let days = this.#daysOf(year, month); days > 0; days >>= 1, dayMs += DAY_MS) {
       if (days % 2 === 0 || dayMs < today) continue;
@@ -140,7 +140,7 @@ export class CronFields {
     return useAndLogic || starDOM ? byDay & byWeekday : byDay | byWeekday;
   }
 
-  /** Returns the same by the weekdays alone, for a month that begins on weekday `first`. */
+  /** Returns the days that match by weekday, for a month that begins on weekday `first`. */
   #weekdaysOf(first: number, days: number): number {
     let mask = 0;
     for (let day = 0; day < days; day++) {

@@ -7,7 +7,7 @@ import { type Place, ZoneClock } from "./zone-clock.ts";
 
 const SECOND_MS = 1000;
 const DAY_MS = 86_400_000;
-/** Expressions that are kept parsed; parsing one takes as long as finding its next tick. */
+/** Parsed expressions to keep; parsing one takes as long as finding its next tick. */
 const KEPT_MAX = 100;
 /** The fields of an expression and their values; the first and the last are optional. */
 const FIELDS = [
@@ -19,7 +19,7 @@ const FIELDS = [
   ["day of the week", "0 to 7 or SUN to SAT"],
   ["year", "1 to 9999"],
 ] as const;
-/** A search goes so many years ahead: 29 February on a given weekday takes up to 40. */
+/** Years that a search looks ahead: 29 February on a given weekday takes up to 40. */
 const YEARS_AHEAD = 41;
 /** No expression has a tick after this time. */
 const LAST_MS = 253_402_300_800_000;
@@ -27,7 +27,7 @@ const NAMED = /^@(?:yearly|annually|monthly|weekly|daily|midnight|hourly)$/i;
 
 interface Kept {
   readonly search: CronSearch;
-  /** The last question and its answer: many schedules have the same expression. */
+  /** The last query and its result: many schedules have the same expression. */
   afterMs: number;
   nextMs: number;
 }
@@ -64,7 +64,7 @@ export class CronTimes {
     this.#kept.delete(name);
     this.#kept.set(name, kept);
     if (this.#kept.size > KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
-    assert(this.#kept.size <= KEPT_MAX, "few expressions are kept");
+    assert(this.#kept.size <= KEPT_MAX, "the number of parsed expressions is limited");
     return kept;
   }
 }
@@ -87,7 +87,7 @@ class CronSearch {
     const lastYear = new Date(fromMs).getUTCFullYear() + YEARS_AHEAD;
     const nextMs = this.#search(fromMs, lastYear);
     if (this.#fields.isFixed) return nextMs;
-    // Before the clock goes back, it shows later times than at first after that.
+    // Just before the clock goes back, it shows later times than just after.
     const [first, second] = this.#clock.place(fromMs + this.#clock.offsetMs(fromMs)).times;
     if (first !== fromMs || second === undefined) return nextMs;
     return Math.min(nextMs, this.#search(this.#clock.changeMs(first, second), lastYear));
@@ -109,7 +109,7 @@ class CronSearch {
   #ticksAt(place: Place): readonly number[] {
     if (!this.#fields.isFixed) return place.times;
     if (!("gapMs" in place)) return place.times.slice(0, 1);
-    // A day that a zone leaves out as a whole has no ticks.
+    // A day that a zone skips entirely has no ticks.
     return place.gapMs < DAY_MS ? [place.atMs] : [];
   }
 
@@ -122,15 +122,15 @@ class CronSearch {
 }
 
 /**
- * Abbreviations that Intl takes besides the names of the IANA: its BST is that of Bangladesh, its
- * AST that of Alaska.
+ * Abbreviations that Intl accepts besides the names of the IANA: to it, BST is the time of
+ * Bangladesh, and AST that of Alaska.
  */
 const NOT_IANA =
   /^(?:(?!CET|EET|EST|GMT|HST|MET|MST|PRC|ROC|ROK|UCT|UTC|WET)[a-z]{3}|SystemV\/.*|US\/Pacific-New)$/i;
 
 /** Returns what is wrong with the name of a time zone, or undefined. */
 export function zoneProblem(zone: string): string | undefined {
-  // Intl takes some. A schedule at a fixed offset would be an hour off for half of the year.
+  // Intl accepts some. A schedule at a fixed offset would be an hour off for half of the year.
   if (/^[+-]/.test(zone))
     return `tz: "${zone}" is an offset; write a time zone as in Europe/Berlin, or Etc/GMT-1 for UTC+1 all year`;
   try {
@@ -144,12 +144,12 @@ export function zoneProblem(zone: string): string | undefined {
 }
 
 /**
- * Returns what is wrong with a cron expression, or undefined. `afterMs` is now: an expression
- * without a tick in the years after it is wrong, too.
+ * Returns what is wrong with a cron expression, or undefined. `afterMs` is the current time: an
+ * expression without a tick in the years after it is wrong, too.
  */
 export function cronProblem(cron: string, zone: string, afterMs: number): string | undefined {
   const parts = cron.split(" ");
-  // To the library it means the time when it reads the expression, which differs at each start.
+  // To the library, `?` means the time when it parses the expression, which differs at each start.
   const question = parts.findIndex((part) => part.includes("?"));
   if (question >= 0) return `cron: field ${question + 1}: "${parts[question]}" has a "?"; write * instead`;
   if (cron.startsWith("@") ? !NAMED.test(cron) : parts.length < 5 || parts.length > 7)
@@ -163,7 +163,7 @@ export function cronProblem(cron: string, zone: string, afterMs: number): string
   }
 }
 
-/** Returns which field is wrong: it is so, too, where all others are `*`. */
+/** Returns which field is wrong: the one that fails even if all others are `*`. */
 function fieldProblem(parts: readonly string[]): string | undefined {
   const first = parts.length === 5 ? 1 : 0;
   for (const [index, part] of parts.entries()) {

@@ -1,4 +1,4 @@
-// The first schedules by name behind a given one, without sorting all of them.
+// Finds the first schedules by name after a given one, without sorting all of them.
 
 import { assert } from "../../base/assert.ts";
 import type { Schedule } from "../../engine/schedules/schedule.ts";

@@ -1,5 +1,5 @@
-// The next ticks of a schedule for inspect-schedule, one after the other: the search for one may
-// take some milliseconds.
+// The next ticks of a schedule for inspect-schedule, one after another: the search for one may take
+// some milliseconds.
 
 import type { Schedule } from "../../engine/schedules/schedule.ts";
 import type { Schedules } from "../../engine/schedules/schedules.ts";
@@ -15,7 +15,7 @@ export class NextRuns implements SlicedCommand {
   #schedule: Schedule | undefined;
   #runs: number[] = [];
 
-  /** `finish` gets undefined if the schedule is not there any more. */
+  /** `finish` gets undefined if the schedule no longer exists. */
   constructor(
     schedules: Schedules,
     name: string,
@@ -29,7 +29,8 @@ export class NextRuns implements SlicedCommand {
   step(): boolean {
     const schedule = this.#schedules.table.get(this.#name);
     const runs = this.#runs;
-    // Meanwhile it may have been deleted or set, or have a later tick.
+    // Meanwhile, the schedule may have been deleted or set again, or its next tick may have
+    // changed.
     if (schedule !== this.#schedule || schedule?.nextMs !== runs[0]) {
       this.#schedule = schedule;
       this.#runs = schedule === undefined ? [] : [schedule.nextMs];

@@ -8,7 +8,7 @@ export function zoneWarnings(table: ScheduleTable): string[] {
   const byZone = new Map<string, { first: string; zone: string; count: number }>();
   for (const { name, facts } of table.values()) {
     const { zone } = facts.timing;
-    // Intl takes a name in any case.
+    // Intl ignores the case of a name.
     const known = byZone.get(zone.toUpperCase());
     if (known === undefined) byZone.set(zone.toUpperCase(), { first: name, zone, count: 1 });
     else known.count++;

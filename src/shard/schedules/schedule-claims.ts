@@ -1,5 +1,5 @@
-// A shard's claims to names of schedules: a schedule is set on one shard at a time, wherever the
-// one of that name was before. docs/architecture/flows.md says why this leaves exactly one.
+// A shard's claims to names of schedules. Only one shard at a time sets a schedule of a name,
+// whichever shard has the present one. docs/architecture/flows.md explains why exactly one remains.
 //
 // Claims are numbered over all shards when they begin. A shard that is asked answers at once,
 // unless it has a claim of its own with a smaller number: then it answers when that has ended. So
@@ -39,7 +39,7 @@ interface Deferred {
 
 export interface Claim {
   readonly name: string;
-  /** Under which commands wait for its end; the id of the put that made it. */
+  /** The id under which commands wait for its end: that of the put that made it. */
   readonly id: number;
   /** Its number over all shards. */
   readonly number: number;
@@ -63,7 +63,7 @@ export interface ScheduleClaimsOptions {
   readonly nextNumber: () => number;
   /** Called before the others forget a schedule that has moved here. */
   readonly onMove: () => void;
-  /** Called when commands that wait for the claim or the schedule with this id may go on. */
+  /** Called when commands that wait for the claim or the schedule with this id may continue. */
   readonly onSettled: (id: number) => void;
 }
 
@@ -86,7 +86,7 @@ export class ScheduleClaims {
   }
 
   /**
-   * Returns under which id a command about this name has to wait; undefined if this shard knows
+   * Returns the id under which a command about this name has to wait; undefined if this shard knows
    * whether it has the schedule.
    */
   awaited(name: string): number | undefined {
@@ -96,12 +96,15 @@ export class ScheduleClaims {
     return schedule?.isFrozen === true ? schedule.id : undefined;
   }
 
-  /** Returns the own claim to a name that a command has to wait for before it claims the name. */
+  /**
+   * Returns this shard's claim to a name, which a command has to wait for before it claims the
+   * name.
+   */
   claimOf(name: string): Claim | undefined {
     return this.#open.get(name);
   }
 
-  /** Whether no other shard may have a schedule of this name. */
+  /** Returns whether no other shard may have a schedule of this name. */
   isOwn(name: string): boolean {
     if (this.#options.shards === 1) return true;
     return this.#options.schedules.table.get(name)?.isFrozen === false;
@@ -111,7 +114,7 @@ export class ScheduleClaims {
   begin(name: string, id: number): Claim {
     const { shard, shards, nextNumber } = this.#options;
     assert(!this.#open.has(name), "a shard claims a name once at a time");
-    assert(shards > 1, "the only shard claims no name");
+    assert(shards > 1, "a single shard claims no names");
     this.#lastTransfer = (this.#lastTransfer + 1) % TRANSFERS;
     const transfer = this.#lastTransfer;
     const claim: Claim = {
@@ -169,7 +172,7 @@ export class ScheduleClaims {
     else this.#yield(from, transfer, name);
   }
 
-  /** Freezes the schedule of this name, if it is here, and tells the other shard what it is. */
+  /** Freezes the schedule of this name, if it is here, and describes it to the other shard. */
   #yield(to: number, transfer: number, name: string): void {
     assert(to !== this.#options.shard, "a shard yields a name to another");
     const { table } = this.#options.schedules;
@@ -177,7 +180,7 @@ export class ScheduleClaims {
     let attributes = new Uint8Array(0);
     if (schedule !== undefined) {
       schedule.freezers.add(to);
-      table.aim(schedule);
+      table.setTimer(schedule);
       attributes = this.#attributesOf(schedule);
     }
     const { target, view, at } = this.#carry(
@@ -206,7 +209,7 @@ export class ScheduleClaims {
     const claim = this.#byTransfer(transfer);
     assert(claim !== undefined && claim.left > 0, "a shard answers a claim once");
     const id = YieldView.id(body);
-    assert(id >= 0, "a schedule that is yielded has an id, or there is none");
+    assert(id >= 0, "an id is not negative");
     if (id > 0) {
       const known = knownOf(id, body);
       if (claim.found === undefined || claim.found.progress.version < known.progress.version)
@@ -241,25 +244,25 @@ export class ScheduleClaims {
 
   /** Takes the end of another shard's claim. */
   ended(from: number, body: Span): void {
-    assert(from !== this.#options.shard, "a shard hears of the ends of others' claims");
+    assert(from !== this.#options.shard, "a shard ends its own claims itself");
     const { schedules, wallMs, onSettled } = this.#options;
     const { table } = schedules;
     const schedule = table.get(EndClaimView.name(body));
     if (schedule === undefined || !schedule.freezers.delete(from)) return;
-    // Without a record: the record of the other shard, which has the same id, is the later one.
+    // This needs no record: the other shard's record has the same id and is later in the log.
     if (EndClaimView.isSet(body) && schedule.version < EndClaimView.claim(body)) table.remove(schedule);
     else {
-      table.aim(schedule);
+      table.setTimer(schedule);
       schedules.correct(schedule, wallMs());
     }
     onSettled(schedule.id);
   }
 }
 
-/** Returns what a YieldName tells of a schedule. */
+/** Returns the schedule that a YieldName describes. */
 function knownOf(id: number, body: Span): KnownSchedule {
   const record = readSchedule(body.bytes, body.start + YIELD_HEADER_BYTES, body.end);
-  assert(record !== undefined, "a schedule that is yielded is whole");
+  assert(record !== undefined, "a yielded schedule is complete");
   const { cron, zone, everyMs } = record;
   const nextMs = YieldView.nextMs(body) || Number.POSITIVE_INFINITY;
   return { id, timing: { cron, zone, everyMs }, progress: { ...record, nextMs } };

@@ -1,4 +1,4 @@
-// The line of a set-schedule as the facts of a schedule, or what is wrong with it.
+// Converts the line of a set-schedule into the facts of a schedule, or says what is wrong with it.
 
 import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
@@ -20,14 +20,14 @@ import {
 import { cronProblem, zoneProblem } from "./cron-times.ts";
 
 /**
- * Room for the attributes that clients choose. Those that say what a schedule is, and the key and
- * the pair that each of its jobs gets besides, fit into the rest of ATTRIBUTE_BYTES_MAX.
+ * Room for the attributes that clients choose. The rest of ATTRIBUTE_BYTES_MAX is for those that
+ * describe the schedule, and for the key and the pair that each of its jobs also gets.
  */
 const CHOSEN_BYTES_MAX = 580;
 
 const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
 
-/** Returns the facts, or in a string what is wrong, as a line for the client. */
+/** Returns the facts, or a string that tells the client what is wrong. */
 export function scheduleFacts(
   { pri, delaySeconds, delayMillis, ttrSeconds }: NewJob,
   tube: string,
@@ -87,7 +87,10 @@ function cronTiming(written: string, zone: string, wallMs: number): Timing | str
   return problem ?? { cron, zone, everyMs: 0 };
 }
 
-/** A line for the client must not contain line ends or bytes that its terminal interprets. */
+/**
+ * Replaces bytes that a line for the client must not contain: line ends, and those that a terminal
+ * interprets.
+ */
 const printable = (words: string): string => words.replace(/[^\x20-\x7e]/g, "?");
 
 function attributesOf(options: Span): Uint8Array {

@@ -1,4 +1,4 @@
-// set-schedule on the shard of the tube.
+// `set-schedule` on the shard of the tube.
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -17,8 +17,8 @@ import type { Claim, KnownSchedule, ScheduleClaims } from "./schedule-claims.ts"
 import { scheduleFacts } from "./schedule-options.ts";
 
 /**
- * What it costs at least to read a cron expression and to find its first tick, as Engine.looks. The
- * time that it takes is charged, too: a search that finds nothing may take 8 ms.
+ * Minimum cost of parsing a cron expression and finding its first tick, in Engine.looks. The time
+ * taken is charged, too: a search that finds nothing may take 8 ms.
  */
 const READING_LOOKS = 10_000;
 
@@ -79,7 +79,7 @@ export class ScheduleSetter {
     const isSet =
       (isHere || !schedules.table.isFull) &&
       schedules.set(known?.id ?? id, known === undefined, facts, progress, body);
-    // An older one may go on where a clock that was ahead has left it.
+    // An older schedule may continue where a clock that was ahead has left it.
     if (isSet && known !== undefined)
       schedules.correct(schedules.table.get(facts.name)!, this.#options.wallMs());
     if (claim !== undefined) claims.end(claim, isSet);
@@ -95,7 +95,10 @@ export class ScheduleSetter {
     return { id: here.id, timing: here.facts.timing, progress: here };
   }
 
-  /** With the same ticks as before, a schedule goes on where it was. Counts and a pause stay. */
+  /**
+   * Returns the progress of a schedule that is set. With the same ticks as before, the schedule
+   * continues where it was. Counts and a pause stay.
+   */
   #progress(facts: ScheduleFacts, known: KnownSchedule | undefined, version: number): ScheduleProgress {
     const wallMs = this.#options.wallMs();
     assert(version > 0, "a schedule has a version");

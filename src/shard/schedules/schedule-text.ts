@@ -1,4 +1,4 @@
-// What inspect-schedule and list-schedules say of a schedule.
+// The texts of inspect-schedule and list-schedules about a schedule.
 
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -14,7 +14,7 @@ export const REFUSAL_WORDS: Readonly<Record<Refusal, string>> = {
   [Refusal.Draining]: "DRAINING",
 };
 
-/** Returns a time as in `2026-11-24T01:30:00.000Z`, or undefined for none. */
+/** Returns a time such as `2026-11-24T01:30:00.000Z`, or undefined for none. */
 const timeOf = (ms: number): string | undefined =>
   ms > 0 && ms < Number.POSITIVE_INFINITY ? new Date(ms).toISOString() : undefined;
 

@@ -1,9 +1,9 @@
-// When a shard looks for ticks that are due, and how many it works off in a turn.
+// Decides when a shard checks for due ticks, and how many it handles in a turn.
 
 import type { Schedule } from "../../engine/schedules/schedule.ts";
 import { BACK_MS_MAX, type Schedules } from "../../engine/schedules/schedules.ts";
 
-/** The wall clock may be set, so a shard with schedules looks at it this often. */
+/** The wall clock may be set, so a shard with schedules reads it this often. */
 const LOOK_MS = 1000;
 /** Ticks of one turn, and the time after which a turn takes no more. */
 const TURN_TICKS_MAX = 50;
@@ -23,9 +23,9 @@ export class ScheduleTurns {
   readonly #wallOffsetMs: () => number;
   readonly #clock: () => number;
   readonly #mayLog: () => boolean;
-  /** The wall clock was ahead of the monotonic clock by this much at most. */
+  /** The furthest that the wall clock was ahead of the monotonic clock. */
   #highestOffsetMs = Number.NEGATIVE_INFINITY;
-  /** Schedules whose next tick may have been set by a clock that was ahead: at a start, all. */
+  /** Schedules whose next tick may have been set by a clock that was ahead; at startup, all. */
   #suspects: Iterator<Schedule> | undefined;
   #lookAtMs = Number.POSITIVE_INFINITY;
   /** The earliest tick when the shard last looked. */
@@ -39,7 +39,7 @@ export class ScheduleTurns {
     this.#suspects = schedules.table.values();
   }
 
-  /** The time of the wall clock at this monotonic time, in whole ms. */
+  /** Returns the time of the wall clock at this monotonic time, in whole ms. */
   wallMs(nowMs: number): number {
     const offsetMs = this.#wallOffsetMs();
     this.#highestOffsetMs = Math.max(this.#highestOffsetMs, offsetMs);
@@ -47,8 +47,8 @@ export class ScheduleTurns {
   }
 
   /**
-   * When to look next, in monotonic ms; Infinity without a schedule. One without a tick to come may
-   * have been led to its end by a clock that was ahead.
+   * When to check next, in monotonic ms; Infinity without a schedule. A schedule without a future
+   * tick counts, too: it may have ended because a clock was ahead.
    */
   get dueAtMs(): number {
     const { nextAtMs, size } = this.#schedules.table;
@@ -59,7 +59,7 @@ export class ScheduleTurns {
     return nextAtMs === this.#seenMs ? this.#lookAtMs : 0;
   }
 
-  /** Works off ticks that are due, as far as a turn goes. */
+  /** Handles due ticks, as many as a turn allows. */
   step(nowMs: number): void {
     if (this.dueAtMs > nowMs) return;
     const { table } = this.#schedules;

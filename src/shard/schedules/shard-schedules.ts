@@ -1,4 +1,4 @@
-// The schedules of a shard, with all that connects the engine's to clocks, log and other shards.
+// The schedules of a shard: connects those of its engine to clocks, the log and other shards.
 
 import type { Engine } from "../../engine/engine.ts";
 import type { NewJob } from "../../engine/jobs/new-job.ts";
@@ -29,7 +29,7 @@ export interface ShardSchedulesOptions {
   readonly isDraining: () => boolean;
   /** Takes the id of a job on this shard. */
   readonly takeJobId: () => number;
-  /** Returns a number greater than all before it on any shard, also before the last start. */
+  /** Returns a number greater than all before it on any shard, even before the last restart. */
   readonly nextNumber: () => number;
   /** Called before other shards forget a schedule that has moved here. */
   readonly onMove: () => void;
@@ -61,12 +61,12 @@ export class ShardSchedules {
     this.#setter = new ScheduleSetter({ ...options, claims: this.claims, wallMs: () => this.wallMs() });
   }
 
-  /** The time of the wall clock, in ms. */
+  /** Returns the time of the wall clock, in ms. */
   wallMs(): number {
     return this.turns.wallMs(this.#nowMs());
   }
 
-  /** See ScheduleSetter. */
+  /** Sets a schedule: see ScheduleSetter. */
   set(session: ShardSession, job: NewJob, body: number, tube: string, options: Span): void {
     this.#setter.set(session, job, body, tube, options);
   }

@@ -5,7 +5,7 @@ import { assert } from "../../base/assert.ts";
 const SECOND_MS = 1000;
 const DAY_MS = 86_400_000;
 const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
-/** Zones that are kept in a thread: a format takes 0.1 ms to make. */
+/** Zones to keep per thread: creating a format takes 0.1 ms. */
 const KEPT_MAX = 100;
 
 /** Where a local time lies: at one time or two, or in a gap that begins and ends at `atMs`. */
@@ -20,14 +20,14 @@ export class ZoneClock {
   /** Returns the clock of a zone; throws RangeError if Intl doesn't know it. */
   static of(zone: string): ZoneClock {
     const kept = ZoneClock.#kept;
-    // Intl takes a name in any case.
+    // Intl ignores the case of a name.
     const name = zone.toUpperCase();
     const clock = kept.get(name) ?? new ZoneClock(zone);
     // The least recently used come first.
     kept.delete(name);
     kept.set(name, clock);
     if (kept.size > KEPT_MAX) kept.delete(kept.keys().next().value!);
-    assert(kept.size <= KEPT_MAX, "few zones are kept");
+    assert(kept.size <= KEPT_MAX, "the number of kept zones is limited");
     return clock;
   }
 
@@ -56,7 +56,9 @@ export class ZoneClock {
     return { times: [], atMs, gapMs: after - before, endMs: atMs + after };
   }
 
-  /** Returns when the offset changes between two whole seconds: the first with the new one. */
+  /**
+   * Returns when the offset changes between two times: the first whole second with the new offset.
+   */
   changeMs(fromMs: number, toMs: number): number {
     const before = this.offsetMs(fromMs);
     let [low, high] = [fromMs / SECOND_MS, toMs / SECOND_MS];

@@ -55,7 +55,7 @@ export class Adoptions {
   adopt(number: number, port: number, slot: number): void {
     const session = this.#detached.get(number);
     if (session === undefined) {
-      assert(this.#waiting[port] === undefined, "nothing is taken behind an Adopt that waits");
+      assert(this.#waiting[port] === undefined, "nothing is taken after an Adopt that waits");
       this.#waiting[port] = { number, slot };
       this.waitingCount++;
       assert(this.waitingCount <= this.#waiting.length, "a port waits for one Adopt");

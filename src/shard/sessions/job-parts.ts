@@ -27,7 +27,7 @@ export class JobParts {
   /** Adds bytes to the lines of the next part. Returns their position in `lines`. */
   line(bytes: Uint8Array, length: number = bytes.length): number {
     const at = this.#lineBytes;
-    assert(length <= bytes.length, "a line has the bytes that it was given");
+    assert(length <= bytes.length, "a line is no longer than its source");
     this.#makeRoom(length);
     copyBytes(this.#lines, at, bytes, 0, length);
     this.#lineBytes += length;
@@ -47,7 +47,9 @@ export class JobParts {
     this.bytes += bodyBytes + BODY_END_BYTES;
   }
 
-  /** Returns the parts for sending bit by bit. The bodies stay pinned until `PartsCursor.end`. */
+  /**
+   * Returns the parts for sending piece by piece. The bodies stay pinned until `PartsCursor.end`.
+   */
   keep(bodies: BodyArena): PartsCursor {
     const cursor = new PartsCursor(
       bodies,

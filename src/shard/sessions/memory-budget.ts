@@ -22,12 +22,12 @@ export class MemoryBudget implements MemoryLimit {
   readonly #words: MemoryWords;
   readonly #shards: number;
   #heldPages = 0;
-  /** Pages that were needed and held when excess ones were last looked for. */
+  /** Pages that were needed and held at the last check for excess ones. */
   #settledPages = 0;
   #settledHeldPages = 0;
 
   constructor(counted: Counted, words: MemoryWords, shards: number) {
-    assert(shards > 0, "the limit of memory has shards to share it");
+    assert(shards > 0, "at least one shard shares the memory limit");
     this.#counted = counted;
     this.#words = words;
     this.#shards = shards;
@@ -35,7 +35,7 @@ export class MemoryBudget implements MemoryLimit {
 
   /** Whether the memory in use plus one more job is within the limit. */
   get allows(): boolean {
-    if (CHECKED) assert(this.#heldPages >= 0, "pages that are held are counted");
+    if (CHECKED) assert(this.#heldPages >= 0, "the number of held pages is not negative");
     if (this.#words.isFull) return false;
     const missing = this.#counted.memoryBytes + PUT_BYTES - this.#heldPages * MEMORY_PAGE_BYTES;
     return missing <= 0 || this.#claim(Math.ceil(missing / MEMORY_PAGE_BYTES));
@@ -43,7 +43,7 @@ export class MemoryBudget implements MemoryLimit {
 
   /** Called after a turn: counts memory taken without a claim, and gives excess pages back. */
   settle(): void {
-    assert(this.#heldPages >= 0, "pages that were claimed are counted");
+    assert(this.#heldPages >= 0, "the number of claimed pages is not negative");
     const needed = Math.ceil(this.#counted.memoryBytes / MEMORY_PAGE_BYTES);
     assert(needed >= 0, "memory in use is never negative");
     const spare = this.#heldPages - needed;

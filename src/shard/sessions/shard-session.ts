@@ -80,10 +80,7 @@ export class ShardSession {
   longReply: LongReply | LongBatch | undefined;
   /** The batch in progress. The job that ends its wait is answered as a batch. */
   batch: BatchTerms | undefined;
-  /**
-   * The number of the last batch that the client's bytes have aborted, with all earlier ones. It
-   * wraps.
-   */
+  /** The client's bytes have aborted all batches up to this number, which wraps. */
   abortedTo = 0;
   /** The sliced command in progress. */
   slicedCommand: SlicedCommand | undefined;
@@ -165,7 +162,7 @@ export class ShardSession {
   }
 
   /**
-   * Starts counting anew: all earlier commands are answered, and `unreadBytes` of their replies are
+   * Restarts the counts: all earlier commands are answered, and `unreadBytes` of their replies are
    * unread.
    */
   beginReplies(unreadBytes: number): void {

@@ -19,7 +19,7 @@ export class AtomicCommand implements SlicedCommand {
   }
 
   step(_jobsMax: number, nowMs: number): boolean {
-    // A client that is gone gets nothing.
+    // A client that is gone gets no jobs.
     if (!this.#session.ended) this.#run(nowMs);
     return true;
   }

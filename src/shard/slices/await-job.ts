@@ -1,6 +1,5 @@
-// A command that waits for a job in transfer: for its own, for a dead job on its way to a
-// dead-letter tube, so that several shards behave like one, or for a schedule, which moves as a
-// job.
+// A command that waits for a transfer: of its own job, of a schedule, or of a dead job to a
+// dead-letter tube. With these waits, several shards behave like one.
 
 import { assert } from "../../base/assert.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
@@ -10,7 +9,7 @@ export class AwaitJob implements SlicedCommand {
   readonly #awaited: () => number | undefined;
   readonly #finish: () => void;
 
-  /** `awaited` returns the id of the job in transfer, or undefined if the command may go on. */
+  /** `awaited` returns the id of the job in transfer, or undefined if the command may continue. */
   constructor(awaited: () => number | undefined, finish: () => void) {
     this.#awaited = awaited;
     this.#finish = finish;
@@ -25,7 +24,7 @@ export class AwaitJob implements SlicedCommand {
   }
 
   finish(): void {
-    assert(this.#awaited() === undefined, "a command goes on when the transfer of its job is over");
+    assert(this.#awaited() === undefined, "a command continues when the transfer of its job is over");
     this.#finish();
   }
 }

@@ -1,4 +1,4 @@
-// A command on a batch, which waits until every shard has reported to the batch's home.
+// A command on a batch that waits until every shard has reported to the batch's home.
 
 import { assert } from "../../base/assert.ts";
 import type { BatchCounts } from "../../protocol/batch-facts.ts";
@@ -12,7 +12,7 @@ export class AwaitRound implements SlicedCommand, Asker {
   #counts: Readonly<BatchCounts> | undefined;
   #isAnswered = false;
 
-  /** `number` is that of the batch, which no job has as its id. */
+  /** `number` is that of the batch; no job has it as its id. */
   constructor(number: number, finish: (counts: Readonly<BatchCounts> | undefined) => void) {
     assert(number > 0, "a round is about a batch with a number");
     this.#number = number;

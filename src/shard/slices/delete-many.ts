@@ -49,7 +49,7 @@ export class DeleteMany implements SlicedCommand {
     this.#ids = new IdList(this.#span);
     this.jobs = count;
     this.#results = new Uint8Array(count);
-    assert(count > 0, "a delete of many names a job");
+    assert(count > 0, "a delete-batch names at least one job");
     this.#forAcceptor = forAcceptor;
   }
 
@@ -72,7 +72,7 @@ export class DeleteMany implements SlicedCommand {
 
   #delete(id: number, nowMs: number): void {
     assert(this.#done < this.jobs, "no more jobs are deleted than were named");
-    // The job has arrived elsewhere, and the confirmation is still on its way.
+    // The job has arrived elsewhere, and the confirmation is still in flight.
     const hasLeft = this.#engine.isMoving(id);
     if (!hasLeft && this.#engine.delete(this.#session.engineSession, id, nowMs) === Outcome.Done) {
       this.#results[this.#done] = Deleted.Yes;
@@ -86,8 +86,8 @@ export class DeleteMany implements SlicedCommand {
   }
 
   finish(): void {
-    assert(this.#done === this.jobs, "each job that was named has its result");
-    // As with `delete`: others may have deleted the missing ones a moment ago.
+    assert(this.#done === this.jobs, "each named job has a result");
+    // As with `delete`: other clients may have deleted the missing jobs a moment ago.
     if (this.#results.some((result) => result !== Deleted.Yes)) this.#replies.dependOnAll();
     if (this.#forAcceptor) this.#replies.settled(this.#session, 0, this.#results);
     else if (this.#hasRedirects) this.#handOn();
@@ -99,7 +99,7 @@ export class DeleteMany implements SlicedCommand {
 
   /** Redirects the rest, so that the acceptor looks for jobs that have left. */
   #handOn(): void {
-    assert(!this.#forAcceptor, "an acceptor looks for missing jobs by itself");
+    assert(!this.#forAcceptor, "an acceptor looks for missing jobs itself");
     const { bytes, start, end } = this.#span;
     const rest = packDeleted(this.#results, latin1(bytes, start, end), this.#replies.lastRecord);
     const request = new Request().begin(Op.DeleteBatch);

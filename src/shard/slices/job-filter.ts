@@ -30,6 +30,6 @@ export function jobFilterOf({ options }: Request, usualStates: number, nowMs: nu
 function statesOf(words: number): number {
   let states = 0;
   for (const [word, state] of STATES.entries()) if ((words & (1 << word)) !== 0) states |= stateBit(state);
-  assert(states !== 0, "a filter lets a state pass");
+  assert(states !== 0, "a filter accepts at least one state");
   return states;
 }

@@ -13,8 +13,8 @@ import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
 
 /**
- * The most ids that one list examines, and body bytes that it searches. Beyond that, the client has
- * to continue with another list.
+ * Maximum number of ids that one list examines, and of body bytes that it searches. Beyond that,
+ * the client has to continue with another list.
  */
 const LIST_LOOKS_MAX = 100_000;
 const LIST_SEARCH_BYTES_MAX: number = 256 << 20;
@@ -23,7 +23,7 @@ const LIST_SEARCH_BYTES_MAX: number = 256 << 20;
 const SHOWN_BYTES_PER_JOB = 48;
 
 export interface ListedJobs {
-  /** Undefined for all tubes. The rows then name theirs. */
+  /** Undefined for all tubes. The rows then name their tubes. */
   readonly tube: string | undefined;
   /**
    * Limit on the text if the list is for the acceptor, which merges the lists of all shards;
@@ -31,7 +31,7 @@ export interface ListedJobs {
    */
   readonly partBytesMax: number | undefined;
   readonly walk: JobWalk;
-  /** The most jobs. */
+  /** Maximum number of jobs. */
   readonly limit: number;
   /** Bytes shown of each body. */
   readonly showBytes: number;
@@ -46,7 +46,7 @@ export class JobListing implements SlicedCommand {
   #textBytes = 0;
   #looksLeft = LIST_LOOKS_MAX;
   #searchBytesLeft: number;
-  /** All ids up to this one are listed or skipped; and the same at the beginning. */
+  /** All ids up to this one are listed or skipped; and its initial value. */
   #doneId: number;
   readonly #beganId: number;
 
@@ -101,7 +101,7 @@ export class JobListing implements SlicedCommand {
       if (slot === NO_SLOT) break;
     }
     assert(this.#rows.length <= limit, "a list has no more rows than its limit");
-    assert(looksLeft >= budget.looksLeft, "a step uses its budget up");
+    assert(looksLeft >= budget.looksLeft, "a step spends its budget");
     this.#looksLeft -= looksLeft - budget.looksLeft;
     this.#searchBytesLeft -= searchBytesLeft - budget.searchBytesLeft;
     return (
@@ -132,14 +132,14 @@ export class JobListing implements SlicedCommand {
     if (this.#rows.length > 0 && this.#textBytes + line.length > partBytesMax) return false;
     this.#textBytes += line.length;
     const { id } = this.#rows.at(-1) ?? { id: 0 };
-    assert(id < this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!, "a list goes upwards");
+    assert(id < this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!, "a list is in ascending order");
     this.#rows.push({ id: this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!, line });
     return true;
   }
 
   finish(): void {
     const { lastId } = this.#listed.walk;
-    assert(this.#doneId >= Math.min(this.#beganId, lastId), "a list goes on from where it began");
+    assert(this.#doneId >= Math.min(this.#beganId, lastId), "a list continues after the id where it began");
     const next = this.#doneId >= lastId ? 0 : this.#doneId;
     if (this.#listed.partBytesMax !== undefined)
       this.#replies.gatheredBytes(this.#session, packListedJobs(next, this.#rows));

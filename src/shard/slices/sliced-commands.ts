@@ -38,7 +38,7 @@ export class SlicedCommands {
   readonly #clock: () => number;
   /** Time spent on sliced commands since the caller reset it. */
   spentMs = 0;
-  /** Commands under way. */
+  /** Commands in progress. */
   size = 0;
   /** Whether this turn's allowance has been touched. */
   isTouched = false;
@@ -63,7 +63,7 @@ export class SlicedCommands {
     this.#turnLeft = jobsMax * ALL_CLIENTS;
   }
 
-  /** Starts a turn with the full allowance for new commands. */
+  /** Starts a turn with the full allowance. */
   beginTurn(): void {
     assert(this.#jobsMax > 0, "a turn processes jobs");
     this.#turnLeft = this.#jobsMax * ALL_CLIENTS;
@@ -103,7 +103,7 @@ export class SlicedCommands {
   }
 
   #enqueue(underWay: UnderWay): void {
-    assert(underWay.session.slicedCommand === underWay.move, "a command that queues is its session's");
+    assert(underWay.session.slicedCommand === underWay.move, "a queued command belongs to its session");
     const { awaitedJob } = underWay.move;
     if (awaitedJob === undefined) this.#line.push(underWay);
     else this.#standAside(underWay, awaitedJob);
@@ -124,7 +124,7 @@ export class SlicedCommands {
   settled(job: number): void {
     const waiting = this.#aside.get(job);
     if (waiting === undefined) return;
-    assert(waiting.size > 0, "a job that is awaited has a command");
+    assert(waiting.size > 0, "an awaited job has a waiting command");
     this.#aside.delete(job);
     for (const underWay of waiting) {
       this.#unheard.delete(underWay);
@@ -178,25 +178,28 @@ export class SlicedCommands {
     const [underWay] = this.#line.splice(at, 1) as [UnderWay];
     // Its job may be in transfer again.
     const goesOn = underWay.move.awaitedJob === undefined;
-    assert(underWay.session.slicedCommand === underWay.move, "a command in line is its session's");
+    assert(
+      underWay.session.slicedCommand === underWay.move,
+      "a command whose turn it is belongs to its session",
+    );
     if (goesOn && this.#step(underWay, nowMs)) return underWay.session;
     this.#enqueue(underWay);
     return undefined;
   }
 
   #step({ session, move, recordsBefore }: UnderWay, nowMs: number): boolean {
-    assert(session.slicedCommand === move, "the command under way is its session's");
+    assert(session.slicedCommand === move, "a command in progress belongs to its session");
     this.#replies.recordsBefore = recordsBefore;
     const beganMs = this.#clock();
     const isDone = this.#slice(move, nowMs, beganMs);
     if (isDone) {
       session.slicedCommand = undefined;
       this.size--;
-      assert(this.size >= 0, "commands under way are counted");
+      assert(this.size >= 0, "the number of commands is not negative");
       move.finish();
     }
     this.spentMs += this.#clock() - beganMs;
-    assert(this.spentMs >= 0, "a slice takes time");
+    assert(this.spentMs >= 0, "the time of a slice is not negative");
     return isDone;
   }
 

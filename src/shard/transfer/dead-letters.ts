@@ -1,5 +1,4 @@
-// Dead jobs on their way to dead-letter tubes on other shards, one round of transfers after
-// another.
+// Sends dead jobs to dead-letter tubes on other shards, one round of transfers after another.
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";

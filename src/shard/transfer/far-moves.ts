@@ -43,8 +43,8 @@ export class FarMove implements FarMoves, Sender {
   #isSent = false;
 
   send(slot: number, target: string, asReady: boolean): void {
-    assert(slot >= 0, "a job that is sent is here");
-    assert(!this.#isSent, "a round that is under way takes no more jobs");
+    assert(slot >= 0, "a job that is sent is on this shard");
+    assert(!this.#isSent, "a round in progress takes no more jobs");
     const open = this.#open.get(target);
     let transfer = open;
     if (transfer === undefined || !this.#transferSender.hasRoom(transfer, slot)) {
@@ -74,7 +74,7 @@ export class FarMove implements FarMoves, Sender {
     this.#transferSender.send(transfer);
   }
 
-  /** One of the jobs in flight whose arrival the sender will be told of. */
+  /** One of the jobs in flight, whose arrival will be reported to the sender. */
   get awaitedJob(): number | undefined {
     const [first] = this.#sent;
     return first?.ids[0];
@@ -85,11 +85,11 @@ export class FarMove implements FarMoves, Sender {
     assert(wasSent, "a transfer of the round lands once");
     assert(taken <= transfer.ids.length, "no more jobs arrive than were sent");
     this.underWay -= transfer.ids.length;
-    assert(this.underWay >= 0, "jobs under way are counted");
+    assert(this.underWay >= 0, "the number of jobs in flight is not negative");
     this.moved += taken;
     if (this.refusal === Outcome.Done) this.refusal = refusal;
     if (this.underWay > 0) return;
-    assert(this.#sent.size === 0 && this.#open.size === 0, "a round without jobs under way has no transfer");
+    assert(this.#sent.size === 0 && this.#open.size === 0, "a round without jobs in flight has no transfer");
     this.#bytes = 0;
     this.#isSent = false;
   }

@@ -30,7 +30,7 @@ export class FarUpdate implements SlicedCommand, Sender {
     this.#answer = answer;
     this.#id = id;
     const slot = engine.find(id);
-    assert(slot !== NO_SLOT, "a job that is changed is here");
+    assert(slot !== NO_SLOT, "a changed job is on this shard");
     const isHeld = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
     const transfer = transferSender.begin(tube, isHeld ? Travel.Handed : Travel.Update, this);
     // Moving a reserved job releases it.

@@ -81,7 +81,7 @@ export class TransferReceiver {
       delayMs: (flags & TransferFlag.Delay) === 0 ? undefined : TransferView.delayMs(view),
     };
     if ((flags & TransferFlag.InPieces) !== 0) {
-      assert(TransferView.jobs(view) === 1, "a job in pieces comes alone");
+      assert(TransferView.jobs(view) === 1, "a job in pieces arrives alone");
       const head = Memory.ofSize(TransferJobView.recordBytes(view, at));
       const file = TransferJobView.file(view, at);
       const incoming = { manifest, file, head, headBytes: 0, body: EMPTY_BODY, bodyBytes: 0 };
@@ -148,7 +148,10 @@ export class TransferReceiver {
 
   #jobOf(tube: string, bodyBytes: number, file: number): RestoredJob {
     const { state, createdAtMs, ...fields } = this.#fields;
-    assert(state !== RecordState.remembered && state !== RecordState.schedule, "a job that travels is there");
+    assert(
+      state !== RecordState.remembered && state !== RecordState.schedule,
+      "only an actual job is transferred",
+    );
     const known = state === RecordState.delayed ? JobState.Delayed : JobState.Ready;
     return {
       ...fields,
@@ -170,7 +173,7 @@ export class TransferReceiver {
     const hasMemory = this.#takePiece(incoming, payload);
     const { head, headBytes, body, bodyBytes, manifest, file } = incoming;
     if (hasMemory && (headBytes < head.bytes.length || bodyBytes < bodyBytesOf(head.view, 0))) {
-      this.#say(TransferMessage.Credit, from, number, 0, false);
+      this.#beginMessage(TransferMessage.Credit, from, number, 0, false);
       return;
     }
     this.#incoming.delete(keyOf(from, number));
@@ -211,12 +214,18 @@ export class TransferReceiver {
   #landed(from: number, number: number, taken: number, refusal: Outcome, recordsBefore: number): void {
     const { port } = this.#options;
     assert(taken >= 0, "jobs that were taken are counted");
-    this.#say(TransferMessage.Landed, from, number, LANDED_BYTES, this.#lastRecord !== recordsBefore);
+    this.#beginMessage(
+      TransferMessage.Landed,
+      from,
+      number,
+      LANDED_BYTES,
+      this.#lastRecord !== recordsBefore,
+    );
     const view = new DataView(port.target.buffer, port.target.byteOffset);
     LandedView.write(view, port.at, taken, refusal);
   }
 
-  #say(kind: TransferMessage, to: number, number: number, bytes: number, durable: boolean): void {
+  #beginMessage(kind: TransferMessage, to: number, number: number, bytes: number, durable: boolean): void {
     this.#options.port.beginCarry(kind, to, number, bytes, durable, this.#lastRecord);
   }
 }

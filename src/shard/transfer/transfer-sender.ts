@@ -30,13 +30,13 @@ import { fillRecordFields } from "../records/record-fields.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
 
-/** The most transfers in flight. */
+/** Maximum number of transfers in flight. */
 const TRANSFERS_MAX = 8;
-/** The most pieces of a job sent ahead of credits. */
+/** Maximum number of pieces of a job sent ahead of credits. */
 const PIECES_MAX = 4;
 /** The header of a request is this much longer than that of a response. */
 const HEADER_DIFFERENCE = 40;
-/** The most bytes of a record's mutable attributes, without the origin. */
+/** Maximum bytes of a record's mutable attributes, without the origin. */
 const CHANGING_BYTES = 96;
 const NO_NAME = new Uint8Array(0);
 /** Transfer numbers fit into a column of the job table. */
@@ -128,7 +128,7 @@ export class TransferSender {
     );
   }
 
-  /** Adds a job, which is in transfer from here on; a job that is not held needs no time. */
+  /** Adds a job, which is in transfer from here on. Only a held job needs the time. */
   add(transfer: Transfer, slot: number, nowMs?: number): void {
     const { engine } = this.#options;
     transfer.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
@@ -145,7 +145,7 @@ export class TransferSender {
     this.waiting.push(transfer);
   }
 
-  /** Returns the most bytes that the job may take in a transfer. */
+  /** Returns the maximum number of bytes that the job may take in a transfer. */
   #bytesOf(slot: number): number {
     const { jobs, policies } = this.#options.engine;
     const page = jobs.pageOf(slot);
@@ -176,7 +176,7 @@ export class TransferSender {
   #begin(transfer: Transfer): void {
     assert(!this.#underWay.has(transfer.number), "transfers in flight have numbers of their own");
     this.#underWay.set(transfer.number, transfer);
-    assert(this.#underWay.size <= TRANSFERS_MAX, "few transfers are in flight");
+    assert(this.#underWay.size <= TRANSFERS_MAX, "the number of transfers in flight is limited");
     const end = transfer.bytes <= this.#bytesMax ? this.#write(transfer) : this.#writeHead(transfer);
     this.#carry(transfer, TransferMessage.Begin, this.#scratch.bytes, end);
     if (transfer.head.length > 0) this.#sendPieces(transfer);
@@ -209,7 +209,7 @@ export class TransferSender {
     let at = this.#writeHeader(transfer, 0);
     for (const id of transfer.ids) {
       const slot = engine.find(id);
-      assert(slot !== NO_SLOT, "a job under way is still here");
+      assert(slot !== NO_SLOT, "a job in flight is still on this shard");
       const page = engine.jobs.pageOf(slot);
       const bodyBytes = page.bodyBytes[rowOf(slot)]!;
       const bodyAt = this.#writeRecord(slot, transfer.facts, this.#scratch, at + TRANSFER_JOB_HEADER_BYTES);
@@ -218,7 +218,7 @@ export class TransferSender {
       TransferJobView.write(view, at, end - at - TRANSFER_JOB_HEADER_BYTES, this.#fileOf(slot));
       at = end;
     }
-    assert(at <= transfer.bytes, "the records of a transfer are no larger than reckoned");
+    assert(at <= transfer.bytes, "the records of a transfer are no larger than estimated");
     return at;
   }
 
@@ -287,7 +287,7 @@ export class TransferSender {
       transfer.sentBytes += headPart + bodyPart;
       assert(transfer.sentBytes <= head.length + bodyBytes, "no more of a job is sent than it has");
       transfer.piecesAhead++;
-      assert(transfer.piecesAhead <= PIECES_MAX, "few pieces are ahead of their credits");
+      assert(transfer.piecesAhead <= PIECES_MAX, "the number of pieces ahead of credits is limited");
       this.#carry(transfer, TransferMessage.Piece, bytes, headPart + bodyPart);
     }
   }

@@ -80,7 +80,7 @@ describe("a backup", () => {
       await assert.rejects(restore(disk, archive.subarray(0, length)), (error: Error) => {
         assert.match(
           error.message,
-          length < 1024 ? /no backup|breaks off/ : /breaks off: it ends after \d+ bytes/,
+          length < 1024 ? /not a backup|is truncated/ : /is truncated: it ends after \d+ bytes/,
         );
         return true;
       });
@@ -114,10 +114,10 @@ describe("a backup", () => {
   it("says what it is if it is no backup", async () => {
     const text = (start: string): Buffer => Buffer.from(start.padEnd(2048, "x"));
     for (const [bytes, says] of [
-      [text("hello"), /no backup of runnerbean/],
-      [text('{"runnerbeanDump":2,'), /it is a dump: runnerbean binlog restore/],
-      [new Uint8Array(0), /no backup of runnerbean/],
-      [new Uint8Array(2048), /no backup of runnerbean/],
+      [text("hello"), /not a backup of runnerbean/],
+      [text('{"runnerbeanDump":2,'), /it is a dump: use runnerbean binlog restore/],
+      [new Uint8Array(0), /not a backup of runnerbean/],
+      [new Uint8Array(2048), /not a backup of runnerbean/],
     ] as const)
       await assert.rejects(restore(new VirtualDisk(), bytes), says);
     const { archive } = await archived();
@@ -129,7 +129,7 @@ describe("a backup", () => {
     const reader = new BackupReader(crc32);
     assert.throws(
       () => [...reader.take(Buffer.concat([archive, Buffer.from("more")]))],
-      /something follows its end/,
+      /there are bytes after its end/,
     );
   });
 

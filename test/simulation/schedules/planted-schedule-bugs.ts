@@ -38,10 +38,10 @@ export const SCHEDULE_BUGS: Readonly<Record<string, Plant>> = {
     for (const shard of shards) {
       const { claims } = shard.schedules;
       claims.ended = () => {};
-      const { aim } = shard.engine.schedules.table;
-      shard.engine.schedules.table.aim = function (schedule, retryAtMs) {
+      const { setTimer } = shard.engine.schedules.table;
+      shard.engine.schedules.table.setTimer = function (schedule, retryAtMs) {
         schedule.freezers.clear();
-        aim.call(this, schedule, retryAtMs);
+        setTimer.call(this, schedule, retryAtMs);
       };
     }
   },

@@ -38,15 +38,19 @@ describe("parseTokenFile", () => {
   const faulty: [name: string, line: string, message: RegExp][] = [
     ["a name with blanks in disguise", `a\u00a0b worker sha256:${HASH}`, /no (name|role)/],
     ["a name that begins with a dash", `-x worker sha256:${HASH}`, /is not a valid name/],
-    ["no role", "x", /is no role/],
-    ["what every object has for a role", `x constructor sha256:${HASH}`, /constructor is no role/],
-    ["an unknown role", `x worker,boss sha256:${HASH}`, /boss is no role: monitor, viewer/],
-    ["a hash that is too short", "x worker sha256:abc", /is no hash/],
-    ["a hash in capitals", `x worker sha256:${HASH.toUpperCase()}`, /is no hash/],
-    ["a secret instead of its hash", "x worker rb1_topsecret", /is no hash/],
-    ["scrypt that costs nothing", `x worker scrypt:2:8:1:c2FsdA:${"A".repeat(43)}`, /is no hash/],
-    ["scrypt that costs everything", `x worker scrypt:1073741824:8:1:c2FsdA:${"A".repeat(43)}`, /is no hash/],
-    ["a day that is none", `x worker sha256:${HASH} expires=2027-02-31`, /2027-02-31 is no day/],
+    ["no role", "x", /is not a role/],
+    ["what every object has for a role", `x constructor sha256:${HASH}`, /constructor is not a role/],
+    ["an unknown role", `x worker,boss sha256:${HASH}`, /boss is not a role: monitor, viewer/],
+    ["a hash that is too short", "x worker sha256:abc", /is not a hash/],
+    ["a hash in capitals", `x worker sha256:${HASH.toUpperCase()}`, /is not a hash/],
+    ["a secret instead of its hash", "x worker rb1_topsecret", /is not a hash/],
+    ["scrypt that costs nothing", `x worker scrypt:2:8:1:c2FsdA:${"A".repeat(43)}`, /is not a hash/],
+    [
+      "scrypt that costs everything",
+      `x worker scrypt:1073741824:8:1:c2FsdA:${"A".repeat(43)}`,
+      /is not a hash/,
+    ],
+    ["a day that is none", `x worker sha256:${HASH} expires=2027-02-31`, /2027-02-31 is not a date/],
     ["a word that nobody knows", `x worker sha256:${HASH} tube=mail`, /tube=mail is neither/],
     ["an admin of some tubes", `x admin sha256:${HASH} tubes=a`, /can't be limited/],
   ];
@@ -98,6 +102,6 @@ describe("parseTokenFile", () => {
 
   it("finds a duplicate name", () => {
     const { faults } = parseTokenFile(`x worker sha256:${HASH}\nx viewer sha256:${HASH}\n`);
-    assert.deepEqual(faults, [{ line: 2, message: "the name x is that of line 1, too" }]);
+    assert.deepEqual(faults, [{ line: 2, message: "the name x is already used in line 1" }]);
   });
 });

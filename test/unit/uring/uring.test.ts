@@ -66,12 +66,12 @@ test("a send that reports only failures counts as sent once that is certain, als
   };
   ring.look(lookForFailure);
   assert.equal(sees, false, "the others fill the ring");
-  assert.ok(ring.toldPlace < place);
+  assert.ok(ring.settledPlace < place);
   for (let turn = 0; !sees && turn < 10; turn++) {
     ring.reap(() => {});
     ring.submit();
     ring.look(lookForFailure);
-    assert.equal(ring.toldPlace >= place, sees);
+    assert.equal(ring.settledPlace >= place, sees);
   }
   assert.ok(sees);
   closeSync(descriptor);

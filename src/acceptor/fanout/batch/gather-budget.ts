@@ -1,5 +1,5 @@
 // Memory budget of the batches that an acceptor assembles from several shards, over all its
-// connections. A client that does not read pins its batch, so the number of large ones has a bound.
+// connections. A client that does not read pins its batch, so the number of large ones is limited.
 
 import { BATCH_BYTES_MAX } from "../../../protocol/limits.ts";
 import { SerialQueue } from "../../state/serial-queue.ts";
@@ -13,7 +13,7 @@ export class GatherBudget {
   readonly queue: SerialQueue = new SerialQueue();
   #bytes = 0;
 
-  /** The most body bytes that a batch may have now. */
+  /** Maximum body bytes that a batch may have now. */
   get batchBytesMax(): number {
     return this.#bytes < ALL_BYTES_MAX ? BATCH_BYTES_MAX : SMALL_BATCH_BYTES_MAX;
   }

@@ -31,12 +31,15 @@ export class GatheredJobs {
 
   /** Appends received bytes, which are valid only during the call. */
   add({ bytes, start, end }: Span): void {
-    assert(this.#received + end - start <= this.#bytes.length, "a shard sends what it was asked for");
+    assert(
+      this.#received + end - start <= this.#bytes.length,
+      "a shard sends at most the jobs that were requested",
+    );
     copyBytes(this.#bytes, this.#received, bytes, start, end - start);
     this.#received += end - start;
   }
 
-  /** The number of jobs that the shard still had. Complete once everything has arrived. */
+  /** The number of jobs that the shard still had. Final once everything has arrived. */
   get taken(): number {
     let taken = 0;
     for (let job = 0; job < this.#jobs; job++) if (this.#sizeOf(job) > 0) taken++;

@@ -4,7 +4,7 @@
 // the limits of the batch. Then each shard is asked for its share of the choice. It takes the jobs
 // that are still there and sends them here, and the shares are assembled in the chosen order. Jobs
 // that another client took in the meantime are missing from the reply. If all are missing, the
-// choice begins anew. If one shard has the whole choice, it answers the client itself, so that one
+// choice starts over. If one shard has the whole choice, it answers the client itself, so that one
 // big job can be streamed as the client reads.
 
 import { assert } from "../../../base/assert.ts";
@@ -25,7 +25,7 @@ import { GatheredJobs } from "./gathered-jobs.ts";
 
 /** Offset of a list in its message, unless by weight: the soonest deadline precedes it. */
 const LIST_AT = 8;
-/** The most bytes of a job besides its body and the name of its tube. */
+/** Maximum bytes of a job besides its body and the name of its tube. */
 const HEAD_BYTES_MAX = 48;
 
 const headBytesMax = (details: number): number =>
@@ -102,7 +102,7 @@ export class PickBatch implements Picker {
   /** The connection's order, if it picks by weight. */
   readonly #watchOrder: WatchOrder | undefined;
   readonly queue: SerialQueue;
-  /** The most ids in one message. */
+  /** Maximum number of ids in one message. */
   readonly #shareMax: number;
   #lists: CandidateList[] = [];
   /** The shard of each chosen job, in the order of the choice. */
@@ -159,7 +159,7 @@ export class PickBatch implements Picker {
   }
 
   note(signal: Signal): void {
-    assert(signal.kind === ResponseKind.Candidates, "a shard that is asked for a list sends one");
+    assert(signal.kind === ResponseKind.Candidates, "a shard answers a request for candidates with a list");
     this.#watchOrder?.raiseFloor(TurnsView.floor(signal.payload));
     this.#lists.push(new CandidateList(signal, this.#watchOrder !== undefined));
   }
@@ -249,7 +249,7 @@ export class PickBatch implements Picker {
 
   onGathered(shard: number, flags: number, bytes: Span): Next {
     const part = this.#parts.get(shard);
-    assert(part !== undefined, "only shards that were asked for jobs send some");
+    assert(part !== undefined, "only shards with a share of the batch send jobs");
     part.add(bytes);
     if ((flags & ResponseFlag.More) !== 0 || --this.#partsLeft > 0) return Next.GoOn;
     const reply = new BatchReply(this.#host, this.#order, this.#parts);

@@ -1,4 +1,4 @@
-// A list of what all shards have: each shard lists its own, and the lists are merged.
+// A list over all shards: each shard lists its own entries, and the lists are merged.
 
 import { RequestFlag } from "../../../message/request.ts";
 import { ResponseFlag } from "../../../message/response.ts";
@@ -26,7 +26,7 @@ export abstract class GatheredList implements Conversation, Waiter {
     this.#left = shards;
   }
 
-  /** Completes the question to each of the shards. */
+  /** Completes the request that is sent to each shard. */
   protected fill(_message: Request, _shards: number): void {}
 
   /** Returns the text of the merged list. */

@@ -64,9 +64,9 @@ export class InspectWatched implements Conversation, PiecedReply {
     const word = RESERVE_ORDER_WORDS[this.#order?.order ?? ReserveOrder.Strict];
     const head = `---\nreserve-order: ${word}\nwatched:\n`;
     const { size, nameBytes } = this.#watched;
-    // A tube without a weight has 1, which is one digit.
-    const { weightDigits = 0, weighedTubes = 0 } = this.#order ?? {};
-    const bytes = head.length + size * LINE_BYTES + nameBytes + weightDigits + size - weighedTubes;
+    // A tube without a weight counts as weight 1, which is one digit.
+    const { weightDigits = 0, weightedTubes = 0 } = this.#order ?? {};
+    const bytes = head.length + size * LINE_BYTES + nameBytes + weightDigits + size - weightedTubes;
     return `OK ${bytes}\r\n${head}`;
   }
 

@@ -1,8 +1,8 @@
 // `list-jobs *` over several shards: each shard lists its jobs, and the lists are merged by id.
 //
-// The merged list ends where the first of the shards stopped. The next one then starts after the
-// same id on all of them, so a job that stays is listed exactly once, on whichever shard it is.
-// What the other shards listed beyond that id is listed again next time.
+// The merged list ends at the lowest id at which a shard stopped. The next list starts after that
+// id on all shards, so it repeats what the other shards listed beyond it. A job that exists all
+// along is thus returned exactly once, whatever its shard.
 
 import { asciiBytes, latin1 } from "../../../base/bytes.ts";
 import { ListedJobsReader } from "../../../message/listed-jobs.ts";
@@ -17,7 +17,7 @@ import type { ConversationHost } from "../conversation-host.ts";
 import { GatheredList } from "./gathered-list.ts";
 
 const EVERY_TUBE_BYTES = asciiBytes(EVERY_TUBE);
-/** The least amount of text that a shard lists. */
+/** Minimum bytes of text that a shard is asked for. */
 const PART_BYTES_MIN = 8 * 1024;
 
 export class ListAllJobs extends GatheredList {

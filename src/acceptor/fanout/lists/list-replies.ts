@@ -56,7 +56,7 @@ export class ListReplies {
       else if (each.reply.mayGoOn) goOn.push(each);
     }
     for (const { reply } of goOn) reply.queued = true;
-    // Replies without a turn go first, those added in the meantime last.
+    // Replies that had no turn yet go first, those added in the meantime last.
     this.#line = [...line.slice(at), ...goOn, ...this.#line];
     this.hasWork = this.#line.length > 0;
   }

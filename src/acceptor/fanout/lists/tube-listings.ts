@@ -43,7 +43,7 @@ export class TubeListings {
 
   onTubes(shard: number, names: Span): void {
     const listing = this.#listing;
-    assert(listing !== undefined, "shards send their tubes to who asked for them");
+    assert(listing !== undefined, "shards send their tubes only while a list is gathered");
     listing.add(shard, names);
   }
 
@@ -51,7 +51,7 @@ export class TubeListings {
   onShardDone(): void {
     if (--this.#shardsLeft > 0) return;
     const listing = this.#listing;
-    assert(listing !== undefined, "only a list that is gathered gets done");
+    assert(listing !== undefined, "only a list in progress is completed");
     const readers = this.#readers;
     this.#listing = undefined;
     this.#readers = new Set();
@@ -61,13 +61,13 @@ export class TubeListings {
     this.#gatherNext();
   }
 
-  /** Notes that a reader has got the whole list or is gone. */
+  /** Notes that a reader has received the whole list or is gone. */
   doneReading(listing: TubeListing): void {
     if (--listing.readers > 0) return;
     this.#keptBytes -= listing.bytes;
   }
 
-  /** Removes a client that is gone before it got a list. */
+  /** Removes a client that disconnected before it received a list. */
   leave(asker: TubeLister): void {
     this.#waiting.delete(asker);
     const [first] = this.#readers;

@@ -29,8 +29,8 @@ export class PickInTurn implements Picker {
   /** Candidates by shard, for shards that have one. */
   readonly #candidates = new Map<number, Candidate>();
   /**
-   * Whether a shard gives the best that it has, wherever it is in the order. By time, all places
-   * move on while messages travel, so two shards could refuse by turns without end.
+   * Whether a shard gives its best job whatever its place in the order. In an order by time, all
+   * places advance while messages travel, so two shards could refuse in turn for ever.
    */
   #isUnbounded = false;
 

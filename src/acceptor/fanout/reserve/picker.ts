@@ -21,9 +21,9 @@ export interface Picker {
   readonly queue?: SerialQueue;
   /** Called before all shards are asked. */
   begin?(): void;
-  /** Turns a message into the question for a shard's best jobs, which stay where they are. */
+  /** Turns a message into a request that a shard name its best jobs without taking them. */
   ask(message: Request): void;
-  /** Takes a shard's answer to that question. */
+  /** Takes a shard's answer to that request. */
   note(signal: Signal): void;
   /** Whether the answers show that all shards have to be asked again before a choice. */
   readonly isOutdated?: boolean;
@@ -31,7 +31,7 @@ export interface Picker {
   fillWait?(message: Request): void;
   /** Asks shards for the best of their candidates. Returns false if there are none. */
   take(): boolean;
-  /** Takes an answer to that which is not a reply for the client. */
+  /** Takes an answer to `take` that is not a reply for the client. */
   onRefusal(signal: Signal): Next;
   /** Takes jobs, or part of them, that the acceptor assembles. */
   onGathered?(shard: number, flags: number, bytes: Span): Next;

@@ -7,7 +7,8 @@
 // - Taking: The shard of the best candidate takes its best job, provided that it is still at least
 //   as good as the second-best candidate. The reply then comes from that shard. Otherwise the shard
 //   names its new best job, and the choice is made again. Each failure means that another client
-//   got a job, so there is always progress. (By time, turns change without one: pick-in-turn.ts.)
+//   got a job, so there is always progress. (In an order by time, turns change even without that:
+//   see pick-in-turn.ts.)
 // - Waiting: No shard had a job. If a reservation is within its margin, the reply is DEADLINE_SOON;
 //   if the client does not want to wait, it is TIMED_OUT. Otherwise the wait gets a number in the
 //   connection's claim word, and every shard is told to wait. A shard that gets a job and changes
@@ -17,14 +18,14 @@
 //   whether the holder of a job has just disconnected (shard/read-barrier.ts). Then all shards are
 //   asked once more.
 // - Rechecking: A shard reports that the wait is due: a margin began or, on the lead shard, the
-//   timeout came. All shards run their due timers first, because a job that becomes ready at the
+//   timeout expired. All shards run their due timers first, because a job that becomes ready at the
 //   same moment wins. If no shard has claimed the wait after that, the acceptor claims it and
 //   answers.
 //
 // The guarantee: a job that was ready when the reserve arrived, and stays ready, is never passed
 // over for a worse one. Such a job is its shard's candidate or worse than that candidate, and the
-// job taken is better than all candidates. A job that reaches a shard after the shard was asked
-// came later than the reserve and may be passed over.
+// job taken is better than all candidates. A job that reaches a shard after the shard was asked is
+// later than the reserve and may be passed over.
 
 import { assert } from "../../../base/assert.ts";
 import { RequestFlag, RequestOp, WaitView } from "../../../message/request.ts";
@@ -78,7 +79,7 @@ export class SharedReserve implements Conversation {
       return;
     }
     const participant = this.#participants.find((each) => each.shard === shard);
-    assert(participant !== undefined, "only shards that were asked answer");
+    assert(participant !== undefined, "only participating shards answer");
     participant.soonestMs = soonestMs;
     if (this.#state === State.Taking) {
       this.#next(this.#picker.onRefusal(signal));
@@ -162,7 +163,7 @@ export class SharedReserve implements Conversation {
   #choose(): void {
     this.#state = State.Taking;
     const takes = this.#picker.take();
-    // Leave only now: the next one's questions then follow the messages just posted.
+    // Leave only now, so that the questions of the next reserve follow the messages just posted.
     this.#picker.queue?.leave(this);
     if (!takes) this.#noJob();
   }
@@ -213,7 +214,7 @@ export class SharedReserve implements Conversation {
     else if (this.#isAborted) this.#finish(Reply.aborted);
     else if (!this.#mayWait || this.#host.nowMs() >= this.#timeoutAtMs) this.#finish(Reply.timedOut);
     else {
-      // The reservation whose margin began is gone by now: wait on.
+      // The reservation whose margin began is gone by now: keep waiting.
       this.#stopWaits();
       this.#collect();
     }

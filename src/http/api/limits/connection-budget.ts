@@ -70,6 +70,6 @@ export class ConnectionBudget {
     if (now < this.#toldAtMs + TOLD_EVERY_MS) return;
     this.#toldAtMs = now;
     const most = `${CONNECTIONS_MAX} are open at most, ${KEPT_MAX} of them for probes and metrics`;
-    warn(`http: a connection too many was ${how}: ${most} (told once a minute)`);
+    warn(`http: a connection too many was ${how}: ${most} (reported once a minute at most)`);
   }
 }

@@ -44,6 +44,6 @@ describe("the order of a connection's commands", () => {
   });
 
   it("accepts no more answers than commands", () => {
-    assert.throws(() => new InFlight().answered(), /only a command under way is answered/);
+    assert.throws(() => new InFlight().answered(), /only a command in flight is answered/);
   });
 });

@@ -188,13 +188,13 @@ describe("a schedule", () => {
     const { schedules } = bench.engine;
     const schedule = bench.planned("s");
     schedule.freezers.add(1);
-    schedules.table.aim(schedule);
+    schedules.table.setTimer(schedule);
     assert.equal(schedules.table.nextAtMs, NEVER);
     schedule.nextMs = 1e9;
     schedules.correct(schedule, 0);
     assert.equal(schedule.nextMs, 1e9, "that shard knows its next tick");
     schedule.freezers.clear();
-    schedules.table.aim(schedule, 2e9);
+    schedules.table.setTimer(schedule, 2e9);
     assert.equal(schedules.table.nextAtMs, 2e9);
   });
 

@@ -145,7 +145,7 @@ describe("a refused tick", () => {
     const once = bench.set("a", Missed.Once, 10 * SECOND_MS);
     bench.runAt(10 * SECOND_MS);
     once.nextMs = 10 * SECOND_MS;
-    bench.engine.schedules.table.aim(once);
+    bench.engine.schedules.table.setTimer(once);
     bench.runAt(10 * SECOND_MS);
     assert.deepEqual([once.fired, once.duplicates, once.nextMs, bench.jobs], [1, 1, 20 * SECOND_MS, 1]);
   });
@@ -230,7 +230,7 @@ describe("a wall clock that is set back", () => {
     const once = bench.set("once", Missed.Once, 10_000);
     once.anchorMs = YEAR_MS;
     once.nextMs = YEAR_MS + 10_000;
-    bench.engine.schedules.table.aim(once);
+    bench.engine.schedules.table.setTimer(once);
     const turns = turnsOf(bench.engine.schedules);
     turns.step(5 * SECOND_MS);
     assert.deepEqual([once.anchorMs, once.nextMs], [5 * SECOND_MS, 15 * SECOND_MS]);
