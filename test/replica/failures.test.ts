@@ -149,7 +149,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
       assert.match(inspectText(report), new RegExp(`of a group: epoch 1, batch ${report.group!.n}\n`));
     }
     assert.match(replica("status", group.url).out, /has no stream: .*replica init.*reseed/);
-    assert.match(replica("reseed", group.url, "-b", a.directory, "--replicas", "1").out, /say --yes/);
+    assert.match(replica("reseed", group.url, "-b", a.directory, "--replicas", "1").out, /add --yes/);
     const small = ["--replicas", "1", "--max-bytes", "1G"];
     const { status, out } = replica("reseed", group.url, "-b", a.directory, ...small, "--yes");
     assert.equal(status, 0, out);

@@ -258,7 +258,7 @@ describe("tls at a stop", { skip }, () => {
       await reading.expectEnd();
       assert.equal((await server.exited).code, 0);
       // A stop that waits too long says so.
-      assert.doesNotMatch(server.stderr, /did not take their replies in time/);
+      assert.doesNotMatch(server.stderr, /did not read their replies in time/);
     });
   }
 });
@@ -274,7 +274,7 @@ describe("tls at the start", () => {
     ["certificates of clients without an authority", 'auth = "certificate"', /needs tls\.client-ca/],
     ["tokens without a file of them", 'auth = "token"', /needs a token-file/],
     ["a network that is none", 'allow = ["10.0.0.0/40"]', /is not an address or network/],
-    ["an unknown key", 'tls = { crt = "x" }', /unknown key tls.crt: is tls.cert meant/],
+    ["an unknown key", 'tls = { crt = "x" }', /unknown key tls.crt: did you mean tls.cert/],
   ] as const) {
     it(`refuses ${name}, with exit code 5`, async (t) => {
       const config = join(temporaryFolder(t, "tls"), "runnerbean.toml");

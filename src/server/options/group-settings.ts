@@ -1,4 +1,4 @@
-// Settings of a server in a group: `--replicate` and what belongs to it.
+// Settings of a server in a group: `--replicate` and related options.
 
 import { type Setting, SettingError } from "../../config/setting.ts";
 import { parseGroupUrl } from "../../replica/group-url.ts";
