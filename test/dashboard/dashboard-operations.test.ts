@@ -77,7 +77,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await actions.page
       .getByText(/\d+ % of all jobs of the last ten minutes were not done in their time to run/)
       .waitFor();
-    await actions.page.getByText("Give a longer ttr at the put").waitFor();
+    await actions.page.getByText("Put jobs with a longer ttr").waitFor();
     worker.close();
   });
 

@@ -203,7 +203,7 @@ ${tls(`, min = "1.3"`)}
     guarded.server.signal("SIGHUP");
     await untilItSays(guarded.server, /configuration read again/);
     // The orders are with the acceptors, but each may take it in its own time.
-    await untilItSays(guarded.server, /the certificate of .* ends on/);
+    await untilItSays(guarded.server, /the certificate of .* expires on/);
     assert.notEqual(await shown(), first);
     assert.equal((await before.ask("use a")).line, "USING a");
     before.close();

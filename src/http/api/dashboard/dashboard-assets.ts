@@ -91,7 +91,7 @@ export const PACKAGED: readonly Packaged[] = [
   { from: "uplot", name: "uplot.js", path: "uplot/dist/uPlot.iife.min.js", end: "export default uPlot;" },
 ];
 
-/** Later ones count before earlier ones. */
+/** Later ones take precedence over earlier ones. */
 const STYLES = ["frame", "contents", "controls", "narrow"];
 
 /** Returns the assets by path below `assets/`; `index.html` is the page itself. */
