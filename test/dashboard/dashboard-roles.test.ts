@@ -94,13 +94,13 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     // Signing in needs no click.
     await page.keyboard.type(tokens.monitor.secret);
     await page.keyboard.press("Enter");
-    await page.getByText("Your role does not see bodies").waitFor();
+    await page.getByText("Your role can't see the bodies").waitFor();
     await page.context().close();
   });
 
   it("neither shows nor searches bodies without the permission", async () => {
     const page = await enter(tokens.monitor.secret, `#/jobs/${id}`);
-    await page.getByText("Your role does not see bodies").waitFor();
+    await page.getByText("Your role can't see the bodies").waitFor();
     assert.equal(await page.getByRole("link", { name: "Download" }).count(), 0);
     assert.ok(!(await page.content()).includes("a secret body"));
     await page.goto(`${dashboard.base}/#/tubes/mail-eu?text=secret`);

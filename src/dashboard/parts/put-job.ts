@@ -118,7 +118,7 @@ class Templates {
     const forget = (): void => {
       const { [this.#name]: _gone, ...others } = Object.fromEntries(stored());
       store(new Map(Object.entries(others)));
-      this.#said = `The template ${this.#name} is deleted.`;
+      this.#said = `Deleted the template ${this.#name}.`;
       this.#name = "";
       this.#redraw();
     };
@@ -144,9 +144,9 @@ class Templates {
           store(new Map([...stored(), [name, valuesOf(form)]]));
           input(form, "template-name").value = "";
           this.#name = name;
-          this.#said = `Kept as the template ${name}, in this browser.`;
+          this.#said = `Saved as the template ${name} in this browser.`;
         } catch {
-          this.#said = "The browser keeps nothing more.";
+          this.#said = "The browser has no room for another template.";
         }
       }
       this.#redraw();
