@@ -112,7 +112,7 @@ describe("settings over HTTP", () => {
       tubes: 0,
     });
     for (const [changes, said] of [
-      [{}, /Say what is to change: maxAttempts, /],
+      [{}, /Give at least one of maxAttempts, /],
       [{ maxAttempts: 0 }, /"\/maxAttempts" must be at least 1, not 0/],
       [{ ttl: "10" }, /"\/ttl" must be a number/],
       [{ expire: "keep" }, /"\/expire" must be delete or bury/],

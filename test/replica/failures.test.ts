@@ -159,7 +159,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     // An empty one is quicker, and may not begin the group: the one that has the jobs would be a
     // stranger.
     const empty = await group.add(temporaryFolder(t, "empty"));
-    await until("it waits", async () => (/begins the group/.test(empty.output) ? true : undefined));
+    await until("it waits", async () => (/must start the group/.test(empty.output) ? true : undefined));
     await sleep(2000);
     assert.doesNotMatch(empty.output, /has the lead/);
     a.start();

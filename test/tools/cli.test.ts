@@ -227,7 +227,7 @@ for (const [index, kind] of KINDS.entries()) {
       const none = { RUNNERBEAN_TOKEN: "", RUNNERBEAN_URL: "" };
       assert.equal((await runTool(["stats", ...url], { env: none })).code, 0);
       const { code, stderr } = await run(["stats", "--token", "x"]);
-      assert.deepEqual([code, stderr], [1, "runnerbean: a token is not wanted at this address\n"]);
+      assert.deepEqual([code, stderr], [1, "runnerbean: this address takes no token: leave out --token\n"]);
     });
 
     it("finds long texts in bodies, and jobs of a group", async (t) => {

@@ -86,8 +86,8 @@ export class BatchIndex {
   }
 
   /**
-   * Drops the tallies of batches that the log has forgotten, after recovery. From here on, no batch
-   * becomes known by a tally: a shard may write one that was overtaken by the end of its batch.
+   * Drops the tallies of batches that the log has forgotten, after recovery. From here on, a tally
+   * makes no batch known: a shard may write a tally after its batch has ended.
    */
   endRecovery(): void {
     this.#isRead = true;

@@ -39,10 +39,10 @@ it("nothing needs attention at or below the limits", () => {
 
 it("timeouts need attention from one in twenty on, with the tube that has most", () => {
   assert.deepEqual(said({ timeouts: 6 }), [
-    "well: 6 % of all jobs of the last ten minutes were not done in their time to run, most of them here",
+    "well: 6 % of all jobs of the last ten minutes were not done within their time to run, most of them here",
   ]);
   assert.deepEqual(said({ reserves: 0, timeouts: 2, timeoutsTube: undefined }), [
-    "server: 100 % of all jobs of the last ten minutes were not done in their time to run",
+    "server: 100 % of all jobs of the last ten minutes were not done within their time to run",
   ]);
 });
 
