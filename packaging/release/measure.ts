@@ -1,4 +1,4 @@
-// Times and memory of a start.
+// Measures the times and memory of a start.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ export interface Start {
   readonly replyMs: number;
   /** Processor time until then. */
   readonly processorMs: number;
-  /** When it has been idle for a while. */
+  /** Memory after it has been idle for a while. */
   readonly residentBytes: number;
 }
 
