@@ -7,7 +7,7 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface Start {
-  /** From the start of the process to the first reply to a client. */
+  /** Time from the start of the process to the first reply to a client. */
   readonly replyMs: number;
   /** Processor time until then. */
   readonly processorMs: number;

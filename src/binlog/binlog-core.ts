@@ -137,8 +137,8 @@ export class BinlogCore {
   }
 
   /**
-   * Appends what the shards have published. Calls `onWriterWaits` for each shard that waits for
-   * room. Returns the number of records.
+   * Appends the records that the shards have published. Calls `onWriterWaits` for each shard that
+   * waits for room. Returns the number of records.
    */
   takeRecords(storage: Storage, onWriterWaits: (shard: number) => void): number {
     let taken = 0;

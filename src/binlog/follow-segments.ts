@@ -17,9 +17,9 @@ const CUT_REMEDY =
 /** A batch in the log, after which a cut can be made. */
 export interface Place {
   segment: number;
-  /** Where the frame of the LINK record begins. */
+  /** Offset of the frame of the LINK record. */
   beginsAt: number;
-  /** Where the last frame of the batch ends. */
+  /** End of the last frame of the batch. */
   endsAt: number;
   /** Sequence of the last frame. */
   sequence: number;

@@ -14,7 +14,7 @@ import { openFollowLog } from "./open-follow-log.ts";
 import type { OpenOptions } from "./recovery/open-options.ts";
 import { StartInterrupted } from "./recovery/start-interrupted.ts";
 
-/** How often it checks for a stop or a due sync. */
+/** Interval of checks for a stop or a due sync. */
 const LOOK_MS = 20;
 
 export interface Lead {

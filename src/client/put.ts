@@ -17,7 +17,7 @@ export interface PutOptions {
   readonly unique?: string;
   readonly uniqueFor?: number;
   readonly uniqueUntil?: "delete" | "reserve";
-  /** What happens to a waiting job that has the key; by default, the put is refused. */
+  /** Effect on a waiting job that has the key; by default, the put is refused. */
   readonly onDuplicate?: "refuse" | "keep" | "replace" | "escalate" | "debounce";
   /** With `debounce`: the longest time from the first put until the job is ready. */
   readonly debounceMax?: number;
@@ -44,7 +44,7 @@ export interface Put {
   readonly id: number;
   /** True if no job was added: `id` is, or was, the job with the same `unique`. */
   readonly duplicate: boolean;
-  /** What the put did: `"inserted"`, or its effect on the job with the same `unique`. */
+  /** Effect of the put: `"inserted"`, or what it did to the job with the same `unique`. */
   readonly outcome: PutOutcome;
 }
 

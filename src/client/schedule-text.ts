@@ -5,7 +5,7 @@ import { duration, optionsText, tubeName, whole } from "./command-text.ts";
 import { fieldsOf, fromLatin1, listOf } from "./dictionary.ts";
 import { checkOptionsBytes, type Meta, metaOf, metaText } from "./meta.ts";
 
-/** What happens to ticks while the server is down or the put is refused. */
+/** Handling of ticks while the server is down or the put is refused. */
 export type Missed = "once" | "all" | "none";
 
 /** Either `cron` or `every`. The others apply to the jobs, as in a put. Durations in seconds. */

@@ -11,7 +11,7 @@ interface UnderWay {
   readonly reject: (error: Error) => void;
 }
 
-/** How the next job is chosen among the watched tubes. */
+/** Order in which jobs of the watched tubes are chosen. */
 export type ReserveOrder = "strict" | "weighted" | "weighted-time";
 
 /** The tubes that a connection watches, with weights, 1 by default. */

@@ -62,7 +62,7 @@ class App {
       this.#render();
     });
     document.addEventListener("keydown", (event) => this.#key(event));
-    // A button or link acts on what the user typed before, even within the pause, whether it is
+    // A button or link takes earlier input into account, even within the pause, whether it is
     // pressed by pointer or by key. In the capture phase, so that it runs before the button's own
     // listener; not at pointerdown, which might move the button from under the pointer.
     document.addEventListener("click", () => this.#typed !== undefined && this.#go({}), true);

@@ -84,7 +84,7 @@ export interface HttpThreadData {
   /** Nice value of the thread, 0 to 19, which matters when cores are scarce. */
   readonly nice: number;
   readonly rules: HttpRules;
-  /** Where histories are saved: the folder of the log; undefined without one. */
+  /** Folder for saved histories: that of the log; undefined without one. */
   readonly historyFolder: string | undefined;
 }
 

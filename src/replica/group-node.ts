@@ -23,7 +23,7 @@ import { StandbyNode } from "./standby-node.ts";
 
 /** Maximum number of members in a report. */
 const MEMBERS_MAX = 32;
-/** How often the node reports that it still waits for a log server. */
+/** Interval of reports that the node still waits for a log server. */
 const STILL_WAITING_MS = 10_000;
 
 export class GroupNode {

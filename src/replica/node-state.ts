@@ -20,9 +20,9 @@ import type { LeadEnd } from "./primary-core.ts";
 import { type LogEnds, LogError } from "./shared-log.ts";
 import { SharedWords } from "./shared-words.ts";
 
-/** How often a standby queries the log, and a primary checks the time. */
+/** Interval at which a standby queries the log, and a primary checks the time. */
 export const LOOK_MS = 100;
-/** How often a node queries the other members, and a primary the fill level of the log. */
+/** Interval at which a node queries the other members, and a primary the fill level of the log. */
 export const LOOK_AROUND_MS = 2000;
 /** A hole that remains after this many attempts is real. */
 const HOLES_MAX = 5;

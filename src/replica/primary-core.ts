@@ -36,7 +36,7 @@ export interface OfferedBatch {
   bytes: Uint8Array;
   /** For each shard, its last record in this batch or an earlier one. */
   numbers: Float64Array;
-  /** When the batch was first sent, ms. */
+  /** Time at which the batch was first sent, ms. */
   sentAtMs?: number;
 }
 
@@ -62,7 +62,7 @@ export interface PrimaryOptions {
   /** The node's own LEAD, and its sequence in the shared log. */
   place: ChainPlace;
   sequence: number;
-  /** When the LEAD was sent, ms. */
+  /** Time at which the LEAD was sent, ms. */
   sentAtMs: number;
   leaseMs: number;
   /** Bytes that stay in the log for slow standbys. */

@@ -54,7 +54,7 @@ const LOG_THREAD_MS = 200;
 const STDOUT = 1;
 const STDERR = 2;
 
-/** Runs the server, or prints what the options ask for. */
+/** Runs the server, or prints the text that the options request. */
 export async function main(): Promise<void> {
   const args = process.argv.slice(2);
   const read = (): Options | Exit => parseOptions(args, PROGRAM, process.env);
@@ -304,7 +304,7 @@ class Server {
       log: this.#log,
       onDeath: this.#onDeath,
       onEnd: (exitCode) => {
-        // Unacknowledged changes may not be answered any more.
+        // From here on, no reply to an unacknowledged change may leave.
         this.#control.set(ControlWord.BinlogEnded);
         void this.exit(exitCode);
       },

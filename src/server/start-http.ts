@@ -1,4 +1,4 @@
-// Start of the HTTP thread: checks that its addresses are free, and passes on what it needs.
+// Start of the HTTP thread: checks that its addresses are free, and passes on its settings.
 
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
 import type { HttpAddress, HttpNews, HttpRules, HttpThreadData } from "../http/http-thread.ts";

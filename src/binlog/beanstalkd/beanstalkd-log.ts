@@ -76,7 +76,7 @@ interface FileContent {
   readonly bytes: Uint8Array;
   readonly view: DataView;
   readonly version: BeanstalkdVersion;
-  /** Where the zeros at the end of the file begin. */
+  /** Offset of the zeros at the end of the file. */
   readonly end: number;
 }
 

@@ -20,13 +20,13 @@ interface TallyPlace extends Place {
 interface Entry extends Place {
   /** Undefined while only tallies are known: recovery may meet a copy of the state after them. */
   facts: BatchFacts | undefined;
-  /** By shard. */
+  /** Tallies by shard. */
   readonly tallies: (TallyPlace | undefined)[];
 }
 
 export class BatchIndex {
   readonly #segments: SegmentTable;
-  /** By number. */
+  /** Batches by number. */
   readonly #entries = new Map<number, Entry>();
   #isRead = false;
 

@@ -41,7 +41,7 @@ export class LogTail {
    * meanwhile.
    */
   #ending = false;
-  /** When an empty batch is due, and the last record before the silence. */
+  /** Time at which an empty batch is due, and the last record before the silence. */
   #beatAtMs = Number.POSITIVE_INFINITY;
   #beatSequence = -1;
 
@@ -226,7 +226,7 @@ export class LogTail {
     return tookMs;
   }
 
-  /** Writes what was appended, and makes it durable. */
+  /** Writes all appended records, and makes them durable. */
   syncAll(nowMs: number, marked: boolean): void {
     this.write();
     this.#flushedSequence = this.sequence;
@@ -235,7 +235,7 @@ export class LogTail {
     this.policy.synced(nowMs, tookMs, marked);
   }
 
-  /** Writes what was appended, and syncs if the policy says so. */
+  /** Writes all appended records, and syncs if the policy says so. */
   flush(nowMs: number): void {
     if (!this.isFlushed) {
       this.write();

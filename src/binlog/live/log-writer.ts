@@ -67,7 +67,7 @@ export class LogWriter {
   syncedSequence: number;
   #writtenBytes = 0;
   #batchSinceMs = 0;
-  /** When the oldest record that is not durable arrived. */
+  /** Arrival of the oldest record that is not durable. */
   #unsyncedSinceMs = 0;
   /** The longest frame so far. */
   largestBytes = 0;
@@ -115,7 +115,7 @@ export class LogWriter {
     return this.#writtenBytes === 0;
   }
 
-  /** When the oldest record that is not durable arrived; Infinity if all are durable. */
+  /** Arrival of the oldest record that is not durable; Infinity if all are durable. */
   get unsyncedSinceMs(): number {
     return this.sequence > this.syncedSequence ? this.#unsyncedSinceMs : Number.POSITIVE_INFINITY;
   }

@@ -14,9 +14,9 @@ export class RoomShortage {
   full = false;
   /** Whether nothing can be written until there is room. */
   waiting = false;
-  /** When to try again to make room while the log is full. */
+  /** Time of the next attempt to make room while the log is full. */
   retryAtMs = Number.POSITIVE_INFINITY;
-  /** When to try again to write while the log waits. */
+  /** Time of the next attempt to write while the log waits. */
   resumeAtMs = 0;
 
   constructor(path: string, notice: (notice: StorageNotice) => void) {

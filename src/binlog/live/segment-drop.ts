@@ -116,8 +116,8 @@ export class SegmentDrop {
   }
 
   /**
-   * When to check again whether the shared log has the DROP; undefined if there is nothing to wait
-   * for.
+   * Time of the next check whether the shared log has the DROP; undefined if there is nothing to
+   * wait for.
    */
   lookAtMs(nowMs: number): number | undefined {
     return this.#tail.chain === undefined || this.#batch === 0 ? undefined : nowMs + LOOK_MS;

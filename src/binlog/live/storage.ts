@@ -131,9 +131,7 @@ export class Storage implements CompactionHost {
     return this.#tail.records.writtenUpTo(shard);
   }
 
-  /**
-   * Time since which a record has waited for a sync; Infinity if none waits. With -F, none does.
-   */
+  /** Time since which a record waits for a sync; Infinity if none does, as always with -F. */
   get unsyncedSinceMs(): number {
     const { policy, records } = this.#tail;
     return policy.never ? Number.POSITIVE_INFINITY : records.unsyncedSinceMs;
@@ -259,7 +257,7 @@ export class Storage implements CompactionHost {
     return this.#tight.isEnoughFor(bytes);
   }
 
-  /** Writes what was appended, and syncs if the policy says so. `nowMs` is monotonic. */
+  /** Writes all appended records, and syncs if the policy says so. `nowMs` is monotonic. */
   flush(nowMs: number): void {
     if (this.#failure !== undefined || this.#closed) return;
     this.#nowMs = nowMs;

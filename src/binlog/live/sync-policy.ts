@@ -17,7 +17,7 @@ const MARK_AFTER_MS = 100;
 
 export class SyncPolicy {
   readonly #every: SyncEvery;
-  /** When the oldest record that is not durable arrived; Infinity for none. */
+  /** Arrival of the oldest record that is not durable; Infinity for none. */
   #dirtySinceMs = Number.POSITIVE_INFINITY;
   #markAtMs = Number.POSITIVE_INFINITY;
   #lastSyncTookMs = 0;
@@ -48,8 +48,8 @@ export class SyncPolicy {
   }
 
   /**
-   * When the next sync has to begin: early enough to finish in time if it takes twice as long as
-   * the last one.
+   * Time at which the next sync must begin: early enough to finish in time if it takes twice as
+   * long as the last one.
    */
   get syncAtMs(): number {
     if (this.#every === "never") return Number.POSITIVE_INFINITY;

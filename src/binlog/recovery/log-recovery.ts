@@ -1,5 +1,5 @@
-// Turns a verdict into the books of a log in use, and completes on disk what a crash left
-// unfinished.
+// Turns a verdict into the books of a log in use, and completes work on disk that a crash
+// interrupted.
 
 import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";

@@ -34,7 +34,7 @@ import {
 import { ColumnWriter, type RecordColumns } from "./record-columns.ts";
 
 /**
- * How the records end.
+ * The end of the records.
  * - `sealed`: with END.
  * - `zeros`: with the zeros written ahead.
  * - `short`: the file has lost its end.
@@ -57,11 +57,11 @@ export interface SegmentScan {
   end: SegmentEnd;
   /** Whether the segment is sealed and the next one existed. */
   promisesNext: boolean;
-  /** Where the undamaged records end. */
+  /** End of the undamaged records. */
   at: number;
   /** Position of the last non-zero byte, if the end is bad. */
   lastNonZero: number;
-  /** How the end was recognised, for the operator. */
+  /** Explanation of the end, for the operator. */
   reason: string;
   /** Record that the bytes at a bad end seem to be; the file may have lost the rest of it. */
   claimedSequence: number;
@@ -95,14 +95,14 @@ export interface SegmentScan {
   flows: ScannedFlow[];
   /** Whether jobs have attributes or were moved, which version 1 of the log could not express. */
   hasAttributes: boolean;
-  /** Where the last record outside any batch begins; -1 for none. */
+  /** Offset of the last record outside any batch; -1 for none. */
   strayAt: number;
 }
 
 /** A complete batch in a segment. */
 export interface ScannedBatch {
   header: BatchHeader;
-  /** Where the frame of its LINK record begins, and where its last frame ends. */
+  /** Offset of the frame of its LINK record, and the end of its last frame. */
   at: number;
   endsAt: number;
 }

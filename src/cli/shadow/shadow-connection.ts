@@ -17,7 +17,7 @@ const ALL_BYTES_MAX: number = 256 << 20;
 const EXCHANGE_BYTES = 300;
 /** Silence of the new server after which the connection is no longer shadowed, ms. */
 const REPLY_MS_MAX = 10_000;
-/** How long another connection's command on the same job may be late, ms. */
+/** Maximum delay of another connection's command on the same job, ms. */
 const LATE_MS_MAX = 1000;
 const LATE_LOOK_MS = 10;
 const SHOWN_MAX = 200;

@@ -8,7 +8,7 @@ import { exact, jobs } from "./format.ts";
 import { type Part, tubePath } from "./parts.ts";
 import { type JobFilter, type Step, send, sendBulk, type Task } from "./request.ts";
 
-/** From this count on, the user must type the tube's name. */
+/** Number of jobs from which the user must type the tube's name. */
 const TYPED_FROM_JOBS = 100;
 const QUEUED = ["ready", "delayed", "buried"];
 

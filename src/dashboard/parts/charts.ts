@@ -33,7 +33,7 @@ interface Drawn {
   filledFrom: string;
 }
 
-/** By id of the element. */
+/** Charts by the id of their element. */
 const drawn = new Map<string, Drawn>();
 
 /**

@@ -74,6 +74,6 @@ const reasonOfDeath = (job: JobRow): string => {
   return last === undefined ? deathOf(job) : `${deathOf(job)}: ${reasonOf(last)}`;
 };
 
-/** By origin and reason. */
+/** Groups jobs by origin and reason. */
 const groups = (items: readonly JobRow[]): FailureGroup[] =>
   groupsOf(items, ({ origin }) => origin ?? "where it died", reasonOfDeath);

@@ -73,7 +73,7 @@ function bodyInWords(first: string): string {
 const STORED = "runnerbean.templates";
 const FIELDS = ["tube", "body", "pri", "delay", "ttr"] as const;
 
-/** By name; empty if nothing is stored or it is invalid. */
+/** Returns the stored templates by name; none if they are missing or invalid. */
 function stored(): ReadonlyMap<string, Values> {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(STORED) ?? "{}");

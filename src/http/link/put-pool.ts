@@ -46,7 +46,7 @@ const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 export class PutPool {
   readonly #wire: WireClients;
   readonly #shards: number;
-  /** By shard. */
+  /** Connections by shard. */
   readonly #connections: WireConnection[][] = [];
   #bytes = 0;
 

@@ -21,7 +21,7 @@ const deflate = promisify(deflateRaw);
 
 export class HistoryFile {
   readonly #paths: readonly string[];
-  /** Which file the next save overwrites. */
+  /** Number of the file that the next save overwrites. */
   #next = 0;
   #saving: Promise<void> | undefined;
 

@@ -57,10 +57,10 @@ const idIn = (bytes: Buffer): number => bytes.readUIntBE(0, 3) * 2 ** 32 + bytes
 export class LeaseTable {
   readonly #mac = leaseMac(randomBytes(32));
   readonly #nowMs: () => number;
-  /** By job id, since a job has one lease at a time. Ids cost less memory than tokens. */
+  /** Leases by job id, since a job has one at a time. Ids cost less memory than tokens. */
   readonly #leases = new Map<number, Lease>();
   readonly #finished = new FinishedLeases(FINISHED_MAX, FINISHED_MS);
-  /** By job id. */
+  /** Pending questions by job id. */
   readonly #finishing = new Map<number, Finishing>();
   readonly #bytes = Buffer.alloc(SIGNED_BYTES + MAC_BYTES);
   readonly #signed = this.#bytes.subarray(0, SIGNED_BYTES);

@@ -1,9 +1,9 @@
 // Memory of an idle server: gives back what only its start, or a burst of commands, needed.
 //
 // A start reads most of Node's program once. Those pages count as resident until the system is
-// short of memory, although they are unchanged. If the server needs a dropped page later, a page fault
-// brings it back from the page cache. malloc also keeps freed memory between blocks that are still
-// in use.
+// short of memory, although they are unchanged. If the server needs a dropped page later, a page
+// fault brings it back from the page cache. malloc also keeps freed memory between blocks that are
+// still in use.
 
 import { openSync, readFileSync, readSync } from "node:fs";
 import type { Logger } from "pino";
@@ -12,7 +12,7 @@ import type { Options } from "../options/options.ts";
 const LOOK_MS = 3000;
 /** With fewer messages between two checks, the server counts as idle. */
 const BUSY_MESSAGES = 1000;
-/** From asm-generic/mman-common.h. */
+/** Value from asm-generic/mman-common.h. */
 const MADV_DONTNEED = 4;
 /** Bytes of an entry in /proc/PID/pagemap, and flags in its last byte. */
 const ENTRY_BYTES = 8;

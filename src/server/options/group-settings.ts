@@ -8,7 +8,7 @@ export interface GroupSettings {
   replicate: string | undefined;
   /** Address of this server for other nodes, "host:port"; by default host name and port. */
   replicateAs: string | undefined;
-  /** What replies to changes wait for, besides the server's own log. */
+  /** Condition that replies to changes wait for, besides the server's own log. */
   replicateWait: "log" | "standby" | "nothing";
   /** Time for which it may serve after its last acknowledged append, seconds. */
   replicateLease: number;

@@ -95,7 +95,7 @@ export function createApp(options: AppOptions): Api {
     clientErrorHandler: refuseUnparsed(lingering, newId),
   }).withTypeProvider<TypeBoxTypeProvider>() as Api;
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
-  // Schemas of responses only serve the OpenAPI document; routes return what is sent.
+  // Schemas of responses only serve the OpenAPI document; routes return the final payload.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   decorateRequests(api);
   refuseConnect(api, lingering, newId);

@@ -38,7 +38,7 @@ export interface Signs {
   readonly reserves: number;
   readonly timeouts: number;
   readonly timeoutsTube: string | undefined;
-  /** How much a counter of one tube has grown over the last ten minutes, if it is recorded. */
+  /** Growth of a counter of one tube over the last ten minutes, if it is recorded. */
   readonly grown: (tube: string, series: "timeouts" | "reserves") => number;
   /** Over the last five minutes. */
   readonly syncs: { readonly count: number; readonly p99Seconds: number };

@@ -142,7 +142,7 @@ function optionsView(options: JobFacts["options"]): OptionsView {
   };
 }
 
-/** By DeathReason. */
+/** Names by DeathReason. */
 const DEATHS: readonly (string | null)[] = [null, "attempts", "expired"];
 
 function failureView({
@@ -184,7 +184,9 @@ function bodyOrPart(body: Uint8Array, bytes: number): Uint8Array {
   return end > 0 && body[end - 1]! >= 0xc0 ? body.subarray(0, end - 1) : body;
 }
 
-/** Returns the name of the connection that holds a job: its acceptor and slot. The HTTP thread holds leases.
+/**
+ * Returns the name of the connection that holds a job: its acceptor and slot. The HTTP thread holds
+ * leases.
  */
 function holderName({ port, slot }: Holder, { topology }: Service): string {
   return port === httpPort(topology) ? "lease" : `${port}.${slot}`;

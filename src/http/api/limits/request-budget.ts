@@ -58,7 +58,7 @@ export class RequestBudget {
     done();
   };
 
-  /** Returns what is granted to a finished request. */
+  /** Takes back the grant of a finished request. */
   give(request: FastifyRequest): void {
     this.#underWay -= request.bodyRoom;
     request.bodyRoom = 0;
