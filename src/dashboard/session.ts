@@ -64,7 +64,7 @@ export function refusal(detail: string, { tubes }: Session): Part {
     location.hash = `#/tubes/${encodeURIComponent(input.value)}`;
   };
   return html`<section class="card form">
-    <h1>Not for you</h1>
+    <h1>No access</h1>
     <p class="quiet">${detail}</p>
     ${
       tubes === null

@@ -43,7 +43,7 @@ export function showBatch(_view: FrameView, context: PageContext): Part {
       ${tile("members", exact(fetched.members))} ${tile("open", exact(fetched.open))} ${tile("done", exact(fetched.done))}
       ${tile("failed", html`<span class=${fetched.failed > 0 ? "buried" : ""}>${exact(fetched.failed)}</span>`)}
       ${tile("buried", html`<span class=${fetched.buried > 0 ? "buried" : ""}>${exact(fetched.buried)}</span>`)}
-      ${tile("jobs that wait", exact(fetched.waiting))}
+      ${tile("waiting jobs", exact(fetched.waiting))}
     </dl>
     <section class="card" aria-label="Progress">
       ${progress(fetched)}

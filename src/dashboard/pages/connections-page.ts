@@ -29,7 +29,7 @@ export function showConnections(page: ConnectionsView, context: PageContext): Pa
   return html`
     <div class="title"><h1>Connections</h1></div>
     <section class="card" aria-label="Connections">
-      <div class="bar"><div class="bar" role="group" aria-label="What they do">
+      <div class="bar"><div class="bar" role="group" aria-label="Activity">
         ${STATES.map(
           (each) => html`<button
             type="button"

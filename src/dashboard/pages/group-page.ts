@@ -20,8 +20,8 @@ export function showGroup({ group }: GroupPageView): Part {
     return html`<div class="title"><h1>Group</h1></div>
       <section class="card">
         <div class="empty">
-          <p>This server stands alone: if its machine is lost, so is what it holds.</p>
-          <p>With <code>--replicate nats://a,b,c/GROUP</code> another one has all that was acknowledged, and serves when this one can't.</p>
+          <p>This server isn't in a group: if its machine is lost, so are its jobs.</p>
+          <p>With <code>--replicate nats://a,b,c/GROUP</code>, another server has every acknowledged change, and takes over when this one fails.</p>
         </div>
       </section>`;
   const warnings = warningsOf(group);

@@ -49,7 +49,7 @@ export function showSchedule(_view: FrameView, context: PageContext): Part {
       ${lastCard(fetched, context)}
     </div>
     <section class="card" aria-labelledby="puts">
-      <h2 id="puts">What it puts</h2>
+      <h2 id="puts">The job that it puts</h2>
       ${facts(jobFacts(fetched))}
     </section>
     ${bodyCard(fetched, context)}

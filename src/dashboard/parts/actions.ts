@@ -75,7 +75,7 @@ export function releaseJob(id: number, tube: string): void {
   ask({
     title: `Release job ${id}`,
     content: () => html`<p>
-      The worker that holds job ${id} of ${tube} loses it, as if its time to run were over, and another may get it. If it is at work on it, it is done twice.
+      The worker that holds job ${id} of ${tube} loses it, as if its time to run had expired, and another worker may get it. If the first one is still working on it, the job is done twice.
     </p>`,
     verb: () => "Release",
     isDangerous: true,
@@ -125,7 +125,7 @@ export function reload(): void {
   ask({
     title: "Reload the configuration",
     content: () => html`<p>
-      The server reads its file, tokens and certificates again, as after SIGHUP. All of it counts, or nothing: with a fault everything stays as it was.
+      The server reloads its file, tokens and certificates, as after SIGHUP: all of them or, if there is a fault, none.
     </p>`,
     verb: () => "Reload",
     act: async () => {

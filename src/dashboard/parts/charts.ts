@@ -182,7 +182,7 @@ function table(chart: Chart, [times, ...values]: Data): Part {
   for (let end = times.length; end > 0; end -= each) rows.push(row(Math.max(0, end - each)));
   return html`<div class="scroll tall" tabindex="0" role="region" aria-label="${chart.title}, as a table">
     <table>
-      <caption class="hidden">${chart.title}, the newest first${each === 1 ? "" : `; each row stands for ${each} points`}</caption>
+      <caption class="hidden">${chart.title}, newest first${each === 1 ? "" : `; each row stands for ${each} points`}</caption>
       <thead><tr><th scope="col">until</th>${chart.lines.map(({ label }) => html`<th scope="col">${label}</th>`)}</tr></thead>
       <tbody>${rows}</tbody>
     </table>

@@ -41,7 +41,7 @@ export function failuresCard(failures: readonly FailureRow[]): Part {
     <h2 id="failures">Last failures <small>newest first</small></h2>
     <div class="scroll" tabindex="0" role="region" aria-label="Last failures, as a table">
       <table class="cards">
-        <caption class="hidden">Last failures, the newest first</caption>
+        <caption class="hidden">Last failures, newest first</caption>
         <thead>
           <tr>
             <th scope="col" class="left">reason</th><th scope="col" class="left">what happened</th><th scope="col">attempt</th>

@@ -394,8 +394,8 @@ export function firstJob(listener: string | null): Part {
 // --- Log ---
 
 export const noLog = html`<div class="empty">
-  <p>There is no log: jobs live in memory only, and are gone when the server ends.</p>
-  <p>Start it with <code>-b DIR</code>, and what was acknowledged survives.</p>
+  <p>There is no log: jobs are only in memory, and are lost when the server ends.</p>
+  <p>Start it with <code>-b DIR</code> to keep acknowledged changes.</p>
 </div>`;
 
 export function logFacts(log: LogView): Part {
