@@ -1,4 +1,5 @@
 // The packages for npm's registry, as files:
+//
 // - runnerbean: the bundle, the launcher and the documents; its only dependency is Node;
 // - @runnerbean/client: the client alone, without dependencies;
 // - @runnerbean/node-linux-ARCH: Node itself. Others have 67 MB of headers for C, too.

@@ -1,5 +1,6 @@
 // npm run release: checks that this commit can be released, and builds all artefacts into
 // dist/release. It publishes nothing: .github/workflows/release.yml does.
+//
 //   --dry-run   reports faults and continues
 //   --measure   also measures starts, and writes the tables of docs/installing.md
 

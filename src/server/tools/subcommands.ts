@@ -1,4 +1,4 @@
-// Dispatcher of `runnerbean WORD …`: runs tools, which start no server.
+// Dispatcher of `runnerbean WORD …`: runs tools, which don't start a server.
 
 import { Command } from "commander";
 import { SUBCOMMAND_WORDS } from "../options/subcommand-words.ts";

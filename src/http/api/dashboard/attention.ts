@@ -18,7 +18,7 @@ const TIMEOUTS_WARN_SHARE = 0.05;
 /** The same in one tube, where few jobs make a larger share; and the minimum of timeouts. */
 const TUBE_TIMEOUTS_WARN_SHARE = 0.2;
 const TUBE_TIMEOUTS_MIN = 5;
-/** A shorter pause without ready jobs is no news. */
+/** A shorter pause without ready jobs needs no attention. */
 const PAUSE_WARN_SECONDS = 60;
 /** 99th percentile of sync times that needs attention, s. */
 const SYNC_WARN_SECONDS = 0.1;
@@ -34,7 +34,7 @@ export interface Signs {
   readonly isConfigTaken: boolean;
   /** Used share of max-memory. */
   readonly memoryShare: number;
-  /** Over the last ten minutes. `timeoutsTube` is the tube with most timeouts, if known. */
+  /** Over the last ten minutes. `timeoutsTube` is the tube with the most timeouts, if known. */
   readonly reserves: number;
   readonly timeouts: number;
   readonly timeoutsTube: string | undefined;

@@ -3,7 +3,7 @@
 //
 // There is no build step: this file strips the types of the modules, at the start of a checkout's
 // server and when the bundle is built. Imports of packages become relative ones, since browsers
-// know no node_modules.
+// don't resolve node_modules.
 
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
