@@ -1,7 +1,9 @@
 // Cut of the log for a backup: a border between two segments, after all records taken so far. The
 // segments before it stay on the disk until the backup releases them, even if compaction drops them
-// in the meantime. A kept segment that was dropped no longer counts: its DROP is durable, so a
-// start after a kill removes it.
+// in the meantime.
+//
+// A kept segment that was dropped no longer counts: its DROP is durable, so a start after a kill
+// removes it.
 
 import { assert } from "../../base/assert.ts";
 import { segmentName } from "../../base/segment-name.ts";

@@ -1,6 +1,8 @@
 // In-memory client of the protocol: sends lines to a connection of the HTTP thread's port and
-// parses the replies. HTTP thus uses the same code as all clients for order, routing, durability
-// and waits over several shards.
+// parses the replies.
+//
+// HTTP thus uses the same code as all clients for order, routing, durability and waits over several
+// shards.
 
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../acceptor/connection/connection.ts";

@@ -1,7 +1,8 @@
 // Reserves over HTTP: in-memory connections that watch the requested tubes, kept for some seconds
-// for further requests of the same tubes. A polled tube thus keeps its watcher, and a wait queues
-// with those of all other clients. Jobs go to leases (shard/control/leases.ts): the connection
-// holds none, and can be reused at once.
+// for further requests of the same tubes.
+//
+// A polled tube thus keeps its watcher, and a wait queues with those of all other clients. Jobs go
+// to leases (shard/control/leases.ts): the connection holds none, and can be reused at once.
 
 import { Busy } from "../link/busy.ts";
 import type { WireClients } from "../link/wire-clients.ts";

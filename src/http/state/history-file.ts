@@ -1,9 +1,10 @@
 // File beside the log that keeps the histories over a restart. It is a convenience: nothing waits
-// for it, a damaged file is ignored, and without one the histories start empty. Two files take
-// turns, each written in place and without a sync. If a crash interrupts a write, the previous file
-// is still complete. Without a rename, the file system doesn't flush data ahead of the log's own
-// syncs. A file is: magic, length and CRC-32 of the rest, the time of the save, and the packed
-// histories, deflated.
+// for it, a damaged file is ignored, and without one the histories start empty.
+//
+// Two files take turns, each written in place and without a sync. If a crash interrupts a write,
+// the previous file is still complete. Without a rename, the file system doesn't flush data ahead
+// of the log's own syncs. A file is: magic, length and CRC-32 of the rest, the time of the save,
+// and the packed histories, deflated.
 
 import { constants, readFileSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";

@@ -1,7 +1,9 @@
 // Times of tubes: selects the measured tubes, sums up all others as `*`, and computes quantiles of
-// the last minutes. The shards count from the first request for a tube; earlier counts stay in the
-// sum. The sum never falls, and the counts of a tube that is no longer measured are added to no
-// other series, as with the counters of tubes (series-set.ts).
+// the last minutes.
+//
+// The shards count from the first request for a tube; earlier counts stay in the sum. The sum never
+// falls, and the counts of a tube that is no longer measured are added to no other series, as with
+// the counters of tubes (series-set.ts).
 
 import {
   type Distribution,
