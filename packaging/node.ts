@@ -17,7 +17,8 @@ export type Architecture = (typeof ARCHITECTURES)[number];
 /** Returns the architectures in the arguments; without arguments, this machine's. */
 export function chosenArchitectures(args: readonly string[]): readonly Architecture[] {
   const unknown = args.find((name) => !ARCHITECTURES.some((each) => each === name));
-  if (unknown !== undefined) throw new Error(`unknown architecture ${unknown}: use ${ARCHITECTURES.join(" or ")}`);
+  if (unknown !== undefined)
+    throw new Error(`unknown architecture ${unknown}: use ${ARCHITECTURES.join(" or ")}`);
   return args.length === 0 ? [HERE] : ARCHITECTURES.filter((each) => args.includes(each));
 }
 

@@ -24,7 +24,9 @@ export class BackupFile {
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code !== "EEXIST") throw failed(`cannot write ${name}: ${message}`);
-      throw failed(`${name}${PART} exists: a backup is writing it, or was killed; remove it if none is running`);
+      throw failed(
+        `${name}${PART} exists: a backup is writing it, or was killed; remove it if none is running`,
+      );
     }
   }
 

@@ -52,7 +52,10 @@ export function newCommand(
     );
   command
     .option("--token <token>", "access token, or @FILE to read it from a file (RUNNERBEAN_TOKEN)")
-    .option("--ca <file>", "with tls:// and https://: the authority that signed the server's certificate, PEM");
+    .option(
+      "--ca <file>",
+      "with tls:// and https://: the authority that signed the server's certificate, PEM",
+    );
   if (has("timeout"))
     command.option(
       "--timeout <seconds>",

@@ -118,5 +118,7 @@ export function errorOf(command: string, reply: string): QueueError {
   const next = NEXT_STEPS[reply] ?? NEXT_STEPS[`${command.split(" ", 1)[0]} ${reply}`];
   const said = `${command}: ${reply.slice(0, REPLY_LENGTH_MAX)}${next === undefined ? "" : ` (${next})`}`;
   const Class = BY_WORD[reply.split(" ", 1)[0]!];
-  return Class === undefined ? new ProtocolError(`${said} is not a valid reply to it`) : new Class(said, reply);
+  return Class === undefined
+    ? new ProtocolError(`${said} is not a valid reply to it`)
+    : new Class(said, reply);
 }

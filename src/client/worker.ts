@@ -65,7 +65,8 @@ export class Worker<Out> {
     this.#options = options;
     this.#tracer = tracer;
     for (const number of [options.concurrency ?? 1, options.batch ?? 1])
-      if (!Number.isInteger(number) || number < 1) throw new RangeError(`${number} is not a valid number of jobs: 1 or more`);
+      if (!Number.isInteger(number) || number < 1)
+        throw new RangeError(`${number} is not a valid number of jobs: 1 or more`);
     this.#taking = this.#take();
   }
 

@@ -27,7 +27,10 @@ export class HeldBatches {
     const held = this.#held;
     const last = held.at(-1);
     assert(last === undefined || batch.n > last.n, "batches are held in order");
-    assert(last === undefined || batch.numbers.length === last.numbers.length, "the number of shards is constant");
+    assert(
+      last === undefined || batch.numbers.length === last.numbers.length,
+      "the number of shards is constant",
+    );
     if (CHECKED && last !== undefined)
       assert(
         batch.numbers.every((number, shard) => number >= last.numbers[shard]!),

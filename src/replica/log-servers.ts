@@ -16,8 +16,7 @@ const LAG_MAX = 100;
 /** Returns a line per problem, with its remedy. */
 export function streamProblems({ leader, replicas, peers }: StreamServers): string[] {
   const problems: string[] = [];
-  if (replicas < 3)
-    problems.push(`the stream has ${replicas} replica: if that server dies, the group stops`);
+  if (replicas < 3) problems.push(`the stream has ${replicas} replica: if that server dies, the group stops`);
   if (leader === "")
     problems.push(
       "the stream has no leader, so nothing is acknowledged: a majority of its log servers must run, with JetStream on",

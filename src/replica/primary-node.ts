@@ -188,7 +188,10 @@ export class PrimaryNode {
     const wasPaused = hasPaused(aheadMs, this.#state.wallAheadMs);
     this.#state.wallAheadMs = aheadMs;
     if (!wasPaused) return;
-    this.#state.say("warn", "the wall clock has jumped: the server continues when the shared log has answered");
+    this.#state.say(
+      "warn",
+      "the wall clock has jumped: the server continues when the shared log has answered",
+    );
     this.core.distrust(nowMs);
   }
 

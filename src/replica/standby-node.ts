@@ -63,8 +63,15 @@ export class StandbyNode {
         appendTail: (after, expectedLast, lost) => {
           const what = `the batches after batch ${after} in this server's log`;
           if (lost)
-            state.say("warn", `the shared log has lost ${what}; no other server has led since, so they are appended again`);
-          else state.say("info", `the shared log lacks ${what}; no other server has led since, so they are appended`);
+            state.say(
+              "warn",
+              `the shared log has lost ${what}; no other server has led since, so they are appended again`,
+            );
+          else
+            state.say(
+              "info",
+              `the shared log lacks ${what}; no other server has led since, so they are appended`,
+            );
           this.#tailBehind = expectedLast;
           state.order({ order: "tail", after });
         },
@@ -184,7 +191,8 @@ export class StandbyNode {
       await appendTail(this.#state.log, batches, this.#tailBehind);
     } catch (error) {
       if (!(error instanceof LogError)) throw error;
-      if (error.kind !== "refused") this.#state.say("warn", `cannot append the end of this server's log: ${error.message}`);
+      if (error.kind !== "refused")
+        this.#state.say("warn", `cannot append the end of this server's log: ${error.message}`);
     }
     this.core.tailSent();
   }

@@ -92,8 +92,7 @@ function judgeNumbers(verdict: LogVerdict, counting: readonly SegmentScan[], pat
 }
 
 const RESTORE_AGAIN = "If a restore was interrupted, empty the directory and restore again. Otherwise:";
-const BRING_BACK =
-  "Restore the file, or start once with --salvage to continue without its jobs.";
+const BRING_BACK = "Restore the file, or start once with --salvage to continue without its jobs.";
 
 function addMissing(verdict: LogVerdict, number: number, path: string, nextStep = BRING_BACK): void {
   assert(number > 0, "a missing segment has a number");

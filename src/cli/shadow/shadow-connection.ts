@@ -127,7 +127,8 @@ export class ShadowConnection {
     try {
       act();
       this.#count();
-      if (this.#options.held.isOver) throw new Error("too many bytes of all connections wait for the new server");
+      if (this.#options.held.isOver)
+        throw new Error("too many bytes of all connections wait for the new server");
     } catch (error) {
       this.#drop((error as Error).message);
     }

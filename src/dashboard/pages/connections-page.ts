@@ -86,7 +86,9 @@ function list({ items, matched, total }: ConnectionsView, context: PageContext):
 
 function closedList({ items }: ConnectionsView): Part {
   if (items.length === 0)
-    return empty("None has closed since the server started, or none of this tube. The server keeps the last 1,000.");
+    return empty(
+      "None has closed since the server started, or none of this tube. The server keeps the last 1,000.",
+    );
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
     <table class="cards">
       <caption class="hidden">Closed connections, newest first</caption>

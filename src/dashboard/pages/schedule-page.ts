@@ -116,7 +116,9 @@ function lastCard(schedule: ScheduleView, context: PageContext): Part {
         "refused attempts",
         html`<span class=${refusals > 0 ? "buried" : ""}>${exact(refusals)}${lastRefusal === null ? nothing : `, the last: ${REFUSALS[lastRefusal]?.[0] ?? lastRefusal}`}</span>`,
       ],
-      ...(duplicates === 0 ? [] : [["runs whose key another job had", exact(duplicates)] as [string, string]]),
+      ...(duplicates === 0
+        ? []
+        : [["runs whose key another job had", exact(duplicates)] as [string, string]]),
     ])}
   </section>`;
 }

@@ -147,8 +147,7 @@ interface Reloaded {
 export function stopTask(id: string, act: string, tube: string): void {
   ask({
     title: `Stop the task ${id}`,
-    content: () =>
-      html`<p>Its changes so far stay (${act} of ${tube}); all other jobs stay as they are.</p>`,
+    content: () => html`<p>Its changes so far stay (${act} of ${tube}); all other jobs stay as they are.</p>`,
     verb: () => "Stop it",
     act: async () => {
       const { state, affected } = (await send("DELETE", `v1/tasks/${id}`)) as Task;

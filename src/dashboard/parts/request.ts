@@ -42,7 +42,9 @@ export async function answerOf(
   } catch (error) {
     if (limit.signal.aborted) throw new Error(`The server has not answered within ${ANSWER_MS / 1000} s.`);
     if (error instanceof SyntaxError)
-      throw new Error(`The answer, with status ${status}, is not from this server. Is there a proxy in between?`);
+      throw new Error(
+        `The answer, with status ${status}, is not from this server. Is there a proxy in between?`,
+      );
     throw new Error("The server did not answer.");
   } finally {
     clearTimeout(timer);

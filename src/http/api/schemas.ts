@@ -48,7 +48,10 @@ export const Tube = Fields({
   users: count,
   watchers: count,
   waiters: count,
-  pause: Type.Union([Fields({ seconds: count, timeLeft: seconds("Seconds until the pause ends.") }), Type.Null()]),
+  pause: Type.Union([
+    Fields({ seconds: count, timeLeft: seconds("Seconds until the pause ends.") }),
+    Type.Null(),
+  ]),
   holdsDead: Type.Boolean({ description: "Whether its next ready job is dead: a dead-letter tube." }),
   times: Type.Union([
     Fields({ seconds: seconds("The period that they cover."), wait: Times, hold: Times }),
@@ -120,10 +123,7 @@ export const Job = Fields({
   readySince: Type.Union([seconds("How long it has been ready."), Type.Null()]),
   buriedSince: Type.Union([seconds("How long it has been buried."), Type.Null()]),
   holder: Type.Union([Type.String({ description: 'A connection, or "lease".' }), Type.Null()]),
-  worker: Type.Union([
-    Type.String({ description: "The holder's name or address." }),
-    Type.Null(),
-  ]),
+  worker: Type.Union([Type.String({ description: "The holder's name or address." }), Type.Null()]),
   expiresIn: Type.Union([seconds("Seconds until it expires, if it has a ttl."), Type.Null()]),
   meta: Type.Record(Type.String(), Type.String(), { description: "Context from the put." }),
   unique: Type.Union([Type.String({ description: "The key from the put." }), Type.Null()]),

@@ -36,7 +36,11 @@ export const whereFields = {
     Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Text anywhere in the body." }),
   ),
   textBase64: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 2 * TEXT_BYTES_MAX, description: "The same, as bytes in base64." }),
+    Type.String({
+      minLength: 1,
+      maxLength: 2 * TEXT_BYTES_MAX,
+      description: "The same, as bytes in base64.",
+    }),
   ),
 };
 

@@ -25,7 +25,11 @@ export function* flowFamilies({
       cancelled: flows.batchesCancelled,
     }),
   );
-  yield gauge("batch_open_seconds", "Seconds since the oldest batch that takes members was opened.", openMs / 1000);
+  yield gauge(
+    "batch_open_seconds",
+    "Seconds since the oldest batch that takes members was opened.",
+    openMs / 1000,
+  );
   yield gauge(
     "batch_unfinished_seconds",
     "Seconds since the oldest incomplete batch was opened.",
@@ -60,10 +64,6 @@ export function* flowFamilies({
     "Ticks: put a job, missed, or found their job already there.",
     by("how", { put: flows.ticksPut, missed: flows.ticksMissed, duplicate: flows.ticksDuplicate }),
   );
-  yield counter(
-    "schedule_refusals",
-    "Refused attempts of schedules to put a job.",
-    flows.scheduleRefusals,
-  );
+  yield counter("schedule_refusals", "Refused attempts of schedules to put a job.", flows.scheduleRefusals);
   yield counter("schedule_runs", "Jobs that run-schedule has put.", flows.scheduleRuns);
 }

@@ -45,11 +45,17 @@ export function* serverFamilies(service: Service, totals: ShardTotals | undefine
 function* stateFamilies(service: Service): Iterable<Family> {
   const { facts, state, words } = service;
   const labels = { version: facts.version, node: process.version, transport: state.transport };
-  yield gauge("build_info", "Version of the server, of Node, and the transport; always 1.", [{ value: 1, labels }]);
+  yield gauge("build_info", "Version of the server, of Node, and the transport; always 1.", [
+    { value: 1, labels },
+  ]);
   yield gauge("start_time_seconds", "When the server was started, in Unix time.", facts.startedAtMs / 1000);
   yield gauge("ready", "1 while the server accepts commands.", readinessOf(service).ok ? 1 : 0);
   yield gauge("ready_for_puts", "1 while the server accepts new jobs.", putReadinessOf(service).ok ? 1 : 0);
-  yield gauge("draining", "1 while the server is draining and refuses new jobs.", words.isSet(ControlWord.Draining) ? 1 : 0);
+  yield gauge(
+    "draining",
+    "1 while the server is draining and refuses new jobs.",
+    words.isSet(ControlWord.Draining) ? 1 : 0,
+  );
   yield gauge("replay_progress_ratio", "Share of the log that was replayed at the start.", state.replayed);
   const { successful, successAt } = state.reload;
   yield gauge(
@@ -225,7 +231,11 @@ function* groupFamilies(service: Service): Iterable<Family> {
     "Other servers of the group, as the primary sees them.",
     at(GroupFigure.Standbys),
   );
-  yield gauge("group_batches_pending", "Batches that the shared log has not acknowledged.", at(GroupFigure.PendingBatches));
+  yield gauge(
+    "group_batches_pending",
+    "Batches that the shared log has not acknowledged.",
+    at(GroupFigure.PendingBatches),
+  );
   yield gauge(
     "group_messages_under_way",
     "Messages that the shared log has not acknowledged.",
@@ -320,7 +330,11 @@ function* threadFamilies({ topology }: Service): Iterable<Family> {
   yield each("thread_turns", "Turns of a thread's loop.", ({ turns }) => turns);
   yield each("thread_busy_turns", "Turns that took messages.", ({ busyTurns }) => busyTurns);
   yield each("thread_messages", "Messages that a thread took from its rings.", ({ messages }) => messages);
-  yield each("thread_crossed_messages", "Messages that a thread took from another thread.", ({ crossed }) => crossed);
+  yield each(
+    "thread_crossed_messages",
+    "Messages that a thread took from another thread.",
+    ({ crossed }) => crossed,
+  );
   yield each("thread_wakes", "How often a thread woke another one.", ({ wakes }) => wakes);
   yield each("thread_sleeps", "How often a thread went to sleep.", ({ sleeps }) => sleeps);
   yield gauge(
@@ -345,7 +359,11 @@ function* processFamilies({ facts }: Service): Iterable<Family> {
     memoryLimit(),
   );
   yield gauge("process_resident_memory_bytes", "Resident memory of the process.", memoryUsage.rss());
-  yield gauge("process_start_time_seconds", "Start time of the process, in Unix time.", facts.startedAtMs / 1000);
+  yield gauge(
+    "process_start_time_seconds",
+    "Start time of the process, in Unix time.",
+    facts.startedAtMs / 1000,
+  );
   yield gauge("process_open_fds", "Open file descriptors.", openDescriptors());
   if (Number.isFinite(facts.descriptorsMax))
     yield gauge("process_max_fds", "Maximum number of open file descriptors.", facts.descriptorsMax);

@@ -73,8 +73,10 @@ export function* tubeFamilies(series: readonly TubeSeries[], nowMs: number): Ite
       ),
     ),
   );
-  yield of("tube_oldest_ready_seconds", "How long the oldest ready job has been ready; 0 without one.", (each) =>
-    ageOf(each, TubeField.OldestReadyAtMs, nowMs),
+  yield of(
+    "tube_oldest_ready_seconds",
+    "How long the oldest ready job has been ready; 0 without one.",
+    (each) => ageOf(each, TubeField.OldestReadyAtMs, nowMs),
   );
   yield of(
     "tube_oldest_buried_seconds",

@@ -59,7 +59,8 @@ export function putReadinessOf(service: Service): Verdict {
   const ready = readinessOf(service);
   if (!ready.ok) return ready;
   const { words } = service;
-  if (words.isSet(ControlWord.Draining)) return no("draining", "new jobs are refused: the server is draining");
+  if (words.isSet(ControlWord.Draining))
+    return no("draining", "new jobs are refused: the server is draining");
   if (words.isSet(ControlWord.SharedLogFull))
     return no("shared-log-full", "new jobs are refused: the shared log of the group is nearly full");
   if (words.isSet(ControlWord.BinlogFull))

@@ -234,7 +234,9 @@ function describe(line: CommandLine, program: string): Command {
     const unknown = command.args[0];
     if (unknown === undefined) return;
     const nearest = nearestWord(unknown, SUBCOMMAND_WORDS);
-    throw usageError(`unknown argument: ${unknown}${nearest === undefined ? "" : `: did you mean ${nearest}?`}`);
+    throw usageError(
+      `unknown argument: ${unknown}${nearest === undefined ? "" : `: did you mean ${nearest}?`}`,
+    );
   });
   return command;
 }

@@ -62,9 +62,7 @@ function streamOptions({ replicas, maxBytes }: InitOptions): { replicas: number;
   const bytes = parseSize(maxBytes);
   if (bytes === undefined) throw new Refused(`invalid size: --max-bytes ${maxBytes}`);
   if (bytes < MAX_BYTES_MIN)
-    throw new Refused(
-      `too small: --max-bytes ${maxBytes} (at least 128M: 64M of it is for slow standbys)`,
-    );
+    throw new Refused(`too small: --max-bytes ${maxBytes} (at least 128M: 64M of it is for slow standbys)`);
   if (!["1", "3", "5"].includes(replicas))
     throw new Refused(`invalid number: --replicas ${replicas} (1, 3 or 5)`);
   return { replicas: Number(replicas), maxBytes: bytes };

@@ -28,11 +28,23 @@ export function tokenCommand(): Command {
       new Option("--token-file <file>", "the file").env("RUNNERBEAN_TOKEN_FILE").makeOptionMandatory(),
     );
   withFile(token.command("add"))
-    .argument("<name>", "name of the client or person", word(TOKEN_NAME, "a name of letters, digits and . _ @ : / -"))
+    .argument(
+      "<name>",
+      "name of the client or person",
+      word(TOKEN_NAME, "a name of letters, digits and . _ @ : / -"),
+    )
     .description("add a token and print its secret, which is shown only once")
     .requiredOption("--role <roles>", `separated by commas: ${ROLE_NAMES}`, roles)
-    .option("--tubes <globs>", "only these tubes, such as mail-*,sms", word(/^\S+$/, "globs such as mail-*,sms"))
-    .option("--expires <day>", "the last day on which it is valid", word(/^\d{4}-\d\d-\d\d$/, "a day such as 2027-01-31"))
+    .option(
+      "--tubes <globs>",
+      "only these tubes, such as mail-*,sms",
+      word(/^\S+$/, "globs such as mail-*,sms"),
+    )
+    .option(
+      "--expires <day>",
+      "the last day on which it is valid",
+      word(/^\d{4}-\d\d-\d\d$/, "a day such as 2027-01-31"),
+    )
     .option("--password", "read a secret that you have chosen from stdin")
     .option("--certificate", "add no secret, but a client certificate with this name")
     .action((name: string, options: AddOptions) => run(() => add(name, options)));

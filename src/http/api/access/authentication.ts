@@ -178,7 +178,10 @@ export class Authentication {
           .send();
       },
     );
-    const who = { summary: "The client's name and permissions", response: answers({ 200: Type.Unknown() }, 401) };
+    const who = {
+      summary: "The client's name and permissions",
+      response: answers({ 200: Type.Unknown() }, 401),
+    };
     api.get("/v1/session", { config: open, schema: who }, async (request) => {
       const authenticator = this.#authenticator;
       if (authenticator === undefined)

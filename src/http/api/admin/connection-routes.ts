@@ -22,7 +22,8 @@ const ConnectionView = Fields({
   }),
   age: Type.Number({ description: "Seconds since it was accepted; for a closed one, until it closed." }),
   idle: Type.Number({
-    description: "Seconds since the client last sent something, or connected; for a closed one, until it closed.",
+    description:
+      "Seconds since the client last sent something, or connected; for a closed one, until it closed.",
   }),
   closedFor: Type.Union([Type.Number(), Type.Null()], { description: "Seconds since it closed." }),
   reason: Type.Union([Type.String(), Type.Null()], {

@@ -33,7 +33,10 @@ const Group = Fields({
   mayServe: Type.Boolean({ description: "It has the lead and the shared log answers." }),
   standbys: Type.Integer({ minimum: 0, description: "All standbys that answer, including this one." }),
   batch: count,
-  pendingBatches: Type.Integer({ minimum: 0, description: "Batches that the shared log has not acknowledged." }),
+  pendingBatches: Type.Integer({
+    minimum: 0,
+    description: "Batches that the shared log has not acknowledged.",
+  }),
   messagesUnderWay: count,
   behindMessages: Type.Integer({ minimum: 0, description: "Messages that a standby has not read yet." }),
   appends: count,

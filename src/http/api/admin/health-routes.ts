@@ -30,7 +30,11 @@ export const probeRoutes: Routes = (api, service) => {
       path,
       {
         config: probe,
-        schema: { summary: "Readiness: whether the server accepts clients, or puts", querystring: For, ...probes },
+        schema: {
+          summary: "Readiness: whether the server accepts clients, or puts",
+          querystring: For,
+          ...probes,
+        },
       },
       (request, reply) => {
         const verdict = request.query.for === "put" ? putReadinessOf(service) : readinessOf(service);

@@ -280,7 +280,10 @@ function problemOf(error: FastifyError): Problem {
   if (error instanceof Busy) return new Problem("busy", `${error.message}; try again in a moment.`);
   const code = error.statusCode === undefined ? undefined : BY_STATUS[error.statusCode];
   if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
-    return new Problem("unsupported-media-type", `${error.message}. This route accepts JSON and MessagePack.`);
+    return new Problem(
+      "unsupported-media-type",
+      `${error.message}. This route accepts JSON and MessagePack.`,
+    );
   if (code !== undefined) return new Problem(code, `${error.message}.`);
   // The client disconnected: not a fault of the server.
   if (error.code === "ECONNRESET") return new Problem("bad-request", "The request broke off.");

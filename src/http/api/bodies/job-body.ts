@@ -46,7 +46,10 @@ export function bodyOf(job: JobBody, index: number, jsonOf: JsonReader): PutBody
 function bytesOrText(body: unknown): PutBody {
   if (body instanceof Uint8Array) return body;
   if (typeof body !== "string")
-    throw new Problem("bad-request", "A body must be text, or bytes in MessagePack; put other values into json.");
+    throw new Problem(
+      "bad-request",
+      "A body must be text, or bytes in MessagePack; put other values into json.",
+    );
   if (body.isWellFormed()) return body;
   throw new Problem(
     "bad-request",

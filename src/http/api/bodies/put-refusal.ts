@@ -5,7 +5,8 @@ import type { Service } from "../../queue/service.ts";
 import { Problem } from "../problem.ts";
 
 export function refused(reply: string, { words, memory, topology }: Service): Problem {
-  if (reply === "DRAINING") return new Problem("draining", "The server accepts no new jobs; use another one.");
+  if (reply === "DRAINING")
+    return new Problem("draining", "The server accepts no new jobs; use another one.");
   if (reply === "JOB_TOO_BIG")
     return new Problem("job-too-big", `A job can have at most ${topology.jobBytesMax} bytes.`);
   if (reply === "TUBE_FULL")

@@ -69,10 +69,7 @@ export const leaseRoutes: Routes = (api, service) => {
         const details = (request.body ?? {}) as Pick<NewChange, "pri" | "delay" | "reason">;
         const [isDone] = await changeLeases(service, ownerOf(request), [{ act, token: lease, ...details }]);
         if (!isDone)
-          throw new Problem(
-            "lease-ended",
-            "Its time to run expired, or it was finished: nothing was done.",
-          );
+          throw new Problem("lease-ended", "Its time to run expired, or it was finished: nothing was done.");
         const renewed = act === "touch" ? service.leases.renew(lease, ownerOf(request)) : undefined;
         return renewed === undefined ? {} : { timeLeft: renewed.ttr };
       },

@@ -106,8 +106,7 @@ async function update(service: Service, id: number, options: string, to = ""): P
   const { line } = await service.wire.command(`update-job ${id} ${options}`);
   if (line === "UPDATED") return;
   if (line === "TUBE_FULL") throw problemOf("full", id, "move", to);
-  if (line === "OUT_OF_MEMORY")
-    throw new Problem("out-of-memory", `The target has no memory for job ${id}.`);
+  if (line === "OUT_OF_MEMORY") throw new Problem("out-of-memory", `The target has no memory for job ${id}.`);
   if ((await service.wire.stats(`stats-job ${id}`)) === undefined) throw noSuchJob(id);
   throw problemOf("reserved", id, "move", to);
 }

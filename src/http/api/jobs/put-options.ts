@@ -26,7 +26,12 @@ export const TTR_SECONDS = 60;
 /** Priority and times of a job. */
 export const jobTimes = {
   pri: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: SECONDS_MAX, default: PRI, description: "Smaller numbers go first." }),
+    Type.Integer({
+      minimum: 0,
+      maximum: SECONDS_MAX,
+      default: PRI,
+      description: "Smaller numbers go first.",
+    }),
   ),
   delay: Type.Optional(
     Type.Number({ minimum: 0, maximum: SECONDS_MAX, default: 0, description: "Seconds until it is ready." }),
@@ -45,7 +50,9 @@ export const putOptions = {
   unique: key("The tube has at most one job with this key: 1 to 200 bytes without blanks."),
   uniqueFor: seconds("Keeps the key for at least this many seconds, even if the job is done sooner."),
   uniqueUntil: Type.Optional(
-    Type.Union([Type.Literal("delete"), Type.Literal("reserve")], { description: "When the key becomes free." }),
+    Type.Union([Type.Literal("delete"), Type.Literal("reserve")], {
+      description: "When the key becomes free.",
+    }),
   ),
   onDuplicate: Type.Optional(
     Type.Enum(["refuse", "keep", "replace", "escalate", "debounce"], {

@@ -59,7 +59,10 @@ async function answeredByKey<Answer extends Answered>(
   if (before === "in-progress")
     throw new Problem("idempotency-in-progress", "The first request with this key has no answer yet.");
   if (before === "mismatch")
-    throw new Problem("idempotency-mismatch", "This key was used for another request; use a new one for each.");
+    throw new Problem(
+      "idempotency-mismatch",
+      "This key was used for another request; use a new one for each.",
+    );
   if (before !== "begun") return before as Answer;
   try {
     const answer = await act();

@@ -68,7 +68,11 @@ const addPause: Routes = (api, service) => {
     "/v1/tubes/:tube/pause",
     {
       config: may,
-      schema: { summary: "Pauses a tube: no client can reserve from it for a while", body: Seconds, ...schema },
+      schema: {
+        summary: "Pauses a tube: no client can reserve from it for a while",
+        body: Seconds,
+        ...schema,
+      },
     },
     (request) => pause(tubeOf(request.params, request.query), request.body.seconds),
   );

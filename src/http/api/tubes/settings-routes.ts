@@ -29,7 +29,9 @@ const PatternParams = Type.Object({
     description: "A tube, a prefix with *, or * alone; or - for the one in ?pattern=.",
   }),
 });
-const patternQuery = { pattern: Type.Optional(Type.String({ description: "The pattern if the path has -." })) };
+const patternQuery = {
+  pattern: Type.Optional(Type.String({ description: "The pattern if the path has -." })),
+};
 const PatternQuery = Type.Object(patternQuery);
 
 const One = Fields({
@@ -198,9 +200,6 @@ function patternOf(params: { pattern: string }, query: { pattern?: string }): st
   if (pattern === "*") return pattern;
   const bytes = Buffer.from(pattern.replace(/\*$/, ""));
   if (!isTubeName(bytes, 0, bytes.length))
-    throw new Problem(
-      "bad-tube-name",
-      `"${pattern}" is neither a tube name nor a prefix with *.`,
-    );
+    throw new Problem("bad-tube-name", `"${pattern}" is neither a tube name nor a prefix with *.`);
   return pattern;
 }

@@ -183,10 +183,7 @@ const addHistory: Routes = (api, service) => {
 function seriesNamed(name: string): TubeSeriesName {
   const known = TUBE_SERIES_NAMES.find((each) => each === name);
   if (known !== undefined) return known;
-  throw new Problem(
-    "bad-request",
-    `There is no series "${name}"; use ${TUBE_SERIES_NAMES.join(", ")}.`,
-  );
+  throw new Problem("bad-request", `There is no series "${name}"; use ${TUBE_SERIES_NAMES.join(", ")}.`);
 }
 
 /**
