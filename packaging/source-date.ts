@@ -1,4 +1,4 @@
-// The time that artefacts carry, so that two builds of one commit are the same.
+// The time stamp of artefacts, so that two builds of one commit are identical.
 
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";

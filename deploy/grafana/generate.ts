@@ -1,15 +1,15 @@
-// Makes dashboard.json: `node deploy/grafana/generate.ts`. A test checks that the file is what this
-// makes, and that the server has every series that stands here.
+// Generates dashboard.json: `node deploy/grafana/generate.ts`. A test checks that the file is up to
+// date, and that the server has every series in it.
 
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 interface Panel {
   readonly title: string;
-  /** What is drawn, with the legend of each. */
+  /** The queries, each with its legend. */
   readonly queries: readonly (readonly [expr: string, legend: string])[];
   readonly unit?: string;
-  /** In 24ths of the width. */
+  /** Width in 24ths of the page. */
   readonly width: number;
   readonly isStat?: true;
 }
@@ -29,7 +29,7 @@ const quantiles = (series: string): [string, string][] => [
   [quantile(0.5, series), "p50"],
   [quantile(0.99, series), "p99"],
 ];
-/** Of the ten tubes with the highest values. */
+/** A panel of the ten tubes with the highest values. */
 const topTubes = (title: string, series: string): Panel => ({
   title,
   width: 8,
@@ -146,11 +146,11 @@ export const ROWS: readonly Row[] = [
         ],
       },
       {
-        title: "tubes to look at",
+        title: "tubes that need attention",
         width: 8,
         queries: [
           [`sum(runnerbean_tubes_holding_dead${SELECT})`, "dead-letter tubes with jobs"],
-          [`sum(runnerbean_tubes_unwatched${SELECT})`, "nobody watches"],
+          [`sum(runnerbean_tubes_unwatched${SELECT})`, "no worker watches"],
           [`sum(runnerbean_tubes_paused${SELECT})`, "paused"],
         ],
       },
@@ -169,10 +169,10 @@ export const ROWS: readonly Row[] = [
           ],
         ],
       },
-      tubeQuantile("99 % wait up to, the ten longest", "tube_wait_seconds"),
-      tubeQuantile("99 % are held up to, the ten longest", "tube_hold_seconds"),
+      tubeQuantile("99th percentile of wait, the ten longest", "tube_wait_seconds"),
+      tubeQuantile("99th percentile of hold, the ten longest", "tube_hold_seconds"),
       {
-        title: "wait and hold of the tubes, half of the jobs",
+        title: "median wait and hold of the tubes",
         width: 8,
         unit: "s",
         queries: ["wait", "hold"].map((what) => [
@@ -194,7 +194,7 @@ export const ROWS: readonly Row[] = [
             "batches: {{state}}",
           ],
           [`sum(runnerbean_batch_members${SELECT})`, "open members"],
-          [`sum(runnerbean_batch_callbacks_waiting${SELECT})`, "jobs that wait"],
+          [`sum(runnerbean_batch_callbacks_waiting${SELECT})`, "waiting jobs"],
         ],
       },
       {
@@ -213,7 +213,7 @@ export const ROWS: readonly Row[] = [
         unit: "s",
         queries: [
           [`max(runnerbean_batch_open_seconds${SELECT})`, "takes members"],
-          [`max(runnerbean_batch_unfinished_seconds${SELECT})`, "not complete"],
+          [`max(runnerbean_batch_unfinished_seconds${SELECT})`, "incomplete"],
         ],
       },
       {
@@ -269,7 +269,7 @@ export const ROWS: readonly Row[] = [
         queries: [[`sum by (direction) (${rate("network_bytes_total")})`, "{{direction}}"]],
       },
       {
-        title: "turned away, and broken, a second",
+        title: "rejected and broken, a second",
         width: 8,
         unit: "ops",
         queries: [
@@ -303,7 +303,7 @@ export const ROWS: readonly Row[] = [
         queries: [[`sum(${rate("binlog_written_bytes_total")})`, "bytes"]],
       },
       {
-        title: "oldest record that waits for the disk",
+        title: "oldest record waiting for the disk",
         width: 8,
         unit: "s",
         queries: [[`max(runnerbean_binlog_unsynced_seconds${SELECT})`, "waits"]],

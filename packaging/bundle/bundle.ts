@@ -1,5 +1,5 @@
-// The bundle: server, threads, tools and dashboard as a few files. Each part holds what one kind of
-// thread runs, so that no thread reads code of others. Same sources, same bytes.
+// The bundle: server, threads, tools and dashboard as a few files. Each part holds the code of one
+// kind of thread, so that no thread reads code of others. Same sources, same bytes.
 
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,7 +12,7 @@ import { PARTS } from "./parts.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const HERE = "packaging/bundle";
 
-/** What each part starts with. The threads' names are those of their rooms. */
+/** Entry point of each part. Threads are named after their rooms. */
 const ENTRIES: Readonly<Record<string, string>> = {
   [PARTS.main]: `${HERE}/main.ts`,
   server: "src/server/server.ts",
@@ -25,12 +25,12 @@ const ENTRIES: Readonly<Record<string, string>> = {
   [PARTS.scanPool]: `${HERE}/scan-thread.ts`,
 };
 
-/** Modules that are a part of their own where they are loaded on demand. */
+/** Modules that become separate parts because they are loaded on demand. */
 const ON_DEMAND: Readonly<Record<string, string>> = Object.fromEntries(
   ["server", "tools", "pretty"].map((part) => [join(ROOT, ENTRIES[part]!), part]),
 );
 
-/** Modules that are others in a bundle. */
+/** Modules that a bundle replaces. */
 const REPLACED: Readonly<Record<string, string>> = {
   "src/threads/new-thread.ts": "new-thread.ts",
   "src/binlog/readable-code.ts": "readable-code.ts",
@@ -40,8 +40,8 @@ const REPLACED: Readonly<Record<string, string>> = {
 };
 
 /**
- * What packages load and nothing here uses: YAML of OpenAPI documents, traces in default metrics,
- * and fastify's own validation, serialization, log and simulated requests.
+ * Modules that packages load and nothing here uses: YAML of OpenAPI documents, traces in default
+ * metrics, and fastify's own validation, serialization, log and simulated requests.
  */
 const UNUSED: ReadonlySet<string> = new Set(["yaml", "@opentelemetry/api"]);
 const UNUSED_IN_FASTIFY: ReadonlySet<string> = new Set([
@@ -67,20 +67,20 @@ const linked: Plugin = {
       const part = kind === "dynamic-import" ? ON_DEMAND[found.path] : undefined;
       if (part !== undefined) return { path: `runnerbean:${part}`, external: true };
       const replacement = REPLACED[relative(ROOT, found.path)];
-      // Without an answer, esbuild resolves again, and knows the package.json beside the file.
+      // Without a result, esbuild resolves again, and finds the package.json beside the file.
       return replacement === undefined ? undefined : { path: join(ROOT, HERE, "replacements", replacement) };
     });
   },
 };
 
-/** The names of functions stay, for stacks of errors. */
+/** Keeps the names of functions, for stack traces. */
 const COMMON: BuildOptions = {
   absWorkingDir: ROOT,
   bundle: true,
   format: "cjs",
   platform: "node",
   target: "esnext",
-  // The source stays a string of one byte for each character.
+  // The source stays a string with one byte per character.
   charset: "ascii",
   legalComments: "none",
   minifySyntax: true,
@@ -91,7 +91,7 @@ const COMMON: BuildOptions = {
 
 interface Part {
   readonly source: string;
-  /** What it is made of: paths from the root. */
+  /** Paths of its sources, from the root. */
   readonly inputs: readonly string[];
 }
 
@@ -99,10 +99,10 @@ async function part(entry: string): Promise<Part> {
   const { outputFiles, metafile } = await build({
     ...COMMON,
     entryPoints: [join(ROOT, entry)],
-    // A part loads others through `require`.
+    // A part loads other parts through `require`.
     supported: { "dynamic-import": false },
     plugins: [linked],
-    // Native accelerators of packages, which work without.
+    // Native accelerators of packages, which also work without them.
     external: ["msgpackr-extract", "@napi-rs/nice"],
     metafile: true,
   });
@@ -115,7 +115,7 @@ async function loader(): Promise<string> {
   return outputFiles![0]!.text;
 }
 
-/** Returns the packages of others that are in the bundle, the dashboard's among them. */
+/** Returns the third-party packages in the bundle, including the dashboard's. */
 export async function bundledPackages(): Promise<readonly BundledPackage[]> {
   return packagesIn(await Promise.all(Object.values(ENTRIES).map(part)));
 }

@@ -1,5 +1,5 @@
-// V8's compiled code of the parts, as `vm.Script` takes it. V8 refuses it if its version or a flag
-// differs.
+// V8's compiled code of the parts, in the form that `vm.Script` takes. V8 refuses it if its version
+// or a flag differs.
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -14,8 +14,8 @@ const FLAG_HASH = 12;
 const FLAG_HASH_END = 16;
 
 /**
- * Returns the compiled code of all parts by path. `node` compiles; it is another one for another
- * architecture.
+ * Returns the compiled code of all parts by path. `node` is the Node that compiles; for another
+ * architecture, it is another one.
  */
 export function compiledCode(
   files: ReadonlyMap<string, Uint8Array>,
@@ -26,8 +26,8 @@ export function compiledCode(
     const sources = [...files].filter(([path]) => path.startsWith("parts/"));
     for (const [path, bytes] of sources) writeFileSync(join(folder, basename(path)), bytes);
     const [program, ...args] = node;
-    // Each in a process of its own, without Node's cache of compiled code: what was compiled before
-    // leaves traces.
+    // Each part in a separate process, without Node's cache of compiled code: earlier compilations
+    // leave traces.
     const env = { ...process.env, NODE_DISABLE_COMPILE_CACHE: "1" };
     const compile = (seed: readonly string[], name: string): void => {
       const command = [...args, ...seed, fileURLToPath(import.meta.url), join(folder, name)];
@@ -36,8 +36,8 @@ export function compiledCode(
     const cacheOf = (name: string): Buffer => readFileSync(join(folder, cacheName(name)));
     const names = sources.map(([path]) => basename(path));
     // V8 hashes strings with a random seed, and the hashes stay in the code. With a fixed seed, all
-    // builds are the same, but no process without that flag takes the code: hence the flags' hash of
-    // one that has none.
+    // builds are the same, but a process without that flag refuses the code. The build therefore
+    // stores the hash of a process without flags.
     compile([], names[0]!);
     const flagHash = cacheOf(names[0]!).subarray(FLAG_HASH, FLAG_HASH_END);
     for (const name of names) compile(["--hash-seed=1"], name);
@@ -56,8 +56,8 @@ export function compiledCode(
 const cacheName = (name: string): string => name.replace(/\.js$/, ".cache");
 
 /**
- * Compiles all functions, not only those that run at the start: which these are would depend on
- * time.
+ * Compiles all functions, not only those that run at the start, since that selection would depend
+ * on timing.
  */
 function compile(path: string): void {
   setFlagsFromString("--no-lazy");

@@ -1,5 +1,5 @@
-// First code of a bundle, in the main thread and in each other: runs parts of the bundle, from the
-// files beside it or from inside an executable, with the code that V8 compiled at the build.
+// First code of a bundle, in every thread: runs parts of the bundle, from the files beside it or
+// from inside an executable, with the code that V8 compiled during the build.
 
 import { accessSync, constants, readFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
@@ -9,7 +9,7 @@ import { Script } from "node:vm";
 import { isMainThread, type WorkerOptions } from "node:worker_threads";
 import { PARTS, type Parts } from "./parts.ts";
 
-/** This file, by the name that it has in the bundle. */
+/** This file's name in the bundle. */
 const LOADER = "runnerbean.cjs";
 const isInExecutable = isSea();
 
@@ -36,7 +36,7 @@ function run(part: string): unknown {
   const filename = `runnerbean/${part}.js`;
   const script = new Script(source, cachedData === undefined ? { filename } : { filename, cachedData });
   const module = { exports: {} };
-  // Packages ask for their folder. None of their files is there.
+  // Packages ask for their folder, which has none of their files.
   script.runInThisContext()(module, module.exports, requireFor, filename, dirname(filename));
   loaded.set(part, module.exports);
   return module.exports;

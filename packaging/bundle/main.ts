@@ -1,4 +1,4 @@
-// What a bundle starts with.
+// Entry point of a bundle.
 
 import { run } from "../../src/server/run.ts";
 

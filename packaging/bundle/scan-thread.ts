@@ -1,9 +1,9 @@
-// A thread of piscina's pool, with what it runs.
+// A thread of piscina's pool, with the code that it runs.
 
 import { provide } from "runnerbean:parts";
 import "../../node_modules/piscina/dist/worker.js";
 import scanWorker from "../../src/binlog/recovery/scan-worker.ts";
 import { PARTS } from "./parts.ts";
 
-// To piscina, it is a CommonJS module, whose default export is all of it.
+// piscina treats it as a CommonJS module, whose default export is the whole module.
 provide(PARTS.scanWorker, scanWorker);

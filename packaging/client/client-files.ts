@@ -1,4 +1,4 @@
-// The client as a package carries it: one CommonJS file, which ES modules import too, so that a
+// The files of the client's package: one CommonJS file, which ES modules import too, so that a
 // program with both has each class once; and its types.
 
 import { execFileSync } from "node:child_process";
@@ -23,19 +23,19 @@ async function program(): Promise<string> {
     format: "cjs",
     platform: "node",
     target: "node20",
-    // The program's, if it has it.
+    // The program's own copy, if it has one.
     external: ["@opentelemetry/api"],
     // Only the sources are an ES module.
     define: { "import.meta.url": "undefined" },
     write: false,
   });
-  // Names stay, for the stacks of errors.
+  // Keeps names, for stack traces.
   const { code } = await transform(outputFiles[0]!.text, { minifyWhitespace: true, minifySyntax: true });
-  // The second pass drops this line, by which Node and others find the names in CommonJS.
+  // The second pass drops this line, from which Node and others learn the names in CommonJS.
   return `${code}0 && (module.exports = { ${NAMES} });\n`;
 }
 
-/** The declarations are of CommonJS modules, which ES modules may import; not so the reverse. */
+/** The declarations describe CommonJS modules, which ES modules may import; the reverse fails. */
 function declarations(): Map<string, string> {
   const folder = mkdtempSync(join(tmpdir(), "runnerbean-types-"));
   try {
@@ -73,7 +73,7 @@ function declarations(): Map<string, string> {
 export async function clientFiles(): Promise<Map<string, string>> {
   return new Map([
     ["client.cjs", await program()],
-    // Names, not an asterisk: not every runtime finds those of a CommonJS module.
+    // Names instead of an asterisk: not every runtime finds the names of a CommonJS module.
     ["client.js", `export { ${NAMES} } from "./client.cjs";\n`],
     ["client.d.ts", 'export * from "./client.cjs";\n'],
     ...declarations(),

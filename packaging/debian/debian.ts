@@ -1,4 +1,4 @@
-// The package for Debian and its kin, made by dpkg-deb, without root.
+// Builds the package for Debian and its derivatives with dpkg-deb, without root.
 
 import { execFileSync } from "node:child_process";
 import {
@@ -25,13 +25,13 @@ import { manPages } from "./man-pages.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SCRIPTS = fileURLToPath(new URL("scripts", import.meta.url));
 
-/** As in packaging/executable. */
+/** Architectures, named as in packaging/executable. */
 const QUIET = ["--disable-warning=ExperimentalWarning"];
 
-/** Debian's names. */
+/** Debian's names of the architectures. */
 export const DEBIAN: Readonly<Record<Architecture, string>> = { x64: "amd64", arm64: "arm64" };
 
-/** What Node 26 needs: the newest symbols that it asks for are of these versions. */
+/** Libraries that Node 26 needs, with the versions of the newest symbols that it uses. */
 const DEPENDS = "adduser, libatomic1, libc6 (>= 2.28), libgcc-s1 | libgcc1, libstdc++6 (>= 7)";
 
 export interface DebianPackage {
@@ -45,7 +45,7 @@ export interface DebianPackage {
   readonly compression?: "xz" | "none";
 }
 
-/** Makes the package and returns its path. The same executable makes the same bytes. */
+/** Builds the package and returns its path. The same executable gives the same bytes. */
 export async function makeDebianPackage(made: DebianPackage): Promise<string> {
   const { architecture, version, output, compression = "xz" } = made;
   const folder = mkdtempSync(join(tmpdir(), "runnerbean-deb-"));
@@ -110,7 +110,7 @@ The program contains Node.js, whose licences are in licences-node.txt.gz,
 and packages whose licences are in licences.txt.gz.
 `;
 
-/** The unit of deploy/systemd for a program that needs no launcher and no cache. */
+/** Returns the unit of deploy/systemd, adapted to a program without launcher and cache. */
 function unitOf(name: string): string {
   return readFileSync(join(ROOT, "deploy/systemd", name), "utf8")
     .replace(/^# \/etc\/systemd\/system\/.*\n/, "")

@@ -1,8 +1,8 @@
-// Manual pages in roff, from what the program itself says of its options, tools and settings.
+// Manual pages in roff, from the program's own help about options, tools and settings.
 
 import type { Command } from "commander";
 
-/** Text of roff: no escapes, no requests, and hyphens that one can copy. */
+/** Escapes text for roff: no escapes, no requests, and hyphens that readers can copy. */
 const escaped = (text: string): string =>
   text
     .replaceAll("\\", "\\e")
@@ -14,7 +14,7 @@ const entry = (term: string, text: string): string => `.TP\n.B ${escaped(term)}\
 const head = (name: string, section: number, version: string, about: string): string =>
   `.TH ${name.toUpperCase()} ${section} "" "runnerbean ${version}"\n.SH NAME\n${escaped(name)} \\- ${escaped(about)}\n`;
 
-/** Options as the help shows them: " -p, --port <port>    TCP port …". */
+/** Options in the form of the help: " -p, --port <port> TCP port …". */
 function optionsIn(help: string): string {
   const lines = [...help.matchAll(/^ {1,5}(-[^\n]*?>?)(?: {2,}|(?<=[>\]]) )(\S.*)$/gm)];
   return lines.map(([, term, text]) => entry(term!, text!)).join("");
@@ -33,10 +33,10 @@ const toolsOf = (command: Command, path: string): string =>
 
 export interface Described {
   readonly version: string;
-  /** What `--help` prints. */
+  /** Output of `--help`. */
   readonly help: string;
   readonly tools: Command;
-  /** What `config example` prints. */
+  /** Output of `config example`. */
   readonly example: string;
 }
 
@@ -48,12 +48,12 @@ export function manPages({ version, help, tools, example }: Described): Map<stri
     `.SH DESCRIPTION\n${escaped(
       "Without a tool, starts a server for the commands of beanstalkd and for its own extensions. With a log (-b), acknowledged jobs survive a crash.",
     )}\n.SH OPTIONS\n${optionsIn(help)}` +
-    `.SH TOOLS\nThey start no server.\n${toolsOf(tools, "runnerbean")}` +
+    `.SH TOOLS\nThese don't start a server.\n${toolsOf(tools, "runnerbean")}` +
     `.SH FILES\n${entry("/etc/runnerbean/runnerbean.toml", "settings of the service")}${entry("/var/lib/runnerbean", "its log")}` +
     `.SH SEE ALSO\n.BR runnerbean.toml (5),\nhttps://github.com/runnerbean/runnerbean/tree/main/docs\n`;
   const settings =
     head("runnerbean.toml", 5, version, "settings of runnerbean") +
-    `.SH DESCRIPTION\nA file in the format TOML, which the option\n.B \\-\\-config\nnames. These are all keys:\n.PP\n.nf\n${escaped(example)}.fi\n` +
+    `.SH DESCRIPTION\nA file in TOML format, named by the option\n.BR \\-\\-config .\nThese are all keys:\n.PP\n.nf\n${escaped(example)}.fi\n` +
     `.SH SEE ALSO\n.BR runnerbean (1)\n`;
   return new Map([
     ["man1/runnerbean.1", server],

@@ -6,8 +6,8 @@ import { join, resolve } from "node:path";
 import { type Architecture, copyStrippedNode, HERE, nodePackage } from "../node.ts";
 
 /**
- * Files of the bundle, by the names that the loader asks for. Compiled code is for the machine that
- * compiled it; elsewhere V8 would refuse it.
+ * Files of the bundle, by the names that the loader requests. Compiled code works only on the
+ * machine that compiled it; elsewhere, V8 would refuse it.
  */
 function assets(bundle: string, architecture: Architecture): Record<string, string> {
   const all = ["runnerbean.cjs", ...globSync("{parts,dashboard}/*", { cwd: bundle })].sort();
@@ -16,8 +16,8 @@ function assets(bundle: string, architecture: Architecture): Record<string, stri
 }
 
 /**
- * Makes an executable from the bundle in a folder. The same bundle and Node make the same bytes,
- * whatever the folder.
+ * Builds an executable from the bundle in a folder. The same bundle and Node give the same bytes,
+ * in any folder.
  */
 export function makeExecutable(bundle: string, file: string, architecture = HERE): void {
   const output = resolve(file);
@@ -33,13 +33,13 @@ export function makeExecutable(bundle: string, file: string, architecture = HERE
         executable: stripped,
         output,
         disableExperimentalSEAWarning: true,
-        // What is experimental in Node (node:ffi) is mentioned in docs/differences.md.
+        // docs/differences.md mentions the experimental parts of Node (node:ffi).
         execArgv: ["--disable-warning=ExperimentalWarning"],
         assets: assets(bundle, architecture),
       }),
     );
     execFileSync(join(nodePackage(HERE), "bin/node"), [`--build-sea=${settings}`], {
-      // The path of the main file stays in the executable, which must not tell where it was built.
+      // The path of the main file stays in the executable, and must not reveal where it was built.
       cwd: bundle,
       stdio: ["ignore", "ignore", "inherit"],
     });

@@ -1,4 +1,4 @@
-// npm run build:image: writes dist/image, from which an engine builds the image.
+// npm run build:image: writes dist/image, from which a container engine builds the image.
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-// The folder that an engine builds the image from, with deploy/Dockerfile.
+// The folder from which a container engine builds the image, with deploy/Dockerfile.
 
 import { execFileSync } from "node:child_process";
 import { chmodSync, cpSync, existsSync, globSync, mkdirSync, realpathSync, rmSync } from "node:fs";
@@ -12,7 +12,7 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** Shared libraries that the executable needs and a base with the C library lacks. */
 const LIBRARIES = ["libatomic.so.1", "libgcc_s.so.1", "libstdc++.so.6"];
 
-/** Where Debian's packages for cross-compilation have them. */
+/** Location of these libraries in Debian's packages for cross-compilation. */
 const FOREIGN = "/usr/aarch64-linux-gnu/lib";
 
 /** Returns the files that Node loads on this machine, or those for another architecture. */
@@ -21,7 +21,7 @@ function libraries(architecture: Architecture): readonly string[] {
     const files = LIBRARIES.map((name) => join(FOREIGN, name));
     if (files.every((file) => existsSync(file))) return files;
     throw new Error(
-      `${files.join(", ")}: not all are there: apt-get install libstdc++6-arm64-cross libatomic1-arm64-cross`,
+      `${files.join(", ")}: some are missing: apt-get install libstdc++6-arm64-cross libatomic1-arm64-cross`,
     );
   }
   const env = { LD_TRACE_LOADED_OBJECTS: "1" };
@@ -57,7 +57,7 @@ export function makeContext(folder: string, { executables, bundle }: Context): v
       cpSync(realpathSync(file), join(place, "lib", basename(file)));
     cpSync(join(nodePackage(architecture), "LICENSE"), join(folder, "licences/licences-node.txt"));
   }
-  // Whatever the mask of who builds it.
+  // Independent of the umask of the build.
   for (const path of ["data", ...globSync("{licences,amd64,arm64}{,/**}", { cwd: folder })])
     chmodSync(join(folder, path), /licences\/|\.so\./.test(path) ? 0o644 : 0o755);
 }

@@ -1,4 +1,4 @@
-// Packages of others whose code is in the bundle, and their licences.
+// Third-party packages whose code is in the bundle, and their licences.
 
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const FOLDER = /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/;
 export function packagesOf(root: string, files: Iterable<string>): readonly BundledPackage[] {
   const folders = new Set([...files].flatMap((file) => FOLDER.exec(file)?.[0] ?? []));
   const packages = [...folders].sort().map((folder) => packageIn(join(root, folder)));
-  // npm may install several copies of one.
+  // npm may install several copies of a package.
   const byId = new Map(packages.map((each) => [`${each.name}@${each.version}`, each]));
   return [...byId.values()].sort((one, other) => (one.name < other.name ? -1 : 1));
 }
@@ -35,7 +35,7 @@ function packageIn(folder: string): BundledPackage {
   return { name, version, license, text };
 }
 
-/** Returns the report: each package, and each text once with the packages that it is for. */
+/** Returns the report: each package, and each licence text once, with its packages. */
 export function licenceReport(packages: readonly BundledPackage[]): string {
   const lines = packages.map(({ name, version, license }) => `${name} ${version}: ${license}`);
   const texts = Map.groupBy(packages, ({ text }) => text);

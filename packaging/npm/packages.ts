@@ -1,7 +1,7 @@
 // The packages for npm's registry, as files:
 //
-// - runnerbean: the bundle, the launcher and the documents, without a dependency but Node;
-// - @runnerbean/client: the client alone, which needs nothing;
+// - runnerbean: the bundle, the launcher and the documents; its only dependency is Node;
+// - @runnerbean/client: the client alone, without dependencies;
 // - @runnerbean/node-linux-ARCH: Node itself. Others have 67 MB of headers for C, too.
 
 import { execFileSync } from "node:child_process";
@@ -17,8 +17,8 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const { version, repository, bugs } = manifest;
 
 /**
- * Lets npm pack what `fill` writes into an empty folder, with the package.json that it returns, and
- * returns the path of the package in `output`.
+ * Lets npm pack the files that `fill` writes into an empty folder, with the package.json that it
+ * returns. Returns the path of the package in `output`.
  */
 function packed(output: string, fill: (folder: string) => object): string {
   mkdirSync(output, { recursive: true });

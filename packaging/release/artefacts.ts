@@ -28,7 +28,7 @@ export interface Release {
   readonly onBuilt: (artefact: Artefact) => void;
 }
 
-/** Builds all for this machine's architecture: npm's packages, executable, Debian package, image. */
+/** Builds all for this machine's architecture: npm packages, executable, Debian package, image. */
 export async function buildArtefacts({
   root,
   version,
@@ -48,7 +48,7 @@ export async function buildArtefacts({
   const architecture: Architecture = HERE;
   const executable = join(output, `runnerbean-linux-${architecture}`);
   execFileSync("npm", ["run", "--silent", "build"], { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
-  // The build empties the folder, which may be in its own.
+  // The build empties its own folder, which may contain this one.
   rmSync(output, { recursive: true, force: true });
   mkdirSync(output, { recursive: true });
   await add(() => {
@@ -79,7 +79,7 @@ export async function buildArtefacts({
 
 const sha256 = (path: string): string => createHash("sha256").update(readFileSync(path)).digest("hex");
 
-/** Packs a folder; the same files make the same bytes. */
+/** Packs a folder; the same files give the same bytes. */
 function pack(folder: string, file: string): void {
   const same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", `--mtime=@${sourceDate()}`];
   execFileSync("tar", [...same, "-I", "gzip -n -6", "-cf", file, "-C", folder, "."]);

@@ -1,4 +1,4 @@
-// The software bill of materials: CycloneDX, as npm writes it, of what is in the artefacts.
+// The software bill of materials for the artefacts, in npm's CycloneDX format.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -31,7 +31,7 @@ const idOf = ({ name, version }: { name: string; version: string }): string => `
 
 /** Returns the bill of the checkout in `root`: the packages that are in the bundle, and Node. */
 export function billOfMaterials(root: string, packages: readonly BundledPackage[]): Bom {
-  // npm's has all packages of the checkout, those for its tests among them.
+  // npm's list has all packages of the checkout, including those for its tests.
   const npm = ["sbom", "--sbom-format=cyclonedx", "--sbom-type=application", "--package-lock-only"];
   const said = execFileSync("npm", npm, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
   const all = JSON.parse(said) as Bom;
@@ -41,7 +41,7 @@ export function billOfMaterials(root: string, packages: readonly BundledPackage[
   const found = [...new Map(copies.map((component) => [idOf(component), component])).values()];
   const missing = wanted.difference(new Set(found.map(idOf)));
   if (missing.size > 0) throw new Error(`npm sbom does not know ${[...missing].join(", ")}: run npm ci`);
-  // To npm, they are needed for development only.
+  // npm lists them as needed only for development.
   const components = [...found.map((each) => ({ ...each, scope: "required", properties: [] })), NODE];
   const { component } = all.metadata;
   const refs = new Set(components.map((each) => each["bom-ref"]));

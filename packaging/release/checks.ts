@@ -1,4 +1,4 @@
-// What must be right before a release, and its notes.
+// Checks before a release, and its notes.
 
 export interface State {
   readonly version: string;
@@ -9,11 +9,11 @@ export interface State {
   readonly changelog: string;
   /** Tags at this commit. */
   readonly tags: readonly string[];
-  /** Files that are not committed. */
+  /** Uncommitted files. */
   readonly changed: readonly string[];
 }
 
-/** The section of a version or of [Unreleased], without its heading; undefined if there is none. */
+/** Returns the section of a version or [Unreleased], without its heading; undefined if missing. */
 function sectionOf(changelog: string, name: string): string | undefined {
   const sections = changelog.split(/^## /m).slice(1);
   const found = sections.find((section) => section.startsWith(`[${name}]`));
@@ -25,7 +25,7 @@ export function notesOf({ version, changelog }: Pick<State, "version" | "changel
   return sectionOf(changelog, version) ?? "";
 }
 
-/** Returns what is wrong, each as a sentence with the next step. */
+/** Returns the faults, each as a sentence with the next step. */
 export function faultsOf(state: State): readonly string[] {
   const { version, locked, ofClient, changelog, tags, changed } = state;
   const faults: string[] = [];
@@ -40,7 +40,7 @@ export function faultsOf(state: State): readonly string[] {
   const heading = new RegExp(`^## \\[${version.replaceAll(".", "\\.")}\\] - 20\\d\\d-\\d\\d-\\d\\d$`, "m");
   if (!heading.test(changelog))
     faults.push(`CHANGELOG.md has no line "## [${version}] - YYYY-MM-DD": rename [Unreleased]`);
-  else if (notesOf(state) === "") faults.push(`CHANGELOG.md says nothing of ${version}`);
+  else if (notesOf(state) === "") faults.push(`CHANGELOG.md has no entry for ${version}`);
   const unreleased = sectionOf(changelog, "Unreleased");
   if (unreleased === undefined) faults.push('CHANGELOG.md has no line "## [Unreleased]": add it');
   else if (unreleased !== "")

@@ -1,7 +1,7 @@
 // npm run release: checks that this commit can be released, and builds all artefacts into
 // dist/release. It publishes nothing: .github/workflows/release.yml does.
 //
-//   --dry-run   tells what is wrong and goes on
+//   --dry-run   reports faults and continues
 //   --measure   also measures starts, and writes the tables of docs/installing.md
 
 import { execFileSync } from "node:child_process";
@@ -37,7 +37,7 @@ const faults = faultsOf({
 });
 for (const fault of faults) console.error(fault);
 if (faults.length > 0 && !flags["dry-run"]) {
-  console.error("Nothing was built. --dry-run builds all the same.");
+  console.error("Nothing was built. --dry-run builds anyway.");
   process.exit(1);
 }
 const artefacts = await buildArtefacts({
@@ -65,5 +65,5 @@ if (flags.measure) {
   writeFileSync(PAGE, withTable(page, "starts", startsTable(rows)));
 }
 console.log(
-  `${OUTPUT}: ${faults.length === 0 ? "ready to publish" : `${faults.length} things to mend first`}`,
+  `${OUTPUT}: ${faults.length === 0 ? "ready to publish" : `${faults.length} faults to fix first`}`,
 );

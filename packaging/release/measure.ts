@@ -1,4 +1,4 @@
-// Times and memory of a start.
+// Measures the times and memory of a start.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -7,11 +7,11 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface Start {
-  /** From the start of the process to the first reply to a client. */
+  /** Time from the start of the process to the first reply to a client. */
   readonly replyMs: number;
   /** Processor time until then. */
   readonly processorMs: number;
-  /** When it has been idle for a while. */
+  /** Memory after it has been idle for a while. */
   readonly residentBytes: number;
 }
 

@@ -1,5 +1,5 @@
-// Sends batches to the group's thread. Batches that find no room are kept, and the log takes no
-// more until they are sent.
+// Sends batches to the group's thread. If the ring has no room for a batch, it keeps the batch, and
+// the log takes no more records until it is sent.
 
 import { assert } from "../base/assert.ts";
 import { BATCH_BYTES_MAX, BATCH_HEADER_BYTES } from "../message/batch.ts";
@@ -49,7 +49,7 @@ export class BatchRing implements BatchSink {
   take(bytes: Uint8Array, numbers: Float64Array): void {
     assert(
       bytes.length >= BATCH_HEADER_BYTES && bytes.length <= BATCH_BYTES_MAX,
-      "a batch has a batch's size",
+      "a batch has at most the maximum size",
     );
     this.#taken++;
     if (this.#kept.length === 0 && this.#send(bytes, numbers)) return;

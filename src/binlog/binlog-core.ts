@@ -98,7 +98,7 @@ export class BinlogCore {
   }
 
   #publishCut({ cut }: Storage): void {
-    assert(cut.kept >= 0, "segments that are kept for a backup are counted");
+    assert(cut.kept >= 0, "the number of kept segments is never negative");
     this.#backup.setKept(cut.kept);
     if (cut.state === this.#publishedCut) return;
     this.#publishedCut = cut.state;
@@ -106,13 +106,13 @@ export class BinlogCore {
     else if (cut.state === "refused") this.#backup.refuse(cut.number);
   }
 
-  /** Notes that a job's full record is now in this segment. */
+  /** Records that a job's full record is now in this segment. */
   noteFile(id: number, segment: number): void {
     if (CHECKED) assert(segment > 0, "the record of a job lies in a segment");
     this.#files.set(id, segment);
   }
 
-  /** Yields the recovered batches, and notes the file of each job for stats-job. */
+  /** Yields the recovered batches, and records the file of each job for stats-job. */
   *recovered({ storage, jobs }: OpenedBinlog): Generator<RecoveredBatch> {
     const { shards } = this.#topology;
     for (const batch of jobs((bytes, start, length) => shardOfTube(bytes, start, start + length, shards))) {
@@ -137,8 +137,8 @@ export class BinlogCore {
   }
 
   /**
-   * Appends what the shards have published. Calls `onWriterWaits` for each shard that waits for
-   * room. Returns the number of records.
+   * Appends the records that the shards have published. Calls `onWriterWaits` for each shard that
+   * waits for room. Returns the number of records.
    */
   takeRecords(storage: Storage, onWriterWaits: (shard: number) => void): number {
     let taken = 0;
@@ -172,15 +172,15 @@ export class BinlogCore {
     for (let shard = 0; shard < this.#publishedWritten.length; shard++) {
       const writtenUpTo = storage.writtenUpTo(shard);
       if (writtenUpTo !== this.#publishedWritten[shard]) {
-        assert(writtenUpTo > this.#publishedWritten[shard]!, "records that are written stay written");
+        assert(writtenUpTo > this.#publishedWritten[shard]!, "written records stay written");
         this.#publishedWritten[shard] = writtenUpTo;
         this.#written.publish(shard, writtenUpTo);
         written = true;
       }
       const syncedUpTo = storage.syncedUpTo(shard);
-      assert(syncedUpTo <= writtenUpTo, "a record that is durable was written");
+      assert(syncedUpTo <= writtenUpTo, "a durable record was written");
       if (syncedUpTo === this.#publishedSynced[shard]) continue;
-      assert(syncedUpTo > this.#publishedSynced[shard]!, "records that are durable stay durable");
+      assert(syncedUpTo > this.#publishedSynced[shard]!, "durable records stay durable");
       this.#publishedSynced[shard] = syncedUpTo;
       this.#synced.publish(shard, syncedUpTo);
       synced = true;
@@ -224,7 +224,7 @@ export class BinlogCore {
   }
 
   #publishUnsynced({ unsyncedSinceMs }: Storage): void {
-    assert(unsyncedSinceMs >= 0, "records wait for a sync since a time");
+    assert(unsyncedSinceMs >= 0, "the time since which records wait is valid");
     this.counters[Counter.BinlogUnsyncedSinceMs] = Number.isFinite(unsyncedSinceMs) ? unsyncedSinceMs : 0;
   }
 

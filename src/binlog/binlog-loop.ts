@@ -58,7 +58,7 @@ export class BinlogLoop implements Role {
   worksOn = false;
 
   constructor(options: BinlogLoopOptions) {
-    assert(options.shards.length === options.core.rings.length, "each shard has a bell");
+    assert(options.shards.length === options.core.rings.length, "each shard has a doorbell");
     this.#options = options;
   }
 
@@ -88,7 +88,7 @@ export class BinlogLoop implements Role {
    */
   close(): BinlogError | undefined {
     const { storage, control, surroundings } = this.#options;
-    assert(this.#action === Action.End, "a log is closed when its loop has ended");
+    assert(this.#action === Action.End, "the log is closed after its loop has ended");
     control.set(ControlWord.BinlogEnded);
     if (storage.failure === undefined) storage.close(surroundings.nowMs());
     return storage.failure;
@@ -116,7 +116,7 @@ export class BinlogLoop implements Role {
   #act(): Point | undefined {
     const { core, storage, surroundings } = this.#options;
     const { failure } = storage;
-    assert(failure === undefined || this.#action === Action.End, "a log that failed publishes nothing");
+    assert(failure === undefined || this.#action === Action.End, "a failed log publishes nothing");
     switch (this.#action) {
       case Action.Take:
         this.#take();
@@ -175,13 +175,13 @@ export class BinlogLoop implements Role {
     const { storage, surroundings } = this.#options;
     assert(
       this.#action === Action.TellState || this.#action === Action.RingShards,
-      "a turn ends when its state was told",
+      "a turn ends after its state is published",
     );
     this.#action = Action.Take;
     this.hasMore = this.taken > 0 || this.worksOn;
     if (!this.#stopping || this.hasMore) return Point.Turned;
-    // The records in the rings were acknowledged or will be, so the log takes them all, or has
-    // failed.
+    // The records in the rings are acknowledged or will be, so the log takes them all, unless it
+    // has failed.
     const waited = storage.waiting;
     if (waited) storage.endWait(surroundings.nowMs());
     if (waited && storage.failure === undefined) {
@@ -194,7 +194,7 @@ export class BinlogLoop implements Role {
 
   readonly #ringShard = (shard: number): void => {
     const bell = this.#options.shards[shard];
-    assert(bell !== undefined, "a shard that waits has a bell");
+    assert(bell !== undefined, "a waiting shard has a doorbell");
     this.#options.counters.rang(bell.ring());
   };
 

@@ -61,7 +61,7 @@ export type BinlogNews =
 
 /**
  * Number of reserved descriptors: two for compaction, one each for a new file and its folder, and
- * as many again that other threads may snatch.
+ * as many again, because other threads may take some.
  */
 const SPARE_DESCRIPTORS = 8;
 
@@ -85,7 +85,7 @@ export class BinlogRuntime {
 
   /**
    * Resolves with the loop when the shards have loaded all jobs. Resolves with undefined, after
-   * telling why, if the log can't be opened or the server was stopped meanwhile.
+   * reporting the reason, if the log can't be opened or the server was stopped meanwhile.
    */
   async open(): Promise<BinlogLoop | undefined> {
     try {
@@ -96,8 +96,8 @@ export class BinlogRuntime {
         this.#tell({ news: "closed", timings: error.message });
       } else if (error instanceof BinlogError) this.#tellFailure("refused", error);
       else {
-        // The main thread learns of the error only after this thread has ended. No reply may be
-        // sent meanwhile.
+        // The main thread learns of the error only after this thread has ended. No thread may send
+        // a reply in between.
         this.#control.set(ControlWord.BinlogEnded);
         throw error;
       }
@@ -107,7 +107,7 @@ export class BinlogRuntime {
 
   /** Closes the log; call once, after the loop has ended. No reply is sent from then on. */
   close(): void {
-    assert(this.#opened !== undefined, "a log that is closed was opened");
+    assert(this.#opened !== undefined, "only an open log is closed");
     const { storage, lock, role } = this.#opened;
     const failure = role.close();
     if (failure !== undefined) {

@@ -1,6 +1,6 @@
-// The log in the thread of acceptors and shards. It runs after them, so that a reply waits for the
-// disk and for no other thread. Its own work (making room, compaction) takes one slice in each pass
-// of the thread.
+// Runs the log in the thread of acceptors and shards, after them, so that a reply waits for the
+// disk but not for another thread. Its own work (making room, compaction) takes one slice in each
+// pass of the thread.
 
 import { assert } from "../base/assert.ts";
 import { Point } from "../loop/point.ts";
@@ -64,7 +64,7 @@ export class ColocatedLog implements ColocatedRole {
   turn(nowMs: number): boolean {
     if (this.#hasEnded || !(this.#isInTurn || this.hasWork || this.nextDueAtMs <= nowMs)) return false;
     while (this.next() === Point.HeldUp);
-    assert(!this.#isInTurn, "a turn within a command is whole");
+    assert(!this.#isInTurn, "turns don't nest");
     return true;
   }
 }

@@ -1,5 +1,5 @@
-// The log of a standby: copies another node's segments, with their numbers and sequences, so that
-// it can take the lead as it is. Pure code; see "A node that follows" in README.md.
+// Log of a standby: copies another node's segments, with their numbers and sequences, so that the
+// standby can take the lead with it. Pure code; see "A node that follows" in README.md.
 
 import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
@@ -80,7 +80,7 @@ export class FollowLog {
     this.#idsLent = verdict.maxId;
     const numbers = this.#numbers();
     this.#first = numbers[0] ?? 0;
-    // They count again if the shared log lacks the last DROP, so they stay until the next one.
+    // They count again if the shared log lacks the last DROP, so they stay until the next DROP.
     for (const number of verdict.discard) this.#disk.unlink(segmentName(number));
     const kept = verdict.kept.at(-1);
     this.#begin = kept === undefined ? 1 : kept.number + 1;
@@ -137,12 +137,12 @@ export class FollowLog {
     return this.#first === 0 || this.#first <= this.#oldest;
   }
 
-  /** Whether the log has jobs that came in no batch. */
+  /** Whether the log has jobs that did not come in a batch. */
   get hasOwnJobs(): boolean {
     return this.known.length === 0 && this.#sequence > 0;
   }
 
-  /** Segments below this one hold jobs that came in no batch; 0 for none. */
+  /** Segments below this one hold jobs that did not come in a batch; 0 for none. */
   get rewriteBelow(): number {
     const [first] = this.known;
     if (first !== undefined) return first.n === 1 ? this.#placeOf(1).segment : 0;
@@ -151,7 +151,7 @@ export class FollowLog {
 
   #placeOf(n: number): Place {
     const place = this.#places.get(n);
-    assert(place !== undefined, "a batch that is known has a place");
+    assert(place !== undefined, "a known batch has a place");
     return place;
   }
 
@@ -200,7 +200,7 @@ export class FollowLog {
     return this.#current;
   }
 
-  /** Frames the batch with the segment's salt. Returns what the storage's own records in it say. */
+  /** Frames the batch with the segment's salt. Returns the facts from the storage's own records. */
   #frame(
     { salt }: OpenSegment,
     first: number,
@@ -239,7 +239,7 @@ export class FollowLog {
       this.#disk.write(segment.handle, this.#zeros, 0, this.#zeros.length, segment.fileBytes);
       segment.fileBytes += this.#zeros.length;
     }
-    assert(segment.fileBytes >= wanted, "a segment has the room that was made");
+    assert(segment.fileBytes >= wanted, "a segment has the requested room");
     this.#disk.sync(segment.handle);
   }
 
@@ -250,10 +250,10 @@ export class FollowLog {
   }
 
   #leave(segment: OpenSegment): void {
-    assert(segment === this.#current, "the segment that is left is the current one");
-    assert(this.#next?.number === segment.number + 1, "there is a segment to go on with");
+    assert(segment === this.#current, "only the current segment is left");
+    assert(this.#next?.number === segment.number + 1, "a next segment exists");
     this.sync();
-    assert(!this.#unsynced, "a segment of a standby that is left is durable");
+    assert(!this.#unsynced, "a standby leaves only a durable segment");
     this.#disk.truncate(segment.handle, segment.usedBytes);
     this.#disk.close(segment.handle);
     this.#current = this.#next;
@@ -274,7 +274,7 @@ export class FollowLog {
 
   sync(): void {
     if (!this.#unsynced) return;
-    assert(this.#current !== undefined, "what is not durable lies in a segment");
+    assert(this.#current !== undefined, "records that are not durable lie in a segment");
     this.#disk.sync(this.#current.handle);
     this.#unsynced = false;
     this.#syncedSequence = this.#sequence;
@@ -283,14 +283,14 @@ export class FollowLog {
   /** Syncs if the policy says so. */
   flush(nowMs: number): void {
     if (!this.#unsynced) return;
-    assert(this.#sequence > this.#syncedSequence, "what is not durable has records");
+    assert(this.#sequence > this.#syncedSequence, "there are records that are not durable");
     this.#policy.dirty(nowMs);
     if (nowMs < this.#policy.syncAtMs) return;
     this.sync();
     this.#policy.synced(nowMs, 0, true);
   }
 
-  /** The last batch that is durable, or with -F written. */
+  /** The last batch that is durable or, with -F, written. */
   get kept(): ChainPlace {
     if (!this.#unsynced || this.#policy.never) {
       const { epoch, n, tag } = this.place;
@@ -333,15 +333,15 @@ export class FollowLog {
     return memory.bytes;
   }
 
-  /** Returns the batches after batch `after` in the form in which they travel. */
+  /** Returns the batches after batch `after` in the form of messages. */
   tail(after: number): Uint8Array[] {
-    assert(after <= this.place.n, "a tail begins behind a batch of the log");
+    assert(after <= this.place.n, "a tail begins after a batch of the log");
     return this.known.filter(({ n }) => n > after).map(({ n }) => this.#read(this.#placeOf(n)));
   }
 
   /** Returns a batch with a new checksum, because its frames have this log's own salt. */
   #read({ segment, beginsAt, endsAt }: Place): Uint8Array {
-    assert(endsAt - beginsAt > FRAME_BYTES, "a batch that is read has bytes");
+    assert(endsAt - beginsAt > FRAME_BYTES, "a batch has bytes");
     const memory = Memory.ofSize(endsAt - beginsAt - FRAME_BYTES);
     const handle = this.#disk.open(segmentName(segment), "read");
     try {
@@ -369,9 +369,9 @@ export class FollowLog {
     if (place === undefined) throw new Error(`batch ${n} is not in the log`);
     this.close();
     while (this.known.at(-1)!.n > n) this.#places.delete(this.known.pop()!.n);
-    assert(this.place.n === n, "a cut leaves the batch that it follows");
+    assert(this.place.n === n, "a cut keeps the batch before it");
     beginCut(this.#disk, place, this.#zeros);
-    assert(place.sequence <= this.#sequence, "a cut takes the sequence back");
+    assert(place.sequence <= this.#sequence, "a cut lowers the sequence");
     this.#sequence = this.#syncedSequence = place.sequence;
     this.#oldest = place.oldest;
     const number = place.sealed ? place.segment + 1 : place.segment;
@@ -397,8 +397,8 @@ function uncountedBefore({ stale, kept }: LogVerdict): SegmentScan[] {
 function strays(path: string): BinlogError {
   return new BinlogError(
     "REPLICA_STRAYS",
-    `${path} was served without --replicate since it was last in its group: it holds changes that the group does not know`,
-    'Make them the group\'s with "runnerbean replica reseed", or move the directory away to follow the group without them.',
+    `${path} was served without --replicate after it was last in its group: it holds changes that the group does not know`,
+    'Give them to the group with "runnerbean replica reseed", or move the directory away to follow the group without them.',
   );
 }
 
@@ -406,14 +406,14 @@ function strays(path: string): BinlogError {
 function newerThanThis(n: number): BinlogError {
   return new BinlogError(
     "BINLOG_VERSION",
-    `batch ${n} of the group has a record that this version does not know: the primary is a newer one`,
-    "Nothing of it was written. Upgrade this server and start it again: it follows and gets everything.",
+    `batch ${n} of the group has a record that this version does not know: the primary is newer`,
+    "The batch was not written. Upgrade this server and start it again: it follows and gets everything.",
   );
 }
 
 /**
  * Throws unless the frames fill the batch, as many as its header says. Its checksum is right, so
- * its writer framed it wrongly: nothing of it may come to the disk.
+ * its writer framed it wrongly: no part of it may reach the disk.
  */
 function checkFrames({ n, frames }: BatchHeader, bytes: Uint8Array): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,4 +1,4 @@
-// Segments of a standby's log: created ahead of their use, and cut behind a batch.
+// Segments of a standby's log: creates them ahead of their use, and cuts them after a batch.
 
 import { assert } from "../base/assert.ts";
 import { segmentName, segmentNumber } from "../base/segment-name.ts";
@@ -12,14 +12,14 @@ import type { SyncEvery } from "./live/sync-policy.ts";
 export const AHEAD_BYTES = 512 * 1024;
 const CUT = "cut.json";
 const CUT_REMEDY =
-  "Move the directory away to follow the group anew; keep it until another server has its jobs.";
+  "Move the directory away to get everything from the group; keep it until another server has its jobs.";
 
-/** A batch in the log, behind which a cut can be made. */
+/** A batch in the log, after which a cut can be made. */
 export interface Place {
   segment: number;
-  /** Where the frame of the LINK record begins. */
+  /** Offset of the frame of the LINK record. */
   beginsAt: number;
-  /** Where the last frame of the batch ends. */
+  /** End of the last frame of the batch. */
   endsAt: number;
   /** Sequence of the last frame. */
   sequence: number;
@@ -58,11 +58,11 @@ export function createSegment(
   oldest: number,
   zeros: Uint8Array,
 ): OpenSegment {
-  assert(number > 0 && oldest >= 0, "a segment that is made has a number");
+  assert(number > 0 && oldest >= 0, "a new segment has a number");
   const salt = randomSalt() >>> 0;
   const handle = disk.open(segmentName(number), "create");
   const bytes = zeros.slice();
-  assert(bytes.length >= HEADER_BYTES + SPARE_BYTES, "a new segment has room behind its header");
+  assert(bytes.length >= HEADER_BYTES + SPARE_BYTES, "a new segment has room after its header");
   bytes.set(encodeHeader({ number, createdAtMs: wallMs(), maxId: 0, oldest, salt }));
   disk.truncate(handle, 0);
   disk.write(handle, bytes, 0, bytes.length, 0);
@@ -72,7 +72,7 @@ export function createSegment(
 }
 
 export function reopen(disk: Disk, number: number, usedBytes: number): OpenSegment {
-  assert(usedBytes >= HEADER_BYTES, "a segment that is opened again has its header");
+  assert(usedBytes >= HEADER_BYTES, "a reopened segment has its header");
   const name = segmentName(number);
   const handle = disk.open(name, "write");
   const bytes = new Uint8Array(HEADER_BYTES);
@@ -96,7 +96,7 @@ export function finishCut(options: FollowOptions, extentBytes = AHEAD_BYTES): vo
   endCut(disk);
 }
 
-/** Notes where to cut, so that the next start can finish an interrupted cut, and cuts. */
+/** Records where to cut, so that the next start can finish an interrupted cut, and cuts. */
 export function beginCut(disk: Disk, place: Place, zeros: Uint8Array): void {
   assert(place.segment > 0 && place.endsAt > place.beginsAt, "a cut follows a batch");
   writeWhole(disk, CUT, encodeChecked(place));
@@ -142,7 +142,7 @@ function readPlace(disk: Disk): Place | undefined {
     if (error instanceof SyntaxError) return undefined;
     throw error;
   }
-  // A cut removes all that comes later: a wrong place would remove segments that count.
+  // A cut removes everything after it: a wrong place would remove segments that count.
   const name = segmentName(place.segment);
   const bytes = disk.names().includes(name) ? bytesOf(disk, name) : 0;
   if (bytes >= place.endsAt) return place;

@@ -1,5 +1,5 @@
-// The log's thread on a standby: executes the orders of the group's thread one after another until
-// the node has the lead.
+// Loop of the log's thread on a standby: executes the orders of the group's thread one after
+// another until the node has the lead.
 
 import { randomInt } from "node:crypto";
 import type { MessagePort } from "node:worker_threads";
@@ -14,7 +14,7 @@ import { openFollowLog } from "./open-follow-log.ts";
 import type { OpenOptions } from "./recovery/open-options.ts";
 import { StartInterrupted } from "./recovery/start-interrupted.ts";
 
-/** How often it checks for a stop or a due sync. */
+/** Interval of checks for a stop or a due sync. */
 const LOOK_MS = 20;
 
 export interface Lead {
@@ -101,7 +101,7 @@ export class Following {
   }
 
   get #joined(): GroupFile {
-    assert(this.#file !== undefined, "a node that follows has a file of its group");
+    assert(this.#file !== undefined, "a following node has a group file");
     return this.#file;
   }
 
@@ -111,7 +111,7 @@ export class Following {
   }
 
   async #follow(groupId: string): Promise<void> {
-    assert(this.#log === undefined, "a node begins to follow once");
+    assert(this.#log === undefined, "a node starts to follow once");
     const { disk } = this.#options;
     let file = readGroupFile(disk);
     if (file !== undefined && file.groupId !== groupId) throw otherGroup(disk.path);
@@ -142,7 +142,7 @@ export class Following {
     for (const message of messages) {
       bytes += message.length;
       const batches = batchesOf(message);
-      assert(batches !== undefined, "the batches of an order are whole");
+      assert(batches !== undefined, "an order has complete batches");
       for (const batch of batches) this.#opened.apply(batch);
     }
     this.#opened.flush(this.#clockMs());
@@ -154,7 +154,7 @@ export class Following {
   #tellKept(): void {
     const place = this.#log?.kept;
     if (place === undefined || place.tag === this.#keptTag) return;
-    assert(place.n <= this.#opened.place.n, "what is kept was applied");
+    assert(place.n <= this.#opened.place.n, "a kept batch was applied");
     this.#keptTag = place.tag;
     this.#tell({ news: "kept", place });
   }
@@ -168,8 +168,8 @@ export class Following {
   }
 
   /**
-   * Moves all segments to a folder of their own for the operator; the node starts from scratch at
-   * its next start.
+   * Moves all segments to a separate folder for the operator; the node starts from scratch at its
+   * next start.
    */
   #setAside(): void {
     const { disk, wallMs } = this.#options;
@@ -195,7 +195,7 @@ function adviceInGroup(error: unknown, path: string): unknown {
   return new BinlogError(
     error.code,
     error.message,
-    `Look whether another server of the group has the jobs: "runnerbean replica status URL". If so, move ${path} away and start again: it follows and gets all. Do not use --salvage in a group, unless this is the only copy: then salvage it without --replicate, and make it the group's with "runnerbean replica reseed".`,
+    `Check whether another server of the group has the jobs: "runnerbean replica status URL". If so, move ${path} away and start again: it follows and gets everything. Do not use --salvage in a group, unless this is the only copy: then salvage it without --replicate, and give it to the group with "runnerbean replica reseed".`,
   );
 }
 
@@ -204,7 +204,7 @@ const DAMAGE: ReadonlySet<string> = new Set(["BINLOG_CORRUPT", "BINLOG_MISSING_F
 function otherGroup(path: string): BinlogError {
   return new BinlogError(
     "REPLICA_OTHER_GROUP",
-    `${path} belongs to another group than the stream that was found, or the stream was made anew`,
-    'If the stream was lost, bring the group back with "runnerbean replica reseed" from the directory that is furthest; otherwise check the URL.',
+    `${path} belongs to another group than this stream, or the stream was created again`,
+    'If the stream was lost, restore the group with "runnerbean replica reseed" from the most advanced directory; otherwise check the URL.',
   );
 }

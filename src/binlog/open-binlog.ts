@@ -17,9 +17,9 @@ import { salvageLog } from "./recovery/salvage.ts";
 
 export interface OpenedBinlog {
   storage: Storage;
-  /** One more than the highest id that the log knows to have been given. */
+  /** One more than the highest id that was assigned according to the log. */
   nextId: number;
-  /** Number of jobs, without those of which only the unique key is remembered. */
+  /** Number of jobs, without jobs whose unique key alone is remembered. */
   jobCount: number;
   /** Settings of tubes by pattern. */
   settings: ReadonlyMap<string, string>;
@@ -74,7 +74,7 @@ function firstProblem(verdict: LogVerdict): BinlogError {
   return verdict.problems[0]!.error;
 }
 
-/** Silent if a file takes a mebibyte instead of less; operators need not know that. */
+/** Silent if a file merely takes a mebibyte instead of less; operators needn't know that. */
 function noteSegmentBytes(options: OpenOptions, segmentBytes: number): void {
   if (segmentBytes <= Math.max(SEGMENT_BYTES_MIN, options.segmentBytes)) return;
   const message = `${options.shards} shards need log files of ${segmentBytes} bytes: -s ${options.segmentBytes} is too small`;
@@ -94,7 +94,7 @@ function noteRepairs(
     notice({ level: "warn", code: "BINLOG_TORN_TAIL", message });
   }
   for (const number of verdict.discard) {
-    const message = `Removed ${path}/${segmentName(number)}: it was made ahead, never used, and is not whole`;
+    const message = `Removed ${path}/${segmentName(number)}: it was created ahead, never used, and is incomplete`;
     notice({ level: "info", code: "BINLOG_UNUSED_SEGMENT", message });
   }
   if (books.unfinished > 0) {

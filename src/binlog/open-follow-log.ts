@@ -45,7 +45,7 @@ async function judged(options: OpenOptions): Promise<LogVerdict> {
 }
 
 /**
- * Returns whether a missing segment may still arrive. A node that began with the first message of
+ * Returns whether a missing segment may still arrive. A node that started with the first message of
  * the shared log lacks the segments before it until the leader rewrites them. A server outside a
  * group refuses such a directory, because nothing would bring the segments.
  */

@@ -1,5 +1,5 @@
-// Whether threads started now can read their code. The current user may not be allowed to, after
-// the process dropped its privileges. A bundle replaces this module
+// Check whether new threads can read their code. After the process has dropped its privileges, the
+// current user may not be allowed to. A bundle replaces this module
 // (packaging/bundle/replacements).
 
 import { fileURLToPath } from "node:url";

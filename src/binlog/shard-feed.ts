@@ -12,13 +12,13 @@ export class ShardFeed {
   #ahead = 0;
   #onLoaded: (() => void) | undefined;
 
-  /** `warn` is called with what the shard has to tell the operator. */
+  /** `warn` is called with the shard's warnings for the operator. */
   constructor(port: MessagePort, warn: (warning: string) => void) {
     this.#port = port;
     port.on("message", (message: "loaded" | { readonly warnings: readonly string[] }) => {
       if (message !== "loaded") for (const warning of message.warnings) warn(warning);
       this.#ahead--;
-      assert(this.#ahead >= 0, "a shard loads no more than it is sent");
+      assert(this.#ahead >= 0, "a shard loads no more than it was sent");
       this.#onLoaded?.();
     });
   }

@@ -1,5 +1,5 @@
 // Entry point of the log's own worker thread: opens the log when ordered to, then writes and syncs
-// what the shards append.
+// the shards' records.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { BlockingLoop } from "../loop/blocking-loop.ts";

@@ -51,7 +51,7 @@ export const seconds: Check = whole(0, U32_MAX);
 /** Time limit for one reply, in seconds: a day at most. */
 export const timeout: Check = whole(1, 86_400);
 
-/** To the millisecond, for commands that support it. */
+/** Seconds to the millisecond, for commands that support it. */
 export const duration: Check = (text) =>
   /^\d{1,10}(?:\.\d{1,3})?$/.test(text) && Number(text) <= U32_MAX
     ? text

@@ -1,10 +1,10 @@
-// The file that a backup goes to: it has its name only once it is whole and durable.
+// File of a backup, which gets its final name only once it is complete and durable.
 
 import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
 
-/** Ending of the name of a backup that isn't whole yet. */
+/** Suffix of the name of an incomplete backup. */
 const PART = ".part";
 
 export class BackupFile {
@@ -16,7 +16,7 @@ export class BackupFile {
     this.#file = file;
   }
 
-  /** Throws CommandFailed if the file exists, or can't be made. */
+  /** Throws CommandFailed if the file exists or can't be created. */
   static async create(name: string): Promise<BackupFile> {
     if (await exists(name)) throw failed(`${name} exists: give the backup another name`);
     try {
@@ -24,7 +24,9 @@ export class BackupFile {
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code !== "EEXIST") throw failed(`cannot write ${name}: ${message}`);
-      throw failed(`${name}${PART} exists: a backup writes it, or was killed; remove it if none does`);
+      throw failed(
+        `${name}${PART} exists: a backup is writing it, or was killed; remove it if none is running`,
+      );
     }
   }
 
@@ -51,7 +53,7 @@ export class BackupFile {
     }
   }
 
-  /** Removes a file that isn't whole. */
+  /** Removes an incomplete file. */
   async remove(): Promise<void> {
     await this.#file.close().catch(() => {});
     await rm(`${this.#name}${PART}`, { force: true });

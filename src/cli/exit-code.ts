@@ -4,7 +4,7 @@ export const ExitCode = {
   Done: 0,
   /** The object doesn't exist, or no job arrived. */
   Nothing: 1,
-  /** A part was done. */
+  /** Only a part was done. */
   Partly: 2,
   NoConnection: 3,
   NotPermitted: 4,

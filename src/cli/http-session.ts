@@ -7,7 +7,7 @@ import type { Target } from "./target.ts";
 
 const BODY_BYTES_MAX = 64 << 20;
 const NO_HTTP =
-  "; start the server with --http, which it answers here only with, or name another with --url or RUNNERBEAN_HTTP_URL";
+  "; start the server with --http, without which it doesn't answer here, or name another with --url or RUNNERBEAN_HTTP_URL";
 
 export interface HttpAnswer {
   readonly status: number;
@@ -32,7 +32,7 @@ export async function askHttp(
 function mustBeHttp({ kind }: Target): void {
   if (kind === "http") return;
   throw new CommandFailed(
-    "this is asked over HTTP: --url or RUNNERBEAN_HTTP_URL, as http://127.0.0.1:11380, of a server that was started with --http",
+    "this command uses HTTP: give --url or RUNNERBEAN_HTTP_URL, such as http://127.0.0.1:11380, of a server that was started with --http",
     ExitCode.BadArguments,
   );
 }
@@ -146,8 +146,8 @@ function openHttp(
   return new Promise((resolve, reject) => {
     const options = { method, headers, timeout: limitMs, ...(ca === undefined ? {} : { ca }) };
     const sent = request(new URL(path, address), options, resolve);
-    sent.on("timeout", () => sent.destroy(new Error(`nothing came within ${limitMs} ms`)));
-    // Behind the headers, the response reports the error.
+    sent.on("timeout", () => sent.destroy(new Error(`no answer within ${limitMs} ms`)));
+    // After the headers, the response reports the error.
     sent.on("error", (error) => reject(noAnswer(address, error)));
     sent.end(json === undefined ? undefined : JSON.stringify(json));
   });
@@ -156,7 +156,7 @@ function openHttp(
 function noAnswer(address: string, error: Error): CommandFailed {
   const { code = "" } = error as NodeJS.ErrnoException;
   // OpenSSL's own message is long.
-  const why = code === "EPROTO" ? "it speaks no TLS that this can" : error.message || code;
+  const why = code === "EPROTO" ? "it has no TLS version in common with this program" : error.message || code;
   const hint = code === "ECONNREFUSED" ? NO_HTTP : "";
   return new CommandFailed(`no answer from ${address}: ${why}${hint}`, ExitCode.NoConnection);
 }

@@ -1,17 +1,17 @@
-// The command that does a job for `reserve`, and why it failed.
+// Runs the command that does a job for `reserve`, and finds out why it failed.
 
 import { spawn } from "node:child_process";
 import { stripVTControlCharacters } from "node:util";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
 
-/** The end of stderr that is kept for its last line, bytes. */
+/** Bytes to keep from the end of stderr, for its last line. */
 const KEPT_BYTES = 64 * 1024;
 /**
  * Time for the rest of stderr after the command's end, ms. A process that the command left behind
- * may keep stderr open for ever.
+ * may keep stderr open forever.
  */
 const REST_MS = 500;
-/** As shells have it, for a command that a signal ended. */
+/** Added to a signal's number, as shells do: the exit code of a command that the signal ended. */
 const SIGNALLED = 128;
 
 export interface Job {

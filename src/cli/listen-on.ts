@@ -1,4 +1,4 @@
-// Listens where a --listen says.
+// Listens on the address that --listen names.
 
 import type { Server } from "node:net";
 import { CommandFailed, ExitCode } from "./exit-code.ts";

@@ -24,7 +24,7 @@ export function createProxy({ target, maxConnections, onProblem }: ProxyOptions)
     connect(dial, target).then(
       (upstream) => join(client, upstream),
       (error: Error) => {
-        onProblem(`a client was sent away: ${error.message}`);
+        onProblem(`rejected a client: ${error.message}`);
         client.destroy();
       },
     );
@@ -64,7 +64,7 @@ function authenticated(upstream: Socket, limitMs: number): Promise<void> {
       else if (!AUTHENTICATED.startsWith(answer) || answer.length > ANSWER_BYTES_MAX)
         finish(new Error(`the server rejects the token: ${answer.trim().slice(0, ANSWER_BYTES_MAX)}`));
     };
-    const onClose = (): void => finish(new Error("the server ended the connection"));
+    const onClose = (): void => finish(new Error("the server closed the connection"));
     const timer = setTimeout(() => finish(new Error("the server does not answer")), limitMs);
     upstream.on("data", onData).on("close", onClose);
   });

@@ -52,7 +52,10 @@ export function newCommand(
     );
   command
     .option("--token <token>", "access token, or @FILE to read it from a file (RUNNERBEAN_TOKEN)")
-    .option("--ca <file>", "with tls:// and https://: the authority of the server's certificate, PEM");
+    .option(
+      "--ca <file>",
+      "with tls:// and https://: the authority that signed the server's certificate, PEM",
+    );
   if (has("timeout"))
     command.option(
       "--timeout <seconds>",
@@ -64,12 +67,12 @@ export function newCommand(
   return command;
 }
 
-/** Returns a command that has only these actions. The first one is meant if none is named. */
+/** Returns a command that has only these actions. The first one is the default. */
 export function newGroup(name: string, description: string, actions: readonly Command[]): Command {
   const group = new Command(name).description(description);
   for (const action of actions) group.addCommand(action, { isDefault: action === actions[0] });
   const words = actions.map((action) => action.name());
-  // Commander takes a word that is no action for an argument of the first one.
+  // Commander treats an unknown action as an argument of the first one.
   return group.hook("preSubcommand", () => {
     const [word] = group.args;
     if (word === undefined || word.startsWith("-") || words.includes(word)) return;
@@ -86,7 +89,7 @@ export async function withWire(
   await withTarget(options, async (target) => {
     if (target.kind === "http")
       throw new CommandFailed(
-        "this is said in beanstalkd's protocol: --url beanstalk://host:port",
+        "this command uses beanstalkd's protocol: give --url beanstalk://host:port",
         ExitCode.BadArguments,
       );
     const session = await WireSession.open(target);
@@ -131,7 +134,7 @@ function exitCodeOf(error: unknown): number | undefined {
   if (error instanceof CommandFailed) return error.exitCode;
   if (error instanceof Unauthorized) return ExitCode.NotPermitted;
   if (error instanceof BadFormat || error instanceof BadSchedule) return ExitCode.BadArguments;
-  // The other side is no beanstalkd; perhaps a web server.
+  // The other side is not a beanstalkd; perhaps it is a web server.
   if (error instanceof ConnectionLost || error instanceof ProtocolError) return ExitCode.NoConnection;
   // A write to standard output failed, for example because the disk is full.
   if (isWrite(error)) return ExitCode.Nothing;

@@ -68,7 +68,7 @@ function secretOf(text: string | undefined): string | undefined {
   const secret = text?.startsWith("@") ? read(text.slice(1)).toString("utf8").trim() : text;
   // The token becomes part of a command line or a header. The message must not reveal it.
   if (secret === undefined || /^[\x20-\x7e]+$/.test(secret)) return secret;
-  throw bad("a token is one line of ASCII: --token, or @FILE for what a file holds");
+  throw bad("a token is one line of ASCII: --token TOKEN, or @FILE to read it from a file");
 }
 
 function read(file: string): Buffer {

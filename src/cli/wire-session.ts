@@ -10,7 +10,7 @@ import { CommandFailed, ExitCode } from "./exit-code.ts";
 import type { Target } from "./target.ts";
 
 const DIAL_MS = 5000;
-/** Additional time for a command that goes over many jobs before its reply. */
+/** Additional time for a command that processes many jobs before its reply. */
 export const BULK_MS = 600_000;
 /** Maximum delay of a timer. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -45,7 +45,7 @@ export class WireSession {
     } catch (error) {
       wire.drop();
       throw error instanceof NotSupported
-        ? new CommandFailed("a token is not wanted at this address", ExitCode.Nothing)
+        ? new CommandFailed("this address takes no token: leave out --token", ExitCode.Nothing)
         : error;
     }
     return new WireSession(wire, limitMs);
@@ -117,7 +117,7 @@ export class WireSession {
     return reply.words[0] === "OK" && extension in reportOf(reply.body);
   }
 
-  /** Throws if the server lacks the extension, as beanstalkd does; `what` is what it lacks then. */
+  /** Throws if the server lacks the extension, as beanstalkd does; `what` names the feature. */
   async needs(extension: string, what = extension): Promise<void> {
     if (await this.has(extension)) return;
     throw new CommandFailed(`the server has no ${what}: this works with runnerbean only`, ExitCode.Nothing);

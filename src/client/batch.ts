@@ -11,7 +11,7 @@ export type BatchOutcome = "none" | "success" | "failure" | "cancelled";
 
 export interface ListedBatch {
   readonly name: string;
-  /** Unique for ever, unlike the name. */
+  /** Unique forever, unlike the name. */
   readonly number: number;
   readonly state: BatchState;
   readonly outcome: BatchOutcome;
@@ -25,15 +25,15 @@ export interface BatchReport extends ListedBatch {
   readonly open: number;
   /** Members that their workers have deleted. */
   readonly done: number;
-  /** Members that ended otherwise. */
+  /** Members that ended in any other way. */
   readonly failed: number;
-  /** How many of the open ones are buried. */
+  /** Open members that are buried. */
   readonly buried: number;
   /** Jobs that wait for the batch. */
   readonly waiting: number;
   readonly keep: number;
   readonly age: number;
-  /** Until a complete batch is forgotten. */
+  /** Time until a complete batch is forgotten. */
   readonly forgetsIn: number;
 }
 
@@ -77,8 +77,8 @@ export class Batch<In> {
   }
 
   /**
-   * Opens the batch. It forgets itself `keep` seconds after it is complete, a day by default.
-   * Throws BatchConflict if there is a batch of this name.
+   * Opens the batch. The server forgets it `keep` seconds after it is complete, a day by default.
+   * Throws BatchConflict if a batch of this name exists.
    */
   async open({ keep }: { readonly keep?: number } = {}): Promise<void> {
     await this.#link.askExtended(openBatchLine(this.name, keep), "OPENED");
@@ -89,12 +89,12 @@ export class Batch<In> {
     return await this.#put(tube, body, { ...options, batch: this.name });
   }
 
-  /** Takes no more members. The batch is complete once all that it has have ended. */
+  /** Closes the batch to new members. It is complete once all its members have ended. */
   async commit(): Promise<void> {
     await this.#link.askExtended(`commit-batch ${this.name}`, "COMMITTED");
   }
 
-  /** Removes the members that no worker holds. Those that are held may finish. */
+  /** Removes the members that no worker holds. Held members may finish. */
   async cancel(): Promise<void> {
     await this.#link.askExtended(`cancel-batch ${this.name}`, "CANCELLED");
   }

@@ -1,9 +1,9 @@
-// What the server calls a client: the extension `name`.
+// The client's name on the server: the extension `name`.
 
 import { hostname } from "node:os";
 
 const NAME_BYTES_MAX = 63;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a name can't have
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a name can't have these
 const BLANK_OR_CONTROL = /[\x00-\x20\x7f]/;
 
 /**
@@ -16,12 +16,12 @@ export function clientName(given: string | undefined, label?: string): string {
   const bytes = Buffer.from(name);
   if (given === "" || label === "" || BLANK_OR_CONTROL.test(name) || bytes.length > NAME_BYTES_MAX)
     throw new TypeError(
-      `${JSON.stringify(name)} is no name: 1 to ${NAME_BYTES_MAX} bytes, with the label, without blanks`,
+      `${JSON.stringify(name)} is not a valid name: 1 to ${NAME_BYTES_MAX} bytes with the label, without blanks`,
     );
   return bytes.toString("latin1");
 }
 
-/** Returns the host, cut to what the rest leaves of it, and the process id. */
+/** Returns the host, shortened so that the rest fits, and the process id. */
 function ownName(end: string): string {
   const pid = `:${process.pid}`;
   const hostBytes = Math.max(1, NAME_BYTES_MAX - pid.length - Buffer.byteLength(end));

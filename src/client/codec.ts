@@ -20,7 +20,7 @@ export const text = (): Codec<string> => ({
   decode: (bytes) => decoder.decode(bytes),
 });
 
-/** The type is the producer's promise; nothing checks it. */
+/** The producer promises the type; nothing checks it. */
 export const json = <T>(): Codec<T> => ({
   encode: (value) => {
     const written = JSON.stringify(value);

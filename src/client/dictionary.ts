@@ -3,10 +3,10 @@
 /** Keys whose values are text even if they consist of digits. */
 const TEXTS =
   /^(?:name|tube|version|hostname|os|platform|unique|group|origin|reason|holder|worker|failures)$/;
-/** Longer values are names made of digits; JavaScript can't hold them as numbers. */
+/** Longer values are names that consist of digits; JavaScript can't hold them as numbers. */
 const NUMBER = /^-?\d{1,15}(?:\.\d+)?$/;
 
-/** The words of a text, as a type. */
+/** The words of a string, as a type. */
 export type Words<Text extends string> = Text extends `${infer One} ${infer More}` ? One | Words<More> : Text;
 
 /** Returns all lines except the first, `---`. */
@@ -39,13 +39,13 @@ export const parseReport = <T>(body: Uint8Array | undefined): T =>
   Object.fromEntries(reportEntries(body).map(([key, value]) => [camelCase(key), value])) as T;
 
 /**
- * Parses a report of inspect-job. What the job doesn't have is left out: `none` and `never` without
- * quotes. A text of a client is JSON in quotes.
+ * Parses a report of inspect-job. Leaves out values that the job doesn't have: `none` and `never`
+ * without quotes. A client's text is JSON in quotes.
  */
 export function parseJobReport<T>(body: Uint8Array | undefined): T {
   const pairs = pairsOf(body);
   const isDead = pairs.some(([key, value]) => key === "reason" && !isNothing(value));
-  // Names of tubes are without quotes, and one may be called "none".
+  // Names of tubes have no quotes, and a tube may be called "none".
   const isThere = ([key, value]: [key: string, value: string]): boolean =>
     !isNothing(value) || key === "tube" || (key === "origin" && isDead);
   return Object.fromEntries(
@@ -61,12 +61,12 @@ export function parseJobReport<T>(body: Uint8Array | undefined): T {
 export const camelCase = (key: string): string =>
   key.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-/** Returns the text of Latin-1 characters, each of which is a byte of UTF-8. */
+/** Decodes UTF-8 from Latin-1 characters, each of which is a byte. */
 export const fromLatin1 = (text: string): string => Buffer.from(text, "latin1").toString();
 
 /**
  * Parses a report whose quoted values and lists are JSON. Keys are in camel case. Without quotes,
- * `none` and `never` are undefined; a text of a client is in quotes.
+ * `none` and `never` are undefined; a client's text is in quotes.
  */
 export const fieldsOf = (body: Uint8Array | undefined): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
@@ -76,7 +76,7 @@ export const fieldsOf = (body: Uint8Array | undefined): Readonly<Record<string, 
     }),
   );
 
-/** Splits a list whose first line says where the next page begins. Each item is a line. */
+/** Splits a list, in which each item is a line. The first line says where the next page begins. */
 export function listOf(body: Uint8Array | undefined): { next: string; items: string[] } {
   const [first = "", , ...lines] = reportLines(body);
   return { next: first.replace(/^next: /, ""), items: lines.map((line) => line.slice(2)) };

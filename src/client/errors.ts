@@ -42,7 +42,7 @@ export class Buried extends ReplyError {}
 export class Draining extends ReplyError {}
 /** BAD_FORMAT: the server rejects the arguments. */
 export class BadFormat extends ReplyError {}
-/** BAD_SCHEDULE: the times of a schedule; the message says which field is wrong. */
+/** BAD_SCHEDULE: the times of a schedule are invalid; the message names the field. */
 export class BadSchedule extends ReplyError {}
 /**
  * BATCH_EXISTS, BATCH_COMMITTED, BATCH_CANCELLED, BATCH_COMPLETE, BATCH_ORDER: the state of a batch
@@ -66,13 +66,12 @@ export class ConnectionLost extends QueueError {
   }
 }
 /**
- * The job is not held any more: its connection broke, its time to run expired, or it was given
- * back.
+ * The job is no longer held: its connection broke, its time to run expired, or it was given back.
  */
 export class JobLost extends QueueError {}
 /** `close` or `stop` was called. */
 export class Closed extends QueueError {}
-/** The server's data is no valid reply. */
+/** The server's data is not a valid reply. */
 export class ProtocolError extends QueueError {}
 
 const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
@@ -99,15 +98,15 @@ const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
   NOT_IGNORED: ReplyError,
 };
 
-/** Added to the replies whose words say what is the case, but not what to do. */
+/** Explanations of replies whose words state the problem, but not what to do. */
 const NEXT_STEPS: Readonly<Record<string, string>> = {
   BATCH_NOT_FOUND: "there is no batch of this name, or it has been forgotten: open it first",
-  BATCH_EXISTS: "there is a batch of this name until it is forgotten: choose another name",
+  BATCH_EXISTS: "a batch of this name exists until the server forgets it: choose another name",
   BATCH_COMMITTED: "the batch was committed or cancelled, and takes no more members: open another one",
   BATCH_CANCELLED: "the batch was cancelled, so it can't be committed: open another one",
-  BATCH_COMPLETE: "the batch is complete, so nothing of it is left to cancel",
+  BATCH_COMPLETE: "the batch is complete, so there is nothing left to cancel",
   "open-batch OUT_OF_MEMORY":
-    "the server's memory or disk is full, or it has 100,000 batches: end those that stay open, and open others with a shorter keep",
+    "the server's memory or disk is full, or it has 100,000 batches: end batches that stay open, and open new ones with a shorter keep",
   BATCH_ORDER: "a member may only wait for a batch that was opened before its own: open that one first",
 };
 
@@ -119,5 +118,7 @@ export function errorOf(command: string, reply: string): QueueError {
   const next = NEXT_STEPS[reply] ?? NEXT_STEPS[`${command.split(" ", 1)[0]} ${reply}`];
   const said = `${command}: ${reply.slice(0, REPLY_LENGTH_MAX)}${next === undefined ? "" : ` (${next})`}`;
   const Class = BY_WORD[reply.split(" ", 1)[0]!];
-  return Class === undefined ? new ProtocolError(`${said} is not a reply to it`) : new Class(said, reply);
+  return Class === undefined
+    ? new ProtocolError(`${said} is not a valid reply to it`)
+    : new Class(said, reply);
 }

@@ -14,7 +14,7 @@ type Counts = Words<"id pri age delay ttr timeLeft file reserves timeouts releas
 
 /** Result of `stats-job`; times in seconds. */
 export type JobStats = { readonly tube: string; readonly state: JobState } & Readonly<Record<Counts, number>>;
-/** Result of `inspect-job`: more values, without those that the job doesn't have. */
+/** Result of `inspect-job`: more values, but only those that the job has. */
 export type JobReport = JobStats & Readonly<Record<string, string | number>>;
 
 /**
@@ -33,27 +33,27 @@ export interface JobFailure {
   /** The attempt that failed, from 1; 0 for none. */
   readonly attempt: number;
   readonly cause: "released" | "buried" | "timed-out" | "disconnected" | "expired";
-  /** Seconds since then. */
+  /** Seconds since the failure. */
   readonly age: number;
   /** Name or address of the worker; "" for none. */
   readonly worker: string;
-  /** What the worker said; "" for nothing. */
+  /** The worker's reason; "" for none. */
   readonly reason: string;
 }
 
 const REASON_BYTES_MAX = 1024;
 
-/** Returns the option for a reason, cut to what the server takes. */
+/** Returns the option for a reason, cut to the length that the server accepts. */
 export function reasonText(reason: string | undefined): string {
   if (reason === undefined || reason === "") return "";
   const bytes = new Uint8Array(REASON_BYTES_MAX);
   const { written } = new TextEncoder().encodeInto(reason, bytes);
   const text = Buffer.from(bytes.buffer, 0, written).toString("latin1");
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a line can't have
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a line can't have these
   return ` reason=${text.replace(/[\x00-\x20%\x7f]/g, (byte) => `%${byte.charCodeAt(0).toString(16).padStart(2, "0")}`)}`;
 }
 
-/** A job that need not be held. */
+/** A job that this client need not hold. */
 export class JobHandle<Out> {
   readonly id: number;
   declare protected readonly link: Link;
@@ -88,12 +88,12 @@ export class JobHandle<Out> {
     return parseJobReport((await this.link.askExtended(`inspect-job ${this.id}`, "OK", true)).body);
   }
 
-  /** Number of times that the job has been reserved, as `max-attempts` counts them. */
+  /** Returns how often the job has been reserved, as `max-attempts` counts it. */
   async attempts(): Promise<number> {
     return Number((await this.inspect())["attempts"]);
   }
 
-  /** The last failures, newest first. */
+  /** Returns the last failures, newest first. */
   async failures(): Promise<readonly JobFailure[]> {
     const { failures } = await this.inspect();
     const listed = JSON.parse(String(failures ?? "[]")) as JobFailure[];
@@ -104,7 +104,7 @@ export class JobHandle<Out> {
     }));
   }
 
-  /** The last failure; undefined if the job has never failed. */
+  /** Returns the last failure; undefined if the job has never failed. */
   async lastError(): Promise<JobFailure | undefined> {
     return (await this.failures())[0];
   }
@@ -127,7 +127,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
   /** Known if the server has extensions or only one tube is watched. */
   readonly tube: string | undefined;
   readonly bytes: Uint8Array;
-  /** What the job was put with as `meta`; empty on a server that has none. */
+  /** The `meta` of the job's put; empty if the server doesn't support it. */
   readonly meta: Meta;
   readonly #wire: Wire;
   readonly #controller = new AbortController();
@@ -164,7 +164,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     return this.#controller.signal;
   }
 
-  /** True once the job is not held any more. */
+  /** True once the job is no longer held. */
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -181,7 +181,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
 
   /**
    * Releases the job after a `delay` in seconds. Without `pri`, it first asks for the job's
-   * priority. With a `reason`, the server notes a failure; servers without reasons don't get it.
+   * priority. With a `reason`, the server records a failure; servers without reasons don't get it.
    */
   async release(
     options: { readonly pri?: number; readonly delay?: number; readonly reason?: string } = {},
@@ -194,7 +194,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     this.end();
   }
 
-  /** Buries the job. The server notes a failure, with the `reason` if it knows reasons. */
+  /** Buries the job. The server records a failure, with the `reason` if it supports reasons. */
   async bury(options: { readonly pri?: number; readonly reason?: string } = {}): Promise<void> {
     await this.#asHolder(
       async () => `bury ${this.id} ${await this.#pri(options.pri)}${this.#reason(options)}`,
@@ -203,7 +203,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     this.end();
   }
 
-  /** The server's list of extensions has `name` since it takes reasons. */
+  /** A server that lists the extension `name` also accepts reasons. */
   #reason({ reason }: { readonly reason?: string }): string {
     return this.link.has("name") ? reasonText(reason) : "";
   }
@@ -220,7 +220,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     else if (options.ttr !== undefined) this.#hasTime(Math.max(1, options.ttr), performance.now());
   }
 
-  /** Touches the job whenever half of its time to run has passed, as long as it is held. */
+  /** Touches the job each time half of its time to run has passed, as long as it is held. */
   keep(): this {
     if (this.#isKept || this.#isOver) return this;
     this.#isKept = true;
@@ -251,7 +251,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
       const [ttr] = await Promise.all([this.#ttr ?? this.stats().then((stats) => stats.ttr), this.touch()]);
       this.#hasTime(this.#ttr ?? ttr, sentAtMs);
     } catch {
-      // If the job is lost, its state shows that by now.
+      // If the job is lost, its state already shows that.
       if (this.#isKept) this.#touchTimer = setTimeout(() => void this.#keepOn(), FIRST_TOUCH_MS);
     }
   }
@@ -266,7 +266,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     this.#stopTimers();
     const touchMs = Math.min(TOUCH_MS_MAX, ttr * 500 - goneMs);
     this.#touchTimer = setTimeout(() => void this.#keepOn(), touchMs);
-    const lose = (): void => this.lose("its time to run is over");
+    const lose = (): void => this.lose("its time to run expired");
     if (ttr * 1000 < TIMER_MS_MAX) this.#lostTimer = setTimeout(lose, ttr * 1000 - goneMs);
   }
 
@@ -277,13 +277,13 @@ export class Job<Out> extends JobHandle<Out> implements Held {
   /** Sends a command that only the holder may use. */
   async #asHolder(command: string | (() => Promise<string>), accept: string): Promise<void> {
     this.signal.throwIfAborted();
-    if (this.#isOver) throw new JobLost(`job ${this.id} is not held any more`);
+    if (this.#isOver) throw new JobLost(`job ${this.id} is no longer held`);
     try {
       const line = typeof command === "string" ? command : await command();
       if (typeof command !== "string") this.#stopKeeping();
       await this.#wire.request(line, accept);
     } catch (error) {
-      if (error instanceof NotFound) this.lose("its time to run was over, or another gave it away");
+      if (error instanceof NotFound) this.lose("its time to run expired, or another client took it away");
       throw error;
     }
   }

@@ -17,8 +17,8 @@ export interface LinkOptions {
   /** Sent first on each connection, for a server that requires it. */
   readonly token?: string;
   /**
-   * What the server calls this client in failures of jobs and in lists of connections, if it knows
-   * names: up to 63 bytes without blanks; `host:pid` by default.
+   * The client's name in job failures and in lists of connections, if the server supports names: up
+   * to 63 bytes without blanks; `host:pid` by default.
    */
   readonly name?: string;
   /**
@@ -32,7 +32,7 @@ export interface LinkOptions {
   readonly offlineMs?: number;
   /** Time limit for connecting, ending a wait and closing; 10,000 by default. */
   readonly connectMs?: number;
-  /** Called for each connection that is made or lost. */
+  /** Called whenever a connection is made or lost. */
   readonly onConnection?: (event: ConnectionEvent) => void;
 }
 
@@ -55,10 +55,10 @@ class Offline extends ConnectionLost {}
 
 /** Maximum of commands that wait for a connection. */
 const WAITING_MAX = 10_000;
-/** Codes of errors of TLS, such as that of an unknown certificate. */
+/** Codes of TLS errors, such as an unknown certificate. */
 const TLS_CODE = /^(?:ERR_TLS|ERR_SSL|CERT|DEPTH|SELF_SIGNED|UNABLE_TO)_/;
 
-/** Whether waiting is pointless: the server refused, is no beanstalkd or isn't trusted. */
+/** Whether waiting is pointless: the server refused, is not a beanstalkd or isn't trusted. */
 function isFinal(error: Error): boolean {
   if (error instanceof ReplyError || error instanceof ProtocolError) return true;
   const code = error.cause instanceof Error && "code" in error.cause ? error.cause.code : "";
@@ -125,7 +125,7 @@ export class Link {
 
   /**
    * Runs an action on the connection, once there is one. If the connection breaks, it retries
-   * actions that had not been sent; with `again`, those that had been sent too.
+   * actions that were not sent; with `again`, also those that were.
    */
   async run<T>(action: (wire: Wire) => Promise<T>, again = false, limitMs = this.offlineMs): Promise<T> {
     for (;;) {
@@ -190,8 +190,8 @@ export class Link {
   }
 
   /**
-   * Asks for `extensions` once per connection, and says its name. Plain beanstalkd doesn't know the
-   * commands.
+   * Asks for `extensions` once per connection, and sends its name. Plain beanstalkd has neither
+   * command.
    */
   async #greet(wire: Wire): Promise<void> {
     const { token } = this.#options;

@@ -1,17 +1,17 @@
-// Context of jobs: the pairs of `meta`, as a put writes them and as replies have them.
+// Context of jobs: the pairs of `meta`, in puts and in replies.
 
 export type Meta = Readonly<Record<string, string>>;
 
 const NAME = /^[-A-Za-z0-9._]+$/;
 const PAIR = /^[!-~\x80-\xff]{1,200}$/;
-/** What the options of a put may have in all, with two bytes for each. */
+/** Maximum length of all options of a put, with two more bytes for each. */
 const OPTIONS_BYTES_MAX = 1020;
-/** What an option takes if its value travels as a number. */
+/** Length of an option whose value is sent as a number. */
 const NUMBER_BYTES = 10;
 /** Lists that may lose members, by W3C Trace Context and W3C Baggage. */
 const LISTS = ["tracestate", "baggage"];
 
-/** Returns a pair, of which each character is a byte; undefined for one that the server refuses. */
+/** Returns a pair with a character for each byte; undefined for one that the server refuses. */
 function pairText(name: string, value: unknown): string | undefined {
   if (typeof value !== "string" || !NAME.test(name) || !value.isWellFormed()) return undefined;
   const pair = Buffer.from(`${name}:${value}`).toString("latin1");
@@ -34,19 +34,19 @@ export function metaText(meta: Readonly<Record<string, string | undefined>>): st
   return text;
 }
 
-/** Throws RangeError if the options of a put are longer than the server takes. */
+/** Throws RangeError if the options of a put are longer than the server accepts. */
 export function checkOptionsBytes(options: string): void {
   const bytes = sum(values(options).map((value) => value.length + 2));
   if (bytes > OPTIONS_BYTES_MAX)
     throw new RangeError(
-      `the options of a put and its meta have ${bytes} bytes, with two for each, not at most ` +
+      `the options of a put and its meta have ${bytes} bytes, with two more for each, not at most ` +
         `${OPTIONS_BYTES_MAX}: put long values into the body`,
     );
 }
 
 /**
- * Adds a trace's context to the options of a put, as far as the server takes it. Lists lose their
- * last members first; another value that is too long is left out.
+ * Adds a trace's context to the options of a put, as far as the server accepts it. Lists lose their
+ * last members first; any other value that is too long is left out.
  */
 export function withContext(options: string, context: Meta): string {
   let text = options;
@@ -65,14 +65,14 @@ export function withContext(options: string, context: Meta): string {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
-/** Returns the values of options as they are written: no value has a blank. */
+/** Returns the values of options in their written form; no value has a blank. */
 const values = (options: string): string[] =>
   options
     .split(" ")
     .slice(1)
     .map((option) => option.slice(option.indexOf("=") + 1));
 
-/** Returns pairs of a reply, in Latin-1, as a map. Of a name that comes twice, the last counts. */
+/** Returns pairs of a reply, in Latin-1, as a map. The last pair with a name counts. */
 export const metaOf = (pairs: readonly string[]): Meta =>
   Object.fromEntries(
     pairs.map((pair) => {

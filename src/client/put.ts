@@ -17,9 +17,9 @@ export interface PutOptions {
   readonly unique?: string;
   readonly uniqueFor?: number;
   readonly uniqueUntil?: "delete" | "reserve";
-  /** What becomes of a waiting job that has the key; by default, the put is refused. */
+  /** Effect on a waiting job that has the key; by default, the put is refused. */
   readonly onDuplicate?: "refuse" | "keep" | "replace" | "escalate" | "debounce";
-  /** With `debounce`: how long after its first put the job becomes ready at the latest. */
+  /** With `debounce`: the longest time from the first put until the job is ready. */
   readonly debounceMax?: number;
   readonly group?: string;
   readonly weight?: number;
@@ -28,11 +28,12 @@ export interface PutOptions {
   readonly batch?: string;
   /** The job waits until this batch has ended. If a member has failed, the job is buried. */
   readonly after?: string;
-  /** The same, but the job is released in any case. */
+  /** The same, but the job is released whatever the outcome. */
   readonly afterAny?: string;
   /**
    * Context that travels with the job: names of letters, digits, `-`, `_` and `.`, and texts
-   * without blanks. A pair has at most 199 bytes; all options, with two bytes for each, 1,020.
+   * without blanks. A pair has at most 199 bytes; all options together have at most 1,020, with two
+   * more for each.
    */
   readonly meta?: Meta;
 }
@@ -43,7 +44,7 @@ export interface Put {
   readonly id: number;
   /** True if no job was added: `id` is, or was, the job with the same `unique`. */
   readonly duplicate: boolean;
-  /** What the put did; to another job with the same `unique` unless it is `"inserted"`. */
+  /** Effect of the put: `"inserted"`, or what it did to the job with the same `unique`. */
   readonly outcome: PutOutcome;
 }
 
@@ -80,7 +81,7 @@ export async function put(
   const plain = `put ${first} ${wholeSeconds(delay, "delay")} ${rest}`;
   const send = async (context: Meta): Promise<Put> => {
     const { words } = await link.run(async (wire) => {
-      // No put fails because of a trace, so servers without `meta` don't get its context.
+      // A trace must not make a put fail, so servers without `meta` don't get its context.
       const options = wire.hasMeta ? withContext(extras, context) : extras;
       if (wire.extensions.has("put-in-tube")) return wire.request(inTube + options, REPLIES, body);
       if (extras === "") return wire.inTube(name, plain, "INSERTED", body);

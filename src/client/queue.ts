@@ -29,7 +29,7 @@ export interface ConnectOptions extends LinkOptions {
 export interface ReserveOptions {
   /** In seconds; may have decimals with extensions. */
   readonly timeout?: number;
-  /** Ends the wait. A job that arrived before is returned nevertheless. */
+  /** Ends the wait. A job that arrived before that is still returned. */
   readonly signal?: AbortSignal;
 }
 
@@ -38,7 +38,7 @@ type Known =
   Words<"currentJobsReady currentJobsReserved currentJobsDelayed currentJobsBuried totalJobs uptime">;
 export type ServerStats = Readonly<Record<Known, number>> & Readonly<Record<string, string | number>>;
 
-/** Number of ids that fit into a line. */
+/** Maximum number of ids in a line. */
 const IDS_A_COMMAND = 900;
 
 export class Queue<Out, In = Out> {
@@ -103,7 +103,7 @@ export class Queue<Out, In = Out> {
   watch(...tubes: string[]): void;
   /**
    * Extension `reserve-order`: the same, with a weight from 1 to 1000 for each tube. Weights are
-   * the shares of the jobs or, with `"weighted-time"`, of the time for which jobs are held.
+   * shares of the jobs or, with `"weighted-time"`, of the time for which jobs are held.
    */
   watch(weights: Readonly<Record<string, number>>, order?: ReserveOrder): void;
   watch(first?: string | Readonly<Record<string, number>>, ...more: (string | undefined)[]): void {
@@ -130,7 +130,8 @@ export class Queue<Out, In = Out> {
   async reserveJob(id: number): Promise<Job<Out>> {
     const command = `reserve-job ${wholeLong(id)}`;
     return await this.#link.run(async (wire) => {
-      // RESERVED has no meta. Both commands leave together, so the job can't end in between.
+      // RESERVED has no meta. The client sends both commands together, so the job can't end in
+      // between.
       const [{ jobs }, meta] = await Promise.all([wire.request(command, "RESERVED"), metaOfJob(wire, id)]);
       return new Job({ ...jobs[0]!, meta }, this.#link, wire, this.#codec);
     });
@@ -228,7 +229,8 @@ export class Queue<Out, In = Out> {
 }
 
 /**
- * Returns the meta of a job; none if the server has none, or doesn't let this client inspect jobs.
+ * Returns the meta of a job; none if the server doesn't support it or doesn't let this client
+ * inspect jobs.
  */
 async function metaOfJob(wire: Wire, id: number): Promise<Meta> {
   if (!wire.hasMeta) return {};
@@ -237,7 +239,7 @@ async function metaOfJob(wire: Wire, id: number): Promise<Meta> {
     const { meta } = parseReport<{ readonly meta?: string }>(body);
     return meta === undefined ? {} : metaOf(JSON.parse(meta));
   } catch (error) {
-    // Then the job is lost, too. Anything else must not leave it reserved with nobody who knows.
+    // Here the job is lost, too. Any other error must not leave it reserved without an owner.
     if (error instanceof ConnectionLost) throw error;
     return {};
   }
@@ -275,8 +277,8 @@ async function deleteSome(wire: Wire, ids: readonly number[]): Promise<number[]>
 }
 
 /**
- * Connects to a server. Waits up to `offlineMs` for one that isn't up yet; later, connections are
- * restored automatically.
+ * Connects to a server. Waits up to `offlineMs` for one that isn't up yet. Later, the client
+ * restores connections automatically.
  */
 export function connect(
   address: string,

@@ -32,7 +32,7 @@ export class ReplyReader {
   readonly #onReply: (reply: Reply) => void;
   #chunks: Buffer[] = [];
   #bytes = 0;
-  /** Number of bytes that must arrive before another look is useful. */
+  /** Number of bytes that must arrive before it is worth looking again. */
   #needed = 1;
   #batch: { line: string; words: string[]; left: number; jobs: ReservedBody[] } | undefined;
 
@@ -48,7 +48,7 @@ export class ReplyReader {
     const bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#bytes);
     let at = 0;
     for (let end = 0; end >= 0; at = Math.max(at, end)) end = this.#next(bytes, at);
-    // Copied, so that a small rest doesn't keep the whole chunk alive.
+    // A copy, so that a small rest doesn't keep the whole chunk alive.
     this.#chunks = at === bytes.length ? [] : [Buffer.from(bytes.subarray(at))];
     this.#bytes = bytes.length - at;
   }
@@ -97,7 +97,7 @@ export class ReplyReader {
 const META = "meta=";
 const NO_META: Meta = Object.freeze({});
 
-/** Returns what follows the length of a job. A name of a tube has no `=`. */
+/** Returns the part after the length of a job. The name of a tube has no `=`. */
 function detailsOf([, , , ...details]: readonly string[]): Pick<ReservedBody, "tube" | "meta"> {
   const [first] = details;
   const tube = first?.startsWith(META) ? undefined : first;

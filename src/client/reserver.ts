@@ -28,7 +28,7 @@ const TIMEOUT_MAX = 2 ** 31 - 1;
 const BATCH_MAX = 1000;
 /** Limit of the bodies in a batch, the same as that of `reserve-batch`. */
 const BATCH_BYTES = 1_048_576;
-/** Without `reserve-batch`: number of reserves that are first sent after a successful one. */
+/** Without `reserve-batch`: number of reserves that follow the first successful one. */
 const FIRST_MORE = 4;
 
 export class Reserver<Out> {
@@ -43,7 +43,7 @@ export class Reserver<Out> {
     this.#codec = codec;
   }
 
-  /** Takes effect at the next reserve. By default, weights are the shares of the jobs. */
+  /** Takes effect at the next reserve. By default, weights are shares of the jobs. */
   watch(tubes: Tubes, order?: ReserveOrder): void {
     const isList = Array.isArray(tubes);
     const names: readonly string[] = isList ? tubes : Object.keys(tubes);
@@ -137,7 +137,7 @@ export class Reserver<Out> {
     const [old, now] = [wire.watched, this.#watched];
     if (old === now) return;
     if ((now.order !== "strict" || now.weights.size > 0) && !wire.extensions.has("reserve-order"))
-      throw new NotSupported("the server has no reserve-order, so no weights", "UNKNOWN_COMMAND");
+      throw new NotSupported("the server has no reserve-order, so it has no weights", "UNKNOWN_COMMAND");
     const weightIn = ({ weights }: Watched, tube: string): number => weights.get(tube) ?? 1;
     const watches = now.tubes.flatMap((tube) => {
       const isOld = old.tubes.includes(tube);
@@ -146,7 +146,7 @@ export class Reserver<Out> {
       return isOld ? [] : [`watch ${tube}`];
     });
     const ignores = old.tubes.filter((tube) => !now.tubes.includes(tube)).map((tube) => `ignore ${tube}`);
-    // New weights are counted anew, so that the old ones don't tilt the shares.
+    // New weights reset the counting, so that the old ones don't distort the shares.
     const isNew = old.order !== now.order || (now.order !== "strict" && watches.length > 0);
     const order = isNew ? [`reserve-order ${now.order}`] : [];
     await Promise.all([

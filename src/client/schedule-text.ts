@@ -5,14 +5,14 @@ import { duration, optionsText, tubeName, whole } from "./command-text.ts";
 import { fieldsOf, fromLatin1, listOf } from "./dictionary.ts";
 import { checkOptionsBytes, type Meta, metaOf, metaText } from "./meta.ts";
 
-/** What happens to ticks while the server is down or the put is refused. */
+/** Handling of ticks while the server is down or the put is refused. */
 export type Missed = "once" | "all" | "none";
 
-/** Either `cron` or `every`. The others are of the jobs, as in a put. Durations in seconds. */
+/** Either `cron` or `every`. The others apply to the jobs, as in a put. Durations in seconds. */
 export interface ScheduleOptions {
-  /** 5 fields; 6 with seconds in front, 7 with a year behind; or `@daily` and the like. */
+  /** 5 fields; 6 with seconds first, 7 with a year last; or `@daily` and the like. */
   readonly cron?: string;
-  /** From 1 on. The first job comes after one interval. */
+  /** At least 1. The first job comes after one interval. */
   readonly every?: number;
   /** IANA time zone of `cron`; UTC by default. */
   readonly tz?: string;
@@ -38,17 +38,17 @@ export interface ListedSchedule {
   readonly paused: boolean;
   /** Undefined for never. */
   readonly next: Date | undefined;
-  /** Of the last job that a tick put. */
+  /** Id of the last job that a tick put. */
   readonly last: Date | undefined;
   /** Jobs that ticks have put. */
   readonly fired: number;
   readonly missedTicks: number;
-  /** Attempts that were refused. Each is repeated until the next tick. */
+  /** Refused attempts. Each is repeated until the next tick. */
   readonly refusals: number;
   readonly bytes: number;
 }
 
-/** All that the server knows about a schedule. */
+/** Everything that the server knows about a schedule. */
 export interface ScheduleReport extends ListedSchedule {
   readonly nextRuns: readonly Date[];
   /** Jobs that `run` has put. */
@@ -72,13 +72,13 @@ export interface ScheduleReport extends ListedSchedule {
 const NAME_BYTES_MAX = 128;
 const NAME = /^[!-~\x80-\xff]+$/;
 
-/** Returns the name as the line has it. Throws TypeError for one that the server would refuse. */
+/** Returns the name in the line's form. Throws TypeError for one that the server would refuse. */
 export function scheduleName(name: string): string {
   const bytes = Buffer.from(name);
   const written = bytes.toString("latin1");
   if (bytes.length <= NAME_BYTES_MAX && NAME.test(written)) return written;
   throw new TypeError(
-    `${JSON.stringify(name)} is no name of a schedule: 1 to ${NAME_BYTES_MAX} bytes without blanks`,
+    `${JSON.stringify(name)} is not a valid schedule name: 1 to ${NAME_BYTES_MAX} bytes without blanks`,
   );
 }
 

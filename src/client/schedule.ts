@@ -41,7 +41,7 @@ export class Schedule<In> {
     await this.#link.run((wire) => wire.extended(line, "SET", bytes));
   }
 
-  /** Puts no more jobs. Those that it has put stay. */
+  /** Deletes the schedule. Jobs that it has put stay. */
   async delete(): Promise<void> {
     await this.#ask("delete-schedule", "DELETED");
   }
@@ -55,7 +55,7 @@ export class Schedule<In> {
     await this.#ask("resume-schedule", "RESUMED");
   }
 
-  /** Puts one job now, also during a pause, and returns its id. The next tick stays. */
+  /** Puts one job now, even during a pause, and returns its id. The next tick stays. */
   async run(): Promise<number> {
     return Number((await this.#ask("run-schedule", "INSERTED")).words[1]);
   }

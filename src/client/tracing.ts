@@ -23,21 +23,21 @@ function findApi(): Api | undefined {
   if (wasSought) return api;
   wasSought = true;
   try {
-    // The published file is CommonJS. Bundlers see this call, and by its `try` that the package may
-    // be missing.
+    // The published file is CommonJS. Bundlers see this call, and the `try` tells them that the
+    // package may be missing.
     api = require("@opentelemetry/api") as Api;
   } catch {
     try {
       // The sources are an ES module.
       api = createRequire(import.meta.url)("@opentelemetry/api") as Api;
     } catch {
-      // There is none.
+      // The package isn't installed.
     }
   }
   return api;
 }
 
-/** Returns what makes spans, unless nothing could receive them. */
+/** Returns the maker of spans, or undefined if nothing would receive them. */
 export function findTracer(server: Server): Tracer | undefined {
   const found = findApi();
   return found && new Tracer(found, server);
@@ -53,8 +53,8 @@ export class Tracer {
   }
 
   /**
-   * Sends a put in a span of its own, if a span is active. `send` gets the context that should
-   * travel with the job.
+   * Sends a put in a separate span, if a span is active. `send` gets the context that should travel
+   * with the job.
    */
   async put<Put extends { readonly id: number }>(
     tube: string,
@@ -98,7 +98,7 @@ export class Tracer {
     const active = context.active();
     const parent = trace.getSpanContext(active);
     if (parent === undefined || !isSpanContextValid(parent)) return undefined;
-    // A context that the program gave is the one that travels.
+    // If the program gave a context, that one travels.
     const own = this.#linkTo(this.#extract(meta));
     const span = this.#tracer.startSpan(
       `put ${tube}`,
@@ -121,7 +121,7 @@ export class Tracer {
     const attributes = { ...this.#attributes("process", "process", tube), "messaging.message.id": `${id}` };
     const name = tube === undefined ? "process" : `process ${tube}`;
     const kind = this.#api.SpanKind.CONSUMER;
-    // A trace of its own: the span that was active when the worker began has nothing to do with it.
+    // A new trace: it has nothing to do with the span that was active when the worker started.
     const options = { kind, attributes, root: true, ...(link && { links: [link] }) };
     return { span: this.#tracer.startSpan(name, options, remote), remote };
   }
@@ -155,7 +155,7 @@ export class Tracer {
     this.#safely(() => span.setStatus({ code: this.#api.SpanStatusCode.ERROR, message }));
   }
 
-  /** Whatever a program has plugged into OpenTelemetry, no job fails because of it. */
+  /** No plugin of OpenTelemetry may make a job fail. */
   #safely<T>(action: () => T): T | undefined {
     try {
       return action();

@@ -25,7 +25,7 @@ export interface Filter {
   readonly group?: string;
 }
 export type LimitedFilter = Filter & { readonly limit?: number };
-/** `show` adds that many first bytes of each body. */
+/** `show` adds the first bytes of each body, up to that many. */
 export type ListFilter = Filter & { readonly show?: number };
 
 /** A job as it was when it was listed, with its methods. `shown` is the beginning of its body. */
@@ -121,8 +121,8 @@ export class Tube<Out> {
   }
 
   /**
-   * Extension `list-jobs`: yields jobs by id, page by page. A job that exists all the while is
-   * listed once. `*` stands for all tubes.
+   * Extension `list-jobs`: yields jobs by id, page by page. A job that exists throughout is listed
+   * once. `*` stands for all tubes.
    */
   async *jobs(filter: ListFilter = {}): AsyncGenerator<ListedJob<Out>, void, undefined> {
     const name = this.#name === "*" ? "*" : this.name;

@@ -11,17 +11,17 @@ interface UnderWay {
   readonly reject: (error: Error) => void;
 }
 
-/** How the next job is chosen among the watched tubes. */
+/** Order in which jobs of the watched tubes are chosen. */
 export type ReserveOrder = "strict" | "weighted" | "weighted-time";
 
-/** What a connection watches. A tube without a weight has 1. */
+/** The tubes that a connection watches, with weights, 1 by default. */
 export interface Watched {
   readonly tubes: readonly string[];
   readonly weights: ReadonlyMap<string, number>;
   readonly order: ReserveOrder;
 }
 
-/** What a new connection watches. */
+/** The tubes that a new connection watches. */
 export const WATCHED_AT_FIRST: Watched = { tubes: ["default"], weights: new Map(), order: "strict" };
 
 const CR_LF = Buffer.from("\r\n");
@@ -47,7 +47,7 @@ export class Wire {
     this.#onLost = onLost;
     const reader = new ReplyReader((reply) => this.#onReply(reply));
     socket.on("error", (error) => this.drop(error));
-    socket.on("timeout", () => this.drop(new Error(`nothing came within ${socket.timeout} ms`)));
+    socket.on("timeout", () => this.drop(new Error(`no answer within ${socket.timeout} ms`)));
     socket.on("close", () => this.drop());
     // No more data can arrive, but unread output would delay the close.
     socket.on("end", () => this.drop());
@@ -60,7 +60,7 @@ export class Wire {
     });
   }
 
-  /** The server knows names of clients since it takes `meta`. */
+  /** A server that accepts `meta` also accepts names of clients. */
   get hasMeta(): boolean {
     return this.extensions.has("name");
   }
@@ -74,11 +74,12 @@ export class Wire {
    * rejects with the matching error class otherwise. The body is copied.
    */
   request(command: string, accept: string, body?: Uint8Array): Promise<Reply> {
-    // The socket has failed but not reported it yet. Drop it, so that a retry finds the next one.
+    // The socket has failed, but hasn't reported it yet. Drop it, so that a retry finds the next
+    // one.
     if (!this.#isEnding && !this.#socket.writable) this.drop();
     if (this.#lost !== undefined || this.#isEnding)
       return Promise.reject(new ConnectionLost(`${shown(command)}: not sent, the connection is gone`, false));
-    // All commands of one turn leave in a single write.
+    // A single write sends all commands of one turn.
     if (!this.#isCorked) {
       this.#isCorked = true;
       this.#socket.cork();
@@ -151,7 +152,7 @@ export class Wire {
     this.#lost = new ConnectionLost(why, false, cause);
     this.#socket.destroy();
     for (const { command, reject } of this.#underWay.splice(0))
-      reject(new ConnectionLost(`${shown(command)}: no reply came, ${why}`, true, cause));
+      reject(new ConnectionLost(`${shown(command)}: no reply, ${why}`, true, cause));
     this.#onLost(this.#lost);
   }
 

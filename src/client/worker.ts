@@ -1,5 +1,5 @@
-// Worker loop: reserves jobs up to its limits, touches them, deletes those that are done, and stops
-// in order.
+// Worker loop: reserves jobs up to its limits, touches them, deletes finished ones, and stops
+// cleanly.
 
 import { DeadlineSoon } from "./errors.ts";
 import type { Job } from "./job.ts";
@@ -23,12 +23,13 @@ export interface WorkOptions<Out> {
   readonly onError?: (error: unknown, job: Job<Out>) => unknown;
   /**
    * Called for other errors: of a handler if there is no `onError`, of a reserve, or at the end of
-   * a job. For a log; the worker continues. Without it, they are written to stderr, one per line.
+   * a job. Use it for logging; the worker continues. Without it, the worker writes them to stderr,
+   * one per line.
    */
   readonly onWarning?: (error: unknown, job?: Job<Out>) => void;
   /**
-   * Of tubes with weights: whether they are the shares of the jobs, `"weighted"`, or of the time
-   * for which the worker has jobs.
+   * For tubes with weights: whether these are shares of the jobs (`"weighted"`) or of the time for
+   * which the worker has jobs.
    */
   readonly order?: ReserveOrder;
   /** Follows the client's name on the worker's connections, as in `host:pid/label`. */
@@ -49,7 +50,7 @@ export class Worker<Out> {
   readonly #taking: Promise<void>;
   #stopped: Promise<void> | undefined;
   #wake = (): void => {};
-  /** The last line about a reserve: one that fails again and again is reported once. */
+  /** The last line about a reserve: a repeated failure is reported once. */
   #lastLine = "";
 
   /** @internal Use `work`. */
@@ -64,7 +65,8 @@ export class Worker<Out> {
     this.#options = options;
     this.#tracer = tracer;
     for (const number of [options.concurrency ?? 1, options.batch ?? 1])
-      if (!Number.isInteger(number) || number < 1) throw new RangeError(`${number} jobs can't be worked on`);
+      if (!Number.isInteger(number) || number < 1)
+        throw new RangeError(`${number} is not a valid number of jobs: 1 or more`);
     this.#taking = this.#take();
   }
 
@@ -165,7 +167,7 @@ export class Worker<Out> {
   #warn(error: unknown, job?: Job<Out>): void {
     const { onWarning } = this.#options;
     onWarning?.(error, job);
-    // What a worker that stops has aborted needs no attention.
+    // Handlers that a stopping worker has aborted need no attention.
     if (onWarning !== undefined || this.#stopping.signal.aborted) return;
     const tube = job?.tube === undefined ? "" : ` of tube ${job.tube}`;
     const what = job === undefined ? "a worker can't reserve" : `job ${job.id}${tube} failed`;
@@ -176,7 +178,7 @@ export class Worker<Out> {
   }
 }
 
-/** The reason of a failure; the kind of an error that says nothing else. */
+/** Returns the reason of a failure; the kind of an error without a message. */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.message === "" ? error.name : error.message;
@@ -189,8 +191,8 @@ function lineOf(error: unknown): string {
 }
 
 /**
- * Passes jobs of these tubes, or by their weights, to a handler, on connections of its own, until
- * it is stopped.
+ * Passes jobs of these tubes, by their weights if given, to a handler, on its own connections,
+ * until it is stopped.
  */
 export function work<Out, In>(
   queue: Queue<Out, In>,

@@ -14,16 +14,16 @@ import {
 import type { Fault, Path, TomlSource } from "./toml-source.ts";
 
 const EXPECTED: Readonly<Record<ScalarKind, string>> = {
-  text: "a text in quotes",
-  number: "a whole number from 0 on",
+  text: "a string in quotes",
+  number: "a whole number, at least 0",
   decimal: "a number",
-  port: "a port or a text in quotes",
-  size: 'a size, as 65536, "64K" or "8G"',
-  milliseconds: 'a time, as "250ms" or "30s"; a bare number is in milliseconds',
-  seconds: 'a time, as "30s" or "10m"; a bare number is in seconds',
+  port: "a port or a string in quotes",
+  size: 'a size such as 65536, "64K" or "8G"',
+  milliseconds: 'a time such as "250ms" or "30s"; a bare number is in milliseconds',
+  seconds: 'a time such as "30s" or "10m"; a bare number is in seconds',
 };
 
-/** The file's types for each kind. Only numbers stand without quotes. */
+/** The file's types for each kind. Only numbers have no quotes. */
 const TYPES: Readonly<Record<ScalarKind, readonly string[]>> = {
   text: ["string"],
   number: ["number"],
@@ -38,8 +38,8 @@ const notExpected = (kind: ScalarKind, value: unknown): SettingError =>
   new SettingError(`${said(value)} is not ${EXPECTED[kind]}`);
 
 /**
- * Converts a value to what the setting takes: bytes, milliseconds, or the text itself. Throws
- * SettingError.
+ * Converts a value to the form that the setting takes: bytes, milliseconds, or the text itself.
+ * Throws SettingError.
  */
 type ReadScalar = (kind: ScalarKind, value: unknown) => string;
 
@@ -50,7 +50,7 @@ const fileScalar: ReadScalar = (kind, value) => {
   return scalarText(kind, value);
 };
 
-/** Converts a value of the environment or of a flag, which is always a text. */
+/** Converts a value of the environment or of a flag, which is always a string. */
 const scalarText: ReadScalar = (kind, value) => {
   const text = `${value}`;
   if (kind === "text" || kind === "port") return text;
@@ -65,17 +65,17 @@ const scalarText: ReadScalar = (kind, value) => {
 
 function said(value: unknown): string {
   if (value instanceof Date) return value.toISOString();
-  // TOML has infinity; JSON has not.
+  // TOML has infinity; JSON doesn't.
   return (typeof value === "number" ? undefined : JSON.stringify(value)) ?? String(value);
 }
 
 function listOf(value: unknown): string[] {
-  if (!Array.isArray(value)) throw new SettingError(`${said(value)} is not a list of texts: ["…", "…"]`);
+  if (!Array.isArray(value)) throw new SettingError(`${said(value)} is not a list of strings: ["…", "…"]`);
   return value.map((each) => fileScalar("text", each));
 }
 
 function mapOf(value: unknown): Record<string, string> {
-  if (!isTable(value)) throw new SettingError(`${said(value)} is not a table of texts`);
+  if (!isTable(value)) throw new SettingError(`${said(value)} is not a table of strings`);
   const entries = Object.entries(value).map(([name, each]) => [name, fileScalar("text", each)]);
   return Object.fromEntries(entries) as Record<string, string>;
 }
@@ -84,7 +84,7 @@ function mapOf(value: unknown): Record<string, string> {
 function applyValue<O>(setting: Setting<O>, options: O, value: unknown, read: ReadScalar): void {
   switch (setting.kind) {
     case "tables":
-      throw new SettingError(`${said(value)} is not a table: begin it with [[${setting.key}]]`);
+      throw new SettingError(`${said(value)} is not a table: start it with [[${setting.key}]]`);
     case "switch":
       if (typeof value !== "boolean") throw new SettingError(`${said(value)} is neither true nor false`);
       setting.set(options, value);
@@ -168,8 +168,7 @@ class FileReader {
   }
 
   /**
-   * Yields keys prefixed with their tables: "http.listen". A table that no row belongs to is a
-   * single entry.
+   * Yields keys prefixed with their tables: "http.listen". A table without a row is a single entry.
    */
   *#entries<O>(
     rows: readonly Setting<O>[],
@@ -217,7 +216,7 @@ class FileReader {
       key,
       rows.map((row) => row.key),
     );
-    this.#fault(at, `unknown key ${key}${nearest === undefined ? "" : `: is ${nearest} meant?`}`);
+    this.#fault(at, `unknown key ${key}${nearest === undefined ? "" : `: did you mean ${nearest}?`}`);
   }
 
   #try(at: Path, key: string, apply: () => void): void {
@@ -257,7 +256,7 @@ export function applyEnvironment<O>(
     const row = byVariable.get(name);
     if (row === undefined) {
       const nearest = nearestWord(name, byVariable.keys());
-      notice(`nothing is called ${name}${nearest === undefined ? "" : `: is ${nearest} meant?`}`);
+      notice(`unknown variable ${name}${nearest === undefined ? "" : `: did you mean ${nearest}?`}`);
     } else if (name === "RUNNERBEAN_PORT" && /^tcp:\/\//.test(value)) {
       notice(`ignoring ${name}=${value}, which Kubernetes sets for a service of that name`);
     } else {

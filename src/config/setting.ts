@@ -11,14 +11,14 @@ interface Described<O> {
   readonly text: string;
   /** SIGHUP applies a change; all other settings need a restart. */
   readonly reloads?: true;
-  /** Names the part of the setting that, if changed in the file, needs a restart nevertheless. */
+  /** Returns the part of the setting whose change in the file still needs a restart. */
   restartPart?(options: O): string;
   /** The value in `config example` for a setting without a default. */
   readonly example?: unknown;
 }
 
 /**
- * The meaning of a text. Sizes and times may have units. A port may be part of a text:
+ * The meaning of a value. Sizes and times may have units. A port may be part of a string:
  * "127.0.0.1:11380".
  */
 export type ScalarKind = "text" | "number" | "decimal" | "port" | "size" | "milliseconds" | "seconds";
@@ -56,7 +56,7 @@ export interface CounterSetting<O> extends Described<O> {
   show(options: O): number | undefined;
 }
 
-/** A list of texts: an array in the file, separated by commas in a variable or flag. */
+/** A list of strings: an array in the file, separated by commas in a variable or flag. */
 export interface ListSetting<O> extends Described<O> {
   readonly kind: "list";
   readonly flags?: string;
@@ -64,7 +64,7 @@ export interface ListSetting<O> extends Described<O> {
   show(options: O): readonly string[] | undefined;
 }
 
-/** Texts under names that the operator chooses. */
+/** Strings under names that the operator chooses. */
 export interface MapSetting<O> extends Described<O> {
   readonly kind: "map";
   set(options: O, entries: Readonly<Record<string, string>>): void;

@@ -9,7 +9,7 @@ import { type Part, setNow } from "./parts/parts.ts";
 import type { Frame } from "./parts/view-types.ts";
 import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
 
-/** Pause in typing after which a filter counts. */
+/** Pause in typing after which a filter takes effect. */
 const TYPED_MS = 250;
 /** Minimum interval of screen reader announcements about changes that the user didn't ask for. */
 const SAID_EACH_MS = 10_000;
@@ -22,10 +22,10 @@ class App {
   #view: { readonly frame: Frame } | undefined;
   /** Query of the view that is shown. */
   #shown = "";
-  /** Query of the last view that came: while the next one is awaited, another one than `#shown`. */
+  /** Query of the last received view; differs from `#shown` while the next view is awaited. */
   #cameFor = "";
   #typedTimer = 0;
-  /** What was typed and does not count yet. */
+  /** Typed changes that have not taken effect yet. */
   #typed: (() => Readonly<Record<string, string>>) | undefined;
   #frame: Frame | undefined;
   readonly #live = new Live(
@@ -41,7 +41,7 @@ class App {
   /** Null if the user must sign in; undefined until known. */
   #session: Session | null | undefined;
   #wrongToken = "";
-  /** Why the session is not known. */
+  /** Why the session is unknown. */
   #fault = "";
   /** Reason why the view may not be seen. */
   #refusal = "";
@@ -62,14 +62,14 @@ class App {
       this.#render();
     });
     document.addEventListener("keydown", (event) => this.#key(event));
-    // A button or link acts on what the user typed before, even within the pause, whether it is
+    // A button or link takes earlier input into account, even within the pause, whether it is
     // pressed by pointer or by key. In the capture phase, so that it runs before the button's own
     // listener; not at pointerdown, which might move the button from under the pointer.
     document.addEventListener("click", () => this.#typed !== undefined && this.#go({}), true);
     void this.#enter();
   }
 
-  /** Asks for the session first, so that no request is refused later. */
+  /** Fetches the session first, so that no later request is refused. */
   async #enter(): Promise<void> {
     this.#render();
     try {
@@ -103,7 +103,7 @@ class App {
   #move(): void {
     clearTimeout(this.#typedTimer);
     this.#typed = undefined;
-    // The selection belongs to the rows that are shown.
+    // The selection belongs to the shown rows.
     if (location.hash !== this.#hash) this.#selected.clear();
     this.#hash = location.hash;
     this.#place = placeOf(location.hash);
@@ -131,7 +131,7 @@ class App {
     this.#render();
   }
 
-  /** Fetches what the page needs besides its view. */
+  /** Fetches the data that the page needs besides its view. */
   #refetch(): void {
     const url = this.#page.fetch?.(this.#place, this.#may);
     this.#fetched.look(url, this.#page.fetchesOnce === true);
@@ -170,7 +170,7 @@ class App {
       go: (change) => this.#go(change),
       goSoon: (change) => {
         clearTimeout(this.#typedTimer);
-        // The user may go on to the next field before the first one counts.
+        // The user may move on to the next field before the first one takes effect.
         const before = this.#typed;
         this.#typed = () => ({ ...before?.(), ...change() });
         this.#typedTimer = window.setTimeout(() => this.#go({}), TYPED_MS);
@@ -245,7 +245,7 @@ class App {
       <span class="state" role="status"><span class="dot ${tone}" aria-hidden="true"></span>${said}</span>
       ${this.#session ? findBox(this.#place) : nothing} ${this.#who()}
       <button class="button" type="button" @click=${showKeys} aria-label="Keys">?</button>
-      <button class="button" type="button" @click=${nextTheme} aria-label="Theme: light, dark, or as the system has it">◐</button>
+      <button class="button" type="button" @click=${nextTheme} aria-label="Theme: light, dark, or as in the system">◐</button>
     </header>`;
   }
 
@@ -357,7 +357,7 @@ function focusField(event: KeyboardEvent, field: HTMLInputElement | null): void 
   field.select();
 }
 
-/** A field of a dialog that was closed just now may have the focus still. */
+/** A field of a dialog that has just been closed may still have the focus. */
 const isTypedInto = (target: HTMLElement): boolean =>
   target.matches('textarea, select, input:not([type="checkbox"])') &&
   target.closest("dialog:not([open])") === null;
@@ -377,25 +377,25 @@ function moveToRow(by: 1 | -1): void {
 
 const MARK = html`<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M4 14C1 9 5 7 6 4c1-2 4-3 6-1s1 5-1 7-4 5-7 4z"/></svg>`;
 
-const NEXT_TRY = `The next try is within ${RETRY_MS / 1000} s.`;
+const NEXT_TRY = `The next attempt is within ${RETRY_MS / 1000} s.`;
 
 const lost = (sinceMs: number): Part => html`<p class="lost" role="alert">
-  The server has not answered since ${new Date(sinceMs).toLocaleTimeString("sv")}: what is shown is from then. ${NEXT_TRY}
+  The server has not answered since ${new Date(sinceMs).toLocaleTimeString("sv")}: the page shows the state at that time. ${NEXT_TRY}
 </p>`;
 
 const oldList = (fault: string): Part =>
-  html`<p class="notice" role="status">The list on this page can't be renewed: ${fault} The page goes on asking.</p>`;
+  html`<p class="notice" role="status">The list on this page can't be refreshed: ${fault} The page keeps trying.</p>`;
 
-/** In place of a page that would be as empty as if there were no jobs. */
+/** Replaces a page that would look as if there were no jobs. */
 const noJobs = ({ detail, isInGroup }: Frame): Part => html`<div class="title"><h1>No jobs to show</h1></div>
   <section class="card">
     <p>This server serves no jobs now: ${detail}.</p>
-    ${isInGroup ? html`<p><a href="#/group">How its group is</a></p>` : nothing}
+    ${isInGroup ? html`<p><a href="#/group">State of its group</a></p>` : nothing}
   </section>`;
 
 /**
- * Begins anew after the end of the session. Nothing that its user was shown stays in the page: no
- * view, no dialog and no answer that was kept.
+ * Starts over after the end of the session. Nothing of it stays in the page: no view, no dialog and
+ * no cached answer.
  */
 const leave = (): void => location.reload();
 

@@ -19,9 +19,9 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ["k", "previous row"],
   ["x", "selects or deselects the row"],
   ["Enter", "opens the row"],
-  ["p", "pauses or resumes the tube, asks first"],
-  [".", "freezes what is shown"],
-  ["d", "light, dark, or like the system"],
+  ["p", "pauses or resumes the tube, after a confirmation"],
+  [".", "freezes the view"],
+  ["d", "light, dark, or as in the system"],
   ["?", "this list"],
 ];
 const STORED = "runnerbean.keys";

@@ -1,5 +1,5 @@
-// A live view of the server: by an event stream, or by polling if no stream is available; and what
-// a page fetches besides. Both pause while the page is hidden.
+// A live view of the server, by an event stream, or by polling if no stream is available, and the
+// other data that a page fetches. Both pause while the page is hidden.
 
 import { ANSWER_MS, answerOf, detailOf } from "./parts/request.ts";
 
@@ -24,10 +24,10 @@ export class Live {
   /** Query of the last received view. */
   #seen = "";
   #source: EventSource | undefined;
-  /** Of the next try; while a stream is open, of its silence. */
+  /** Timer of the next attempt; while a stream is open, of its silence. */
   #timer = 0;
   #hiddenTimer = 0;
-  /** When the last view came, wall-clock ms. */
+  /** Time of the last received view, wall-clock ms. */
   #cameAtMs = 0;
   lostSinceMs = 0;
   isFrozen = false;
@@ -152,11 +152,11 @@ export class Live {
   }
 }
 
-/** What a page fetches besides its view, every few seconds or once. */
+/** Data that a page fetches besides its view, every few seconds or once. */
 export class Fetched {
   /** A problem if the request was refused. */
   content: unknown;
-  /** URL that the content answers. */
+  /** URL of the request that the content answers. */
   from = "";
   /** Why the last request was not answered; empty if it was. */
   fault = "";
@@ -175,8 +175,8 @@ export class Fetched {
   }
 
   /**
-   * Fetches from this URL from now on, or nothing. An answer to an earlier request doesn't count
-   * any more: it may lack a change.
+   * Fetches from this URL from now on, or nothing. It ignores answers to earlier requests, which
+   * may lack a change.
    */
   look(url: string | undefined, isOnce: boolean): void {
     clearTimeout(this.#timer);
@@ -202,7 +202,7 @@ export class Fetched {
         this.content = content;
         this.from = url;
         this.fault = "";
-        // A server that starts will know more.
+        // A server that is starting will know more.
         isKnown = status < 500;
       } catch (error) {
         if (request.signal.aborted) return;

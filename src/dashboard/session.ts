@@ -47,7 +47,7 @@ export function signInForm(wrong: string, onIn: () => void, onWrong: (wrong: str
   };
   return html`<form class="card narrow form" @submit=${submit}>
     <h1>Sign in</h1>
-    <p class="quiet">This server asks who you are. A token is made by <code>runnerbean token add NAME <span class="one-line">--role ROLE</span></code>.</p>
+    <p class="quiet">This server requires a token. Create one with <code>runnerbean token add NAME <span class="one-line">--role ROLE</span></code>.</p>
     <label for="token">Token</label>
     <input id="token" name="token" type="password" autocomplete="current-password" required autofocus aria-describedby="wrong">
     <p class="buried" id="wrong" role="alert">${wrong === "" ? nothing : wrong}</p>
@@ -55,7 +55,7 @@ export function signInForm(wrong: string, onIn: () => void, onWrong: (wrong: str
   </form>`;
 }
 
-/** Explains why a signed-in user sees nothing, and links to what is permitted. */
+/** Explains why a signed-in user sees nothing, and links to permitted pages. */
 export function refusal(detail: string, { tubes }: Session): Part {
   const exact = tubes?.filter((tube) => !/[*?]/.test(tube)) ?? [];
   const open = (event: SubmitEvent): void => {
@@ -64,7 +64,7 @@ export function refusal(detail: string, { tubes }: Session): Part {
     location.hash = `#/tubes/${encodeURIComponent(input.value)}`;
   };
   return html`<section class="card form">
-    <h1>Not for you</h1>
+    <h1>No access</h1>
     <p class="quiet">${detail}</p>
     ${
       tubes === null

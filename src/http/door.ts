@@ -1,4 +1,4 @@
-// An address of the HTTP side: how it begins to listen. Also the priority of the thread.
+// Opens an address of the HTTP side, and sets the priority of its thread.
 
 import { chmodSync, unlinkSync } from "node:fs";
 import { connect } from "node:net";

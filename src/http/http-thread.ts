@@ -1,4 +1,4 @@
-// The http thread: its port to the shards, its periodic tasks and the HTTP servers.
+// The HTTP thread: its port to the shards, its periodic tasks and the HTTP servers.
 //
 // It may be slow without holding up the queue. An error in a request becomes a response and doesn't
 // end the thread.
@@ -81,10 +81,10 @@ export interface HttpThreadData {
   /** Allowed host names, besides addresses and localhost. */
   readonly hosts: readonly string[];
   readonly metrics: MetricsRules;
-  /** Nice value of the thread, 0 to 19, for when cores are scarce. */
+  /** Nice value of the thread, 0 to 19, which matters when cores are scarce. */
   readonly nice: number;
   readonly rules: HttpRules;
-  /** Where histories are saved: the folder of the log; undefined without one. */
+  /** Folder for saved histories: that of the log; undefined without one. */
   readonly historyFolder: string | undefined;
 }
 
@@ -147,7 +147,7 @@ export interface HttpThreadPort {
 /** Time limit for requests in progress at shutdown, and the interval of the check, ms. */
 const STOP_MS_MAX = 3000;
 const STOP_LOOK_MS = 5;
-/** Time limit for saving histories at shutdown, ms: a slow disk holds up no stop. */
+/** Time limit for saving histories at shutdown, ms: a slow disk must not delay the stop. */
 const SAVE_MS_MAX = 1000;
 const TOTALS_EACH_MS = 1000;
 const PING_EACH_MS = 5000;
@@ -380,7 +380,7 @@ export class HttpThread {
     this.#port.postMessage({ news: "serving" });
   }
 
-  /** The histories begin anew if they can't be restored: nothing else depends on them. */
+  /** Starts new histories if they can't be restored: nothing else depends on them. */
   #restoreHistories(): void {
     const histories = this.#histories;
     if (histories === undefined) return;
@@ -397,8 +397,8 @@ export class HttpThread {
       await this.#histories?.save();
       this.#cannotSave = false;
     } catch (error) {
-      // Once, until it works again: a full disk has alerts of its own.
-      if (!this.#cannotSave) this.#tellError(`histories can't be saved: ${(error as Error).message}`);
+      // Reports this once, until it works again: a full disk has its own alerts.
+      if (!this.#cannotSave) this.#tellError(`cannot save the histories: ${(error as Error).message}`);
       this.#cannotSave = true;
     }
   }

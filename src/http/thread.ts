@@ -1,4 +1,4 @@
-// Entry point of the http thread.
+// Entry point of the HTTP thread.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { keepTickMaps } from "../loop/keep-tick-maps.ts";

@@ -1,4 +1,4 @@
-// The validity rule for batches of the shared log (rule 1). Every reader reaches the same result,
+// Validity rule for batches of the shared log (rule 1). Every reader reaches the same result,
 // whatever else the log contains.
 
 import { assert } from "../base/assert.ts";

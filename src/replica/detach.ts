@@ -16,7 +16,7 @@ import { LogError, type SharedLog } from "./shared-log.ts";
 /** Number of attempts: the primary may append in between. */
 const TRIES = 50;
 
-/** Returns a description of what was done. */
+/** Returns a description of the result. */
 export async function detach(log: Pick<SharedLog, "ends" | "read" | "append">): Promise<string> {
   for (let tries = 1; ; tries++) {
     try {
@@ -51,7 +51,7 @@ async function tryDetach(log: Pick<SharedLog, "ends" | "read" | "append">): Prom
   });
   sealBatch(memory, 0);
   await log.append(memory.bytes, last);
-  return `No server of the group takes the lead any more. Start one of them without --replicate; "replica reseed" makes it a group again.`;
+  return `No server of the group takes the lead from now on. Start one of them without --replicate; "replica reseed" makes it a group again.`;
 }
 
 function checkedFirst(tail: BatchHeader | undefined, header: BatchHeader): BatchHeader {

@@ -1,4 +1,4 @@
-// Finds where each segment begins in the part of the shared log that a node skipped because its
+// Finds the beginning of each segment in the part of the shared log that a node skipped because its
 // local log had it. Only a leader needs this: it purges below such a message, and looks the
 // position up instead of computing it.
 
@@ -15,7 +15,7 @@ export class FirstMessages {
 
   /** Takes the messages of the log in order, from the first. */
   take({ sequence, bytes }: LogMessage): void {
-    assert(sequence > this.#last, "the messages of the log come in order");
+    assert(sequence > this.#last, "the messages of the log are in order");
     this.#last = sequence;
     for (const { header } of batchesOf(bytes) ?? []) {
       this.#place ??= placeBefore(header);

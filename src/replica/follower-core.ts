@@ -22,13 +22,15 @@ const ANSWERS_APART_MS_MAX = 1000;
 const TRY_MS = 4000;
 /** Maximum number of answers from a lagging log server that report less than was already read. */
 const STALE_ANSWERS_MAX = 50;
-/** The same of empty ones: log servers that lost their store give these for up to two elections. */
+/**
+ * The same for empty answers: log servers that lost their store give these for up to two elections.
+ */
 const EMPTY_ANSWERS_MAX = 300;
 
 export type FollowEnd =
   /** Data that the log had acknowledged is missing. */
   | "log-lost"
-  /** The local log can't continue from what the shared log still has, and must be set aside. */
+  /** The local log can't continue from the rest of the shared log, and must be set aside. */
   | "start-anew"
   /** The local log holds jobs that the group does not know. */
   | "stranger"
@@ -77,9 +79,9 @@ export class FollowerCore {
   next = 0;
   /** For each segment, the first message that contains a valid batch of it. */
   readonly firstSequences = new Map<number, number>();
-  /** Whether the node has read everything that the log had at some time. */
+  /** Whether the node has once read the log to its end. */
   #caughtUp = false;
-  /** When the last valid batch arrived, and for how long none did although the log answered. */
+  /** Time of the last valid batch, and how long none has arrived although the log answered. */
   #heardAtMs = 0;
   #silenceMs = 0;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
@@ -91,7 +93,7 @@ export class FollowerCore {
   #triedAtMs = Number.NEGATIVE_INFINITY;
   #patienceMs: number;
   #ended = false;
-  /** Whether the local log has all data that counts; required for taking the lead. */
+  /** Whether the local log is complete; required for taking the lead. */
   isComplete = true;
   ignored = 0;
   /** A batch of the current lead that must exist. */
@@ -106,7 +108,7 @@ export class FollowerCore {
   lastKnown = 0;
 
   constructor(options: FollowerOptions) {
-    assert(options.node > 0, "a node has a number of its own");
+    assert(options.node > 0, "a node has its own number");
     this.#options = options;
     this.#host = options.host;
     this.#own = new OwnBatches(options.node, options.own);
@@ -149,7 +151,7 @@ export class FollowerCore {
     }
     const batches = isOfBatches(bytes) ? batchesOf(bytes) : [];
     if (batches === undefined) {
-      this.#end("hole", `message ${sequence} is damaged, or of a newer runnerbean`);
+      this.#end("hole", `message ${sequence} is damaged, or from a newer runnerbean`);
       return;
     }
     this.next = sequence + 1;
@@ -185,13 +187,13 @@ export class FollowerCore {
     this.#heard(header, nowMs);
     if (!this.#apply(batch)) return;
     if (header.kind !== BatchKind.lead || header.tag !== this.#triedTag) return;
-    assert(this.#triedTag > 0, "a LEAD that counts was tried");
+    assert(this.#triedTag > 0, "the node sent the LEAD that counts");
     this.#ended = true;
     this.#host.lead(placeOf(header), sequence);
   }
 
   #heard({ kind, node }: BatchHeader, nowMs: number): void {
-    assert(nowMs >= this.#heardAtMs, "a batch is not heard before the last one");
+    assert(nowMs >= this.#heardAtMs, "batches arrive in the order of time");
     // The node's own new LEAD says nothing about the previous leader.
     if (kind !== BatchKind.lead || node !== this.#options.node) {
       this.#heardAtMs = nowMs;
@@ -209,7 +211,7 @@ export class FollowerCore {
     const isKnown = own.last > 0 ? this.#compare(batch.header) : !this.#isStranger(n, tag);
     if (isKnown === "has") return true;
     if (isKnown === false) return false;
-    assert(own.last === 0 || n === own.last + 1, "a batch that is applied is the next one");
+    assert(own.last === 0 || n === own.last + 1, "only the next batch is applied");
     own.add(batch.header);
     this.#host.apply(batch);
     // From here on, only the latest batches matter.
@@ -237,7 +239,7 @@ export class FollowerCore {
       if (!this.#cut(n - 1)) return false;
     }
     if (n === own.last + 1 && own.has(own.last, previousTag)) return true;
-    this.#end("start-anew", `it ends at batch ${own.last}, and the shared log goes on with ${n}`);
+    this.#end("start-anew", `it ends at batch ${own.last}, and the shared log continues with ${n}`);
     return false;
   }
 
@@ -246,7 +248,7 @@ export class FollowerCore {
     const own = this.#own;
     const lost = own.lastSureBehind(n);
     if (lost > 0) {
-      this.#end("log-lost", `batch ${lost} was acknowledged, and the shared log does not have it`);
+      this.#end("log-lost", `batch ${lost} was acknowledged, but the shared log does not have it`);
       return false;
     }
     if (n < own.first) {
@@ -258,13 +260,13 @@ export class FollowerCore {
     return true;
   }
 
-  /** Handles an answer of the log: it is alive, and has these messages. */
+  /** Handles an answer of the log: it is alive and has these messages. */
   answered({ first, last }: LogEnds, nowMs: number): void {
     if (this.#ended) return;
     this.lastKnown = Math.max(this.lastKnown, last);
     if (this.next === 0 && first <= last) this.next = first;
     if (!this.#isThere(first, last)) return;
-    // A message that was only chosen as the beginning has not been read.
+    // The message where reading starts has not been read yet.
     const isAtEnd = last === 0 || (this.next === last + 1 && this.next !== this.beganAt);
     if (!this.#caughtUp && isAtEnd) this.#atEnd(last, nowMs);
     const apartMs = nowMs - this.#answeredAtMs;
@@ -295,18 +297,18 @@ export class FollowerCore {
     return true;
   }
 
-  /** The log reports less than this node knows of; another log server may report more. */
+  /** The log reports less than this node knows; another log server may report more. */
   #noteStale(last: number, isEmpty: boolean): void {
     if (++this.#staleAnswers <= (isEmpty ? EMPTY_ANSWERS_MAX : STALE_ANSWERS_MAX)) return;
     const why = isEmpty
-      ? "it is empty, and this node was in the group before"
-      : `it ends at message ${last}, and ${this.next - 1} was read`;
+      ? "it is empty, but this node was in the group before"
+      : `it ends at message ${last}, but this node has read ${this.next - 1}`;
     this.#end("log-lost", why);
   }
 
   /** Restarts reading at a message that the node is sure of, or at the first one. */
   #seekAgain(): void {
-    assert(!this.#ended, "a node that has ended reads no more");
+    assert(!this.#ended, "a node reads nothing after its end");
     this.next = 0;
     this.#place = undefined;
     this.#caughtUp = false;
@@ -327,12 +329,12 @@ export class FollowerCore {
       }
       // A batch leaves the local log only after a later one was acknowledged.
       if (place.n < this.#own.first) {
-        this.#end("log-lost", `it ends with batch ${place.n}, and had acknowledged ${this.#own.first - 1}`);
+        this.#end("log-lost", `it ends with batch ${place.n}, but had acknowledged ${this.#own.first - 1}`);
         return;
       }
       if (!this.#cut(place.n)) return;
     }
-    assert(place === undefined || this.#own.last === place.n, "the own log ends where the shared one ends");
+    assert(place === undefined || this.#own.last === place.n, "the local log ends with the shared log");
     this.#caughtUp = true;
     this.#silenceMs = 0;
     if (this.#heardAtMs === 0) this.#heardAtMs = nowMs;
@@ -340,8 +342,8 @@ export class FollowerCore {
 
   /**
    * Returns whether the local batches beyond the shared log, which ends at `place`, still follow
-   * it: no other node has led since. The server may have replied on the strength of these batches,
-   * because the log servers may have lost their latest acknowledged messages.
+   * it: no other node has led since. The server may have replied because of these batches, since
+   * the log servers may have lost their latest acknowledged messages.
    */
   protected mayAppendTail(place: ChainPlace): boolean {
     return this.#own.has(place.n, place.tag);
@@ -353,8 +355,8 @@ export class FollowerCore {
   }
 
   /**
-   * Returns the message at which reading may start if the log still has it as this node knows it
-   * (`beginAt`); 0 for the first. `last` is the log's last message.
+   * Returns the message at which reading may start if it is unchanged in the log (`beginAt`); 0 for
+   * the first. `last` is the log's last message.
    */
   knownMessage(last: number): number {
     return this.#place === undefined && this.next === 0 ? this.#own.knownMessage(last) : 0;
@@ -370,8 +372,8 @@ export class FollowerCore {
   }
 
   /**
-   * Returns up to which batch the local log, durable up to batch `n` with this tag, agrees with the
-   * group's.
+   * Returns the last batch up to which the local log, durable up to batch `n` with this tag, agrees
+   * with the group's.
    */
   keptOf({ n, tag }: ChainPlace): number {
     assert(n >= 0, "batches on the disk are counted from 0");
@@ -396,7 +398,7 @@ export class FollowerCore {
     if (nowMs - this.#triedAtMs < TRY_MS) return;
     if (nowMs - this.#answeredAtMs > ANSWERS_APART_MS_MAX) return;
     if (!this.#mayTry || !this.#isSure()) return;
-    assert(this.place.n === 0 || this.#own.last === this.place.n, "a node that leads has all batches");
+    assert(this.place.n === 0 || this.#own.last === this.place.n, "a leading node has all batches");
     this.#triedAtMs = nowMs;
     this.#triedTag = newTag(this.#options.random);
     this.#silenceMs = 0;

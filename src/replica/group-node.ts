@@ -23,7 +23,7 @@ import { StandbyNode } from "./standby-node.ts";
 
 /** Maximum number of members in a report. */
 const MEMBERS_MAX = 32;
-/** How often the node reports that it still waits for a log server. */
+/** Interval of reports that the node still waits for a log server. */
 const STILL_WAITING_MS = 10_000;
 
 export class GroupNode {
@@ -118,12 +118,12 @@ export class GroupNode {
     }
   }
 
-  /** A copied directory carries the node number of another server, which then answers to it. */
+  /** A copied directory has the node number of another server, which answers to that number. */
   async #checkName(news: GroupNews & { news: "follows" }): Promise<void> {
-    assert(this.#standby === undefined, "a node has its name before it follows");
+    assert(this.#standby === undefined, "a node gets its number before it follows");
     const answer = await this.#state.log.ask(news.node);
     if (answer === undefined || answer === "gone") return this.#follow(news);
-    this.#state.say("warn", "the directory is a copy of another server's: it gets a name of its own");
+    this.#state.say("warn", "the directory is a copy of another server's: the node gets a new number");
     this.#state.order({ order: "rename" });
   }
 
@@ -153,7 +153,7 @@ export class GroupNode {
     if (this.#seed !== 0 && this.#seed !== node)
       state.say(
         "info",
-        `node ${this.#seed.toString(16)} begins the group, since it was reseeded from that one's directory`,
+        `node ${this.#seed.toString(16)} must start the group, since it was reseeded from its directory`,
       );
     void standby.run();
     void this.#lookAround();
@@ -176,7 +176,7 @@ export class GroupNode {
         if (this.#primary !== undefined) this.#noteEnds(await this.#state.log.ends());
         failure = "";
       } catch (error) {
-        // Figures never stop a server; each reason is told once until they can be had again.
+        // Missing figures never stop a server; each reason is reported once until they are back.
         const { message } = error as Error;
         if (message !== failure) this.#state.say("warn", `the figures of the group are old: ${message}`);
         failure = message;
@@ -207,9 +207,9 @@ export class GroupNode {
     this.#primary?.noteRoom();
   }
 
-  /** Notes that the node serves clients from here on. */
+  /** Records that the node serves clients from here on. */
   serves(): void {
-    assert(this.#state.role === "opening", "a node that serves has the lead");
+    assert(this.#state.role === "opening", "a serving node has the lead");
     this.#state.role = "primary";
   }
 
@@ -246,7 +246,7 @@ export class GroupNode {
       if (this.#state.role === "primary") this.#state.tell({ news: "yield-asked" });
       return this.#state.role === "primary" ? "yields" : "no";
     }
-    assert(this.#node > 0, "a node that answers has a number");
+    assert(this.#node > 0, "an answering node has a number");
     const follower = this.#standby?.core;
     const primary = this.#primary?.core;
     const report: NodeReport = {

@@ -1,5 +1,5 @@
-// Parser of nats://a:4222,b:4222,c:4222/GROUP?creds=FILE: the log servers of a group, and the
-// group's name.
+// Parser of URLs such as nats://a:4222,b:4222,c:4222/GROUP?creds=FILE: the log servers of a group,
+// and the group's name.
 
 export interface GroupUrl {
   servers: string[];
@@ -17,14 +17,14 @@ const GROUP = /^[A-Za-z0-9_-]{1,32}$/;
 /** Throws an Error with a message for the operator. */
 export function parseGroupUrl(text: string): GroupUrl {
   const match = /^(nats|tls):\/\/(?:([^@/]*)@)?([^/@?]+)\/([^?]*)(?:\?(.*))?$/.exec(text);
-  if (match === null) throw new Error(`invalid URL: ${text} (as in nats://a:4222,b:4222,c:4222/GROUP)`);
+  if (match === null) throw new Error(`invalid URL: ${text} (expected: nats://a:4222,b:4222,c:4222/GROUP)`);
   const [, scheme, login = "", hosts, group, query = ""] = match;
   if (!GROUP.test(group!))
     throw new Error(`invalid group: "${group}" (letters, digits, - and _, 32 at most)`);
   const servers = hosts!.split(",").map((host) => (/:\d+$/.test(host) ? host : `${host}:4222`));
   const options = new URLSearchParams(query);
   for (const key of options.keys())
-    if (key !== "creds") throw new Error(`unknown in ${text}: ${key} (only creds=FILE)`);
+    if (key !== "creds") throw new Error(`unknown parameter in ${text}: ${key} (only creds=FILE is allowed)`);
   const [user = "", password = ""] = login.split(":").map(decodeURIComponent);
   return {
     servers,

@@ -1,5 +1,5 @@
-// With `--replicate-wait standby`: batches that the shared log has acknowledged and that no standby
-// is known to have on disk.
+// Batches that the shared log has acknowledged but no standby has reported on disk, for
+// `--replicate-wait standby`.
 
 import { assert, CHECKED } from "../base/assert.ts";
 
@@ -27,7 +27,10 @@ export class HeldBatches {
     const held = this.#held;
     const last = held.at(-1);
     assert(last === undefined || batch.n > last.n, "batches are held in order");
-    assert(last === undefined || batch.numbers.length === last.numbers.length, "shards stay as many");
+    assert(
+      last === undefined || batch.numbers.length === last.numbers.length,
+      "the number of shards is constant",
+    );
     if (CHECKED && last !== undefined)
       assert(
         batch.numbers.every((number, shard) => number >= last.numbers[shard]!),
@@ -44,10 +47,10 @@ export class HeldBatches {
    * A standby has all batches up to `n`. Returns the last batch that this releases, or undefined.
    */
   release(n: number): Acknowledged | undefined {
-    assert(n >= 0, "what a standby has is a number of batches");
+    assert(n >= 0, "the number of batches is never negative");
     const kept = this.#held.findIndex((batch) => batch.n > n);
     const released = this.#held.splice(0, kept === -1 ? this.#held.length : kept);
-    assert(this.#held[0] === undefined || this.#held[0].n > n, "what is released is not held");
+    assert(this.#held[0] === undefined || this.#held[0].n > n, "released batches are no longer held");
     return released.at(-1);
   }
 }

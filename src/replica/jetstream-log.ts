@@ -1,4 +1,4 @@
-// The shared log on NATS JetStream; no other file knows JetStream. The log is a stream of one
+// The shared log on NATS JetStream; no other file uses JetStream. The log is a stream of one
 // subject on three servers. Republish delivers appended messages to all nodes, and nodes fetch
 // missed ones by sequence. The log uses no consumers: none can be created while the servers elect
 // their own leader.
@@ -180,7 +180,7 @@ export class JetStreamLog {
   // --- the five calls -------------------------------------------------------------------------
 
   async append(bytes: Uint8Array, expectedLast: number): Promise<number> {
-    assert(bytes.length > 0, "a message that is appended has bytes");
+    assert(bytes.length > 0, "an appended message has bytes");
     try {
       const { seq } = await this.#client.publish(this.#subject, bytes, {
         timeout: APPEND_MS,
@@ -204,7 +204,7 @@ export class JetStreamLog {
     while (next <= to && this.#hasBatches) {
       const before = next;
       for await (const bytes of this.#batch(next, to)) yield { sequence: next++, bytes };
-      // Fetches a message that the batch lacks by itself, which reveals the reason.
+      // Fetches a missing message alone, which reveals the reason.
       if (next === before && next <= to) yield { sequence: next, bytes: await this.#fetch(next++) };
     }
     yield* this.#readSingly(next, to);
@@ -215,7 +215,7 @@ export class JetStreamLog {
    * found.
    */
   async *#batch(from: number, to: number): AsyncGenerator<Uint8Array> {
-    assert(from > 0 && from <= to, "an answer has messages from the next one on");
+    assert(from > 0 && from <= to, "an answer starts with the next message");
     const batch = Math.min(BATCH_MESSAGES, to - from + 1);
     const request = JSON.stringify({ seq: from, batch, max_bytes: BATCH_BYTES });
     let next = from;
@@ -244,7 +244,7 @@ export class JetStreamLog {
     for (let sequence = from; sequence <= to; sequence++) {
       while (next <= to && fetched.length < FETCHED_AHEAD) {
         const fetching = this.#fetch(next++);
-        // Awaited in its turn below.
+        // Awaited below, in order.
         fetching.catch(() => {});
         fetched.push(fetching);
       }
@@ -269,7 +269,7 @@ export class JetStreamLog {
   }
 
   async purge(below: number): Promise<void> {
-    assert(below > 0, "a purge keeps a message that is known");
+    assert(below > 0, "a purge keeps a known message");
     try {
       await this.#manager.streams.purge(this.#stream, { seq: below });
     } catch (error) {
@@ -291,7 +291,7 @@ export class JetStreamLog {
         try {
           listener({ sequence, bytes: message.data });
         } catch (thrown) {
-          // The connection would only print it, and read no more.
+          // The connection would only print the error and stop reading.
           setImmediate(() => {
             throw thrown;
           });
@@ -320,7 +320,7 @@ export class JetStreamLog {
 
   /** Answers questions to this node and to all nodes. */
   answer(node: number, answer: Asked): void {
-    assert(node > 0, "a node that answers has a number");
+    assert(node > 0, "an answering node has a number");
     const callback = (error: Error | null, message: Msg): void => {
       if (error === null) message.respond(answer(message.string()));
     };

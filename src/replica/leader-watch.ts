@@ -28,7 +28,7 @@ export class LeaderWatch {
 
   /**
    * Reports the result to the core. A refused connection counts only at an address that was open
-   * before, because a firewall refuses too.
+   * before, because a firewall also refuses.
    */
   async look(follower: FollowerCore): Promise<void> {
     const { leader } = follower;
@@ -59,7 +59,7 @@ export class LeaderWatch {
 
   /** The leader's process is no longer connected to the log servers. */
   async #knock(follower: FollowerCore, leader: number, look: number, heardAtMs: number): Promise<void> {
-    assert(!this.#listened || this.#address !== "", "an address that accepted a connection is known");
+    assert(!this.#listened || this.#address !== "", "only a known address has accepted a connection");
     const mayBeDead = this.#listened && this.#address !== this.#ownAddress;
     const isDead = mayBeDead && (await listensOn(this.#address)) === "refused";
     // A leader whose lease expired closes its port; a batch from it meanwhile shows that it may
@@ -69,7 +69,7 @@ export class LeaderWatch {
   }
 
   #counts(leader: number, look: number): boolean {
-    assert(look <= this.#looks && this.#found <= this.#looks, "a result is that of a check that began");
+    assert(look <= this.#looks && this.#found <= this.#looks, "a result belongs to a started check");
     if (leader !== this.#node || look < this.#found) return false;
     this.#found = look;
     return true;

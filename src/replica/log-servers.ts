@@ -1,5 +1,5 @@
-// Diagnoses the log servers of a group from what the stream's leader knows of them, for `runnerbean
-// replica check`.
+// Diagnoses the log servers of a group from the state that the stream's leader reports, for
+// `runnerbean replica check`.
 
 export interface StreamServers {
   leader: string;
@@ -13,14 +13,13 @@ const SILENT_NS_MAX = 10e9;
 /** Up to this many messages in flight are normal. */
 const LAG_MAX = 100;
 
-/** Returns a line per problem, with what to do about it. */
+/** Returns a line per problem, with its remedy. */
 export function streamProblems({ leader, replicas, peers }: StreamServers): string[] {
   const problems: string[] = [];
-  if (replicas < 3)
-    problems.push(`the stream has ${replicas} replica: when that server dies, the group stands still`);
+  if (replicas < 3) problems.push(`the stream has ${replicas} replica: if that server dies, the group stops`);
   if (leader === "")
     problems.push(
-      "the stream has no leader, so nothing is acknowledged: most of its log servers must run, with JetStream on",
+      "the stream has no leader, so nothing is acknowledged: a majority of its log servers must run, with JetStream on",
     );
   for (const { name, offline, current, lag = 0, active = 0 } of peers) {
     if (offline || active > SILENT_NS_MAX)
@@ -46,6 +45,6 @@ export function serverProblem({ disabled, config }: Jsz): string | undefined {
   if (disabled === true || config === undefined)
     return "JetStream is off: nats-server turns it off when its disk is full; make room, then start it again";
   if (config.sync_always !== true)
-    return 'does not sync always: set "sync_interval: always" in its jetstream block';
+    return 'does not always sync: set "sync_interval: always" in its jetstream block';
   return undefined;
 }

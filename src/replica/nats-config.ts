@@ -8,7 +8,7 @@ export function natsConfig(name: string, peers: readonly string[], store: string
     "http: 0.0.0.0:8222",
     "jetstream {",
     `  store_dir: "${store}"`,
-    "  # Without this a power cut of all log servers loses what they acknowledged in the last two minutes.",
+    "  # Without this, a power cut of all log servers loses changes acknowledged in the last two minutes.",
     "  sync_interval: always",
     "}",
     "cluster {",
@@ -16,7 +16,7 @@ export function natsConfig(name: string, peers: readonly string[], store: string
     "  listen: 0.0.0.0:6222",
     `  routes: [${routes}]`,
     "}",
-    "# A server that is cut off is noticed sooner.",
+    "# Detects a disconnected server sooner.",
     'ping_interval: "2s"',
     "ping_max: 2",
   ].join("\n");

@@ -1,4 +1,4 @@
-// A node's report on itself, the answer to a question: one line of JSON.
+// A node's report on itself, its answer to a question: one line of JSON.
 
 import { GROUP_ROLES, type GroupMember } from "../message/group.ts";
 
@@ -28,7 +28,7 @@ export function parseReport(text: string): NodeReport | undefined {
 }
 
 /**
- * Returns the part of a report to show to people; each field has its type, whatever the sender
+ * Returns the part of a report to show to people. Each field has its type, whatever the sender
  * wrote.
  */
 export function memberOf(report: NodeReport): GroupMember {

@@ -1,5 +1,5 @@
-// State of a group's node that both of its roles share, and its ways to the log's thread and the
-// main thread.
+// State of a group's node that both of its roles share, and its connections to the log's thread and
+// the main thread.
 
 import { assert } from "../base/assert.ts";
 import type { ChainPlace } from "../message/batch.ts";
@@ -20,9 +20,9 @@ import type { LeadEnd } from "./primary-core.ts";
 import { type LogEnds, LogError } from "./shared-log.ts";
 import { SharedWords } from "./shared-words.ts";
 
-/** How often a standby queries the log, and a primary checks the time. */
+/** Interval at which a standby queries the log, and a primary checks the time. */
 export const LOOK_MS = 100;
-/** How often a node queries the other members, and a primary the fill level of the log. */
+/** Interval at which a node queries the other members, and a primary the fill level of the log. */
 export const LOOK_AROUND_MS = 2000;
 /** A hole that remains after this many attempts is real. */
 const HOLES_MAX = 5;
@@ -79,8 +79,8 @@ export class NodeState {
   /** Attempts in a row that found a hole in the shared log. */
   holes = 0;
   /**
-   * The wall clock ahead of the monotonic one. Taken at the start, so that a new primary notices
-   * when the machine was suspended after it sent its LEAD.
+   * Lead of the wall clock over the monotonic one. Taken at the start, so that a new primary
+   * notices if the machine was suspended after it sent its LEAD.
    */
   wallAheadMs: number = Date.now() - monotonicMs();
   /** Why the node ended. */

@@ -9,10 +9,7 @@ import type { NodeReport } from "./node-report.ts";
  */
 const CLOCKS_APART_MS_MAX = 2000;
 
-/**
- * Returns a key for each inconsistency, and what to do about it. `nowMs` is this machine's wall
- * clock.
- */
+/** Returns a key for each inconsistency, and its remedy. `nowMs` is this machine's wall clock. */
 export function oddMembers(
   own: Pick<NodeReport, "node" | "address" | "leaseMs" | "logVersion">,
   reports: readonly NodeReport[],
@@ -25,12 +22,12 @@ export function oddMembers(
     if (address === own.address)
       odd.set(
         `address ${node}`,
-        `${name} has the same --replicate-as as this server: give each the address at which others reach it, or no one can see that it is dead`,
+        `${name} has the same --replicate-as as this server: give each the address at which others reach it, or no server can see that it is dead`,
       );
     if (leaseMs !== own.leaseMs)
       odd.set(
         `lease ${node}`,
-        `${name} has --replicate-lease ${leaseMs! / 1000}, this server ${own.leaseMs! / 1000}: they must be the same, or two may serve at a time`,
+        `${name} has --replicate-lease ${leaseMs! / 1000}, this server ${own.leaseMs! / 1000}: they must be the same, or two servers may serve at the same time`,
       );
     if (Math.abs(wallMs - nowMs) > CLOCKS_APART_MS_MAX)
       odd.set(
@@ -40,7 +37,7 @@ export function oddMembers(
     if (logVersion < own.logVersion!)
       odd.set(
         `log ${node}`,
-        `${name} runs runnerbean ${version}, which can't take over batches, schedules and whatever else it does not know: upgrade it before you use these`,
+        `${name} runs runnerbean ${version}, which can't take over batches, schedules or anything else that it does not know: upgrade it before you use these`,
       );
   }
   return odd;

@@ -1,5 +1,5 @@
-// A node's knowledge of the batches in its local log: which of them the shared log must have, and
-// where to start reading it.
+// Batches in a node's local log: which of them the shared log must have, and where to start reading
+// it.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import type { KnownBatch } from "../message/group.ts";
@@ -17,7 +17,7 @@ export class OwnBatches {
   constructor(node: number, batches: readonly KnownBatch[]) {
     this.#node = node;
     for (const batch of batches) this.#batches.set(batch.n, batch);
-    if (CHECKED) assert(this.#batches.size === batches.length, "each batch has a number of its own");
+    if (CHECKED) assert(this.#batches.size === batches.length, "each batch has its own number");
     this.first = batches[0]?.n ?? 0;
     this.last = batches.at(-1)?.n ?? 0;
     assert(this.first <= this.last, "the batches of a log are in order");
@@ -42,11 +42,11 @@ export class OwnBatches {
       this.#batches.delete(n);
     }
     this.first = this.last - RECENT + 1;
-    if (CHECKED) assert(this.#batches.has(this.first), "the first batch that is kept is known");
+    if (CHECKED) assert(this.#batches.has(this.first), "the first kept batch is known");
   }
 
   cut(n: number): void {
-    assert(n >= this.first && n <= this.last, "a cut leaves a batch that is there");
+    assert(n >= this.first && n <= this.last, "a cut keeps an existing batch");
     for (let each = this.last; each > n; each--) this.#batches.delete(each);
     this.last = n;
   }
@@ -66,7 +66,7 @@ export class OwnBatches {
     return 0;
   }
 
-  /** Returns the last batch that the newest one knew to be acknowledged. */
+  /** Returns the last batch that was acknowledged when the newest one was written. */
   #knownAcknowledged(): number {
     const newest = this.#batches.get(this.last);
     assert(newest !== undefined, "the newest batch is known");

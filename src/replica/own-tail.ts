@@ -1,5 +1,5 @@
-// Appends the end of the local log to the shared log, which lacks it: it was never sent, or the log
-// servers lost it.
+// Appends the end of the local log to the shared log, which lacks it because it was never sent or
+// the log servers lost it.
 
 import { assert } from "../base/assert.ts";
 import { BATCH_BYTES_MAX, batchesOf } from "../message/batch.ts";

@@ -1,6 +1,6 @@
-// The node that has the lead: sends batches to the shared log, and tracks which are acknowledged.
-// Pure code: time and answers come in as arguments, effects go out through its host. README.md has
-// the rules.
+// The leading node: sends batches to the shared log, and tracks which ones are acknowledged. Pure
+// code: time and answers come in as arguments, effects go out through its host. README.md has the
+// rules.
 
 import { assert } from "../base/assert.ts";
 import {
@@ -36,7 +36,7 @@ export interface OfferedBatch {
   bytes: Uint8Array;
   /** For each shard, its last record in this batch or an earlier one. */
   numbers: Float64Array;
-  /** When the batch was first sent, ms. */
+  /** Time at which the batch was first sent, ms. */
   sentAtMs?: number;
 }
 
@@ -62,7 +62,7 @@ export interface PrimaryOptions {
   /** The node's own LEAD, and its sequence in the shared log. */
   place: ChainPlace;
   sequence: number;
-  /** When the LEAD was sent, ms. */
+  /** Time at which the LEAD was sent, ms. */
   sentAtMs: number;
   leaseMs: number;
   /** Bytes that stay in the log for slow standbys. */
@@ -115,7 +115,7 @@ export class PrimaryCore {
   doubts = 0;
 
   constructor(options: PrimaryOptions) {
-    assert(options.place.epoch > 0 && options.place.n > 0, "a node that leads has a LEAD");
+    assert(options.place.epoch > 0 && options.place.n > 0, "a leading node has a LEAD");
     assert(options.sequence > 0, "a LEAD is in a message");
     assert(options.leaseMs > 0 && options.keepBytes >= 0, "a lease has a length");
     this.#host = options.host;
@@ -184,7 +184,7 @@ export class PrimaryCore {
       at += batch.bytes.length;
     }
     assert(count > 0 && at === bytes, "the batches of a message fill it");
-    assert(this.#predicted >= this.#sequence, "a message goes behind those that are acknowledged");
+    assert(this.#predicted >= this.#sequence, "a message follows the acknowledged ones");
     const expectedLast = this.#predicted++;
     const ticket = ++this.#tickets;
     this.#underWay.push({ ticket, expectedLast, batches, bytes, sentAtMs: nowMs, appended: false });
@@ -196,7 +196,7 @@ export class PrimaryCore {
   /** The log has stored a message at `sequence`. */
   appended(ticket: number, sequence: number, nowMs: number): void {
     if (this.#ended || ticket < this.#since) return;
-    assert(ticket <= this.#tickets, "an answer is to a message that was sent");
+    assert(ticket <= this.#tickets, "an answer belongs to a sent message");
     const message = this.#underWay.find((each) => each.ticket === ticket);
     if (message === undefined) return;
     // Another message came in between, perhaps a LEAD.
@@ -208,7 +208,7 @@ export class PrimaryCore {
     while (this.#underWay[0]?.appended) {
       const done = this.#underWay.shift()!;
       this.#underWayBytes -= done.bytes;
-      assert(this.#underWayBytes >= 0, "the bytes under way add up");
+      assert(this.#underWayBytes >= 0, "the bytes in flight add up");
       this.#sequence = done.expectedLast + 1;
       for (const batch of done.batches) this.#acknowledge(batch, this.#sequence, done.sentAtMs);
     }
@@ -220,7 +220,7 @@ export class PrimaryCore {
    * on prove that no other node leads.
    */
   distrust(nowMs: number): void {
-    assert(nowMs >= this.#countsFromMs, "the time of a leader never goes back");
+    assert(nowMs >= this.#countsFromMs, "a leader's clock never goes back");
     this.#countsFromMs = nowMs;
     this.serveUntilMs = Math.min(this.serveUntilMs, nowMs);
     this.doubt(nowMs);
@@ -228,7 +228,7 @@ export class PrimaryCore {
 
   /** The log refused a message, or the outcome is unknown. */
   failed(ticket: number, nowMs: number): void {
-    assert(ticket <= this.#tickets, "a failure is that of a message that was sent");
+    assert(ticket <= this.#tickets, "a failure belongs to a sent message");
     if (ticket >= this.#since) this.doubt(nowMs);
   }
 
@@ -263,8 +263,8 @@ export class PrimaryCore {
   }
 
   /**
-   * Adds where segments begin in the part of the log that this node had not read when it took the
-   * lead.
+   * Adds the beginnings of segments in the part of the log that this node had not read when it took
+   * the lead.
    */
   learnFirst(sequences: ReadonlyMap<number, number>): void {
     for (const [segment, sequence] of sequences) {
@@ -274,7 +274,7 @@ export class PrimaryCore {
     this.#planPurge(this.#oldest);
   }
 
-  /** The log is short of room: purges at once what was left for slow standbys. */
+  /** The log is short of room: purges at once the messages kept for slow standbys. */
   purgeNow(): void {
     const last = this.#purges.at(-1);
     this.#purges = [];
@@ -284,7 +284,7 @@ export class PrimaryCore {
   }
 
   /**
-   * Reads what became of the messages in flight instead of guessing. Answers to them no longer
+   * Reads the outcome of the messages in flight instead of guessing. Answers to them no longer
    * count.
    */
   doubt(nowMs: number): void {
@@ -315,7 +315,7 @@ export class PrimaryCore {
    * maybe the whole log, need not be read then.
    */
   seesOtherLead(messages: readonly LogMessage[]): boolean {
-    assert(this.#looking, "only a node that looks sees other leads");
+    assert(this.#looking, "only a looking node sees other leads");
     const own = messages[0]?.sequence === this.#sequence ? this.#acknowledged : undefined;
     return lastPlace(messages, own).epoch > this.#epoch;
   }
@@ -326,7 +326,7 @@ export class PrimaryCore {
    */
   looked(messages: readonly LogMessage[], last: number, nowMs: number): void {
     if (this.#ended) return;
-    assert(this.#looking && this.#inDoubt, "a look that is answered was asked for");
+    assert(this.#looking && this.#inDoubt, "an answered look was requested");
     this.#looking = false;
     if (last < this.#sequence && ++this.#staleLooks <= STALE_LOOKS_MAX) {
       this.lookFailed(nowMs);
@@ -368,7 +368,7 @@ export class PrimaryCore {
   ): { place: ChainPlace; sequences: Map<number, number> } | undefined {
     const first = messages[0];
     if (first === undefined || last < this.#sequence)
-      return this.#end("log-lost", `it ends at message ${last}, and had acknowledged ${this.#sequence}`);
+      return this.#end("log-lost", `it ends at message ${last}, but had acknowledged ${this.#sequence}`);
     if (first.sequence !== this.#sequence) return this.#judgePurged(messages);
     const all: { sequence: number; header: BatchHeader }[] = [];
     for (const { sequence, bytes } of messages) {
@@ -378,7 +378,7 @@ export class PrimaryCore {
     }
     const { n, tag } = this.#acknowledged;
     if (!all.some(({ header }) => header.n === n && header.tag === tag))
-      return this.#end("log-lost", `message ${this.#sequence} is not what it had acknowledged`);
+      return this.#end("log-lost", `message ${this.#sequence} differs from the acknowledged one`);
     const sequences = new Map<number, number>();
     let place = this.#acknowledged;
     for (const { sequence, header } of all) {
@@ -398,7 +398,7 @@ export class PrimaryCore {
     const { epoch } = lastPlace(messages);
     if (epoch > this.#epoch) return this.#end("lost-lead", `epoch ${epoch} has begun`);
     const { sequence } = messages[0]!;
-    return this.#end("log-lost", `it begins at message ${sequence}, and had acknowledged ${this.#sequence}`);
+    return this.#end("log-lost", `it begins at message ${sequence}, but had acknowledged ${this.#sequence}`);
   }
 
   #end(how: LeadEnd, why: string): undefined {
@@ -428,8 +428,8 @@ export class PrimaryCore {
 }
 
 /**
- * Returns where the chain in these messages ends. Without `place`, trusts the first batch's claim
- * of its predecessor.
+ * Returns the end of the chain in these messages. Without `place`, trusts the first batch's claim
+ * about its predecessor.
  */
 function lastPlace(messages: readonly LogMessage[], place?: ChainPlace): ChainPlace {
   let last = place;

@@ -1,5 +1,5 @@
-// A node of a group that leads: sends the batches of its log to the shared log, and publishes which
-// of them are acknowledged and until when it may serve.
+// A leading node of a group: sends the batches of its log to the shared log, and publishes which
+// ones are acknowledged and until when it may serve.
 
 import { assert } from "../base/assert.ts";
 import { batchesOf, type ChainPlace, isOfBatches } from "../message/batch.ts";
@@ -25,7 +25,7 @@ const PENDING_BATCHES_MAX = 64;
 /** Bytes that stay in the shared log for slow standbys. */
 const KEEP_BYTES = 64 * 1024 * 1024;
 
-/** How the node came to lead. */
+/** Data from which the node starts to lead. */
 export interface LeadStart {
   /** The batch of the LEAD, and its message in the shared log. */
   readonly place: ChainPlace;
@@ -64,7 +64,7 @@ export class PrimaryNode {
         append: (message, expectedLast, ticket) => void this.#append(message, expectedLast, ticket),
         look: (from) => void this.#look(from),
         acknowledged: ({ n, tag, numbers, idsLent }, message) => {
-          assert(n > state.place.n, "the place of a primary goes forward");
+          assert(n > state.place.n, "the place of a primary only advances");
           state.place = { epoch: place.epoch, n, tag };
           if (!state.options.waitsForStandby) state.words.publishAcknowledged(numbers, idsLent);
           else this.#held.hold({ n, numbers, idsLent });
@@ -82,7 +82,7 @@ export class PrimaryNode {
     });
   }
 
-  /** Opens the local log for writing, and tells from when on clients may be served. */
+  /** Opens the local log for writing, and reports when the server may serve clients. */
   lead({ place, follower }: LeadStart): void {
     const { log, options } = this.#state;
     if (options.waitsForStandby) log.onKept((n) => this.#release(n));
@@ -99,7 +99,7 @@ export class PrimaryNode {
   #release(n: number): void {
     const last = this.#held.release(n);
     if (last === undefined) return;
-    assert(last.n <= n && last.n <= this.core.acknowledgedN, "a batch that is released is acknowledged");
+    assert(last.n <= n && last.n <= this.core.acknowledgedN, "a released batch is acknowledged");
     this.#state.words.publishAcknowledged(last.numbers, last.idsLent);
     this.#state.words.ringAll();
   }
@@ -161,7 +161,7 @@ export class PrimaryNode {
   }
 
   async #purge(below: number): Promise<void> {
-    // The next purge includes whatever this one missed.
+    // The next purge covers anything that this one missed.
     await this.#state.log.purge(below).catch(() => {});
   }
 
@@ -174,7 +174,7 @@ export class PrimaryNode {
     if (isFull) this.core.purgeNow();
   }
 
-  /** The log is full. Purge all that can go before the next attempt. */
+  /** The log is full. Purge as much as possible before the next attempt. */
   async #waitForRoom(): Promise<void> {
     this.#state.words.publishFull(true);
     this.core.purgeNow();
@@ -188,11 +188,14 @@ export class PrimaryNode {
     const wasPaused = hasPaused(aheadMs, this.#state.wallAheadMs);
     this.#state.wallAheadMs = aheadMs;
     if (!wasPaused) return;
-    this.#state.say("warn", "the wall clock has jumped: serves again when the shared log has answered");
+    this.#state.say(
+      "warn",
+      "the wall clock has jumped: the server continues when the shared log has answered",
+    );
     this.core.distrust(nowMs);
   }
 
-  /** Another node leads or tries to: serve nothing until the shared log has settled who leads. */
+  /** Another node leads or tries to: serve nothing until the shared log has settled it. */
   heedOtherLead({ bytes }: LogMessage): void {
     const batches = isOfBatches(bytes) ? batchesOf(bytes) : undefined;
     const isNewer = batches?.some(({ header }) => header.epoch > this.#state.place.epoch) === true;
@@ -223,7 +226,7 @@ export class PrimaryNode {
     const isThawed = this.#state.words.publishLease(primary.serveUntilMs, nowMs, this.#state.wallAheadMs);
     if (isThawed && this.#state.role === "primary") {
       this.#state.figures[GroupFigure.Freezes]! += 1;
-      this.#state.say("info", "the shared log answers: serving goes on");
+      this.#state.say("info", "the shared log answers: the server continues");
     }
     this.#state.words.ringAll();
     const isDrained = primary.pendingBatches === 0 && !this.#ring.hasMessage;
@@ -244,7 +247,7 @@ export class PrimaryNode {
     const bytesAt = offset + 8 + 8 * shards;
     const bytes = ring.bytes.slice(bytesAt, bytesAt + length);
     const batches = batchesOf(bytes);
-    assert(batches?.length === 1, "a message of the log has one whole batch");
+    assert(batches?.length === 1, "a message of the log has one complete batch");
     const { n, tag, segment, oldest, idsLent } = batches[0]!.header;
     this.core.offer({ n, tag, segment, oldest, idsLent, bytes, numbers }, nowMs);
   }
@@ -265,7 +268,7 @@ export class PrimaryNode {
     }
     this.#isDoorbellHeard = true;
     rung.then(() => {
-      assert(this.#isDoorbellHeard, "a bell is waited for once");
+      assert(this.#isDoorbellHeard, "the node waits for one doorbell at a time");
       this.#isDoorbellHeard = false;
       this.#drainRing();
     });

@@ -19,7 +19,7 @@ export async function readInDoubt(
   from: number,
   to: number,
 ): Promise<LogMessage[]> {
-  assert(from > 0, "a primary in doubt reads on from a message that it knows");
+  assert(from > 0, "a primary in doubt starts at a known message");
   const messages: LogMessage[] = [];
   let enoughBytes = ENOUGH_BYTES;
   let readBytes = 0;

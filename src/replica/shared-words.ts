@@ -41,7 +41,7 @@ export class SharedWords {
 
   /** Publishes that each shard's records up to these numbers are acknowledged. */
   publishAcknowledged(numbers: Float64Array, idsLent: number): void {
-    assert(numbers.length === this.#topology.shards, "each shard has its number");
+    assert(numbers.length === this.#topology.shards, "each shard has a number");
     for (let shard = 0; shard < this.#topology.shards; shard++)
       this.#progress.publish(shard, numbers[shard]!);
     assert(idsLent >= 0, "lent ids are counted from 0");
@@ -54,7 +54,7 @@ export class SharedWords {
    * `sequence`.
    */
   publishBatch(n: number, sequence: number): void {
-    assert(sequence > 0, "a batch that is acknowledged is in a message");
+    assert(sequence > 0, "an acknowledged batch is in a message");
     assert(n > this.#batchN, "batches are acknowledged in order");
     this.#batchN = n;
     this.#message.publish(sequence);
@@ -62,12 +62,12 @@ export class SharedWords {
   }
 
   /**
-   * Returns whether an expired lease is valid again, which ends a freeze. `wallAheadMs` is how far
-   * the wall clock is ahead of the monotonic one.
+   * Returns whether an expired lease is valid again, which ends a freeze. `wallAheadMs` is the lead
+   * of the wall clock over the monotonic one.
    */
   publishLease(untilMs: number, nowMs: number, wallAheadMs: number): boolean {
-    assert(!Number.isNaN(untilMs), "a lease has an end");
-    assert(!Number.isNaN(wallAheadMs), "the wall clock is a known time ahead");
+    assert(!Number.isNaN(untilMs), "the end of a lease is a number");
+    assert(!Number.isNaN(wallAheadMs), "the lead of the wall clock is a number");
     const wasOver = this.#serveUntilMs <= nowMs;
     if (untilMs === this.#serveUntilMs) return false;
     this.#serveUntilMs = untilMs;
@@ -81,7 +81,7 @@ export class SharedWords {
     else this.#control.clear(ControlWord.SharedLogFull);
   }
 
-  /** Makes acceptors and shards look again. */
+  /** Makes acceptors and shards check again. */
   ringAll(): void {
     for (const thread of this.#threads) thread.ring();
   }

@@ -18,11 +18,11 @@ const APPLYING_BYTES_MAX = 8 * 1024 * 1024;
 
 export interface StandbyOptions {
   readonly follows: GroupNews & { news: "follows" };
-  /** The node that begins a reseeded group, or 0. */
+  /** The node that must start a reseeded group, or 0. */
   readonly seed: number;
   /** Called when the node has the lead from the batch at `place`, which is message `sequence`. */
   readonly onLead: (place: ChainPlace, sequence: number) => void;
-  /** Called with the ends of the shared log. */
+  /** Called with the first and last message of the shared log. */
   readonly onEnds: (ends: LogEnds) => void;
   /** Called after each look at the shared log. */
   readonly onLook: () => void;
@@ -39,14 +39,14 @@ export class StandbyNode {
   #applyingBytes = 0;
   #onApplied: () => void = () => {};
   #leaderChecks = 0;
-  /** The message of the shared log behind which the local tail belongs. */
+  /** The message of the shared log after which the local tail belongs. */
   #tailBehind = 0;
 
   constructor(state: NodeState, options: StandbyOptions) {
     this.#state = state;
     this.#options = options;
     const { node, known, hasOwnJobs, isComplete } = options.follows;
-    assert(state.role === "starting", "a node begins to follow once");
+    assert(state.role === "starting", "a node starts to follow once");
     state.role = "standby";
     state.place = known.at(-1) ?? state.place;
     this.core = new FollowerCore({
@@ -57,14 +57,21 @@ export class StandbyNode {
           state.order({ order: "apply", batches: [bytes.slice()] });
         },
         cutAfter: (n) => {
-          state.say("warn", `what was not acknowledged is cut off behind batch ${n}`);
+          state.say("warn", `truncated the log after batch ${n}: the rest was not acknowledged`);
           state.order({ order: "cut", n });
         },
         appendTail: (after, expectedLast, lost) => {
-          const what = `what stands behind batch ${after} in the own log`;
+          const what = `the batches after batch ${after} in this server's log`;
           if (lost)
-            state.say("warn", `the shared log has lost ${what}; nobody has led since: it is appended again`);
-          else state.say("info", `the shared log lacks ${what}; nobody has led since: it is appended`);
+            state.say(
+              "warn",
+              `the shared log has lost ${what}; no other server has led since, so they are appended again`,
+            );
+          else
+            state.say(
+              "info",
+              `the shared log lacks ${what}; no other server has led since, so they are appended`,
+            );
           this.#tailBehind = expectedLast;
           state.order({ order: "tail", after });
         },
@@ -103,10 +110,10 @@ export class StandbyNode {
     this.#leaderChecks++;
     this.#watch
       .look(this.core)
-      .catch((error: Error) => this.#state.say("warn", `looking for the primary: ${error.message}`))
+      .catch((error: Error) => this.#state.say("warn", `cannot check the primary: ${error.message}`))
       .then(() => this.#tryLead())
       .finally(() => {
-        assert(this.#leaderChecks > 0, "a check that ends was counted");
+        assert(this.#leaderChecks > 0, "each check is counted");
         this.#leaderChecks--;
       });
   }
@@ -135,10 +142,10 @@ export class StandbyNode {
   }
 
   async #readTo(last: number): Promise<void> {
-    assert(!this.#reading, "a node reads once at a time");
+    assert(!this.#reading, "a node runs one read at a time");
     this.#reading = true;
     const follower = this.core;
-    assert(follower.next > 0 && follower.next <= last, "a node reads from its next message on");
+    assert(follower.next > 0 && follower.next <= last, "a node reads from its next message");
     try {
       for await (const message of this.#state.log.read(follower.next, last)) {
         follower.read(message, monotonicMs());
@@ -166,7 +173,7 @@ export class StandbyNode {
   /** The log has applied batches of the shared log. */
   applied({ bytes, isComplete }: GroupNews & { news: "applied" }): void {
     this.#applyingBytes -= bytes;
-    assert(this.#applyingBytes >= 0, "no more is applied than was ordered");
+    assert(this.#applyingBytes >= 0, "the bytes in transit are never negative");
     this.core.isComplete = isComplete;
     this.#onApplied();
   }
@@ -179,12 +186,13 @@ export class StandbyNode {
 
   /** Appends the end of the local log, which the shared log lacks. */
   async sendTail(batches: readonly Uint8Array[]): Promise<void> {
-    assert(batches.length > 0, "a log that goes on behind the shared one has batches there");
+    assert(batches.length > 0, "a longer local log has batches after the shared one");
     try {
       await appendTail(this.#state.log, batches, this.#tailBehind);
     } catch (error) {
       if (!(error instanceof LogError)) throw error;
-      if (error.kind !== "refused") this.#state.say("warn", `the end of the own log: ${error.message}`);
+      if (error.kind !== "refused")
+        this.#state.say("warn", `cannot append the end of this server's log: ${error.message}`);
     }
     this.core.tailSent();
   }
@@ -192,7 +200,7 @@ export class StandbyNode {
   /** Appends a LEAD. The node leads when it reads its own LEAD first. */
   async sendLead({ bytes, expectedLast }: GroupNews & { news: "lead-batch" }): Promise<void> {
     const batches = batchesOf(bytes);
-    assert(batches?.length === 1, "a LEAD is one whole batch");
+    assert(batches?.length === 1, "a LEAD is one complete batch");
     const { header } = batches[0]!;
     const follower = this.core;
     const isNext = header.n === follower.place.n + 1;

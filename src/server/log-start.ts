@@ -21,7 +21,7 @@ export interface LogStartOptions {
   readonly topology: Topology;
   readonly diagnostics: Diagnostics;
   readonly recovery: RecoveryChannels["toBinlog"];
-  /** Receives the share of the log that is replayed, 0 to 1. */
+  /** Receives the share of the log that has been replayed, 0 to 1. */
   readonly onProgress: (share: number) => void;
   readonly onDeath: OnThreadDeath;
   /** Called when the log can't be opened or has failed. */

@@ -1,5 +1,5 @@
 // Entry point from the sources: caches compiled modules, then runs. A bundle starts at run.ts, and
-// brings its compiled code along.
+// includes its compiled code.
 
 import module from "node:module";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-// Runs what the command line asks for: a tool, or the server with its process set up.
+// Runs the command line: a tool, or the server with its process set up.
 
 import { fixMallocThreshold } from "./lifecycle/malloc-threshold.ts";
 import { SUBCOMMAND_WORDS } from "./options/subcommand-words.ts";

@@ -19,7 +19,7 @@ export function placementFor(options: Options): ChosenPlacement {
   const placement = choosePlacement({ ...options, log: logPlacementOf(options) }, usableCores());
   if (options.binlog !== undefined && options.logPlacement === "together" && !placement.hasResidentLog) {
     throw new OperatorError(
-      "--log-placement together: a log lives with the others where one thread serves, and in no group; add --placement together --threads 1",
+      "--log-placement together: the log can share a thread only if one thread serves, and not in a group; add --placement together --threads 1",
       ExitCode.Usage,
     );
   }
@@ -77,7 +77,7 @@ export function processFactsOf({ compat, binlogBytes }: Options): ProcessFacts {
   };
 }
 
-/** Returns 16 hex digits that no parser takes for a number: not all digits, and not like 12e3. */
+/** Returns 16 hex digits that no parser reads as a number: not all digits, and not like 12e3. */
 function instanceId(): string {
   for (;;) {
     const id = randomBytes(8).toString("hex");

@@ -42,11 +42,11 @@ import { placementFor, processFactsOf, topologyFor } from "./server-plan.ts";
 import { ServingThreads } from "./serving-threads.ts";
 import { type StartedHttp, startHttp } from "./start-http.ts";
 
-/** Time limit of an orderly shutdown. */
+/** Time limit of a clean shutdown. */
 const STOP_MS_MAX = 4000;
 /** The same before any client is served, when the log has only been read. */
 const STOP_LOADING_MS_MAX = 500;
-/** Time that clients of the protocol wait for an HTTP thread that is busy, as one in a group is. */
+/** Time that clients of the protocol wait for a busy HTTP thread, such as one in a group. */
 const HTTP_SERVES_MS_MAX = 500;
 /** Time that an exit waits for the last lines of output, and for the binlog thread. */
 const LAST_LINES_MS = 200;
@@ -54,7 +54,7 @@ const LOG_THREAD_MS = 200;
 const STDOUT = 1;
 const STDERR = 2;
 
-/** Runs the server, or prints what the options ask for. */
+/** Runs the server, or prints the text that the options request. */
 export async function main(): Promise<void> {
   const args = process.argv.slice(2);
   const read = (): Options | Exit => parseOptions(args, PROGRAM, process.env);
@@ -105,7 +105,7 @@ class Server {
   #serving = false;
   #stopping = false;
   #exiting = false;
-  /** Exit code of an orderly shutdown. */
+  /** Exit code of a clean shutdown. */
   #exitCode = 0;
 
   /** `reread` reads the options again, for a reload. */
@@ -304,7 +304,7 @@ class Server {
       log: this.#log,
       onDeath: this.#onDeath,
       onEnd: (exitCode) => {
-        // Unacknowledged changes may not be answered any more.
+        // From here on, no reply to an unacknowledged change may leave.
         this.#control.set(ControlWord.BinlogEnded);
         void this.exit(exitCode);
       },
@@ -335,14 +335,14 @@ class Server {
   }
 
   #threadDied(thread: string, error: Error | undefined): void {
-    // An orderly shutdown would wait for it forever.
+    // A clean shutdown would wait for it forever.
     if (this.#exiting || (this.#stopping && error === undefined)) return;
     // From now on, acknowledge nothing that might be lost with the thread.
     this.#control.set(ControlWord.BinlogEnded);
     this.#stopping = true;
     this.#log.fatal(
       { err: error },
-      `the thread "${thread}" died; the server ends, because a part of it is worse than none`,
+      `the thread "${thread}" died; the server ends, because a partial server is worse than none`,
     );
     void this.exit(ExitCode.ThreadDied);
   }
@@ -387,7 +387,7 @@ class Server {
       return this.exit(1);
     }
     this.#stopping = true;
-    this.#log.info(`${signal}: stopping; once more to stop at once`);
+    this.#log.info(`${signal}: stopping; send it again to stop at once`);
     notifySystemd("stopping", `${signal}: stopping`);
     this.#listening.removeSocketFiles();
     if (!this.#serving) {
@@ -398,7 +398,7 @@ class Server {
       return this.#end();
     }
     const late = setTimeout(() => {
-      this.#log.warn("some clients did not take their replies in time; their connections are cut");
+      this.#log.warn("some clients did not read their replies in time; their connections were closed");
       void this.#end();
     }, STOP_MS_MAX);
     await Promise.all([this.#http?.stop(), ...this.#acceptors.map((acceptor) => acceptor.stop())]);

@@ -32,7 +32,7 @@ export interface ServingThreadsOptions {
   readonly onDeath: OnThreadDeath;
 }
 
-/** What acceptors get besides the options. */
+/** Inputs of acceptors besides the options. */
 export interface AcceptorsStart {
   readonly facts: ProcessFacts;
   readonly rules: AccessRules;
@@ -99,8 +99,8 @@ export class ServingThreads {
   }
 
   /**
-   * Resolves with the name of the transport once all acceptors take orders. Throws an
-   * OperatorError if io_uring is required and can't be had.
+   * Resolves with the name of the transport once all acceptors accept orders. Throws an
+   * OperatorError if io_uring is required but not available.
    */
   async transportOf(acceptors: readonly AcceptorHandle[]): Promise<TransportKind> {
     const { topology, options, log } = this.#options;
@@ -119,7 +119,7 @@ export class ServingThreads {
       const where =
         refused < topology.acceptors ? `by ${refused} of ${topology.acceptors} acceptors` : "here";
       log.info(
-        `io_uring can't be had ${where} (${refusals[0]}): libuv serves instead and takes a third more CPU; to choose it without this line: --transport libuv`,
+        `io_uring is not available ${where} (${refusals[0]}): using libuv, which takes a third more CPU; choose it with --transport libuv to silence this line`,
       );
     }
     return options.transport === "libuv" || refused === topology.acceptors ? "libuv" : "io_uring";

@@ -1,4 +1,4 @@
-// Start of the HTTP thread: checks that its addresses are free, and passes on what it needs.
+// Start of the HTTP thread: checks that its addresses are free, and passes on its settings.
 
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
 import type { HttpAddress, HttpNews, HttpRules, HttpThreadData } from "../http/http-thread.ts";
@@ -36,7 +36,7 @@ export async function startHttp(start: HttpStart): Promise<StartedHttp> {
   const data = dataOf(start);
   for (const where of [address, ...options.httpAlso.map((also) => also.address)]) {
     if ("path" in where || where.port === 0) continue;
-    // Check before any client is served: a failure later would cut them off.
+    // Check before serving any client: a later failure would disconnect them.
     await probeAddress(where.host, where.port).catch((error: Error) => {
       throw cannotListen(where, where === address, error.message);
     });

@@ -238,8 +238,8 @@ test("a dump with a batch that can't be is refused, with its line and what is wr
   assert.match(await asked(open, ended), /Line 4 .* the end is missing/);
   const { batch, tallies } = open!;
   for (const [line, said] of [
-    [{ batch: { ...batch, number: 3 }, tallies }, /number of the batch was never given/],
-    [{ batch: { ...batch, number: 0 }, tallies }, /number of the batch was never given/],
+    [{ batch: { ...batch, number: 3 }, tallies }, /number of the batch was never assigned/],
+    [{ batch: { ...batch, number: 0 }, tallies }, /number of the batch was never assigned/],
     [{ batch: { ...batch, number: 1.5 }, tallies }, /batch's number/],
     [{ batch: { ...batch, name: "a b" }, tallies }, /name of the batch/],
     [{ batch: { ...batch, name: "a".repeat(201) }, tallies }, /name of the batch/],

@@ -124,7 +124,7 @@ describeOnEach("schedules of the client", {}, (server) => {
     await assert.rejects(set({ cron: "@daily", tz: "Mars/Olympus" }), /BadSchedule: .*Mars\/Olympus/);
     await assert.rejects(set({ every: 0.5 }), BadSchedule);
     for (const name of ["", "a b", "x".repeat(129), "a\nb"])
-      assert.throws(() => queue.schedule(name), /is no name of a schedule/);
+      assert.throws(() => queue.schedule(name), /is not a valid schedule name/);
     await assert.rejects(queue.schedule("unknown").run(), NotFound);
   });
 

@@ -44,7 +44,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await dialog().getByLabel("Its name").fill("welcome");
     // Enter would put a job everywhere else.
     await actions.page.keyboard.press("Enter");
-    await dialog().getByText("Kept as the template welcome").waitFor();
+    await dialog().getByText("Saved as the template welcome").waitFor();
     await assertAccessible(actions.page, "templates");
     await actions.page.keyboard.press("Escape");
     await dialog().waitFor({ state: "detached" });
@@ -104,7 +104,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.equal(await statsTube("paused", "pause"), 3600);
     await button("Resume…").click();
     await inDialog("Resume").click();
-    await told(/not paused any more/);
+    await told(/no longer paused/);
     assert.equal(await statsTube("paused", "pause"), 0);
     await button("Pause…").waitFor();
   });
@@ -198,7 +198,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
   it("changes only the selected jobs", async () => {
     const last = await fill("chosen", 6);
     await actions.page.goto(`${actions.base}/#/tubes/chosen`);
-    const chosen = actions.page.getByRole("group", { name: "What to do with jobs" });
+    const chosen = actions.page.getByRole("group", { name: "Actions on jobs" });
     await actions.page.getByLabel(`Job ${last - 1}`).check();
     await actions.page.getByLabel(`Job ${last - 3}`).check();
     await chosen.getByText("2 selected").waitFor();
@@ -247,7 +247,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.equal(await statsTube("several-a", "current-jobs-ready"), -1);
     assert.equal(await statsTube("several-c", "current-jobs-ready"), 2);
     await actions.page.getByRole("link", { name: "several-b" }).waitFor({ state: "detached" });
-    await actions.page.getByLabel("All that are shown").check();
+    await actions.page.getByLabel("All shown").check();
     await button("Pause…").click();
     await dialog().getByLabel("Seconds").fill("60");
     await inDialog("Pause").click();

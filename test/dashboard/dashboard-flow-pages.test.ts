@@ -90,7 +90,7 @@ describe("dashboard, pages of flows", { skip: missing(CHROMIUM_NEED) ?? false },
     await actions.page.waitForURL(/match=export-\*&state=unfinished/);
     await assertFits("filtered batches");
     await text.fill("unknown");
-    await actions.page.getByText("None is like that.").waitFor();
+    await actions.page.getByText("None matches.").waitFor();
     await open("#/schedules?state=paused");
     await showsRows(["nightly"]);
     assert.equal(await state.inputValue(), "paused");
@@ -108,7 +108,7 @@ describe("dashboard, pages of flows", { skip: missing(CHROMIUM_NEED) ?? false },
     });
     try {
       await open("#/schedules?match=beat");
-      await page.getByText("None of those that were looked at is like that.").waitFor();
+      await page.getByText("None of those examined so far matches.").waitFor();
       await button("Look further").click();
       await showsRows(["beat"]);
     } finally {
@@ -167,7 +167,7 @@ describe("dashboard, pages of flows", { skip: missing(CHROMIUM_NEED) ?? false },
     await page.keyboard.press("Enter");
     await dialog()
       .getByText(
-        /It has 5 members, and will take no more. It will be complete when no member is open; 3 are now\./,
+        /It has 5 members and will take no more. It will be complete when no member is open; 3 are now\./,
       )
       .waitFor();
     await dialog()
@@ -182,7 +182,7 @@ describe("dashboard, pages of flows", { skip: missing(CHROMIUM_NEED) ?? false },
     await page.keyboard.press("Enter");
     await dialog()
       .getByText(
-        "2 members will be deleted; there is no way back. 1 member is with a worker, and ends when it is done.",
+        "2 members will be deleted; you can't undo this. 1 member is with a worker, and ends when it is done.",
       )
       .waitFor();
     await focus("Cancel the batch");
@@ -226,7 +226,7 @@ describe("dashboard, pages of flows", { skip: missing(CHROMIUM_NEED) ?? false },
     await open("#/schedules/hourly");
     await page.getByText("every 1 h").waitFor();
     assert.equal(await page.getByRole("region", { name: "Next runs" }).getByRole("listitem").count(), 5);
-    await page.getByText("It has put no job at its times yet.").waitFor();
+    await page.getByText("It has put no job yet.").waitFor();
     await page.getByText("tenant: acme").waitFor();
     await page.getByText("no job", { exact: true }).waitFor();
     await page.getByLabel("Body", { exact: true }).last().getByText("{}").waitFor();

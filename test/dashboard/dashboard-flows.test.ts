@@ -169,7 +169,7 @@ describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.getByRole("row", { name: SCHEDULE }).waitFor();
     assert.equal(await page.locator("tbody button").count(), 0);
     await page.goto(`${dashboard.base}/#/schedules/${encodeURIComponent(SCHEDULE)}`);
-    await page.getByText("Your role does not see bodies").waitFor();
+    await page.getByText("Your role can't see the bodies").waitFor();
     await page.getByText("Europe/Berlin").waitFor();
     assert.equal(await page.locator("main button").count(), 0);
     await assertAccessible(page, "a schedule for a monitor");

@@ -89,7 +89,7 @@ test("the page of a group shows leader and followers on each server, and follows
     await left.getByText("serves no jobs now: another server of the group has the lead.").waitFor();
     await assertAccessible(left, `${hash} of a standby`);
   }
-  await left.getByRole("link", { name: "How its group is" }).click();
+  await left.getByRole("link", { name: "State of its group" }).click();
   await left.getByRole("row", { name: first.server.address }).getByText("has the lead").waitFor();
   await assertAccessible(left, "360 px, dark");
   await first.server.end("SIGTERM");

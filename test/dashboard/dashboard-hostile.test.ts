@@ -148,7 +148,7 @@ describe("dashboard, hostile", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await page.getByRole("heading", { name: "mail-eu" }).waitFor();
     for (const hash of ["#/schedules", "#/batches", "#/tubes/other"]) {
       await page.goto(`${dashboard.base}/${hash}`);
-      await page.getByRole("heading", { name: "Not for you" }).waitFor();
+      await page.getByRole("heading", { name: "No access" }).waitFor();
       await assertAccessible(page, `${hash}, refused`);
     }
     await page.getByPlaceholder("name of a tube").fill("mail-eu");

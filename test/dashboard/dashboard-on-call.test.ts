@@ -51,13 +51,13 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await actions.page.getByRole("listitem").filter({ hasText: "halted-long: paused" }).waitFor();
     await actions.page.getByRole("link", { name: "halted-long" }).first().click();
     const notice = actions.page.getByText(
-      /Paused: workers get no job of halted-long for another 59 min\. None is ready\./,
+      /Paused: workers get no jobs of halted-long for another 59 min\. None is ready\./,
     );
     await notice.waitFor();
     await assertAccessible(actions.page, "a paused tube");
     await button("Resume…").click();
     await inDialog("Resume").click();
-    await told(/not paused any more/);
+    await told(/no longer paused/);
     await notice.waitFor({ state: "detached" });
   });
 
@@ -112,7 +112,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await reasons.getByRole("row", { name: /^mails attempts used up: SMTP 550: no such user 2 / }).waitFor();
     await assertAccessible(actions.page, "redrive");
     await inDialog("Redrive 2 jobs").click();
-    await told("2 jobs of mails-dead are back where they died.");
+    await told("2 jobs of mails-dead are redriven.");
     assert.equal(await statsTube("mails", "current-jobs-ready"), 2);
     assert.equal(await statsTube("mails-dead", "current-jobs-ready"), 1);
     await actions.page.goto(`${actions.base}/#/tubes/mails-dead`);
@@ -126,7 +126,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await actions.page.goBack();
     await button("Redrive…").click();
     await inDialog("Redrive 1 job").click();
-    await told("1 job of mails-dead is back where they died.");
+    await told("1 job of mails-dead is redriven.");
     assert.equal(await statsTube("mails", "current-jobs-ready"), 3);
   });
 
@@ -148,7 +148,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     });
     try {
       await button("Redrive…").click();
-      await dialog().getByText("Where they died, and why, could not be loaded.").waitFor();
+      await dialog().getByText("The reasons why they died could not be loaded.").waitFor();
       await assertAccessible(page, "a redrive without its reasons");
       await inDialog("Try again").click();
       await row.waitFor();
@@ -186,7 +186,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await dialog().getByText("rate: none → 100 in 60 s").waitFor();
     await assertAccessible(actions.page, "settings");
     await inDialog("Set for 2 tubes").click();
-    await told("The settings of set-* are changed: Applies to 2 tubes now.");
+    await told("Changed the settings of set-*: Applies to 2 tubes now.");
     await card.getByText("7 from set-*").waitFor();
     const settings = `${(await actions.client.ask("inspect-tube set-b")).body}`;
     assert.match(settings, /max-attempts: 7\n.*backoff: 90\n.*rate: 100\/60\n/s);
@@ -195,8 +195,8 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
   it("selects all jobs that match, and counts them", async () => {
     await fill("many-match", 120);
     await actions.page.goto(`${actions.base}/#/tubes/many-match`);
-    await actions.page.getByLabel("All that are shown").check();
-    const chosen = actions.page.getByRole("group", { name: "What to do with jobs" });
+    await actions.page.getByLabel("All shown").check();
+    const chosen = actions.page.getByRole("group", { name: "Actions on jobs" });
     await chosen.getByText("50 selected").waitFor();
     await chosen.getByRole("button", { name: "Select all 120" }).click();
     await chosen.getByText("All ready jobs, 120").waitFor();
@@ -236,7 +236,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     const tile = actions.page.locator(".tile", { hasText: "empty in" });
     await tile.getByText(/∞|\d+ (?:s|min|h|days)/).waitFor();
     await actions.page.goto(`${actions.base}/#/tubes/set-a`);
-    await tile.getByText("it stays as it is").waitFor();
+    await tile.getByText("it isn't shrinking").waitFor();
   });
 
   it("causes no error, no refused content and no request to another host", () => {

@@ -75,9 +75,9 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await worker.ask("reserve-with-timeout 5");
     await actions.page.goto(`${actions.base}/#/`);
     await actions.page
-      .getByText(/\d+ % of all jobs of the last ten minutes were not done in their time to run/)
+      .getByText(/\d+ % of all jobs of the last ten minutes were not done within their time to run/)
       .waitFor();
-    await actions.page.getByText("Give a longer ttr at the put").waitFor();
+    await actions.page.getByText("Put jobs with a longer ttr").waitFor();
     worker.close();
   });
 
@@ -146,11 +146,11 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await callOff("Drain…");
     await button("Drain…").click();
     await inDialog("Drain").click();
-    await told("takes no new jobs");
+    await told("accepts no new jobs");
     assert.equal((await actions.client.put("x")).line, "DRAINING");
-    await button("Take new jobs again…").click();
-    await inDialog("Take new jobs").click();
-    await told("takes new jobs again");
+    await button("Accept new jobs again…").click();
+    await inDialog("Accept new jobs").click();
+    await told("accepts new jobs again");
     assert.match((await actions.client.put("x")).line, /^INSERTED/);
   });
 
@@ -172,16 +172,16 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await actions.page.getByRole("link", { name: `${id}`, exact: true }).waitFor();
     await callOff("Close the connection from");
     await button("Close the connection from").click();
-    await dialog().getByText("The 1 job that it holds is ready again").waitFor();
+    await dialog().getByText("The 1 job that it holds becomes ready again").waitFor();
     await inDialog("Close it").click();
-    await told("is closed");
+    await told("Closed the connection");
     await eventually(
       () => "the job of the closed connection is not ready",
       async () => ((await statsTube("held", "current-jobs-ready")) === 1 ? true : undefined),
     );
     await actions.page.getByText("No such connection").waitFor();
     await button("closed").click();
-    await actions.page.getByText("somebody closed it").first().waitFor();
+    await actions.page.getByText("a user closed it").first().waitFor();
     await assertAccessible(actions.page, "closed connections");
     waiting.close();
     holder.close();
@@ -202,7 +202,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.deepEqual(await statuses(tokens.admin.secret), [200, 200, 200, 200]);
     const other = await enter(tokens.operator.secret);
     await other.goto(`${actions.base}/#/audit`);
-    await other.getByText("is for the role admin").waitFor();
+    await other.getByText("Only the role admin sees").waitFor();
     await other.getByRole("region", { name: "List of tasks" }).waitFor();
     await other.context().close();
   });
@@ -215,7 +215,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     ] as const) {
       const other = await enter(secret);
       await other.goto(`${actions.base}/#/tubes/looked-at`);
-      await other.getByText("put in all").waitFor();
+      await other.getByText("total puts").waitFor();
       assert.equal(await other.locator(".actions button:visible").count(), onTube);
       await other.getByRole("link", { name: /^\d+$/ }).waitFor();
       assert.equal(await other.locator("main table input").count(), onTube === 0 ? 0 : 2);

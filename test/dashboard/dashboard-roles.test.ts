@@ -48,7 +48,7 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await assertAccessible(page, "the form");
     await page.getByLabel("Token").fill("rb1_wrong");
     await page.keyboard.press("Enter");
-    await page.getByRole("alert").getByText("Nobody has this token").waitFor();
+    await page.getByRole("alert").getByText("This token is unknown").waitFor();
     await assertAccessible(page, "the form, with a fault");
     // The address stays, so after signing in the user sees the requested page.
     await page.getByLabel("Token").fill(tokens.viewer.secret);
@@ -94,17 +94,17 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     // Signing in needs no click.
     await page.keyboard.type(tokens.monitor.secret);
     await page.keyboard.press("Enter");
-    await page.getByText("Your role does not see bodies").waitFor();
+    await page.getByText("Your role can't see the bodies").waitFor();
     await page.context().close();
   });
 
   it("neither shows nor searches bodies without the permission", async () => {
     const page = await enter(tokens.monitor.secret, `#/jobs/${id}`);
-    await page.getByText("Your role does not see bodies").waitFor();
+    await page.getByText("Your role can't see the bodies").waitFor();
     assert.equal(await page.getByRole("link", { name: "Download" }).count(), 0);
     assert.ok(!(await page.content()).includes("a secret body"));
     await page.goto(`${dashboard.base}/#/tubes/mail-eu?text=secret`);
-    await page.getByText('takes the permission "bodies"').waitFor();
+    await page.getByText('needs the permission "bodies"').waitFor();
     assert.equal(await page.getByPlaceholder("text in the body").count(), 0);
     await page.context().close();
     const eyes = await enter(tokens.viewer.secret, `#/tubes/mail-eu?text=secret`);

@@ -74,7 +74,7 @@ describe("dashboard", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     assert.match(await page.title(), /^Job /);
     const { line: binary } = await client.ask(`put 0 0 60 4\r\n\xff\xfe\x00\x80`);
     await page.goto(`${served.url}/#/jobs/${binary.split(" ")[1]}`);
-    await page.getByText("Bytes that are no text").waitFor();
+    await page.getByText("Bytes that are not text").waitFor();
     client.close();
     await page.close();
   });

@@ -82,8 +82,8 @@ describe("dashboard, silence", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     const page = await openTimed("#/tubes/order-a");
     await page.getByRole("button", { name: "Change…" }).waitFor();
     for (const [hash, what, unanswered, shown] of [
-      ["#/batches", "**/v1/batches*", `can't be renewed: ${UNANSWERED}`, "1 open"],
-      ["#/tubes/order-b", "**/v1/tubes/order-b/jobs*", `can't be renewed: ${UNANSWERED}`, "looked at"],
+      ["#/batches", "**/v1/batches*", `can't be refreshed: ${UNANSWERED}`, "1 open"],
+      ["#/tubes/order-b", "**/v1/tubes/order-b/jobs*", `can't be refreshed: ${UNANSWERED}`, "looked at"],
       ["#/", "**/v1/history*", UNANSWERED, /On average/],
     ] as const) {
       await page.route(what, () => {});
@@ -114,10 +114,10 @@ describe("dashboard, silence", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await page.getByRole("status").getByText("ready").waitFor();
     await page.route("**/v1/session", () => {});
     await page.reload();
-    await letTimePass(page, `${UNANSWERED} The next try is within 2 s.`);
+    await letTimePass(page, `${UNANSWERED} The next attempt is within 2 s.`);
     await page.unroute("**/v1/session");
     await page.route("**/v1/session", (route) => route.fulfill({ status: 502, body: "<h1>Bad gateway" }));
-    await letTimePass(page, /with the status 502, is not this server's/);
+    await letTimePass(page, /with status 502, is not from this server/);
     await page.unroute("**/v1/session");
     await letTimePass(page, "order-a");
     await page.close();

@@ -98,7 +98,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     if (hash === "#/tubes") {
       await page.getByLabel("sort by").selectOption("name");
       await page.waitForURL(/sort=name/);
-      await page.getByRole("button", { name: "Rising" }).click();
+      await page.getByRole("button", { name: "Ascending" }).click();
       await page.waitForURL(/order=desc/);
       // The address changes before the rows come.
       await eventually("names go down", async () => {

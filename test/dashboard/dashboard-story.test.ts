@@ -79,7 +79,7 @@ describe("dashboard, a broken deploy", { skip: missing(CHROMIUM_NEED) ?? false }
       .waitFor();
     await picture("redrive");
     await inDialog("Redrive 2 jobs").click();
-    await told("2 jobs of mail-dead are back where they died.");
+    await told("2 jobs of mail-dead are redriven.");
     assert.equal(await workOff(worker, (id) => `delete ${id}`), 2);
 
     // They arrive. Then all.
@@ -87,7 +87,7 @@ describe("dashboard, a broken deploy", { skip: missing(CHROMIUM_NEED) ?? false }
     await eventually("the filter is gone", () => !page.url().includes("text="));
     await button("Redrive…").click();
     await inDialog("Redrive 2 jobs").click();
-    await told("2 jobs of mail-dead are back where they died.");
+    await told("2 jobs of mail-dead are redriven.");
     assert.equal(await workOff(worker, (id) => `delete ${id}`), 2);
     assert.equal(await statsTube("mail", "current-jobs-ready"), 0);
     await page.goto(`${base}/#/`);

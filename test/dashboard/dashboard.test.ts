@@ -33,7 +33,7 @@ describe("dashboard", { skip }, () => {
     const page = await open("#/server");
     for (const name of ["foo", "__proto__", "constructor"]) {
       await goOn(page, `#/${name}`);
-      await page.getByText(`Nothing is at #/${name}.`).waitFor();
+      await page.getByText(`There is nothing at #/${name}.`).waitFor();
       assert.equal(await page.title(), "No such page – runnerbean");
       await goOn(page, "#/server");
     }
@@ -195,7 +195,7 @@ describe("dashboard", { skip }, () => {
     }
     await page.locator("#syncs-chart-words", { hasText: /half of them took up to [\d.]+ m?s/ }).waitFor();
     await goOn(page, "#/server");
-    const rings = page.getByRole("table", { name: "What threads take from their rings" });
+    const rings = page.getByRole("table", { name: "Messages that threads take from their rings" });
     await rings.getByRole("row", { name: /^shard 0 \d.* (?:< 1|\d+) % (?:< 1|\d+) %$/ }).waitFor();
     await page.close();
   });
@@ -300,7 +300,7 @@ describe("dashboard", { skip }, () => {
     await head("bodies").getByRole("button").click();
     await page.waitForURL(/sort=bodyBytes/);
     await page.getByText("Columns", { exact: true }).click();
-    await page.getByRole("button", { name: "As at first" }).click();
+    await page.getByRole("button", { name: "Reset" }).click();
     await head("pause").waitFor();
     assert.equal(await head("bodies").count(), 0);
     await page.close();
@@ -381,7 +381,7 @@ describe("dashboard", { skip }, () => {
     assert.ok(await page.locator("main.stale").count());
     await page
       .getByRole("alert")
-      .getByText(/has not answered since \d\d:\d\d:\d\d.*The next try is within 2 s/)
+      .getByText(/has not answered since \d\d:\d\d:\d\d.*The next attempt is within 2 s/)
       .waitFor();
     const back = await startServer({ kind: "ours", flags: ["--http", `127.0.0.1:${httpPort}`] });
     await page.getByRole("status").getByText("ready").waitFor();

@@ -392,7 +392,7 @@ describe("HTTP and hostile clients", () => {
     assert.match(answers, /^connection: close\r$/im);
     assert.match(answers, /"code":"busy"/);
     assert.ok((await metric("http_connections_refused_total")) > refusedBefore);
-    assert.match(server.process.stderr, /a connection too many was /);
+    assert.match(server.process.stderr, /a connection above the limit was /);
     for (const socket of sockets) socket.destroy();
     await eventually("there is room again", async () => (await server.ask("/v1/stats")).status === 200);
   });

@@ -187,7 +187,7 @@ describe("options of a put over HTTP", () => {
     const refused: [json: object, said: RegExp][] = [
       [{ pri: -1 }, /"\/pri" must be at least 0, not -1/],
       [{ ttr: "60" }, /"\/ttr" must be a whole number, not "60"/],
-      [{ bdy: "x" }, /"\/bdy" is not known here; known are pri, .*unique/],
+      [{ bdy: "x" }, /"\/bdy" is unknown; allowed: pri, .*unique/],
       [{ unique: "" }, /"\/unique" must/],
       [{ unique: "a b" }, /"\/unique" must be 1 to 200 bytes of UTF-8 without blanks/],
       [{ unique: "a\r\nstats" }, /"\/unique" must/],
@@ -196,7 +196,7 @@ describe("options of a put over HTTP", () => {
       [{ unique: "\u00fc".repeat(101) }, /"\/unique" must be 1 to 200 bytes/],
       [{ unique: 5 }, /"\/unique" must be text/],
       [{ group: "a\tb" }, /"\/group" must/],
-      [{ uniqueFor: 60 }, /about the key in "\/unique": give it/],
+      [{ uniqueFor: 60 }, /need a key in "\/unique"/],
       [{ unique: "a", uniqueFor: 0.0004 }, /"\/uniqueFor" must be 0 or at least 0.001/],
       [{ unique: "a", uniqueUntil: "never" }, /"\/uniqueUntil" must be delete or reserve/],
       [{ ttl: 0.0004 }, /"\/ttl" must be 0 or at least 0.001, not 0.0004/],
@@ -212,7 +212,7 @@ describe("options of a put over HTTP", () => {
     for (const [query, said] of [
       ["unique=a%20b", /"\/unique" must/],
       ["weight=many", /"\/weight" must be a whole number/],
-      ["uniqueFor=5", /about the key/],
+      ["uniqueFor=5", /need a key/],
     ] as const) {
       const answer = await server.ask(`/v1/tubes/refused/jobs?${query}`, { body: "delete 1\r\n" });
       assert.equal(answer.status, 400, query);

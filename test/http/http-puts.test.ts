@@ -227,8 +227,8 @@ describe("work over HTTP", () => {
       for (const [body, headers, why] of [
         [Buffer.from('{"body":"\xff"}', "latin1"), json, /not UTF-8/],
         ['{"body":"\\ud800"}', json, /half of a surrogate pair/],
-        ['{"bodyBase64":"A"}', json, /no base64/],
-        ['{"bodyBase64":"AAA=="}', json, /no base64/],
+        ['{"bodyBase64":"A"}', json, /not valid base64/],
+        ['{"bodyBase64":"AAA=="}', json, /not valid base64/],
         [map("json", [0xcf, 0, 0x20, 0, 0, 0, 0, 0, 1]), msgpack, /between -2\^53 and 2\^53 - 1/],
         [map("json", [0xcb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 0]), msgpack, /NaN is not a finite number/],
         [map("json", [0xc4, 1, 7]), msgpack, /field "" of a json has bytes/],

@@ -112,12 +112,12 @@ describe("settings over HTTP", () => {
       tubes: 0,
     });
     for (const [changes, said] of [
-      [{}, /Say what is to change: maxAttempts, /],
+      [{}, /Give at least one of maxAttempts, /],
       [{ maxAttempts: 0 }, /"\/maxAttempts" must be at least 1, not 0/],
       [{ ttl: "10" }, /"\/ttl" must be a number/],
       [{ expire: "keep" }, /"\/expire" must be delete or bury/],
       [{ deadLetter: "a b" }, /"\/deadLetter" must be the name of a tube/],
-      [{ ttk: 1 }, /"\/ttk" is not known here; known are maxAttempts/],
+      [{ ttk: 1 }, /"\/ttk" is unknown; allowed: maxAttempts/],
     ] as const) {
       const refused = await patch(changes);
       assert.equal(refused.status, 400);
@@ -143,8 +143,8 @@ describe("settings over HTTP", () => {
       ],
       ["a", { deadLetter: "a b" }, /"\/deadLetter" must be the name of a tube, not "a b"/],
       ["a", { deadLetter: "x\r\ndelete 1" }, /"\/deadLetter"/],
-      ["a", { "max-attempts": 5 }, /known are maxAttempts/],
-      ["a", { __proto__: undefined, constructor: 1 }, /not known here/],
+      ["a", { "max-attempts": 5 }, /allowed: maxAttempts/],
+      ["a", { __proto__: undefined, constructor: 1 }, /is unknown/],
       ["a b", {}, /"a b" is neither/],
       ["a*b", {}, /"a\*b" is neither/],
       ["**", {}, /"\*\*" is neither/],

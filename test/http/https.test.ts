@@ -191,10 +191,13 @@ describe("https", { skip }, () => {
     ] as const)
       copyFileSync(from, to);
     guarded.server.signal("SIGHUP");
-    await untilItSays(guarded.server, /the certificate of http ends on /);
+    await untilItSays(guarded.server, /the certificate of http expires on /);
     await eventually("it is another", async () => (await shown()) !== before);
     const health = await ask("/v1/health", { secret: person.secret });
-    assert.match(JSON.parse(health.text).checks.certificates.detail, /^the certificate of http ends on 20/);
+    assert.match(
+      JSON.parse(health.text).checks.certificates.detail,
+      /^the certificate of http expires on 20/,
+    );
   });
 
   it("answers 429 only to the token that asks too often", async () => {

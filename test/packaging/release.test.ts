@@ -39,7 +39,7 @@ describe("a release", () => {
     [
       "a version without changes",
       { changelog: GOOD.changelog.replace(/### Fixed\n\n- A\.\n/, "") },
-      /says nothing/,
+      /has no entry/,
     ],
     [
       "changes that are in no version",

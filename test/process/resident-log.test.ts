@@ -124,7 +124,7 @@ describe("a log in the thread that serves", () => {
     ];
     await assert.rejects(
       startServer({ kind: "ours", flags }),
-      /lives with the others where one thread serves/,
+      /can share a thread only if one thread serves/,
     );
   });
 });

@@ -149,7 +149,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
       assert.match(inspectText(report), new RegExp(`of a group: epoch 1, batch ${report.group!.n}\n`));
     }
     assert.match(replica("status", group.url).out, /has no stream: .*replica init.*reseed/);
-    assert.match(replica("reseed", group.url, "-b", a.directory, "--replicas", "1").out, /say --yes/);
+    assert.match(replica("reseed", group.url, "-b", a.directory, "--replicas", "1").out, /add --yes/);
     const small = ["--replicas", "1", "--max-bytes", "1G"];
     const { status, out } = replica("reseed", group.url, "-b", a.directory, ...small, "--yes");
     assert.equal(status, 0, out);
@@ -159,7 +159,7 @@ describe("a group", { skip: missingNats() ?? false }, () => {
     // An empty one is quicker, and may not begin the group: the one that has the jobs would be a
     // stranger.
     const empty = await group.add(temporaryFolder(t, "empty"));
-    await until("it waits", async () => (/begins the group/.test(empty.output) ? true : undefined));
+    await until("it waits", async () => (/must start the group/.test(empty.output) ? true : undefined));
     await sleep(2000);
     assert.doesNotMatch(empty.output, /has the lead/);
     a.start();

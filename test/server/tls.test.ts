@@ -206,7 +206,7 @@ ${tls(`, min = "1.3"`)}
     guarded.server.signal("SIGHUP");
     await untilItSays(guarded.server, /configuration read again/);
     // The orders are with the acceptors, but each may take it in its own time.
-    await untilItSays(guarded.server, /the certificate of .* ends on/);
+    await untilItSays(guarded.server, /the certificate of .* expires on/);
     assert.notEqual(await shown(), first);
     assert.equal((await before.ask("use a")).line, "USING a");
     before.close();
@@ -261,7 +261,7 @@ describe("tls at a stop", { skip }, () => {
       await reading.expectEnd();
       assert.equal((await server.exited).code, 0);
       // A stop that waits too long says so.
-      assert.doesNotMatch(server.stderr, /did not take their replies in time/);
+      assert.doesNotMatch(server.stderr, /did not read their replies in time/);
     });
   }
 });
@@ -277,7 +277,7 @@ describe("tls at the start", () => {
     ["certificates of clients without an authority", 'auth = "certificate"', /needs tls\.client-ca/],
     ["tokens without a file of them", 'auth = "token"', /needs a token-file/],
     ["a network that is none", 'allow = ["10.0.0.0/40"]', /is not an address or network/],
-    ["an unknown key", 'tls = { crt = "x" }', /unknown key tls.crt: is tls.cert meant/],
+    ["an unknown key", 'tls = { crt = "x" }', /unknown key tls.crt: did you mean tls.cert/],
   ] as const) {
     it(`refuses ${name}, with exit code 5`, async (t) => {
       const config = join(temporaryFolder(t, "tls"), "runnerbean.toml");

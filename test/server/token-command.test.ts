@@ -103,7 +103,7 @@ describe("runnerbean token", () => {
       assert.notEqual(refused.stderr, "");
     }
     writeFileSync(`${path}.new`, "");
-    assert.match(token(path, ["add", "y", "--role", "worker"]).stderr, /somebody else is writing it/);
+    assert.match(token(path, ["add", "y", "--role", "worker"]).stderr, /another process is writing it/);
     assert.equal(readFileSync(path, "utf8"), before);
   });
 

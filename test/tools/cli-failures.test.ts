@@ -95,5 +95,5 @@ it("cli: failures tells that beanstalkd has no reasons", async (t) => {
   t.after(() => server.stop());
   const { code, stderr } = await runOn(server, "failures");
   assert.equal(code, 1);
-  assert.match(stderr, /the server has no reasons of failures: this works with runnerbean only/);
+  assert.match(stderr, /the server has no failure reasons: this works with runnerbean only/);
 });

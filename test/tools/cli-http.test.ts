@@ -138,7 +138,7 @@ describe("cli over HTTP", () => {
     assert.equal((await redrive("--dry-run")).stdout, "would redrive 3\n");
     assert.equal((await redrive("--dry-run", "--limit", "2", "--json")).stdout, '{"jobs":2}\n');
     const unasked = await redrive();
-    assert.deepEqual([unasked.code, /to redrive without being asked: --yes/.test(unasked.stderr)], [5, true]);
+    assert.deepEqual([unasked.code, /redrive with --yes/.test(unasked.stderr)], [5, true]);
     assert.equal((await redrive("--text", "acme", "--limit", "1", "--yes")).stdout, "redriven 1\n");
     assert.equal((await redrive("--text", "acme", "--yes", "--json")).stdout, '{"redriven":1}\n');
     assert.equal((await redrive("--yes")).stdout, "redriven 1\n");

@@ -54,7 +54,7 @@ for (const [index, kind] of KINDS.entries()) {
       assert.match(await say("tube", "cli-bytes"), /^current-jobs-ready\t1$/m);
       const reserved = await run(["reserve", "cli-bytes", "--wait", "0"]);
       assert.equal(reserved.stdout, body.toString("latin1"));
-      assert.match(reserved.stderr, /goes back to the queue/);
+      assert.match(reserved.stderr, /go back to the queue/);
       assert.equal(await say("reserve", "cli-bytes", "--delete"), body.toString("latin1"));
       assert.equal((await run(["peek", id])).code, 1);
       assert.equal((await run(["delete", id])).code, 1);
@@ -227,7 +227,7 @@ for (const [index, kind] of KINDS.entries()) {
       const none = { RUNNERBEAN_TOKEN: "", RUNNERBEAN_URL: "" };
       assert.equal((await runTool(["stats", ...url], { env: none })).code, 0);
       const { code, stderr } = await run(["stats", "--token", "x"]);
-      assert.deepEqual([code, stderr], [1, "runnerbean: a token is not wanted at this address\n"]);
+      assert.deepEqual([code, stderr], [1, "runnerbean: this address takes no token: leave out --token\n"]);
     });
 
     it("finds long texts in bodies, and jobs of a group", async (t) => {
@@ -269,7 +269,7 @@ for (const [index, kind] of KINDS.entries()) {
         '{"jobs":1}\n',
       );
       const unasked = await run(["update", "cli-jobs", "--pri", "1"]);
-      assert.deepEqual([unasked.code, /without being asked: --yes/.test(unasked.stderr)], [5, true]);
+      assert.deepEqual([unasked.code, /with --yes/.test(unasked.stderr)], [5, true]);
       assert.equal(await say("update", "cli-jobs", "--pri", "7", "--text", "t", "--yes"), "updated 2\n");
       assert.equal(await say("update", "cli-jobs", "--delay", "900", "--limit", "1", "--yes"), "updated 1\n");
       assert.equal(await say("move", "cli-jobs", "cli-there", "--state", "ready", "--yes"), "moved 2\n");
@@ -322,7 +322,7 @@ for (const [index, kind] of KINDS.entries()) {
       const { code, stderr } = await run(["help", "redrve"]);
       assert.deepEqual(
         [code, stderr.split("\n")[0]],
-        [5, "runnerbean: unknown command: redrve: is redrive meant?"],
+        [5, "runnerbean: unknown command: redrve: did you mean redrive?"],
       );
     });
 

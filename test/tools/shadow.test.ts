@@ -165,7 +165,7 @@ describe("a shadow", () => {
       const found = shadow.of("difference");
       return found.length > 0 && found;
     });
-    assert.equal(found!.what, "another reply");
+    assert.equal(found!.what, "different reply");
     assert.equal(found!.sure, true);
     assert.match(found!.command!, /^put 0 0 \d+ 200/);
     await shadow.stop();

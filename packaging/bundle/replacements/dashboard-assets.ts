@@ -1,4 +1,4 @@
-// Files of the dashboard as the build prepared them: instead of
+// Files of the dashboard as the build prepared them; replaces
 // src/http/api/dashboard/dashboard-assets.ts.
 
 import { read } from "runnerbean:parts";

@@ -1,4 +1,4 @@
-// Threads of a bundle: instead of src/threads/new-thread.ts.
+// Threads of a bundle; replaces src/threads/new-thread.ts.
 
 import { Worker, type WorkerOptions } from "node:worker_threads";
 import { threadOf } from "runnerbean:parts";

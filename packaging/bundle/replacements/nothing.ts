@@ -1,3 +1,3 @@
-// Stands for a package that another one loads and nothing here uses.
+// Replaces a package that another one loads and nothing here uses.
 
 export {};

@@ -1,4 +1,4 @@
-// What piscina takes from node:worker_threads: its threads start from the bundle, too.
+// Replaces node:worker_threads for piscina, so that its threads start from the bundle.
 
 import { Worker, type WorkerOptions } from "node:worker_threads";
 import { threadOf } from "runnerbean:parts";

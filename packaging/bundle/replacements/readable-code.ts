@@ -1,4 +1,4 @@
-// Whether threads started now can read the bundle: instead of src/binlog/readable-code.ts.
+// Check whether new threads can read the bundle; replaces src/binlog/readable-code.ts.
 
 import { isReadable } from "runnerbean:parts";
 

@@ -1,4 +1,4 @@
-// Name of what piscina's threads run: instead of src/binlog/recovery/scan-worker-file.ts.
+// Name of the part that piscina's threads run; replaces src/binlog/recovery/scan-worker-file.ts.
 
 import { PARTS } from "../parts.ts";
 

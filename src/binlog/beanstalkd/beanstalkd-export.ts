@@ -1,4 +1,4 @@
-// Exports the jobs of a log as files of version 7, which beanstalkd 1.12 and newer read, for moving
+// Exports the jobs of a log as files of version 7, which beanstalkd 1.12 and newer read, for a move
 // back.
 
 import { assert } from "../../base/assert.ts";
@@ -22,7 +22,7 @@ export interface ExportResult {
   /** Attributes that beanstalkd lacks, and the number of jobs that lose some. */
   attributesDropped: number;
   jobsWithAttributes: number;
-  /** Number of unique keys of jobs that are gone. */
+  /** Number of unique keys of jobs that no longer exist. */
   keysDropped: number;
   /** Number of tube patterns with settings. */
   settingsDropped: number;
@@ -109,7 +109,7 @@ class FileWriter {
   }
 
   #begin(): void {
-    assert(this.#handle === undefined, "one file of beanstalkd at a time is written");
+    assert(this.#handle === undefined, "one file of beanstalkd is written at a time");
     this.#handle = this.#disk.open(beanstalkdFileName(++this.files), "create");
     const version = Uint8Array.of(7, 0, 0, 0);
     this.#disk.write(this.#handle, version, 0, 4, 0);
@@ -117,7 +117,7 @@ class FileWriter {
   }
 
   #finish(): void {
-    assert(this.#handle !== undefined, "a file that ends is open");
+    assert(this.#handle !== undefined, "only an open file is ended");
     this.#disk.sync(this.#handle);
     this.#disk.close(this.#handle);
     this.#handle = undefined;

@@ -31,7 +31,7 @@ export interface BeanstalkdLog {
   files: number[];
   jobs: Map<number, BeanstalkdJob>;
   maxId: number;
-  /** What was left out and why, for the operator. */
+  /** Warnings for the operator: the omitted parts, and why. */
   warnings: string[];
 }
 
@@ -76,7 +76,7 @@ interface FileContent {
   readonly bytes: Uint8Array;
   readonly view: DataView;
   readonly version: BeanstalkdVersion;
-  /** Where the zeros at the end of the file begin. */
+  /** Offset of the zeros at the end of the file. */
   readonly end: number;
 }
 
@@ -104,13 +104,13 @@ class LogReader {
     throw new BinlogError(
       "BINLOG_CORRUPT",
       message,
-      "Copy the directory, then start once with --salvage to take over all that is whole.",
+      "Copy the directory, then start once with --salvage to take over everything intact.",
     );
   }
 
   #torn(file: number, offset: number, bytes: number): void {
     this.warnings.push(
-      `${this.#path}/${beanstalkdFileName(file)}: a write that was not finished, ${bytes} bytes at offset ${offset}, was left out`,
+      `${this.#path}/${beanstalkdFileName(file)}: left out an unfinished write, ${bytes} bytes at offset ${offset}`,
     );
   }
 
@@ -153,7 +153,7 @@ class LogReader {
     if (next > bytes.length) return this.#stop(content, at, "");
     const state = decodeStruct(view, structAt, version, this.#fields);
     if (this.#fields.id === 0)
-      return this.#stopUnlessLast(content, at, next, "a record without id, with others behind it");
+      return this.#stopUnlessLast(content, at, next, "a record without id, followed by others");
     if (!isPossibleId(this.#fields.id))
       return this.#stopUnlessLast(content, at, next, `a record with the id ${this.#fields.id}`);
     // Every record has a creation time; a short one without it would look like a delete.
@@ -199,7 +199,7 @@ class LogReader {
 
   /** Stops at `at`: at damage for this `reason`, or at an incomplete record if `reason` is "". */
   #stop({ file, bytes, view, version, end }: FileContent, at: number, reason: string): number {
-    assert(at < end, "a record that is not whole begins before the end");
+    assert(at < end, "an incomplete record begins before the end");
     if (reason !== "") {
       this.damage(file, at, reason);
       return -1;
@@ -208,7 +208,7 @@ class LogReader {
     // Without checksums, anything after it that looks like a record means damage.
     const follows = findRecord(bytes, view, version, at + 1, end);
     if (follows < 0) this.#torn(file, at, end - at);
-    else this.damage(file, at, `a record that is not whole, but others follow at ${follows}`);
+    else this.damage(file, at, `an incomplete record, but others follow at ${follows}`);
     return -1;
   }
 
@@ -230,7 +230,7 @@ class LogReader {
   }
 
   #setState(state: number, fields: RecordFields, before: RecordFields | undefined): void {
-    assert(state <= BeanstalkdState.delayed, "a state that is taken over is known");
+    assert(state <= BeanstalkdState.delayed, "a job that is taken over has a known state");
     fields.burySequence = 0;
     if (state === BeanstalkdState.deleted) this.jobs.delete(fields.id);
     else if (state === BeanstalkdState.buried) {

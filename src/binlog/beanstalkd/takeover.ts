@@ -92,7 +92,7 @@ async function stateOfOurs(options: OpenOptions, print: string): Promise<LogStat
   throw new BinlogError(
     "BINLOG_TWO_LOGS",
     `${disk.path} holds a log of runnerbean with ${jobs} jobs${keys}${timed} and files of beanstalkd (binlog.N)`,
-    "Move one of the two into another directory: which one is newer cannot be known.",
+    "Move one of the two into another directory: the server can't tell which one is newer.",
   );
 }
 
@@ -112,7 +112,7 @@ function lastNote(disk: Disk, scans: readonly SegmentScan[]): TakeoverNote | und
   }
 }
 
-/** Reads a note; refuses what the MessagePack of the takeover can't be. */
+/** Reads a note; refuses MessagePack that no takeover writes. */
 export function takeoverNoteOf(bytes: Uint8Array, path: string): TakeoverNote {
   let note: Partial<TakeoverNote> | undefined;
   try {

@@ -20,13 +20,13 @@ interface TallyPlace extends Place {
 interface Entry extends Place {
   /** Undefined while only tallies are known: recovery may meet a copy of the state after them. */
   facts: BatchFacts | undefined;
-  /** By shard. */
+  /** Tallies by shard. */
   readonly tallies: (TallyPlace | undefined)[];
 }
 
 export class BatchIndex {
   readonly #segments: SegmentTable;
-  /** By number. */
+  /** Batches by number. */
   readonly #entries = new Map<number, Entry>();
   #isRead = false;
 
@@ -86,8 +86,8 @@ export class BatchIndex {
   }
 
   /**
-   * Drops the tallies of batches that the log has forgotten, after recovery. From here on, no batch
-   * becomes known by a tally: a shard may write one that was overtaken by the end of its batch.
+   * Drops the tallies of batches that the log has forgotten, after recovery. From here on, a tally
+   * makes no batch known: a shard may write a tally after its batch has ended.
    */
   endRecovery(): void {
     this.#isRead = true;

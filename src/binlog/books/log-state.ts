@@ -1,4 +1,4 @@
-// The initial state of a log in use: its books, and the position of the next record.
+// Initial state of a log in use: its books, and the position of the next record.
 
 import { assert } from "../../base/assert.ts";
 import { RecordIndex } from "./record-index.ts";

@@ -1,5 +1,5 @@
-// The location of each live job in the log (its full record, latest update and body pieces), and of
-// tube settings. No object per job.
+// Index of the locations of each live job in the log (its full record, latest update and body
+// pieces) and of tube settings. It uses no object per job.
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { type PieceLocation, RecordBooks } from "../format/record-kinds.ts";
@@ -39,7 +39,7 @@ class Page {
   }
 }
 
-/** Returns where a job's words begin in its page. */
+/** Returns the index of a job's words in its page. */
 const rowOf = (id: number): number => (id % PAGE_JOBS) * JOB_WORDS;
 
 /** A job whose body is too big for one record. Such jobs are rare, so objects are good enough. */
@@ -66,9 +66,9 @@ export class RecordIndex extends RecordBooks {
   readonly #pages = new Map<number, Page>();
   readonly big = new Map<number, BigJob>();
   #lastPage: Page | undefined;
-  /** Number of jobs, without schedules and those of which only the unique key is remembered. */
+  /** Number of jobs, without schedules and jobs whose unique key alone is remembered. */
   jobs = 0;
-  /** Number of remembered unique keys of jobs that are gone. */
+  /** Number of remembered unique keys of jobs that no longer exist. */
   remembered = 0;
   schedules = 0;
   /** The highest id in a full record or in the log's own records. */
@@ -98,7 +98,7 @@ export class RecordIndex extends RecordBooks {
    * therefore doesn't create a page per job.
    */
   #turnTo(page: Page): void {
-    if (CHECKED) assert(this.#pages.get(page.number) === page, "the page that is turned to is kept");
+    if (CHECKED) assert(this.#pages.get(page.number) === page, "the new current page is in the index");
     const last = this.#lastPage;
     if (last !== undefined && last.live === 0) this.#pages.delete(last.number);
     this.#lastPage = page;
@@ -115,7 +115,7 @@ export class RecordIndex extends RecordBooks {
     return fresh;
   }
 
-  /** Books the full record of a job that is gone, but whose unique key is remembered. */
+  /** Books the full record of a job that no longer exists, but whose unique key is remembered. */
   override setRemembered(id: number, segment: number, offset: number, framedBytes: number): void {
     this.setFull(id, segment, offset, framedBytes, 0, REMEMBERED);
   }
@@ -125,7 +125,7 @@ export class RecordIndex extends RecordBooks {
   }
 
   /**
-   * Books a full record: the job exists, whatever was known of it before. With REMEMBERED, only its
+   * Books a full record: the job exists, whatever the index had before. With REMEMBERED, only its
    * key does; with SCHEDULE it is a schedule.
    */
   override setFull(
@@ -184,7 +184,7 @@ export class RecordIndex extends RecordBooks {
     if (before !== undefined) this.#segments.addLive(before.segment, -before.framedBytes);
     this.settings.delete(pattern);
     if (text === "") return;
-    assert(offset >= HEADER_BYTES, "a SETTING lies behind the header");
+    assert(offset >= HEADER_BYTES, "a SETTING lies after the header");
     assert(segment > 0 && framedBytes > 0, "a SETTING lies in a segment");
     this.settings.set(pattern, { text, segment, offset, framedBytes });
     this.#segments.addLive(segment, framedBytes);

@@ -52,7 +52,7 @@ export class SegmentTable {
 
   removeOldest(): Segment {
     const segment = this.#segments.shift();
-    assert(segment?.liveBytes === 0, "nothing in a segment that goes is live");
+    assert(segment?.liveBytes === 0, "nothing in a removed segment is live");
     if (segment.sealed) {
       this.sealedBytes -= segment.fileBytes;
       this.sealedCount--;
@@ -96,7 +96,7 @@ export class SegmentTable {
   /** Marks the segment as complete. */
   seal(segment: Segment): void {
     assert(!segment.sealed, "a segment is sealed once");
-    assert(segment.handle === undefined, "a segment that is sealed is closed");
+    assert(segment.handle === undefined, "a sealed segment is closed");
     assert(segment.fileBytes === segment.usedBytes, "a sealed segment ends with its last record");
     assert(this.#segments[this.sealedCount] === segment, "segments are sealed in order");
     segment.sealed = true;

@@ -66,7 +66,7 @@ export function asBinlogError(error: unknown, path: string): unknown {
   return new BinlogError(
     denied ? "BINLOG_DIR" : "BINLOG_IO",
     `Cannot use ${path} for the binlog: ${reasonOf(error)}`,
-    denied ? ownerStep(path) : "See what the system says about that file and its disk, then try again.",
+    denied ? ownerStep(path) : "Check that file and its disk, then try again.",
     error,
   );
 }

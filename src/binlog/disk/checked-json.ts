@@ -5,7 +5,7 @@ import { BinlogError } from "./binlog-error.ts";
 import type { Disk } from "./disk.ts";
 import { readWhole } from "./whole-file.ts";
 
-/** A field of a file: whether it has that value, by its type and range. */
+/** Check of a field: whether its value has the right type and range. */
 export type FieldChecks<T> = { readonly [Field in keyof T]: (value: unknown) => boolean };
 
 /** Returns the bytes of the file. `values` is flat. */
@@ -16,7 +16,7 @@ export function encodeChecked(values: object): Uint8Array {
 
 /**
  * Reads a file of `encodeChecked`, or of a version before it, without a checksum. Throws
- * BINLOG_CORRUPT with `remedy` for wrong values, and a SyntaxError for what isn't whole JSON.
+ * BINLOG_CORRUPT with `remedy` for wrong values, and a SyntaxError for incomplete JSON.
  */
 export function readChecked<T>(disk: Disk, name: string, checks: FieldChecks<T>, remedy: string): T {
   const read: unknown = JSON.parse(new TextDecoder().decode(readWhole(disk, name)));

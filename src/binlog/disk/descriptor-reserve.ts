@@ -1,4 +1,4 @@
-// A reserve of descriptors, with which the log can open files while connections use up all others.
+// Reserve of descriptors, so that the log can open files even when connections use up all others.
 
 import * as fs from "node:fs";
 import { assert } from "../../base/assert.ts";
@@ -10,8 +10,8 @@ export class DescriptorReserve {
   /** Open on /dev/null. */
   readonly #spare: Handle[] = [];
   /**
-   * Unneeded files that are still open: during a shortage, another thread would take a descriptor
-   * that is closed.
+   * Unneeded files that stay open: during a shortage, another thread would take the descriptor of a
+   * closed file.
    */
   readonly #unclosed: Handle[] = [];
 

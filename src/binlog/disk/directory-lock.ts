@@ -1,4 +1,4 @@
-// A lock that keeps a second server out of the directory, ours or beanstalkd: both respect the same
+// Lock that keeps a second server out of the directory, ours or beanstalkd: both respect the same
 // lock.
 //
 // beanstalkd holds a POSIX record lock on the file `lock`. Node has no fcntl, but its SQLite takes
@@ -54,7 +54,7 @@ export class DirectoryLock {
       throw new BinlogError(
         "BINLOG_LOCKED",
         `Cannot open binlog: ${path} is locked by ${who}`,
-        "Stop that server first, or give this one a directory of its own (-b).",
+        "Stop that server first, or give this one its own directory (-b).",
       );
     }
   }

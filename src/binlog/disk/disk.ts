@@ -1,5 +1,5 @@
-// The interface of the binlog's directory. real-disk.ts implements it with node:fs, the tests in
-// memory.
+// Interface of the binlog's directory. real-disk.ts implements it with node:fs; the tests implement
+// it in memory.
 
 import { assert } from "../../base/assert.ts";
 
@@ -7,10 +7,10 @@ import { assert } from "../../base/assert.ts";
 export type Handle = number;
 
 /**
- * All calls are synchronous and throw what node:fs throws (an Error with `code`: ENOSPC, EIO, …).
- * Names are relative to the directory and may have one folder in front ("set-aside/x"). Written
- * data is durable after a sync of the file; a created, renamed or removed name after syncFolder of
- * its folder.
+ * All calls are synchronous and throw the errors of node:fs (an Error with `code`: ENOSPC, EIO, …).
+ * Names are relative to the directory and may begin with one folder ("set-aside/x"). Written data
+ * is durable after a sync of the file; a created, renamed or removed name is durable after
+ * syncFolder of its folder.
  */
 export interface Disk {
   /** For messages, and for workers that open files themselves. */
@@ -51,13 +51,13 @@ export function readFully(
   length: number,
   position: number,
 ): number {
-  assert(start + length <= into.length && position >= 0, "what is read fits into its memory");
+  assert(start + length <= into.length && position >= 0, "the bytes to read fit into their memory");
   let done = 0;
   while (done < length) {
     const got = disk.read(handle, into, start + done, length - done, position + done);
     if (got === 0) break;
     done += got;
   }
-  assert(done <= Math.max(0, length), "no more is read than was asked for");
+  assert(done <= Math.max(0, length), "a read returns no more bytes than requested");
   return done;
 }

@@ -1,5 +1,5 @@
-// The owner of a directory's files: files that root creates must remain usable by the server, which
-// runs as another user.
+// Owner of a directory's files: the server, which runs as another user, must be able to use files
+// that root creates.
 
 import * as fs from "node:fs";
 import { join } from "node:path";

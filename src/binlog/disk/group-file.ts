@@ -1,4 +1,4 @@
-// A directory's record of its group: `group.json` beside the segments.
+// Record of a directory's group: `group.json` beside the segments.
 
 import { assert } from "../../base/assert.ts";
 import { damaged, encodeChecked, type FieldChecks, isInteger, readChecked } from "./checked-json.ts";
@@ -7,7 +7,7 @@ import { replaceWhole } from "./whole-file.ts";
 
 const NAME = "group.json";
 const REMEDY =
-  "Move the directory away to follow the group anew; if no other server has its jobs, remove that file and reseed the group from it.";
+  "Move the directory away to get everything from the group; if no other server has its jobs, remove that file and reseed the group from the directory.";
 
 export interface GroupFile {
   /** The id that the shared log got at its creation. */

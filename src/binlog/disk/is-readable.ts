@@ -1,4 +1,4 @@
-// Returns whether the current user of the process can read a file.
+// Check whether the current user of the process can read a file.
 
 import { accessSync, constants } from "node:fs";
 

@@ -29,7 +29,7 @@ function makeTables(): Int32Array {
 
 /** Returns the checksum of `bytes[start, end)`, seeded with `seed`. */
 export function recordChecksum(bytes: Uint8Array, start: number, end: number, seed: number): number {
-  if (CHECKED) assert(start <= end && end <= bytes.length, "what is summed lies in its memory");
+  if (CHECKED) assert(start <= end && end <= bytes.length, "the range lies in its memory");
   if (end - start > SHORT_BYTES) return crc32(bytes.subarray(start, end), seed);
   const t = TABLES;
   let c = ~seed;

@@ -1,5 +1,5 @@
-// The kinds of a shard's records, as the log treats them: every question whose answer depends on
-// the kind. Their layouts are in message/record.ts, the storage's own kinds in segment-format.ts.
+// Kinds of a shard's records: everything in the log that depends on the kind. Their layouts are in
+// message/record.ts, the storage's own kinds in segment-format.ts.
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
@@ -35,8 +35,8 @@ export const isTally = (kind: number): boolean => kind === RecordKind.tally;
 export const isBatch = (kind: number): boolean => kind === RecordKind.batch;
 
 /**
- * Returns whether the record's kind and length are ones that this version writes; the log must not
- * contain others.
+ * Returns whether this version writes records of this kind and length; the log must not contain
+ * others.
  */
 export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number): boolean {
   if (recordBytes > MAX_STORED_BYTES) return false;
@@ -68,8 +68,8 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
 }
 
 /**
- * The same for a record of another server, whose states may be newer ones, too. An older server
- * would take a state that it doesn't know for that of a job.
+ * The same for a record of another server, which may also have newer states. An older server would
+ * mistake an unknown state for that of a job.
  */
 export function foreignRecordIsKnown(bytes: Uint8Array, at: number, recordBytes: number): boolean {
   if (!recordIsKnown(bytes, at, recordBytes)) return false;
@@ -89,7 +89,7 @@ function settingBytes(bytes: Uint8Array, at: number): number {
   return SETTING_HEADER_BYTES + bytes[at + 1]! + bytes[at + 2]! + 256 * bytes[at + 3]!;
 }
 
-/** Returns whether the record has what version 1 of the format could not express. */
+/** Returns whether the record has features that version 1 of the format could not express. */
 export function isBeyondVersion1(view: DataView, at: number): boolean {
   switch (view.getUint8(at)) {
     case RecordKind.put:
@@ -119,9 +119,9 @@ const EXTRA_REMEMBERED = 0xffff_ffff;
 const EXTRA_SCHEDULE = 0xffff_fffe;
 
 /**
- * Returns what the books need of a job's record besides its kind, id and location. For a PUT, the
- * number of body bytes outside the record, EXTRA_REMEMBERED or EXTRA_SCHEDULE; for a PIECE, its
- * offset in the body. The record must be complete.
+ * Returns the number that the books need from a job's record besides its kind, id and location. For
+ * a PUT, the number of body bytes outside the record, EXTRA_REMEMBERED or EXTRA_SCHEDULE; for a
+ * PIECE, its offset in the body. The record must be complete.
  */
 export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
   switch (bytes[at]) {
@@ -182,7 +182,7 @@ export abstract class RecordBooks {
         break;
       default: {
         const bodyBytes = framedBytes - FRAME_BYTES - PIECE_HEADER_BYTES;
-        assert(kind === RecordKind.piece && bodyBytes > 0, "what else is booked is a PIECE with bytes");
+        assert(kind === RecordKind.piece && bodyBytes > 0, "any other booked record is a PIECE with bytes");
         this.setPiece(id, { bodyOffset: extra, bodyBytes, segment, offset, framedBytes });
       }
     }

@@ -1,5 +1,5 @@
-// The format of a segment: its header, the frame around each record, and the storage's own records.
-// See ../README.md.
+// Format of a segment: its header, the frame around each record, and the storage's own records. See
+// docs/architecture/log-format.md.
 
 import { crc32 } from "node:zlib";
 import { assert, CHECKED } from "../../base/assert.ts";
@@ -10,9 +10,9 @@ import { recordChecksum } from "./record-checksum.ts";
 
 /**
  * The version in the header of each new segment. Raise it when a current reader would misread the
- * new data or take it for damage. That includes a changed layout or meaning of a field in header,
- * frame or record (also in message/record.ts), a new kind of record (record-kinds.ts), and a longer
- * one.
+ * new data or mistake it for damage. That includes a changed layout or meaning of a field in
+ * header, frame or record (also in message/record.ts), a new kind of record (record-kinds.ts), and
+ * a longer one.
  *
  * How to change the format:
  * 1. Keep the positions of magic, version and header checksum. An older server then reports
@@ -48,7 +48,7 @@ export const SEGMENT_BYTES_MAX = 2 ** 32 - 4096;
 export const MAX_STORED_BYTES: number = MAX_RECORD_BYTES + RECORD_TAIL_BYTES_MAX;
 export const MAX_FRAMED_BYTES: number = FRAME_BYTES + MAX_STORED_BYTES;
 
-/** No server gives as many ids: a foreign file that has one from here on is damaged. */
+/** No server assigns so many ids: a file with an id from here on is damaged. */
 export const FOREIGN_ID_LIMIT: number = 2 ** 48;
 
 /**

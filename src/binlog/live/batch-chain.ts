@@ -34,7 +34,7 @@ export interface ChainOptions {
   node: number;
   sink: BatchSink;
   randomTag: () => number;
-  /** Segments below this one have to be rewritten, so that the shared log gets what they hold. */
+  /** Segments below this one must be rewritten, so that the shared log gets their contents. */
   rewriteBelow: number;
 }
 
@@ -66,7 +66,7 @@ export class BatchChain {
 
   /** Returns whether the shared log has batch `n`. */
   isAcknowledged(n: number): boolean {
-    assert(n <= this.#place.n, "only a written batch is waited for");
+    assert(n <= this.#place.n, "the server waits only for a written batch");
     return this.#options.sink.acknowledged >= n;
   }
 
@@ -89,7 +89,7 @@ export class BatchChain {
   /** Completes a batch that has all its records: assigns its place. */
   seal({ memory, usedBytes, records }: RecordBatch, segment: Segment, syncedSequence: number): void {
     const { epoch, n, tag: previousTag } = this.#place;
-    assert(records > 0, "a batch that is sealed was begun");
+    assert(records > 0, "only a batch with records is sealed");
     assert(this.#options.sink.acknowledged <= n, "no batch is acknowledged before it is written");
     assert(usedBytes >= this.frameBytes, "a batch has room for its own record");
     const header: BatchHeader = {
@@ -111,18 +111,18 @@ export class BatchChain {
     encodeBatchHeader(memory, FRAME_BYTES, header);
     sealBatch(memory, FRAME_BYTES);
     sealFrame(memory, 0, BATCH_HEADER_BYTES, segment.salt, this.#sequence, syncedSequence);
-    if (CHECKED) assert(frameIsWhole(memory, 0, segment.salt), "the frame of a LINK is whole");
+    if (CHECKED) assert(frameIsWhole(memory, 0, segment.salt), "the frame of a LINK is intact");
     this.#sealed = header;
   }
 
   #sealed: BatchHeader | undefined;
 
   /**
-   * Adds the written batch to the chain. A batch whose write failed for lack of room is sealed anew
-   * instead.
+   * Adds the written batch to the chain. A batch whose write failed for lack of room is sealed
+   * again instead.
    */
   handOn({ memory, usedBytes }: RecordBatch, numbers: Float64Array): void {
-    assert(this.#sealed !== undefined, "a batch is sealed before it is handed on");
+    assert(this.#sealed !== undefined, "a batch is sealed before it is passed on");
     const { epoch, n, tag } = this.#sealed;
     assert(n === this.#place.n + 1, "batches have consecutive numbers");
     assert(tag > 0, "a batch has a tag");

@@ -51,7 +51,7 @@ export interface CompactionHost {
 export class Compaction {
   readonly #host: CompactionHost;
   readonly #chunk: Memory = Memory.ofSize(CHUNK_BYTES);
-  /** A job whose head has changed its length. */
+  /** A job whose head has changed in length. */
   readonly #merged: Memory = Memory.ofSize(MAX_STORED_BYTES);
   #segment = 0;
   #position = 0;
@@ -109,7 +109,7 @@ export class Compaction {
 
   #chunkful(segment: Segment): void {
     const { reader } = this.#host;
-    assert(this.#position >= HEADER_BYTES, "compaction begins behind the header");
+    assert(this.#position >= HEADER_BYTES, "compaction begins after the header");
     assert(this.#position <= segment.usedBytes, "compaction ends with the last record");
     const length = Math.min(CHUNK_BYTES, segment.usedBytes - this.#position);
     const got = length > FRAME_BYTES ? reader.read(segment, this.#chunk.bytes, length, this.#position) : 0;

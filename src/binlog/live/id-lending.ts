@@ -28,7 +28,7 @@ export class IdLending {
 
   /** Returns whether the log must lend more ids, given the highest id taken so far. */
   isDue(highestId: number): boolean {
-    if (CHECKED) assert(highestId >= 0, "the highest id is known, or there is none");
+    if (CHECKED) assert(highestId >= 0, "the highest id is not negative");
     return highestId > 0 && highestId + this.#idsAtATime / 2 > this.upTo;
   }
 
@@ -42,7 +42,7 @@ export class IdLending {
   }
 
   lent(sequence: number): void {
-    assert(sequence > this.#sequence, "each lend has a record of its own");
+    assert(sequence > this.#sequence, "each lend has its own record");
     this.#sequence = sequence;
   }
 

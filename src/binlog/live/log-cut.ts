@@ -1,8 +1,8 @@
-// A cut of the log for a backup: a border between two segments, behind everything that was taken
-// before. The segments before it stay on the disk until the backup gives them back, even if
-// compaction drops them meanwhile.
+// Cut of the log for a backup: a border between two segments, after all records taken so far. The
+// segments before it stay on the disk until the backup releases them, even if compaction drops them
+// in the meantime.
 //
-// A dropped segment that is kept no longer counts: its DROP is durable, so a start after a kill
+// A kept segment that was dropped no longer counts: its DROP is durable, so a start after a kill
 // removes it.
 
 import { assert } from "../../base/assert.ts";
@@ -17,7 +17,7 @@ export type CutState = "none" | "sought" | "made" | "refused";
 export class LogCut {
   readonly #disk: Disk;
   readonly #tail: LogTail;
-  /** The backup that the state is about; 0 for none. */
+  /** The backup that the state belongs to; 0 for none. */
   number = 0;
   state: CutState = "none";
   /** The segments of the cut; none if `last` is below `oldest`. */
@@ -36,11 +36,11 @@ export class LogCut {
   /** The number of dropped segments that are still on the disk. */
   get kept(): number {
     const kept = this.#keptEnd - this.#keptFrom;
-    assert(kept >= 0, "segments that are kept are counted");
+    assert(kept >= 0, "the number of kept segments is never negative");
     return kept;
   }
 
-  /** Notes which backup wants a cut; 0 gives the last one back. */
+  /** Requests a cut for a backup; 0 releases the last one. */
   want(number: number): void {
     assert(number >= 0, "a backup has a number");
     if (number === this.number) return;
@@ -49,8 +49,8 @@ export class LogCut {
   }
 
   /**
-   * Returns whether a segment that is dropped must stay on the disk for now. The backup takes the
-   * header of the segment behind the cut, too.
+   * Returns whether a dropped segment must stay on the disk for now. The backup also takes the
+   * header of the segment after the cut.
    */
   keeps(segment: number): boolean {
     if (this.state !== "made" || segment < this.oldest || segment > this.last + 1) return false;
@@ -59,15 +59,15 @@ export class LogCut {
       return false;
     }
     if (this.kept === 0) this.#keptFrom = this.#keptEnd = segment;
-    // A step that failed is repeated.
+    // A failed step is repeated.
     assert(segment === this.#keptEnd || segment === this.#keptEnd - 1, "segments are dropped in order");
     this.#keptEnd = segment + 1;
     return true;
   }
 
   /**
-   * Does one step: removes a segment that was given back, or makes a cut. Returns whether there is
-   * more to do. A log that is `full` needs the space itself.
+   * Does one step: removes a released segment, or makes a cut. Returns whether there is more to do.
+   * A log that is `full` needs the space itself.
    */
   work(full: boolean): boolean {
     if (full && (this.state === "sought" || this.state === "made")) this.state = "refused";
@@ -81,7 +81,7 @@ export class LogCut {
     while (this.kept > 0 || this.#unlinked) this.#removeKept();
   }
 
-  /** An error may interrupt this at any call; the next step goes on there. */
+  /** An error may interrupt this at any call; the next step continues there. */
   #removeKept(): true {
     if (this.kept > 0) {
       this.#disk.unlink(segmentName(this.#keptFrom));
@@ -96,7 +96,7 @@ export class LogCut {
   }
 
   #seek(): boolean {
-    assert(this.state === "sought", "a cut is sought when a backup wants one");
+    assert(this.state === "sought", "a cut is made only for a backup");
     const tail = this.#tail;
     if (tail.segments.current.usedBytes > HEADER_BYTES) {
       // The log needs the room of a whole segment at any time, and gives up that of the current
@@ -109,7 +109,7 @@ export class LogCut {
     this.state = "made";
     this.oldest = tail.oldest;
     this.last = tail.segments.current.number - 1;
-    assert(this.oldest <= this.last + 1, "a cut ends behind the oldest segment");
+    assert(this.oldest <= this.last + 1, "a cut ends after the oldest segment");
     return false;
   }
 }

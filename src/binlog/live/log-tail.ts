@@ -41,7 +41,7 @@ export class LogTail {
    * meanwhile.
    */
   #ending = false;
-  /** When an empty batch is due, and the last record before the silence. */
+  /** Time at which an empty batch is due, and the last record before the silence. */
   #beatAtMs = Number.POSITIVE_INFINITY;
   #beatSequence = -1;
 
@@ -146,7 +146,7 @@ export class LogTail {
   fill(): FillResult {
     // The header of a new segment is durable at once. A segment being dropped counts until its DROP
     // is durable, and with it the copies before the DROP.
-    assert(this.dropping < this.oldest, "a segment that is dropped no longer counts");
+    assert(this.dropping < this.oldest, "a dropped segment no longer counts");
     const oldest = this.dropping === 0 ? this.oldest : this.dropping;
     return this.segments.fill(this.#wallMs(), this.#log.index.maxId, oldest);
   }
@@ -171,7 +171,7 @@ export class LogTail {
     ) {
       filling = this.fill();
     }
-    assert(this.#placedBytes >= 0, "bytes that were placed are counted");
+    assert(this.#placedBytes >= 0, "the number of placed bytes is never negative");
     this.#placedBytes = 0;
     return filling;
   }
@@ -185,7 +185,7 @@ export class LogTail {
     this.#ending = true;
     this.write();
     this.#sync();
-    assert(this.syncedSequence === this.sequence, "a segment that is left is durable");
+    assert(this.syncedSequence === this.sequence, "the log leaves only a durable segment");
     this.segments.leave();
     this.#ending = false;
     // The next segment must exist before the first record goes into this one; a missing file is
@@ -193,7 +193,7 @@ export class LogTail {
     this.fill();
   }
 
-  /** Continues where there was no room. */
+  /** Continues after a lack of room. */
   resume(): void {
     this.write();
     if (this.#ending) this.leave();
@@ -226,16 +226,16 @@ export class LogTail {
     return tookMs;
   }
 
-  /** Writes what was appended, and makes it durable. */
+  /** Writes all appended records, and makes them durable. */
   syncAll(nowMs: number, marked: boolean): void {
     this.write();
     this.#flushedSequence = this.sequence;
     const tookMs = this.#sync(marked);
-    assert(this.syncedSequence === this.sequence, "a sync leaves nothing behind");
+    assert(this.syncedSequence === this.sequence, "a sync makes all records durable");
     this.policy.synced(nowMs, tookMs, marked);
   }
 
-  /** Writes what was appended, and syncs if the policy says so. */
+  /** Writes all appended records, and syncs if the policy says so. */
   flush(nowMs: number): void {
     if (!this.isFlushed) {
       this.write();
@@ -275,7 +275,7 @@ export class LogTail {
   }
 
   #mark(nowMs: number): void {
-    assert(this.isFlushed, "a MARK follows what is written");
+    assert(this.isFlushed, "a MARK follows written records");
     this.makeOwnFit();
     this.appendOwn(OwnKind.mark);
     this.syncAll(nowMs, true);

@@ -67,7 +67,7 @@ export class LogWriter {
   syncedSequence: number;
   #writtenBytes = 0;
   #batchSinceMs = 0;
-  /** When the oldest record that is not durable arrived. */
+  /** Arrival of the oldest record that is not durable. */
   #unsyncedSinceMs = 0;
   /** The longest frame so far. */
   largestBytes = 0;
@@ -115,12 +115,12 @@ export class LogWriter {
     return this.#writtenBytes === 0;
   }
 
-  /** When the oldest record that is not durable arrived; Infinity if all are durable. */
+  /** Arrival of the oldest record that is not durable; Infinity if all are durable. */
   get unsyncedSinceMs(): number {
     return this.sequence > this.syncedSequence ? this.#unsyncedSinceMs : Number.POSITIVE_INFINITY;
   }
 
-  /** Notes that record `n` of the shard has been placed. */
+  /** Registers record `n` of the shard as placed. */
   appended(shard: number, n: number): void {
     assert(n === this.#appended[shard]! + 1, "a shard's records have consecutive numbers");
     this.#appended[shard] = n;
@@ -128,15 +128,15 @@ export class LogWriter {
 
   /** Copies a record to the end of the current segment; there must be room. */
   place(bytes: Uint8Array, start: number, length: number): void {
-    // Recovery would take an unknown record for damage, so the log must not contain one.
-    assert(recordIsKnown(bytes, start, length), "a record is one that the log can hold");
+    // Recovery would mistake an unknown record for damage, so the log must not contain one.
+    assert(recordIsKnown(bytes, start, length), "the log can hold the record");
     const framedBytes = FRAME_BYTES + length;
     if (framedBytes > this.largestBytes) this.largestBytes = framedBytes;
     const at = this.#add(bytes, start, length);
     const { current } = this.#segments;
     this.#book(current.number, current.usedBytes - framedBytes, at, length);
     if (CHECKED)
-      assert(current.liveBytes <= current.usedBytes - HEADER_BYTES, "live bytes are among the used ones");
+      assert(current.liveBytes <= current.usedBytes - HEADER_BYTES, "live bytes are part of the used bytes");
   }
 
   /** Appends an END, MARK or DROP. */
@@ -146,11 +146,11 @@ export class LogWriter {
   }
 
   /**
-   * Writes the buffer if a record of this length finds no room in it, so that the next record can't
+   * Writes the buffer if it has no room for a record of this length, so that the next record can't
    * fail.
    */
   makeRoom(length: number): void {
-    assert(length > 0, "room is for a record");
+    assert(length > 0, "a record has bytes");
     if (!this.#batch.fits(length)) this.write();
   }
 
@@ -165,7 +165,7 @@ export class LogWriter {
     if (CHECKED) assert(batch.fits(length), "a record ends inside its batch");
     const at = batch.add(bytes, start, length, segment.salt, ++this.sequence, this.syncedSequence);
     if (CHECKED)
-      assert(frameIsWhole(batch.memory, at - FRAME_BYTES, segment.salt), "a sealed frame is whole");
+      assert(frameIsWhole(batch.memory, at - FRAME_BYTES, segment.salt), "a sealed frame is intact");
     return at;
   }
 
@@ -173,7 +173,7 @@ export class LogWriter {
     this.#batchSinceMs = this.#clockMs();
     if (this.#writtenBytes === 0) this.#unsyncedSinceMs = this.#batchSinceMs;
     if (this.#chain === undefined) return;
-    assert(this.sequence === this.#writtenSequence, "a batch follows what is written");
+    assert(this.sequence === this.#writtenSequence, "a batch follows written records");
     this.#chain.begin(this.#batch, ++this.sequence);
     this.#segments.current.usedBytes += this.#batchHeadBytes;
     const { current } = this.#segments;
@@ -181,8 +181,7 @@ export class LogWriter {
   }
 
   /**
-   * Begins a batch without records. After `write`, the shared log learns from it that this node is
-   * alive.
+   * Begins a batch without records. After `write`, it tells the shared log that this node is alive.
    */
   beginEmpty(): void {
     assert(this.#chain !== undefined, "only a group needs an empty batch");
@@ -210,7 +209,7 @@ export class LogWriter {
     }
     assert(id > 0, "the record of a job has an id");
     const extra = recordExtra(memory, record, length);
-    assert(offset >= HEADER_BYTES, "a record lies behind the header");
+    assert(offset >= HEADER_BYTES, "a record lies after the header");
     this.#index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
     if (isFull(kind)) this.#onFull?.(id, segment);
   }
@@ -221,7 +220,7 @@ export class LogWriter {
     const { memory, usedBytes, records } = batch;
     if (usedBytes === 0) return;
     const segment = this.#segments.current;
-    assert(usedBytes <= segment.usedBytes - HEADER_BYTES, "a batch lies behind its segment's header");
+    assert(usedBytes <= segment.usedBytes - HEADER_BYTES, "a batch lies after its segment's header");
     if (this.#chain !== undefined) this.#chain.seal(batch, segment, this.syncedSequence);
     this.#disk.write(this.#segments.handle, memory.bytes, 0, usedBytes, segment.usedBytes - usedBytes);
     // A record counts as appended once it is placed, so all records that count are in this batch or
@@ -233,7 +232,7 @@ export class LogWriter {
     if (CHECKED)
       assert(
         this.#written.every((n, shard) => n >= this.#synced[shard]!),
-        "what is durable was written",
+        "durable records were written",
       );
     this.#writtenSequence = this.sequence;
     this.#writtenBytes += usedBytes;
@@ -257,7 +256,7 @@ export class LogWriter {
     // No client waits for a mark.
     this.timings.recordSync(endedMs - beganMs, marked ? undefined : endedMs - this.#batchSinceMs);
     this.#writtenBytes = 0;
-    // A batch that finds no room may remain.
+    // A batch may remain if there was no room for it.
     this.#unsyncedSinceMs = this.#batchSinceMs;
     this.syncedSequence = this.#writtenSequence;
     assert(this.syncedSequence <= this.sequence, "no record is durable before it is placed");

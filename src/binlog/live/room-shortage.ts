@@ -1,4 +1,4 @@
-// The state of the log's room: whether there is any, what to refuse without it, and when to look
+// State of the log's room: whether there is any, what to refuse without it, and when to check
 // again. Reports each change once.
 
 import { assert } from "../../base/assert.ts";
@@ -14,9 +14,9 @@ export class RoomShortage {
   full = false;
   /** Whether nothing can be written until there is room. */
   waiting = false;
-  /** When to try again to make room while the log is full. */
+  /** Time of the next attempt to make room while the log is full. */
   retryAtMs = Number.POSITIVE_INFINITY;
-  /** When to try again to write while the log waits. */
+  /** Time of the next attempt to write while the log waits. */
   resumeAtMs = 0;
 
   constructor(path: string, notice: (notice: StorageNotice) => void) {
@@ -24,7 +24,7 @@ export class RoomShortage {
     this.#notice = notice;
   }
 
-  /** Notes that no room could be made. `code` is the system's, or "" for none. */
+  /** Records that no room could be made. `code` is the system's, or "" for none. */
   begin(nowMs: number, code: string): void {
     if (code === "") return;
     this.retryAtMs = nowMs + RETRY_ROOM_MS;
@@ -35,31 +35,31 @@ export class RoomShortage {
     this.#notice({ level: "error", code: "BINLOG_FULL", message });
   }
 
-  /** Notes that the log has all the room it wants. */
+  /** Records that the log has all the room it wants. */
   end(): void {
-    assert(!this.waiting, "a log that waits has no room");
+    assert(!this.waiting, "a waiting log has no room");
     this.retryAtMs = Number.POSITIVE_INFINITY;
     if (!this.full) return;
     this.full = false;
-    const message = `There is room again in ${this.#path}: puts are taken`;
+    const message = `There is room again in ${this.#path}: puts are accepted`;
     this.#notice({ level: "info", code: "BINLOG_ROOM", message });
   }
 
-  /** Notes that a write found no room. */
+  /** Records that a write found no room. */
   wait(nowMs: number, code: string): void {
     assert(code !== "", "a wait has a reason");
     this.resumeAtMs = nowMs + RETRY_ROOM_MS;
     this.begin(nowMs, code);
     if (this.waiting) return;
-    assert(this.full, "a log that waits for room is full");
+    assert(this.full, "a waiting log is full");
     this.waiting = true;
     const message = `Nothing can be written to ${this.#path} (${code}): changes of jobs wait until there is room`;
     this.#notice({ level: "error", code: "BINLOG_WAITS", message });
   }
 
-  /** Notes that everything that waited is written. */
+  /** Records that all waiting changes are written. */
   goOn(): void {
-    assert(this.waiting && this.full, "a log that goes on has waited");
+    assert(this.waiting && this.full, "only a waiting log continues");
     this.waiting = false;
     const message = `Changes of jobs are written to ${this.#path} again`;
     this.#notice({ level: "info", code: "BINLOG_GOES_ON", message });

@@ -34,7 +34,7 @@ export class SegmentDrop {
   readonly #cut: LogCut;
   readonly #shortage: RoomShortage;
   #sequence = 0;
-  /** Whether the file is gone while its name may not be, durably. */
+  /** Whether the file is removed, but perhaps not durably. */
   #unlinked = false;
   /** The batch that holds the current DROP, or a later one; 0 until it is written. */
   #batch = 0;
@@ -52,11 +52,11 @@ export class SegmentDrop {
     return this.#tail.dropping !== 0;
   }
 
-  /** Appends the DROP of the oldest segment, in which nothing is live any more. */
+  /** Appends the DROP of the oldest segment, which has no live records left. */
   begin(): void {
     const tail = this.#tail;
     const { oldest } = this.#table;
-    assert(!this.isUnderWay, "one segment at a time is dropped");
+    assert(!this.isUnderWay, "one segment is dropped at a time");
     assert(oldest?.sealed === true && oldest.liveBytes === 0, "nothing in a dropped segment is live");
     tail.makeOwnFit();
     tail.records.makeRoom(OWN_RECORD_BYTES);
@@ -74,7 +74,7 @@ export class SegmentDrop {
    */
   finish(nowMs: number): boolean {
     const tail = this.#tail;
-    assert(this.isUnderWay, "a drop that ends was begun");
+    assert(this.isUnderWay, "only a started drop ends");
     if (tail.syncedSequence < this.#sequence) tail.syncAll(nowMs, false);
     if (!this.#isAcknowledged()) return false;
     this.#remove();
@@ -83,7 +83,7 @@ export class SegmentDrop {
 
   /** Does the same outside a group, where no acknowledgement is needed. */
   finishNow(nowMs: number): void {
-    assert(this.isUnderWay, "a drop that ends now was begun");
+    assert(this.isUnderWay, "only a started drop ends at once");
     this.#tail.syncAll(nowMs, false);
     this.#remove();
   }
@@ -101,7 +101,7 @@ export class SegmentDrop {
 
   #remove(): void {
     const { number } = this.#table.oldest!;
-    assert(number === this.#tail.dropping, "the oldest segment is the one that is dropped");
+    assert(number === this.#tail.dropping, "only the oldest segment is dropped");
     assert(this.#tail.syncedSequence >= this.#sequence, "a DROP is durable before its segment goes");
     this.#reader.forget(number);
     // A quota may refuse even this. The table drops the segment only afterwards, so each step can
@@ -116,8 +116,8 @@ export class SegmentDrop {
   }
 
   /**
-   * When to check again whether the shared log has the DROP; undefined if there is nothing to wait
-   * for.
+   * Time of the next check whether the shared log has the DROP; undefined if there is nothing to
+   * wait for.
    */
   lookAtMs(nowMs: number): number | undefined {
     return this.#tail.chain === undefined || this.#batch === 0 ? undefined : nowMs + LOOK_MS;

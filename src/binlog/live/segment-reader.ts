@@ -58,12 +58,12 @@ export class SegmentReader {
 
   close(): void {
     for (const number of [...this.#open.keys()]) this.forget(number);
-    assert(this.#open.size === 0, "a reader that is closed has no file open");
+    assert(this.#open.size === 0, "a closed reader has no open file");
   }
 
   read(segment: Segment, into: Uint8Array, length: number, position: number): number {
-    assert(length <= into.length, "what is read fits into its memory");
-    assert(position >= HEADER_BYTES, "records lie behind the header");
+    assert(length <= into.length, "the bytes to read fit into their memory");
+    assert(position >= HEADER_BYTES, "records lie after the header");
     return readFully(this.#disk, this.#handleOf(segment), into, 0, length, position);
   }
 
@@ -80,7 +80,7 @@ export class SegmentReader {
     throw new BinlogError(
       "BINLOG_CORRUPT",
       `A durable record is damaged: ${this.#disk.path}/${segmentName(segment.number)} at offset ${offset}`,
-      `Stop using that disk. Copy the directory, then start with --salvage, or look with: runnerbean binlog verify ${this.#disk.path}`,
+      `Stop using that disk. Copy the directory, then start with --salvage, or check it with: runnerbean binlog verify ${this.#disk.path}`,
     );
   }
 }

@@ -186,9 +186,9 @@ export class SegmentWriter {
   }
 
   /**
-   * Makes that much room with one sync, as far as one segment allows. At a start no batch waits
-   * behind the sync, and one sync is faster than one per extent. If there isn't enough space,
-   * `fill` finds out how much there is.
+   * Makes that much room with one sync, as far as one segment allows. At a start, no batch waits
+   * for the sync, and one sync is faster than one per extent. If there isn't enough space, `fill`
+   * finds out how much there is.
    */
   fillAtOnce(roomBytes: number): void {
     assert(roomBytes > 0 && roomBytes <= this.segmentBytes, "room at a start is part of a segment");
@@ -231,7 +231,7 @@ export class SegmentWriter {
   #create(createdAtMs: number, maxId: number, oldest: number): void {
     const last = this.#table.all.at(-1);
     const number = last === undefined ? this.#first : last.number + 1;
-    assert(this.#next === undefined, "one segment at a time is made ahead");
+    assert(this.#next === undefined, "one segment is created ahead at a time");
     assert(oldest <= number, "a new segment counts");
     const salt = this.#randomSalt() >>> 0;
     const name = segmentName(number);
@@ -256,8 +256,8 @@ export class SegmentWriter {
   /** Leaves the current segment, which must be written and synced, for the next one. */
   leave(): void {
     const sealed = this.current;
-    assert(this.#next !== undefined, "there is a segment to go on with");
-    assert(sealed.usedBytes > HEADER_BYTES, "a segment that is left has its END");
+    assert(this.#next !== undefined, "a next segment exists");
+    assert(sealed.usedBytes > HEADER_BYTES, "the log leaves a segment only after its END");
     assert(this.#next.number === sealed.number + 1, "segments are numbered without gaps");
     assert(this.#next.usedBytes === HEADER_BYTES, "the next segment has no record yet");
     this.#disk.truncate(sealed.handle!, sealed.usedBytes);
@@ -279,22 +279,22 @@ export class SegmentWriter {
 
   beginError(error: unknown): unknown {
     if (!isSystemError(error)) return error;
-    if (!["ENOSPC", "EDQUOT"].includes(systemCode(error))) return this.ioError("begin a segment of", error);
+    if (!["ENOSPC", "EDQUOT"].includes(systemCode(error))) return this.ioError("start a segment of", error);
     return new BinlogError(
       "BINLOG_NO_SPACE",
-      `There is no room in ${this.#disk.path} to begin a segment (${systemCode(error)})`,
+      `There is no room in ${this.#disk.path} to start a segment (${systemCode(error)})`,
       "Make room on that disk and start again.",
       error,
     );
   }
 
-  /** Returns the error for a record that finds no room: a system error, and temporary. */
+  /** Returns the error for a record without room: a system error, and temporary. */
   noRoom(): Error {
     const code = this.shortage || "ENOSPC";
     return Object.assign(new Error(`${code}: no room for a record`), { code });
   }
 
-  /** Returns the error with which the log ends for lack of room. */
+  /** Returns the error that ends the log for lack of room. */
   noRoomError(error: unknown): BinlogError {
     const what = isDescriptorShortage(error) ? "Raise the limit of open files" : "Make room on that disk";
     return new BinlogError(

@@ -35,7 +35,7 @@ export interface StorageOptions {
   onFull?: (id: number, segment: number) => void;
 }
 
-/** A record taken from its shard that has no place in the log yet. */
+/** A record that was taken from its shard and has no place in the log yet. */
 export interface PendingRecord {
   shard: number;
   n: number;

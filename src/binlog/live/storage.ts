@@ -1,5 +1,5 @@
 // The log in use: takes records, writes and syncs them in batches, and reclaims space. Its owner
-// drives it step by step; it starts no timer and no thread. "How a thread drives this" is in
+// drives it step by step; it starts no timer and no thread. See "How a thread drives it" in
 // ../README.md.
 
 import { pack } from "msgpackr/pack";
@@ -50,7 +50,7 @@ export class Storage implements CompactionHost {
   #workBytes = 0;
   /** The time until which compaction pauses; 0 if it doesn't. */
   #compactAtMs = 0;
-  /** The record that was taken and found no room. */
+  /** The record that was taken but had no room. */
   #pending: PendingRecord | undefined;
   #failure: BinlogError | undefined;
   #recordsWritten = 0;
@@ -104,9 +104,9 @@ export class Storage implements CompactionHost {
 
   /**
    * Whether a write is waiting for room; some file systems need new blocks even to overwrite.
-   * Nothing is lost: the log keeps the data and retries every second. Until then nothing may be
-   * appended, so it keeps at most one record besides the batch. Shards wait with their records, and
-   * replies wait with those.
+   * Nothing is lost: the log keeps the data and retries every second. Until then, nothing may be
+   * appended, so it keeps at most one record besides the batch. Shards keep their records, and the
+   * replies to them wait.
    */
   get waiting(): boolean {
     return this.#shortage.waiting;
@@ -131,7 +131,7 @@ export class Storage implements CompactionHost {
     return this.#tail.records.writtenUpTo(shard);
   }
 
-  /** Since when a record has waited for a sync; Infinity if none has. With -F none ever does. */
+  /** Time since which a record waits for a sync; Infinity if none does, as always with -F. */
   get unsyncedSinceMs(): number {
     const { policy, records } = this.#tail;
     return policy.never ? Number.POSITIVE_INFINITY : records.unsyncedSinceMs;
@@ -188,8 +188,8 @@ export class Storage implements CompactionHost {
     } catch (error) {
       if (!isShortage(error)) this.#fail("write to", error);
       else {
-        assert(this.#pending === undefined, "one record at most has no place yet");
-        assert(length > 0 && start + length <= bytes.length, "a record that waits lies in its memory");
+        assert(this.#pending === undefined, "at most one record has no place yet");
+        assert(length > 0 && start + length <= bytes.length, "a waiting record lies in its memory");
         this.#pending = { shard, n, bytes: bytes.slice(start, start + length) };
         this.#shortage.wait(this.#nowMs, systemCode(error));
       }
@@ -207,7 +207,7 @@ export class Storage implements CompactionHost {
   }
 
   #take(bytes: Uint8Array, start: number, length: number): void {
-    if (CHECKED) assert(start + length <= bytes.length, "a record that is taken lies in its memory");
+    if (CHECKED) assert(start + length <= bytes.length, "a taken record lies in its memory");
     assert(!this.#closed, "a closed log takes no record");
     if (this.#tail.segments.shortage !== "") this.#tight.squeeze(FRAME_BYTES + length, this.#nowMs);
     this.#tail.place(bytes, start, length);
@@ -215,7 +215,7 @@ export class Storage implements CompactionHost {
     this.#workBytes += PACE * length;
   }
 
-  /** Continues where there was no room; all interrupted steps are repeatable. */
+  /** Continues after a lack of room; all interrupted steps are repeatable. */
   #resume(): void {
     this.#compactAtMs = this.#tight.openAtMs = 0;
     this.cut.giveWay();
@@ -257,7 +257,7 @@ export class Storage implements CompactionHost {
     return this.#tight.isEnoughFor(bytes);
   }
 
-  /** Writes what was appended, and syncs if the policy says so. `nowMs` is monotonic. */
+  /** Writes all appended records, and syncs if the policy says so. `nowMs` is monotonic. */
   flush(nowMs: number): void {
     if (this.#failure !== undefined || this.#closed) return;
     this.#nowMs = nowMs;
@@ -271,7 +271,7 @@ export class Storage implements CompactionHost {
     if (this.waiting) this.#syncWritten(nowMs);
   }
 
-  /** Syncs in time what was acknowledged before the log had to wait. */
+  /** Syncs in time the records that were acknowledged before the log had to wait. */
   #syncWritten(nowMs: number): void {
     if (this.#failure !== undefined) return;
     try {
@@ -378,7 +378,7 @@ export class Storage implements CompactionHost {
     else if (isShortage(error)) this.#failure = this.#tail.segments.noRoomError(error);
     else this.#failure = this.#tail.segments.ioError(what, error);
     this.#shortage.full = true;
-    // A broken invariant is no fault of the disk.
+    // A broken invariant is not a fault of the disk.
     if (error !== this.#failure && !isSystemError(error)) throw error;
     const { code, message, nextStep } = this.#failure;
     this.#options.notice({ level: "error", code, message: `${message}. ${nextStep}` });
@@ -402,9 +402,9 @@ export class Storage implements CompactionHost {
     return this.#recordsMigrated;
   }
 
-  /** Tries once more to write what waits for room; the log continues or has failed. */
+  /** Tries once more to write the waiting records; then the log continues or has failed. */
   endWait(nowMs: number): void {
-    assert(this.waiting, "a wait that ends was begun");
+    assert(this.waiting, "only a waiting log ends its wait");
     this.#nowMs = nowMs;
     try {
       this.#resume();
@@ -433,7 +433,7 @@ export class Storage implements CompactionHost {
   }
 
   #endSegment(nowMs: number, trim: boolean): void {
-    assert(!this.waiting, "a log that ends its segment waits for no room");
+    assert(!this.waiting, "a log without room can't end its segment");
     try {
       // At a clean end, clients have seen only ids of records, so the rest of the lend is returned.
       this.#tail.lending.upTo = 0;

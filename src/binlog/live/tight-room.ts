@@ -44,7 +44,7 @@ export class TightRoom {
    * Compacts until there is room for a frame and the reserve, or until compaction gains nothing.
    */
   squeeze(framedBytes: number, nowMs: number): void {
-    assert(framedBytes > 0, "room is squeezed out for a frame");
+    assert(framedBytes > 0, "room is made for a frame");
     const tail = this.#tail;
     // In a group, a segment goes only when the shared log has its DROP, and nothing here may wait
     // for that.
@@ -87,12 +87,12 @@ export class TightRoom {
     }
     if (this.#drop.isUnderWay) return true;
     if (!this.#compactNow(nowMs)) return false;
-    assert(this.#table.oldest?.liveBytes === 0, "compaction leaves nothing live");
+    assert(this.#table.oldest?.liveBytes === 0, "compaction leaves no live record");
     this.#drop.begin();
     return true;
   }
 
-  /** Empties the oldest segment; returns false if that has to wait for a descriptor. */
+  /** Empties the oldest segment; returns false if that must wait for a descriptor. */
   #compactNow(nowMs: number): boolean {
     assert(!this.#drop.isUnderWay, "compaction waits for the end of a drop");
     if (nowMs < this.openAtMs) return false;

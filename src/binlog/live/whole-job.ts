@@ -1,5 +1,5 @@
-// Appends a whole job to a log, in several records if it is too big for one; also appends settings
-// and batches.
+// Appends a complete job to a log, in several records if it is too big for one; also appends
+// settings and batches.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
@@ -26,7 +26,7 @@ export function wholeJobBytes(view: DataView, at: number): number {
 /** Appends the PUT at `at`, which its whole body follows. */
 export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: number): void {
   const total = wholeJobBytes(view, at);
-  assert(at + total <= bytes.length, "a whole job lies in its memory");
+  assert(at + total <= bytes.length, "a job lies in its memory");
   const first = Math.min(total, MAX_RECORD_BYTES);
   assert(first >= recordHeadBytes(view, at), "the head of a job fits into a record");
   storage.appendOwned(bytes, at, first);

@@ -1,5 +1,5 @@
-// Turns a verdict into the books of a log in use, and completes on disk what a crash left
-// unfinished.
+// Turns a verdict into the books of a log in use, and completes work on disk that a crash
+// interrupted.
 
 import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
@@ -96,7 +96,7 @@ function bookSegment(index: RecordIndex, scan: SegmentScan): void {
 
 /**
  * Ends the tail after its last complete record, releases the zero-filled space after it, and
- * removes what does not count. Each step may be interrupted; the next start repeats it.
+ * removes segments that don't count. Each step may be interrupted; the next start repeats it.
  */
 export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): LogState {
   assert(verdict.problems.length === 0, "only a log without damage is repaired");
@@ -110,7 +110,7 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
   let lastSequence = verdict.lastSequence;
   for (const scan of verdict.kept) {
     const segment = books.table.get(scan.number);
-    assert(segment !== undefined, "a segment that counts is in the books");
+    assert(segment !== undefined, "each segment that counts is in the books");
     if (scan === verdict.tail) {
       endTail(disk, scan, segment, ++lastSequence, verdict, books.index.maxId);
     } else {
@@ -143,7 +143,7 @@ function versionOf({ header }: SegmentScan): number {
  * durable, because the log may rely on it. Returns its length.
  */
 function renewSegment(disk: Disk, { number, header }: SegmentScan): number {
-  assert(!("problem" in header), "a segment that is made again had a header");
+  assert(!("problem" in header), "a recreated segment had a header");
   const bytes = new Uint8Array(RENEWED_BYTES);
   bytes.set(encodeHeader(header));
   replaceWhole(disk, segmentName(number), ".new", bytes);
@@ -155,7 +155,7 @@ function renewSegment(disk: Disk, { number, header }: SegmentScan): number {
  * come before its sync.
  */
 function trimEnded(disk: Disk, scan: SegmentScan, isLast: boolean): void {
-  assert(scan.at >= HEADER_BYTES, "a segment that is trimmed keeps its header");
+  assert(scan.at >= HEADER_BYTES, "a trimmed segment keeps its header");
   if (!isLast && scan.fileBytes <= scan.at) return;
   const handle = disk.open(segmentName(scan.number), "write");
   if (isLast) disk.sync(handle);
@@ -182,7 +182,7 @@ function endTail(
   disk.sync(handle);
   disk.write(handle, bytes, 0, bytes.length, scan.at);
   disk.sync(handle);
-  assert(scan.at === segment.usedBytes, "END follows the last whole record");
+  assert(scan.at === segment.usedBytes, "END follows the last complete record");
   segment.usedBytes = scan.at + bytes.length;
   disk.truncate(handle, segment.usedBytes);
   disk.sync(handle);

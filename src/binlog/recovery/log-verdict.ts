@@ -67,7 +67,7 @@ export function judgeLog(scans: readonly SegmentScan[], path: string): LogVerdic
   judgeNumbers(verdict, counting, path);
   new SegmentJudge(verdict, counting, path).judge();
   if (mayBeRestore) return verdict;
-  // Report damage first: a record behind it may state that the missing segments no longer count.
+  // Report damage first: a record after it may state that the missing segments no longer count.
   for (let number = verdict.oldest; number < first; number++) addMissing(verdict, number, path);
   return verdict;
 }
@@ -92,11 +92,10 @@ function judgeNumbers(verdict: LogVerdict, counting: readonly SegmentScan[], pat
 }
 
 const RESTORE_AGAIN = "If a restore was interrupted, empty the directory and restore again. Otherwise:";
-const BRING_BACK =
-  "Bring the file back from where it went, or start once with --salvage to go on without its jobs.";
+const BRING_BACK = "Restore the file, or start once with --salvage to continue without its jobs.";
 
 function addMissing(verdict: LogVerdict, number: number, path: string, nextStep = BRING_BACK): void {
-  assert(number > 0, "a segment that is missing has a number");
+  assert(number > 0, "a missing segment has a number");
   const message = `${path}/${segmentName(number)} is missing, but the log needs it`;
   const error = new BinlogError("BINLOG_MISSING_FILE", message, nextStep);
   verdict.problems.push({ segment: number, offset: 0, error });
@@ -114,7 +113,7 @@ class SegmentJudge {
   readonly #path: string;
   /** The newest sequence that any undamaged record states to be durable. */
   #synced = 0;
-  /** The sequence that has to follow; 0 for any. */
+  /** The sequence that must follow; 0 for any. */
   #expected: number;
   /** Whether the previous segment was sealed, so that records may follow. */
   #sealed = true;
@@ -155,7 +154,7 @@ class SegmentJudge {
     }
     const last = counting.at(-1);
     if (last?.promisesNext === true) addMissing(this.#verdict, last.number + 1, this.#path);
-    assert(this.#verdict.cutBytes >= 0, "a tail never loses less than nothing");
+    assert(this.#verdict.cutBytes >= 0, "the number of lost bytes is never negative");
     this.#verdict.lastSequence = Math.max(0, this.#expected - 1);
   }
 
@@ -172,7 +171,7 @@ class SegmentJudge {
 
   /**
    * Judges a segment that should hold records; `behind` says whether later ones do. Returns the
-   * sequence that has to follow.
+   * sequence that must follow.
    */
   #judgeRecords(scan: SegmentScan, behind: boolean): number {
     const verdict = this.#verdict;
@@ -191,7 +190,7 @@ class SegmentJudge {
     else if (scan.end === "bad" && this.#synced >= next) {
       this.#addDamage(scan, scan.at, `${scan.reason}, and record ${this.#synced} was durable already`);
     } else {
-      assert(scan.at >= HEADER_BYTES, "a tail ends behind its header");
+      assert(scan.at >= HEADER_BYTES, "a tail ends after its header");
       verdict.tail = scan;
       verdict.cutBytes = scan.end === "bad" ? scan.lastNonZero + 1 - scan.at : 0;
     }
@@ -201,11 +200,11 @@ class SegmentJudge {
   #addDamage(scan: SegmentScan, offset: number, reason: string): void {
     assert(offset >= 0 && offset <= scan.fileBytes, "damage lies in its file");
     const path = this.#path;
-    const beyond = scan.beyond > 0 ? ` (${scan.beyond} whole records follow)` : "";
+    const beyond = scan.beyond > 0 ? ` (${scan.beyond} intact records follow)` : "";
     const error = new BinlogError(
       "BINLOG_CORRUPT",
       `${path}/${segmentName(scan.number)} is damaged at offset ${offset}: ${reason}${beyond}`,
-      `Look with "runnerbean binlog verify ${path}"; copy the directory, then start once with --salvage to keep all that is whole.`,
+      `Check it with "runnerbean binlog verify ${path}"; copy the directory, then start once with --salvage to keep everything intact.`,
     );
     this.#verdict.problems.push({ segment: scan.number, offset, error });
   }

@@ -32,7 +32,7 @@ export interface OpenOptions {
   progress: (doneBytes: number, totalBytes: number) => void;
   /**
    * Returns whether to stop before everything is read. Opening then throws a StartInterrupted, and
-   * the next start begins anew.
+   * the next start begins again.
    */
   stopping?: () => boolean;
   /** For simulations: number of ids per lend. */

@@ -8,7 +8,7 @@ export interface RecordColumns {
   count: number;
   kinds: Uint8Array;
   ids: Float64Array;
-  /** Where the frames begin. */
+  /** Offsets of the frames. */
   offsets: Uint32Array;
   /** Length of frame and record. */
   framedBytes: Uint32Array;

@@ -65,7 +65,7 @@ export function* recoveredJobs(
     if (rows.length === 0) continue;
     const bytes = readSegment(source.disk, scan);
     const { same, rebuilt } = applyUpdates(source.index, scan, rows, bytes, updates);
-    assert(same.length + rebuilt.length === rows.length, "each live job is rebuilt or stays as it is");
+    assert(same.length + rebuilt.length === rows.length, "each live job is rebuilt or unchanged");
     const isBig = (row: number): boolean => source.index.big.has(scan.columns.ids[row]!);
     const big = source.index.big.size === 0 ? [] : same.filter(isBig);
     const small = big.length === 0 ? same : same.filter((row) => !isBig(row));
@@ -81,7 +81,7 @@ export function* recoveredJobs(
   assert(found === jobs + remembered + schedules, "every live job is handed over once");
 }
 
-/** A job whose head has changed its length, as one record without the pieces of its body. */
+/** A job whose head has changed in length, as one record without the pieces of its body. */
 interface RebuiltJob {
   id: number;
   record: Uint8Array;
@@ -217,7 +217,7 @@ export function* wholeJobs(batches: Iterable<RecoveredBatch>): Generator<WholeJo
   const fields = emptyRecordFields();
   for (const { bytes, jobs } of batches) {
     const view = new DataView(bytes.buffer);
-    assert(jobs.length === 1, "whole jobs are those of one shard");
+    assert(jobs.length === 1, "the jobs belong to one shard");
     for (const at of jobs[0]!) {
       decodeFields(view, at, fields);
       const tubeAt = at + RECORD_FIXED_BYTES;
@@ -245,7 +245,7 @@ function readSegment(disk: Disk, scan: SegmentScan): Uint8Array<SharedArrayBuffe
   return bytes;
 }
 
-/** Assembles a job whose body is scattered over the log in pieces; `record` is its full record. */
+/** Assembles a job whose body lies in several pieces in the log; `record` is its full record. */
 function wholeJob(
   source: RecoveredSource,
   id: number,

@@ -27,7 +27,7 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   const first = Math.max(verdict.oldest, ...segmentNumbers(disk)) + 1;
   let lastSequence = verdict.lastSequence;
   for (const scan of verdict.kept) lastSequence = Math.max(lastSequence, scan.highestSequence);
-  assert(lastSequence >= verdict.lastSequence, "a rewrite goes on with the sequence");
+  assert(lastSequence >= verdict.lastSequence, "a rewrite continues the sequence");
   const log = emptyLog(first, lastSequence + 1, books.index.maxId, verdict.oldest);
   const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options), syncEvery: "never" });
   for (const [pattern, text] of settingsOf(books)) appendSetting(storage, pattern, text);

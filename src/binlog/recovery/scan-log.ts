@@ -42,7 +42,7 @@ function tooLong(disk: Disk, number: number): BinlogError {
   return new BinlogError(
     "BINLOG_CORRUPT",
     `${disk.path}/${segmentName(number)} is longer than a file of the log can be (${SEGMENT_BYTES_MAX} bytes)`,
-    "Nothing of runnerbean writes such a file: see where it came from. Nothing was changed.",
+    "runnerbean never writes such a file: find out where it came from. Nothing was changed.",
   );
 }
 

@@ -1,4 +1,4 @@
-// How the segments of a directory are read.
+// Options for reading the segments of a directory.
 
 import type { Disk } from "../disk/disk.ts";
 

@@ -1,4 +1,4 @@
-// Scans one segment from front to back: its records, where they end, and what the end means.
+// Scans one segment from front to back: finds its records and their end, and classifies the end.
 
 import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
@@ -34,7 +34,7 @@ import {
 import { ColumnWriter, type RecordColumns } from "./record-columns.ts";
 
 /**
- * How the records end.
+ * The end of the records.
  * - `sealed`: with END.
  * - `zeros`: with the zeros written ahead.
  * - `short`: the file has lost its end.
@@ -57,13 +57,13 @@ export interface SegmentScan {
   end: SegmentEnd;
   /** Whether the segment is sealed and the next one existed. */
   promisesNext: boolean;
-  /** Where the undamaged records end. */
+  /** End of the undamaged records. */
   at: number;
   /** Position of the last non-zero byte, if the end is bad. */
   lastNonZero: number;
-  /** How the end was recognised, for the operator. */
+  /** Explanation of the end, for the operator. */
   reason: string;
-  /** What the bytes at a bad end claim to be, maybe a record whose rest the file lost. */
+  /** Record that the bytes at a bad end seem to be; the file may have lost the rest of it. */
   claimedSequence: number;
   claimedRecordBytes: number;
   /**
@@ -95,14 +95,14 @@ export interface SegmentScan {
   flows: ScannedFlow[];
   /** Whether jobs have attributes or were moved, which version 1 of the log could not express. */
   hasAttributes: boolean;
-  /** Where the last record outside any batch begins; -1 for none. */
+  /** Offset of the last record outside any batch; -1 for none. */
   strayAt: number;
 }
 
 /** A complete batch in a segment. */
 export interface ScannedBatch {
   header: BatchHeader;
-  /** Where the frame of its LINK record begins, and where its last frame ends. */
+  /** Offset of the frame of its LINK record, and the end of its last frame. */
   at: number;
   endsAt: number;
 }
@@ -188,7 +188,7 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
  * can only be judged with knowledge of the previous segment, so the caller repeats this then.
  */
 export function judgeClaim(scan: SegmentScan, expectedSequence: number): void {
-  assert(scan.at >= HEADER_BYTES, "a claim lies behind the header");
+  assert(scan.at >= HEADER_BYTES, "a claim lies after the header");
   const inPlace = scan.claimedSequence === expectedSequence && scan.claimedRecordBytes <= MAX_STORED_BYTES;
   scan.reason = inPlace ? "its checksum does not match" : "it is not a record";
   if (!inPlace || scan.at + FRAME_BYTES + scan.claimedRecordBytes <= scan.fileBytes - END_BYTES) return;
@@ -213,7 +213,7 @@ class SegmentScanner {
     const scan = this.#scan;
     const { header } = scan;
     if ("problem" in header) {
-      scan.reason = `its header is not whole (${header.problem})`;
+      scan.reason = `its header is incomplete (${header.problem})`;
       if (scan.fileBytes > HEADER_BYTES && header.problem !== "version") this.#scanBlindly();
     } else {
       scan.oldest = header.oldest;
@@ -224,8 +224,8 @@ class SegmentScanner {
       if (scan.end === "bad") this.#judgeEnd();
       if (scan.end === "bad" || scan.end === "short") this.#searchBeyond(scan.at, header.salt);
     }
-    assert(scan.at <= scan.fileBytes, "the records that were found end inside their file");
-    assert(this.#columns.count <= scan.records, "only records that were found are booked");
+    assert(scan.at <= scan.fileBytes, "the found records end inside their file");
+    assert(this.#columns.count <= scan.records, "only found records are booked");
     scan.columns = this.#columns.done();
   }
 
@@ -254,7 +254,7 @@ class SegmentScanner {
       this.#take(at, recordBytes);
       at += FRAME_BYTES + recordBytes;
     }
-    assert(at <= memory.bytes.length, "whole records end inside their file");
+    assert(at <= memory.bytes.length, "complete records end inside their file");
     return at;
   }
 
@@ -276,7 +276,7 @@ class SegmentScanner {
       return;
     }
     if (this.#framesLeft > 0) return;
-    assert(this.#batchAt >= HEADER_BYTES, "a batch lies behind the header");
+    assert(this.#batchAt >= HEADER_BYTES, "a batch lies after the header");
     const header = decodeBatchHeader(view, this.#batchAt + FRAME_BYTES);
     batches.push({ header, at: this.#batchAt, endsAt: record + recordBytes });
   }
@@ -300,7 +300,7 @@ class SegmentScanner {
       if (isFull(kind) && id > scan.maxId) scan.maxId = id;
       if (isUpdate(kind)) this.#columns.addUpdate(bytes, record, recordBytes);
       scan.hasAttributes ||= isBeyondVersion1(view, record);
-      assert(at + FRAME_BYTES + recordBytes <= bytes.length, "a record that is booked lies in its file");
+      assert(at + FRAME_BYTES + recordBytes <= bytes.length, "a booked record lies in its file");
       const extra = recordExtra(this.#memory, record, recordBytes);
       this.#columns.add(kind, id, at, FRAME_BYTES + recordBytes, extra);
       return;
@@ -323,7 +323,7 @@ class SegmentScanner {
     }
   }
 
-  /** Takes note of a record of a batch. Returns whether it changes no job. */
+  /** Collects a record of a batch. Returns true if the record changes no job. */
   #takeFlow(kind: number, offset: number, recordBytes: number): boolean {
     const record = offset + FRAME_BYTES;
     const place = { offset, framedBytes: FRAME_BYTES + recordBytes };
@@ -342,22 +342,22 @@ class SegmentScanner {
   }
 
   /**
-   * Classifies the end at `scan.at`, where there is no valid record: the end of what was written, a
+   * Classifies the end at `scan.at`, where there is no valid record: the end of the written data, a
    * file that lost its end, or damage.
    */
   #judgeEnd(): void {
     const scan = this.#scan;
     const { bytes, view } = this.#memory;
     const rest = bytes.length - scan.at;
-    assert(rest >= 0 && scan.at >= HEADER_BYTES, "an end that is judged lies behind the header");
+    assert(rest >= 0 && scan.at >= HEADER_BYTES, "an end lies after the header");
     if (rest < SPARE_BYTES) {
       scan.end = "short";
-      scan.reason = `the file ends ${rest} bytes behind its last whole record, and was longer`;
+      scan.reason = `the file ends ${rest} bytes after its last complete record, and was longer`;
       return;
     }
     if (firstNonZero(bytes, scan.at) < 0) {
       scan.end = "zeros";
-      scan.reason = "end of what was written";
+      scan.reason = "end of the written data";
       return;
     }
     scan.claimedSequence = frameSequence(view, scan.at);
@@ -371,7 +371,7 @@ class SegmentScanner {
    * after the last of them.
    */
   #searchBeyond(from: number, salt: number): void {
-    assert(from >= HEADER_BYTES, "records beyond an end lie behind the header");
+    assert(from >= HEADER_BYTES, "records beyond an end lie after the header");
     const scan = this.#scan;
     const { bytes } = this.#memory;
     for (let i = bytes.length - 1; i >= from && scan.lastNonZero === 0; i--)

@@ -1,5 +1,5 @@
-// Thrown when the server is stopped while it still reads its log. It has served no client, so there
-// is nothing to finish.
+// Error for a server that is stopped while it still reads its log. It has served no client, so
+// there is nothing to finish.
 
 export class StartInterrupted extends Error {
   constructor() {

@@ -23,7 +23,7 @@ export async function adoptDirectory(
     if (disk.names().includes("cut.json")) {
       throw new BinlogError(
         "BINLOG_INPUT",
-        `${path} was being cut when its server ended`,
+        `${path} was being truncated when its server ended`,
         "Start its server once with --replicate, stop it, and try again.",
       );
     }

@@ -26,12 +26,10 @@ function exitCodeOf(error: BinlogError): number {
   return error.code === "BINLOG_INPUT" ? 2 : 1;
 }
 
-/** The exit code that a shell reports for a program whose pipe reader is gone. */
+/** The exit code that a shell reports for a program whose pipe reader has exited. */
 const READER_GONE = 141;
 
-/**
- * The reader has seen enough (`| head`), or the output has no room: no reason for a stack trace.
- */
+/** The reader has exited (`| head`), or the output has no room. Neither needs a stack trace. */
 function endWithOutput(error: Error): void {
   if (systemCode(error) === "EPIPE") process.exit(READER_GONE);
   process.stderr.write(`Cannot print: ${reasonOf(error)}\n`);
@@ -60,7 +58,7 @@ async function run(work: () => Promise<void>): Promise<void> {
 const print = (text: string) => process.stdout.write(`${text}\n`);
 const tell = (text: string) => process.stderr.write(`${text}\n`);
 
-const SALVAGE_TEXT = "also use what is whole behind damage";
+const SALVAGE_TEXT = "also use intact data after a damaged place";
 
 /** Returns the command to mount under `runnerbean`. */
 export function binlogCommand(): Command {
@@ -87,7 +85,7 @@ export function restoreCommand(): Command {
         for (const { code, message } of report.problems) tell(`${code}: ${message}`);
         if (report.problems.length > 0) {
           tell(
-            "The log was damaged when it was copied: look with runnerbean binlog verify, on the server, too.",
+            "The log was damaged when it was copied: check it with runnerbean binlog verify, also on the server.",
           );
           process.exitCode = 1;
           return;
@@ -120,7 +118,7 @@ function addInspect(binlog: Command): void {
       run(async () => {
         const report = await inspect({ path });
         process.stdout.write(json === true ? `${JSON.stringify(report, null, 2)}\n` : inspectText(report));
-        // As in redis-check-aof: a script must not take a damaged log for a sound one.
+        // As in redis-check-aof: a script must not mistake a damaged log for an intact one.
         if (report.problems.length > 0) process.exitCode = 1;
       }),
     );
@@ -136,7 +134,7 @@ function addVerify(binlog: Command): void {
         for (const problem of report.problems)
           print(`${problem.code}: ${problem.message}\n  ${problem.nextStep}`);
         if (report.tornBytes > 0)
-          print(`A write of ${report.tornBytes} bytes was not finished; the next start cuts it.`);
+          print(`A write of ${report.tornBytes} bytes is unfinished; the next start truncates it.`);
         const verdict = report.whole ? "Whole" : "Damaged";
         print(`${verdict}: ${report.segments} segments, ${report.records} records, ${report.jobs} jobs`);
         process.exitCode = report.whole ? 0 : 1;
@@ -197,14 +195,14 @@ function addExport(binlog: Command): void {
         for (const line of droppedLines(result)) tell(line);
         if (result.neededMaxJobBytes > 0) {
           tell(
-            `Start beanstalkd with -z ${result.neededMaxJobBytes} or more: it drops bigger bodies when it reads them`,
+            `Start beanstalkd with -z ${result.neededMaxJobBytes} or more: it drops larger bodies when it reads them`,
           );
         }
       }),
     );
 }
 
-/** Lists what beanstalkd can't store, so that the operator learns of the loss now. */
+/** Lists the data that beanstalkd can't store, so that the operator learns of the loss now. */
 function droppedLines(result: ExportResult): string[] {
   const { attributesDropped, jobsWithAttributes, keysDropped, settingsDropped, schedulesDropped } = result;
   const lines: string[] = [];
@@ -213,7 +211,7 @@ function droppedLines(result: ExportResult): string[] {
       `Dropped ${attributesDropped} attributes of ${jobsWithAttributes} jobs (unique keys, groups, ttl, attempts): beanstalkd has none`,
     );
   if (keysDropped > 0)
-    lines.push(`Dropped ${keysDropped} unique keys of jobs that are gone: beanstalkd has none`);
+    lines.push(`Dropped ${keysDropped} unique keys of jobs that no longer exist: beanstalkd has none`);
   if (result.waitsBuried > 0)
     lines.push(`Buried ${result.waitsBuried} jobs that wait for a batch: beanstalkd has none, so kick them`);
   if (schedulesDropped > 0) lines.push(`Dropped ${schedulesDropped} schedules: beanstalkd has none`);

@@ -1,4 +1,4 @@
-// The lines of a dump that have batches, and their check.
+// Lines of a dump for batches, and their checks.
 
 import type { LoggedBatch, Tally } from "../../message/flow-record.ts";
 import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
@@ -13,7 +13,7 @@ export interface DumpedBatch {
 
 export const batchLine = ({ facts, tallies }: LoggedBatch): DumpedBatch => ({ batch: facts, tallies });
 
-/** The greatest value of each number. */
+/** The maximum of each number. */
 const FACTS: Readonly<Record<Exclude<keyof BatchFacts, "name">, number>> = {
   number: FOREIGN_ID_LIMIT - 1,
   state: BatchState.Complete,
@@ -36,30 +36,30 @@ export class BatchLines {
   readonly #numbers = new Set<number>();
   readonly #names = new Set<string>();
 
-  /** Returns a batch, or what is wrong with it. Its number is below the next id. */
+  /** Returns a batch, or a message about its fault. Its number is below the next id. */
   read({ batch, tallies }: Readonly<Record<string, unknown>>, nextId: number): LoggedBatch | string {
     const wrong = wrongIn(batch, FACTS);
     if (wrong !== undefined) return `the batch's ${wrong}`;
     const facts = batch as BatchFacts;
     const name = Buffer.from(`${facts.name}`);
-    if (!isTubeName(name, 0, name.length)) return "the name of the batch is not one";
-    if (facts.number === 0 || facts.number >= nextId) return "the number of the batch was never given";
-    if (facts.state === BatchState.Forgotten) return "the batch is one that is forgotten";
+    if (!isTubeName(name, 0, name.length)) return "the name of the batch is invalid";
+    if (facts.number === 0 || facts.number >= nextId) return "the number of the batch was never assigned";
+    if (facts.state === BatchState.Forgotten) return "the batch is already forgotten";
     if (this.#numbers.has(facts.number) || this.#names.has(facts.name))
-      return `the batch ${facts.name} is there twice`;
+      return `the batch ${facts.name} appears twice`;
     this.#numbers.add(facts.number);
     this.#names.add(facts.name);
     if (!Array.isArray(tallies)) return "the tallies of the batch are missing";
     for (const tally of tallies) {
       const fault = wrongIn(tally, TALLY);
       if (fault !== undefined) return `a tally's ${fault}`;
-      if ((tally as Tally).number !== facts.number) return "a tally is of another batch";
+      if ((tally as Tally).number !== facts.number) return "a tally belongs to another batch";
     }
     return { facts, tallies };
   }
 }
 
-/** Returns what is wrong with the numbers of an object. Times may have fractions. */
+/** Returns a message about a wrong number in an object. Times may have fractions. */
 function wrongIn(value: unknown, most: Readonly<Record<string, number>>): string | undefined {
   const numbers = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
   const isGood = (key: string): boolean => {
@@ -68,5 +68,5 @@ function wrongIn(value: unknown, most: Readonly<Record<string, number>>): string
     return most[key] === Number.MAX_VALUE || Number.isInteger(number);
   };
   const bad = Object.keys(most).find((key) => !isGood(key));
-  return bad === undefined ? undefined : `${bad} is not a number that it can have`;
+  return bad === undefined ? undefined : `${bad} is not a valid number`;
 }

@@ -59,7 +59,8 @@ function textOf(bytes: Uint8Array<SharedArrayBuffer>, encoding: "base64" | "lati
 }
 
 /**
- * The log's settings and batches, and whether its jobs have what version 1 of a dump can't express.
+ * The log's settings and batches, and whether its jobs have features that version 1 of a dump can't
+ * express.
  */
 export interface DumpExtras {
   settings: ReadonlyMap<string, string>;
@@ -108,8 +109,8 @@ export function* dumpLines(
 function badLine(number: number, reason: string): BinlogError {
   return new BinlogError(
     "BINLOG_INPUT",
-    `Line ${number} of the dump is not usable: ${reason}`,
-    "Make the dump again, or take an older one. Nothing was restored.",
+    `Line ${number} of the dump cannot be used: ${reason}`,
+    "Make the dump again, or use an older one. Nothing was restored.",
   );
 }
 
@@ -182,7 +183,7 @@ export class DumpReader {
     if (value["batch"] !== undefined) return this.#batch(value);
     if (typeof value["jobs"] === "number") {
       if (value["jobs"] !== this.#jobs || value["crc32"] !== this.#crc)
-        throw badLine(this.#lines, "count or checksum do not match");
+        throw badLine(this.#lines, "the count or the checksum does not match");
       this.#ended = true;
       return undefined;
     }
@@ -198,8 +199,8 @@ export class DumpReader {
     const attributes = attributesOf(job);
     const schedule = readSchedule(attributes, 0, attributes.length);
     if (schedule === undefined || job.deadlineAtMs > TICK_MS_MAX)
-      throw badLine(this.#lines, "the schedule is not whole");
-    if (this.#schedules.has(schedule.name)) throw badLine(this.#lines, "the schedule comes twice");
+      throw badLine(this.#lines, "the schedule is incomplete or invalid");
+    if (this.#schedules.has(schedule.name)) throw badLine(this.#lines, "the schedule appears twice");
     this.#schedules.add(schedule.name);
   }
 
@@ -238,7 +239,7 @@ function checkedSetting({ setting, text }: Record<string, unknown>, number: numb
   if (typeof setting !== "string" || setting.length === 0 || setting.length > PATTERN_BYTES_MAX)
     throw badLine(number, "the pattern of a setting is too long or empty");
   if (typeof text !== "string" || text.length > SETTING_BYTES_MAX)
-    throw badLine(number, "what is set is no text, or too long");
+    throw badLine(number, "the setting is not a text, or too long");
   return { setting, text };
 }
 
@@ -260,7 +261,7 @@ function checkJob(job: JobLine, number: number): void {
   const unit = length > ATTRIBUTE_BYTES_MAX ? LONG_ATTRIBUTE_UNIT : ATTRIBUTE_UNIT;
   const hasSize = length % unit === 0 && length <= ALL_ATTRIBUTE_BYTES_MAX;
   if (!hasSize || !attributesAreWhole(attributes, 0, length))
-    throw badLine(number, "the attributes are not whole");
+    throw badLine(number, "the attributes are incomplete or invalid");
 }
 
 function attributesOf({ attributes }: JobLine): Buffer {

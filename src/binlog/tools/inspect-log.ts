@@ -27,7 +27,7 @@ export interface TubeReport {
   ready: number;
   delayed: number;
   buried: number;
-  /** Number of unique keys of jobs that are gone, not yet available again. */
+  /** Number of unique keys of jobs that no longer exist, and are not available again yet. */
   remembered: number;
   schedules: number;
   bodyBytes: number;
@@ -41,7 +41,7 @@ export interface InspectReport {
   /** Bytes that a rewrite of the live jobs takes. */
   liveBytes: number;
   jobs: number;
-  /** Number of unique keys of jobs that are gone. */
+  /** Number of unique keys of jobs that no longer exist. */
   remembered: number;
   schedules: number;
   nextId: number;
@@ -50,7 +50,7 @@ export interface InspectReport {
   settings: { pattern: string; text: string }[];
   /**
    * In a group: the last batch. Of several directories of a group, the one with the highest epoch,
-   * then the highest `n`, is furthest ahead.
+   * then the highest `n`, is the most advanced.
    */
   group?: { epoch: number; n: number } | undefined;
   problems: { code: string; message: string; nextStep: string }[];
@@ -155,7 +155,7 @@ export function inspectText(report: InspectReport): string {
     table([["segment", "", "bytes", "used", "live", "records", "created"], ...segments]),
     table([["tube", "ready", "delayed", "buried", "body bytes", "oldest job"], ...tubes]),
     ...report.settings.map(({ pattern, text }) => `set-tube ${pattern} ${text}`),
-    ...(report.remembered === 0 ? [] : [`${report.remembered} unique keys of jobs that are gone`]),
+    ...(report.remembered === 0 ? [] : [`${report.remembered} unique keys of jobs that no longer exist`]),
     ...(report.schedules === 0 ? [] : [`${report.schedules} schedules`]),
     `${report.jobs} jobs, next id ${report.nextId}; ${report.fileBytes} bytes on disk, ${share} % of them live`,
     ...(report.group === undefined

@@ -7,7 +7,7 @@ import { segmentName, segmentNumber } from "../../base/segment-name.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk, Handle } from "../disk/disk.ts";
 
-/** Ending of the name of a segment that isn't whole yet. */
+/** Suffix of the name of an incomplete segment. */
 const PART = ".part";
 
 /**
@@ -43,7 +43,7 @@ function badBackup(fault: BackupFault): BinlogError {
   return new BinlogError(
     "BINLOG_INPUT",
     `The backup cannot be used: ${fault.message}`,
-    "Nothing was restored. Use another backup, or copy this one again from where it was made.",
+    "Nothing was restored. Use another backup, or copy this one again from its source.",
     fault,
   );
 }
@@ -60,7 +60,7 @@ class RestoredFiles {
 
   constructor(disk: Disk) {
     this.#disk = disk;
-    // Of a restore that was killed.
+    // Left by a restore that was killed.
     this.#removeParts();
   }
 
@@ -79,7 +79,7 @@ class RestoredFiles {
 
   #open(number: number): void {
     assert(number > 0, "a segment of a backup has a number");
-    assert(this.#handle === undefined, "one segment at a time is written");
+    assert(this.#handle === undefined, "one segment is written at a time");
     this.#number = number;
     this.#at = 0;
     this.#handle = this.#disk.open(`${segmentName(number)}${PART}`, "create");
@@ -87,7 +87,7 @@ class RestoredFiles {
   }
 
   #complete(): void {
-    assert(this.#handle !== undefined && this.#number > 0, "a segment that is complete was begun");
+    assert(this.#handle !== undefined && this.#number > 0, "only a started segment completes");
     this.#disk.sync(this.#handle);
     this.#close();
     if (this.#number !== this.#held) this.#name(this.#number);
@@ -104,11 +104,11 @@ class RestoredFiles {
   }
 
   finish(): void {
-    assert(this.#held > 0 && this.#handle === undefined, "a whole backup has segments");
+    assert(this.#held > 0 && this.#handle === undefined, "a complete backup has segments");
     this.#name(this.#held);
   }
 
-  /** Removes everything that was restored, and the segment first that got its name last. */
+  /** Removes everything that was restored, first the segment that got its name last. */
   remove(): void {
     this.#close();
     for (const name of this.#disk.names().sort()) {

@@ -71,8 +71,8 @@ async function withLog<T>(
         "BINLOG_INPUT",
         `There is no log of runnerbean in ${options.path}`,
         theirs
-          ? "Its files are beanstalkd's: start runnerbean with -b on it, which takes them over."
-          : "Give the directory that the server has with -b.",
+          ? "Its files are beanstalkd's: to take them over, start runnerbean with -b on this directory."
+          : "Give the directory that the server uses with -b.",
       );
     }
     const { verdict, books } = await readLog(open, open.salvage).catch((error: unknown) => {
@@ -179,12 +179,12 @@ function mustBeEmpty({ disk }: OpenOptions): void {
 }
 
 /**
- * Creates a log from a backup, stdin by default, in a directory without one, which is made if it is
- * missing. Then reads every byte of that log.
+ * Creates a log from a backup, stdin by default, in a directory without one, which it creates if it
+ * is missing. Then reads every byte of that log.
  */
 export async function restoreFromBackup(options: ToolOptions, file?: string): Promise<VerifyReport> {
   const from = file === undefined ? process.stdin : createReadStream(file);
-  // The file exists, before a directory is made for it.
+  // Checks that the file exists before it creates a directory for it.
   if (file !== undefined) await once(from, "ready");
   makeFolder(options.path);
   return locked(options.path, async () => {
@@ -199,7 +199,7 @@ export async function restoreFromBackup(options: ToolOptions, file?: string): Pr
 export async function restoreFromFile(options: ToolOptions, file: string): Promise<number> {
   const from = createReadStream(file);
   try {
-    // A file that can't be opened is reported, whatever else is wrong.
+    // Reports a file that can't be opened before any other fault.
     await once(from, "ready");
     return await restore(options, from);
   } finally {

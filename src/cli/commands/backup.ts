@@ -14,7 +14,7 @@ import type { Target } from "../target.ts";
 
 const MEGABYTE = 1e6;
 const RATE_MAX = 10_000;
-/** Minimum time between two lines of progress where there is no terminal, ms. */
+/** Minimum time between two lines of progress without a terminal, ms. */
 const PROGRESS_EVERY_MS = 10_000;
 
 interface BackupOptions extends CommonOptions {
@@ -63,7 +63,7 @@ const toStdout: Output = {
   remove: async () => {},
 };
 
-/** Copies and checks the archive. Returns how long it is. */
+/** Copies and checks the archive. Returns its length. */
 async function copy(target: Target, { rate }: BackupOptions, output: Output): Promise<number> {
   const path = `/v1/backup${rate === undefined ? "" : `?rate=${rate}`}`;
   const response = await streamOf(target, path, "application/x-tar");
@@ -93,7 +93,7 @@ async function copy(target: Target, { rate }: BackupOptions, output: Output): Pr
 
 type Bar = import("cli-progress").SingleBar;
 
-/** Shows a bar on a terminal, otherwise a line now and then. */
+/** Shows a bar on a terminal, otherwise a line from time to time. */
 class Progress {
   total = 0;
   readonly #bar: Bar | undefined;

@@ -1,4 +1,4 @@
-// `batch`: opens, commits and cancels batches of jobs, and shows how far they are.
+// `batch`: opens, commits and cancels batches of jobs, and shows their progress.
 
 import type { Command } from "commander";
 import { type BatchReport, batchList, type ListedBatch, openBatchLine } from "../../client/batch.ts";
@@ -13,7 +13,7 @@ import type { WireSession } from "../wire-session.ts";
 const PAGE = 1000;
 
 export function batchCommand(): Command {
-  return newGroup("batch", "open, commit and cancel batches of jobs, and show how far they are", [
+  return newGroup("batch", "open, commit and cancel batches of jobs, and show their progress", [
     list(),
     show(),
     open(),
@@ -69,8 +69,8 @@ function show(): Command {
 }
 
 function open(): Command {
-  return newCommand("open <name>", "open a batch, which jobs are put into with put --batch", { name })
-    .option("--keep <seconds>", "how long it is known once it is complete; a day without it", duration)
+  return newCommand("open <name>", "open a batch; put jobs into it with put --batch", { name })
+    .option("--keep <seconds>", "how long the server remembers the complete batch (default: a day)", duration)
     .action((name: string, options: CommonOptions & { keep?: string }) =>
       withBatches(options, async (session) => {
         const keep = options.keep === undefined ? undefined : Number(options.keep);

@@ -20,7 +20,7 @@ function remove(): Command {
         printDone("deleted", ids.length - missing.length, options);
         if (missing.length === 0) return;
         const exitCode = missing.length < ids.length ? ExitCode.Partly : ExitCode.Nothing;
-        throw new CommandFailed(`not there, or reserved by somebody: ${missing.join(", ")}`, exitCode);
+        throw new CommandFailed(`missing, or reserved by another client: ${missing.join(", ")}`, exitCode);
       }),
   );
 }

@@ -93,7 +93,7 @@ async function overWire(target: Target, options: CheckOptions): Promise<Values> 
 function countOf(report: Report, key: string): number {
   const count = Number(report[key]);
   if (Number.isFinite(count)) return count;
-  throw new Error(`stats-tube reports no ${key}: what answers there is not a beanstalkd`);
+  throw new Error(`stats-tube reports no ${key}: the server there is not a beanstalkd`);
 }
 
 interface TubeView {

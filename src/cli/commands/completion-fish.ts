@@ -6,7 +6,7 @@ const TUBES = "(runnerbean tubes --names 2>/dev/null)";
 
 export function fishCompletion(known: readonly Known[]): string {
   const paths = known.map(({ path }) => quoted(path.replaceAll(" ", "/"))).join(" ");
-  return `# The command that the line has so far, as "config/check".
+  return `# The command in the line so far, such as "config/check".
 function __runnerbean_command
   set -l command ""
   for word in (commandline -opc)[2..]

@@ -1,4 +1,4 @@
-// Completion script for zsh. It uses compadd, which quotes what it inserts, and avoids the names
+// Completion script for zsh. It uses compadd, which quotes inserted text, and avoids the names
 // `path` and `words`, which are special in zsh.
 
 import { commandCases, optionCases } from "./completion-cases.ts";

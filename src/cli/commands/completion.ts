@@ -16,7 +16,7 @@ export function completionCommand(tree: () => Command): Command {
     .description("print a script that completes commands, options and tubes")
     .addArgument(new Argument("<shell>").choices(SHELLS))
     .addHelpText("after", '\nIn ~/.bashrc: eval "$(runnerbean completion bash)"')
-    .addHelpText("after", 'In ~/.zshrc, behind compinit: eval "$(runnerbean completion zsh)"')
+    .addHelpText("after", 'In ~/.zshrc, after compinit: eval "$(runnerbean completion zsh)"')
     .addHelpText("after", "In ~/.config/fish/config.fish: runnerbean completion fish | source")
     .action((shell: Shell) => print(completionScript(shell, tree())));
 }

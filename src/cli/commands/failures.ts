@@ -1,5 +1,5 @@
-// `failures`: why jobs that are still there have failed, the most frequent reasons or the latest
-// failures first.
+// `failures`: shows why existing jobs have failed: the most frequent reasons, or the latest
+// failures.
 
 import type { Command } from "commander";
 import { tubeOrAll, U32_MAX, whole } from "../argument.ts";
@@ -25,7 +25,7 @@ interface Failure {
 
 const COLUMNS = ["jobs", "tube", "cause", "reason", "age", "worker", "id"];
 const RECENT_COLUMNS = ["id", "tube", "state", "age", "attempt", "cause", "reason", "worker"];
-/** Different reasons that are counted; the jobs with others are counted together. */
+/** Maximum of distinct reasons; jobs with any others are counted together. */
 const REASONS_MAX = 10_000;
 
 export function failuresCommand(): Command {
@@ -47,7 +47,7 @@ async function showFailures(
   tube: string | undefined,
   options: FailuresOptions,
 ): Promise<void> {
-  await session.needs("name", "reasons of failures");
+  await session.needs("name", "failure reasons");
   const most = Number(options.top);
   const isRecent = options.recent === true;
   const found = isRecent ? new Latest(most) : new Frequent();
@@ -84,11 +84,11 @@ class Latest {
 
 interface Reason {
   jobs: number;
-  /** The latest of them. */
+  /** The latest of these jobs. */
   latest: Row;
 }
 
-/** How many jobs failed for each reason. Reasons that differ only in numbers are one. */
+/** Counts jobs by the reason of their failure. Reasons that differ only in numbers are one. */
 class Frequent {
   readonly #reasons = new Map<string, Reason>();
 
@@ -110,6 +110,6 @@ class Frequent {
   }
 }
 
-/** In a list, each character is a byte. An empty text is none. */
+/** Decodes a listed text, whose characters are bytes. An empty text means none. */
 const textOf = (latin1: string): string | null =>
   latin1 === "" ? null : Buffer.from(latin1, "latin1").toString("utf8");

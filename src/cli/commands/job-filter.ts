@@ -33,7 +33,7 @@ export function withFilter(command: Command, limit?: string): Command {
     .option("--limit <n>", "at most this many, the oldest first", whole(1, U32_MAX), limit);
 }
 
-/** Returns the filter as protocol options, without the limit. */
+/** Returns the filter as options of the protocol, without the limit. */
 export function filterText({ state, older, text, group }: FilterOptions): string {
   return `${optionsText({ state, older })}${optionsText({ contains: text, group }, true)}`;
 }

@@ -29,5 +29,5 @@ export function jobsCommand(): Command {
   );
 }
 
-/** In a listed body, each character is a byte. */
+/** Decodes a listed body, whose characters are bytes. */
 const textOf = (body: unknown): string => printable(Buffer.from(`${body ?? ""}`, "latin1").toString("utf8"));

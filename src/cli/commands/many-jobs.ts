@@ -52,7 +52,7 @@ function clear(): Command {
 function move(): Command {
   const command = newCommand(
     "move <tube> <to>",
-    "move jobs to another tube, keeping their states; with '*' as the target, dead jobs go back to where they came from",
+    "move jobs to another tube, keeping their states; with '*' as the target, dead jobs go back to where they died",
     { tube: tubeName, to: tubeOrAll },
   );
   return withQuestion(command)
@@ -105,7 +105,7 @@ function update(): Command {
     .option("--ttl <seconds>", "time to live from now on; 0: no limit", duration)
     .action((tube: string, options: UpdateOptions, self: Command) => {
       const change = changeOf(options);
-      if (change === "") self.error("error: say what is to change: --pri, --delay, --ttr or --ttl");
+      if (change === "") self.error("error: give at least one change: --pri, --delay, --ttr or --ttl");
       return withWire(options, async (session) => {
         await session.needs("update-job");
         // A delay would take buried jobs out of the buried state, so they must be requested
@@ -159,7 +159,7 @@ async function isAgreed(
   if (options.yes === true && options.dryRun !== true) return true;
   // In a script, nobody can answer.
   if (options.dryRun !== true && !process.stdin.isTTY)
-    throw new CommandFailed(`to ${verb} without being asked: --yes`, ExitCode.BadArguments);
+    throw new CommandFailed(`cannot ask for confirmation here: ${verb} with --yes`, ExitCode.BadArguments);
   const count = await counter(session, tube, {
     ...options,
     state: options.state ?? "ready,delayed,buried",
@@ -184,7 +184,7 @@ const countJobs: Counter = async (session, tube, options) => {
   return count;
 };
 
-/** A list doesn't tell which jobs are dead, so each is looked at. */
+/** A list doesn't show which jobs are dead, so this inspects each one. */
 const countDead: Counter = async (session, tube, { limit, ...filter }) => {
   const most = limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
   let count = 0;

@@ -73,7 +73,7 @@ function overHttp(
 
 function health(): Command {
   return overHttp("health", "check whether the server is ready; exits with 0, 1 or 3")
-    .addOption(new Option("--for <what>", "ready for that").choices(["put", "work"]))
+    .addOption(new Option("--for <what>", "check whether it is ready for this").choices(["put", "work"]))
     .option("--live", "check whether it is alive instead")
     .action((options: CommonOptions & { for?: string; live?: true }) =>
       withHttp(options, async (target) => {
@@ -122,14 +122,14 @@ function connections(): Command {
     .addOption(
       new Option(
         "--state <state>",
-        "only those that are waiting, or holding jobs; or the last that were closed",
+        "only those that are waiting, or holding jobs; or the last closed ones",
       ).choices(["open", "waiting", "holding", "closed"]),
     )
     .option("--tube <name>", "only connections that use or watch this tube", tube)
     .addOption(
       new Option("--sort <by>", "sort by this, largest first").choices(["age", "idle", "held", "bytes"]),
     )
-    .option("--limit <n>", "so many at most", whole(1, LIMIT_MAX), "100")
+    .option("--limit <n>", "at most this many", whole(1, LIMIT_MAX), "100")
     .action((options: ConnectionOptions) =>
       withHttp(options, async (target) => {
         const { state, tube, sort, limit } = options;
@@ -150,7 +150,7 @@ function connections(): Command {
 function close(): Command {
   return overHttp(
     "close <connection>",
-    "close a connection, by its id in connections, once its commands under way are answered",
+    "close a connection, by its id in connections, once its pending commands are answered",
   ).action((id: string, options: CommonOptions) =>
     act(options, "DELETE", `/v1/connections/${encodeURIComponent(id)}`, "closed", {
       id: (closed) => closed === id,

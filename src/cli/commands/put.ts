@@ -27,18 +27,18 @@ export function putCommand(): Command {
     tube,
   })
     .option("--pri <n>", "priority: the smallest number is reserved first", whole(0, U32_MAX), "1024")
-    .option("--delay <seconds>", "not before then", seconds, "0")
+    .option("--delay <seconds>", "delay before the job is ready", seconds, "0")
     .option("--ttr <seconds>", "time to run", seconds, "60")
     .option("--batch <name>", "an open batch that the jobs belong to", batch)
     .option("--after <name>", "wait until this batch has ended; buried if a member has failed", batch)
-    .option("--after-any <name>", "wait until this batch has ended, however", batch)
+    .option("--after-any <name>", "wait until this batch has ended, with any outcome", batch)
     .option("--lines", "store one job for each line of stdin")
     .action((tube: string, body: string | undefined, options: PutOptions, self: Command) => {
       const isFromStdin = body === undefined || body === "-";
       if (options.lines === true && !isFromStdin)
-        self.error("error: with --lines jobs are read from stdin: no body");
+        self.error("error: --lines reads the jobs from stdin: give no body");
       if (options.after !== undefined && options.afterAny !== undefined)
-        self.error("error: a job waits for one batch: either --after or --after-any");
+        self.error("error: a job waits for one batch: give either --after or --after-any");
       return withWire(options, async (session) => {
         const { pri, delay, ttr, batch, after, afterAny } = options;
         const batches = optionsText({ batch, after, afterAny });

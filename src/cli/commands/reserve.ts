@@ -81,7 +81,7 @@ async function reserveMany(
   command: readonly string[],
 ): Promise<void> {
   const max = maxOf(options);
-  // Nobody reads it any more; the commands' jobs go on.
+  // If stderr has no reader any more, the commands continue with their jobs.
   if (command.length > 0) process.stderr.on("error", () => {});
   const takesReasons = command.length > 0 && (await introduce(session));
   let [taken, failed] = [0, 0];
@@ -91,16 +91,16 @@ async function reserveMany(
     if (command.length === 0) await show(session, job, options);
     else if (!(await runCommand(session, job, command, takesReasons))) failed++;
   }
-  if (taken === 0) throw new CommandFailed("no job came", ExitCode.Nothing);
+  if (taken === 0) throw new CommandFailed("no job arrived", ExitCode.Nothing);
   if (failed > 0) {
     const exitCode = failed < taken ? ExitCode.Partly : ExitCode.Nothing;
     throw new CommandFailed(`${failed} of ${taken} jobs failed`, exitCode);
   }
   if (command.length === 0 && options.delete !== true)
-    tell("what was not deleted goes back to the queue now; with --delete it is deleted");
+    tell("jobs that were not deleted go back to the queue now; --delete deletes them");
 }
 
-/** Says a name, for the failures that the server notes. Returns whether it takes their reasons. */
+/** Sends a name, for the failures that the server records. Returns whether it accepts reasons. */
 async function introduce(session: WireSession): Promise<boolean> {
   if (!(await session.has("name"))) return false;
   await session.ask(`name ${clientName(undefined)}`, "NAMED");
@@ -131,11 +131,11 @@ const write = (bytes: Buffer): Promise<void> =>
 async function show(session: WireSession, { id, body }: Reserved, options: ReserveOptions): Promise<void> {
   if (options.json === true) await write(Buffer.from(`${JSON.stringify({ id, ...bodyOf(body) })}\n`));
   else {
-    // Separates several bodies, whose ends would be invisible otherwise.
+    // Separates several bodies, whose ends would otherwise be invisible.
     const hasEnd = process.stdout.isTTY || maxOf(options) > 1;
     await write(hasEnd ? Buffer.concat([body, NEWLINE]) : body);
   }
-  // Deletes only after printing, so that a job lost before is handed out again.
+  // Deletes only after printing, so that a job lost before that is handed out again.
   if (options.delete === true) await session.ask(`delete ${id}`, "DELETED");
 }
 

@@ -150,11 +150,11 @@ function set(): Command {
     { name, tube },
   )
     .option("--cron <expression>", "times: 'minute hour day month weekday', or @daily and the like")
-    .option("--every <seconds>", "a job each time this has passed, from 1 second on", duration)
-    .option("--tz <zone>", "time zone of --cron, such as Europe/Berlin; UTC without it")
-    .option("--missed <which>", "ticks during a stop of the server: once, all or none", missed)
+    .option("--every <seconds>", "interval between jobs, at least 1 second", duration)
+    .option("--tz <zone>", "time zone of --cron, such as Europe/Berlin (default: UTC)")
+    .option("--missed <which>", "jobs for ticks missed while the server was down: once, all or none", missed)
     .option("--pri <n>", "priority of the jobs", whole(0, U32_MAX), "1024")
-    .option("--delay <seconds>", "of the jobs, counted from the tick", duration, "0")
+    .option("--delay <seconds>", "delay of the jobs, counted from the tick", duration, "0")
     .option("--ttr <seconds>", "time to run of the jobs", whole(0, U32_MAX), "60")
     .option("--ttl <seconds>", "drop a job that has waited this long", duration)
     .option("--group <key>", "group of the jobs")
@@ -162,7 +162,7 @@ function set(): Command {
     .option("--meta <name:value>", "context of the jobs; may be repeated", pair)
     .action((name: string, tube: string, body: string | undefined, options: SetOptions, self: Command) => {
       if ((options.cron === undefined) === (options.every === undefined))
-        self.error("error: say when: either --cron or --every");
+        self.error("error: give the times: either --cron or --every");
       return withSchedules(options, async (session) => {
         const bytes = body === undefined || body === "-" ? await readStdin() : Buffer.from(body);
         const line = lineOf(name, tube, bytes.length, options);

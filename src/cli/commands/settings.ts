@@ -41,7 +41,7 @@ const pattern: Check = (text) => {
   return text;
 };
 
-/** A pattern may be ".", which no path can hold. */
+/** A pattern may be ".", which a path can't contain. */
 const pathOf = (pattern: string): string => `/v1/settings/-?${new URLSearchParams({ pattern })}`;
 
 function list(): Command {

@@ -34,7 +34,7 @@ export function shadowCommand(): Command {
     .requiredOption("--old <url>", "the server that clients use now, such as beanstalk://127.0.0.1:11301")
     .requiredOption("--new <url>", "the server to try; --token and --ca are for it")
     .option("--listen <address>", "where clients connect: host:port or unix:PATH", "127.0.0.1:11300")
-    .option("--every <seconds>", "print a summary every so many seconds", whole(1, 86_400), "60")
+    .option("--every <seconds>", "print a summary at this interval", whole(1, 86_400), "60")
     .option("--max-connections <n>", "maximum number of connections", whole(1, U32_MAX), "10000")
     .action((options: ShadowCommandOptions) =>
       withTarget({ ...options, url: options.new }, async (target) => {

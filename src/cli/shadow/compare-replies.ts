@@ -1,4 +1,4 @@
-// Compares the replies of two servers to one command, apart from what may differ between them.
+// Compares the replies of two servers to one command, and ignores parts that may differ.
 
 import type { WirePart } from "./wire-streams.ts";
 
@@ -19,20 +19,20 @@ function fieldsOf(body: Buffer | undefined): Map<string, string> {
 /** Returns the first word of a reply, and for KICKED its number: ids and lengths are left out. */
 const resultOf = (line: string): string => (line.startsWith("KICKED ") ? line : line.split(" ", 1)[0]!);
 
-/** Returns what is wrong with the shadow's reply, or undefined. */
+/** Returns the difference of the shadow's reply, or undefined if there is none. */
 export function differenceOf(command: string, old: WirePart, shadow: WirePart): string | undefined {
   const [word = ""] = command.split(" ", 1);
-  if (resultOf(old.line) !== resultOf(shadow.line)) return "another reply";
+  if (resultOf(old.line) !== resultOf(shadow.line)) return "different reply";
   if (word === "watch" || word === "ignore" || word === "list-tube-used" || old.line.startsWith("USING"))
-    return old.line === shadow.line ? undefined : "another reply";
+    return old.line === shadow.line ? undefined : "different reply";
   if (old.body === undefined || shadow.body === undefined)
-    return old.body === shadow.body ? undefined : "a body in one reply only";
+    return old.body === shadow.body ? undefined : "a body in only one reply";
   if (word.startsWith("stats")) return differenceOfStats(word, old.body, shadow.body);
   if (word.startsWith("list-")) return differenceOfLists(old.body, shadow.body);
-  return old.body.equals(shadow.body) ? undefined : "another body";
+  return old.body.equals(shadow.body) ? undefined : "different body";
 }
 
-/** `stats` counts all that went before, other connections too: only its keys are compared. */
+/** Compares only the keys of `stats`, which counts the whole past of all connections. */
 function differenceOfStats(word: string, old: Buffer, shadow: Buffer): string | undefined {
   const theirs = fieldsOf(old);
   const ours = fieldsOf(shadow);
@@ -46,7 +46,7 @@ function differenceOfStats(word: string, old: Buffer, shadow: Buffer): string | 
 
 function differenceOfLists(old: Buffer, shadow: Buffer): string | undefined {
   const sorted = (body: Buffer): string => body.toString("latin1").split("\n").sort().join("\n");
-  return sorted(old) === sorted(shadow) ? undefined : "not the same tubes";
+  return sorted(old) === sorted(shadow) ? undefined : "different tubes";
 }
 
 /** Commands whose reply depends on what other connections did to other jobs at that moment. */

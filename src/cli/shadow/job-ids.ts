@@ -1,26 +1,26 @@
-// Which job of the shadow is which job of the old server.
+// Maps the ids of jobs on the old server to ids on the new one.
 
 export const IDS_MAX = 1_000_000;
 
 export class JobIdMap {
   readonly #shadowOf = new Map<string, string>();
   #first = Number.POSITIVE_INFINITY;
-  /** Jobs that found no place. */
+  /** Jobs for which the map had no room. */
   unmapped = 0;
 
-  /** Whether a job that isn't known may be one of those without a place. */
+  /** Whether an unknown job may be one for which the map had no room. */
   get isFull(): boolean {
     return this.#shadowOf.size >= IDS_MAX;
   }
 
-  /** Notes a put. */
+  /** Records a put. */
   note(old: string, shadow: string): void {
     this.#first = Math.min(this.#first, Number(old));
     if (this.#shadowOf.size < IDS_MAX) this.#shadowOf.set(old, shadow);
     else this.unmapped++;
   }
 
-  /** Notes that a put was answered by the old server, so that older ids are known as such. */
+  /** Records that the old server answered a put, so that older ids can be recognised. */
   saw(old: string): void {
     this.#first = Math.min(this.#first, Number(old));
   }

@@ -9,12 +9,12 @@ const PENDING_BYTES_MAX = 1 << 20;
 
 export interface ShadowCounts {
   connections: number;
-  /** Connections that are not shadowed any more. */
+  /** Connections that are no longer shadowed. */
   dropped: number;
   commands: number;
   same: number;
   different: number;
-  /** Commands that can't be repeated: waits that ended without a job, and jobs from before. */
+  /** Commands that can't be repeated: waits that ended without a job, and those on older jobs. */
   skipped: number;
 }
 
@@ -28,7 +28,7 @@ export class ShadowReport {
     skipped: 0,
   };
   #lost = 0;
-  /** Written by the thread pool: a write to a pipe through process.stdout would block. */
+  /** The thread pool writes it: a write to a pipe through process.stdout would block. */
   readonly #output: WriteStream = createWriteStream("", { fd: STDOUT, autoClose: false });
 
   constructor() {

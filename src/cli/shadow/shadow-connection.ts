@@ -11,17 +11,17 @@ import { bodyOfCommand, bodyOfReply, type WirePart, WireSplitter } from "./wire-
 /** Maximum of commands, and of their bytes with the old server's replies, that wait. */
 const QUEUE_COMMANDS_MAX = 10_000;
 const QUEUE_BYTES_MAX: number = 16 << 20;
-/** The same of all connections, with what the streams hold of unfinished commands and replies. */
+/** The same for all connections, including unfinished commands and replies in the streams. */
 const ALL_BYTES_MAX: number = 256 << 20;
 /** Approximate memory of a waiting command beside its bytes. */
 const EXCHANGE_BYTES = 300;
-/** Silence of the new server after which the connection isn't shadowed any more, ms. */
+/** Silence of the new server after which the connection is no longer shadowed, ms. */
 const REPLY_MS_MAX = 10_000;
-/** How long another connection's command on the same job may be late, ms. */
+/** Maximum delay of another connection's command on the same job, ms. */
 const LATE_MS_MAX = 1000;
 const LATE_LOOK_MS = 10;
 const SHOWN_MAX = 200;
-/** Larger than any reply that the queue has room for. */
+/** Larger than any reply for which the queue has room. */
 const REPLY_BYTES_MAX: number = 2 * QUEUE_BYTES_MAX;
 const ON_JOB = /^(delete|release|bury|touch|kick-job|peek|stats-job|reserve-job) (\d+)(.*)$/;
 const JOB_IN_REPLY = /^(?:INSERTED|BURIED|RESERVED|FOUND) (\d+)/;
@@ -32,7 +32,7 @@ interface Exchange {
   readonly bytes: number;
 }
 
-/** What all connections of a shadow hold for the new server. */
+/** Bytes that all connections of a shadow hold for the new server. */
 export class HeldBytes {
   readonly #max: number;
   #bytes = 0;
@@ -67,10 +67,10 @@ export class ShadowConnection {
   /** Commands that the old server hasn't answered. */
   readonly #asked: WirePart[] = [];
   #askedBytes = 0;
-  /** Answered commands that the new server hasn't got. */
+  /** Answered commands that were not sent to the new server yet. */
   readonly #queue: Exchange[] = [];
   #queuedBytes = 0;
-  /** What `held` was told of this connection. */
+  /** The bytes of this connection that `held` counts. */
   #countedBytes = 0;
   #isWorking = false;
   #isDropped = false;
@@ -84,7 +84,7 @@ export class ShadowConnection {
     options.report.counts.connections++;
   }
 
-  /** Takes bytes from the client; they are on their way already. */
+  /** Takes bytes from the client, which the proxy has already passed on. */
   fromClient(bytes: Buffer): void {
     this.#guarded(() => {
       for (const command of this.#commands.take(bytes)) {
@@ -101,7 +101,7 @@ export class ShadowConnection {
     this.#guarded(() => {
       for (const reply of this.#replies.take(bytes)) {
         const command = this.#asked.shift();
-        if (command === undefined) throw new Error("the old server sent a reply too many");
+        if (command === undefined) throw new Error("the old server sent one reply too many");
         this.#askedBytes -= bytesOf(command);
         const id = /^INSERTED (\d+)$/.exec(reply.line)?.[1];
         if (id !== undefined) this.#options.ids.saw(id);
@@ -114,7 +114,7 @@ export class ShadowConnection {
     });
   }
 
-  /** The client or the old server closed the connection; what waits is still repeated. */
+  /** The client or the old server closed the connection; waiting commands are still repeated. */
   end(): void {
     this.#hasEnded = true;
     if (this.#isWorking) return;
@@ -127,7 +127,8 @@ export class ShadowConnection {
     try {
       act();
       this.#count();
-      if (this.#options.held.isOver) throw new Error("too many bytes wait for the new server in all");
+      if (this.#options.held.isOver)
+        throw new Error("too many bytes of all connections wait for the new server");
     } catch (error) {
       this.#drop((error as Error).message);
     }
@@ -252,7 +253,7 @@ export class ShadowConnection {
 
   /**
    * Returns the command for the new server, or undefined if it can't be repeated. A reserve becomes
-   * that of the job which the old server chose: two servers with several clients choose
+   * a reserve of the job that the old server chose, because two servers with several clients choose
    * differently.
    */
   async #translated({ line }: WirePart, reply: WirePart): Promise<string | undefined> {
@@ -278,7 +279,7 @@ export class ShadowConnection {
     }
   }
 
-  /** Asks again for a while: another connection's command on the same job may be late. */
+  /** Retries for a while: another connection's command on the same job may be late. */
   async #askInTime(command: WirePart, reply: WirePart): Promise<WirePart> {
     const untilMs = performance.now() + LATE_MS_MAX;
     for (;;) {
@@ -297,7 +298,7 @@ export class ShadowConnection {
     else if (command.line.startsWith("delete ") && reply.line === "DELETED")
       ids.forget(ON_JOB.exec(command.line)?.[2] ?? "");
     else if (old !== undefined && shadow !== undefined && ids.shadowOf(old) !== shadow && !ids.isOlder(old))
-      return "another job";
+      return "different job";
     return differenceOf(command.line, reply, answer);
   }
 
@@ -307,7 +308,7 @@ export class ShadowConnection {
     report.write("difference", {
       client,
       what,
-      // Without others at work, or for a command on one job, it is a real one.
+      // Without other connections, or for a command on one job, the difference is certain.
       sure: !dependsOnOthers(command.line) || report.counts.connections === 1,
       command: shown(command),
       old: shown(old),

@@ -1,4 +1,4 @@
-// The proxy of a shadow: clients talk to the old server, byte by byte, as if it weren't there.
+// Proxy of a shadow: clients talk to the old server, byte for byte, as if the proxy weren't there.
 
 import { createServer, type Server, type Socket } from "node:net";
 import type { JobIdMap } from "./job-ids.ts";
@@ -26,7 +26,7 @@ export function createShadowProxy(options: ShadowProxyOptions): Server {
       (old) =>
         join(client, old, new ShadowConnection({ held, dial: dialNew, token, ids, report, client: name })),
       (error: Error) => {
-        onProblem(`a client was sent away: ${error.message}`);
+        onProblem(`rejected a client: ${error.message}`);
         client.destroy();
       },
     );
@@ -52,7 +52,7 @@ function join(client: Socket, old: Socket, shadow: ShadowConnection): void {
   old.on("close", end);
   client.pipe(old);
   old.pipe(client);
-  // Behind pipe, so that each piece is written before the shadow looks at it.
+  // Added after pipe's listener, so that each piece is written before the shadow looks at it.
   client.on("data", (bytes: Buffer) => shadow.fromClient(bytes));
   old.on("data", (bytes: Buffer) => shadow.fromOld(bytes));
   client.resume();

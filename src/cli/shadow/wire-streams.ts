@@ -6,7 +6,7 @@ const LF = 10;
 const PUT = /^put \d+ \d+ \d+ (\d{1,10})$/;
 const WITH_BODY = /^(?:OK|(?:RESERVED|FOUND) \d+) (\d{1,10})$/;
 
-/** The stream holds something that isn't understood, so what follows can't be split. */
+/** The stream contains something unknown, so the rest can't be split. */
 class NotUnderstood extends Error {}
 
 /** A command or a reply: its line without CR LF, and its body without CR LF, if it has one. */
@@ -26,24 +26,24 @@ export class WireSplitter {
   #line: string | undefined;
   #bodyBytes = 0;
 
-  /** `bodyOf` returns the length of the body behind a line; undefined for none. */
+  /** `bodyOf` returns the length of the body that follows a line; undefined for none. */
   constructor(bodyOf: BodyOf, bytesMax: number) {
     this.#bodyOf = bodyOf;
     this.#bytesMax = bytesMax;
   }
 
-  /** Bytes that belong to no whole part yet. */
+  /** Bytes of incomplete parts. */
   get heldBytes(): number {
     return this.#bytes;
   }
 
-  /** Forgets what it holds. */
+  /** Drops all bytes that it holds. */
   clear(): void {
     this.#keep(Buffer.alloc(0));
     this.#line = undefined;
   }
 
-  /** Yields the parts that are whole now. Throws NotUnderstood. */
+  /** Yields the parts that are complete now. Throws NotUnderstood. */
   *take(piece: Buffer): Generator<WirePart> {
     this.#pieces.push(piece);
     this.#bytes += piece.length;
@@ -73,7 +73,7 @@ export class WireSplitter {
 
   #nextBody(line: string): WirePart | undefined {
     const bodyBytes = this.#bodyBytes;
-    // A long body is joined once it is there.
+    // Joins the pieces of a long body once, when all have arrived.
     if (this.#bytes < bodyBytes + 2) return undefined;
     const all = this.#joined();
     if (all[bodyBytes] !== CR || all[bodyBytes + 1] !== LF)
@@ -94,15 +94,15 @@ export class WireSplitter {
   }
 }
 
-/** Returns the length of the body behind a command line. */
+/** Returns the length of the body that follows a command line. */
 export function bodyOfCommand(line: string): number | undefined {
   if (!/^put\b/.test(line)) return undefined;
   const bytes = PUT.exec(line)?.[1];
-  if (bytes === undefined) throw new NotUnderstood(`a put that is not understood: ${line.slice(0, 80)}`);
+  if (bytes === undefined) throw new NotUnderstood(`an invalid put: ${line.slice(0, 80)}`);
   return Number(bytes);
 }
 
-/** Returns the length of the body behind a reply line. */
+/** Returns the length of the body that follows a reply line. */
 export function bodyOfReply(line: string): number | undefined {
   const bytes = WITH_BODY.exec(line)?.[1];
   return bytes === undefined ? undefined : Number(bytes);

@@ -10,17 +10,17 @@ export function showAudit({ tasks, changes }: TasksView, context: PageContext): 
   return html`
     <div class="title"><h1>Audit</h1></div>
     <section class="card" aria-labelledby="tasks">
-      <h2 id="tasks">Tasks <small>what is done to many jobs at once</small></h2>
-      ${tasks.length === 0 ? empty("None so far. Kick, move and clear are tasks: they go on after you leave the page.") : taskTable(tasks, context)}
+      <h2 id="tasks">Tasks <small>operations on many jobs at once</small></h2>
+      ${tasks.length === 0 ? empty("None so far. Kick, move and clear are tasks: they continue after you leave the page.") : taskTable(tasks, context)}
     </section>
     <section class="card" aria-labelledby="changes">
       <h2 id="changes">Changes <small>made by hand, over HTTP</small></h2>
       ${
         changes === undefined
-          ? html`<p class="quiet">Who changed what is for the role admin.</p>`
+          ? html`<p class="quiet">Only the role admin sees the changes.</p>`
           : changes.items.length === 0
             ? empty(
-                "Nobody has changed anything by hand since the server began. Puts and the work of workers are not listed.",
+                "No manual changes since the server started. Puts and the work of workers are not listed.",
               )
             : html`${changeTable(changes.items)}
               <p class="quiet">
@@ -42,7 +42,7 @@ const STATES: Readonly<Record<TaskRow["state"], readonly [tone: string, sign: st
 function taskTable(tasks: readonly TaskRow[], context: PageContext): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of tasks">
     <table class="cards">
-      <caption class="hidden">Tasks, those under way first</caption>
+      <caption class="hidden">Tasks, the running ones first</caption>
       <thead>
         <tr>
           <th scope="col">does</th><th scope="col" class="left">tube</th><th scope="col" class="left">state</th>
@@ -116,7 +116,7 @@ const ACCEPTED = 202;
 function changeTable(changes: readonly ChangeRow[]): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of changes">
     <table class="cards">
-      <caption class="hidden">Changes made by hand, the latest first</caption>
+      <caption class="hidden">Changes made by hand, newest first</caption>
       <thead>
         <tr>
           <th scope="col">when</th><th scope="col" class="left">who</th><th scope="col" class="left optional">from</th>

@@ -1,5 +1,5 @@
-// Page of a batch: its progress, where its members are, which of them need somebody, and the jobs
-// that wait for it.
+// Page of a batch: its progress, the places of its members, members that need attention, and the
+// jobs that wait for it.
 
 import { html, nothing } from "lit-html";
 import { Asked } from "../parts/asked.ts";
@@ -23,11 +23,11 @@ export function showBatch(_view: FrameView, context: PageContext): Part {
     return html`<div class="title"><h1>${name}</h1></div>
       <section class="card">${empty(
         fetched.status === 404
-          ? "There is no such batch: it was never opened, or it is forgotten. A complete batch is forgotten after a day, or after its keep."
+          ? "There is no such batch: it was never opened, or the server has forgotten it. It forgets a complete batch after a day, or after its keep."
           : fetched.detail,
         html`<p><a href="#/batches">All batches</a></p>`,
       )}</section>`;
-  // The answer about another batch may still be there.
+  // The last answer may be about another batch.
   if (fetched?.name !== name)
     return html`<div class="title"><h1>${name}</h1></div><section class="card"><p class="quiet">…</p></section>`;
   const [tone, sign, words] = stateOf(fetched);
@@ -43,7 +43,7 @@ export function showBatch(_view: FrameView, context: PageContext): Part {
       ${tile("members", exact(fetched.members))} ${tile("open", exact(fetched.open))} ${tile("done", exact(fetched.done))}
       ${tile("failed", html`<span class=${fetched.failed > 0 ? "buried" : ""}>${exact(fetched.failed)}</span>`)}
       ${tile("buried", html`<span class=${fetched.buried > 0 ? "buried" : ""}>${exact(fetched.buried)}</span>`)}
-      ${tile("jobs that wait", exact(fetched.waiting))}
+      ${tile("waiting jobs", exact(fetched.waiting))}
     </dl>
     <section class="card" aria-label="Progress">
       ${progress(fetched)}
@@ -69,18 +69,18 @@ function actions({ name, state }: BatchRow, { act, may }: PageContext): Part {
     : nothing;
 }
 
-/** States what the batch waits for a person to do, or what its end will be. */
+/** States what a person must do for the batch, or how it will end. */
 function notice({ state, buried, failed, waiting }: BatchRow): Part {
   if (state === "complete" || state === "cancelled") return nothing;
   if (buried > 0)
-    return html`<p class="notice" role="status">${exact(buried)} of its members ${buried === 1 ? "is" : "are"} buried: it isn't complete before somebody kicks or deletes ${buried === 1 ? "it" : "them"}. A member that is deleted has failed.</p>`;
+    return html`<p class="notice" role="status">${exact(buried)} of its members ${buried === 1 ? "is" : "are"} buried: the batch can't complete until somebody kicks or deletes ${buried === 1 ? "it" : "them"}. A deleted member counts as failed.</p>`;
   if (failed > 0 && waiting > 0)
     return html`<p class="notice" role="status">${exact(failed)} of its members ${failed === 1 ? "has" : "have"} failed. When the batch is complete, jobs that wait for its success will be buried.</p>`;
   return nothing;
 }
 
 const pending = (batch: BatchRow): Part =>
-  html`<section class="card"><p class="quiet">${found.hasFailed(`${batch.number}`) ? "Its jobs could not be loaded. The page goes on asking." : "…"}</p></section>`;
+  html`<section class="card"><p class="quiet">${found.hasFailed(`${batch.number}`) ? "Its jobs could not be loaded. The page keeps trying." : "…"}</p></section>`;
 
 const isDead = ({ death }: JobRow): boolean => death !== null;
 
@@ -88,10 +88,10 @@ function jobCards(batch: BatchRow, { members, waiting, isWhole }: BatchJobs): Pa
   const troubled = members.filter((job) => isDead(job) || job.state === "buried");
   return html`${batch.open + batch.failed > 0 ? troubledCard(troubled, isWhole ? batch.failed : 0) : nothing}
     ${members.length === 0 ? nothing : tubesCard(batch, members)} ${batch.waiting > 0 ? waitingCard(batch, waiting) : nothing}
-    ${isWhole ? nothing : html`<p class="quiet">Its jobs are too many to show all of them here; the numbers above are of all.</p>`}`;
+    ${isWhole ? nothing : html`<p class="quiet">It has too many jobs to show all of them here; the numbers above count all.</p>`}`;
 }
 
-/** Members that died are still there as jobs; others that failed are not. */
+/** Failed members that died still exist as jobs; other failed members don't. */
 function troubledCard(jobs: readonly JobRow[], failed: number): Part {
   const gone = Math.max(0, failed - jobs.filter(isDead).length);
   if (jobs.length === 0 && gone === 0) return nothing;
@@ -143,7 +143,7 @@ const jobTable = (
   </table>
 </div>`;
 
-/** Counts the members that are there by tube and state; dead ones apart. */
+/** Counts the existing members by tube and state, dead ones separately. */
 function tubesCard({ name }: BatchRow, members: readonly JobRow[]): Part {
   const tubes = Map.groupBy(members, ({ tube }) => tube);
   const rows = [...tubes].sort(([, a], [, b]) => b.length - a.length);
@@ -154,11 +154,11 @@ function tubesCard({ name }: BatchRow, members: readonly JobRow[]): Part {
     return count === 0 ? html`0` : html`<a href=${link(tube, state)}>${exact(count)}</a>`;
   };
   return html`<section class="card" aria-labelledby="tubes">
-    <h2 id="tubes">Members by tube <small>those that are done are gone</small></h2>
+    <h2 id="tubes">Members by tube <small>without those that are done</small></h2>
     <div class="scroll names" tabindex="0" role="region" aria-label="Members by tube and state">
       <table class="cards">
         <caption class="hidden">Members by tube and state</caption>
-        <thead><tr><th scope="col">tube</th>${STATES.map((state) => html`<th scope="col">${state.name}</th>`)}<th scope="col" title="Of these, those that have failed for good">dead</th></tr></thead>
+        <thead><tr><th scope="col">tube</th>${STATES.map((state) => html`<th scope="col">${state.name}</th>`)}<th scope="col" title="Jobs among these that have failed for good">dead</th></tr></thead>
         <tbody>${rows.slice(0, ROWS_MAX).map(
           ([tube, jobs]) => html`<tr>
             <th scope="row" title=${tube}><a href=${tubeLink(tube)}>${tube}</a></th>

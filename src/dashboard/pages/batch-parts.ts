@@ -1,4 +1,4 @@
-// What the list of batches and the page of one share: its state and its progress.
+// Parts of the list of batches and of the page of one: its state and its progress.
 
 import { html } from "lit-html";
 import { exact } from "../parts/format.ts";

@@ -1,4 +1,4 @@
-// Batches page: how far each one is, and a button to cancel it.
+// Batches page: the progress of each one, and a button to cancel it.
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
@@ -38,7 +38,7 @@ const isOldestFirst = ({ place }: PageContext): boolean => place.query.get("orde
 const turnRound = (context: PageContext): void =>
   context.go({ order: isOldestFirst(context) ? "" : "asc", cursor: "" });
 
-/** Shown where the column to sort by is hidden. */
+/** Replaces the column head where it is hidden. */
 const orderChoice = (context: PageContext): Part => {
   const [is, turned] = isOldestFirst(context) ? ["oldest", "newest"] : ["newest", "oldest"];
   return html`<div class="bar where-optional-hides">

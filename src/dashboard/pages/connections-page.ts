@@ -1,4 +1,4 @@
-// Connections page: the clients, what each waits for and holds, and a button to close one.
+// Connections page: the clients, what each one waits for and holds, and a button to close it.
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
@@ -13,10 +13,10 @@ const REASONS: Readonly<Record<string, string>> = {
   client: "its client closed it",
   quit: "its client quit",
   idle: "it was idle for too long",
-  admin: "somebody closed it",
-  error: "it broke: the client died, or the network",
-  stop: "the server stops",
-  auth: "it was not let in",
+  admin: "a user closed it",
+  error: "it broke: the client or the network died",
+  stop: "the server stopped",
+  auth: "its token was not accepted",
 };
 const SHOWN_TUBES = 3;
 const SHOWN_JOBS = 3;
@@ -29,7 +29,7 @@ export function showConnections(page: ConnectionsView, context: PageContext): Pa
   return html`
     <div class="title"><h1>Connections</h1></div>
     <section class="card" aria-label="Connections">
-      <div class="bar"><div class="bar" role="group" aria-label="What they do">
+      <div class="bar"><div class="bar" role="group" aria-label="Activity">
         ${STATES.map(
           (each) => html`<button
             type="button"
@@ -60,7 +60,7 @@ export function showConnections(page: ConnectionsView, context: PageContext): Pa
 function list({ items, matched, total }: ConnectionsView, context: PageContext): Part {
   if (items.length === 0)
     return empty(
-      `${total === 0 ? "Nobody is connected." : "No such connection."} Clients of the beanstalkd protocol are listed here; requests over HTTP hold leases instead.`,
+      `${total === 0 ? "No client is connected." : "No such connection."} Clients of the beanstalkd protocol are listed here; requests over HTTP hold leases instead.`,
     );
   const mayClose = context.may("admin");
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
@@ -86,10 +86,12 @@ function list({ items, matched, total }: ConnectionsView, context: PageContext):
 
 function closedList({ items }: ConnectionsView): Part {
   if (items.length === 0)
-    return empty("None has ended since the server began, or none of this tube. The last 1,000 are kept.");
+    return empty(
+      "None has closed since the server started, or none of this tube. The server keeps the last 1,000.",
+    );
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
     <table class="cards">
-      <caption class="hidden">Connections that have ended, the last first</caption>
+      <caption class="hidden">Closed connections, newest first</caption>
       <thead>
         <tr>
           <th scope="col">from</th><th scope="col">ended</th><th scope="col" class="left">why</th>
@@ -116,7 +118,7 @@ function row(each: ConnectionRow, mayClose: boolean, context: PageContext): Part
   const { id, name, address, listener, age, idle, uses, watches, watchCount, held, bytesIn, bytesOut } = each;
   const from = address ?? "a unix socket";
   return html`<tr>
-    <th scope="row" title="connection ${id}${listener === null ? "" : `, came in at ${listener}`}">${client(name, from)}</th>
+    <th scope="row" title="connection ${id}${listener === null ? "" : `, accepted at ${listener}`}">${client(name, from)}</th>
     <td data-label="age">${ago(age)}</td>
     <td class="optional">${duration(idle)}</td>
     <td class="left">${whatItDoes(each)}</td>
@@ -136,7 +138,7 @@ function row(each: ConnectionRow, mayClose: boolean, context: PageContext): Part
   </tr>`;
 }
 
-/** Shows what a client calls itself, if it does, and where it comes from. */
+/** Shows the client's name, if it has one, and its address. */
 const client = (name: string | null, from: string): Part =>
   name === null ? html`${from}` : html`<bdi>${name}</bdi> <span class="quiet">${from}</span>`;
 

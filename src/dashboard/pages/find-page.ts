@@ -39,7 +39,7 @@ export function showFind({ items, matched }: TubesView, context: PageContext): P
 }
 
 function jobs(context: PageContext): Part {
-  if (!context.may("bodies")) return html`<p class="quiet">Your role does not see bodies of jobs.</p>`;
+  if (!context.may("bodies")) return html`<p class="quiet">Your role can't see the bodies of jobs.</p>`;
   const page = context.fetched as JobsPage | Refused | undefined;
   if (page === undefined) return html`<p class="quiet">…</p>`;
   if ("status" in page) return empty(page.detail);

@@ -20,8 +20,8 @@ export function showGroup({ group }: GroupPageView): Part {
     return html`<div class="title"><h1>Group</h1></div>
       <section class="card">
         <div class="empty">
-          <p>This server stands alone: if its machine is lost, so is what it holds.</p>
-          <p>With <code>--replicate nats://a,b,c/GROUP</code> another one has all that was acknowledged, and serves when this one can't.</p>
+          <p>This server isn't in a group: if its machine is lost, so are its jobs.</p>
+          <p>With <code>--replicate nats://a,b,c/GROUP</code>, another server has every acknowledged change, and takes over when this one fails.</p>
         </div>
       </section>`;
   const warnings = warningsOf(group);
@@ -29,8 +29,8 @@ export function showGroup({ group }: GroupPageView): Part {
     <div class="title"><h1>Group ${group.name}</h1><span>this server ${wordsOf(group.role)}</span></div>
     <dl class="tiles">
       ${tile("epoch", exact(group.epoch), "how often the lead has changed hands")}
-      ${tile("standbys", exact(group.standbys), group.standbys === 0 ? "nobody follows" : "would serve in its place")}
-      ${tile("an append takes", mean(group), "until the shared log has it")}
+      ${tile("standbys", exact(group.standbys), group.standbys === 0 ? "no server follows" : "can take over")}
+      ${tile("an append takes", mean(group), "until the shared log has stored it")}
       ${tile("not acknowledged", short(group.pendingBatches), "batches", exact(group.pendingBatches))}
     </dl>
     ${
@@ -54,7 +54,7 @@ export function showGroup({ group }: GroupPageView): Part {
           ["takes", bytes(group.sharedLog.bytes)],
           ["of", group.sharedLog.limit === 0 ? "no limit" : bytes(group.sharedLog.limit)],
           ["appends of this server", exact(group.appends)],
-          ["messages under way", exact(group.messagesUnderWay)],
+          ["messages in flight", exact(group.messagesUnderWay)],
         ])}
         ${meter(fillOf(group))}
       </section>
@@ -63,7 +63,7 @@ export function showGroup({ group }: GroupPageView): Part {
         ${facts([
           ["last batch", exact(group.batch)],
           ["messages behind", exact(group.behindMessages)],
-          ["doubts, each looked up", exact(group.doubts)],
+          ["appends in doubt, each checked", exact(group.doubts)],
           ["batches ignored", exact(group.ignoredBatches)],
           ["times frozen", exact(group.freezes)],
         ])}
@@ -88,9 +88,9 @@ function warningsOf(group: GroupView): string[] {
     warnings.push("The shared log does not answer: all commands wait until it does.");
   if (all.length > 0 && !all.some((each) => each.role === "primary" || each.role === "opening"))
     warnings.push("No server has the lead.");
-  // If no server reports, not even this one, nothing is known of the others.
+  // If no server reports, not even this one, nothing is known about the others.
   if (all.length > 0 && role === "primary" && standbys === 0)
-    warnings.push("No standby follows: if this server is lost, nobody serves.");
+    warnings.push("No standby follows: if this server is lost, no server takes over.");
   for (const { address, isComplete, role: its } of all)
     if (its === "standby" && !isComplete)
       warnings.push(`${address} does not have all jobs yet, and can't take the lead.`);

@@ -34,7 +34,7 @@ function formsOf(row: BodyRow): Forms {
 const fromBase64 = (text: string): Uint8Array =>
   Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
-/** `download` is what the button offers, if all of it can be had. */
+/** `download` is the file that the button offers, if the whole body is available. */
 export function bodyCard(row: BodyRow, context: PageContext, download?: Download): Part {
   const { bytes } = row;
   return html`<section class="card" aria-labelledby="body">
@@ -44,7 +44,7 @@ export function bodyCard(row: BodyRow, context: PageContext, download?: Download
         ? "body" in row || "bodyBase64" in row
           ? shown(row, context, download)
           : html`<p class="quiet">…</p>`
-        : html`<p class="quiet">Your role does not see bodies of jobs.</p>`
+        : html`<p class="quiet">Your role can't see the bodies of jobs.</p>`
     }
   </section>`;
 }
@@ -70,7 +70,7 @@ function shown(row: BodyRow, context: PageContext, download: Download | undefine
             @click=${() => context.go({ as: each === usual ? "" : each })}>${LABELS[each]}</button>`,
         )}
       </div>
-      ${can.text ? nothing : html`<span class="quiet">bytes that are no text</span>`}
+      ${can.text ? nothing : html`<span class="quiet">bytes that are not text</span>`}
       ${form === "json" ? html`<span class="quiet">line by line; each value as it was put</span>` : nothing}
       <span class="actions">
         ${navigator.clipboard === undefined ? nothing : html`<button class="button" type="button" @click=${() => copy(text)}>Copy</button>`}
@@ -91,8 +91,8 @@ function cutWords({ of, bytes }: Forms, form: Form, hasDownload: boolean): Part 
 async function copy(text: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
-    say("The body is copied, as it is shown.");
+    say("Copied the body as shown.");
   } catch {
-    say("The browser does not permit to copy it.", true);
+    say("The browser does not permit copying it.", true);
   }
 }

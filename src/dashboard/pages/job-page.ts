@@ -13,7 +13,7 @@ export function showJob({ job }: JobPageView, context: PageContext): Part {
   const { name } = context.place;
   if (job === null)
     return html`<div class="title"><h1>Job ${name}</h1></div>
-      <section class="card">${empty("There is no such job: it is done, or was never put.", html`<p><a href=${findLink(name)}>Look for “${name}” in the bodies of all jobs</a></p>`)}</section>`;
+      <section class="card">${empty("There is no such job: it was deleted, or never put.", html`<p><a href=${findLink(name)}>Look for “${name}” in the bodies of all jobs</a></p>`)}</section>`;
   const body = bodyOf(context.fetched as JobRow | Refused | undefined, job);
   const state = STATES.find(({ name }) => name === job.state);
   return html`
@@ -43,7 +43,7 @@ export function showJob({ job }: JobPageView, context: PageContext): Part {
   `;
 }
 
-/** The view has no body. It is fetched once, since it never changes. */
+/** The view has no body. The page fetches it once, since it never changes. */
 function bodyOf(fetched: JobRow | Refused | undefined, { id }: JobRow): Partial<JobRow> {
   if (fetched === undefined || !("id" in fetched) || fetched.id !== id) return {};
   const { body, bodyBase64, truncated } = fetched;
@@ -74,7 +74,7 @@ function jobActions(job: JobRow, { act, may }: PageContext): Part {
   return html`<div class="actions">${folded("Actions", buttons)}</div>`;
 }
 
-/** Returns what the tube's policies and the put's options made of the job. */
+/** Returns the properties that come from the tube's policies and the put's options. */
 function policyFacts(job: JobRow): [string, string | Part][] {
   const { origin, unique, group, expiresIn, batch } = job;
   return [

@@ -20,7 +20,7 @@ function figures(log: LogView, context: PageContext): Part {
       ${chartPlace("syncs-chart")} ${context.charts([SYNCS])}
     </section>
     <div class="two">
-      ${distribution("Syncs", "how long each took, since the start", log.syncSeconds, log.waitSeconds)}
+      ${distribution("Syncs", "how long each took since the start", log.syncSeconds, log.waitSeconds)}
       ${distribution("Waits of replies", "how long changes waited for a sync", log.waitSeconds, log.syncSeconds)}
     </div>
     <section class="card" aria-label="Records">
@@ -50,8 +50,8 @@ const SYNCS: Chart = {
   write: milliseconds,
   inWords: ([most, half]) =>
     half === undefined
-      ? "Nothing was synced."
-      : `Of the last ten seconds with syncs, half of them took up to ${half}, and 99 % up to ${most}.`,
+      ? "There were no syncs."
+      : `In the last ten seconds with syncs, half of them took up to ${half}, and 99 % up to ${most}.`,
 };
 
 /** Shows a histogram. Two side by side have the same rows: all that are filled in at least one. */

@@ -1,4 +1,4 @@
-// Pages of the dashboard: what each one requests, and how it looks.
+// Pages of the dashboard: the data that each one requests, and its content.
 
 import { html, nothing } from "lit-html";
 import { exact, rate, short, tubes as tubeCount } from "../parts/format.ts";
@@ -62,7 +62,7 @@ const overview: Page = {
           Jobs a second
           <small>${rate(view.rates.puts)} put · ${rate(view.rates.reserves)} reserved · ${rate(view.rates.deletes)} deleted</small>
         </h2>
-        <div class="group" role="group" aria-label="How long back">
+        <div class="group" role="group" aria-label="Period">
           ${Object.entries(SPANS).map(
             ([
               key,
@@ -99,10 +99,10 @@ const overview: Page = {
         ${
           view.busiest.length === 0
             ? empty(
-                "Nothing was put or reserved in the last seconds.",
+                "No puts or reserves in the last seconds.",
                 hasNoJob(view) ? firstJob(view.frame.listener) : nothing,
               )
-            : shortTable("Tubes with most puts and reserves", view.busiest)
+            : shortTable("Tubes with the most puts and reserves", view.busiest)
         }
       </section>
       <section class="card" aria-labelledby="log-short">
@@ -232,7 +232,7 @@ const connections: Page = {
   show: later(async () => (await import("./connections-page.ts")).showConnections),
 };
 
-/** A page that fetches its list, and a page of it at a time. */
+/** A page that fetches its list one page at a time. */
 const fetchedList = (
   title: string,
   path: string,
@@ -247,7 +247,7 @@ const fetchedList = (
   show,
 });
 
-/** A page of one thing that it fetches by name, in the query: a path can't contain all names. */
+/** A page that fetches one item by name, in the query: a path can't contain all names. */
 const fetchedThing = (path: string, show: Page["show"]): Page => ({
   title: ({ name }) => name,
   view: () => "view=frame",
@@ -277,7 +277,7 @@ const batches = fetchedList(
   (query) => {
     const { state, ...match } = chosenFrom(query, ["match", "state"]);
     const order = query.get("order") === "asc" ? "oldest" : "newest";
-    // Complete batches are told apart by their outcome.
+    // Complete batches are distinguished by their outcome.
     const isOutcome = ["success", "failure", "cancelled"].includes(state ?? "");
     return { counts: "true", order, ...match, ...(state && { [isOutcome ? "outcome" : "state"]: state }) };
   },
@@ -364,7 +364,7 @@ const missing: Page = {
   view: () => "view=overview",
   show: (_view, { place }) =>
     html`<div class="title"><h1>No such page</h1></div>
-      <section class="card"><p>Nothing is at #/${place.page}. <a href="#/">Go to the overview</a>.</p></section>`,
+      <section class="card"><p>There is nothing at #/${place.page}. <a href="#/">Go to the overview</a>.</p></section>`,
 };
 
 /** Lists whose items have pages. */

@@ -1,4 +1,4 @@
-// Page of a schedule: its next runs, its last one and what became of it, and the job that it puts.
+// Page of a schedule: its next runs, its last run and that job's state, and the job that it puts.
 
 import { html, nothing } from "lit-html";
 import { Asked } from "../parts/asked.ts";
@@ -35,7 +35,7 @@ export function showSchedule(_view: FrameView, context: PageContext): Part {
         fetched.status === 404 ? "There is no such schedule: it was deleted, or never set." : fetched.detail,
         html`<p><a href="#/schedules">All schedules</a></p>`,
       )}</section>`;
-  // The answer about another schedule may still be there.
+  // The last answer may be about another schedule.
   if (fetched?.name !== name)
     return html`<div class="title">${head}</div><section class="card"><p class="quiet">…</p></section>`;
   return html`
@@ -49,7 +49,7 @@ export function showSchedule(_view: FrameView, context: PageContext): Part {
       ${lastCard(fetched, context)}
     </div>
     <section class="card" aria-labelledby="puts">
-      <h2 id="puts">What it puts</h2>
+      <h2 id="puts">The job that it puts</h2>
       ${facts(jobFacts(fetched))}
     </section>
     ${bodyCard(fetched, context)}
@@ -64,32 +64,32 @@ function badge(schedule: ScheduleView): Part {
     : nothing;
 }
 
-/** Why its job is refused, and what helps. */
+/** Why its job is refused, and the remedy. */
 const REFUSALS: Readonly<Record<string, readonly [why: string, remedy: string]>> = {
   TUBE_FULL: ["its tube is full", "Start its workers, or raise the limits of the tube"],
   OUT_OF_MEMORY: ["the memory is full", "Start more workers, or raise max-memory"],
   LOG_FULL: ["the log is full", "Make room on its disk"],
-  DRAINING: ["the server drains", "Let it take new jobs again, on the page of the server"],
+  DRAINING: ["the server is draining", "Let it accept new jobs again, on the page Server"],
 };
 
 function notice(schedule: ScheduleView): Part {
   const { paused, lastRefusal } = schedule;
   if (paused)
-    return html`<p class="notice" role="status">Paused: it puts no jobs until somebody resumes it. Times until then are skipped.</p>`;
+    return html`<p class="notice" role="status">Paused: it puts no jobs until somebody resumes it. Runs until then are skipped.</p>`;
   const seconds = lateSeconds(schedule);
   if (seconds === 0) return nothing;
   const [why, remedy] = REFUSALS[lastRefusal ?? ""] ?? [
     "the server is busy",
-    "The server tries again each second",
+    "It needs no action if this lasts only a moment",
   ];
-  return html`<p class="notice" role="status">Late by ${duration(seconds)}: ${why}. ${remedy}. The job is tried again each second until the next time.</p>`;
+  return html`<p class="notice" role="status">Late by ${duration(seconds)}: ${why}. ${remedy}. The server tries again each second until the next run.</p>`;
 }
 
 const nextCard = (schedule: ScheduleView): Part => html`<section class="card" aria-labelledby="next">
   <h2 id="next">Next runs <small>${timesOf(schedule)}</small></h2>
   ${
     schedule.nextRuns.length === 0
-      ? html`<p class="quiet">None: its times are over.</p>`
+      ? html`<p class="quiet">None: it has no more runs.</p>`
       : html`<ol class="list">
         ${schedule.nextRuns.map((at, index) => html`<li>${index === 0 ? html`<span>${nextRun(schedule)}</span>` : html`<span>${inTime(at)}</span>`}</li>`)}
       </ol>`
@@ -108,23 +108,25 @@ function lastCard(schedule: ScheduleView, context: PageContext): Part {
     <h2 id="last">Last run</h2>
     ${lastRun(schedule, context)}
     ${facts([
-      ["jobs at its times", exact(fired)],
-      ["jobs by Run now", exact(runs)],
+      ["jobs from runs", exact(fired)],
+      ["jobs from Run now", exact(runs)],
       ["missed times", html`<span class=${missedTicks > 0 ? "buried" : ""}>${exact(missedTicks)}</span>`],
-      ["for missed times", MISSED[missed] ?? missed],
+      ["for missed runs", MISSED[missed] ?? missed],
       [
         "refused attempts",
         html`<span class=${refusals > 0 ? "buried" : ""}>${exact(refusals)}${lastRefusal === null ? nothing : `, the last: ${REFUSALS[lastRefusal]?.[0] ?? lastRefusal}`}</span>`,
       ],
-      ...(duplicates === 0 ? [] : [["times with another job", exact(duplicates)] as [string, string]]),
+      ...(duplicates === 0
+        ? []
+        : [["runs whose key another job had", exact(duplicates)] as [string, string]]),
     ])}
   </section>`;
 }
 
-/** When it was, and where its job is now. */
+/** Shows the time of the last run, and where its job is now. */
 function lastRun({ name, tube, last }: ScheduleView, { redraw }: PageContext): Part {
-  if (last === null) return html`<p>It has put no job at its times yet.</p>`;
-  // Each run's job has a key of its own, until it is done, dies or moves.
+  if (last === null) return html`<p>It has put no job yet.</p>`;
+  // The job of each run has its own key until it is done, dies or moves.
   const unique = `${name}@${last}`;
   const load = async (): Promise<JobsPage> =>
     (await send(
@@ -158,7 +160,7 @@ function jobFacts({
     ["priority", exact(pri)],
     ["delay", duration(delay)],
     ["time to run", duration(ttr)],
-    ["time to live", ttl === 0 ? "for ever" : duration(ttl)],
+    ["time to live", ttl === 0 ? "forever" : duration(ttl)],
     ...(group === null ? [] : [["group", group] as [string, string]]),
     ...(weight === 1 ? [] : [["weight", exact(weight)] as [string, string]]),
     ...(pairs.length === 0

@@ -1,4 +1,4 @@
-// What the list of schedules and the page of one share: its times, its next run, its buttons.
+// Parts of the list of schedules and of the page of one: its times, its next run, its buttons.
 
 import { html } from "lit-html";
 import { duration, exact } from "../parts/format.ts";
@@ -6,7 +6,7 @@ import type { PageContext } from "../parts/page-context.ts";
 import { inTime, moment, type Part, serverNow } from "../parts/parts.ts";
 import type { ScheduleRow } from "../parts/view-types.ts";
 
-/** A tick puts its job within a second, so one that is older was refused, or the server is busy. */
+/** A tick puts its job within a second, so an older one was refused, or the server is busy. */
 const LATE_MS = 5000;
 
 export const scheduleLink = (name: string): string => `#/schedules/${encodeURIComponent(name)}`;
@@ -32,7 +32,7 @@ export function timesOf({ cron, every, tz }: ScheduleRow): Part {
   return html`<code class="one-line">${cron}</code> <span class="quiet one-line">${tz}</span>`;
 }
 
-/** 90 min; exact, other than a duration. */
+/** 90 min; exact, unlike a duration. */
 function interval(seconds: number): string {
   if (seconds % 3600 === 0) return `${exact(seconds / 3600)} h`;
   return seconds % 60 === 0 ? `${exact(seconds / 60)} min` : `${seconds} s`;

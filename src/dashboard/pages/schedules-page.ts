@@ -1,4 +1,4 @@
-// Schedules page: when each one puts its next job, and buttons to pause it and to run it now.
+// Schedules page: the next run of each one, and buttons to pause it and to run it now.
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
@@ -39,8 +39,8 @@ function table(rows: readonly ScheduleRow[], context: PageContext): Part {
         <tr>
           <th scope="col">name</th><th scope="col" class="left">tube</th><th scope="col" class="left">when</th>
           <th scope="col" class="left">next run</th><th scope="col" class="spare">last run</th>
-          <th scope="col" class="spare">fired</th><th scope="col" class="spare" title="Times at which it put no job">missed</th>
-          <th scope="col" class="spare" title="Attempts to put its job that were refused">refusals</th>
+          <th scope="col" class="spare">fired</th><th scope="col" class="spare" title="Runs that put no job">missed</th>
+          <th scope="col" class="spare" title="Refused attempts to put its job">refusals</th>
           ${mayManage ? html`<th scope="col"><span class="hidden">Pause it, run it</span></th>` : nothing}
         </tr>
       </thead>

@@ -33,7 +33,7 @@ export function showServer({ server: its, threads, rings, frame }: ServerView, c
         ${memoryTable(its["memory"] as Memory)}
       </section>
       <section class="card" aria-labelledby="rings">
-        <h2 id="rings">Rings <small>how full each thread found its fullest one, of late</small></h2>
+        <h2 id="rings">Rings <small>recent fill of the fullest one of each thread</small></h2>
         ${ringTable(rings)}
       </section>
       <section class="card" aria-labelledby="options">
@@ -56,7 +56,7 @@ function memoryTable({ resident, jobs, bodies, rings, httpHeap, used, limit }: M
     <th scope="row">${name}</th><td>${bytes(value)}</td><td class="left half">${meter(of === 0 ? 0 : value / of)}</td>
   </tr>`;
   return html`<table>
-    <caption class="hidden">Memory by what it is for</caption>
+    <caption class="hidden">Memory by purpose</caption>
     <thead><tr><th scope="col">for</th><th scope="col">bytes</th><th scope="col" class="left"><span class="hidden">as a share of the whole</span></th></tr></thead>
     <tbody>
       ${row("the process", resident, resident)} ${row("jobs", jobs, resident)} ${row("bodies", bodies, resident)}
@@ -72,7 +72,7 @@ function memoryTable({ resident, jobs, bodies, rings, httpHeap, used, limit }: M
 
 function ringTable(rings: readonly RingRow[]): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Rings"><table>
-    <caption class="hidden">What threads take from their rings</caption>
+    <caption class="hidden">Messages that threads take from their rings</caption>
     <thead>
       <tr>
         <th scope="col">thread</th><th scope="col" class="optional">turns /s</th><th scope="col">messages /s</th>
@@ -90,7 +90,7 @@ function ringTable(rings: readonly RingRow[]): Part {
   </table></div>`;
 }
 
-/** A small share must not look like none. */
+/** A small share must not look like 0. */
 const percent = (share: number): string =>
   share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(share * 100)} %`;
 
@@ -98,7 +98,7 @@ function actions(isDraining: boolean, { act }: PageContext): Part {
   return html`<div class="actions">
     <button class="button" type="button" @click=${() => act((each) => each.reload())}>Reload…</button>
     <button class="button" type="button" @click=${() => act((each) => each.drain(!isDraining))}>
-      ${isDraining ? "Take new jobs again…" : "Drain…"}
+      ${isDraining ? "Accept new jobs again…" : "Drain…"}
     </button>
   </div>`;
 }

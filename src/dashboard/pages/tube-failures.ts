@@ -1,4 +1,4 @@
-// Why jobs of a tube failed: the reasons, with how many jobs, since when and on which workers.
+// Reasons why jobs of a tube failed, each with the number of jobs, its first time and its workers.
 
 import { html, nothing } from "lit-html";
 import { Asked } from "../parts/asked.ts";
@@ -10,13 +10,13 @@ import { send } from "../parts/request.ts";
 import type { JobRow, JobsPage, TubeRow } from "../parts/view-types.ts";
 
 const REFRESH_MS = 15_000;
-/** The first jobs that were tried stand for all: their bodies are not asked for. */
+/** The first jobs that were tried stand for all. The request leaves out their bodies. */
 const SAMPLE = 500;
 const ROWS_MAX = 8;
 
 const tried = new Asked<JobsPage>(REFRESH_MS);
 
-/** Nothing for a tube in which no job has failed. */
+/** Returns nothing for a tube in which no job has failed. */
 export function tubeFailures({ name, holdsDead, jobs, totals }: TubeRow, context: PageContext): Part {
   const failed = ["timeouts", "releases", "buries"].some((key) => (totals[key] ?? 0) > 0);
   if (!holdsDead && !failed && jobs.buried === 0) return nothing;
@@ -37,7 +37,7 @@ const table = (
   groups: readonly FailureGroup[],
 ): Part => html`<div class="scroll" tabindex="0" role="region" aria-label="Why jobs failed">
   <table class="cards">
-    <caption class="hidden">Reasons of failures, the most frequent first</caption>
+    <caption class="hidden">Reasons for failures, the most frequent first</caption>
     <thead>
       <tr>
         <th scope="col" class="left">reason</th><th scope="col">jobs</th><th scope="col" class="left">now</th><th scope="col">last</th>

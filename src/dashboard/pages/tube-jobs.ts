@@ -1,4 +1,4 @@
-// The jobs of a tube: a list by state, filtered, with actions for the selected ones or for all that
+// List of a tube's jobs by state, filtered, with actions for the selected ones or for all that
 // match.
 
 import { html, nothing } from "lit-html";
@@ -84,7 +84,7 @@ function moreFilters(context: PageContext, state: string): Part {
   </div>`;
 }
 
-/** Comes from the page of a batch. */
+/** Set by links from the page of a batch. */
 function batchFilter({ place, go }: PageContext): Part {
   const name = place.query.get("batch");
   if (name === null) return nothing;
@@ -93,10 +93,10 @@ function batchFilter({ place, go }: PageContext): Part {
 }
 
 const WHY_NONE: Readonly<Record<string, string>> = {
-  ready: "All that was put is with workers, waits for its time, or is done.",
-  reserved: "No worker is at work on one: a job is reserved from reserve to delete, release or bury.",
+  ready: "All jobs are with workers, wait for their time, or are done.",
+  reserved: "No worker holds a job: a job is reserved from reserve to delete, release or bury.",
   delayed: "A job is delayed when it is put or released with a delay.",
-  buried: "Workers bury what they cannot do; it stays until somebody kicks or deletes it.",
+  buried: "Workers bury jobs that they can't do; these stay until somebody kicks or deletes them.",
 };
 
 interface JobColumn {
@@ -144,7 +144,7 @@ function jobList(fetched: JobsPage | Refused | undefined, jobsOfState: number, c
   const isFiltered = FILTERS.some((key) => context.place.query.has(key));
   if (page.items.length === 0 && page.cursor === null)
     return isFiltered
-      ? empty(`No ${state} job here is like that.`)
+      ? empty(`No ${state} job matches.`)
       : empty(`No ${state} job here. ${WHY_NONE[state] ?? ""}`);
   if (page.items.length === 0 && page.cursor !== null) return searching(page.cursor, page.examined, context);
   const ids = page.items.map(({ id }) => `${id}`);
@@ -225,7 +225,7 @@ export function filterOf({ place: { query } }: PageContext): JobFilter | undefin
 
 const DEAD = "that are dead";
 
-/** In place of ids: all jobs of the state that match the filter. */
+/** Stands for ids: all jobs of the state that match the filter. */
 const ALL = "*";
 
 /** Shows the actions for the selected jobs, or for all that match the filters. */
@@ -245,7 +245,7 @@ function selection(context: PageContext, { items, cursor }: JobsPage, jobsOfStat
         ? items.length
         : matchCount(name, state, filter, context.redraw);
   const of = { tube: name, state, ...(isAll ? { filter } : { ids: [...selected].map(Number) }) };
-  return html`<div class="bar chosen" role="group" aria-label="What to do with jobs">
+  return html`<div class="bar chosen" role="group" aria-label="Actions on jobs">
     <span aria-live="polite">${isAll ? allInWords(state, filter, count()) : `${exact(selected.size)} selected`}:</span>
     ${isAll || isWhole ? nothing : allButton(context, filter === undefined ? `all ${exact(jobsOfState)}` : "all that match")}
     ${jobButtons(of, context)}

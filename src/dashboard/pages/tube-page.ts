@@ -30,7 +30,7 @@ export function showTube(view: TubeView, context: PageContext): Part {
         <div class="actions">${context.may("put") ? putButton(name, context) : nothing}</div>
       </div>
       <section class="card">
-        ${empty("There is no such tube now: nobody uses or watches it, and it has no jobs. It comes back with its next job.")}
+        ${empty("There is no such tube now: no client uses or watches it, and it has no jobs. It comes back with its next job.")}
       </section>`;
   const { jobs, rates, pause, watchers, waiters, users, bodyBytes, totals } = view.tube;
   return html`
@@ -50,7 +50,7 @@ export function showTube(view: TubeView, context: PageContext): Part {
         ["watching, waiting", `${exact(watchers)}, ${exact(waiters)}`],
         ["using", exact(users)],
         ["bodies", bytes(bodyBytes)],
-        ["put in all", exact(totals["puts"] ?? 0)],
+        ["total puts", exact(totals["puts"] ?? 0)],
       ])}
     </section>
     ${tubeFailures(view.tube, context)} ${tubeSettings(name, context)} ${charts(name, context)}
@@ -61,23 +61,23 @@ export function showTube(view: TubeView, context: PageContext): Part {
 const putButton = (name: string, { act }: PageContext): Part =>
   html`<button class="button main" type="button" @click=${() => act((actions) => actions.putJob(name))}>Put a job…</button>`;
 
-/** States what holds up the jobs of the tube, and what to do about it. */
+/** States why the jobs of the tube are held up, and what to do about it. */
 function notices({ name, jobs, pause, holdsDead }: TubeRow): Part {
   const ready = jobsInWords(jobs.ready);
   return html`${
     pause === null
       ? nothing
-      : html`<p class="notice" role="status">Paused: workers get no job of ${name} for another ${duration(pause.timeLeft)}. ${jobs.ready === 0 ? "None is ready." : `${ready} ${jobs.ready === 1 ? "waits" : "wait"}.`}</p>`
+      : html`<p class="notice" role="status">Paused: workers get no jobs of ${name} for another ${duration(pause.timeLeft)}. ${jobs.ready === 0 ? "None is ready." : `${ready} ${jobs.ready === 1 ? "waits" : "wait"}.`}</p>`
   }${
     holdsDead
-      ? html`<p class="notice">A dead-letter tube: its jobs died elsewhere. Workers here would only do them again. Look at why they died; when the cause is mended, Redrive returns them.</p>`
+      ? html`<p class="notice">A dead-letter tube: its jobs died elsewhere. Workers here would only do them again. Find out why they died; when the cause is fixed, Redrive returns them.</p>`
       : nothing
   }`;
 }
 
 function timesOf({ times }: TubeRow, of: (times: NonNullable<TubeRow["times"]>) => Quantiles): Part {
   if (times === null)
-    return html`<span title="At most 100 tubes are measured: the first of those with series in metrics. A tube with a free place is measured within ten seconds.">not measured</span>`;
+    return html`<span title="The server measures at most 100 tubes: the first of those with series in metrics. If there is room, measuring starts within ten seconds.">not measured</span>`;
   const { count, p50, p99 } = of(times);
   const period = duration(times.seconds);
   const none = times.seconds === 0 ? "measured from now on" : `no job in ${period}`;
@@ -85,15 +85,15 @@ function timesOf({ times }: TubeRow, of: (times: NonNullable<TubeRow["times"]>) 
   return html`<span title=${title}>${count === 0 ? none : `${time(p50)}, ${time(p99)}`}</span>`;
 }
 
-/** At the pace of the last seconds. */
+/** Estimates the time until the tube is empty, at the pace of the last seconds. */
 function emptyTile({ jobs, rates }: TubeRow): Part {
   const pace = (rates["deletes"] ?? 0) - (rates["puts"] ?? 0);
   if (jobs.ready === 0) return tile("empty in", "–", "none is ready");
   if (pace >= PACE_MIN) return tile("empty in", duration(jobs.ready / pace), `at ${rate(pace)} /s`);
-  return tile("empty in", "∞", pace > -PACE_MIN ? "it stays as it is" : `grows by ${rate(-pace)} /s`);
+  return tile("empty in", "∞", pace > -PACE_MIN ? "it isn't shrinking" : `grows by ${rate(-pace)} /s`);
 }
 
-/** Jobs a second below which a tube neither empties nor grows. */
+/** Jobs per second below which a tube counts as neither shrinking nor growing. */
 const PACE_MIN = 0.05;
 
 function tubeActions({ name, pause, holdsDead }: TubeRow, context: PageContext): Part {

@@ -1,4 +1,4 @@
-// Settings in effect for a tube, and what its policies have done so far.
+// Settings in effect for a tube, and the effects of its policies so far.
 
 import { html, nothing } from "lit-html";
 import { Asked } from "../parts/asked.ts";
@@ -22,7 +22,7 @@ export function tubeSettings(tube: string, context: PageContext): Part {
   const inEffect = asked.last(tube, () => inEffectFor(tube), context.redraw);
   if (inEffect === undefined)
     return asked.hasFailed(tube)
-      ? html`<p class="notice">The settings of this tube could not be loaded. The page goes on asking.</p>`
+      ? html`<p class="notice">The settings of this tube could not be loaded. The page keeps trying.</p>`
       : nothing;
   const { settings, details } = inEffect;
   const rows = SETTING_FIELDS.flatMap((field): [string, Part][] => {
@@ -42,7 +42,7 @@ export function tubeSettings(tube: string, context: PageContext): Part {
     </div>
     ${
       rows.length === 0
-        ? html`<p class="quiet">None: no limits, and jobs are tried again without end.</p>`
+        ? html`<p class="quiet">None: no limits, and jobs are retried forever.</p>`
         : facts(rows)
     }
     ${details === null ? nothing : counts(details)}
@@ -53,14 +53,14 @@ const COUNTED: readonly (readonly [key: string, words: string])[] = [
   ["dead", "died"],
   ["expired", "expired"],
   ["duplicates", "duplicates refused"],
-  ["rejected", "refused for want of room"],
+  ["rejected", "refused by a limit"],
   ["movedIn", "moved in"],
   ["movedOut", "moved out"],
   ["groups", "groups"],
   ["groupsBlocked", "groups at their limit"],
 ];
 
-/** Only what has happened. */
+/** Only counts above 0. */
 function counts(details: Readonly<Record<string, number>>): Part {
   const said = COUNTED.filter(([key]) => (details[key] ?? 0) > 0).map(
     ([key, words]) => `${exact(details[key]!)} ${words}`,
@@ -69,7 +69,7 @@ function counts(details: Readonly<Record<string, number>>): Part {
 }
 
 async function inEffectFor(tube: string): Promise<SettingsOfTube> {
-  // The name "." or ".." can't be part of a path; tubePath knows.
+  // The name "." or ".." can't be part of a path; tubePath handles that.
   const path = tubePath(tube, "", "missing=zero").replace(/\/(?=$|\?)/, "");
   return (await send("GET", path)) as SettingsOfTube;
 }

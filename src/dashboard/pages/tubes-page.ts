@@ -36,8 +36,8 @@ const timeColumn = (key: string, name: string, of: (times: TubeTimes) => number 
   optional: true,
   cell: ({ times }) =>
     times === null
-      ? html`<span title="not measured: at most 100 tubes are">–</span>`
-      : html`<span title="of the last ${duration(times.seconds)}">${time(of(times))}</span>`,
+      ? html`<span title="not measured: the server measures at most 100 tubes">–</span>`
+      : html`<span title="in the last ${duration(times.seconds)}">${time(of(times))}</span>`,
   isZero: ({ times }) => times === null || of(times) === null,
 });
 
@@ -61,8 +61,8 @@ const ALL_COLUMNS: readonly Column[] = [
   timeColumn("waitP99", "wait p99", ({ wait }) => wait.p99),
   timeColumn("holdP50", "hold p50", ({ hold }) => hold.p50),
   timeColumn("holdP99", "hold p99", ({ hold }) => hold.p99),
-  number("puts", "put in all", ({ totals }) => totals["puts"] ?? 0),
-  number("timeouts", "timeouts in all", ({ totals }) => totals["timeouts"] ?? 0),
+  number("puts", "total puts", ({ totals }) => totals["puts"] ?? 0),
+  number("timeouts", "total timeouts", ({ totals }) => totals["timeouts"] ?? 0),
 ];
 
 export function showTubes(view: TubesView, context: PageContext): Part {
@@ -95,7 +95,7 @@ export function showTubes(view: TubesView, context: PageContext): Part {
       ${context.selected.size === 0 ? nothing : chosenTubes(context)}
       ${
         view.items.length === 0
-          ? empty(match === "" ? "There are no tubes." : `No tube has a name like ${match}.`)
+          ? empty(match === "" ? "There are no tubes." : `No tube name matches ${match}.`)
           : tubeTable(
               rows,
               "All tubes",
@@ -104,13 +104,13 @@ export function showTubes(view: TubesView, context: PageContext): Part {
               context.may("manage") ? context : undefined,
             )
       }
-      ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals["puts"] === 0 ? empty("A tube comes with its first job.", firstJob(view.frame.listener)) : nothing}
+      ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals["puts"] === 0 ? empty("A tube appears with its first job.", firstJob(view.frame.listener)) : nothing}
       ${view.matched > PAGE_ROWS ? pager(view, context) : nothing}
     </section>
   `;
 }
 
-/** Shown where rows are cards, which have no column heads to sort by. */
+/** Replaces the column heads when rows are cards. */
 function sortChoice(sort: string, order: string, context: PageContext): Part {
   const option = (key: string, name: string): Part =>
     html`<option value=${key} ?selected=${key === sort}>${name}</option>`;
@@ -120,7 +120,7 @@ function sortChoice(sort: string, order: string, context: PageContext): Part {
     <select aria-label="sort by" @change=${(event: Event) => context.go({ sort: (event.target as HTMLSelectElement).value, order: "", from: "" })}>
       ${option("name", "tube")} ${ALL_COLUMNS.map(({ key, name }) => option(key, name))}
     </select>
-    <button class="button" type="button" aria-label=${isRising ? "Rising; turn it round" : "Falling; turn it round"}
+    <button class="button" type="button" aria-label=${isRising ? "Ascending; reverse the order" : "Descending; reverse the order"}
       @click=${() => context.go({ sort, order: isRising ? "desc" : "asc", from: "" })}>${isRising ? "↑" : "↓"}</button>
   </span>`;
 }
@@ -129,7 +129,7 @@ function chosenTubes(context: PageContext): Part {
   const names = [...context.selected];
   const button = (label: string, tone: string, open: Parameters<PageContext["act"]>[0]): Part =>
     html`<button class="button ${tone}" type="button" @click=${() => context.act(open)}>${label}</button>`;
-  return html`<div class="bar chosen" role="group" aria-label="What to do with the selected tubes">
+  return html`<div class="bar chosen" role="group" aria-label="Actions on the selected tubes">
     <span aria-live="polite">${exact(names.length)} selected:</span>
     ${button("Pause…", "", (actions) => actions.pauseTubes(names))}
     ${button("Kick…", "", (actions) => actions.kickTubes(names))}

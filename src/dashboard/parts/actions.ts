@@ -1,4 +1,4 @@
-// Actions behind the pages' buttons: each one asks for confirmation, runs and reports the result.
+// Actions of the pages' buttons: each one asks for confirmation, runs and reports the result.
 
 import { html, nothing } from "lit-html";
 import { named } from "./bulk.ts";
@@ -18,7 +18,7 @@ export function pauseTubes(tubes: readonly string[]): void {
   ask({
     title: `Pause ${named(tubes)}`,
     content:
-      () => html`<p>Nobody reserves from ${tubes.length === 1 ? "it" : "them"} for a while. Jobs that are reserved are not touched, and puts go on.</p>
+      () => html`<p>No worker can reserve from ${tubes.length === 1 ? "it" : "them"} for a while. Reserved jobs stay with their workers, and puts continue.</p>
       ${numberField("seconds", "Seconds", PAUSE_SECONDS, 1)}`,
     verb: () => "Pause",
     act: async (form) => {
@@ -32,11 +32,11 @@ export function pauseTubes(tubes: readonly string[]): void {
 export function resumeTube(tube: string): void {
   ask({
     title: `Resume ${tube}`,
-    content: () => html`<p>Its ready jobs are handed out again at once.</p>`,
+    content: () => html`<p>Workers can reserve its ready jobs again at once.</p>`,
     verb: () => "Resume",
     act: async () => {
       await send("DELETE", tubePath(tube, "pause"));
-      return `${tube} is not paused any more.`;
+      return `${tube} is no longer paused.`;
     },
   });
 }
@@ -47,8 +47,8 @@ export function deleteJob(id: number, tube: string, isReserved: boolean): void {
   ask({
     title: `Delete job ${id}`,
     content: () => html`<p>
-      Job ${id} of ${tube} is gone then, with its body; there is no way back.
-      ${isReserved ? html`<b>A worker holds it</b>, and learns of it when it is done.` : nothing}
+      This deletes job ${id} of ${tube} with its body; you can't undo it.
+      ${isReserved ? html`<b>A worker holds it</b>, and finds out only when it finishes.` : nothing}
     </p>`,
     verb: () => "Delete",
     isDangerous: true,
@@ -62,7 +62,7 @@ export function deleteJob(id: number, tube: string, isReserved: boolean): void {
 export function kickJob(id: number, tube: string): void {
   ask({
     title: `Kick job ${id}`,
-    content: () => html`<p>Job ${id} of ${tube} is ready then, for any worker.</p>`,
+    content: () => html`<p>Job ${id} of ${tube} becomes ready for any worker.</p>`,
     verb: () => "Kick",
     act: async () => {
       await send("POST", `v1/jobs/${id}/kick`);
@@ -75,32 +75,32 @@ export function releaseJob(id: number, tube: string): void {
   ask({
     title: `Release job ${id}`,
     content: () => html`<p>
-      The worker that holds job ${id} of ${tube} loses it, as if its time to run were over, and another may get it. If it is at work on it, it is done twice.
+      The worker that holds job ${id} of ${tube} loses it, as if its time to run had expired, and another worker may get it. If the first one is still working on it, the job is done twice.
     </p>`,
     verb: () => "Release",
     isDangerous: true,
     act: async () => {
       await send("POST", `v1/jobs/${id}/release`);
-      return `Job ${id} of ${tube} is taken from its worker, and ready again.`;
+      return `Job ${id} of ${tube} was taken from its worker and is ready again.`;
     },
   });
 }
 
 export function drain(isOn: boolean): void {
   ask({
-    title: isOn ? "Drain the server" : "Take new jobs again",
+    title: isOn ? "Drain the server" : "Accept new jobs again",
     content: () => html`<p>
       ${
         isOn
-          ? "It takes no new jobs from now on: puts are answered DRAINING. Workers go on with those that it has."
-          : "Puts are taken again, as before."
+          ? "It accepts no new jobs from now on: puts are answered DRAINING. Workers continue with the existing jobs."
+          : "The server accepts puts again, as before."
       }
     </p>`,
-    verb: () => (isOn ? "Drain" : "Take new jobs"),
+    verb: () => (isOn ? "Drain" : "Accept new jobs"),
     isDangerous: isOn,
     act: async () => {
       await send(isOn ? "PUT" : "DELETE", "v1/server/drain");
-      return isOn ? "The server drains: it takes no new jobs." : "The server takes new jobs again.";
+      return isOn ? "The server is draining: it accepts no new jobs." : "The server accepts new jobs again.";
     },
   });
 }
@@ -109,14 +109,14 @@ export function closeConnection(id: string, address: string, held: number): void
   ask({
     title: "Close a connection",
     content: () => html`<p>
-      The connection ${id} from ${address} ends once what it has under way is answered.
-      ${held === 0 ? "It holds no job." : `The ${jobs(held)} that it holds ${held === 1 ? "is" : "are"} ready again.`}
+      The connection ${id} from ${address} closes once its pending commands are answered.
+      ${held === 0 ? "It holds no jobs." : `The ${jobs(held)} that it holds ${held === 1 ? "becomes" : "become"} ready again.`}
     </p>`,
     verb: () => "Close it",
     isDangerous: true,
     act: async () => {
       await send("DELETE", `v1/connections/${encodeURIComponent(id)}`);
-      return `The connection ${id} from ${address} is closed.`;
+      return `Closed the connection ${id} from ${address}.`;
     },
   });
 }
@@ -125,12 +125,12 @@ export function reload(): void {
   ask({
     title: "Reload the configuration",
     content: () => html`<p>
-      The server reads its file, tokens and certificates again, as after SIGHUP. All of it counts, or nothing: with a fault everything stays as it was.
+      The server reloads its file, tokens and certificates, as after SIGHUP: all of them or, if there is a fault, none.
     </p>`,
     verb: () => "Reload",
     act: async () => {
       const { changed, needsRestart } = (await send("POST", "v1/server/reload")) as Reloaded;
-      const counts = changed.length === 0 ? "Nothing has changed." : `It counts now: ${changed.join(", ")}.`;
+      const counts = changed.length === 0 ? "Nothing has changed." : `Now in effect: ${changed.join(", ")}.`;
       return needsRestart.length === 0
         ? counts
         : `${counts} A restart is needed for ${needsRestart.join(", ")}.`;
@@ -147,8 +147,7 @@ interface Reloaded {
 export function stopTask(id: string, act: string, tube: string): void {
   ask({
     title: `Stop the task ${id}`,
-    content: () =>
-      html`<p>What it has done stays done (${act} of ${tube}); all other jobs stay as they are.</p>`,
+    content: () => html`<p>Its changes so far stay (${act} of ${tube}); all other jobs stay as they are.</p>`,
     verb: () => "Stop it",
     act: async () => {
       const { state, affected } = (await send("DELETE", `v1/tasks/${id}`)) as Task;

@@ -1,17 +1,19 @@
-// What a part of a page asks for beside the view: of one thing at a time, asked for again when it
-// is too old, or when the user has changed something.
+// Data that a part of a page requests besides the view: about one thing at a time, requested again
+// when it is too old or when the user has changed something.
 
 import { CHANGED } from "./dialog.ts";
 
 interface Known<T> {
   readonly key: string;
   answer: T | undefined;
-  /** When it was asked for, or answered; -Infinity if it is out of date. */
+  /** Time of the request or of its answer; -Infinity if the answer is out of date. */
   atMs: number;
   isAsked: boolean;
-  /** Whether the last question was not answered. */
+  /** Whether the last request failed. */
   hasFailed: boolean;
-  /** Draws what shows the answer: the latest that did, since a dialog may have been opened anew. */
+  /**
+   * Redraws the part that shows the answer: the latest one, since a dialog may have been reopened.
+   */
   redraw: () => void;
 }
 
@@ -24,7 +26,7 @@ export class Asked<T> {
     window.addEventListener(CHANGED, () => this.outdate());
   }
 
-  /** Returns the last answer about this key; undefined until the first one is there. */
+  /** Returns the last answer about this key; undefined until the first one arrives. */
   last(key: string, ask: () => Promise<T>, redraw: () => void): T | undefined {
     if (this.#known?.key !== key) {
       const atMs = Number.NEGATIVE_INFINITY;
@@ -36,12 +38,12 @@ export class Asked<T> {
     return known.answer;
   }
 
-  /** Whether the last question about this key was not answered. */
+  /** Whether the last request about this key failed. */
   hasFailed(key: string): boolean {
     return this.#known?.key === key && this.#known.hasFailed;
   }
 
-  /** Lets the next draw ask again. */
+  /** Lets the next draw request again. */
   outdate(): void {
     if (this.#known !== undefined) this.#known.atMs = Number.NEGATIVE_INFINITY;
   }
@@ -54,11 +56,11 @@ export class Asked<T> {
       known.answer = await ask();
       known.hasFailed = false;
     } catch {
-      // The page shows that the connection is lost. A draw later on tries again.
+      // The page shows that the connection is lost. A later draw tries again.
       known.hasFailed = true;
     }
     known.isAsked = false;
-    // What was changed meanwhile may be missing in the answer.
+    // The answer may lack changes made in the meantime.
     if (known.atMs === beganMs) known.atMs = performance.now();
     known.redraw();
   }

@@ -1,9 +1,9 @@
-// The jobs of a batch, as far as they are there still: its members, and the jobs that wait for it.
+// The existing jobs of a batch: its members, and the jobs that wait for it.
 
 import { send } from "./request.ts";
 import type { BatchRow, JobRow, JobsPage } from "./view-types.ts";
 
-/** At most so many jobs of each kind are fetched, in so many pages of 200,000 jobs looked at. */
+/** Maximum of fetched jobs of each kind, and of pages, which examine 200,000 jobs each. */
 const JOBS_MAX = 1000;
 const PAGES_MAX = 5;
 
@@ -29,7 +29,7 @@ export async function jobsOfBatch(batch: BatchRow): Promise<BatchJobs> {
   };
 }
 
-/** There are at most `count`: then the rest of the jobs need not be searched. */
+/** At most `count` jobs exist, so the search can stop after that many. */
 async function found(
   { name, number }: BatchRow,
   key: "batch" | "waitsFor",
@@ -38,7 +38,7 @@ async function found(
   const jobs: JobRow[] = [];
   let cursor: string | null = "";
   for (let page = 0; page < PAGES_MAX && jobs.length < Math.min(count, JOBS_MAX) && cursor !== null; page++) {
-    // The number of a batch is an id: its jobs were put later.
+    // The number of a batch is an id; the ids of its jobs are higher.
     const asked = new URLSearchParams({
       [key]: name,
       idFrom: `${number}`,

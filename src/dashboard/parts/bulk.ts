@@ -8,7 +8,7 @@ import { exact, jobs } from "./format.ts";
 import { type Part, tubePath } from "./parts.ts";
 import { type JobFilter, type Step, send, sendBulk, type Task } from "./request.ts";
 
-/** From this count on, the user must type the tube's name. */
+/** Number of jobs from which the user must type the tube's name. */
 const TYPED_FROM_JOBS = 100;
 const QUEUED = ["ready", "delayed", "buried"];
 
@@ -19,7 +19,7 @@ export const named = (tubes: readonly string[]): string =>
 const stepsOf = (tubes: readonly string[], filter: JobFilter | undefined): readonly Step[] =>
   tubes.map((tube) => ({ tube, ...(filter === undefined ? {} : { where: filter.where }) }));
 
-/** Each takes the jobs that match the filter of the list, if one is shown. */
+/** Each action applies to the jobs that match the filter of the list, if there is one. */
 export function kickTubes(tubes: readonly string[], filter?: JobFilter): void {
   const states = ["buried", "delayed"];
   askBulk({ tubes, filter, steps: stepsOf(tubes, filter), route: "kick", states, chosen: ["buried"] });
@@ -35,7 +35,7 @@ export function moveTubes(tubes: readonly string[], filter?: JobFilter): void {
   askBulk({ tubes, filter, steps, route: "move", states: QUEUED, chosen: ["ready"] });
 }
 
-/** Returns dead jobs to the tubes where they died. The server takes no others. */
+/** Returns dead jobs to the tubes where they died. The server leaves other jobs alone. */
 export function redriveTubes(tubes: readonly string[], filter?: JobFilter): void {
   askBulk({ tubes, filter, steps: stepsOf(tubes, filter), route: "redrive", states: [], chosen: QUEUED });
 }
@@ -73,13 +73,13 @@ const CHANGED_FIELDS = [
 const CHANGES = html`<div class="fields">
     ${CHANGED_FIELDS.map(
       ({ name, label, from }) => html`<label>${label}
-        <input name=${name} type="number" min=${from} max="4294967295" step="1" placeholder="as it is"></label>`,
+        <input name=${name} type="number" min=${from} max="4294967295" step="1" placeholder="unchanged"></label>`,
     )}
   </div>
-  <p class="quiet">What is left empty stays as it is. A delay counts from now on; 0 makes a delayed job ready.</p>`;
+  <p class="quiet">Empty fields change nothing. A delay counts from now on; 0 makes a delayed job ready.</p>`;
 
 interface Bulk {
-  /** If it is about a single job. */
+  /** Set if the action is on a single job. */
   readonly title?: string;
   readonly tubes: readonly string[];
   readonly filter: JobFilter | undefined;
@@ -95,7 +95,7 @@ const WORDS = {
   clear: { title: "Delete jobs of", verb: "Delete", done: "deleted" },
   move: { title: "Move jobs of", verb: "Move", done: "moved" },
   update: { title: "Update jobs of", verb: "Update", done: "updated" },
-  redrive: { title: "Redrive dead jobs of", verb: "Redrive", done: "back where they died" },
+  redrive: { title: "Redrive dead jobs of", verb: "Redrive", done: "redriven" },
 } as const;
 
 /**
@@ -187,7 +187,7 @@ class BulkAsking {
       </p>
       ${
         this.needsName
-          ? html`<label><span>So many: type <b>${this.#name}</b> to delete them</span>
+          ? html`<label><span>To delete that many, type <b>${this.#name}</b></span>
               <input name="typed" autocomplete="off" spellcheck="false" @input=${(event: Event) => {
                 this.#typed = (event.target as HTMLInputElement).value;
                 this.redraw();
@@ -200,8 +200,8 @@ class BulkAsking {
 
   #warning(): string {
     return this.#chosen.includes("reserved")
-      ? "Workers hold these, and learn of it when they are done. There is no way back."
-      : "Reserved jobs stay: they are their workers'. There is no way back.";
+      ? "Workers hold these jobs, and find out only when they finish. You can't undo this."
+      : "Reserved jobs stay with their workers. You can't undo this.";
   }
 
   #target(): Part {

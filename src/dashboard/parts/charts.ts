@@ -20,7 +20,7 @@ const EACH_MS = 5000;
 const ALONE_SECONDS = 60;
 /** Maximum of table rows. With more points, each row stands for several. */
 const ROWS_MAX = 30;
-/** If less than this share of the span is known, as after a start, the sentence says so. */
+/** If less than this share of the span is known, as after a start, the sentence mentions it. */
 const KNOWN_SHARE = 0.9;
 
 interface Drawn {
@@ -29,11 +29,11 @@ interface Drawn {
   url: string;
   isLog: boolean;
   atMs: number;
-  /** URL that the drawn numbers came from. */
+  /** URL of the drawn numbers. */
   filledFrom: string;
 }
 
-/** By id of the element. */
+/** Charts by the id of their element. */
 const drawn = new Map<string, Drawn>();
 
 /**
@@ -84,12 +84,12 @@ async function fill(chart: Chart, shown: Drawn): Promise<void> {
     if (status !== 200) return sayFault(detailOf(content, status));
     const { series, kept = true } = content as { series: Series; kept?: boolean };
     const data = pointsOf(series, chart.lines);
-    // Without a value, its axis would be an invention.
+    // Without a value, it would have a made-up axis.
     place.classList.toggle("no-values", !data.slice(1).some((values) => known(values).length > 0));
     plot.show(data, chart.isLog);
     shown.filledFrom = url;
     showTable(chart, data);
-    if (!kept) say("No history yet: it begins within seconds, for the busiest tubes.");
+    if (!kept) say("No history yet: it starts within seconds, for the busiest tubes.");
     else say(inWords(data, chart));
   } catch (error) {
     sayFault((error as Error).message);
@@ -136,7 +136,7 @@ function inWords([times, ...values]: Data, chart: Chart): string {
   if (times.length === 0) return "There are no points yet.";
   const seconds = Math.round(times.at(-1)! - times[0]!);
   const isAll = seconds >= chart.spanSeconds * KNOWN_SHARE;
-  const span = isAll ? chart.span : `${chart.span}, of which ${duration(seconds)} are known`;
+  const span = isAll ? chart.span : `${chart.span}, with data for ${duration(seconds)}`;
   const { lines } = chart;
   const scale = chart.isLog ? " The scale is logarithmic above 1." : "";
   const said = lines.map((line, index) => {
@@ -182,7 +182,7 @@ function table(chart: Chart, [times, ...values]: Data): Part {
   for (let end = times.length; end > 0; end -= each) rows.push(row(Math.max(0, end - each)));
   return html`<div class="scroll tall" tabindex="0" role="region" aria-label="${chart.title}, as a table">
     <table>
-      <caption class="hidden">${chart.title}, the newest first${each === 1 ? "" : `; each row stands for ${each} points`}</caption>
+      <caption class="hidden">${chart.title}, newest first${each === 1 ? "" : `; each row stands for ${each} points`}</caption>
       <thead><tr><th scope="col">until</th>${chart.lines.map(({ label }) => html`<th scope="col">${label}</th>`)}</tr></thead>
       <tbody>${rows}</tbody>
     </table>
@@ -251,7 +251,7 @@ class LinePlot {
           ...(index === 0 ? { fill: colours[0]!.replace("rgb(", "rgba(").replace(")", ", 0.08)") } : {}),
         })),
       ],
-      // A piece of the line with its dashes.
+      // A sample of the line with its dashes.
       legend: {
         live: false,
         markers: { width: 0, fill: (_plot, index) => pieceOf(colours[index - 1]!, lines[index - 1]!.dash) },

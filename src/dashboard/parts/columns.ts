@@ -64,9 +64,9 @@ export function columnChoice(
   return html`<details class="menu optional" @keydown=${closeByKey} @focusout=${closeBehind}>
     <summary class="button">Columns</summary>
     <fieldset class="menu-list">
-      <legend class="hidden">Columns that are shown</legend>
+      <legend class="hidden">Shown columns</legend>
       ${columns.map(choice)}
-      <button class="button" type="button" @click=${() => keep(undefined)}>As at first</button>
+      <button class="button" type="button" @click=${() => keep(undefined)}>Reset</button>
     </fieldset>
   </details>`;
 }

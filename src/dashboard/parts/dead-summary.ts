@@ -1,4 +1,4 @@
-// Where dead jobs of a tube died, and why: shown before they are returned there.
+// Table of the tubes where dead jobs of a tube died, and why, shown before a redrive.
 
 import { html, nothing } from "lit-html";
 import { Asked } from "./asked.ts";
@@ -9,15 +9,15 @@ import { ago, type Part, tubePath } from "./parts.ts";
 import { type Step, send } from "./request.ts";
 import type { JobRow, JobsPage } from "./view-types.ts";
 
-/** The first dead jobs stand for all: their bodies are not asked for. */
+/** The first dead jobs stand for all. The request leaves out their bodies. */
 const SAMPLE = 1000;
 const ROWS_MAX = 8;
 
-/** Age from which the sample is renewed, ms. */
+/** Age from which the sample is refreshed, ms. */
 const RENEW_MS = 60_000;
 
 const asked = new Asked<JobsPage>(RENEW_MS);
-/** Of the open dialog. */
+/** Sample for the open dialog. */
 let shown: Step | undefined;
 
 /** Returns a table of origins and reasons; nothing until they are known. */
@@ -59,7 +59,7 @@ function failed(redraw: () => void): Part {
     redraw();
   };
   return html`<p class="quiet" role="status">
-    ${tryAgain("Where they died, and why, could not be loaded.", again)}
+    ${tryAgain("The reasons why they died could not be loaded.", again)}
   </p>`;
 }
 
@@ -74,6 +74,6 @@ const reasonOfDeath = (job: JobRow): string => {
   return last === undefined ? deathOf(job) : `${deathOf(job)}: ${reasonOf(last)}`;
 };
 
-/** By origin and reason. */
+/** Groups jobs by origin and reason. */
 const groups = (items: readonly JobRow[]): FailureGroup[] =>
   groupsOf(items, ({ origin }) => origin ?? "where it died", reasonOfDeath);

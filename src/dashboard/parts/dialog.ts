@@ -100,7 +100,7 @@ export function say(text: Part | string, isBad = false): void {
   while (place.childElementCount > MESSAGES_MAX) place.firstElementChild?.remove();
 }
 
-/** Says what did not come, and lets the user ask for it again. */
+/** Names the data that failed to load, and lets the user try again. */
 export const tryAgain = (fault: string, again: () => void): Part =>
   html`${fault} <button class="button" type="button" @click=${again}>Try again</button>`;
 

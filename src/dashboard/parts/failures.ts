@@ -8,9 +8,9 @@ import type { FailureRow, JobRow } from "./view-types.ts";
 const CAUSES: Readonly<Record<string, string>> = {
   released: "released by its worker",
   buried: "buried by its worker",
-  "timed-out": "its time to run was over",
+  "timed-out": "its time to run expired",
   disconnected: "its worker's connection ended",
-  expired: "it had waited too long",
+  expired: "it waited too long",
 };
 
 const DEATHS: Readonly<Record<string, string>> = {
@@ -23,7 +23,7 @@ const causeOf = ({ cause }: FailureRow): string => CAUSES[cause] ?? cause;
 /** Why a job died. */
 export const deathOf = ({ death }: JobRow): string => DEATHS[death ?? ""] ?? "–";
 
-/** What the worker said, or what happened if it said nothing. */
+/** Returns the worker's reason, or what happened if it gave none. */
 export const reasonOf = (failure: FailureRow): string => failure.reason ?? causeOf(failure);
 
 /** Returns the last failure of a job in one line; nothing if it never failed. */
@@ -38,10 +38,10 @@ export function failureLine({ failures: [last] }: JobRow): Part {
 /** Shows why the last attempts failed, newest first. */
 export function failuresCard(failures: readonly FailureRow[]): Part {
   return html`<section class="card" aria-labelledby="failures">
-    <h2 id="failures">Last failures <small>the newest first</small></h2>
+    <h2 id="failures">Last failures <small>newest first</small></h2>
     <div class="scroll" tabindex="0" role="region" aria-label="Last failures, as a table">
       <table class="cards">
-        <caption class="hidden">Last failures, the newest first</caption>
+        <caption class="hidden">Last failures, newest first</caption>
         <thead>
           <tr>
             <th scope="col" class="left">reason</th><th scope="col" class="left">what happened</th><th scope="col">attempt</th>
@@ -65,13 +65,13 @@ export function failuresCard(failures: readonly FailureRow[]): Part {
   </section>`;
 }
 
-/** Jobs that have in common why they failed. */
+/** Jobs that failed for the same reason. */
 export interface FailureGroup {
   readonly label: string;
   readonly reason: string;
   readonly workers: Set<string>;
   jobs: number;
-  /** Age of the last failure, and of the first one that is known, s. */
+  /** Age of the last failure, and of the first known one, s. */
   last: number;
   first: number;
 }

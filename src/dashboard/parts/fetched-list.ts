@@ -11,11 +11,11 @@ const DOCS = "https://github.com/runnerbean/runnerbean/blob/main/docs/";
 export interface FetchedList<Row> {
   readonly title: string;
   readonly table: (rows: readonly Row[]) => Part;
-  /** What the text is looked for in, and the states to choose from, by value. */
+  /** The searched fields, and the states to choose from, by value. */
   readonly filter: { readonly text: string; readonly states: readonly (readonly [string, string])[] };
   /** Above the table. */
   readonly bar?: Part;
-  /** Without any row: what to say, a command that makes one, and its documentation. */
+  /** For an empty list: a text, a command that adds a row, and its documentation. */
   readonly none: { readonly words: string; readonly command: string; readonly docs: string };
 }
 
@@ -51,8 +51,8 @@ const noRow = ({ words, command, docs }: FetchedList<never>["none"]): Part =>
   );
 
 function nothingFound(cursor: string | null, { place: { query } }: PageContext): string {
-  if (cursor !== null) return "None of those that were looked at is like that.";
-  return query.has("cursor") ? "No more." : "None is like that.";
+  if (cursor !== null) return "None of those examined so far matches.";
+  return query.has("cursor") ? "No more." : "None matches.";
 }
 
 function filterBar({ text, states }: FetchedList<never>["filter"], context: PageContext): Part {

@@ -16,7 +16,7 @@ export function pauseSchedule(name: string): void {
   ask({
     title: html`Pause the schedule <bdi>${name}</bdi>`,
     content: () =>
-      html`<p>It puts no jobs until somebody resumes it, and its times until then are skipped. Jobs that it has put stay.</p>`,
+      html`<p>It puts no jobs until somebody resumes it, and runs until then are skipped. Jobs that it has put stay.</p>`,
     verb: () => "Pause",
     act: async () => {
       await change("schedules", name, "pause");
@@ -28,11 +28,11 @@ export function pauseSchedule(name: string): void {
 export function resumeSchedule(name: string): void {
   ask({
     title: html`Resume the schedule <bdi>${name}</bdi>`,
-    content: () => html`<p>It puts jobs again, from its next time on.</p>`,
+    content: () => html`<p>It puts jobs again, from its next run on.</p>`,
     verb: () => "Resume",
     act: async () => {
       await change("schedules", name, "resume");
-      return html`The schedule <bdi>${name}</bdi> is not paused any more.`;
+      return html`The schedule <bdi>${name}</bdi> is no longer paused.`;
     },
   });
 }
@@ -40,7 +40,7 @@ export function resumeSchedule(name: string): void {
 export function runSchedule(name: string, tube: string): void {
   ask({
     title: html`Run the schedule <bdi>${name}</bdi> now`,
-    content: () => html`<p>It puts one job into ${tube} at once. Its next time stays.</p>`,
+    content: () => html`<p>It puts one job into ${tube} at once. Its next run stays.</p>`,
     verb: () => "Run now",
     act: async () => {
       const { id } = (await change("schedules", name, "run")) as { id: number };
@@ -49,7 +49,7 @@ export function runSchedule(name: string, tube: string): void {
   });
 }
 
-/** What is known of a batch before it is changed. */
+/** State of a batch before a change. */
 interface Known {
   readonly batch: BatchRow;
   readonly jobs: BatchJobs;
@@ -64,7 +64,7 @@ interface BatchAsking {
   readonly act: () => Promise<string>;
 }
 
-/** Asks with what the change will do, counted first. */
+/** Counts the effects of the change, then asks for confirmation with them. */
 function askBatch(name: string, { verb, says, ...asking }: BatchAsking): void {
   let known: Known | undefined;
   let fault = "";
@@ -95,7 +95,7 @@ function askBatch(name: string, { verb, says, ...asking }: BatchAsking): void {
 const members = (count: number): string => `${exact(count)} ${count === 1 ? "member" : "members"}`;
 const waits = (count: number): string => (count === 1 ? "waits" : "wait");
 
-/** What becomes of the jobs that wait for a batch. */
+/** Describes what happens to the jobs that wait for a batch. */
 function endOf({ waiting, isWhole }: BatchJobs, { waiting: count }: BatchRow, isSuccess: boolean): string {
   if (count === 0) return "No job waits for it.";
   if (isSuccess) return `${jobs(count)} that ${waits(count)} for it will be ready.`;
@@ -108,7 +108,7 @@ function endOf({ waiting, isWhole }: BatchJobs, { waiting: count }: BatchRow, is
   return `${success === 0 ? "" : buried} ${any === 0 ? "" : ready}`;
 }
 
-/** What a commit does: nothing can be put into the batch, and it may be complete at once. */
+/** Describes a commit: the batch takes no more members, and may be complete at once. */
 function commitWords({ batch, jobs: its }: Known): Part {
   const { open, failed, waiting } = batch;
   const isSuccess = failed === 0;
@@ -120,8 +120,8 @@ function commitWords({ batch, jobs: its }: Known): Part {
       ? `None is open, so it will be complete at once: ${outcome}.`
       : `It will be complete when no member is open; ${open === 1 ? "1 is" : `${exact(open)} are`} now.`;
   const condition = isSuccess && open > 0 && waiting > 0 ? "If none of them fails, " : "";
-  return html`It has ${members(batch.members)}, and will take no more. ${end}
-    ${condition}${endOf(its, batch, isSuccess)} There is no way back.`;
+  return html`It has ${members(batch.members)} and will take no more. ${end}
+    ${condition}${endOf(its, batch, isSuccess)} You can't undo this.`;
 }
 
 export function commitBatch(name: string): void {
@@ -137,7 +137,7 @@ export function commitBatch(name: string): void {
   });
 }
 
-/** What a cancel does to the members, and to the jobs that wait. */
+/** Describes the effect of a cancel on the members and on the waiting jobs. */
 function cancelWords({ batch, jobs: its }: Known): Part {
   return html`${removedWords(batch, its)} ${endOf(its, batch, false)}`;
 }
@@ -145,10 +145,10 @@ function cancelWords({ batch, jobs: its }: Known): Part {
 function removedWords({ open }: BatchRow, its: BatchJobs): string {
   if (open === 0) return "It has no open members.";
   if (!its.isWhole)
-    return `Of its ${exact(open)} open members, those that no worker holds will be deleted; there is no way back.`;
+    return `Of its ${exact(open)} open members, those that no worker holds will be deleted; you can't undo this.`;
   const held = its.members.filter(({ state, death }) => state === "reserved" && death === null).length;
   const left = open - held;
-  const deleted = left > 0 ? `${members(left)} will be deleted; there is no way back. ` : "";
+  const deleted = left > 0 ? `${members(left)} will be deleted; you can't undo this. ` : "";
   if (held === 0) return deleted;
   return `${deleted}${members(held)} ${held === 1 ? "is with a worker, and ends when it is" : "are with workers, and end when they are"} done.`;
 }

@@ -1,16 +1,16 @@
-// How many jobs of a tube match a filter: counted by a dry run while the filter is shown.
+// Number of a tube's jobs that match a filter, counted by a dry run while the filter is shown.
 
 import { Asked } from "./asked.ts";
 import { tubePath } from "./parts.ts";
 import { type JobFilter, sendBulk } from "./request.ts";
 
-/** Age from which a shown count is renewed, ms. */
+/** Age from which a shown count is refreshed, ms. */
 const RENEW_MS = 10_000;
 
 /** Only one filter is shown at a time. */
 const counted = new Asked<number>(RENEW_MS);
 
-/** Returns the last count of this filter; undefined until the first one is there. */
+/** Returns the last count of this filter; undefined until the first one arrives. */
 export function matchCount(
   tube: string,
   state: string,

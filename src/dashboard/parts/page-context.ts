@@ -42,13 +42,13 @@ export interface Chart {
   /** "The last 5 minutes", and the same in seconds. */
   readonly span: string;
   readonly spanSeconds: number;
-  /** Formats a value, if it is no plain number. */
+  /** Formats a value that isn't a plain number. */
   readonly write?: (value: number) => string;
   /** Describes the values instead of a plain list; a value is undefined if its line has none. */
   readonly inWords?: (values: readonly (string | undefined)[]) => string;
 }
 
-/** What the application offers to a page. */
+/** Interface of the application for a page. */
 export interface PageContext extends Choice {
   readonly place: Place;
   /** Tells whether the user has a permission: view, bodies, put, work, manage, admin. */
@@ -59,17 +59,17 @@ export interface PageContext extends Choice {
   /** Changes parameters in the page's address; an empty value removes one. */
   go(change: Readonly<Record<string, string>>): void;
   /**
-   * Does the same once typing pauses. `change` is asked then, unless the user has gone elsewhere in
+   * Does the same once typing pauses. It then calls `change`, unless the user has left the page in
    * the meantime.
    */
   goSoon(change: () => Readonly<Record<string, string>>): void;
   /** Draws charts once their elements exist. */
   charts(charts: readonly Chart[]): typeof nothing;
-  /** Query that the view answers: another one than the place's while the next view is awaited. */
+  /** Query that the view answers; differs from the place's while the next view is awaited. */
   readonly viewFrom: string;
   /** Data fetched besides the view; a problem if the request was refused. */
   readonly fetched: unknown;
-  /** URL that the fetched data answers. */
+  /** URL of the request that the fetched data answers. */
   readonly fetchedFrom: string;
 }
 
@@ -84,6 +84,6 @@ export interface Page {
   readonly fetch?: (place: Place, may: (what: string) => boolean) => string | undefined;
   /** The additional data never changes. */
   readonly fetchesOnce?: true;
-  /** Has something to show also while the server serves no jobs. */
+  /** Has something to show even while the server serves no jobs. */
   readonly isOfServer?: true;
 }

@@ -97,7 +97,7 @@ export const COLUMNS: readonly Column[] = [
   },
   {
     key: "putsRate",
-    name: "in a second",
+    name: "puts per second",
     isUsual: true,
     label: "in /s",
     optional: true,
@@ -106,7 +106,7 @@ export const COLUMNS: readonly Column[] = [
   },
   {
     key: "deletesRate",
-    name: "out a second",
+    name: "deletes per second",
     isUsual: true,
     label: "out /s",
     optional: true,
@@ -121,7 +121,7 @@ export const COLUMNS: readonly Column[] = [
     optional: true,
     cell: (tube) =>
       lacksWorkers(tube)
-        ? html`<span title="Jobs are ready, but nobody watches">▲ 0</span>`
+        ? html`<span title="Jobs are ready, but no worker watches">▲ 0</span>`
         : exact(tube.watchers),
     tone: (tube) => (lacksWorkers(tube) ? "buried" : ""),
     isZero: ({ watchers, jobs }) => watchers === 0 && jobs.ready === 0,
@@ -161,7 +161,7 @@ export function tableHead(
 
 /** Selection of rows. */
 export interface Choice {
-  /** Names or ids, until other rows are shown. */
+  /** Selected names or ids, until other rows are shown. */
   readonly selected: ReadonlySet<string>;
   select(keys: readonly string[], isSelected: boolean): void;
 }
@@ -170,7 +170,7 @@ export interface Choice {
 export function choiceHead(keys: readonly string[], { selected, select }: Choice): Part {
   const isAll = keys.length > 0 && keys.every((key) => selected.has(key));
   return html`<th scope="col" class="choose">
-    <input type="checkbox" aria-label="All that are shown" .checked=${isAll}
+    <input type="checkbox" aria-label="All shown" .checked=${isAll}
       .indeterminate=${!isAll && keys.some((key) => selected.has(key))} @change=${() => select(keys, !isAll)}>
   </th>`;
 }
@@ -370,7 +370,7 @@ export function agoSince(at: string): Part {
   return html`<time datetime=${at} title=${moment(ms)}>${duration(Math.max(0, nowMs - ms) / 1000)}</time>`;
 }
 
-/** Returns how long it is from now to a moment in ISO 8601, and the moment. */
+/** Returns the time from now to a moment in ISO 8601, and the moment. */
 export function inTime(at: string): Part {
   const ms = Date.parse(at);
   const words = ms <= nowMs ? "now" : `in ${duration((ms - nowMs) / 1000)}`;
@@ -394,8 +394,8 @@ export function firstJob(listener: string | null): Part {
 // --- Log ---
 
 export const noLog = html`<div class="empty">
-  <p>There is no log: jobs live in memory only, and are gone when the server ends.</p>
-  <p>Start it with <code>-b DIR</code>, and what was acknowledged survives.</p>
+  <p>There is no log: jobs are only in memory, and are lost when the server ends.</p>
+  <p>Start it with <code>-b DIR</code> to keep acknowledged changes.</p>
 </div>`;
 
 export function logFacts(log: LogView): Part {

@@ -73,7 +73,7 @@ function bodyInWords(first: string): string {
 const STORED = "runnerbean.templates";
 const FIELDS = ["tube", "body", "pri", "delay", "ttr"] as const;
 
-/** By name; empty if nothing is stored or it is invalid. */
+/** Returns the stored templates by name; none if they are missing or invalid. */
 function stored(): ReadonlyMap<string, Values> {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(STORED) ?? "{}");
@@ -118,7 +118,7 @@ class Templates {
     const forget = (): void => {
       const { [this.#name]: _gone, ...others } = Object.fromEntries(stored());
       store(new Map(Object.entries(others)));
-      this.#said = `The template ${this.#name} is deleted.`;
+      this.#said = `Deleted the template ${this.#name}.`;
       this.#name = "";
       this.#redraw();
     };
@@ -144,9 +144,9 @@ class Templates {
           store(new Map([...stored(), [name, valuesOf(form)]]));
           input(form, "template-name").value = "";
           this.#name = name;
-          this.#said = `Kept as the template ${name}, in this browser.`;
+          this.#said = `Saved as the template ${name} in this browser.`;
         } catch {
-          this.#said = "The browser keeps nothing more.";
+          this.#said = "The browser has no room for another template.";
         }
       }
       this.#redraw();

@@ -8,7 +8,9 @@ export type { Task };
 export const ANSWER_MS = 15_000;
 const POLL_MS = 250;
 
-/** The filter of a list of jobs: as a request has it, and in words ("with “acme” in the body"). */
+/**
+ * The filter of a list of jobs: in the request's form, and in words ("with “acme” in the body").
+ */
 export interface JobFilter {
   readonly where: object;
   readonly words: string;
@@ -21,8 +23,8 @@ export interface Step {
 }
 
 /**
- * Returns the status and the content of the response. Throws an error with a readable message if
- * there is no whole response within the limit, or if it isn't the server's.
+ * Returns the status and the content of the response. Throws an error with a readable message if no
+ * complete response arrives within the limit, or if it isn't the server's.
  */
 export async function answerOf(
   path: string,
@@ -40,16 +42,18 @@ export async function answerOf(
   } catch (error) {
     if (limit.signal.aborted) throw new Error(`The server has not answered within ${ANSWER_MS / 1000} s.`);
     if (error instanceof SyntaxError)
-      throw new Error(`The answer, with the status ${status}, is not this server's. Is a proxy in between?`);
+      throw new Error(
+        `The answer, with status ${status}, is not from this server. Is there a proxy in between?`,
+      );
     throw new Error("The server did not answer.");
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Returns what a problem says; a proxy's may say nothing. */
+/** Returns the detail of a problem; a proxy's response may have none. */
 export const detailOf = (content: unknown, status: number): string =>
-  (content as { detail?: string } | undefined)?.detail ?? `The answer has the status ${status}.`;
+  (content as { detail?: string } | undefined)?.detail ?? `The server answered with status ${status}.`;
 
 /**
  * Returns the response's content; undefined if it has none. Throws an error with a readable
@@ -84,7 +88,7 @@ export async function sendBulk(
   if (!("id" in answer)) return { affected: answer.affected, isStopped: false };
   onTask(answer);
   const ended = isOver(answer) ? answer : await follow(answer.id, onTask);
-  if (ended.state === "failed") throw new Error(ended.fault ?? "It has failed.");
+  if (ended.state === "failed") throw new Error(ended.fault ?? "The task failed.");
   return { affected: ended.affected, isStopped: ended.state === "cancelled" };
 }
 

@@ -13,7 +13,7 @@ export interface SettingField {
 
 // biome-ignore format: a table
 export const SETTING_FIELDS: readonly SettingField[] = [
-  { name: "maxAttempts", label: "attempts at most", kind: "number", hint: "a job that fails so often is dead" },
+  { name: "maxAttempts", label: "attempts at most", kind: "number", hint: "a job that fails that often is dead" },
   { name: "deadLetter", label: "dead jobs go to", kind: "text", hint: "a tube; buried here if empty" },
   { name: "backoff", label: "first backoff", kind: "seconds", hint: "doubles with each failure" },
   { name: "backoffMax", label: "longest backoff", kind: "seconds", hint: "" },
@@ -23,7 +23,7 @@ export const SETTING_FIELDS: readonly SettingField[] = [
   { name: "maxBytes", label: "bytes at most", kind: "bytes", hint: "further puts are refused" },
   { name: "maxReserved", label: "reserved at most", kind: "number", hint: "at the same time" },
   { name: "rate", label: "rate", kind: "rate", hint: "jobs/seconds, as 10/1" },
-  { name: "burst", label: "burst", kind: "number", hint: "jobs at once, after a rest" },
+  { name: "burst", label: "burst", kind: "number", hint: "jobs at once, after a pause" },
   { name: "groupMaxReserved", label: "reserved in a group", kind: "number", hint: "at the same time" },
   { name: "maxGroups", label: "groups at most", kind: "number", hint: "" },
 ];
@@ -38,7 +38,7 @@ export function valueInWords({ kind }: SettingField, value: number | string): st
   return kind === "seconds" ? secondsInWords(value) : exact(value);
 }
 
-/** A duration in words where that loses nothing. */
+/** Formats a duration in words if that loses nothing. */
 function secondsInWords(seconds: number): string {
   const unit = seconds >= 172_800 ? 86_400 : seconds >= 7200 ? 3600 : seconds >= 120 ? 60 : 1;
   return seconds % unit === 0 ? duration(seconds) : `${exact(seconds)} s`;

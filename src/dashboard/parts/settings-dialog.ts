@@ -1,5 +1,5 @@
-// Dialog that changes the settings of a tube or of a pattern. It says beforehand how many tubes
-// they apply to, and what changes.
+// Dialog that changes the settings of a tube or of a pattern. Before that, it shows the number of
+// affected tubes and the changes.
 
 import { html, nothing } from "lit-html";
 import { ask, tryAgain } from "./dialog.ts";
@@ -19,7 +19,7 @@ interface Loaded {
   readonly tubes: number;
 }
 
-/** What is in effect for a tube, by the name of the setting, and the pattern it comes from. */
+/** Settings in effect for a tube, by name, each with the pattern that it comes from. */
 export type InEffect = Readonly<Record<string, { readonly value: number | string; readonly from: string }>>;
 
 export function changeSettings(tube: string, inEffect: InEffect): void {
@@ -46,7 +46,7 @@ class SettingsAsking {
   #pattern: string;
   #loaded: Loaded | undefined;
   #fault = "";
-  /** What the fields say, by the name of the setting; empty for none. */
+  /** Texts of the fields, by the name of the setting; empty for none. */
   #typed: Record<string, string> = {};
   #timer = 0;
   #loads = 0;
@@ -101,7 +101,7 @@ class SettingsAsking {
   }
 
   content(): Part {
-    return html`<label><span>For a tube, for all whose names begin alike (<code>mail-*</code>), or for all (<code>*</code>)</span>
+    return html`<label><span>For a tube, for all with a prefix (<code>mail-*</code>), or for all (<code>*</code>)</span>
         <input name="pattern" required maxlength="200" autocomplete="off" spellcheck="false" .defaultValue=${this.#pattern}
           @input=${({ target }: Event) => this.#choose((target as HTMLInputElement).value.trim())}></label>
       <p aria-live="polite">${this.#fault !== "" ? tryAgain(this.#fault, () => void this.load()) : this.#loaded === undefined ? "…" : appliesTo(this.#loaded)}</p>
@@ -109,7 +109,7 @@ class SettingsAsking {
       <div aria-live="polite">${this.#summary()}</div>`;
   }
 
-  /** What counts for the tube where it sets nothing itself: a value of a pattern, or none. */
+  /** Returns the value that a tube inherits: that of a pattern, or none. */
   #otherwise(field: SettingField): string {
     const inherited = this.#pattern === this.#tube ? this.#inEffect[field.name] : undefined;
     if (inherited === undefined || inherited.from === this.#tube) return "none";
@@ -142,7 +142,7 @@ class SettingsAsking {
     const before = this.#loaded.settings;
     const said = (field: SettingField, value: number | string | undefined): string =>
       value === undefined || value === "" ? this.#otherwise(field) : valueInWords(field, value);
-    if (this.#changes.length === 0) return html`<p class="quiet">Nothing is changed yet.</p>`;
+    if (this.#changes.length === 0) return html`<p class="quiet">No changes yet.</p>`;
     return html`<ul class="plain">
       ${this.#changes.map(
         (field) =>
@@ -157,7 +157,7 @@ class SettingsAsking {
   }
 
   async act(): Promise<string> {
-    // Only what was changed, so that nothing overwrites what another user sets meanwhile.
+    // Sends only the changes, so as not to overwrite settings that another user changes meanwhile.
     const changes = Object.fromEntries(
       this.#changes.map((field) => {
         const value = this.#valueOf(field);
@@ -165,13 +165,13 @@ class SettingsAsking {
       }),
     );
     const set = (await send("PATCH", pathOf(this.#pattern), changes)) as Loaded;
-    return `The settings of ${this.#pattern} are changed: ${appliesTo(set)}`;
+    return `Changed the settings of ${this.#pattern}: ${appliesTo(set)}`;
   }
 }
 
 function appliesTo({ pattern, tubes: count }: Loaded): string {
   const isPattern = pattern.endsWith("*");
   const it = `Applies to ${tubes(count)} now`;
-  if (isPattern) return `${it}. A tube's own settings, and those of a longer prefix, win over these.`;
-  return count === 0 ? `${it}: it counts as soon as the tube exists.` : `${it}.`;
+  if (isPattern) return `${it}. A tube's own settings, and those of a longer prefix, take precedence.`;
+  return count === 0 ? `${it}, but takes effect as soon as the tube exists.` : `${it}.`;
 }

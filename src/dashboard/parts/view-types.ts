@@ -57,7 +57,7 @@ export interface TubeRow {
   readonly pause: { readonly seconds: number; readonly timeLeft: number } | null;
   /** Its next ready job is dead, so it is a dead-letter tube. */
   readonly holdsDead: boolean;
-  /** Of the last minutes; null if it isn't measured. */
+  /** Times of the last minutes; null if they aren't measured. */
   readonly times: TubeTimes | null;
   readonly rates: Readonly<Record<string, number>>;
   readonly totals: Readonly<Record<string, number>>;
@@ -67,7 +67,7 @@ export interface Attention {
   /** warn or bad. */
   readonly level: string;
   readonly tube: string | null;
-  /** What it is about, if that is neither a tube nor a page: "batch import-7". */
+  /** The affected object, if that is neither a tube nor a page: "batch import-7". */
   readonly about?: string;
   /** Address of the page with details. */
   readonly page: string;
@@ -204,7 +204,7 @@ export interface GroupPageView {
   readonly group: GroupView | null;
 }
 
-/** A body, as the API returns it; without both, it may not be seen or is not there yet. */
+/** A body, as the API returns it; with neither field, it may not be seen or isn't loaded yet. */
 export interface BodyRow {
   readonly bytes: number;
   readonly body?: string;
@@ -252,7 +252,7 @@ export interface JobPageView {
 
 export interface ConnectionRow {
   readonly id: string;
-  /** What the client calls itself. */
+  /** The name that the client gave itself. */
   readonly name: string | null;
   readonly address: string | null;
   /** Listener that accepted it. */
@@ -322,7 +322,7 @@ export interface TasksView {
   readonly changes?: { readonly items: readonly ChangeRow[]; readonly total: number };
 }
 
-/** The view of pages that fetch all that they show. */
+/** The view of pages that fetch all their data themselves. */
 export interface FrameView {
   readonly frame: Frame;
 }

@@ -13,7 +13,7 @@ import type { Service } from "../queue/service.ts";
 import { Problem, type ProblemCode } from "./problem.ts";
 import { ProblemBody } from "./schemas.ts";
 
-/** Permission that a route demands. */
+/** Permission that a route requires. */
 export type Permission = "metrics" | "view" | "bodies" | "put" | "work" | "manage" | "admin";
 
 declare module "fastify" {
@@ -22,7 +22,7 @@ declare module "fastify" {
     may: Permission | readonly Permission[] | null;
     /** Keeps the route out of the log: probes come every few seconds. */
     quiet?: boolean;
-    /** Marks a route that changes nothing and still belongs into the audit log. */
+    /** Marks a route that changes nothing and still belongs in the audit log. */
     isAudited?: true;
     /** Marks a route that machines poll: each address is limited to the rate that a probe needs. */
     probe?: true;
@@ -60,7 +60,7 @@ export const ownerOf = (request: { owner?: string }): string => request.owner ??
 /** Tells whether the client may see the bodies of jobs. */
 export const maySeeBodies = (request: { seesBodies?: boolean }): boolean => request.seesBodies !== false;
 
-/** Throws unless commands are served. During replay, the shards answer no questions. */
+/** Throws unless the server accepts commands. During replay, the shards answer no questions. */
 export function requireServing(service: Service): void {
   const { ok, status, detail } = readinessOf(service);
   if (!ok) throw new Problem(status as ProblemCode, `${detail}; try again in a moment.`);
@@ -75,7 +75,7 @@ export function tubeOf(params: { tube: string }, query: { tube?: string | undefi
   if (!isTubeName(bytes, 0, bytes.length))
     throw new Problem(
       "bad-tube-name",
-      `"${name}" is not a valid tube name: 1 to 200 of the characters A-Z a-z 0-9 - + / ; . $ _ ( ), and no - at the beginning.`,
+      `"${name}" is not a valid tube name: 1 to 200 of the characters A-Z a-z 0-9 - + / ; . $ _ ( ), not beginning with -.`,
     );
   return name;
 }

@@ -22,7 +22,7 @@ export function decodeCursor(cursor: string, types: readonly ("string" | "number
     values.length !== types.length ||
     values.some((value, at) => typeof value !== types[at] || (typeof value === "number" && !isPlace(value)))
   )
-    throw new Problem("bad-cursor", "Begin the list anew, without a cursor.");
+    throw new Problem("bad-cursor", "Start the list again, without a cursor.");
   return values as (string | number)[];
 }
 

@@ -24,10 +24,10 @@ export const Counters = Fields({
   kicks: Type.Number(),
   timeouts: Type.Number(),
   deaths: Type.Number({ description: "Jobs that died: out of attempts, or expired and buried." }),
-  expiries: Type.Number({ description: "Jobs whose time to live was over." }),
+  expiries: Type.Number({ description: "Jobs whose time to live expired." }),
   duplicates: Type.Number({ description: "Puts whose unique key another job had." }),
   refusals: Type.Number({ description: "Puts that a limit of the tube refused." }),
-  rateWaits: Type.Number({ description: "How often its rate was used up." }),
+  rateWaits: Type.Number({ description: "How often the tube used up its rate." }),
 });
 
 const orNull = (description: string) => Type.Union([seconds(description), Type.Null()]);
@@ -35,30 +35,33 @@ const orNull = (description: string) => Type.Union([seconds(description), Type.N
 /** Seconds; null without such a job. */
 const Times = Fields({
   count,
-  p50: orNull("What half of the jobs took at most."),
-  p99: orNull("What 99 % of the jobs took at most."),
+  p50: orNull("The median."),
+  p99: orNull("The 99th percentile."),
 });
 
 export const Tube = Fields({
   name: Type.String(),
   jobs: Jobs,
-  oldestReady: Type.Union([seconds("Since when the oldest ready job is ready."), Type.Null()]),
-  oldestBuried: Type.Union([seconds("Since when the oldest buried job is buried."), Type.Null()]),
+  oldestReady: Type.Union([seconds("How long the oldest ready job has been ready."), Type.Null()]),
+  oldestBuried: Type.Union([seconds("How long the oldest buried job has been buried."), Type.Null()]),
   bodyBytes: count,
   users: count,
   watchers: count,
   waiters: count,
-  pause: Type.Union([Fields({ seconds: count, timeLeft: seconds("Until it ends.") }), Type.Null()]),
+  pause: Type.Union([
+    Fields({ seconds: count, timeLeft: seconds("Seconds until the pause ends.") }),
+    Type.Null(),
+  ]),
   holdsDead: Type.Boolean({ description: "Whether its next ready job is dead: a dead-letter tube." }),
   times: Type.Union([
-    Fields({ seconds: seconds("The period that they are of."), wait: Times, hold: Times }),
+    Fields({ seconds: seconds("The period that they cover."), wait: Times, hold: Times }),
     Type.Null(),
   ]),
   totals: Counters,
   rates: Counters,
 });
 
-/** Facts about a tube beyond its counts, as inspect-tube tells them. */
+/** Facts about a tube beyond its counts, as inspect-tube reports them. */
 export const TubeDetails = Fields({
   groups: count,
   groupsBlocked: count,
@@ -77,7 +80,7 @@ export const TubeParams = Type.Object({
 
 /** Any name, even `.` and `..`, which a path can't contain: `/v1/tubes/-?tube=..`. */
 export const tubeQuery = {
-  tube: Type.Optional(Type.String({ description: "The tube, where the path has -." })),
+  tube: Type.Optional(Type.String({ description: "The tube if the path has -." })),
 };
 
 export const JobState = Type.Union([
@@ -92,8 +95,8 @@ const Failure = Fields({
   cause: Type.String({ description: "released, buried, timed-out, disconnected or expired." }),
   at: Type.String({ description: "ISO 8601." }),
   age: seconds("Since then."),
-  worker: Type.Union([Type.String({ description: "Its name or address." }), Type.Null()]),
-  reason: Type.Union([Type.String({ description: "What the worker said." }), Type.Null()]),
+  worker: Type.Union([Type.String({ description: "The worker's name or address." }), Type.Null()]),
+  reason: Type.Union([Type.String({ description: "The worker's reason." }), Type.Null()]),
 });
 
 export const Job = Fields({
@@ -101,10 +104,10 @@ export const Job = Fields({
   tube: Type.String(),
   state: JobState,
   pri: count,
-  age: seconds("Since it was put."),
+  age: seconds("Seconds since the put."),
   delay: count,
   ttr: count,
-  timeLeft: seconds("Until it is ready, or its reservation ends."),
+  timeLeft: seconds("Seconds until it is ready, or its reservation ends."),
   file: Type.Optional(count),
   reserves: count,
   timeouts: count,
@@ -119,23 +122,20 @@ export const Job = Fields({
   }),
   readySince: Type.Union([seconds("How long it has been ready."), Type.Null()]),
   buriedSince: Type.Union([seconds("How long it has been buried."), Type.Null()]),
-  holder: Type.Union([Type.String({ description: "A connection, or lease." }), Type.Null()]),
-  worker: Type.Union([
-    Type.String({ description: "What the holder calls itself, or its address." }),
-    Type.Null(),
-  ]),
-  expiresIn: Type.Union([seconds("Until it expires, if it has a ttl."), Type.Null()]),
-  meta: Type.Record(Type.String(), Type.String(), { description: "Context that it was put with." }),
-  unique: Type.Union([Type.String({ description: "The key that it was put with." }), Type.Null()]),
+  holder: Type.Union([Type.String({ description: 'A connection, or "lease".' }), Type.Null()]),
+  worker: Type.Union([Type.String({ description: "The holder's name or address." }), Type.Null()]),
+  expiresIn: Type.Union([seconds("Seconds until it expires, if it has a ttl."), Type.Null()]),
+  meta: Type.Record(Type.String(), Type.String(), { description: "Context from the put." }),
+  unique: Type.Union([Type.String({ description: "The key from the put." }), Type.Null()]),
   group: Type.Union([Type.String(), Type.Null()]),
-  weight: Type.Integer({ description: "Of its group; 1 unless it was put with another one." }),
+  weight: Type.Integer({ description: "Weight of its group; 1 by default." }),
   batch: Type.Union([Type.String({ description: "The batch that it belongs to." }), Type.Null()]),
   waitsFor: Type.Union([Type.String({ description: "The batch that it waits for." }), Type.Null()]),
   waitsForAny: Type.Boolean({ description: "Whether it waits for any outcome of that batch." }),
   bytes: count,
   body: Type.Optional(Type.String({ description: "The body if it is UTF-8; bytes in MessagePack." })),
-  bodyBase64: Type.Optional(Type.String({ description: "The body if it is not." })),
-  truncated: Type.Boolean({ description: "Whether the body is longer than what is shown." }),
+  bodyBase64: Type.Optional(Type.String({ description: "The body if it is not UTF-8." })),
+  truncated: Type.Boolean({ description: "Whether the body is longer than the part shown." }),
 });
 
 export const JobParams = Type.Object({ id: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }) });

@@ -8,7 +8,7 @@ import { Fields, JobState } from "./schemas.ts";
 const TEXT_BYTES_MAX = 200;
 const id = Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }));
 const number = Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 32 - 1 }));
-const seconds = Type.Optional(Type.Number({ minimum: 0, description: "Seconds since it was put." }));
+const seconds = Type.Optional(Type.Number({ minimum: 0, description: "Seconds since the put." }));
 
 export const whereFields = {
   idFrom: id,
@@ -20,7 +20,7 @@ export const whereFields = {
   reservesFrom: number,
   timeoutsFrom: number,
   dead: Type.Optional(
-    Type.Boolean({ description: "True for jobs without attempts left, and expired ones." }),
+    Type.Boolean({ description: "True for jobs that have no attempts left or have expired." }),
   ),
   group: Type.Optional(Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Its group." })),
   unique: Type.Optional(
@@ -33,14 +33,18 @@ export const whereFields = {
     Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "The batch that it waits for." }),
   ),
   text: Type.Optional(
-    Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Somewhere in the body." }),
+    Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Text anywhere in the body." }),
   ),
   textBase64: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 2 * TEXT_BYTES_MAX, description: "The same as bytes." }),
+    Type.String({
+      minLength: 1,
+      maxLength: 2 * TEXT_BYTES_MAX,
+      description: "The same, as bytes in base64.",
+    }),
   ),
 };
 
-export const WhereBody = Fields(whereFields, "All that is said must hold.");
+export const WhereBody = Fields(whereFields, "A job must match all of them.");
 export const States = Type.Array(JobState, { minItems: 1, maxItems: 4 });
 
 const PLAIN = [
@@ -53,7 +57,7 @@ export function whereOf(given: Static<typeof WhereBody>): Where {
   const plain = PLAIN.filter((key) => given[key] !== undefined).map((key) => [key, given[key]]);
   const { text, textBase64 } = given;
   if (text !== undefined && textBase64 !== undefined)
-    throw new Problem("bad-request", "Give text or textBase64.");
+    throw new Problem("bad-request", "Give either text or textBase64.");
   const bytes =
     text !== undefined
       ? Buffer.from(text)
@@ -61,7 +65,7 @@ export function whereOf(given: Static<typeof WhereBody>): Where {
         ? undefined
         : Buffer.from(textBase64, "base64");
   if (bytes !== undefined && (bytes.length === 0 || bytes.length > TEXT_BYTES_MAX))
-    throw new Problem("bad-request", `A text to look for has 1 to ${TEXT_BYTES_MAX} bytes.`);
+    throw new Problem("bad-request", `A text to search for must have 1 to ${TEXT_BYTES_MAX} bytes.`);
   const { group, unique } = given;
   return {
     ...Object.fromEntries(plain),

@@ -1,5 +1,5 @@
-// Reader of whole job bodies. Each uses a connection of its own, because a large body would hold up
-// other replies.
+// Reader of whole job bodies. Each read uses a separate connection, because a large body would hold
+// up other replies.
 
 import type { JobPlaces } from "../../acceptor/state/job-places.ts";
 import { Busy } from "./busy.ts";

@@ -17,11 +17,11 @@ export class InTurn {
    * full, or if the client is gone when its turn comes.
    */
   async make<Made>(asker: { readonly destroyed: boolean }, how: () => Promise<Made>): Promise<Made> {
-    if (this.#waiting === WAITING_MAX) throw new Busy("Many ask for this at a time");
+    if (this.#waiting === WAITING_MAX) throw new Busy("Too many clients request this at a time");
     this.#waiting++;
     const made = this.#last.then(() => {
       this.#waiting--;
-      if (asker.destroyed) throw new Busy("The client is gone");
+      if (asker.destroyed) throw new Busy("The client has disconnected");
       return how();
     });
     this.#last = made.catch(() => {});

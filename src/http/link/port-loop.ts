@@ -1,4 +1,4 @@
-// Loop of the http thread's port: an acceptor's loop inside the event loop, without sockets and
+// Loop of the HTTP thread's port: an acceptor's loop inside the event loop, without sockets and
 // without polling.
 //
 // It sleeps as soon as it is idle. HTTP clients can afford the 50 us of a wake, and the cores

@@ -18,7 +18,7 @@ export interface NewPut {
   /** In seconds. */
   readonly delay: number;
   readonly ttr: number;
-  /** Further options as the line ends with them: " unique=a ttl=60". */
+  /** Further options in the form of the line: " unique=a ttl=60". */
   readonly options?: string;
 }
 
@@ -46,7 +46,7 @@ const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 export class PutPool {
   readonly #wire: WireClients;
   readonly #shards: number;
-  /** By shard. */
+  /** Connections by shard. */
   readonly #connections: WireConnection[][] = [];
   #bytes = 0;
 
@@ -55,7 +55,7 @@ export class PutPool {
     this.#shards = shards;
   }
 
-  /** Puts a job. Resolves once it is as durable as `-f` demands. */
+  /** Puts a job. Resolves once it is as durable as `-f` requires. */
   // http put 2/6
   put(put: NewPut, body: PutBody): Promise<PutOutcome> {
     const length = bytesOf(body);
@@ -144,7 +144,7 @@ export class PutPool {
       let sent = 0;
       for await (const piece of pieces) {
         sent += piece.length;
-        if (sent > length) throw new RangeError("more bytes came than the request announced");
+        if (sent > length) throw new RangeError("more bytes arrived than the request announced");
         await connection.feed(piece);
       }
       if (sent < length) throw new RangeError("the body ended too early");

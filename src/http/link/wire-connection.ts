@@ -1,7 +1,7 @@
-// In-memory client of the protocol: sends lines to a connection of the http thread's port and
+// In-memory client of the protocol: sends lines to a connection of the HTTP thread's port and
 // parses the replies.
 //
-// So HTTP uses the same code as all clients for order, routing, durability and waits over several
+// HTTP thus uses the same code as all clients for order, routing, durability and waits over several
 // shards.
 
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
@@ -62,7 +62,7 @@ export class WireConnection implements Transport {
   /** Input that the connection has no room for yet. */
   readonly #outgoing: (Buffer | Pieces)[] = [];
   #paused = false;
-  /** True while input is passed to the connection, which may pause and resume in that time. */
+  /** True while the connection takes input; it may pause and resume in that time. */
   #drains = false;
   /** Senders that wait for room. */
   readonly #resumed: (() => void)[] = [];

@@ -15,55 +15,55 @@ export function* flowFamilies({
 }: ShardTotals): Iterable<Family> {
   const { openMs, unfinishedMs, ...states } = batches;
   yield gauge("batches", "Batches by state.", by("state", states));
-  yield counter("batches_opened", "Batches that were opened.", flows.batchesOpened);
+  yield counter("batches_opened", "Opened batches.", flows.batchesOpened);
   yield counter(
     "batches_completed",
-    "Batches that became complete, by outcome.",
+    "Completed batches, by outcome.",
     by("outcome", {
       success: flows.batchesSuccess,
       failure: flows.batchesFailure,
       cancelled: flows.batchesCancelled,
     }),
   );
-  yield gauge("batch_open_seconds", "Since the oldest batch that takes members was opened.", openMs / 1000);
+  yield gauge(
+    "batch_open_seconds",
+    "Seconds since the oldest batch that takes members was opened.",
+    openMs / 1000,
+  );
   yield gauge(
     "batch_unfinished_seconds",
-    "Since the oldest batch that is not complete was opened.",
+    "Seconds since the oldest incomplete batch was opened.",
     unfinishedMs / 1000,
   );
   yield gauge("batch_members", "Members of batches that have not ended.", flows.members);
   yield counter(
     "batch_members_ended",
-    "Members of batches that have ended: deleted by their workers, or otherwise.",
+    "Members of batches that have ended: done if their workers deleted them, otherwise failed.",
     by("how", { done: flows.membersDone, failed: flows.membersFailed }),
   );
   yield gauge("batch_callbacks_waiting", "Jobs that wait for a batch.", flows.callbacksWaiting);
   yield counter(
     "batch_callbacks",
-    "Jobs whose batch became complete, and what became of them.",
+    "Jobs whose batch became complete: released or buried.",
     by("how", { released: flows.callbacksReleased, buried: flows.callbacksBuried }),
   );
   const { schedules, schedulesPaused: paused, schedulesRefused: refused } = flows;
   yield gauge(
     "schedules",
-    "Schedules by state; refused: its tick is due, and its job was refused.",
+    "Schedules by state; refused: a tick is due, and its job was refused.",
     by("state", { active: schedules - paused - refused, paused, refused }),
   );
   yield gauge(
     "schedule_next_seconds",
-    "Until the earliest tick, or the next attempt; no value without one.",
+    "Seconds until the earliest tick or the next attempt; no value without one.",
     scheduleNextMs === Number.POSITIVE_INFINITY ? [] : [{ value: scheduleNextMs / 1000 }],
   );
-  yield gauge("schedule_late_seconds", "How long a tick has been due at most.", scheduleLateMs / 1000);
+  yield gauge("schedule_late_seconds", "Longest time that a tick has been due.", scheduleLateMs / 1000);
   yield counter(
     "schedule_ticks",
-    "Ticks: put a job, missed, or had their job already.",
+    "Ticks: put a job, missed, or found their job already there.",
     by("how", { put: flows.ticksPut, missed: flows.ticksMissed, duplicate: flows.ticksDuplicate }),
   );
-  yield counter(
-    "schedule_refusals",
-    "Attempts to put a job of a schedule that were refused.",
-    flows.scheduleRefusals,
-  );
+  yield counter("schedule_refusals", "Refused attempts of schedules to put a job.", flows.scheduleRefusals);
   yield counter("schedule_runs", "Jobs that run-schedule has put.", flows.scheduleRuns);
 }

@@ -11,7 +11,7 @@ export interface ThreadCpu {
   readonly systemSeconds: number;
 }
 
-/** Returns CPU times by thread name. Threads of the same name, as libuv's, are summed up. */
+/** Returns CPU times by thread name. Sums up threads of the same name, such as libuv's. */
 export function threadCpu(): ThreadCpu[] {
   const byName = new Map<string, ThreadCpu>();
   for (const { name, user, system } of threads()) {
@@ -28,7 +28,7 @@ export function threadCpu(): ThreadCpu[] {
 function* threads(): Iterable<{ name: string; user: number; system: number }> {
   for (const task of listed("/proc/self/task")) {
     const stat = contents(`/proc/self/task/${task}/stat`);
-    // The name is in parentheses, and may contain some.
+    // The name is in parentheses, and may contain parentheses.
     const nameEnd = stat.lastIndexOf(")");
     if (nameEnd < 0) continue;
     const fields = stat.slice(nameEnd + 2).split(" ");
@@ -40,7 +40,7 @@ function* threads(): Iterable<{ name: string; user: number; system: number }> {
 
 /** Returns the number of open descriptors of the process. */
 export function openDescriptors(): number {
-  // One of them belongs to this listing.
+  // This listing itself has opened one of them.
   return Math.max(0, listed("/proc/self/fd").length - 1);
 }
 

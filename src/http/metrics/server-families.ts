@@ -45,21 +45,27 @@ export function* serverFamilies(service: Service, totals: ShardTotals | undefine
 function* stateFamilies(service: Service): Iterable<Family> {
   const { facts, state, words } = service;
   const labels = { version: facts.version, node: process.version, transport: state.transport };
-  yield gauge("build_info", "What this server is; always 1.", [{ value: 1, labels }]);
+  yield gauge("build_info", "Version of the server, of Node, and the transport; always 1.", [
+    { value: 1, labels },
+  ]);
   yield gauge("start_time_seconds", "When the server was started, in Unix time.", facts.startedAtMs / 1000);
-  yield gauge("ready", "1 while commands are served.", readinessOf(service).ok ? 1 : 0);
-  yield gauge("ready_for_puts", "1 while new jobs are taken.", putReadinessOf(service).ok ? 1 : 0);
-  yield gauge("draining", "1 while new jobs are refused.", words.isSet(ControlWord.Draining) ? 1 : 0);
-  yield gauge("replay_progress_ratio", "How much of the log has been replayed at the start.", state.replayed);
+  yield gauge("ready", "1 while the server accepts commands.", readinessOf(service).ok ? 1 : 0);
+  yield gauge("ready_for_puts", "1 while the server accepts new jobs.", putReadinessOf(service).ok ? 1 : 0);
+  yield gauge(
+    "draining",
+    "1 while the server is draining and refuses new jobs.",
+    words.isSet(ControlWord.Draining) ? 1 : 0,
+  );
+  yield gauge("replay_progress_ratio", "Share of the log that was replayed at the start.", state.replayed);
   const { successful, successAt } = state.reload;
   yield gauge(
     "config_last_reload_successful",
-    "0 after a configuration that was not taken at SIGHUP.",
+    "0 if the last reload rejected the configuration.",
     successful ? 1 : 0,
   );
   yield gauge(
     "config_last_reload_success_timestamp_seconds",
-    "When the configuration was taken last, in Unix time.",
+    "Time of the last successful reload, in Unix time.",
     successAt,
   );
 }
@@ -74,44 +80,44 @@ function* jobFamilies(totals: ShardTotals): Iterable<Family> {
   );
   yield gauge("jobs_urgent", "Ready jobs with a priority below 1024.", urgent);
   yield counter("puts", "Jobs that were put.", totals.puts);
-  yield counter("reserves", "Jobs that were given to clients.", totals.reserves);
+  yield counter("reserves", "Jobs that clients have reserved.", totals.reserves);
   yield counter("deletes", "Jobs that were deleted.", totals.deletes);
   yield counter("releases", "Jobs that were released.", totals.releases);
   yield counter("buries", "Jobs that were buried.", totals.buries);
   yield counter("kicks", "Jobs that were kicked.", totals.kicks);
-  yield counter("timeouts", "Reservations that ended because their time to run was over.", totals.timeouts);
+  yield counter("timeouts", "Reservations that ended because their time to run expired.", totals.timeouts);
   for (const name of ["deaths", "expiries", "duplicates", "refusals", "rateWaits"] as const)
     yield counter(nameOf(name), HELP[name], totals[name]);
-  yield counter("touches", "Reservations that were renewed.", totals.touches);
-  yield histogram("job_wait_seconds", "From ready to reserved.", WAIT_BOUNDS_SECONDS, [totals.wait]);
+  yield counter("touches", "Reservations that clients have renewed.", totals.touches);
+  yield histogram("job_wait_seconds", "Time from ready to reserved.", WAIT_BOUNDS_SECONDS, [totals.wait]);
   yield histogram(
     "job_hold_seconds",
-    "From reserved, or the last touch, to deleted, released or buried.",
+    "Time from reserved, or the last touch, to deleted, released or buried.",
     WAIT_BOUNDS_SECONDS,
     [totals.hold],
   );
-  yield histogram("job_body_bytes", "Sizes of bodies that were put.", BODY_BOUNDS_BYTES, [totals.body]);
+  yield histogram("job_body_bytes", "Sizes of the bodies of all puts.", BODY_BOUNDS_BYTES, [totals.body]);
   yield gauge("waiting", "Clients that wait for a job.", totals.waiting);
-  yield gauge("http_leases", "Jobs that are leased over HTTP.", totals.leases);
+  yield gauge("http_leases", "Jobs leased over HTTP.", totals.leases);
 }
 
 function* leaseFamilies({ leases, reservations, state }: Service): Iterable<Family> {
-  yield gauge("http_streams", "Views of the dashboard that are sent each second.", state.streams);
-  yield gauge("http_waits", "Requests over HTTP that wait for a job.", reservations.waits);
+  yield gauge("http_streams", "Open streams of dashboard views.", state.streams);
+  yield gauge("http_waits", "HTTP requests that wait for a job.", reservations.waits);
   yield counter(
     "http_connections_refused",
-    "Connections over HTTP that were too many: closed at once, or answered with 503.",
+    "HTTP connections above the limit: closed at once, or answered with 503.",
     state.connectionsRefused,
   );
   yield counter(
     "http_connections_cut_off",
-    "Connections over HTTP of refused clients that still sent at the limit, or had not left by then.",
+    "HTTP connections of refused clients that were still sending or open at the limit of the close.",
     state.connectionsCutOff,
   );
-  yield counter("http_lease_ended", "Requests over HTTP with a lease that had ended.", leases.ended);
+  yield counter("http_lease_ended", "HTTP requests with a lease that had ended.", leases.ended);
   yield counter(
     "http_abandoned_jobs",
-    "Jobs that went back because nobody was there any more to take them.",
+    "Jobs that became ready again because their client had disconnected.",
     leases.abandoned,
   );
 }
@@ -132,10 +138,10 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
   yield gauge("connections", "Open connections of the beanstalkd protocol.", sum(Counter.Connections));
   yield gauge("producers", "Connections that have put a job.", sum(Counter.Producers));
   yield gauge("workers", "Connections that have reserved a job.", sum(Counter.Workers));
-  yield counter("connections_accepted", "Connections that were accepted.", sum(Counter.TotalConnections));
+  yield counter("connections_accepted", "Accepted connections.", sum(Counter.TotalConnections));
   yield counter(
     "connections_closed",
-    "Connections that have ended, by reason.",
+    "Closed connections, by reason.",
     END_REASONS.map((reason, at) => ({ value: sum(Counter.Closed + at), labels: { reason } })),
   );
   yield counter(
@@ -143,11 +149,11 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
     "Connections that were closed at once, by reason.",
     REJECTED.map(([reason, at]) => ({ value: sum(at), labels: { reason } })),
   );
-  yield counter("network_bytes", "Bytes of the beanstalkd protocol; with TLS what is in it.", [
+  yield counter("network_bytes", "Bytes of the beanstalkd protocol; with TLS, the decrypted bytes.", [
     { value: sum(Counter.BytesIn), labels: { direction: "in" } },
     { value: sum(Counter.BytesOut), labels: { direction: "out" } },
   ]);
-  yield counter("auth_failures", "Who said who he is, and was not believed.", [
+  yield counter("auth_failures", "Failed authentications, by protocol.", [
     { value: sum(Counter.RejectedAuth), labels: { protocol: "beanstalk" } },
     { value: state.wrongTokens, labels: { protocol: "http" } },
   ]);
@@ -157,7 +163,7 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
   );
   yield counter(
     "commands",
-    "Commands that were executed, by HTTP too.",
+    "Executed commands, including those over HTTP.",
     COMMANDS.map((command) => ({
       value: everywhere.reduce((total, counters) => total + counters[Counter.Commands + command.op]!, 0),
       labels: { command: commandName(command) },
@@ -173,7 +179,7 @@ function commandTimesFamily({ topology }: Service): Family {
   const times = roles.map((counters) => new CommandTimesCounters(counters, Counter.CommandTimes));
   return histogram(
     "command_duration_seconds",
-    "From a whole command to its reply, waits for jobs left out; of some commands.",
+    "Time from a complete command to its reply, without waits for jobs; a sample of commands.",
     COMMAND_BOUNDS_SECONDS,
     COMMAND_CLASSES.map((name, at) => ({
       ...sumOf(times.map((each) => each.of(at))),
@@ -195,14 +201,14 @@ function memoryFamily({ topology }: Service, totals: ShardTotals): Family {
     http: memoryUsage().heapUsed,
   };
   const samples = Object.entries(kinds).map(([kind, value]) => ({ value, labels: { kind } }));
-  return gauge("memory_bytes", "Memory by what it is for; of http the JavaScript heap.", samples);
+  return gauge("memory_bytes", "Memory by purpose; for http, the JavaScript heap.", samples);
 }
 
 /** Omits the limit if there is none, since an alert at 80 % would make no sense. */
 function* limitFamilies({ memory: { usedBytes, limitBytes } }: Service): Iterable<Family> {
-  yield gauge("job_memory_used_bytes", "What jobs and bodies take, as max-memory counts it.", usedBytes);
+  yield gauge("job_memory_used_bytes", "Memory of jobs and bodies, as max-memory counts it.", usedBytes);
   if (limitBytes === Number.POSITIVE_INFINITY) return;
-  yield gauge("job_memory_limit_bytes", "What max-memory gives to jobs and bodies.", limitBytes);
+  yield gauge("job_memory_limit_bytes", "Limit of the memory of jobs and bodies (max-memory).", limitBytes);
 }
 
 /** Only for a server with --replicate. */
@@ -219,25 +225,29 @@ function* groupFamilies(service: Service): Iterable<Family> {
     "Number of the current lead; each change of lead raises it.",
     at(GroupFigure.Epoch),
   );
-  yield gauge("group_may_serve", "Whether it has the right to serve: 1 or 0.", isFrozen(service) ? 0 : 1);
+  yield gauge("group_may_serve", "Whether it may serve: 1 or 0.", isFrozen(service) ? 0 : 1);
   yield gauge(
     "group_standbys",
     "Other servers of the group, as the primary sees them.",
     at(GroupFigure.Standbys),
   );
-  yield gauge("group_batches_pending", "Batches that are not acknowledged.", at(GroupFigure.PendingBatches));
+  yield gauge(
+    "group_batches_pending",
+    "Batches that the shared log has not acknowledged.",
+    at(GroupFigure.PendingBatches),
+  );
   yield gauge(
     "group_messages_under_way",
-    "Messages to the shared log that it has not acknowledged.",
+    "Messages that the shared log has not acknowledged.",
     at(GroupFigure.MessagesUnderWay),
   );
-  yield gauge("group_behind_messages", "What a standby has not read yet.", at(GroupFigure.Behind));
+  yield gauge("group_behind_messages", "Messages that a standby has not read yet.", at(GroupFigure.Behind));
   yield gauge("group_log_bytes", "Bytes that the shared log takes.", at(GroupFigure.LogBytes));
   yield gauge("group_log_limit_bytes", "Bytes that the shared log may take.", at(GroupFigure.LogLimitBytes));
-  yield counter("group_appends", "Messages that the shared log has taken.", at(GroupFigure.Appends));
+  yield counter("group_appends", "Messages that the shared log has stored.", at(GroupFigure.Appends));
   yield counter(
     "group_append_seconds",
-    "Seconds that appends to the shared log have taken, in all.",
+    "Total time of appends to the shared log, in seconds.",
     at(GroupFigure.AppendMs) / 1000,
   );
   yield counter(
@@ -247,7 +257,7 @@ function* groupFamilies(service: Service): Iterable<Family> {
   );
   yield counter(
     "group_batches_ignored",
-    "Batches in the shared log that do not count.",
+    "Batches in the shared log that are ignored.",
     at(GroupFigure.Ignored),
   );
   yield counter("group_freezes", "How often the shared log did not answer in time.", at(GroupFigure.Freezes));
@@ -269,19 +279,19 @@ function* logFamilies({ topology, words }: Service): Iterable<Family> {
   yield gauge("binlog_full", "1 while the log has no room for new jobs.", isFull ? 1 : 0);
   yield gauge(
     "binlog_unsynced_seconds",
-    "How long the oldest record that waits for a sync has done so; with -F none waits.",
+    "How long the oldest record has waited for a sync; with -F, none waits.",
     unsyncedSeconds(counters),
   );
-  yield gauge("binlog_compacting", "1 while room is being given back.", counters[Counter.BinlogCompacts]!);
+  yield gauge("binlog_compacting", "1 while compaction frees space.", counters[Counter.BinlogCompacts]!);
   yield counter(
     "binlog_written_bytes",
-    "Bytes of records that were written, also again.",
+    "Bytes of written records, including rewritten ones.",
     counters[Counter.LogFigures + LogFigures.WrittenBytes]!,
   );
-  yield counter("binlog_records", "Records that were written.", counters[Counter.BinlogWritten]!);
+  yield counter("binlog_records", "Written records.", counters[Counter.BinlogWritten]!);
   yield counter(
     "binlog_records_migrated",
-    "Records that were written again.",
+    "Records that compaction rewrote.",
     counters[Counter.BinlogMigrated]!,
   );
   const figures = (at: number, bounds: readonly number[]): Counts => {
@@ -292,11 +302,11 @@ function* logFamilies({ topology, words }: Service): Iterable<Family> {
     };
   };
   const times = SYNC_BOUNDS_SECONDS;
-  yield histogram("binlog_sync_seconds", "Times of a sync.", times, [figures(LogFigures.Sync, times)]);
-  yield histogram("binlog_wait_seconds", "From a record to its sync.", times, [
+  yield histogram("binlog_sync_seconds", "Durations of syncs.", times, [figures(LogFigures.Sync, times)]);
+  yield histogram("binlog_wait_seconds", "Time from a record to its sync.", times, [
     figures(LogFigures.Wait, times),
   ]);
-  yield histogram("binlog_batch_records", "Records of one write.", BATCH_BOUNDS_RECORDS, [
+  yield histogram("binlog_batch_records", "Records per write.", BATCH_BOUNDS_RECORDS, [
     figures(LogFigures.Batch, BATCH_BOUNDS_RECORDS),
   ]);
 }
@@ -320,17 +330,21 @@ function* threadFamilies({ topology }: Service): Iterable<Family> {
   yield each("thread_turns", "Turns of a thread's loop.", ({ turns }) => turns);
   yield each("thread_busy_turns", "Turns that took messages.", ({ busyTurns }) => busyTurns);
   yield each("thread_messages", "Messages that a thread took from its rings.", ({ messages }) => messages);
-  yield each("thread_crossed_messages", "Those of them that another thread wrote.", ({ crossed }) => crossed);
+  yield each(
+    "thread_crossed_messages",
+    "Messages that a thread took from another thread.",
+    ({ crossed }) => crossed,
+  );
   yield each("thread_wakes", "How often a thread woke another one.", ({ wakes }) => wakes);
   yield each("thread_sleeps", "How often a thread went to sleep.", ({ sleeps }) => sleeps);
   yield gauge(
     "ring_fill_ratio_max",
-    "How full the fullest ring to a thread was at most.",
+    "Highest fill of any ring to a thread.",
     counts.map(({ thread, ringFillMax }) => ({ value: ringFillMax, labels: { thread } })),
   );
 }
 
-/** For a control group without a limit, Node returns a number beyond all memory, or 0. */
+/** For a control group without a limit, Node returns 0 or more than the machine's memory. */
 function memoryLimit(): number {
   const limit = process.constrainedMemory();
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
@@ -341,12 +355,16 @@ function* processFamilies({ facts }: Service): Iterable<Family> {
   yield counter("process_cpu_seconds", "CPU time of the process.", (user + system) / 1e6);
   yield gauge(
     "memory_limit_bytes",
-    "What the process may take: its control group's limit, or all there is.",
+    "Memory that the process may use: its control group's limit, or the machine's memory.",
     memoryLimit(),
   );
-  yield gauge("process_resident_memory_bytes", "Memory of the process.", memoryUsage.rss());
-  yield gauge("process_start_time_seconds", "When the process was started.", facts.startedAtMs / 1000);
+  yield gauge("process_resident_memory_bytes", "Resident memory of the process.", memoryUsage.rss());
+  yield gauge(
+    "process_start_time_seconds",
+    "Start time of the process, in Unix time.",
+    facts.startedAtMs / 1000,
+  );
   yield gauge("process_open_fds", "Open file descriptors.", openDescriptors());
   if (Number.isFinite(facts.descriptorsMax))
-    yield gauge("process_max_fds", "File descriptors that may be open.", facts.descriptorsMax);
+    yield gauge("process_max_fds", "Maximum number of open file descriptors.", facts.descriptorsMax);
 }

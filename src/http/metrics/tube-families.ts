@@ -23,23 +23,23 @@ const STATES = {
   buried: TubeField.Buried,
 } as const;
 
-/** The names in metrics, without "tube_", where they differ. */
+/** The names in metrics, without "tube_", if they differ. */
 const NAMES: Partial<Record<TubeCounter, string>> = { rateWaits: "rate_waits" };
 export const nameOf = (counter: TubeCounter): string => NAMES[counter] ?? counter;
 
 export const HELP: Readonly<Record<TubeCounter, string>> = {
   puts: "Jobs that were put.",
-  reserves: "Jobs that were given to clients.",
+  reserves: "Jobs that clients have reserved.",
   deletes: "Jobs that were deleted.",
   releases: "Jobs that were released.",
   buries: "Jobs that were buried.",
   kicks: "Jobs that were kicked.",
-  timeouts: "Reservations that ended because their time to run was over.",
+  timeouts: "Reservations that ended because their time to run expired.",
   deaths: "Jobs that died: their attempts were used up, or they expired and were buried.",
-  expiries: "Jobs whose time to live was over.",
+  expiries: "Jobs whose time to live expired.",
   duplicates: "Puts whose unique key another job had.",
   refusals: "Puts that a limit of the tube refused.",
-  rateWaits: "How often the rate of the tube was used up, so that it gave no job for a while.",
+  rateWaits: "How often the tube used up its rate, so that jobs had to wait.",
 };
 
 const sumOf = ({ entries }: TubeSeries, field: number): number =>
@@ -73,12 +73,14 @@ export function* tubeFamilies(series: readonly TubeSeries[], nowMs: number): Ite
       ),
     ),
   );
-  yield of("tube_oldest_ready_seconds", "Since when the oldest ready job is ready; 0 without one.", (each) =>
-    ageOf(each, TubeField.OldestReadyAtMs, nowMs),
+  yield of(
+    "tube_oldest_ready_seconds",
+    "How long the oldest ready job has been ready; 0 without one.",
+    (each) => ageOf(each, TubeField.OldestReadyAtMs, nowMs),
   );
   yield of(
     "tube_oldest_buried_seconds",
-    "Since when the oldest buried job is buried; 0 without one.",
+    "How long the oldest buried job has been buried; 0 without one.",
     (each) => ageOf(each, TubeField.OldestBuriedAtMs, nowMs),
   );
   yield of("tube_body_bytes", "Bytes of the bodies of its jobs.", (each) => sumOf(each, TubeField.BodyBytes));
@@ -88,7 +90,7 @@ export function* tubeFamilies(series: readonly TubeSeries[], nowMs: number): Ite
   yield of("tube_holds_dead", "1 for a dead-letter tube with a ready job: its jobs died elsewhere.", (each) =>
     sumOf(each, TubeField.HoldsDead),
   );
-  yield of("tube_pause_seconds", "How long its pause still lasts.", (each) => pauseOf(each, nowMs));
+  yield of("tube_pause_seconds", "Remaining time of its pause.", (each) => pauseOf(each, nowMs));
   for (const name of TUBE_COUNTER_NAMES) {
     const samples = series.map(
       (each): Sample => ({
@@ -104,16 +106,16 @@ export function* tubeFamilies(series: readonly TubeSeries[], nowMs: number): Ite
 export function* timeFamilies(series: readonly TimesOf[]): Iterable<Family> {
   const of = (kind: keyof TubeTimes) =>
     series.map(({ tube, times }) => ({ ...times[kind], labels: { tube } }));
-  yield histogram("tube_wait_seconds", "From ready to reserved.", TUBE_BOUNDS_SECONDS, of("wait"));
+  yield histogram("tube_wait_seconds", "Time from ready to reserved.", TUBE_BOUNDS_SECONDS, of("wait"));
   yield histogram(
     "tube_hold_seconds",
-    "From reserved, or the last touch, to deleted, released or buried.",
+    "Time from reserved, or the last touch, to deleted, released or buried.",
     TUBE_BOUNDS_SECONDS,
     of("hold"),
   );
 }
 
-/** Yields how many of all tubes, with series or without, need somebody to look at them. */
+/** Yields how many of all tubes, with or without series, need attention. */
 export function* tubeStateFamilies(tubes: ReadonlyMap<string, TubeEntry>, nowMs: number): Iterable<Family> {
   let [unwatched, paused, deadLetter] = [0, 0, 0];
   for (const entry of tubes.values()) {
@@ -126,7 +128,7 @@ export function* tubeStateFamilies(tubes: ReadonlyMap<string, TubeEntry>, nowMs:
   }
   yield gauge(
     "tubes_unwatched",
-    "Tubes with ready jobs that nobody watches, apart from paused and dead-letter tubes.",
+    "Tubes with ready jobs and no watchers, except paused and dead-letter tubes.",
     unwatched,
   );
   yield gauge("tubes_paused", "Tubes that are paused.", paused);

@@ -14,9 +14,9 @@ import { Doorbell } from "../../ring/doorbell.ts";
 
 /** Length of a piece. */
 const PIECE_BYTES = 256 * 1024;
-/** The part of a segment's file before its records. */
+/** Length of a segment's header, which precedes its records. */
 const HEADER_BYTES = 64;
-/** How long the log may take for a cut: it may wait for room on its disk. */
+/** Time limit for a cut: the log may wait for room on its disk. */
 const CUT_MS_MAX = 10_000;
 
 export type BackupRefusal = "under-way" | "full" | "late";
@@ -140,7 +140,7 @@ export class Backup {
     return sum;
   }
 
-  /** Returns the segment behind the cut as it was when the cut was made: empty. */
+  /** Returns the segment after the cut as it was at that moment: empty. */
   async #headOf(number: number): Promise<Uint8Array> {
     const head = new Uint8Array(NEXT_BYTES);
     const file = await open(this.#pathOf(number), "r");
@@ -187,7 +187,7 @@ export class Backup {
 async function readWhole(file: FileHandle, into: Uint8Array, position: number): Promise<void> {
   for (let done = 0; done < into.length; ) {
     const { bytesRead } = await file.read(into, done, into.length - done, position + done);
-    if (bytesRead === 0) throw new Error("a segment is shorter than it was");
+    if (bytesRead === 0) throw new Error("a segment has become shorter");
     done += bytesRead;
   }
 }
@@ -205,7 +205,7 @@ class Pace {
 
   async wait(bytes: number): Promise<void> {
     const nowMs = this.#nowMs();
-    // A reader that was slow may not catch up at once.
+    // A slow reader may not catch up at once.
     this.#freeAtMs = Math.max(this.#freeAtMs, nowMs) + (bytes / this.#bytesPerSecond) * 1000;
     const waitMs = this.#freeAtMs - nowMs;
     if (waitMs >= 1) await sleep(waitMs);

@@ -19,7 +19,7 @@ export class GiveBacks {
   readonly #leases: LeaseTable;
   readonly #control: ControlClient;
   readonly #jobsMax: number;
-  /** By shard: jobs that wait for the answer to an earlier question. */
+  /** Jobs that wait for the answer to an earlier question, by shard. */
   readonly #waiting: LeaseKey[][];
   readonly #isAsking: boolean[];
 

@@ -36,7 +36,7 @@ export function readinessOf(service: Service): Verdict {
   const { state, topology } = service;
   if (state.phase === "serving")
     return isFrozen(service) ? no("frozen", "the shared log of the group does not answer") : OK;
-  if (state.phase === "stopping") return no("stopping", "the server stops");
+  if (state.phase === "stopping") return no("stopping", "the server is stopping");
   if (topology.binlog?.group !== undefined && follows(topology.binlog.group.figures))
     return no("standby", "another server of the group has the lead");
   return no("starting", `the log is replayed: ${Math.floor(state.replayed * 100)} %`);
@@ -48,7 +48,7 @@ function follows(figures: SharedArrayBuffer): boolean {
   return role === "starting" || role === "standby";
 }
 
-/** Tells whether the server belongs to a group and has no right to serve now. */
+/** Tells whether the server belongs to a group and may not serve now. */
 export function isFrozen({ topology, words, nowMs, wallMs }: Service): boolean {
   if (topology.binlog?.group === undefined) return false;
   return new Lease(words.words, ControlWord.ServeUntil, ControlWord.ServeUntilWall, wallMs).isOver(nowMs());
@@ -59,7 +59,8 @@ export function putReadinessOf(service: Service): Verdict {
   const ready = readinessOf(service);
   if (!ready.ok) return ready;
   const { words } = service;
-  if (words.isSet(ControlWord.Draining)) return no("draining", "new jobs are refused: the server drains");
+  if (words.isSet(ControlWord.Draining))
+    return no("draining", "new jobs are refused: the server is draining");
   if (words.isSet(ControlWord.SharedLogFull))
     return no("shared-log-full", "new jobs are refused: the shared log of the group is nearly full");
   if (words.isSet(ControlWord.BinlogFull))
@@ -74,7 +75,7 @@ function certificatesThatEnd({ state, wallMs }: Service): string {
     .filter(({ endsAtMs }) => endsAtMs - wallMs() <= CERTIFICATE_WARNED_MS)
     .map(
       ({ name, endsAtMs }) =>
-        `the certificate of ${name} ends on ${new Date(endsAtMs).toISOString().slice(0, 10)}`,
+        `the certificate of ${name} expires on ${new Date(endsAtMs).toISOString().slice(0, 10)}`,
     )
     .join(", ");
 }
@@ -99,7 +100,7 @@ export function checksOf(service: Service): Record<string, Verdict> {
     draining: check(
       words.isSet(ControlWord.Draining),
       "draining",
-      "SIGUSR1 was sent: the server takes no new jobs",
+      "the server is draining (SIGUSR1): it accepts no new jobs",
     ),
   };
 }

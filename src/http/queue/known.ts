@@ -1,6 +1,6 @@
-// Totals and tables with a fallback to the last known ones. In a frozen group shards answer no
-// questions, and with a full disk perhaps not for long; monitoring must still get data from the
-// server itself.
+// Totals and tables, with a fallback to the last known ones. In a frozen group, shards answer no
+// questions, and with a full disk they may not answer for long. Monitoring must still get data
+// about the server itself.
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
@@ -37,7 +37,7 @@ export async function knownTubes(service: Service): Promise<ReadonlyMap<string, 
   );
 }
 
-/** What needs an operator's attention, over all shards; each batch with its sums. */
+/** Problems that need an operator's attention, over all shards; each batch with its sums. */
 export interface KnownSigns {
   readonly batches: readonly BatchSign[];
   readonly schedules: NonNullable<FlowSigns["schedules"]>;

@@ -11,7 +11,7 @@ export interface LeaseWays {
   readonly control: ControlClient;
 }
 
-/** The most bytes of a question without its changes, and of a change without its reason. */
+/** Maximum bytes of a question without its changes, and of a change without its reason. */
 const QUESTION_BYTES = 64;
 const CHANGE_BYTES = 128;
 
@@ -25,7 +25,7 @@ export interface NewChange {
 
 /**
  * Applies changes to leases, each one independently and in request order per shard. Returns which
- * of them are done.
+ * of them succeeded.
  */
 export async function changeLeases(
   ways: LeaseWays,
@@ -65,7 +65,7 @@ export async function changeLeases(
   return done;
 }
 
-/** Divides the changes at one shard into questions that are short enough. */
+/** Divides the changes for one shard into questions that are short enough. */
 function questionsOf(group: readonly Asked[], changes: readonly NewChange[], bytesMax: number): Asked[][] {
   const questions: Asked[][] = [];
   let left = 0;
@@ -92,7 +92,7 @@ async function askAgain(
   return isDone!;
 }
 
-/** Returns a reason as UTF-8, cut to what a job keeps of it. */
+/** Returns a reason as UTF-8, cut to the length that a job keeps. */
 export function reasonBytes(reason: string): Uint8Array {
   const bytes = new Uint8Array(REASON_BYTES_MAX);
   return bytes.subarray(0, new TextEncoder().encodeInto(reason, bytes).written);

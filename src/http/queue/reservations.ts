@@ -1,8 +1,8 @@
 // Reserves over HTTP: in-memory connections that watch the requested tubes, kept for some seconds
 // for further requests of the same tubes.
 //
-// So a polled tube keeps its watcher, and a wait queues with those of all other clients. Jobs go to
-// leases (shard/control/leases.ts): the connection holds none, and can be reused at once.
+// A polled tube thus keeps its watcher, and a wait queues with those of all other clients. Jobs go
+// to leases (shard/control/leases.ts): the connection holds none, and can be reused at once.
 
 import { Busy } from "../link/busy.ts";
 import type { WireClients } from "../link/wire-clients.ts";
@@ -30,7 +30,7 @@ export interface ReservedJob {
   readonly releases: number;
   readonly buries: number;
   readonly kicks: number;
-  /** Pairs that it was put with, in Latin-1. */
+  /** Pairs of context from the put, in Latin-1. */
   readonly meta: readonly string[];
   readonly body: Buffer;
 }
@@ -40,7 +40,7 @@ export interface ReserveOptions {
   readonly waitSeconds: number;
   readonly max: number;
   readonly bytesMax: number;
-  /** Returns the number of further jobs that there is room for; called before each chunk. */
+  /** Returns how many more jobs fit; called before each chunk. */
   readonly room: () => number;
   /** Ends the wait. */
   readonly signal: AbortSignal;
@@ -212,7 +212,7 @@ class Taking {
 
 const HYPHEN = 0x2d;
 const ZERO = 0x30;
-/** Count of numbers between RESERVED and the tube's name. */
+/** Number of numbers between RESERVED and the tube's name. */
 const NUMBERS = 11;
 /** Begins each pair of a job's context, which has no blanks. */
 const META = " meta=";
@@ -236,7 +236,7 @@ export function reservedJob({ line, body }: WireReply): ReservedJob | undefined 
     numbers[field] = isNegative ? -value : value;
     at = end + 1;
   }
-  // A name of a tube has no blank.
+  // The name of a tube has no blank.
   const tubeEnd = line.indexOf(META, at);
   return {
     id: numbers[0]!,

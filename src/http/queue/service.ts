@@ -29,7 +29,7 @@ import type { Reservations } from "./reservations.ts";
 /** Facts that stay the same while the server runs. */
 export interface ServerFacts {
   readonly version: string;
-  /** 16 hex digits, drawn at start. */
+  /** 16 hex digits, drawn at the start. */
   readonly instanceId: string;
   readonly hostname: string;
   readonly pid: number;
@@ -53,7 +53,7 @@ export interface ServerState {
    * monotonic clock, ms.
    */
   group: (GroupMembers & { readonly atMs: number }) | undefined;
-  /** How the listeners' connections are read and written. */
+  /** Transport of the listeners' connections. */
   transport: string;
   certificates: readonly ShownCertificate[];
   /** Whether the last reload succeeded, and the time of the last success, Unix seconds. */

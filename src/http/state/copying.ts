@@ -51,7 +51,7 @@ export class Copying {
     this.#isStopped = true;
   }
 
-  /** Resolves once all copies are as durable as `-f` demands. Throws TaskRefused. */
+  /** Resolves once all copies are as durable as `-f` requires. Throws TaskRefused. */
   async run(report: (part: BulkPart) => void): Promise<void> {
     let afterId = this.#firstId;
     let hasEnded = false;
@@ -109,10 +109,10 @@ export class Copying {
     this.#affected += outcomes.filter((outcome) => "id" in outcome).length;
     const refused = outcomes.find((outcome) => "refusal" in outcome);
     if (refused !== undefined && "refusal" in refused)
-      throw new TaskRefused(refused.refusal, `After ${this.#affected} copies a put`);
+      throw new TaskRefused(refused.refusal, `After ${this.#affected} copies, a put`);
   }
 
-  /** Returns the body, or undefined if the job is gone by now. */
+  /** Returns the body, or undefined if the job no longer exists. */
   async #bodyOf({ id, bytes, body }: JobFacts): Promise<Uint8Array | undefined> {
     return body !== undefined && body.length === bytes ? body : await this.#ways.bodies.read(id);
   }

@@ -1,10 +1,10 @@
-// File beside the log in which the histories outlive a restart. It is a convenience: nothing waits
-// for it, a damaged one is ignored, and without it the histories begin anew.
+// File beside the log that keeps the histories over a restart. It is a convenience: nothing waits
+// for it, a damaged file is ignored, and without one the histories start empty.
 //
-// Two files are written in turn, each in place and without a sync. The last whole one survives a
-// write that a crash cuts off, and no rename makes the file system flush data ahead of the log's
-// own syncs. A file is: magic, length and CRC-32 of the rest, the time of the save, and the packed
-// histories, deflated.
+// Two files take turns, each written in place and without a sync. If a crash interrupts a write,
+// the previous file is still complete. Without a rename, the file system doesn't flush data ahead
+// of the log's own syncs. A file is: magic, length and CRC-32 of the rest, the time of the save,
+// and the packed histories, deflated.
 
 import { constants, readFileSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
@@ -14,7 +14,7 @@ import { crc32, deflateRaw, inflateRawSync } from "node:zlib";
 
 const MAGIC = 0x31_74_73_68_62_72; // "rbhst1"
 const HEADER_BYTES = 24;
-/** More than the packed histories of all tubes that are saved, and of the totals. */
+/** More than the packed size of all saved histories. */
 const UNPACKED_BYTES_MAX = 16 * 1024 * 1024;
 const NAMES = ["history.0", "history.1"] as const;
 /** Ages and gaps compress well at any level; the first costs least. */
@@ -22,7 +22,7 @@ const deflate = promisify(deflateRaw);
 
 export class HistoryFile {
   readonly #paths: readonly string[];
-  /** Which file the next save overwrites. */
+  /** Number of the file that the next save overwrites. */
   #next = 0;
   #saving: Promise<void> | undefined;
 
@@ -30,7 +30,7 @@ export class HistoryFile {
     this.#paths = NAMES.map((name) => join(folder, name));
   }
 
-  /** Returns what was saved last; undefined if there is nothing, or nothing whole. */
+  /** Returns the last saved histories; undefined if there is no intact file. */
   read(): Uint8Array | undefined {
     const found = this.#paths.map(readOne);
     const newest = (found[0]?.savedAtMs ?? 0) >= (found[1]?.savedAtMs ?? 0) ? 0 : 1;
@@ -38,7 +38,7 @@ export class HistoryFile {
     return found[newest]?.bytes;
   }
 
-  /** Saves what `pack` returns, unless the save before is still under way. */
+  /** Saves the result of `pack`, unless the previous save is still in progress. */
   save(pack: () => Uint8Array, atMs: number): Promise<void> {
     this.#saving ??= this.#save(pack(), atMs).finally(() => {
       this.#saving = undefined;
@@ -87,7 +87,7 @@ function readOne(path: string): Saved | undefined {
     const bytes = inflateRawSync(body, { maxOutputLength: UNPACKED_BYTES_MAX });
     return { savedAtMs: file.readDoubleLE(16), bytes };
   } catch {
-    // Missing, unreadable or damaged: the histories begin anew.
+    // Missing, unreadable or damaged: the histories start empty.
     return undefined;
   }
 }

@@ -28,7 +28,7 @@ export class IdempotencyKeys {
    * or its key could be reused for another request.
    */
   readonly #underWay = new Map<string, string>();
-  /** Room for one more than is kept, so that the sweep alone forgets and no weight is lost. */
+  /** Has room for one more than is kept, so that only the sweep forgets and no weight is lost. */
   readonly #kept = new RecentMap<string, Kept>(KEYS_MAX + 1);
   #weight = 0;
 

@@ -57,16 +57,16 @@ const idIn = (bytes: Buffer): number => bytes.readUIntBE(0, 3) * 2 ** 32 + bytes
 export class LeaseTable {
   readonly #mac = leaseMac(randomBytes(32));
   readonly #nowMs: () => number;
-  /** By job id, since a job has one lease at a time. Ids cost less memory than tokens. */
+  /** Leases by job id, since a job has one at a time. Ids cost less memory than tokens. */
   readonly #leases = new Map<number, Lease>();
   readonly #finished = new FinishedLeases(FINISHED_MAX, FINISHED_MS);
-  /** By job id. */
+  /** Pending questions by job id. */
   readonly #finishing = new Map<number, Finishing>();
   readonly #bytes = Buffer.alloc(SIGNED_BYTES + MAC_BYTES);
   readonly #signed = this.#bytes.subarray(0, SIGNED_BYTES);
   /** Counter of requests with a lease that had ended. */
   ended = 0;
-  /** Counter of jobs that went back because their client was gone. */
+  /** Counter of jobs that went back because their client had disconnected. */
   abandoned = 0;
 
   constructor(nowMs: () => number) {
@@ -91,7 +91,7 @@ export class LeaseTable {
 
   give(lease: Omit<Lease, "token">): Lease {
     const given = { ...lease, token: this.#sign(lease, lease.owner) };
-    // Moves it behind all others, even if the job was leased before.
+    // Moves it to the end, even if the job was leased before.
     this.#leases.delete(given.id);
     this.#leases.set(given.id, given);
     return given;
@@ -118,15 +118,15 @@ export class LeaseTable {
   }
 
   /**
-   * Notes that a shard is asked to finish the lease. Until it answers, which takes as long as its
-   * disk, a retry must be told apart from both a first request and a finished one.
+   * Records that a shard was asked to finish the lease. Until it answers, which takes as long as
+   * its disk, a retry must be told apart from both a first request and a finished one.
    */
   beginFinish({ id, reserves }: LeaseKey, act: LeaseChange["act"]): void {
     // A different act comes too late, and other requests may wait for the first one.
     if (!this.#finishing.has(id)) this.#finishing.set(id, { reserves, act, over: undefined });
   }
 
-  /** Notes that the shard has answered or can't be asked. */
+  /** Records that the shard has answered or can't be asked. */
   endFinish({ id, reserves }: LeaseKey, act: LeaseChange["act"]): void {
     const finishing = this.#finishing.get(id);
     if (finishing === undefined || finishing.reserves !== reserves || finishing.act !== act) return;
@@ -145,7 +145,7 @@ export class LeaseTable {
     return finishing.over.promise;
   }
 
-  /** Notes that the act has finished the lease. */
+  /** Records that the act has finished the lease. */
   finish(key: LeaseKey, act: LeaseChange["act"]): void {
     this.forget(key);
     this.#finished.add(key.id, key.reserves, act, this.#nowMs());

@@ -1,5 +1,5 @@
-// The tubes with series and times of their own: the same for all listeners, for metrics, and for
-// pages that show times.
+// Tubes with their own series and times: the same for all listeners, for metrics, and for pages
+// that show times.
 
 import { InTurn } from "../link/in-turn.ts";
 import { type MetricsRules, SeriesSet } from "./series-set.ts";
@@ -9,8 +9,8 @@ export class MeasuredTubes {
   readonly series: SeriesSet;
   readonly times: TimeSeries = new TimeSeries();
   /**
-   * A scrape takes several MB of heap while it is built; a hundred at once would fill the heap. And
-   * an older answer of the shards must not follow a newer one.
+   * A scrape takes several MB of heap while it is built; a hundred at once would fill the heap.
+   * Also, an older answer of the shards must not follow a newer one.
    */
   readonly turns: InTurn = new InTurn();
   /** Whether a page has asked. Until then, only scrapes measure. */

@@ -5,9 +5,9 @@ import { HistoryFile } from "./history-file.ts";
 import type { SavedTotals, StatsHistory } from "./stats-history.ts";
 import type { SavedTubes, TubeHistory } from "./tube-history.ts";
 
-/** A crash loses what came after the last save, at most this. */
+/** Interval of saves, ms: a crash loses at most this much. */
 export const SAVE_EACH_MS = 60_000;
-/** Of what is saved: other versions are ignored. */
+/** Version of the saved data; others are ignored. */
 const VERSION = 1;
 
 interface Saved {
@@ -21,7 +21,9 @@ export class SavedHistories {
   readonly #totals: StatsHistory;
   readonly #tubes: TubeHistory;
   readonly #wallMs: () => number;
-  /** A server that never served has nothing to save, and would overwrite what it never read. */
+  /**
+   * A server that never served has nothing to save, and would overwrite data that it never read.
+   */
   #isRestored = false;
 
   constructor(folder: string, totals: StatsHistory, tubes: TubeHistory, wallMs: () => number) {
@@ -31,7 +33,7 @@ export class SavedHistories {
     this.#wallMs = wallMs;
   }
 
-  /** Reads what was saved last, before anything is recorded. */
+  /** Reads the last saved data, before anything is recorded. */
   restore(): void {
     this.#isRestored = true;
     const bytes = this.#file.read();

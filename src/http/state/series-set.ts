@@ -1,11 +1,11 @@
 // Selection of the tubes with metric series of their own: the first tubes keep theirs while they
 // live, and some minutes longer.
 //
-// All other tubes are summed up as `*`, which is no valid tube name. That sum must never fall, or
-// Prometheus takes it for a restart. So when a tube of the sum gets series of its own, its earlier
-// counts stay in the sum and its series begin at 0; all series together still equal the server's
-// totals. The counts of ended series are added to no other series: the sum would rise as if the
-// work were done again.
+// All other tubes are summed up as `*`, which is not a valid tube name. That sum must never fall,
+// or Prometheus would mistake it for a restart. So when a tube of the sum gets series of its own,
+// its earlier counts stay in the sum and its series begin at 0; all series together still equal the
+// server's totals. The counts of ended series are added to no other series: the sum would rise as
+// if the work were done again.
 
 import { matchesGlob } from "../../base/glob.ts";
 import { TubeField } from "../../message/control.ts";
@@ -130,7 +130,7 @@ const reportedOfAll = (member: Member): Counters =>
   Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, reportedOf(member, name)])) as Counters;
 
 /**
- * Continues a series for a tube that was created anew. No other series contains the new tube's
+ * Continues a series for a tube that was created again. No other series contains the new tube's
  * counts.
  */
 function takeOver(member: Member, tube: TubeEntry): void {

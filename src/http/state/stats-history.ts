@@ -76,7 +76,7 @@ class Points {
     return rows;
   }
 
-  /** Takes the points of an earlier run, except those of the future: its clock was wrong. */
+  /** Takes the points of an earlier run, except those in the future, whose clock was wrong. */
   restore(rows: Float64Array, nowMs: number): void {
     for (let from = 0; from + ROW <= rows.length; from += ROW)
       if (rows[from]! < nowMs) this.take(rows[from]!, valuesAt(rows, from));
@@ -111,9 +111,9 @@ export class StatsHistory {
   readonly #bySecond = new Points(HOUR_SECONDS, 1);
   readonly #byMinute = new Points(DAY_MINUTES, 60);
   #asking: Promise<ShardTotals> | undefined;
-  /** The last values of an earlier run, until the first ones of this run are there. */
+  /** The last values of an earlier run, until this run has values. */
   #before: readonly number[] | undefined;
-  /** What the counters of earlier runs came to: those of the shards begin at 0. */
+  /** Final counters of earlier runs: those of the shards start at 0. */
   #base: readonly number[] = HISTORY_SERIES.map(() => 0);
 
   constructor(control: ControlClient, wallMs: () => number) {
@@ -145,12 +145,12 @@ export class StatsHistory {
     return totals;
   }
 
-  /** Returns all points, to be saved: of each second, and of each minute. */
+  /** Returns all points for saving: those of each second, and those of each minute. */
   get saved(): SavedTotals {
     return { bySecond: this.#bySecond.rows, byMinute: this.#byMinute.rows };
   }
 
-  /** Takes the points of an earlier run. The counters go on from there. */
+  /** Takes the points of an earlier run. The counters continue from there. */
   restore({ bySecond, byMinute }: SavedTotals): void {
     this.#bySecond.restore(bySecond, this.#wallMs());
     this.#byMinute.restore(byMinute, this.#wallMs());
@@ -190,13 +190,13 @@ export interface SavedTotals {
   readonly byMinute: Float64Array;
 }
 
-/** A counter that is smaller than before has begun anew. */
+/** Returns the growth of a counter; one that is smaller than before has restarted at 0. */
 const basesOf = (before: readonly number[], now: readonly number[]): number[] =>
   now.map((value, series) =>
     series >= FIRST_COUNTER && value < (before[series] ?? 0) ? before[series]! : 0,
   );
 
-/** How the values of shards become one that isn't their sum. Of batches, any shard knows all. */
+/** Combines values of shards that aren't summed. Any one shard knows all batches. */
 const COMBINED: Partial<Record<string, (a: never, b: never) => unknown>> = {
   nowMs: Math.max,
   scheduleLateMs: Math.max,

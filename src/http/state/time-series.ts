@@ -1,9 +1,9 @@
-// Times of tubes: which tubes have them, the sum of all others as `*`, and the quantiles of the
-// last minutes.
+// Times of tubes: selects the measured tubes, sums up all others as `*`, and computes quantiles of
+// the last minutes.
 //
-// The shards count from the moment when a tube is first asked for; what was before stays in the
-// sum. The sum never falls, and the counts of a tube that is measured no more are added to no other
-// series, as with the counters of tubes (series-set.ts).
+// The shards count from the first request for a tube; earlier counts stay in the sum. The sum never
+// falls, and the counts of a tube that is no longer measured are added to no other series, as with
+// the counters of tubes (series-set.ts).
 
 import {
   type Distribution,
@@ -28,7 +28,7 @@ export interface TimesOf {
   readonly times: TubeTimes;
 }
 
-/** What a tube's jobs waited or were held lately, in seconds; null if there was no job. */
+/** Recent waiting or holding times of a tube's jobs, in seconds; null if there was no job. */
 export interface RecentTimes {
   readonly count: number;
   readonly p50: number | null;
@@ -57,7 +57,7 @@ export class TimeSeries {
   #last: Asked = new Map();
   readonly #marks = new Map<string, Marks>();
   #atMs = 0;
-  /** What tubes that are measured no more had. */
+  /** Counts of tubes that are no longer measured. */
   readonly #left: Record<Kind, Distribution> = { wait: none(), hold: none() };
   #reported: Record<Kind, Distribution> = { wait: none(), hold: none() };
 
@@ -70,7 +70,7 @@ export class TimeSeries {
     return this.#last;
   }
 
-  /** Takes newer times, of the tubes that are measured now. */
+  /** Takes newer times of the tubes that are measured now. */
   renew(times: Asked, nowMs: number): void {
     for (const [name, last] of this.#last) {
       if (times.has(name)) continue;

@@ -82,7 +82,7 @@ export class TubeEntry {
 }
 
 export class TubeCache {
-  /** By name. */
+  /** Entries by name. */
   #tubes = new Map<string, TubeEntry>();
   /** Time when the table was built, and the duration of that, monotonic ms. */
   atMs: number = Number.NEGATIVE_INFINITY;

@@ -1,6 +1,6 @@
 // History of tubes over the last 50 minutes, in steps of 10 s. It covers as many tubes as have
-// series in metrics: the busiest first, then the oldest. A busy tube takes the place of one at
-// which nothing has happened for as long as it is recorded.
+// series in metrics: the busiest first, then the oldest. A busy tube replaces one that has been
+// idle for its whole recording.
 
 import { TubeField } from "../../message/control.ts";
 import type { TubeEntry } from "./tube-cache.ts";
@@ -23,7 +23,7 @@ export const STEP_SECONDS = 10;
 const POINTS = 300;
 
 interface Kept {
-  /** NaN for a tube of an earlier run until it is there again. */
+  /** NaN for a tube of an earlier run until it exists again. */
   sequence: number;
   /** Ring of points, each with all series. */
   readonly values: Float32Array;
@@ -32,11 +32,11 @@ interface Kept {
   /** Numbers of the first point and of the one after the last. */
   from: number;
   to: number;
-  /** What counters of earlier runs came to; undefined for none. */
+  /** Final counters of earlier runs; undefined for none. */
   base?: readonly number[];
 }
 
-/** Points for which a tube of an earlier run may be missing: its clients connect again first. */
+/** Points for which a tube of an earlier run may be missing, until its clients reconnect. */
 const RETURN_POINTS_MAX = 30;
 /** Tubes whose history is saved. */
 const SAVED_TUBES_MAX = 500;
@@ -45,11 +45,11 @@ const SAVED_TUBES_MAX = 500;
 export interface SavedTubes {
   /** Wall clock, ms. */
   readonly atMs: readonly number[];
-  /** `from` is the place of the first point in `atMs`; each point has a value for each series. */
+  /** `from` is the index of the first point in `atMs`; each point has a value for each series. */
   readonly tubes: readonly { readonly name: string; readonly from: number; readonly values: Float32Array }[];
 }
 
-/** Jobs that pass through a tube in a second: in, to workers and out. */
+/** Activity of a tube: jobs per second that enter it, go to workers, and leave. */
 const activity = (entry: TubeEntry): number =>
   entry.rate(TubeField.Puts) + entry.rate(TubeField.Reserves) + entry.rate(TubeField.Deletes);
 
@@ -57,9 +57,9 @@ const activity = (entry: TubeEntry): number =>
 const rank = (entry: TubeEntry): number => activity(entry) || -entry.get(TubeField.Sequence);
 
 /**
- * Points for which a tube keeps its place without activity. One that was busy at first may only
- * pause: with more tubes than places, of which each is used every few minutes, all would take
- * places from each other, and none would have a history.
+ * Points for which a tube keeps its place without activity. It may only have paused: if more tubes
+ * than places were each used every few minutes, all would take places from each other, and none
+ * would have a history.
  */
 const QUIET_POINTS_MIN = 6;
 const PAUSE_POINTS_MIN = 60;
@@ -76,7 +76,7 @@ function isQuiet({ values, quietMin, from, to }: Kept): boolean {
 
 const COUNTERS: ReadonlySet<TubeSeriesName> = new Set(["puts", "reserves", "deletes", "timeouts"]);
 
-/** Place of a point's values. */
+/** Index of a point's values. */
 const at = (point: number): number => (point % POINTS) * TUBE_SERIES_NAMES.length;
 
 const pointOf = ({ values }: Kept, point: number): Float32Array =>
@@ -84,7 +84,7 @@ const pointOf = ({ values }: Kept, point: number): Float32Array =>
 
 const lastOf = (kept: Kept): Float32Array => pointOf(kept, kept.to - 1);
 
-/** Returns how much has happened at a tube while it was recorded. */
+/** Returns the activity of a tube while it was recorded. */
 function doneIn(kept: Kept): number {
   if (kept.to === kept.from) return 0;
   const [first, last] = [pointOf(kept, kept.from), lastOf(kept)];
@@ -113,7 +113,7 @@ export class TubeHistory {
     if (this.#room > 0) this.#begin(others, this.#room, point);
     for (const [name, kept] of this.#kept) {
       const entry = tubes.get(name);
-      // It may come back after a restart.
+      // The tube may come back after a restart.
       if (entry === undefined) continue;
       if (Number.isNaN(kept.sequence)) this.#goOn(kept, entry, point);
       const at = (point % POINTS) * TUBE_SERIES_NAMES.length;
@@ -124,7 +124,7 @@ export class TubeHistory {
     }
   }
 
-  /** Forgets tubes that are gone, even if others have their names now. */
+  /** Forgets tubes that no longer exist, even if others have their names now. */
   #forgetGone(tubes: ReadonlyMap<string, TubeEntry>, point: number): void {
     for (const [name, { sequence, to }] of this.#kept) {
       const now = tubes.get(name)?.get(TubeField.Sequence);
@@ -133,7 +133,7 @@ export class TubeHistory {
     }
   }
 
-  /** Continues the history of a tube that was there before a restart. Its counters began anew. */
+  /** Continues the history of a tube from before a restart. Its counters restarted at 0. */
   #goOn(kept: Kept, entry: TubeEntry, point: number): void {
     kept.sequence = entry.get(TubeField.Sequence);
     const last = lastOf(kept);
@@ -146,7 +146,7 @@ export class TubeHistory {
       kept.values.set(gap, (missed % POINTS) * TUBE_SERIES_NAMES.length);
   }
 
-  /** Returns the histories of the tubes at which most has happened, to be saved. */
+  /** Returns the histories of the busiest tubes, for saving. */
   get saved(): SavedTubes {
     const first = Math.max(0, this.#points - POINTS);
     const busiest = [...this.#kept]
@@ -169,7 +169,7 @@ export class TubeHistory {
 
   /** Takes the histories of an earlier run, before the first point of this one. */
   restore({ atMs, tubes }: SavedTubes, nowMs: number): void {
-    // What is too old for a chart, or of a clock that was wrong, is left out.
+    // Leaves out points that are too old for a chart, or whose clock was wrong.
     const isKnown = (ms: number): boolean => ms <= nowMs && ms > nowMs - POINTS * STEP_SECONDS * 1000;
     const skipped = atMs.findIndex(isKnown);
     const times = skipped < 0 ? [] : atMs.slice(skipped);

@@ -27,22 +27,22 @@ const ENDS: Readonly<Record<GroupEnd, { exitCode: number; code: string; next: st
   "start-anew": {
     exitCode: ExitCode.LeadLost,
     code: "REPLICA_SET_ASIDE",
-    next: "Start it again: it begins anew with what the group has",
+    next: "Start it again: it gets everything from the group",
   },
   stranger: {
     exitCode: ExitCode.BinlogDirectory,
     code: "REPLICA_STRANGER",
-    next: 'Nothing was changed; this may be the only copy. Look which copy has the jobs: "runnerbean binlog inspect DIR" on each machine, "runnerbean replica status URL" for who leads. If the group has them, move this directory away and start again. If this copy counts, stop all servers of the group and say "runnerbean replica reseed URL -b DIR --yes"',
+    next: 'Nothing was changed; this may be the only copy. Find out which copy has the jobs: "runnerbean binlog inspect DIR" on each machine shows them, "runnerbean replica status URL" shows which server leads. If the group has them, move this directory away and start again. If this copy is the right one, stop all servers of the group and run "runnerbean replica reseed URL -b DIR --yes"',
   },
   "log-lost": {
     exitCode: ExitCode.SharedLogLost,
     code: "REPLICA_LOG_LOST",
-    next: 'Look at all nodes with "runnerbean replica status", then bring the group back from the furthest with "runnerbean replica reseed"',
+    next: 'Check all nodes with "runnerbean replica status", then restore the group from the most advanced one with "runnerbean replica reseed"',
   },
   hole: {
     exitCode: ExitCode.SharedLogLost,
     code: "REPLICA_HOLE",
-    next: "Copy the directory of another node here (rsync), or reseed the group; the directories of the nodes are whole",
+    next: "Copy the directory of another node here (rsync), or reseed the group; the directories of the nodes are intact",
   },
   "log-refused": {
     exitCode: ExitCode.SharedLogLost,
@@ -52,7 +52,7 @@ const ENDS: Readonly<Record<GroupEnd, { exitCode: number; code: string; next: st
   "log-missing": {
     exitCode: ExitCode.SharedLogLost,
     code: "REPLICA_LOG_MISSING",
-    next: 'Make it with "runnerbean replica init" if the group is new; if it was lost, use "runnerbean replica reseed"',
+    next: 'Create it with "runnerbean replica init" if the group is new; if it was lost, use "runnerbean replica reseed"',
   },
 };
 
@@ -67,12 +67,12 @@ export interface GroupRoleOptions {
   onEnd: (exitCode: number) => void;
   /** Called when another server should take the lead. */
   onYield: () => void;
-  /** Receives the members of the group, now and then. */
+  /** Receives the members of the group from time to time. */
   onMembers: (members: GroupMembers) => void;
 }
 
 export class GroupRole {
-  /** Resolves when this server has the lead and the right to serve. */
+  /** Resolves when this server has the lead and may serve. */
   readonly mayServe: Promise<void>;
   readonly #options: GroupRoleOptions;
   readonly #order: (order: NodeOrder) => void;
@@ -107,8 +107,8 @@ export class GroupRole {
   }
 
   /**
-   * Resolves when the shared log has all changes, or after a time limit; the result is then as
-   * after a kill.
+   * Resolves when the shared log has all changes, or after a time limit, which has the same effect
+   * as a kill.
    */
   async drained(): Promise<void> {
     const drained = new Promise<void>((resolve) => {
@@ -161,11 +161,11 @@ export function checkGroupOptions({ replicate, binlog, user, port, salvage, list
   if (binlog === undefined) refuse("needs a directory for the log: -b DIR");
   if (salvage)
     refuse(
-      "and --salvage do not go together: a log in a group must have all. Move the directory away, and the server follows the group anew",
+      "and --salvage exclude each other: a log in a group must be complete. Move the directory away, and the server gets everything from the group",
     );
   if (listen.startsWith("unix:")) refuse("needs a TCP port: health checks test whether it is open");
   if (process.env["LISTEN_FDS"] !== undefined)
-    refuse("and sockets of systemd do not go together: the port may only be open where clients are served");
+    refuse("and sockets of systemd exclude each other: the port may only be open while this server serves");
   if (user !== undefined && Number(port) > 0 && Number(port) < 1024)
-    refuse(`and -u do not go together with port ${port}: it is bound only when the lead is taken`);
+    refuse(`and -u exclude each other for port ${port}: the server binds it only when it takes the lead`);
 }

@@ -28,7 +28,7 @@ export class BinlogSupervisor {
   #onRecovered: () => void = () => {};
   #onClosed: () => void = () => {};
   #bar: SingleBar | undefined;
-  /** Undefined if stderr is no terminal, to avoid loading the code. */
+  /** Undefined if stderr is not a terminal, to avoid loading the code. */
   readonly #Bar: typeof SingleBar | undefined;
   #nextProgressAtMs = Date.now() + PROGRESS_EVERY_MS;
 

@@ -1,18 +1,18 @@
 // Memory of an idle server: gives back what only its start, or a burst of commands, needed.
 //
 // A start reads most of Node's program once. Those pages count as resident until the system is
-// short of memory, although they are unchanged. Once dropped, one that is needed after all comes
-// from the page cache, at the price of a page fault. And malloc keeps what was freed between blocks
-// that are still in use.
+// short of memory, although they are unchanged. If the server needs a dropped page later, a page
+// fault brings it back from the page cache. malloc also keeps freed memory between blocks that are
+// still in use.
 
 import { openSync, readFileSync, readSync } from "node:fs";
 import type { Logger } from "pino";
 import type { Options } from "../options/options.ts";
 
 const LOOK_MS = 3000;
-/** With fewer messages between two looks, the server counts as idle. */
+/** With fewer messages between two checks, the server counts as idle. */
 const BUSY_MESSAGES = 1000;
-/** From asm-generic/mman-common.h. */
+/** Value from asm-generic/mman-common.h. */
 const MADV_DONTNEED = 4;
 /** Bytes of an entry in /proc/PID/pagemap, and flags in its last byte. */
 const ENTRY_BYTES = 8;
@@ -20,7 +20,7 @@ const PRESENT = 0x80;
 const SWAPPED = 0x40;
 const OF_FILE = 0x20;
 
-/** Decides when to give memory back: once after the start, and once after each busy time. */
+/** Decides when to give memory back: once after the start, and once after each busy period. */
 export class IdleMemory {
   readonly #give: () => void;
   #hasMore = true;
@@ -30,7 +30,7 @@ export class IdleMemory {
     this.#give = give;
   }
 
-  /** Looks whether the server is idle. `messages` is how many all threads have taken so far. */
+  /** Checks whether the server is idle. `messages` is how many all threads have taken so far. */
   look(messages: number): void {
     const isBusy = messages - this.#seen >= BUSY_MESSAGES;
     this.#seen = messages;
@@ -44,10 +44,10 @@ export class IdleMemory {
 
 /**
  * Returns a function that gives memory back from then on, in the calling thread, which should serve
- * no clients. `messages` returns how many messages all threads have taken so far. To be called
- * before the process switches its user, which hides its pages from it. With `--transport libuv`,
- * the default of older kernels, which avoids Node's experimental way into
- * the C library, nothing is given.
+ * no clients. `messages` returns how many messages all threads have taken so far. Call it before
+ * the process switches its user, because afterwards it can't read its own page map. With
+ * `--transport libuv` (the default on older kernels), which avoids Node's experimental interface to
+ * the C library, the function does nothing.
  */
 export function memoryGiver({ transport }: Options, messages: () => number, log: Logger): () => void {
   if (transport === "libuv") return () => {};
@@ -73,15 +73,14 @@ function openPagemap(): number | undefined {
 }
 
 /**
- * Takes a few milliseconds, however many jobs there are. Throws if the system or its C library is
- * an unusual one.
+ * Takes a few milliseconds, however many jobs there are. Throws on an unusual system or C library.
  */
 function giveMemory(pagemap: number | undefined): void {
   const { malloc_trim: trim, getpagesize: pageSize, madvise } = libc();
   trim(0n);
   if (pagemap === undefined) return;
   const pageBytes = pageSize();
-  // All are found before the first is dropped: looking needs a good part of Node's program.
+  // Finds all pages before it drops the first: the search needs a good part of Node's program.
   const unchanged = mappedFiles(readFileSync("/proc/self/maps", "latin1")).filter(({ start, end }) =>
     isUnchanged(entriesOf(pagemap, start / pageBytes, end / pageBytes)),
   );
@@ -102,7 +101,7 @@ export function mappedFiles(maps: string): Mapping[] {
   }));
 }
 
-/** Returns what /proc/PID/pagemap says of pages. */
+/** Returns the entries of pages in /proc/PID/pagemap. */
 function entriesOf(pagemap: number, first: number, end: number): Buffer {
   const entries = Buffer.alloc((end - first) * ENTRY_BYTES);
   for (let at = 0; at < entries.length; ) {
@@ -130,7 +129,7 @@ function libc(): {
   getpagesize: () => number;
   madvise: (address: bigint, length: bigint, advice: number) => unknown;
 } {
-  // Loaded only here: it is experimental, and Node says so. docs/differences.md does, too.
+  // Loaded only here, because it is experimental: see docs/differences.md.
   const { emitWarning } = process;
   process.emitWarning = () => {};
   try {

@@ -42,7 +42,7 @@ export class MemoryWatch {
     if (isFull && nowMs() < this.#toldAtMs + TOLD_EVERY_MS) return;
     this.#isTold = isFull;
     if (!isFull) {
-      info("there is memory for jobs again: puts are taken");
+      info("there is memory for jobs again: puts are accepted");
       return;
     }
     this.#toldAtMs = nowMs();

@@ -38,8 +38,8 @@ export class Reloader {
   }
 
   /**
-   * Throws an OperatorError that names every fault, and then changes nothing. Signals are handled
-   * while it waits for files.
+   * Throws an OperatorError that names every fault, and then changes nothing. The process handles
+   * signals while this waits for files.
    */
   async reload(): Promise<Reloaded> {
     this.lastSuccessful = false;

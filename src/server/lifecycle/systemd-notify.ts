@@ -11,13 +11,13 @@ let last: Promise<unknown> = Promise.resolve();
  */
 export function notifySystemd(state: "ready" | "reloading" | "stopping", status?: string): void {
   if (process.env["NOTIFY_SOCKET"] === undefined) return;
-  // systemd compares this time with that of its own signal. Its --reloading is younger than Debian
-  // 12.
+  // systemd compares this time with that of its own signal. Debian 12's systemd-notify has no
+  // `--reloading`.
   const now = process.hrtime.bigint() / 1000n;
   const words = state === "reloading" ? ["RELOADING=1", `MONOTONIC_USEC=${now}`] : [`--${state}`];
   const args = [`--pid=${process.pid}`, ...(status === undefined ? [] : [`--status=${status}`]), ...words];
   // Missing systemd-notify means no systemd.
   const tell = () => new Promise((resolve) => execFile("systemd-notify", args, resolve));
-  // A process that stops may end before an earlier notification has.
+  // A stopping process may exit before an earlier notification has ended.
   last = state === "stopping" ? tell() : last.then(tell);
 }

@@ -22,13 +22,13 @@ const fault = (message: string): OperatorError => new OperatorError(message, Exi
 
 /**
  * Reads all access rules. `hasFirst` tells whether the first listener is that of -l and -p, which
- * demands nothing. Throws an OperatorError.
+ * requires nothing. Throws an OperatorError.
  */
 export function readAccessRules(settings: Settings, hasFirst: boolean): AccessRules {
   const { tokenFile, listeners, limits } = settings;
   for (const { address, auth } of listeners) {
     if (auth !== "none" && tokenFile === undefined)
-      throw fault(`${address}: auth = "${auth}" needs a token-file; runnerbean token add makes one`);
+      throw fault(`${address}: auth = "${auth}" needs a token-file; runnerbean token add creates one`);
   }
   const tokens = tokenFile === undefined ? [] : readTokens(tokenFile);
   const policies = listeners.map(policyOf);
@@ -83,7 +83,7 @@ export function certificatesOf({ policies }: AccessRules): ShownCertificate[] {
 export function expiryWarnings(certificates: readonly ShownCertificate[], nowMs: number): string[] {
   return certificates.flatMap(({ name, endsAtMs }) => {
     if (endsAtMs - nowMs > EXPIRY_WARNED_MS) return [];
-    const when = endsAtMs < nowMs ? "is over since" : "ends on";
+    const when = endsAtMs < nowMs ? "expired on" : "expires on";
     return [
       `the certificate of ${name} ${when} ${new Date(endsAtMs).toUTCString()}: replace it, then kill -HUP ${process.pid}`,
     ];

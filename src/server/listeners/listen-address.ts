@@ -139,8 +139,8 @@ interface TcpHandle {
 /**
  * A bound, non-listening unix socket that all acceptors share. The main thread keeps it open until
  * the process ends. If it closed earlier, a file could get its descriptor's number, and an acceptor
- * would close that file at its end. Also, libuv would remove the path, whichever socket is there by
- * then.
+ * would close that file when it ends. Also, libuv would remove the path, even if it were another
+ * socket's by then.
  */
 export class SocketFile {
   readonly fd: number;
@@ -170,7 +170,7 @@ export class SocketFile {
     }
   }
 
-  /** Removes the path, unless it leads to another server's socket by now. */
+  /** Removes the path, unless another server has replaced the socket. */
   remove(): void {
     if (this.#handle.fd < 0 || this.#identity === undefined) return;
     try {
@@ -224,7 +224,7 @@ function groupIdOf(group: string): number {
 const PATH_ERRORS: Readonly<Record<string, string>> = {
   EACCES: "no permission for this path: the server's user must be able to write to its directory",
   EPERM: "no permission for this path: the server's user must be able to write to its directory",
-  ENOENT: "its directory does not exist: make it first",
+  ENOENT: "its directory does not exist: create it first",
   ENOTDIR: "a part of the path is not a directory",
   EROFS: "the file system is read-only",
 };

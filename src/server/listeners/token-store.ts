@@ -24,7 +24,7 @@ function readText(path: string): string {
     const { mode, size } = statSync(path);
     // Users who can write the file could grant themselves access.
     if ((mode & WRITABLE_BY_OTHERS) !== 0)
-      throw fault(`${path} can be written by others than its owner: chmod go-w ${path}`);
+      throw fault(`${path} can be written by users other than its owner: chmod go-w ${path}`);
     if (size > BYTES_MAX) throw fault(`${path} is larger than ${BYTES_MAX} bytes: is it the token file?`);
     return readOperatorFile(path, "utf8");
   } catch (error) {
@@ -40,7 +40,7 @@ export function readTokenText(path: string): string {
 
 /** Replaces the whole file; owner and mode stay the same. Throws an OperatorError. */
 export function writeTokenText(path: string, text: string): void {
-  // The name serves as a lock: a concurrent change would lose the first one.
+  // The name serves as a lock: without it, one of two concurrent changes would be lost.
   const next = `${path}.new`;
   try {
     const before = statSync(path, { throwIfNoEntry: false });
@@ -57,7 +57,7 @@ export function writeTokenText(path: string, text: string): void {
     }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const why = code === "EEXIST" ? `somebody else is writing it; if not, remove ${next}` : message;
+    const why = code === "EEXIST" ? `another process is writing it; if not, remove ${next}` : message;
     throw fault(`cannot write the token file ${path}: ${why}`);
   }
 }

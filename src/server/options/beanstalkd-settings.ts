@@ -37,7 +37,7 @@ export function beanstalkdDefaults(): BeanstalkdSettings {
 }
 
 const BYTES = 'bytes, as 65536, "64K" or "8G"';
-const MILLISECONDS = 'milliseconds, or a time as "250ms" or "30s"';
+const MILLISECONDS = 'milliseconds, or a time such as "250ms" or "30s"';
 
 /** Takes digits in beanstalkd's form, and units as the file does. Throws SettingError. */
 function quantity(flag: string, unit: typeof BYTES | typeof MILLISECONDS, text: string, max: number): number {

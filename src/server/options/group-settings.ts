@@ -1,4 +1,4 @@
-// Settings of a server in a group: `--replicate` and what belongs to it.
+// Settings of a server in a group: `--replicate` and related options.
 
 import { type Setting, SettingError } from "../../config/setting.ts";
 import { parseGroupUrl } from "../../replica/group-url.ts";
@@ -8,7 +8,7 @@ export interface GroupSettings {
   replicate: string | undefined;
   /** Address of this server for other nodes, "host:port"; by default host name and port. */
   replicateAs: string | undefined;
-  /** What replies to changes wait for, besides the server's own log. */
+  /** Condition that replies to changes wait for, besides the server's own log. */
   replicateWait: "log" | "standby" | "nothing";
   /** Time for which it may serve after its last acknowledged append, seconds. */
   replicateLease: number;

@@ -22,7 +22,7 @@ export const HTTP_ALSO_SETTINGS: readonly Setting<Also>[] = [
   {
     key: "serve",
     kind: "list",
-    text: `some of ${SERVED.join(", ")}; all if it is not there`,
+    text: `any of ${SERVED.join(", ")}; all by default`,
     example: ["health", "metrics"],
     set(also, names) {
       also.serves = names.map((name) => {
@@ -30,7 +30,7 @@ export const HTTP_ALSO_SETTINGS: readonly Setting<Also>[] = [
         if (known === undefined) throw new SettingError(`${name} is not one of ${SERVED.join(", ")}`);
         return known;
       });
-      if (names.length === 0) throw new SettingError(`name some of ${SERVED.join(", ")}`);
+      if (names.length === 0) throw new SettingError(`name at least one of ${SERVED.join(", ")}`);
     },
     show: ({ serves }) => serves,
   },
@@ -58,7 +58,7 @@ export const HTTP_ALSO_SETTINGS: readonly Setting<Also>[] = [
 
 export function readHttpAlso(tables: readonly FileTable[], read: ReadTable): HttpAlso[] {
   if (tables.length > ALSO_MAX)
-    throw new SettingError(`${tables.length} addresses; ${ALSO_MAX} are the most`);
+    throw new SettingError(`${tables.length} addresses: at most ${ALSO_MAX} are allowed`);
   return tables.map((table) => {
     const also: Also = { address: { host: "", port: 0 }, serves: SERVED, metricsPublic: false, tls: false };
     read(HTTP_ALSO_SETTINGS, ["listen"], also, table);
@@ -73,8 +73,8 @@ export function httpAlsoTable(also: HttpAlso): FileTable {
 }
 
 /**
- * Tells whether the address is safe without tokens: it is on the loopback or offers only harmless
- * services.
+ * Tells whether the address is safe without tokens: it is a loopback address or offers only
+ * harmless services.
  */
 export function isHarmless({ address, serves, metricsPublic }: HttpAlso): boolean {
   const needsNoToken: readonly Served[] = metricsPublic ? ["health", "metrics"] : ["health"];

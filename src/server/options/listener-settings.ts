@@ -41,7 +41,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
   {
     key: "tls.cert",
     kind: "text",
-    text: "certificate with those that lead to its authority, PEM",
+    text: "certificate chain, PEM",
     example: "/etc/runnerbean/cert.pem",
     apply(listener, file) {
       listener.cert = file;
@@ -61,7 +61,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
   {
     key: "tls.client-ca",
     kind: "text",
-    text: "clients need a certificate that one of these has signed, PEM",
+    text: "require clients to have a certificate signed by one of these authorities, PEM",
     example: "/etc/runnerbean/clients.pem",
     apply(listener, file) {
       listener.clientCa = file;
@@ -71,7 +71,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
   {
     key: "tls.min",
     kind: "text",
-    text: "least version of TLS: 1.2 (default) or 1.3",
+    text: "minimum TLS version: 1.2 (default) or 1.3",
     example: "1.2",
     apply(listener, version) {
       if (version !== "1.2" && version !== "1.3") throw new SettingError(`${version} is neither 1.2 nor 1.3`);
@@ -82,7 +82,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
   {
     key: "auth",
     kind: "text",
-    text: "none (default), token (clients say auth TOKEN first) or certificate",
+    text: "none (default), token (clients send auth TOKEN first) or certificate",
     example: "none",
     apply(listener, text) {
       const auth = AUTHS.find((each) => each === text);
@@ -94,7 +94,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
   {
     key: "allow",
     kind: "list",
-    text: "addresses and networks that are let in; all if it is not there",
+    text: "allowed addresses and networks; all by default",
     example: ["10.0.0.0/8", "fd00::/8"],
     set(listener, allow) {
       try {
@@ -110,7 +110,7 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
   {
     key: "mode",
     kind: "text",
-    text: 'permissions of a unix socket, as "0660"',
+    text: 'permissions of a unix socket, such as "0660"',
     apply(listener, text) {
       if (!/^0?[0-7]{3}$/.test(text)) throw new SettingError(`${text} is not a file mode such as "0660"`);
       listener.mode = Number.parseInt(text, 8);

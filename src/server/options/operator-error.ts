@@ -32,7 +32,7 @@ export const ExitCode = {
 
 export class OperatorError extends Error {
   readonly exitCode: number;
-  /** True if the error is about flags, so the message ends with a hint how to list them. */
+  /** True if the error is about flags, so the message ends with a hint on how to list them. */
   readonly showHint: boolean;
 
   constructor(message: string, exitCode: number, showHint = false) {

@@ -33,7 +33,7 @@ export async function awaitFiles(paths: readonly string[]): Promise<void> {
   const end = (): void => {
     for (const reader of readers) reader.kill("SIGKILL");
   };
-  // One for all of them: a process with more than ten warns of a leak.
+  // One listener for all readers: Node warns of a leak if there are more than ten.
   process.once("exit", end);
   const read = await Promise.allSettled(paths.map((path) => awaitFile(path, readers)));
   process.removeListener("exit", end);
@@ -43,8 +43,8 @@ export async function awaitFiles(paths: readonly string[]): Promise<void> {
 
 /**
  * Reads the file in another process first. On a mount that doesn't answer, the read never ends, and
- * a thread that hangs in it would keep this process from exiting. `readers` has
- * that process while it reads.
+ * a thread that hangs in it would keep this process from exiting. `readers` holds the other process
+ * while it reads.
  */
 function awaitFile(path: string, readers: Set<ChildProcess>): Promise<void> {
   return new Promise((resolve, reject) => {

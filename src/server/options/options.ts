@@ -33,7 +33,7 @@ export interface Exit {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Variables with our prefix that are no settings of the server. */
+/** Variables with our prefix that are not settings of the server. */
 const OTHER_VARIABLES = [
   "RUNNERBEAN_CHECKED",
   "RUNNERBEAN_RECEIVES",
@@ -121,7 +121,7 @@ function compose(line: CommandLine, environment: Environment): Options {
   checkThreads(options);
   checkHttp(options);
   if (options.salvage && options.binlog === undefined)
-    throw usageError("--salvage is for -b: give the directory of the log too");
+    throw usageError("--salvage needs -b: give the directory of the log, too");
   return options;
 }
 
@@ -134,11 +134,11 @@ function checkThreads({ acceptors, placement, threads }: Options): void {
   if (threads === undefined) return;
   if (placement === "apart") {
     throw usageError(
-      "--threads is for --placement together: apart, each shard and each acceptor has a thread of its own",
+      "--threads needs --placement together: with apart, each shard and each acceptor has its own thread",
     );
   }
   if (threads > acceptors)
-    throw usageError(`--threads ${threads}: each has at least one acceptor; give --acceptors ${threads} too`);
+    throw usageError(`--threads ${threads}: each thread needs an acceptor; give --acceptors ${threads}, too`);
 }
 
 /**
@@ -234,7 +234,9 @@ function describe(line: CommandLine, program: string): Command {
     const unknown = command.args[0];
     if (unknown === undefined) return;
     const nearest = nearestWord(unknown, SUBCOMMAND_WORDS);
-    throw usageError(`unknown argument: ${unknown}${nearest === undefined ? "" : `: is ${nearest} meant?`}`);
+    throw usageError(
+      `unknown argument: ${unknown}${nearest === undefined ? "" : `: did you mean ${nearest}?`}`,
+    );
   });
   return command;
 }
@@ -287,7 +289,7 @@ function addRemovedFlags(command: Command, line: CommandLine): void {
   }
 }
 
-const TOOLS = `Tools, which start no server (${PROGRAM} WORD --help tells of each):
+const TOOLS = `Tools, which don't start a server (${PROGRAM} WORD --help explains each):
 ${Object.entries(SUBCOMMAND_GROUPS)
   .map(([group, words]) => ` ${`${group}:`.padEnd(16)}${words.join(" ")}\n`)
   .join("")}`;
@@ -330,7 +332,7 @@ function plainMessage(error: CommanderError): string {
   const flag = /'([^']*)'/.exec(error.message)?.[1] ?? "";
   if (error.code === "commander.unknownOption") {
     const nearest = flag.startsWith("--") ? nearestWord(flag, flagsOf(SETTINGS)) : undefined;
-    return `unknown flag: ${flag}${nearest === undefined ? "" : `: is ${nearest} meant?`}`;
+    return `unknown flag: ${flag}${nearest === undefined ? "" : `: did you mean ${nearest}?`}`;
   }
   if (error.code === "commander.optionMissingArgument")
     return `flag requires an argument: ${flag.split(/[ ,]/)[0]}`;

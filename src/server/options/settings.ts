@@ -44,7 +44,7 @@ export interface Settings extends BeanstalkdSettings, ThreadSettings, GroupSetti
   httpHosts: readonly string[];
   /** Further HTTP addresses. */
   httpAlso: readonly HttpAlso[];
-  /** Nice value of the http thread. */
+  /** Nice value of the HTTP thread. */
   httpNice: number;
   /** Maximum of tubes with metric series of their own, and globs of those that take precedence. */
   metricsTubesMax: number;
@@ -221,7 +221,7 @@ const TABLES: readonly Setting<Settings>[] = [
     key: "http.also",
     kind: "tables",
     rows: HTTP_ALSO_SETTINGS,
-    text: "a further address of HTTP, and what it serves: for probes and Prometheus alone, say",
+    text: "a further HTTP address and what it serves, for example only probes and Prometheus",
     apply(options, tables, read) {
       options.httpAlso = readHttpAlso(tables, read);
     },
@@ -232,7 +232,7 @@ const TABLES: readonly Setting<Settings>[] = [
     kind: "tables",
     rows: LISTENER_SETTINGS,
     reloads: true,
-    text: "a further address, and what it demands of its clients",
+    text: "a further address and what it requires of clients",
     apply(options, tables, read) {
       options.listeners = readListeners(tables, read);
     },
@@ -245,7 +245,7 @@ const OF_HTTP_THREAD: readonly Setting<Settings>[] = [
   {
     key: "http.nice",
     kind: "number",
-    text: `how far the http thread stands back where cores are scarce, 0 to 19 (default ${HTTP_NICE}; 0 where the work itself goes over HTTP)`,
+    text: `nice value of the HTTP thread, which yields when cores are scarce, 0 to 19 (default ${HTTP_NICE}; 0 if workers use HTTP)`,
     apply(options, nice) {
       if (Number(nice) > 19) throw new SettingError(`invalid number: http.nice ${nice} (0 to 19)`);
       options.httpNice = Number(nice);
@@ -267,7 +267,7 @@ const OF_METRICS: readonly Setting<Settings>[] = [
   {
     key: "metrics.tubes",
     kind: "list",
-    text: "globs of tubes that have series before all others",
+    text: "globs of tubes that get series before all others",
     example: ["mail-*"],
     set(options, globs) {
       options.metricsTubes = globs;

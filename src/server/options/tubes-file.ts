@@ -34,14 +34,14 @@ export function readTubes(file: string): [pattern: string, text: string][] {
 function faultOf(pattern: string, options: readonly string[]): string | undefined {
   const name = asciiBytes(pattern);
   if (!isTubePattern(name, 0, name.length))
-    return `${pattern} is not a valid tube name, no beginning of one with *, and not *`;
+    return `${pattern} is neither a tube name, a prefix with *, nor *`;
   if (options.length === 0) return `nothing is set for ${pattern}; write for example max-attempts=5`;
   for (const option of options) {
     const bytes = asciiBytes(` ${option}`);
     const syntax = parser.parse(bytes, 0, bytes.length, SETTING_ROWS, new Span());
     if (syntax === OptionsSyntax.Unknown)
       return `${parser.unknown.text} can't be set (${SETTING_ROWS.map((row) => row.name).join(", ")})`;
-    if (syntax === OptionsSyntax.Bad) return `${option} is not what can be set: ${usageOf(option)}`;
+    if (syntax === OptionsSyntax.Bad) return `${option} is not a valid setting: ${usageOf(option)}`;
   }
   const names = options.map((option) => option.split("=", 1)[0]!);
   const twice = names.find((each, index) => names.indexOf(each) < index);

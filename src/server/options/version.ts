@@ -5,5 +5,5 @@ export const VERSION = "2.6.0";
 /** Name of the program in messages. */
 export const PROGRAM = "runnerbean";
 
-/** What its log may contain: a standby with an older one can't take over. */
+/** Version of the log's contents: a standby with an older one can't take over. */
 export { FORMAT_VERSION as LOG_VERSION } from "../../binlog/format/segment-format.ts";

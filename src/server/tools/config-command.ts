@@ -14,8 +14,8 @@ export function configCommand(): Command {
   config
     .command("check <file> [options...]")
     .description(
-      "report every error with its line, conflicting settings and unusable files; exits with 0 if there are none, " +
-        "otherwise with 5. With -- and flags: together with these flags of the server",
+      "report every error with its line, conflicting settings and unusable files; exit with 0 if there are none, " +
+        "otherwise with 5. After --, give flags of the server to check them, too",
     )
     .action((path: string, flags: string[]) => {
       const faults = configFaults(path, flags);
@@ -27,7 +27,7 @@ export function configCommand(): Command {
     .description(
       "print the effective settings for these options of the server and where each comes from; put -- before flags",
     )
-    .argument("[options...]", "as the server would be given them, with --config FILE among them")
+    .argument("[options...]", "options as for the server, including --config FILE")
     .allowUnknownOption()
     .helpOption(false)
     .action((args: string[]) => {

@@ -29,7 +29,7 @@ async function withLog<T>(text: string, work: (log: JetStreamLog, url: GroupUrl)
   } catch (error) {
     if (!(error instanceof LogError) || error.kind !== "missing") throw error;
     throw new Refused(
-      `group ${url.group} has no stream: make it with "runnerbean replica init", or "runnerbean replica reseed" if it was lost`,
+      `group ${url.group} has no stream: create it with "runnerbean replica init", or "runnerbean replica reseed" if it was lost`,
     );
   } finally {
     await log.close();
@@ -62,9 +62,7 @@ function streamOptions({ replicas, maxBytes }: InitOptions): { replicas: number;
   const bytes = parseSize(maxBytes);
   if (bytes === undefined) throw new Refused(`invalid size: --max-bytes ${maxBytes}`);
   if (bytes < MAX_BYTES_MIN)
-    throw new Refused(
-      `too small: --max-bytes ${maxBytes} (at least 128M: 64M of it are for standbys that are slow)`,
-    );
+    throw new Refused(`too small: --max-bytes ${maxBytes} (at least 128M: 64M of it is for slow standbys)`);
   if (!["1", "3", "5"].includes(replicas))
     throw new Refused(`invalid number: --replicas ${replicas} (1, 3 or 5)`);
   return { replicas: Number(replicas), maxBytes: bytes };
@@ -77,7 +75,7 @@ async function createOnce(log: JetStreamLog, group: string, options: StreamOptio
     const { message } = error as Error;
     if (/no suitable peers|insufficient (storage )?resources|peer storage/i.test(message))
       throw new Refused(
-        `${message}: each of the ${options.replicas} log servers must have room for --max-bytes ${options.maxBytes}; nats-server takes three quarters of a disk, or max_file_store: give a lower --max-bytes (128M and more), or more room`,
+        `${message}: each of the ${options.replicas} log servers must have room for --max-bytes ${options.maxBytes}; nats-server takes three quarters of a disk, or max_file_store: give a lower --max-bytes (at least 128M), or more room`,
       );
     if (!/already in use/.test(message)) throw error;
     throw new Refused(`group ${group} exists already: "runnerbean replica status" shows it`);
@@ -88,10 +86,10 @@ async function init(text: string, options: InitOptions): Promise<void> {
   await withLog(text, async (log, { group }) => {
     await createOnce(log, group, { ...streamOptions(options), groupId: newGroupId(), seed: 0 });
     say(
-      `The stream of group ${group} is made, with ${options.replicas} replicas and room for ${options.maxBytes}.`,
+      `Created the stream of group ${group}, with ${options.replicas} replicas and room for ${options.maxBytes}.`,
     );
     if (options.replicas === "1")
-      say("One replica: when that log server dies, the group stands still. For trying things out only.");
+      say("One replica: if that log server dies, the group stops. Use this only to try things out.");
     say(`Next: runnerbean -b DIR --replicate ${text}, on each machine.`);
   });
 }
@@ -163,7 +161,7 @@ async function check(text: string, { monitor = [] }: { monitor?: string[] }): Pr
   for (const address of monitor) problems.push(...(await checkMonitor(address)));
   if (monitor.length < url.servers.length)
     say(
-      "Whether all servers sync always was not looked at: give the HTTP port of each with --monitor http://HOST:8222",
+      "Not checked: whether all servers always sync. Give the HTTP port of each with --monitor http://HOST:8222",
     );
   problems.push(...(await checkStream(text)));
   for (const problem of problems) process.stderr.write(`${problem}\n`);
@@ -181,7 +179,7 @@ function statusLine(report: NodeReport): string {
   const { node, role, address, epoch, n } = report;
   const where = `${node.toString(16).padStart(8, "0")}  ${role.padEnd(8)} ${address}  epoch ${epoch}, batch ${n}`;
   if (role !== "primary")
-    return `${where}; ${report.behind} messages behind${report.isComplete ? "" : ", lacks jobs that are still to come"}`;
+    return `${where}; ${report.behind} messages behind${report.isComplete ? "" : ", still waits for some jobs"}`;
   const state = report.mayServe ? "serves" : "frozen: the shared log does not answer";
   return `${where}; ${state}, ${report.pendingBatches} batches under way`;
 }
@@ -210,7 +208,7 @@ async function giveUp(text: string): Promise<void> {
 async function reseed(text: string, options: InitOptions & { binlog: string; yes?: boolean }): Promise<void> {
   if (options.yes !== true)
     throw new Refused(
-      "this removes the stream, and all other servers of the group have to begin anew: stop all of them (systemctl stop), then say --yes",
+      "this removes the stream, and all other servers of the group have to start over: stop all of them (systemctl stop), then add --yes",
     );
   const stream = streamOptions(options);
   const groupId = newGroupId();
@@ -224,9 +222,9 @@ async function reseed(text: string, options: InitOptions & { binlog: string; yes
       await log.remove().catch(() => {});
       await log.create({ ...stream, groupId, seed });
     });
-    say(`Group ${group} begins anew with the ${jobs} jobs of ${options.binlog}.`);
+    say(`Group ${group} starts over with the ${jobs} jobs of ${options.binlog}.`);
     say(
-      "Next: start its server with --replicate. On the other machines move the directory away (keep it until all is well), then start theirs; the order does not matter.",
+      "Next: start its server with --replicate. On the other machines, move the directory away (keep it until all is well), then start theirs; the order does not matter.",
     );
   });
 }
@@ -239,7 +237,7 @@ export function replicaCommand(): Command {
       .option("--replicas <n>", "log servers that keep each message: 3, 5, or 1 to try things out", "3")
       .option(
         "--max-bytes <size>",
-        "room for the stream; puts are refused at nine tenths",
+        "room for the stream; puts are refused when it is nine tenths full",
         MAX_BYTES_DEFAULT,
       );
   ofStream(command.command("init <url>").description(`create the stream of a group: ${url}`)).action(
@@ -248,7 +246,7 @@ export function replicaCommand(): Command {
   command
     .command("check <url>")
     .description("check whether the log servers meet the needs of a group")
-    .option("--monitor <address...>", "HTTP port of each log server, as http://a:8222")
+    .option("--monitor <address...>", "HTTP port of each log server, such as http://a:8222")
     .action(action(check));
   command
     .command("status <url>")
@@ -257,7 +255,7 @@ export function replicaCommand(): Command {
     .action(action(status));
   command
     .command("yield <url>")
-    .description("make the leading server hand over to another one")
+    .description("make the primary hand over to a standby")
     .action(action(giveUp));
   command
     .command("detach <url>")
@@ -271,8 +269,8 @@ export function replicaCommand(): Command {
     command
       .command("reseed <url>")
       .description("restart the group with the jobs of one directory; stop all servers of the group first")
-      .requiredOption("-b, --binlog <dir>", "the directory that is furthest")
-      .option("--yes", "yes, remove the stream"),
+      .requiredOption("-b, --binlog <dir>", "the most advanced directory")
+      .option("--yes", "confirm that the stream is removed"),
   ).action(action(reseed));
   command
     .command("nats-conf <name> <peers...>")

@@ -1,4 +1,4 @@
-// Dispatcher of `runnerbean WORD …`: runs tools, which start no server.
+// Dispatcher of `runnerbean WORD …`: runs tools, which don't start a server.
 
 import { Command } from "commander";
 import { SUBCOMMAND_WORDS } from "../options/subcommand-words.ts";
@@ -40,7 +40,7 @@ async function showHelp(words: readonly string[]): Promise<void> {
   }
   const { nearestWord } = await import("../../config/nearest-word.ts");
   const nearest = nearestWord(word, SUBCOMMAND_WORDS);
-  const meant = nearest === undefined ? "" : `: is ${nearest} meant?`;
+  const meant = nearest === undefined ? "" : `: did you mean ${nearest}?`;
   process.stderr.write(`${PROGRAM}: unknown command: ${word}${meant}\n${FLAGS_HINT}`);
   process.exitCode = BAD_ARGUMENTS;
 }

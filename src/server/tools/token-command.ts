@@ -28,13 +28,25 @@ export function tokenCommand(): Command {
       new Option("--token-file <file>", "the file").env("RUNNERBEAN_TOKEN_FILE").makeOptionMandatory(),
     );
   withFile(token.command("add"))
-    .argument("<name>", "who it is for", word(TOKEN_NAME, "a name of letters, digits, and . _ @ : / -"))
+    .argument(
+      "<name>",
+      "name of the client or person",
+      word(TOKEN_NAME, "a name of letters, digits and . _ @ : / -"),
+    )
     .description("add a token and print its secret, which is shown only once")
     .requiredOption("--role <roles>", `separated by commas: ${ROLE_NAMES}`, roles)
-    .option("--tubes <globs>", "only these tubes, as mail-*,sms", word(/^\S+$/, "as mail-*,sms"))
-    .option("--expires <day>", "the last day on which it counts", word(/^\d{4}-\d\d-\d\d$/, "as 2027-01-31"))
+    .option(
+      "--tubes <globs>",
+      "only these tubes, such as mail-*,sms",
+      word(/^\S+$/, "globs such as mail-*,sms"),
+    )
+    .option(
+      "--expires <day>",
+      "the last day on which it is valid",
+      word(/^\d{4}-\d\d-\d\d$/, "a day such as 2027-01-31"),
+    )
     .option("--password", "read a secret that you have chosen from stdin")
-    .option("--certificate", "no secret: a client certificate with this name")
+    .option("--certificate", "add no secret, but a client certificate with this name")
     .action((name: string, options: AddOptions) => run(() => add(name, options)));
   withFile(token.command("list"))
     .description("list names, roles, tubes and expiry dates")
@@ -79,7 +91,7 @@ async function add(name: string, options: AddOptions): Promise<void> {
   }
   writeTokenText(path, next);
   if (secret !== undefined) console.log(secret);
-  console.error(`${name} is in ${path}; a running server takes it with kill -HUP`);
+  console.error(`added ${name} to ${path}; kill -HUP makes a running server accept it`);
 }
 
 async function newProof(options: AddOptions): Promise<{ secret?: string; proof: Proof }> {
@@ -136,7 +148,7 @@ function remove(name: string, path: string): void {
   const rest = lines.filter((line) => line.trim().split(/\s+/)[0] !== name);
   if (rest.length === lines.length) throw new OperatorError(`there is no token named ${name}`, 1);
   writeTokenText(path, rest.join("\n"));
-  console.error(`${name} is gone from ${path}; a running server forgets it with kill -HUP`);
+  console.error(`removed ${name} from ${path}; kill -HUP makes a running server forget it`);
 }
 
 async function run(action: () => void | Promise<void>): Promise<void> {

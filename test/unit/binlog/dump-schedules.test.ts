@@ -52,7 +52,7 @@ it("a dump is refused if a schedule in it isn't possible", () => {
     { name: "other", paused: true, fired: 2 ** 50 },
   ])
     assert.doesNotThrow(() => read(attributesOf(change)));
-  const odd = { message: /Line 2 .*: the schedule is not whole/ };
+  const odd = { message: /Line 2 .*: the schedule is incomplete or invalid/ };
   for (const change of [
     { everyMs: Number.NaN },
     { everyMs: 999 },
@@ -73,5 +73,5 @@ it("a dump is refused if a schedule in it isn't possible", () => {
   assert.throws(() => read(short), { code: "BINLOG_INPUT" });
   const twice = begun();
   read(attributesOf({}), 5, twice);
-  assert.throws(() => read(attributesOf({}), 5, twice), { message: /Line 3 .*: the schedule comes twice/ });
+  assert.throws(() => read(attributesOf({}), 5, twice), { message: /Line 3 .*: the schedule appears twice/ });
 });

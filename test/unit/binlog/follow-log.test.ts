@@ -164,7 +164,7 @@ describe("a record that only a newer server knows", () => {
       const before = disk.names();
       assert.throws(() => log.apply(batchOf(log, kind, state)), {
         code: "BINLOG_VERSION",
-        message: /batch 1 of the group .* the primary is a newer one/,
+        message: /batch 1 of the group .* the primary is newer/,
       });
       assert.deepEqual(disk.names(), before);
       for (const known of Object.values(RecordState)) log.apply(batchOf(log, RecordKind.put, known));

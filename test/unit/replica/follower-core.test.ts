@@ -51,7 +51,7 @@ test("a log that claims to be empty for some seconds isn't lost, and no standby 
 test("a log that stays empty is lost for a node that was in the group", () => {
   const { core, did } = follower(OWN);
   for (let nowMs = 0; nowMs < 60_000; nowMs += 100) core.answered(ends(0, 0), nowMs);
-  assert.deepEqual(did, ["log-lost: it is empty, and this node was in the group before"]);
+  assert.deepEqual(did, ["log-lost: it is empty, but this node was in the group before"]);
 });
 
 test("a new node begins a group in an empty log", () => {
@@ -146,7 +146,7 @@ test("a shared log that ends before the own one begins was lost, and the directo
   core.answered(ends(1, 1), 0);
   core.read(data(1), 0);
   core.answered(ends(1, 1), 100);
-  assert.deepEqual(did, ["log-lost: it ends with batch 1, and had acknowledged 6"]);
+  assert.deepEqual(did, ["log-lost: it ends with batch 1, but had acknowledged 6"]);
 });
 
 test("a restarted node reads on from the last message that its own log names", () => {

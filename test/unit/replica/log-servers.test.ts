@@ -33,6 +33,6 @@ test("the report names a stream that a server has left", () => {
 
 test("the report names a log server without JetStream, and one without sync_always", () => {
   assert.match(serverProblem({ disabled: true }) ?? "", /JetStream is off.*start it again/);
-  assert.match(serverProblem({ config: {} }) ?? "", /does not sync always/);
+  assert.match(serverProblem({ config: {} }) ?? "", /does not always sync/);
   assert.equal(serverProblem({ config: { sync_always: true } }), undefined);
 });

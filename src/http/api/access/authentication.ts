@@ -30,7 +30,7 @@ declare module "fastify" {
      * Tells whether the token, and the session if there is one, is still valid; for long responses.
      */
     stands?: () => boolean;
-    /** Calls `end` once they are not, unless the returned function is called first. */
+    /** Calls `end` once either is no longer valid, unless the returned function is called first. */
     onRevoked?: (end: () => void) => () => void;
   }
 }
@@ -103,7 +103,7 @@ export class Authentication {
       reply.header("www-authenticate", challenge(request));
       throw new Problem(
         "unauthenticated",
-        "Send a token: Authorization: Bearer rb1_…, made by runnerbean token add.",
+        "Send a token: Authorization: Bearer rb1_…; create one with runnerbean token add.",
       );
     }
     request.identity = identity;
@@ -160,7 +160,7 @@ export class Authentication {
   readonly sessionRoutes: Routes = (api) => {
     const Login = Type.Object({ token: Type.String({ maxLength: 256 }) }, { additionalProperties: false });
     const open = { may: null, quiet: false } as const;
-    const schema = { summary: "Begin a session: a cookie in the place of a token", body: Login };
+    const schema = { summary: "Starts a session: a cookie replaces the token", body: Login };
     const responses = answers({ 204: Type.Null() }, 401, 429);
     api.post(
       "/v1/session",
@@ -171,24 +171,27 @@ export class Authentication {
         const nowMs = Date.now();
         const { token } = request.body;
         const identity = await this.#prove(request.ip, () => authenticator.byToken(token, nowMs));
-        if (identity === undefined) throw new Problem("unauthenticated", "Nobody has this token.");
+        if (identity === undefined) throw new Problem("unauthenticated", "This token is unknown.");
         return reply
           .header("set-cookie", this.#sessions.begin(identity, nowMs, request.protocol === "https"))
           .code(204)
           .send();
       },
     );
-    const who = { summary: "Who asks, and what he may", response: answers({ 200: Type.Unknown() }, 401) };
+    const who = {
+      summary: "The client's name and permissions",
+      response: answers({ 200: Type.Unknown() }, 401),
+    };
     api.get("/v1/session", { config: open, schema: who }, async (request) => {
       const authenticator = this.#authenticator;
       if (authenticator === undefined)
         return { name: null, roles: ["admin"], permissions: Object.keys(BITS), tubes: null };
       const identity = await this.#identify(request, authenticator);
-      if (identity === undefined) throw new Problem("unauthenticated", "Nobody is known by this request.");
+      if (identity === undefined) throw new Problem("unauthenticated", "This request has no valid token.");
       const { name, roles, permissions, tubes } = identity;
       return { name, roles, permissions: permissionNames(permissions), tubes: tubes ?? null };
     });
-    const leave = { summary: "End the session", response: answers({ 204: Type.Null() }) };
+    const leave = { summary: "Ends the session", response: answers({ 204: Type.Null() }) };
     api.delete("/v1/session", { config: open, schema: leave }, async (request, reply) =>
       reply.header("set-cookie", this.#sessions.end(request.headers.cookie)).code(204).send(),
     );
@@ -220,7 +223,7 @@ export function requireStanding({ stands }: FastifyRequest): void {
   if (stands?.() === false)
     throw new Problem(
       "unauthenticated",
-      "The token was taken away, or has ended, while the request waited: ask with another one.",
+      "The token was removed or expired while the request waited: use another one.",
     );
 }
 
@@ -256,8 +259,8 @@ function checkTubes(request: FastifyRequest, identity: Identity): void {
   const known = own.length > 0 || CHECKED_ELSEWHERE.has(request.routeOptions.url ?? "");
   const strange = named.find((tube) => !mayTouchTube(identity, tube));
   if (known && strange === undefined) return;
-  const what = strange === undefined ? "what is not of some tube" : `the tube "${strange}"`;
-  throw new Problem("forbidden", `"${identity.name}" is limited to some tubes, and may not touch ${what}.`);
+  const what = strange === undefined ? "anything outside them" : `the tube "${strange}"`;
+  throw new Problem("forbidden", `"${identity.name}" is limited to some tubes, and may not access ${what}.`);
 }
 
 /**

@@ -15,7 +15,7 @@ interface Session {
 }
 
 export class Sessions {
-  /** By hash of the secret in the cookie. */
+  /** Sessions by the hash of the secret in the cookie. */
   readonly #sessions = new Map<string, Session>();
 
   /** Begins a session and returns the Set-Cookie header. */

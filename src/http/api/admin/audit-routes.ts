@@ -23,7 +23,7 @@ export const auditRoutes: Routes = (api, service) => {
     {
       config: { may: "admin" },
       schema: {
-        summary: "The last 500 changes that somebody made by hand, the latest first",
+        summary: "The last 500 manual changes, newest first",
         response: answers({ 200: Fields({ items: Type.Array(Item) }) }),
       },
     },

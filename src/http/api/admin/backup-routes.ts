@@ -1,4 +1,4 @@
-// A backup of the log while the server works, as a stream.
+// Route that streams a backup of the log while the server runs.
 
 import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
@@ -12,28 +12,28 @@ const MEBIBYTE = 1 << 20;
 /** Default and maximum of the rate, MiB/s. */
 const RATE = 32;
 const RATE_MAX = 10_000;
-/** A client that takes no piece for this long is cut off, ms. */
+/** A client that takes no piece for this long is disconnected, ms. */
 const STALL_MS_MAX = 20_000;
-/** A client that is slower over the whole of it is cut off, once this time has passed. */
+/** A client whose average rate is lower is disconnected, once this time has passed. */
 const SLOWEST_BYTES_PER_SECOND: number = MEBIBYTE / 2;
 const SLOW_AFTER_MS = 60_000;
 
 const REFUSALS: Readonly<Record<BackupRefusal, Problem>> = {
   "under-way": new Problem("backup-under-way", "Another backup is under way; try again when it has ended."),
-  full: new Problem("disk-full", "The log's disk has no room for a backup: make some, then try again."),
-  late: new Problem("busy", "The log cannot be written now, so it made no cut; try again in a moment."),
+  full: new Problem("disk-full", "The log's disk has no room for a backup: free some, then try again."),
+  late: new Problem("busy", "The log cannot be written now, so no backup can start; try again in a moment."),
 };
 
 export const backupRoutes: Routes = (api, service) => {
   const Query = Type.Object({
     rate: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: RATE_MAX, description: `MiB a second, ${RATE} by default.` }),
+      Type.Integer({ minimum: 1, maximum: RATE_MAX, description: `MiB per second, ${RATE} by default.` }),
     ),
   });
   api.get(
     "/v1/backup",
     {
-      // It would make a cut.
+      // HEAD would make a cut.
       exposeHeadRoute: false,
       config: { may: "admin", isAudited: true },
       schema: {
@@ -62,7 +62,7 @@ export const backupRoutes: Routes = (api, service) => {
   );
 };
 
-/** Yields the pieces of a backup, and breaks off if the client is too slow or the server stops. */
+/** Yields the pieces of a backup. Throws if the client is too slow or the server stops. */
 async function* watched(
   backup: Backup,
   rate: number,
@@ -87,7 +87,7 @@ async function* watched(
         throw new Error("the client reads too slowly");
     }
   } finally {
-    // Once all is read, a client that doesn't read the rest must not keep segments.
+    // Once everything is read, a client that doesn't take the rest must not hold segments.
     backup.end();
   }
 }

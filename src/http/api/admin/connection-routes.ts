@@ -15,18 +15,19 @@ const LIMIT_MAX = 1000;
 
 const ConnectionView = Fields({
   id: Type.String({ description: "acceptor.connection.serial; jobs name their holder by the first two." }),
-  name: Type.Union([Type.String(), Type.Null()], { description: "What the client calls itself." }),
+  name: Type.Union([Type.String(), Type.Null()], { description: "The name that the client gave itself." }),
   address: Type.Union([Type.String(), Type.Null()]),
   listener: Type.Union([Type.String(), Type.Null()], {
-    description: "Where it came in, as /v1/server names it.",
+    description: "The listener that accepted it, as /v1/server names it.",
   }),
-  age: Type.Number({ description: "Seconds since it was accepted; of a closed one, until its end." }),
+  age: Type.Number({ description: "Seconds since it was accepted; for a closed one, until it closed." }),
   idle: Type.Number({
-    description: "Seconds since it was sent something, or came; of a closed one, until its end.",
+    description:
+      "Seconds since the client last sent something, or connected; for a closed one, until it closed.",
   }),
-  closedFor: Type.Union([Type.Number(), Type.Null()], { description: "Seconds since its end." }),
+  closedFor: Type.Union([Type.Number(), Type.Null()], { description: "Seconds since it closed." }),
   reason: Type.Union([Type.String(), Type.Null()], {
-    description: "Why it has ended: client, quit, idle, admin, error, stop, auth.",
+    description: "Why it closed: client, quit, idle, admin, error, stop, auth.",
   }),
   uses: Type.String(),
   watches: Type.Array(Type.String(), { description: "The first 20." }),
@@ -38,8 +39,8 @@ const ConnectionView = Fields({
   holds: Type.Array(Fields({ id: Type.Integer(), timeLeft: Type.Number() }), {
     description: "The first 100 of each shard.",
   }),
-  bytesIn: Type.Integer({ description: "Come, and not looked at." }),
-  bytesOut: Type.Integer({ description: "Replies that are not sent." }),
+  bytesIn: Type.Integer({ description: "Received bytes that were not processed yet." }),
+  bytesOut: Type.Integer({ description: "Bytes of replies that were not sent yet." }),
 });
 export const Query = Type.Object(
   {
@@ -51,11 +52,11 @@ export const Query = Type.Object(
         Type.Literal("closed"),
       ]),
     ),
-    tube: Type.Optional(Type.String({ description: "It uses or watches this tube." })),
-    listener: Type.Optional(Type.String({ description: "It came in there." })),
-    name: Type.Optional(Type.String({ minLength: 1, description: "Its name begins so." })),
+    tube: Type.Optional(Type.String({ description: "Only connections that use or watch this tube." })),
+    listener: Type.Optional(Type.String({ description: "Only connections that this listener accepted." })),
+    name: Type.Optional(Type.String({ minLength: 1, description: "Start of its name." })),
     address: Type.Optional(
-      Type.String({ minLength: 1, description: "Its address begins so: with or without the port." }),
+      Type.String({ minLength: 1, description: "Start of its address, with or without the port." }),
     ),
     sort: Type.Optional(
       Type.Union([Type.Literal("age"), Type.Literal("idle"), Type.Literal("held"), Type.Literal("bytes")]),
@@ -109,7 +110,7 @@ export const connectionRoutes: Routes = (api, service) => {
     {
       config: { may: "admin" },
       schema: {
-        summary: "Ends a connection once what it has under way is answered; its jobs are ready again",
+        summary: "Closes a connection once its pending commands are answered; its jobs become ready again",
         params: Params,
         response: answers({ 202: Fields({ id: Type.String() }) }, 404, 503),
       },
@@ -184,10 +185,10 @@ const idOf = ({ acceptor, slot, serial }: OpenConnection): string => `${acceptor
 const noSuchConnection = (id: string): Problem =>
   new Problem(
     "connection-not-found",
-    `Connection ${id} is not open, or has moved to another thread: look for it anew.`,
+    `Connection ${id} is not open, or has moved to another thread: list the connections again.`,
   );
 
-/** Sums up over all shards what each connection holds. */
+/** Sums up the jobs that each connection holds, over all shards. */
 async function heldBy(
   { control }: Service,
   connections: readonly OpenConnection[],

@@ -9,18 +9,18 @@ import { groupView } from "./group-view.ts";
 const count = Type.Integer({ minimum: 0 });
 const RoleName = Type.Union(
   ["starting", "standby", "opening", "primary"].map((name) => Type.Literal(name)),
-  { description: "opening: it has the lead, and loads its jobs." },
+  { description: "opening: it has the lead and loads its jobs." },
 );
 
 const Member = Fields({
-  node: Type.String({ description: "8 hex digits, drawn when its directory was begun." }),
+  node: Type.String({ description: "8 hex digits, drawn when its directory was created." }),
   address: Type.String({ description: "What --replicate-as says." }),
   role: RoleName,
   epoch: count,
-  batch: Type.Integer({ minimum: 0, description: "The last one in its log." }),
+  batch: Type.Integer({ minimum: 0, description: "The last batch in its log." }),
   behindMessages: count,
   mayServe: Type.Boolean(),
-  isComplete: Type.Boolean({ description: "Its log has all that counts: it may take the lead." }),
+  isComplete: Type.Boolean({ description: "Its log is complete, so it may take the lead." }),
   isThis: Type.Boolean(),
   pid: count,
   version: Type.String(),
@@ -30,19 +30,22 @@ const Group = Fields({
   name: Type.String(),
   role: RoleName,
   epoch: count,
-  mayServe: Type.Boolean({ description: "It has the lead, and the shared log answers." }),
-  standbys: Type.Integer({ minimum: 0, description: "All that answer, this one included." }),
+  mayServe: Type.Boolean({ description: "It has the lead and the shared log answers." }),
+  standbys: Type.Integer({ minimum: 0, description: "All standbys that answer, including this one." }),
   batch: count,
-  pendingBatches: Type.Integer({ minimum: 0, description: "Not acknowledged by the shared log." }),
+  pendingBatches: Type.Integer({
+    minimum: 0,
+    description: "Batches that the shared log has not acknowledged.",
+  }),
   messagesUnderWay: count,
-  behindMessages: Type.Integer({ minimum: 0, description: "Of a standby: what it has not read." }),
+  behindMessages: Type.Integer({ minimum: 0, description: "Messages that a standby has not read yet." }),
   appends: count,
   appendMeanSeconds: Type.Union([Type.Number(), Type.Null()]),
-  doubts: Type.Integer({ minimum: 0, description: "How often it had to read what became of a message." }),
+  doubts: Type.Integer({ minimum: 0, description: "How often it had to read whether a message was stored." }),
   ignoredBatches: count,
   freezes: Type.Integer({ minimum: 0, description: "How often the shared log did not answer in time." }),
   sharedLog: Fields({ bytes: count, limit: Type.Integer({ minimum: 0, description: "0: none." }) }),
-  members: Type.Array(Member, { description: "Who answered within the last seconds." }),
+  members: Type.Array(Member, { description: "Servers that answered within the last seconds." }),
 });
 
 export const groupRoutes: Routes = (api, service) => {
@@ -55,7 +58,7 @@ export const groupRoutes: Routes = (api, service) => {
     () => {
       const view = groupView(service);
       if (view === null)
-        throw new Problem("no-group", "The server was started without --replicate: it stands alone.");
+        throw new Problem("no-group", "The server was started without --replicate: it is not in a group.");
       return view;
     },
   );

@@ -19,7 +19,7 @@ const Check = Fields({
 export const probeRoutes: Routes = (api, service) => {
   api.get(
     "/livez",
-    { config: probe, schema: { summary: "Whether a restart would help", ...probes } },
+    { config: probe, schema: { summary: "Liveness: fails if a restart would help", ...probes } },
     (request, reply) => {
       answer(livenessOf(service), request, reply);
     },
@@ -30,7 +30,11 @@ export const probeRoutes: Routes = (api, service) => {
       path,
       {
         config: probe,
-        schema: { summary: "Whether clients are served, or puts taken", querystring: For, ...probes },
+        schema: {
+          summary: "Readiness: whether the server accepts clients, or puts",
+          querystring: For,
+          ...probes,
+        },
       },
       (request, reply) => {
         const verdict = request.query.for === "put" ? putReadinessOf(service) : readinessOf(service);

@@ -30,7 +30,7 @@ export function metricsRoutes(meter: RequestMeter): Routes {
       {
         config: metrics,
         schema: {
-          summary: "Metrics, as Prometheus reads them",
+          summary: "Metrics for Prometheus",
           querystring: Type.Object({ tubes: Type.Optional(Type.Literal("none")) }),
           response: { 200: Type.String() },
         },
@@ -47,7 +47,7 @@ export function metricsRoutes(meter: RequestMeter): Routes {
     const Some = Type.Object({
       match: Type.Optional(Type.String({ maxLength: 200, description: "A glob over names of tubes." })),
       series: Type.Optional(
-        Type.String({ description: "Some of the names that begin with tube_, with commas between." }),
+        Type.String({ description: "Names that begin with tube_, separated by commas." }),
       ),
     });
     api.get(
@@ -124,9 +124,9 @@ async function familiesOf(service: Service, earlier: EarlierTotals, withTubes: b
   const shown = seriesOf(tubes, own, series.others(earlier.before(asked, service.tubes)));
   await renewTimes(service);
   families.push(
-    gauge("tubes_without_series", "Tubes that are only in the sums called *.", shown.at(-1)!.entries.length),
-    gauge("snapshot_seconds", "What the last table of tubes took.", service.tubes.tookMs / 1000),
-    gauge("snapshot_age_seconds", "How old it is.", (service.nowMs() - service.tubes.atMs) / 1000),
+    gauge("tubes_without_series", "Tubes that are only in the sum *.", shown.at(-1)!.entries.length),
+    gauge("snapshot_seconds", "Seconds that the last table of tubes took.", service.tubes.tookMs / 1000),
+    gauge("snapshot_age_seconds", "Age of the table.", (service.nowMs() - service.tubes.atMs) / 1000),
     ...tubeStateFamilies(tubes, service.nowMs()),
     ...tubeFamilies(shown, service.nowMs()),
     ...timeFamilies(times.series(totals)),

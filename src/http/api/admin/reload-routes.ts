@@ -7,8 +7,8 @@ import { Problem } from "../problem.ts";
 import { Fields } from "../schemas.ts";
 
 const Reloaded = Fields({
-  changed: Type.Array(Type.String(), { description: "Keys that count from now on." }),
-  needsRestart: Type.Array(Type.String(), { description: "Keys that count after a restart." }),
+  changed: Type.Array(Type.String(), { description: "Keys that took effect." }),
+  needsRestart: Type.Array(Type.String(), { description: "Keys that take effect after a restart." }),
 });
 
 export const reloadRoutes =
@@ -19,7 +19,7 @@ export const reloadRoutes =
       {
         config: { may: "admin" },
         schema: {
-          summary: "Reads configuration, tokens and certificates again: all of it, or nothing",
+          summary: "Reloads configuration, tokens and certificates: all of them, or none",
           response: answers({ 200: Reloaded }, 422),
         },
       },

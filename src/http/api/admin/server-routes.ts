@@ -30,7 +30,13 @@ export const serverRoutes: Routes = (api, service) => {
 const addServer: Routes = (api, service) => {
   api.get(
     "/v1/server",
-    { config: view, schema: { summary: "What this server is", response: answers({ 200: Anything }, 503) } },
+    {
+      config: view,
+      schema: {
+        summary: "Version, options, state and memory of the server",
+        response: answers({ 200: Anything }, 503),
+      },
+    },
     async () => {
       return serverView(service, await knownTotals(service));
     },
@@ -43,7 +49,7 @@ const addDrain: Routes = (api, service) => {
   const response = answers({ 200: Draining });
   api.put(
     "/v1/server/drain",
-    { config: admin, schema: { summary: "Takes no new jobs from now on", response } },
+    { config: admin, schema: { summary: "Refuses new jobs from now on", response } },
     () => {
       service.words.set(ControlWord.Draining);
       return { draining: true };
@@ -51,7 +57,7 @@ const addDrain: Routes = (api, service) => {
   );
   api.delete(
     "/v1/server/drain",
-    { config: admin, schema: { summary: "Takes new jobs again", response } },
+    { config: admin, schema: { summary: "Accepts new jobs again", response } },
     () => {
       service.words.clear(ControlWord.Draining);
       return { draining: false };
@@ -72,7 +78,13 @@ const addCounts: Routes = (api, service) => {
 
   api.get(
     "/v1/threads",
-    { config: view, schema: { summary: "What each thread does", response: answers({ 200: Anything }) } },
+    {
+      config: view,
+      schema: {
+        summary: "CPU time, turns and messages of each thread",
+        response: answers({ 200: Anything }),
+      },
+    },
     () => ({
       cpu: threadCpu(),
       threads: turnCountsOf(topology),
@@ -96,8 +108,7 @@ const addCounts: Routes = (api, service) => {
   );
 };
 
-const noLog = (): Problem =>
-  new Problem("no-binlog", "The server was started without -b: nothing survives its end.");
+const noLog = (): Problem => new Problem("no-binlog", "The server was started without -b: it keeps no log.");
 
 const addLog: Routes = (api, service) => {
   const { topology } = service;
@@ -116,7 +127,8 @@ const addLog: Routes = (api, service) => {
     {
       config: view,
       schema: {
-        summary: "Syncs a second over the last hour, and what half and 99 % of them took at most, s",
+        summary:
+          "Syncs per second over the last hour, and the median and 99th percentile of their duration, s",
         querystring: Syncs,
         response: answers({ 200: Fields({ step: Type.Number(), series: SyncSeries }) }, 400, 404),
       },
@@ -131,7 +143,7 @@ const addLog: Routes = (api, service) => {
   const History = Type.Object({
     seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
     series: Type.Optional(
-      Type.String({ description: `Some of ${HISTORY_SERIES.join(", ")}, with commas between.` }),
+      Type.String({ description: `Any of ${HISTORY_SERIES.join(", ")}, separated by commas.` }),
     ),
   });
   api.get(
@@ -154,10 +166,7 @@ function seriesNamed({ series }: Static<typeof HistoryQuery>): HistorySeries[] {
   return [...new Set(series.split(","))].map((name) => {
     const known = HISTORY_SERIES.find((each) => each === name);
     if (known === undefined)
-      throw new Problem(
-        "bad-request",
-        `There is no series "${name}"; there are ${HISTORY_SERIES.join(", ")}.`,
-      );
+      throw new Problem("bad-request", `There is no series "${name}"; use ${HISTORY_SERIES.join(", ")}.`);
     return known;
   });
 }

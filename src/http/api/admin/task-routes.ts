@@ -19,7 +19,7 @@ export const TaskBody = Fields({
     Type.Literal("cancelled"),
     Type.Literal("failed"),
   ]),
-  fault: Type.Union([Type.String(), Type.Null()], { description: "Why it has failed." }),
+  fault: Type.Union([Type.String(), Type.Null()], { description: "Why it failed." }),
   affected: Type.Integer(),
   examined: Type.Integer(),
   progress: Type.Number({ description: "0 to 1." }),
@@ -36,7 +36,7 @@ export const taskRoutes: Routes = (api, service) => {
     const task = service.tasks.get(id);
     // Hide tasks on tubes that the token can't access.
     if (task === undefined || (identity !== undefined && !mayTouchTube(identity, task.tube)))
-      throw new Problem("task-not-found", `There is no task ${id}; the last 100 are kept.`);
+      throw new Problem("task-not-found", `There is no task ${id}; the server keeps the last 100.`);
     return task;
   };
   api.get(
@@ -57,7 +57,7 @@ export const taskRoutes: Routes = (api, service) => {
     {
       config: may,
       schema: {
-        summary: "Ends a task with what is done so far",
+        summary: "Cancels a task and keeps what it has done",
         params: Params,
         response: answers({ 200: TaskBody }, 404),
       },

@@ -95,7 +95,7 @@ export function createApp(options: AppOptions): Api {
     clientErrorHandler: refuseUnparsed(lingering, newId),
   }).withTypeProvider<TypeBoxTypeProvider>() as Api;
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
-  // Schemas of responses only serve the OpenAPI document; routes return what is sent.
+  // Schemas of responses only serve the OpenAPI document; routes return the final payload.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   decorateRequests(api);
   refuseConnect(api, lingering, newId);
@@ -148,15 +148,15 @@ export function createApp(options: AppOptions): Api {
   return api;
 }
 
-/** Stands for fastify's own compilers, which it would load, several MB, although others are set. */
+/** Replaces fastify's own compilers, several MB that it would load although others are set. */
 function notCalled(): never {
   throw new Error("a schema is compiled before the application has set its compilers");
 }
 
 /**
  * Answers a URL that the router can't parse, and ends its connection. Such requests bypass all
- * hooks and their limits. Behind an unanswered request, the connection ends at once: Node stops
- * reading where many answers wait, and then doesn't notice that the client has disconnected.
+ * hooks and their limits. After an unanswered request, the connection ends at once: Node stops
+ * reading while many answers wait, and then doesn't notice that the client has disconnected.
  */
 const refuseUrl =
   (lingering: LingeringClose) =>
@@ -219,7 +219,7 @@ function addFormats(api: Api, room: RequestBudget): void {
       freeGathered(request);
     }
     if (request.routeOptions.config.keepsText === true) request.text = text;
-    // Clients name the type even where they send nothing. A put is of something.
+    // Clients give the type even when they send no body. A put needs a body.
     else if (text === "") return done(null, undefined);
     parseJson(request, text, done);
   });
@@ -280,11 +280,14 @@ function problemOf(error: FastifyError): Problem {
   if (error instanceof Busy) return new Problem("busy", `${error.message}; try again in a moment.`);
   const code = error.statusCode === undefined ? undefined : BY_STATUS[error.statusCode];
   if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
-    return new Problem("unsupported-media-type", `${error.message}. JSON and MessagePack are read here.`);
+    return new Problem(
+      "unsupported-media-type",
+      `${error.message}. This route accepts JSON and MessagePack.`,
+    );
   if (code !== undefined) return new Problem(code, `${error.message}.`);
   // The client disconnected: not a fault of the server.
   if (error.code === "ECONNRESET") return new Problem("bad-request", "The request broke off.");
-  return new Problem("internal", "What went wrong is in the server's log, under the id of this request.");
+  return new Problem("internal", "The server's log has the error, under the id of this request.");
 }
 
 /** Compresses long responses in the thread pool. */

@@ -1,5 +1,5 @@
-// Guards against requests in forms that a proxy may read differently, for foreign host names, and
-// from other sites.
+// Guards against requests that a proxy may parse differently, that name a foreign host, or that
+// come from other sites.
 //
 // If a server has no tokens, any page could make a browser on its machine send requests to it. Two
 // headers expose that: Sec-Fetch-Site (or Origin) names the page's site, and Host carries the
@@ -15,7 +15,7 @@ const PORT = /:[0-9]*$/;
 /** The absolute form of a target, with its authority. */
 const ABSOLUTE = /^https?:\/\/([^/?#]*)/i;
 
-/** The parts of a request that its form shows in. */
+/** The parts of a request that show its form. */
 type Form = Pick<IncomingMessage, "httpVersion" | "url" | "headers" | "rawHeaders">;
 
 /** Returns a function that throws if a request is refused by one of the guards. */
@@ -35,19 +35,19 @@ export function guardOf(
   };
 }
 
-/** Throws if RFC 9112 lets a server refuse the form of the request, which Node's parser takes. */
+/** Throws for forms of a request that Node's parser accepts and RFC 9112 lets a server refuse. */
 export function checkForm({ httpVersion, headers, rawHeaders }: Form): void {
   const refused = (detail: string): Problem => new Problem("bad-request", detail);
   if (httpVersion !== "1.1" && httpVersion !== "1.0")
-    throw refused(`HTTP/1.1 and HTTP/1.0 are read here, not HTTP/${httpVersion}.`);
+    throw refused(`This server accepts HTTP/1.1 and HTTP/1.0, not HTTP/${httpVersion}.`);
   const coding = headers["transfer-encoding"];
   if (coding !== undefined && (coding.toLowerCase() !== "chunked" || httpVersion === "1.0"))
-    throw refused("The only Transfer-Encoding is chunked, in HTTP/1.1.");
-  // Node takes the first of several, another program perhaps the last.
+    throw refused("The only Transfer-Encoding allowed is chunked, in HTTP/1.1.");
+  // Node uses the first of several; another program may use the last.
   let hosts = 0;
   for (let at = 0; at < rawHeaders.length; at += 2)
     if (rawHeaders[at]!.length === 4 && rawHeaders[at]!.toLowerCase() === "host") hosts++;
-  if (hosts > 1) throw refused("A request has one Host.");
+  if (hosts > 1) throw refused("A request must have exactly one Host.");
 }
 
 /** Returns the host that the request is for. An absolute target takes precedence over Host. */
@@ -66,7 +66,7 @@ export function checkHost(host: string | undefined, hosts: ReadonlySet<string>):
   if (name === "localhost" || IPV4.test(name) || IPV6.test(name) || hosts.has(name)) return;
   throw new Problem(
     "wrong-host",
-    `This server does not go by the name "${name}". Ask it by its address, or name it with --http-hosts ${name}.`,
+    `This server does not have the name "${name}". Use its address, or start it with --http-hosts ${name}.`,
   );
 }
 
@@ -80,7 +80,7 @@ export function checkSite(method: string, headers: IncomingHttpHeaders, isSecure
   throw new Problem("cross-site", "A page of another site may not change anything here.");
 }
 
-/** A page can't send X-Forwarded-Proto to another site: browsers ask first, and get no leave. */
+/** A page can't send X-Forwarded-Proto to another site: the browser's preflight request fails. */
 function isSameOrigin(origin: string, { host, ...headers }: IncomingHttpHeaders, isSecure: boolean): boolean {
   const isHttps = isSecure || headers["x-forwarded-proto"] === "https";
   try {

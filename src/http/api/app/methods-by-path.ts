@@ -1,7 +1,7 @@
 // The methods that each path supports, for the response to an unsupported one. Matched only then.
 
 export class MethodsByPath {
-  /** By the path's template. */
+  /** Methods by the path's template. */
   readonly #methods = new Map<string, { readonly path: RegExp; readonly methods: Set<string> }>();
 
   add(methods: readonly string[], url: string): void {

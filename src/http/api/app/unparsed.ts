@@ -1,5 +1,5 @@
-// Refusals of what doesn't become a request: bytes that Node's parser refuses, requests that come
-// too slowly, and CONNECT.
+// Refuses input that doesn't become a request: bytes that Node's parser rejects, requests that
+// arrive too slowly, and CONNECT.
 
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Api } from "../api.ts";
@@ -14,24 +14,25 @@ export function refuseUnparsed(lingering: LingeringClose, newId: () => string): 
     if (lingering.has(socket)) return;
     const problem = problemOf(error.code ?? "");
     const underWay = responseUnderWay(socket);
-    // The client would take the refusal for the answer to an earlier request, or for a part of it.
+    // The client would mistake the refusal for the answer to an earlier request, or for a part of
+    // it.
     const isBehind = underWay !== undefined && (underWay.headersSent || underWay.req.complete);
     if (problem === undefined || !socket.writable || isBehind) socket.destroy();
     else lingering.end(socket, responseOf(problem, newId()));
   };
 }
 
-/** Answers CONNECT, which Node keeps from the routes. */
+/** Answers CONNECT, which Node doesn't pass to the routes. */
 export function refuseConnect({ server }: Api, lingering: LingeringClose, newId: () => string): void {
   server.on("connect", ({ socket }) => {
-    const problem = new Problem("method-not-allowed", "This server is no proxy; see /v1/openapi.json.");
+    const problem = new Problem("method-not-allowed", "This server is not a proxy; see /v1/openapi.json.");
     // Node has removed its own listeners. No resource exists at such a target, so nothing is
     // allowed.
     lingering.end(socket, responseOf(problem, newId(), ["allow: "]));
   });
 }
 
-/** Returns nothing for errors of the connection, such as a failed TLS handshake. */
+/** Returns undefined for errors of the connection, such as a failed TLS handshake. */
 function problemOf(code: string): Problem | undefined {
   if (code === "ERR_HTTP_REQUEST_TIMEOUT")
     return new Problem("request-timeout", "Send the whole request at once.");

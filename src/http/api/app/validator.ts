@@ -6,9 +6,9 @@ import { Errors } from "typebox/value";
 import { Problem } from "../problem.ts";
 
 /**
- * Returns a validator for a schema. Values of query strings are text, and so converted; bodies are
- * not. The schema is compiled at its first use: compiling all of them takes a tenth of the thread's
- * start, and most servers use only a few.
+ * Returns a validator for a schema. It converts values of query strings, which are text, but not
+ * bodies. The schema is compiled at its first use: compiling all of them takes a tenth of the
+ * thread's start, and most servers use only a few.
  */
 export function validator(
   schema: TSchema,
@@ -30,8 +30,8 @@ export function validator(
 }
 
 /**
- * Returns the alternative of a union that a value is meant to be, so that an error names a fault of
- * that one: the first whose required fields are all there.
+ * Returns the alternative of a union that the client probably meant, so that an error names its
+ * fault: the first one whose required fields are all present.
  */
 function meantBy(schema: TSchema, value: unknown): TSchema {
   const { anyOf = [] } = schema as { anyOf?: readonly (TSchema & { required?: readonly string[] })[] };
@@ -40,9 +40,9 @@ function meantBy(schema: TSchema, value: unknown): TSchema {
 }
 
 /**
- * Converts the texts of a URL to the numbers and booleans that the schema asks for. Other texts
- * stay as they are, and are refused: `Value.Convert` would turn "1.5" into 1, and a client might
- * delete the wrong job.
+ * Converts texts of a URL to the numbers and booleans that the schema requires. Other texts stay as
+ * they are and are refused: `Value.Convert` would turn "1.5" into 1, and a client might delete the
+ * wrong job.
  */
 function fromText(schema: TSchema, given: unknown): unknown {
   const { properties = {} } = schema as { properties?: Readonly<Record<string, { type?: string }>> };
@@ -59,7 +59,7 @@ function fromText(schema: TSchema, given: unknown): unknown {
 }
 
 const WHOLE = /^-?[0-9]+$/;
-/** As JSON writes numbers. */
+/** A number in JSON's form. */
 const NUMBER = /^-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
 const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
   ["true", true],
@@ -94,11 +94,11 @@ function inWords(
   }
   const unknown = (params as { additionalProperties?: readonly string[] }).additionalProperties;
   if (keyword === "additionalProperties" && unknown !== undefined)
-    return `${at} has a field that is not known here: ${unknown.join(", ")}.`;
+    return `${at} has an unknown field: ${unknown.join(", ")}.`;
   const path = instancePath.split("/").slice(1).map(unescapePointer);
   if (keyword === "boolean" || message === "schema is false") {
     const known = fieldsAt(schema, path.slice(0, -1));
-    return `${at} is not known here${known.length === 0 ? "" : `; known are ${known.join(", ")}`}.`;
+    return `${at} is unknown${known.length === 0 ? "" : `; allowed: ${known.join(", ")}`}.`;
   }
   const not = notGiven(instancePath, value);
   return `${at} ${PLAINER[message] ?? message.replace("must be >=", "must be at least").replace("must be <=", "must be at most")}${not}.`;

@@ -28,7 +28,7 @@ declare module "fastify" {
 }
 
 /**
- * Calls `done` with the whole body, of at most `bytesMax` bytes, in memory of its own. `grow`
+ * Calls `done` with the whole body, of at most `bytesMax` bytes, in separate memory. `grow`
  * receives the number of bytes so far, and may throw.
  */
 export function gatherBody(
@@ -40,7 +40,7 @@ export function gatherBody(
 ): void {
   const declared = request.raw.headers["content-length"];
   const pieces = new BodyPieces();
-  const tooBig = (): Problem => new Problem("body-too-big", `A request has at most ${bytesMax} bytes.`);
+  const tooBig = (): Problem => new Problem("body-too-big", `A request can have at most ${bytesMax} bytes.`);
   const stop = (error: Error): void => {
     payload.off("data", onData).off("end", onEnd).off("error", stop);
     done(error);
@@ -57,7 +57,7 @@ export function gatherBody(
   const onEnd = (): void => {
     const { length } = pieces;
     if (declared !== undefined && Number(declared) !== length) {
-      stop(new Problem("bad-request", "The body is not as long as its Content-Length says."));
+      stop(new Problem("bad-request", "The length of the body differs from its Content-Length."));
       return;
     }
     const chunks = pieces.all();
@@ -102,7 +102,7 @@ export function freeGathered(request: FastifyRequest): void {
   else free(gathered);
 }
 
-/** Memory that is shared with other buffers, as that of small ones is, can't be freed. */
+/** Memory that is shared with other buffers, as small buffers do, can't be freed. */
 function free({ buffer, length }: Buffer): void {
   if (length >= FREED_BYTES_MIN && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0);
 }

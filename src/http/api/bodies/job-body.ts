@@ -1,4 +1,4 @@
-// The body of a job in a request: text, base64, or any value as it is written.
+// Body of a job in a request: text, base64, or any value as the client wrote it.
 
 import type { FastifyRequest } from "fastify";
 import type { PutBody } from "../../link/put-pool.ts";
@@ -28,7 +28,7 @@ function noBytes(this: Readonly<Record<string, unknown>>, key: string, value: un
   if (this[key] instanceof Uint8Array)
     throw new Problem(
       "bad-request",
-      `The field "${key}" of a json has bytes, which JSON can't say; send a body.`,
+      `The field "${key}" of a json has bytes, which JSON can't represent; send a body.`,
     );
   return value;
 }
@@ -36,21 +36,24 @@ function noBytes(this: Readonly<Record<string, unknown>>, key: string, value: un
 export function bodyOf(job: JobBody, index: number, jsonOf: JsonReader): PutBody {
   const { body, bodyBase64, json } = job;
   const given = Number(body !== undefined) + Number(bodyBase64 !== undefined) + Number(json !== undefined);
-  if (given !== 1) throw new Problem("bad-request", "A job has exactly one of body, bodyBase64 and json.");
+  if (given !== 1) throw new Problem("bad-request", "A job needs exactly one of body, bodyBase64 and json.");
   if (json !== undefined) return jsonOf(job, index);
   if (bodyBase64 === undefined) return bytesOrText(body);
-  if (!isBase64(bodyBase64)) throw new Problem("bad-request", "bodyBase64 is no base64.");
+  if (!isBase64(bodyBase64)) throw new Problem("bad-request", "bodyBase64 is not valid base64.");
   return Buffer.from(bodyBase64, "base64");
 }
 
 function bytesOrText(body: unknown): PutBody {
   if (body instanceof Uint8Array) return body;
   if (typeof body !== "string")
-    throw new Problem("bad-request", "A body is a text, or bytes in MessagePack; a value goes to json.");
+    throw new Problem(
+      "bad-request",
+      "A body must be text, or bytes in MessagePack; put other values into json.",
+    );
   if (body.isWellFormed()) return body;
   throw new Problem(
     "bad-request",
-    "The body has half of a surrogate pair, which is no text; use bodyBase64.",
+    "The body has half of a surrogate pair, which is not valid text; use bodyBase64.",
   );
 }
 

@@ -5,11 +5,12 @@ import type { Service } from "../../queue/service.ts";
 import { Problem } from "../problem.ts";
 
 export function refused(reply: string, { words, memory, topology }: Service): Problem {
-  if (reply === "DRAINING") return new Problem("draining", "The server takes no new jobs; ask another one.");
+  if (reply === "DRAINING")
+    return new Problem("draining", "The server accepts no new jobs; use another one.");
   if (reply === "JOB_TOO_BIG")
-    return new Problem("job-too-big", `Jobs have at most ${topology.jobBytesMax} bytes.`);
+    return new Problem("job-too-big", `A job can have at most ${topology.jobBytesMax} bytes.`);
   if (reply === "TUBE_FULL")
-    return new Problem("tube-full", "The tube has as many jobs, or bytes of them, as its settings allow.");
+    return new Problem("tube-full", "The tube has as many jobs or bytes as its settings allow.");
   if (reply === "BATCH_NOT_FOUND")
     return new Problem("batch-not-found", "There is no such batch: POST /v1/batches opens one.");
   if (reply === "BATCH_COMMITTED")
@@ -27,7 +28,7 @@ export function refused(reply: string, { words, memory, topology }: Service): Pr
   return new Problem(
     "out-of-memory",
     memory.isFull
-      ? "Jobs have all the memory that max-memory gives them: delete some, or raise it."
-      : "The server has no memory for it, a shard has 20,000 schedules, or the server has 100,000 batches: end those that stay open, and open others with a shorter keep.",
+      ? "Jobs have all the memory that max-memory gives them: delete some, or raise the limit."
+      : "The server has no memory for it, a shard has 20,000 schedules, or the server has 100,000 batches: end batches that stay open, and open new ones with a shorter keep.",
   );
 }

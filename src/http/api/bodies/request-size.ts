@@ -11,7 +11,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 const tooMany = (): Problem =>
-  new Problem("body-too-big", `A request has at most ${VALUES_MAX} values; send a large body as it is.`);
+  new Problem("body-too-big", `A request can have at most ${VALUES_MAX} values; send a large body as it is.`);
 
 /** Throws if the JSON has too many values. Syntax is checked later. */
 export function checkJsonSize(text: string): void {
@@ -38,8 +38,8 @@ export function endOfString(text: string, begin: number): number {
 }
 
 /**
- * Throws if the MessagePack has too many values. They lie one after another, those of arrays and
- * maps after their head.
+ * Throws if the MessagePack has too many values. They follow one another; those of arrays and maps
+ * follow their head.
  */
 export function checkMsgpackSize(bytes: Buffer): void {
   let values = 0;
@@ -49,7 +49,7 @@ export function checkMsgpackSize(bytes: Buffer): void {
 }
 
 /** Sizes of the fixed-size types from 0xc0 on; 0 means that a length follows. */
-// biome-ignore format: as the specification has them
+// biome-ignore format: in the order of the specification
 const HEADS = [
   1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 5, 9, 2, 3, 5, 9,
   2, 3, 5, 9, 3, 4, 6, 10, 18, 0, 0, 0, 3, 5, 3, 5,

@@ -7,7 +7,7 @@ export type Found = Attention & { readonly weight: number };
 /** Number of tubes, batches or schedules that each rule names. */
 const LISTED = 2;
 
-/** Returns the first ones, to be named; one more rather than "1 more". */
+/** Returns the first ones, which are named; one more rather than "1 more". */
 export const listed = <T>(all: readonly T[], count: number = all.length): readonly T[] =>
   all.slice(0, count === LISTED + 1 ? count : LISTED);
 

@@ -15,10 +15,10 @@ const OLDEST_WARN_SECONDS = 60;
 const MEMORY_WARN_SHARE = 0.8;
 /** Share of timeouts among reserves that needs attention. */
 const TIMEOUTS_WARN_SHARE = 0.05;
-/** The same in one tube, where few jobs make a larger share; and the fewest timeouts that count. */
+/** The same in one tube, where few jobs make a larger share; and the minimum of timeouts. */
 const TUBE_TIMEOUTS_WARN_SHARE = 0.2;
 const TUBE_TIMEOUTS_MIN = 5;
-/** A shorter pause without ready jobs is no news. */
+/** A shorter pause without ready jobs needs no attention. */
 const PAUSE_WARN_SECONDS = 60;
 /** 99th percentile of sync times that needs attention, s. */
 const SYNC_WARN_SECONDS = 0.1;
@@ -34,11 +34,11 @@ export interface Signs {
   readonly isConfigTaken: boolean;
   /** Used share of max-memory. */
   readonly memoryShare: number;
-  /** Over the last ten minutes. `timeoutsTube` is the tube with most timeouts, if known. */
+  /** Over the last ten minutes. `timeoutsTube` is the tube with the most timeouts, if known. */
   readonly reserves: number;
   readonly timeouts: number;
   readonly timeoutsTube: string | undefined;
-  /** How much a counter of one tube has grown over the last ten minutes, if it is recorded. */
+  /** Growth of a counter of one tube over the last ten minutes, if it is recorded. */
   readonly grown: (tube: string, series: "timeouts" | "reserves") => number;
   /** Over the last five minutes. */
   readonly syncs: { readonly count: number; readonly p99Seconds: number };
@@ -59,16 +59,16 @@ export function attentionOf(signs: Signs): Attention[] {
 
 /** Advice for each health status. */
 const REMEDIES: Readonly<Record<string, string>> = {
-  draining: "When that is over: accept new jobs again, on the page of the server.",
-  "disk-full": "Make room on its disk; all else works.",
-  "memory-full": "Start more workers, or raise max-memory; all else works.",
+  draining: "When you are done, accept new jobs again on the page Server.",
+  "disk-full": "Make room on its disk; everything else works.",
+  "memory-full": "Start more workers, or raise max-memory; everything else works.",
   "shared-log-full": "Start more workers, or give its stream more room.",
 };
 
 function addServer(found: Found[], { puts, memoryShare, isConfigTaken }: Signs): void {
   const of = { tube: null, page: "#/server" } as const;
   if (!puts.ok) {
-    const todo = REMEDIES[puts.status] ?? "The log of the server says more.";
+    const todo = REMEDIES[puts.status] ?? "The server's log says more.";
     found.push({ ...of, level: "bad", text: puts.detail, todo, weight: Number.MAX_VALUE });
   } else if (memoryShare > MEMORY_WARN_SHARE)
     found.push({
@@ -82,7 +82,7 @@ function addServer(found: Found[], { puts, memoryShare, isConfigTaken }: Signs):
     found.push({
       ...of,
       level: "warn",
-      text: "the configuration was not taken when it was read last",
+      text: "the last reload rejected the configuration",
       todo: "runnerbean config check FILE names each fault; a restart would fail.",
       weight: 1e11,
     });
@@ -99,8 +99,8 @@ function addTimeouts(found: Found[], { reserves, timeouts, timeoutsTube }: Signs
     level: "warn",
     tube: timeoutsTube ?? null,
     page: timeoutsTube === undefined ? "#/tubes?sort=timeouts" : pageOf(timeoutsTube, "reserved"),
-    text: `${percent} % of all jobs of the last ten minutes were not done in their time to run${timeoutsTube === undefined ? "" : ", most of them here"}`,
-    todo: "Give a longer ttr at the put, touch while working, or look for workers that die.",
+    text: `${percent} % of all jobs of the last ten minutes were not done within their time to run${timeoutsTube === undefined ? "" : ", most of them here"}`,
+    todo: "Put jobs with a longer ttr, touch them while working, or look for workers that die.",
     weight: 1e8 + timeouts,
   });
 }
@@ -112,7 +112,7 @@ function addSyncs(found: Found[], { syncs: { count, p99Seconds } }: Signs): void
     tube: null,
     page: "#/log",
     text: `one sync in a hundred takes over ${Math.round(p99Seconds * 1000)} ms (limit ${SYNC_WARN_SECONDS * 1000})`,
-    todo: "Look at the disk: who else writes to it?",
+    todo: "Check the disk: which other processes write to it?",
     weight: 1e10,
   });
 }
@@ -120,7 +120,7 @@ function addSyncs(found: Found[], { syncs: { count, p99Seconds } }: Signs): void
 /** A rule that is applied to each tube. */
 interface TubeRule {
   readonly level: "bad" | "warn";
-  /** Severity, also used in the text; 0 if all is well. */
+  /** Severity, also used in the text; 0 if there is no problem. */
   readonly amount: (entry: TubeEntry, atMs: number, signs: Signs) => number;
   readonly text: (amount: number) => string;
   /** Text for the tubes that are not listed. */
@@ -140,15 +140,15 @@ function unwatched(entry: TubeEntry, atMs: number): number {
   return isWatched(entry) || isPaused(entry, atMs) ? 0 : entry.get(TubeField.Ready);
 }
 
-/** Amount of a paused tube without ready jobs: less than of any with some. */
+/** Severity of a paused tube without ready jobs: lower than of any with some. */
 const NONE_READY = 0.5;
 
 const TUBE_RULES: readonly TubeRule[] = [
   {
     level: "bad",
     amount: (entry, atMs) => (entry.get(TubeField.HoldsDead) > 0 ? 0 : unwatched(entry, atMs)),
-    text: (ready) => `${EXACT.format(ready)} ready, and nobody watches`,
-    others: "have ready jobs, and nobody watches",
+    text: (ready) => `${EXACT.format(ready)} ready, and no worker watches`,
+    others: "have ready jobs, and no worker watches",
     todo: "Start its workers.",
     state: "ready",
     sort: "ready",
@@ -163,7 +163,7 @@ const TUBE_RULES: readonly TubeRule[] = [
     },
     text: (ready) => (ready < 1 ? "paused" : `paused, with ${EXACT.format(ready)} ready`),
     others: "are paused",
-    todo: "Its workers get no job until the pause ends or somebody resumes the tube.",
+    todo: "Its workers get no jobs until the pause ends or you resume the tube.",
     state: "ready",
     sort: "pause",
     weight: 1e7,
@@ -173,7 +173,7 @@ const TUBE_RULES: readonly TubeRule[] = [
     amount: (entry, atMs) => (entry.get(TubeField.HoldsDead) > 0 ? unwatched(entry, atMs) : 0),
     text: (ready) => `${EXACT.format(ready)} ready in a dead-letter tube`,
     others: "are dead-letter tubes with jobs",
-    todo: "Look at why they died. When the cause is mended, Redrive on its page returns them.",
+    todo: "Find out why they died. When the cause is fixed, Redrive on its page returns them.",
     state: "ready",
     sort: "ready",
     weight: 1e6,
@@ -181,15 +181,15 @@ const TUBE_RULES: readonly TubeRule[] = [
   {
     level: "warn",
     amount: ({ name }, _atMs, { grown, timeoutsTube, reserves, timeouts }) => {
-      // The rule for all tubes has named it.
+      // The rule for all tubes has already named it.
       if (name === timeoutsTube && areTooMany(timeouts, reserves)) return 0;
       const its = grown(name, "timeouts");
       const share = its / Math.max(its, grown(name, "reserves"));
       return its >= TUBE_TIMEOUTS_MIN && share > TUBE_TIMEOUTS_WARN_SHARE ? its : 0;
     },
     text: (timeouts) => `${EXACT.format(timeouts)} timeouts in the last ten minutes`,
-    others: "have jobs that are not done in their time to run",
-    todo: "Look at which jobs time out again and again, or give them a longer ttr.",
+    others: "have jobs that are not done within their time to run",
+    todo: "Find the jobs that time out repeatedly, or give them a longer ttr.",
     state: "ready",
     sort: "timeouts",
     weight: 1e7,
@@ -199,7 +199,7 @@ const TUBE_RULES: readonly TubeRule[] = [
     amount: (entry) => entry.get(TubeField.Buried),
     text: (buried) => `${EXACT.format(buried)} buried`,
     others: "have buried jobs",
-    todo: "Look at them, and kick them when the cause is mended.",
+    todo: "Find out why, and kick them when the cause is fixed.",
     state: "buried",
     sort: "buried",
     weight: 1e6,
@@ -211,9 +211,9 @@ const TUBE_RULES: readonly TubeRule[] = [
       const seconds = (atMs - entry.get(TubeField.OldestReadyAtMs)) / 1000;
       return seconds > OLDEST_WARN_SECONDS ? seconds : 0;
     },
-    text: (seconds) => `the oldest job waits for ${inWords(seconds)}`,
-    others: `have jobs that wait for more than ${OLDEST_WARN_SECONDS} s`,
-    todo: "Add workers, or look whether they hang.",
+    text: (seconds) => `the oldest job has waited for ${inWords(seconds)}`,
+    others: `have jobs that have waited for more than ${OLDEST_WARN_SECONDS} s`,
+    todo: "Add workers, or check whether they hang.",
     state: "ready",
     sort: "oldest",
     weight: 0,

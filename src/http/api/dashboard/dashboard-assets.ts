@@ -3,7 +3,7 @@
 //
 // There is no build step: this file strips the types of the modules, at the start of a checkout's
 // server and when the bundle is built. Imports of packages become relative ones, since browsers
-// know no node_modules.
+// don't resolve node_modules.
 
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
@@ -91,7 +91,7 @@ export const PACKAGED: readonly Packaged[] = [
   { from: "uplot", name: "uplot.js", path: "uplot/dist/uPlot.iife.min.js", end: "export default uPlot;" },
 ];
 
-/** Later ones count before earlier ones. */
+/** Later ones take precedence over earlier ones. */
 const STYLES = ["frame", "contents", "controls", "narrow"];
 
 /** Returns the assets by path below `assets/`; `index.html` is the page itself. */

@@ -9,7 +9,7 @@ import { Anything } from "../schemas.ts";
 import { type Asset, loadAssets } from "./dashboard-assets.ts";
 import { EventHub, viewNamed } from "./event-hub.ts";
 
-/** No foreign or inline resources, no framing, and no text taken for markup. */
+/** No foreign or inline resources, no framing, and no text interpreted as markup. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -77,7 +77,7 @@ function addRoutes(api: Api, assets: ReadonlyMap<string, () => Asset>, hub: Even
     {
       config: { may: "view", quiet: true },
       schema: {
-        summary: "A view of the dashboard, again and again (text/event-stream), or once (JSON)",
+        summary: "A view of the dashboard, as a stream (text/event-stream) or once (JSON)",
         querystring: Query,
         response: { 200: Anything, 204: Anything },
       },
@@ -89,7 +89,7 @@ function addRoutes(api: Api, assets: ReadonlyMap<string, () => Asset>, hub: Even
       // The client disconnected, so no event would ever close the stream.
       if (reply.raw.destroyed) return first;
       if (!hub.hasRoom(request.ip)) {
-        // An EventSource takes 204 as the end and doesn't reconnect; the page polls instead.
+        // An EventSource treats 204 as the end and doesn't reconnect; the page polls instead.
         return reply.code(204).send({});
       }
       reply.hijack();

@@ -67,7 +67,7 @@ export const VIEWS: Readonly<Record<string, View>> = {
   log: seen(async (service) => ({ frame: frameOf(service), log: logOf(service) })),
   group: seen(async (service) => ({ frame: frameOf(service), group: groupView(service) })),
   server: seen(server),
-  // Pages that fetch all that they show.
+  // Pages that fetch all their data themselves.
   frame: seen(async (service) => ({ frame: frameOf(service) })),
   task: { may: "manage", eachMs: TASK_EACH_MS, make: taskPageView },
   tasks: { may: "manage", eachMs: EACH_MS, make: tasksView },

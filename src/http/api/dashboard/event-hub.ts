@@ -1,8 +1,8 @@
 // Event streams of the dashboard's views. Most views are rebuilt every second, once for all clients
 // that watch the same one.
 //
-// While a client does not read, it is sent nothing. Each view is complete, so the next one replaces
-// those that it missed.
+// It sends nothing to a client that does not read. Each view is complete, so the next one replaces
+// those that the client missed.
 
 import type { Service } from "../../queue/service.ts";
 import { VIEWS, type View } from "./dashboard-views.ts";
@@ -149,6 +149,6 @@ export class EventHub {
 export function viewNamed(name: string): View {
   const view = Object.hasOwn(VIEWS, name) ? VIEWS[name] : undefined;
   if (view === undefined)
-    throw new RangeError(`there is no view "${name}"; there are ${Object.keys(VIEWS).join(", ")}`);
+    throw new RangeError(`there is no view "${name}"; use ${Object.keys(VIEWS).join(", ")}`);
   return view;
 }

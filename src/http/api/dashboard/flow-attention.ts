@@ -1,4 +1,4 @@
-// Batches and schedules in the list "Needs attention": those that are stuck until somebody acts,
+// Batches and schedules in the list "Needs attention": those that are stuck until a person acts,
 // and those that missed a run.
 
 import type { BatchSign, ScheduleSign, ScheduleTrouble } from "../../../message/control.ts";
@@ -28,7 +28,7 @@ const BATCH_RULES: readonly BatchRule[] = [
     text: (_failed, buried) =>
       `${counted(buried, "member is", "members are")} buried, so the batch doesn't end`,
     others: ["more batch has buried members", "more batches have buried members"],
-    todo: "Find out why. When the cause is mended, kick them; or delete them, and they count as failed.",
+    todo: "Find out why. When the cause is fixed, kick them; or delete them, and they count as failed.",
     weight: 3e6,
   },
   {
@@ -39,7 +39,7 @@ const BATCH_RULES: readonly BatchRule[] = [
       "more batch has failed members, and jobs that wait for it",
       "more batches have failed members, and jobs that wait for them",
     ],
-    todo: "Find out why. At the end of the batch, jobs that wait for its success will be buried.",
+    todo: "Find out why. When the batch ends, jobs that wait for its success will be buried.",
     weight: 2e6,
   },
 ];
@@ -96,7 +96,7 @@ const SCHEDULE_RULES: readonly ScheduleRule[] = [
     text: ({ missed }) =>
       missed === 1 ? "its last run was missed" : `its last ${EXACT.format(missed)} runs were missed`,
     others: ["more schedule has missed its last run", "more schedules have missed their last run"],
-    todo: "If it can't wait for the next time, Run now on its page puts the job.",
+    todo: "If the job can't wait for the next run, put it with Run now on its page.",
     state: "missed",
     weight: 4e6,
   },
@@ -104,7 +104,7 @@ const SCHEDULE_RULES: readonly ScheduleRule[] = [
     trouble: "paused",
     text: () => "paused: it puts no jobs",
     others: ["more schedule is paused", "more schedules are paused"],
-    todo: "Resume it on its page; its times until then are skipped.",
+    todo: "Resume it on its page; runs until then are skipped.",
     state: "paused",
     weight: 1e5,
   },

@@ -25,7 +25,7 @@ export async function jobPageView(
   service: Service,
   { id = "" }: Readonly<Record<string, string>>,
 ): Promise<JobPageView> {
-  if (!ID.test(id)) throw new RangeError("a job is asked for by its id");
+  if (!ID.test(id)) throw new RangeError("the view of a job needs its id");
   const frame = frameOf(service);
   if (!readinessOf(service).ok) return { frame, job: null };
   try {
@@ -79,7 +79,7 @@ const TASKS_SHOWN = 20;
 
 /** Returns the running tasks, then the finished ones, newest first. */
 export async function tasksView(service: Service): Promise<TasksView> {
-  // A dry run of a dialog is no news once it has counted.
+  // A dry run of a dialog needs no mention once it has counted.
   const all = service.tasks.all.filter(({ act, state }) => act !== "count" || state === "running").reverse();
   const isRunning = ({ state }: { state: string }): boolean => state === "running";
   const sorted = [...all.filter(isRunning), ...all.filter((each) => !isRunning(each))];

@@ -21,7 +21,7 @@ const NUMBERS = ["members", "open", "done", "failed", "buried", "waiting", "keep
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 const listed = {
   name: Type.String(),
-  number: count("Unique for ever, unlike the name."),
+  number: count("Unique forever, unlike the name."),
   state: Type.String({ description: "open, committed, cancelled or complete." }),
   outcome: Type.Union([Type.String({ description: "success, failure or cancelled." }), Type.Null()]),
 };
@@ -29,10 +29,10 @@ const reported = {
   members: count("open, done and failed together."),
   open: count("Members that have not ended."),
   done: count("Members that their workers have deleted."),
-  failed: count("Members that ended otherwise."),
-  buried: count("How many of the open ones are buried."),
+  failed: count("Members that ended in any other way."),
+  buried: count("Open members that are buried."),
   waiting: count("Jobs that wait for the batch."),
-  keep: Type.Number({ description: "Seconds for which it is kept once it is complete." }),
+  keep: Type.Number({ description: "Seconds for which the server remembers it once it is complete." }),
   age: Type.Number({ description: "Seconds since it was opened." }),
   forgetsIn: Type.Union([
     Type.Number({ description: "Seconds until a complete batch is forgotten." }),
@@ -49,7 +49,7 @@ const NewBatch = Fields({
     Type.Number({
       minimum: 0,
       maximum: SECONDS_MAX,
-      description: "Seconds for which it is kept once it is complete; 86,400.",
+      description: "Seconds for which the server remembers it once it is complete; 86,400 by default.",
     }),
   ),
 });
@@ -57,7 +57,7 @@ const BatchParams = Type.Object({
   batch: Type.String({ description: "A batch, or - for the one in ?name=." }),
 });
 const BatchQuery = Type.Object(
-  { name: Type.Optional(Type.String({ description: "Where the path has -." })) },
+  { name: Type.Optional(Type.String({ description: "The name if the path has -." })) },
   { additionalProperties: false },
 );
 const ListQuery = Type.Object(
@@ -65,7 +65,7 @@ const ListQuery = Type.Object(
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
     cursor: Type.Optional(Type.String({ maxLength: 1000 })),
     order: Type.Optional(
-      Type.Enum(["oldest", "newest"], { description: "Which batches come first; oldest." }),
+      Type.Enum(["oldest", "newest"], { description: "Which batches come first; oldest by default." }),
     ),
     match: Type.Optional(
       Type.String({
@@ -80,17 +80,17 @@ const ListQuery = Type.Object(
     ),
     outcome: Type.Optional(Type.Enum(["success", "failure", "cancelled"])),
     counts: Type.Optional(
-      Type.Boolean({ description: `Each batch as it is alone; limit is at most ${LIMIT} then.` }),
+      Type.Boolean({ description: `Lists each batch in full; limit is then at most ${LIMIT}.` }),
     ),
   },
   { additionalProperties: false },
 );
 const shared = { params: BatchParams, querystring: BatchQuery };
 
-/** The number from which a list goes on, at its beginning. */
+/** The number from which the first page of a list starts. */
 const FIRST = { oldest: 0, newest: Number.MAX_SAFE_INTEGER } as const;
 
-/** As inspect-batch and list-batches: who fills a batch may see how far it is. */
+/** As for inspect-batch and list-batches: clients that fill a batch may see its progress. */
 const SEE = ["view", "put"] as const;
 
 export const batchRoutes: Routes = (api, service) => {
@@ -146,7 +146,7 @@ const addListAndShow: Routes = (api, service) => {
   );
 };
 
-/** Returns undefined if all batches are meant. */
+/** Returns undefined for all batches. */
 function filterOf({
   match,
   state,
@@ -160,8 +160,8 @@ function filterOf({
 }
 
 const CHANGES = [
-  ["commit", "COMMITTED", "put", "Takes no more members; complete once all have ended"],
-  ["cancel", "CANCELLED", "manage", "Removes the members that nobody holds"],
+  ["commit", "COMMITTED", "put", "Closes a batch to new members; it is complete once all have ended"],
+  ["cancel", "CANCELLED", "manage", "Removes the members that no worker holds"],
 ] as const;
 
 const addChanges: Routes = (api, service) => {
@@ -209,7 +209,7 @@ async function change(service: Service, command: string, name: string, done: str
 }
 
 const WHY: Readonly<Record<string, string>> = {
-  BATCH_EXISTS: "is the name of a batch that is still known: choose another one.",
+  BATCH_EXISTS: "is the name of a batch that the server still remembers: choose another one.",
   BATCH_CANCELLED: "was cancelled.",
   BATCH_COMPLETE: "is complete already.",
 };
@@ -217,9 +217,9 @@ const WHY: Readonly<Record<string, string>> = {
 const noSuchBatch = (name: string): Problem =>
   new Problem("batch-not-found", `There is no batch "${name}": POST /v1/batches opens one.`);
 
-/** Returns the batches as they are alone, without those that have been forgotten meanwhile. */
+/** Returns the batches in full, without those that were forgotten in the meantime. */
 async function withCounts(service: Service, items: readonly Item[]): Promise<Static<typeof One>[]> {
-  // Each one asks all shards in turn, and the requests of others must not wait for them.
+  // Each batch asks all shards in turn, and other requests must not wait for that.
   const connection = service.wire.open();
   try {
     const replies = await Promise.all(items.map(({ name }) => connection.command(`inspect-batch ${name}`)));
@@ -227,7 +227,7 @@ async function withCounts(service: Service, items: readonly Item[]): Promise<Sta
       if (body === undefined && line !== "NOT_FOUND") throw refused(line, service);
       const { name, number } = items[index]!;
       const report = body === undefined ? undefined : reportOf(name, body);
-      // Another batch may have the name by now.
+      // Another batch may have taken the name.
       return report?.number === number ? [report] : [];
     });
   } finally {

@@ -1,4 +1,4 @@
-// A page of a list of the protocol that has no filters: reads on until the page is full.
+// Filters a list of the protocol that has no filters: reads until the page is full.
 
 import { matchesGlob } from "../../../base/glob.ts";
 
@@ -12,7 +12,7 @@ export interface Rows<Row, Place> {
   readonly next: Place | undefined;
 }
 
-/** Returns up to `limit` rows that are meant. There may be none, and more behind them. */
+/** Returns up to `limit` matching rows. There may be none, although more rows follow. */
 export async function filteredList<Row, Place>(
   read: (from: Place | undefined, limit: number) => Promise<Rows<Row, Place>>,
   from: Place | undefined,

@@ -3,8 +3,8 @@
 const keyOf = (key: string): string => key.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * Returns the fields of a report, with keys in camel case. Values that are not JSON are texts, and
- * null for `none` and `never`; a text of a client is in quotes, so it may be "none".
+ * Returns the fields of a report, with keys in camel case. Values that are not JSON are texts, or
+ * null for `none` and `never`; a client's text is in quotes, so it may be "none".
  */
 export function reportFields(body: Buffer): Readonly<Record<string, unknown>> {
   const lines = body.toString("latin1").trimEnd().split("\n").slice(1);
@@ -24,5 +24,5 @@ export function reportList<Item>(body: Buffer): { next: string; items: Item[] } 
   return { next: first.slice("next: ".length), items: lines.map((line) => JSON.parse(line.slice(2))) };
 }
 
-/** Returns a text that a client has chosen, in UTF-8. */
+/** Returns a client's text, decoded from UTF-8. */
 export const utf8Of = (latin1: string): string => Buffer.from(latin1, "latin1").toString();

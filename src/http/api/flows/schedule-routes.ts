@@ -27,7 +27,7 @@ const LIMIT = 100;
 const LIMIT_MAX = 1000;
 const EXPRESSION_LENGTH_MAX = 200;
 const NAME_LENGTH_MAX = 200;
-const MATCH = "A text in its name or in that of its tube, or a pattern such as mail-*.";
+const MATCH = "A text in its name or its tube's name, or a pattern such as mail-*.";
 
 const count = Type.Integer({ minimum: 0 });
 const time = (description: string) =>
@@ -40,14 +40,14 @@ const listed = {
   every: Type.Union([Type.Number({ description: "Seconds." }), Type.Null()]),
   tz: Type.String({ description: "The time zone of cron." }),
   missed: Type.Enum([...MISSED_WORDS], {
-    description: "What becomes of ticks while the server is down, or refuses the job.",
+    description: "What happens to ticks while the server is down or refuses the job.",
   }),
   paused: Type.Boolean(),
   next: time("The next tick."),
   last: time("The last tick that put a job."),
   fired: Type.Integer({ minimum: 0, description: "Jobs that ticks have put." }),
   missedTicks: Type.Integer({ minimum: 0, description: "Ticks that put no job." }),
-  refusals: Type.Integer({ minimum: 0, description: "Attempts to put a job that were refused." }),
+  refusals: Type.Integer({ minimum: 0, description: "Refused attempts to put a job." }),
   bytes: count,
 };
 const Listed = Fields(listed);
@@ -55,7 +55,7 @@ const List = Fields({ items: Type.Array(Listed), cursor: Type.Union([Type.String
 const One = Fields({
   ...listed,
   nextRuns: Type.Array(Type.String(), { description: "The next five ticks." }),
-  runs: Type.Integer({ minimum: 0, description: "Jobs that were put by run." }),
+  runs: Type.Integer({ minimum: 0, description: "Jobs that run has put." }),
   duplicates: Type.Integer({ minimum: 0, description: "Ticks whose key another job had." }),
   lastRefusal: Type.Union([Type.String(), Type.Null()]),
   pri: count,
@@ -66,8 +66,8 @@ const One = Fields({
   weight: count,
   meta: Type.Record(Type.String(), Type.String()),
   body: Type.Optional(Type.String({ description: "The first 4,096 bytes." })),
-  bodyBase64: Type.Optional(Type.String({ description: "The same if they are not UTF-8." })),
-  truncated: Type.Boolean({ description: "Whether the body is longer than what is shown." }),
+  bodyBase64: Type.Optional(Type.String({ description: "The same if the bytes are not UTF-8." })),
+  truncated: Type.Boolean({ description: "Whether the body is longer than the part shown." }),
 });
 
 const expression = (description: string) =>
@@ -75,18 +75,18 @@ const expression = (description: string) =>
 const NewSchedule = Fields(
   {
     tube: Type.String(),
-    cron: expression("5 fields; 6 with seconds in front, 7 with a year behind; or @daily and the like."),
+    cron: expression("5 fields; 6 with seconds first, 7 with a year last; or @daily and the like."),
     every: Type.Optional(
       Type.Number({ minimum: 1, maximum: INTERVAL_MS_MAX / 1000, description: "Seconds between two jobs." }),
     ),
-    tz: expression("IANA time zone of cron; UTC."),
+    tz: expression("IANA time zone of cron; UTC by default."),
     missed: Type.Optional(Type.Enum([...MISSED_WORDS])),
     ...jobTimes,
     body: Type.Optional(
       Type.Unsafe<string | Uint8Array>({ description: "Text; in MessagePack also bytes." }),
     ),
     bodyBase64: Type.Optional(Type.String()),
-    json: Type.Optional(Type.Unknown({ description: "Any value, kept as it is written." })),
+    json: Type.Optional(Type.Unknown({ description: "Any value, kept as written." })),
     ttl: putOptions.ttl,
     group: putOptions.group,
     weight: putOptions.weight,
@@ -99,7 +99,7 @@ const ScheduleParams = Type.Object({
   name: Type.String({ description: "A schedule, or - for the one in ?name=." }),
 });
 const ScheduleQuery = Type.Object(
-  { name: Type.Optional(Type.String({ description: "Where the path has -." })) },
+  { name: Type.Optional(Type.String({ description: "The name if the path has -." })) },
   { additionalProperties: false },
 );
 const ListQuery = Type.Object(
@@ -126,7 +126,7 @@ export const scheduleRoutes: Routes = (api, service) => {
 
 type ListedSchedule = Static<typeof Listed>;
 
-/** A tick puts its job within a second; one that is older was refused, or the server is busy. */
+/** A tick puts its job within a second; an older one was refused, or the server is busy. */
 const LATE_MS = 5000;
 const isLate = ({ paused, next }: ListedSchedule, wallMs: number): boolean =>
   !paused && next !== null && wallMs - Date.parse(next) >= LATE_MS;
@@ -185,7 +185,7 @@ const addShowAndSet: Routes = (api, service) => {
     {
       config: { may: "view" },
       schema: {
-        summary: "A schedule, with its next runs and its job; the body only for those who may see bodies",
+        summary: "A schedule, with its next runs and its job; the body only for tokens that may see bodies",
         ...shared,
         response: answers({ 200: One }, 400, 404, 503),
       },
@@ -201,7 +201,7 @@ const addShowAndSet: Routes = (api, service) => {
       config: { may: "manage", keepsText: true },
       schema: {
         summary:
-          "Creates a schedule or replaces it; a pause, counts, and with the same times the next run stay",
+          "Creates or replaces a schedule; keeps a pause and the counts and, with the same times, the next run",
         ...shared,
         body: NewSchedule,
         response: answers({ 200: One }, 400, 413, 503, 507),
@@ -221,8 +221,8 @@ const addShowAndSet: Routes = (api, service) => {
 };
 
 const CHANGES = [
-  ["pause", "PAUSED", "Skips all ticks until resume"],
-  ["resume", "RESUMED", "Puts jobs again, from the next tick on"],
+  ["pause", "PAUSED", "Pauses a schedule: skips all ticks until resume"],
+  ["resume", "RESUMED", "Resumes a schedule from the next tick on"],
 ] as const;
 
 const addChanges: Routes = (api, service) => {
@@ -256,7 +256,7 @@ const addChanges: Routes = (api, service) => {
     {
       config: may,
       schema: {
-        summary: "Puts one job now, also during a pause; the next tick stays",
+        summary: "Puts one job now, even during a pause; the next tick stays",
         ...shared,
         response: answers({ 201: Fields({ id: Type.Integer() }) }, 400, 404, 409, 503, 507),
       },
@@ -286,7 +286,7 @@ function refusedSet(reply: string, service: Service): Problem {
   if (reply === "JOB_TOO_BIG")
     return new Problem(
       "job-too-big",
-      `The job of a schedule has at most ${Math.min(service.topology.jobBytesMax, SCHEDULE_BODY_BYTES_MAX)} bytes.`,
+      `The job of a schedule can have at most ${Math.min(service.topology.jobBytesMax, SCHEDULE_BODY_BYTES_MAX)} bytes.`,
     );
   if (reply === "BAD_FORMAT" || reply.startsWith("UNKNOWN_OPTION"))
     return new Problem("bad-request", `The queue refuses this schedule: ${reply}.`);
@@ -297,7 +297,7 @@ function refusedSet(reply: string, service: Service): Problem {
 function setOptions(asked: Static<typeof NewSchedule>, bytes: number): string {
   const { cron, every, tz, missed, pri = PRI, delay = 0, ttr = TTR_SECONDS, ttl, group, weight } = asked;
   if ((cron === undefined) === (every === undefined))
-    throw new Problem("bad-request", 'A schedule has exactly one of "/cron" and "/every".');
+    throw new Problem("bad-request", 'A schedule needs exactly one of "/cron" and "/every".');
   let text = `${pri} ${toMilliseconds(delay, "delay")} ${ttr} ${bytes}`;
   if (cron !== undefined) text += ` cron=${printable(cron.trim().replace(/\s+/g, "_"), "cron")}`;
   if (every !== undefined) text += ` every=${toMilliseconds(every, "every")}`;
@@ -324,10 +324,10 @@ function nameOf({ params, query }: { params: { name: string }; query: { name?: s
   return name;
 }
 
-/** Returns a name as lines have it: each character is a byte of UTF-8. */
+/** Returns a name in the form of a line: each character is a byte of UTF-8. */
 function nameText(name: string): string {
   const bytes = Buffer.from(name);
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a name can't have
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a name can't have these
   const isBad = name === "" || /[\x00-\x20\x7f]/.test(name) || !name.isWellFormed();
   if (isBad || bytes.length > SCHEDULE_NAME_BYTES_MAX)
     throw new Problem(

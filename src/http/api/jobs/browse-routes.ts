@@ -33,14 +33,14 @@ const query = {
 const AllQuery = Type.Object(query, { additionalProperties: false });
 const order = Type.Optional(
   Type.Union([Type.Literal("scan"), Type.Literal("next")], {
-    description: "scan: by id, with a cursor; next: as they would be handed out, the first ones.",
+    description: "scan: by id, with a cursor; next: the first ones in the order of reservation.",
   }),
 );
 const TubeJobsQuery = Type.Object({ ...query, ...tubeQuery, order }, { additionalProperties: false });
 const Page = Fields({
   items: Type.Array(Job),
   cursor: Type.Union([Type.String(), Type.Null()]),
-  examined: Type.Integer({ description: "Jobs that were looked at." }),
+  examined: Type.Integer({ description: "Jobs that were examined." }),
 });
 
 type Query = Static<typeof AllQuery>;
@@ -73,7 +73,7 @@ export const browseRoutes: Routes = (api, service) => {
       if (order === "next" && (state === undefined || state === "reserved" || cursor !== undefined))
         throw new Problem(
           "bad-request",
-          "order=next is for one of ready, delayed and buried, and has no cursor.",
+          "order=next takes exactly one of ready, delayed and buried, and no cursor.",
         );
       const [shard, afterId] = cursor === undefined ? [shardOf(service, tube), 0] : placeOf(cursor, service);
       return await browse(service, { shard, tube, order, afterId }, request.query, request);
@@ -107,7 +107,7 @@ export const browseRoutes: Routes = (api, service) => {
 function placeOf(cursor: string, { topology }: Service): [shard: number, afterId: number] {
   const [shard, afterId] = decodeCursor(cursor, ["number", "number"]) as [number, number];
   if (!Number.isInteger(shard) || shard < 0 || shard >= topology.shards)
-    throw new Problem("bad-cursor", "Begin the list anew, without a cursor.");
+    throw new Problem("bad-cursor", "Start the list again, without a cursor.");
   return [shard, afterId];
 }
 
@@ -127,7 +127,7 @@ async function browse(
   const { limit = LIMIT } = given;
   // A client that may search bodies could read them piece by piece.
   if (!maySeeBodies(request) && (given.text ?? given.textBase64) !== undefined)
-    throw new Problem("forbidden", 'To look for a text in bodies takes the permission "bodies".');
+    throw new Problem("forbidden", 'Searching for text in bodies needs the permission "bodies".');
   const isMsgpack = wantsMsgpack(request);
   const page: OpenPage = { items: [], examined: 0, bodyBytes: 0 };
   const untilMs = service.nowMs() + PAGE_MS_MAX;

@@ -44,7 +44,7 @@ export const jobRoutes: Routes = (api, service) => {
     {
       config: { may: "bodies" },
       schema: {
-        summary: "The body of a job, as it is",
+        summary: "The body of a job, unchanged",
         params: JobParams,
         response: answers({ 200: Type.String() }, 404, 503),
       },
@@ -142,7 +142,7 @@ function optionsView(options: JobFacts["options"]): OptionsView {
   };
 }
 
-/** By DeathReason. */
+/** Names by DeathReason. */
 const DEATHS: readonly (string | null)[] = [null, "attempts", "expired"];
 
 function failureView({
@@ -161,7 +161,7 @@ function failureView({
   };
 }
 
-/** Returns the context of a job as a map. Of a name that it has twice, the last one counts. */
+/** Returns the context of a job as a map. The last pair with a name counts. */
 export const metaView = (pairs: readonly string[]): Record<string, string> =>
   Object.fromEntries(
     pairs.map((pair) => {
@@ -185,14 +185,14 @@ function bodyOrPart(body: Uint8Array, bytes: number): Uint8Array {
 }
 
 /**
- * Returns the name of the connection that holds a job: its acceptor and slot. The http thread holds
+ * Returns the name of the connection that holds a job: its acceptor and slot. The HTTP thread holds
  * leases.
  */
 function holderName({ port, slot }: Holder, { topology }: Service): string {
   return port === httpPort(topology) ? "lease" : `${port}.${slot}`;
 }
 
-/** Returns what that connection calls itself, or its address. */
+/** Returns the name of that connection, or its address. */
 function workerOf(holder: Holder, service: Service): string {
   const name = new WorkerNames(service.topology.workerNames[holder.port]!).text(holder.slot);
   return name === "" ? holderName(holder, service) : textOf(name);

@@ -16,13 +16,13 @@ const ACTS = ["delete", "release", "bury", "touch"] as const;
 
 const Token = Type.String({ maxLength: 100 });
 const pri = Type.Optional(
-  Type.Integer({ minimum: 0, maximum: NUMBER_MAX, description: "As it is, if it is left out." }),
+  Type.Integer({ minimum: 0, maximum: NUMBER_MAX, description: "Unchanged if omitted." }),
 );
 const delay = Type.Optional(Type.Integer({ minimum: 0, maximum: NUMBER_MAX, description: "Seconds." }));
 const reason = Type.Optional(
   Type.String({
     maxLength: REASON_BYTES_MAX,
-    description: "Why the attempt failed; kept with the job, up to 1,024 bytes of UTF-8.",
+    description: "Why the attempt failed, up to 1,024 bytes of UTF-8; the job keeps it.",
   }),
 );
 const BODIES = {
@@ -46,7 +46,7 @@ const Out = Fields({
   tube: Type.String(),
   owner: Type.String(),
   address: Type.String(),
-  age: Type.Number({ description: "Seconds since it was given." }),
+  age: Type.Number({ description: "Seconds since the reservation." }),
   timeLeft: Type.Number(),
 });
 
@@ -69,10 +69,7 @@ export const leaseRoutes: Routes = (api, service) => {
         const details = (request.body ?? {}) as Pick<NewChange, "pri" | "delay" | "reason">;
         const [isDone] = await changeLeases(service, ownerOf(request), [{ act, token: lease, ...details }]);
         if (!isDone)
-          throw new Problem(
-            "lease-ended",
-            "Its time to run is over, or it has been finished: nothing was done.",
-          );
+          throw new Problem("lease-ended", "Its time to run expired, or it was finished: nothing was done.");
         const renewed = act === "touch" ? service.leases.renew(lease, ownerOf(request)) : undefined;
         return renewed === undefined ? {} : { timeLeft: renewed.ttr };
       },
@@ -88,7 +85,7 @@ const addMany: Routes = (api, service) => {
     {
       config: { may: "work" },
       schema: {
-        summary: "Finishes up to 1000 leased jobs, each by itself",
+        summary: "Finishes up to 1000 leased jobs, each independently",
         body: Many,
         response: answers({ 200: Fields({ results: Type.Array(Result), failed: Type.Integer() }) }, 400, 503),
       },
@@ -114,7 +111,7 @@ const addMany: Routes = (api, service) => {
       if (changes.length > CHANGES_MAX)
         throw new Problem(
           "bad-request",
-          `${changes.length} leases in one request; ${CHANGES_MAX} are allowed.`,
+          `${changes.length} leases in one request; at most ${CHANGES_MAX} are allowed.`,
         );
       const owner = ownerOf(request);
       const done = await changeLeases(service, owner, changes);
@@ -133,7 +130,7 @@ const addList: Routes = (api, service) => {
     {
       config: { may: "view" },
       schema: {
-        summary: "Who holds what over HTTP",
+        summary: "Leased jobs and their holders",
         response: answers({ 200: Fields({ items: Type.Array(Out), total: Type.Integer() }) }),
       },
     },

@@ -46,7 +46,7 @@ const addActs: Routes = (api, service) => {
           summary:
             what === "kick"
               ? "Makes a buried or delayed job ready"
-              : "Ends a reservation as its time to run would",
+              : "Ends a reservation, as a timeout would",
           params: JobParams,
           response: answers({ 200: Fields({ id: Type.Integer() }) }, 404, 409, 503),
         },
@@ -82,7 +82,7 @@ const addChanges: Routes = (api, service) => {
     {
       config: may,
       schema: {
-        summary: "Changes priority, delay, time to run or tube of a job that nobody holds",
+        summary: "Changes priority, delay, time to run or tube of a job that is not reserved",
         params: JobParams,
         body: JobUpdate,
         response: answers({ 200: Fields({}) }, 400, 404, 409, 503, 507),
@@ -106,8 +106,7 @@ async function update(service: Service, id: number, options: string, to = ""): P
   const { line } = await service.wire.command(`update-job ${id} ${options}`);
   if (line === "UPDATED") return;
   if (line === "TUBE_FULL") throw problemOf("full", id, "move", to);
-  if (line === "OUT_OF_MEMORY")
-    throw new Problem("out-of-memory", `There is no memory for job ${id} where it is to go.`);
+  if (line === "OUT_OF_MEMORY") throw new Problem("out-of-memory", `The target has no memory for job ${id}.`);
   if ((await service.wire.stats(`stats-job ${id}`)) === undefined) throw noSuchJob(id);
   throw problemOf("reserved", id, "move", to);
 }
@@ -143,14 +142,14 @@ function problemOf(
 ): Problem {
   if (outcome === "not-found") return noSuchJob(id);
   if (outcome === "full")
-    return new Problem("tube-full", `"${to}" has as many jobs or bytes as were set for it.`);
+    return new Problem("tube-full", `"${to}" has as many jobs or bytes as its settings allow.`);
   if (outcome === "reserved")
     return new Problem(
       "job-reserved",
-      `Somebody holds job ${id}${what === "delete" ? "; ?force=true deletes it nevertheless" : ""}.`,
+      `A worker holds job ${id}${what === "delete" ? "; ?force=true deletes it anyway" : ""}.`,
     );
   return new Problem(
     "job-state",
-    what === "kick" ? `Job ${id} is neither buried nor delayed.` : `Nobody holds job ${id}.`,
+    what === "kick" ? `Job ${id} is neither buried nor delayed.` : `No worker holds job ${id}.`,
   );
 }

@@ -1,5 +1,5 @@
-// Options of a put in JSON and in query strings, in the names and units of the API: `uniqueFor` is
-// unique-for of put-in-tube.
+// Options of a put in JSON and in query strings, with the names and units of the API: `uniqueFor`
+// is unique-for of put-in-tube.
 
 import { type Static, Type } from "typebox";
 import { WEIGHT_MAX } from "../../../protocol/limits.ts";
@@ -9,7 +9,7 @@ import { Problem } from "../problem.ts";
 
 const BATCH_NAME = "^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]*$";
 
-/** Options whose values travel as texts; those of all others are numbers. */
+/** Options whose values are sent as text; all others are sent as numbers. */
 const TEXTS = ["unique", "group", "meta", "batch", "after", "after-any"];
 const NUMBER_BYTES = 8;
 const HEAD_BYTES = 2;
@@ -26,7 +26,12 @@ export const TTR_SECONDS = 60;
 /** Priority and times of a job. */
 export const jobTimes = {
   pri: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: SECONDS_MAX, default: PRI, description: "The smaller, the sooner." }),
+    Type.Integer({
+      minimum: 0,
+      maximum: SECONDS_MAX,
+      default: PRI,
+      description: "Smaller numbers go first.",
+    }),
   ),
   delay: Type.Optional(
     Type.Number({ minimum: 0, maximum: SECONDS_MAX, default: 0, description: "Seconds until it is ready." }),
@@ -36,7 +41,7 @@ export const jobTimes = {
       minimum: 0,
       maximum: SECONDS_MAX,
       default: TTR_SECONDS,
-      description: "Seconds that a worker has.",
+      description: "Seconds that a worker may hold the job.",
     }),
   ),
 };
@@ -45,25 +50,27 @@ export const putOptions = {
   unique: key("The tube has at most one job with this key: 1 to 200 bytes without blanks."),
   uniqueFor: seconds("Keeps the key for at least this many seconds, even if the job is done sooner."),
   uniqueUntil: Type.Optional(
-    Type.Union([Type.Literal("delete"), Type.Literal("reserve")], { description: "When the key is free." }),
+    Type.Union([Type.Literal("delete"), Type.Literal("reserve")], {
+      description: "When the key becomes free.",
+    }),
   ),
   onDuplicate: Type.Optional(
     Type.Enum(["refuse", "keep", "replace", "escalate", "debounce"], {
-      description: "What becomes of a waiting job that has the key; refuse.",
+      description: "What happens to a waiting job that has the key; refuse by default.",
     }),
   ),
-  debounceMax: seconds("With debounce: the job is ready so long after its own put at the latest."),
+  debounceMax: seconds("With debounce: seconds from its own put after which the job is ready at the latest."),
   ttl: seconds("Drops the job once it has waited this many seconds."),
   group: key("Groups of a tube take turns: 1 to 200 bytes without blanks."),
   weight: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: WEIGHT_MAX, description: "The share of its group; 1." }),
+    Type.Integer({ minimum: 1, maximum: WEIGHT_MAX, description: "The share of its group; 1 by default." }),
   ),
 };
 
 const batch = (description: string) =>
   Type.Optional(Type.String({ pattern: BATCH_NAME, maxLength: OPTION_VALUE_BYTES_MAX, description }));
 
-/** What batches a job belongs to and waits for. Of schedules, no job does. */
+/** The batches that a job belongs to and waits for. Jobs of schedules have none. */
 export const batchOptions = {
   batch: batch("The open batch that the job belongs to."),
   after: batch("The job waits until this batch has ended, and is buried if a member has failed."),
@@ -73,7 +80,7 @@ export const batchOptions = {
 /** Context of a job, by name. */
 export const meta = Type.Optional(
   Type.Record(Type.String({ pattern: "^[-A-Za-z0-9._]+$" }), Type.String(), {
-    description: "Context that travels with the job: with the other options 1,020 bytes at most.",
+    description: "Context that travels with the job: with the other options, at most 1,020 bytes.",
   }),
 );
 
@@ -90,7 +97,7 @@ export function optionsOf(job: Options, query: Options): string {
   if (unique === undefined && key !== "")
     throw new Problem(
       "bad-request",
-      '"/uniqueFor", "/uniqueUntil", "/onDuplicate" and "/debounceMax" are about the key in "/unique": give it.',
+      '"/uniqueFor", "/uniqueUntil", "/onDuplicate" and "/debounceMax" need a key in "/unique".',
     );
   const ttl = job.ttl ?? query.ttl;
   const group = job.group ?? query.group;
@@ -106,13 +113,13 @@ export function optionsOf(job: Options, query: Options): string {
   if (bytes > OPTIONS_BYTES_MAX)
     throw new Problem(
       "bad-request",
-      `"/meta" and the other options must be at most ${OPTIONS_BYTES_MAX} bytes in all, with two for each, ` +
+      `"/meta" and the other options must be at most ${OPTIONS_BYTES_MAX} bytes in all, with two more for each, ` +
         `not ${bytes}: put long values into the body.`,
     );
   return text;
 }
 
-/** Returns what the server counts for options: see protocol/options.ts. */
+/** Returns the length that the server counts for options: see protocol/options.ts. */
 function encodedBytes(text: string): number {
   let bytes = 0;
   for (const option of text.split(" ").slice(1)) {
@@ -128,7 +135,7 @@ function batchText(job: Options, query: Options): string {
   const after = job.after ?? query.after;
   const afterAny = job.afterAny ?? query.afterAny;
   if (after !== undefined && afterAny !== undefined)
-    throw new Problem("bad-request", 'A job waits for one batch: "/after" or "/afterAny".');
+    throw new Problem("bad-request", 'A job waits for one batch: give either "/after" or "/afterAny".');
   let text = batch === undefined ? "" : ` batch=${batch}`;
   if (after !== undefined) text += ` after=${after}`;
   if (afterAny !== undefined) text += ` after-any=${afterAny}`;
@@ -156,7 +163,7 @@ function metaText(meta: Readonly<Record<string, string>>): string {
   return text;
 }
 
-/** Returns a key as UTF-8, of which each character is a byte, as lines are written. */
+/** Returns a key in the form of a line: UTF-8, with a character for each byte. */
 function keyText(key: string, field: string): string {
   const bytes = Buffer.from(key);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they would end the option, or the line

@@ -31,7 +31,7 @@ const NewJob = Fields(
     ),
     bodyBase64: Type.Optional(Type.String()),
     json: Type.Optional(
-      Type.Unknown({ description: "Any value, kept as it is written; of MessagePack as compact JSON." }),
+      Type.Unknown({ description: "Any value, kept as written; from MessagePack, as compact JSON." }),
     ),
     ...putOptions,
     ...batchOptions,
@@ -79,7 +79,7 @@ export const putRoutes: Routes = (api, service) => {
       {
         config: { may: "put", keepsText: true },
         schema: {
-          summary: "Puts one job or up to 1000; content of any other type is the body of one, as it is",
+          summary: "Puts one job or up to 1000; content of any other type is the body of one job, unchanged",
           params: TubeParams,
           querystring: PutQuery,
           body: { content: REQUESTS },
@@ -144,7 +144,7 @@ function one(outcome: PutOutcome, service: Service): PutAnswer {
   return { status: 201, payload: { id: outcome.id } };
 }
 
-/** Returns the job that has the key of a put, if that is why it was refused. */
+/** Returns the job that has the put's key, if that is why the put was refused. */
 function duplicateOf(refusal: string): Static<typeof Known> | undefined {
   const [word, id] = refusal.split(" ");
   if (word === "DUPLICATE") return { id: Number(id), duplicate: true };
@@ -187,7 +187,7 @@ async function putBatch(
   return { status: 200, payload: { results, failed } };
 }
 
-/** What the job leaves out comes from the query string. */
+/** Values that the job omits come from the query string. */
 const newPut = (tube: string, job: Query & Pick<Job, "meta">, query: Query): NewPut => ({
   tube,
   pri: job.pri ?? query.pri ?? PRI,
@@ -239,6 +239,6 @@ function checkSize(bytes: number, { topology }: Service): void {
   if (bytes > topology.jobBytesMax)
     throw new Problem(
       "job-too-big",
-      `Jobs have at most ${topology.jobBytesMax} bytes; start the server with -z to allow more.`,
+      `A job can have at most ${topology.jobBytesMax} bytes; start the server with -z to allow more.`,
     );
 }

@@ -49,7 +49,7 @@ const LeasedJob = Fields({
   releases: count,
   buries: count,
   kicks: count,
-  meta: Type.Record(Type.String(), Type.String(), { description: "Context that it was put with." }),
+  meta: Type.Record(Type.String(), Type.String(), { description: "Context from the put." }),
   bytes: count,
   body: Type.Optional(Type.String()),
   bodyBase64: Type.Optional(Type.String()),
@@ -61,7 +61,7 @@ export const reserveRoutes: Routes = (api, service) => {
     {
       config: { may: "work" },
       schema: {
-        summary: "Takes the best jobs of some tubes, and waits for the first",
+        summary: "Reserves the best jobs of some tubes, and waits for the first one",
         body: ReserveRequest,
         response: answers({ 200: Fields({ jobs: Type.Array(LeasedJob) }) }, 400, 503),
       },
@@ -94,7 +94,7 @@ export const reserveRoutes: Routes = (api, service) => {
     {
       config: { may: "work" },
       schema: {
-        summary: "Takes a job by its id, in whatever state, unless somebody has it",
+        summary: "Reserves a job by its id, in any state, unless it is reserved",
         params: JobParams,
         response: answers({ 200: LeasedJob }, 404, 409, 503),
       },
@@ -110,7 +110,7 @@ export const reserveRoutes: Routes = (api, service) => {
       });
       if (job !== undefined) return job;
       if ((await service.wire.stats(`stats-job ${id}`)) === undefined) throw noSuchJob(id);
-      throw new Problem("job-reserved", `Somebody holds job ${id}.`);
+      throw new Problem("job-reserved", `A worker holds job ${id}.`);
     },
   );
 };

@@ -47,19 +47,22 @@ async function answeredByKey<Answer extends Answered>(
   given: string | string[],
 ): Promise<Answer> {
   if (typeof given !== "string" || !KEY.test(given))
-    throw new Problem("bad-request", "An Idempotency-Key has 1 to 64 visible characters.");
+    throw new Problem("bad-request", "An Idempotency-Key must have 1 to 64 visible characters.");
   const { body } = request;
   if (typeof (body as Readable | undefined)?.pipe === "function")
     throw new Problem(
       "bad-request",
-      "An Idempotency-Key goes with JSON or MessagePack, not with a raw body.",
+      "An Idempotency-Key works with JSON or MessagePack, not with a raw body.",
     );
   const key = `${ownerOf(request)} ${given}`;
   const before = keys.begin(key, `${request.method} ${request.url} ${request.contentHash}`);
   if (before === "in-progress")
-    throw new Problem("idempotency-in-progress", "The first request with this key is not answered yet.");
+    throw new Problem("idempotency-in-progress", "The first request with this key has no answer yet.");
   if (before === "mismatch")
-    throw new Problem("idempotency-mismatch", "This key came with another request; draw one for each.");
+    throw new Problem(
+      "idempotency-mismatch",
+      "This key was used for another request; use a new one for each.",
+    );
   if (before !== "begun") return before as Answer;
   try {
     const answer = await act();

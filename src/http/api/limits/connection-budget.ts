@@ -1,5 +1,5 @@
 // Connection limit of an HTTP address. The last connections are reserved for probes and scrapes:
-// waiting workers may use all others, and monitoring must not take the server for dead.
+// waiting workers may use all others, and monitoring must not mistake the server for dead.
 
 import type { Api } from "../api.ts";
 import { Problem } from "../problem.ts";
@@ -58,7 +58,7 @@ export class ConnectionBudget {
       this.#refuse("answered with 503");
       throw new Problem(
         "busy",
-        `${CONNECTIONS_MAX - KEPT_MAX} connections are open, and the rest is for probes and metrics; try again in a moment.`,
+        `${CONNECTIONS_MAX - KEPT_MAX} connections are open, and the rest are for probes and metrics; try again in a moment.`,
       );
     });
   }
@@ -69,7 +69,7 @@ export class ConnectionBudget {
     const now = nowMs();
     if (now < this.#toldAtMs + TOLD_EVERY_MS) return;
     this.#toldAtMs = now;
-    const most = `${CONNECTIONS_MAX} are open at most, ${KEPT_MAX} of them for probes and metrics`;
-    warn(`http: a connection too many was ${how}: ${most} (reported once a minute at most)`);
+    const most = `at most ${CONNECTIONS_MAX} may be open, ${KEPT_MAX} of them for probes and metrics`;
+    warn(`http: a connection above the limit was ${how}: ${most} (logged at most once a minute)`);
   }
 }

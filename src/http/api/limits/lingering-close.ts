@@ -1,6 +1,6 @@
 // Lingering close after an early refusal: the server half-closes, and for a while reads and
-// discards what the client still sends. A socket that is closed with unread bytes resets the
-// connection, and the client may lose the answer.
+// discards the bytes that the client still sends. A socket that is closed with unread bytes resets
+// the connection, and the client may lose the answer.
 
 import type { ServerResponse } from "node:http";
 import { Socket } from "node:net";
@@ -14,7 +14,7 @@ const LINGER_BYTES_MAX = 64 << 20;
 /** A refused body up to this length is read to its end, and its connection kept. */
 const KEPT_OPEN_BYTES_MAX = 64 * 1024;
 
-/** Node keeps the response under way there. */
+/** Node stores the response in progress there. */
 interface HttpSocket extends Socket {
   readonly _httpMessage?: ServerResponse | null;
 }
@@ -25,20 +25,20 @@ export const responseUnderWay = (socket: Socket): ServerResponse | undefined =>
 
 export class LingeringClose {
   readonly #lingering = new WeakSet<Socket>();
-  /** Those that end with their response under way. */
+  /** Connections that end with their response in progress. */
   readonly #refused = new WeakSet<Socket>();
   readonly #onCutOff: () => void;
 
-  /** `onCutOff` is called for each connection whose client still sent at the limit. */
+  /** `onCutOff` is called for each connection whose client was still sending at the limit. */
   constructor(onCutOff: () => void) {
     this.#onCutOff = onCutOff;
   }
 
   /** Adds the close to the application. */
   addTo(api: Api): void {
-    // Node begins with requests that came in one packet with a refused one.
+    // Node starts requests that arrived in one packet with a refused one.
     api.addHook("onRequest", ({ raw }, _reply, done) => {
-      if (this.#refused.has(raw.socket)) throw new Problem("bad-request", "The connection ends.");
+      if (this.#refused.has(raw.socket)) throw new Problem("bad-request", "The connection is closing.");
       done();
     });
     api.addHook("onSend", (request, reply, payload, done) => {
@@ -66,7 +66,7 @@ export class LingeringClose {
     };
   }
 
-  /** Tells whether the socket has been ended here. */
+  /** Tells whether this class has ended the socket. */
   has(socket: Socket): boolean {
     return this.#lingering.has(socket);
   }
@@ -81,7 +81,7 @@ export class LingeringClose {
       socket.destroy();
     };
     const timer = setTimeout(cutOff, LINGER_MS_MAX);
-    // Takes the socket from the HTTP parser: requests behind the refused one must not run.
+    // Takes the socket from the HTTP parser: requests after the refused one must not run.
     const discard = (chunk: Buffer): void => {
       bytes += chunk.length;
       if (bytes > LINGER_BYTES_MAX) cutOff();

@@ -26,6 +26,6 @@ export class PipelinedAnswers {
     });
     if (this.#waiting <= WAITING_MAX && !socket.destroyed) return;
     socket.destroy();
-    throw new Problem("busy", "Too many requests wait for the answers of those before them.");
+    throw new Problem("busy", "Too many requests wait for the answers to earlier ones.");
   }
 }

@@ -58,7 +58,7 @@ export class RequestBudget {
     done();
   };
 
-  /** Returns what is granted to a finished request. */
+  /** Takes back the grant of a finished request. */
   give(request: FastifyRequest): void {
     this.#underWay -= request.bodyRoom;
     request.bodyRoom = 0;
@@ -81,7 +81,7 @@ export class RequestBudget {
     const type = headers["content-type"];
     if (type === undefined || (type !== "application/json" && !GATHERED.test(type))) return;
     // If the client disconnected during authentication, nothing would return the grant.
-    if (raw.destroyed) throw new Busy("The client is gone");
+    if (raw.destroyed) throw new Busy("The client has disconnected");
     const declared = Number(headers["content-length"] ?? FIRST_BYTES);
     // A larger body is refused for its size later.
     this.#add(request, Math.min(declared, bytesMax));

@@ -43,7 +43,7 @@ export class RequestLimit {
     if (!this.#probes.take(ip ?? "", this.#nowMs()))
       throw new Problem(
         "too-many-requests",
-        `An address may ask this ${PROBES_PER_SECOND} times a second; ask again in a second.`,
+        `An address may send this request ${PROBES_PER_SECOND} times a second; try again in a second.`,
       );
     done();
   };
@@ -52,7 +52,7 @@ export class RequestLimit {
     if (this.#asked.isLimited && !this.#asked.take(request.owner ?? request.ip ?? "", this.#nowMs()))
       throw new Problem(
         "too-many-requests",
-        "This is more often than max-requests under [http] allows; ask again in a second.",
+        "This exceeds max-requests under [http]; try again in a second.",
       );
     done();
   };

@@ -73,7 +73,7 @@ export class RequestMeter {
   *families(): Iterable<Family> {
     yield counter(
       "http_requests",
-      "Requests over HTTP that were answered.",
+      "Answered HTTP requests.",
       [...this.#metered.values()].flatMap(({ route, method, counts }) =>
         Array.from(counts, ([status, count]) => ({
           value: count,
@@ -83,7 +83,7 @@ export class RequestMeter {
     );
     yield histogram(
       "http_request_seconds",
-      "From a request to the end of its answer, waits included.",
+      "Time from a request to the end of its answer, including waits.",
       BOUNDS_SECONDS,
       Array.from(this.#times, ([route, { counts, sum }]) => ({ counts, sum, labels: { route } })),
     );

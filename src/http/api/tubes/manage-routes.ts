@@ -68,7 +68,11 @@ const addPause: Routes = (api, service) => {
     "/v1/tubes/:tube/pause",
     {
       config: may,
-      schema: { summary: "Lets nobody reserve from a tube for a while", body: Seconds, ...schema },
+      schema: {
+        summary: "Pauses a tube: no client can reserve from it for a while",
+        body: Seconds,
+        ...schema,
+      },
     },
     (request) => pause(tubeOf(request.params, request.query), request.body.seconds),
   );
@@ -101,7 +105,7 @@ const addBulk: Routes = (api, service) => {
     {
       config: may,
       schema: {
-        summary: "Deletes jobs of a tube, those that are reserved only if they are named",
+        summary: "Deletes jobs of a tube; reserved ones only if states names them",
         body: ClearRequest,
         ...shared,
       },
@@ -132,7 +136,7 @@ const RedriveRequest = Type.Optional(
 
 const copy = Type.Optional(
   Type.Boolean({
-    description: "Puts copies there, with ids of their own, and leaves the jobs where they are.",
+    description: "Puts copies with new ids there, and leaves the jobs where they are.",
   }),
 );
 
@@ -147,7 +151,7 @@ const addMoveAndUpdate: Routes = (api, service) => {
     {
       config: may,
       schema: {
-        summary: "Moves jobs to another tube; they keep their ids and all else",
+        summary: "Moves jobs to another tube; they keep their ids and everything else",
         body: Fields({ ...bulkFields, to: Type.String(), copy }),
         ...shared,
         response: answers({ 200: Affected, 202: TaskBody }, 400, 404, 409, 503, 507),
@@ -263,7 +267,7 @@ async function answerTask(
   requireServing(service);
   const shard = shardOf(service, tube);
   const { status, payload } = await answeredOnce(request, service, async () => {
-    // Checked inside, so that a retry gets the stored response even if the tube is gone by now.
+    // Checked inside, so that a retry gets the stored response even if the tube has disappeared.
     if ((await service.tubes.tube(tube, shard)) === undefined) throw noSuchTube(tube);
     const task = start(shard);
     const soon = new Promise((resolve) => setTimeout(resolve, wantsTask(request) ? 0 : SOON_MS));
@@ -305,7 +309,7 @@ const addDelete: Routes = (api, service) => {
     {
       config: may,
       schema: {
-        summary: "Deletes all jobs of a tube; it is gone when nobody uses or watches it",
+        summary: "Deletes all jobs of a tube, which disappears when no client uses or watches it",
         params: TubeParams,
         querystring: Query,
         response: answers({ 200: Deleted }, 400, 404, 503),
@@ -340,4 +344,4 @@ const countsOf = (entry: TubeEntry): { users: number; watchers: number } => ({
 });
 
 const noSuchTube = (tube: string): Problem =>
-  new Problem("tube-not-found", `Nobody uses or watches "${tube}", and it has no jobs.`);
+  new Problem("tube-not-found", `No client uses or watches "${tube}", and it has no jobs.`);

@@ -13,7 +13,7 @@ const NUMBER_MAX = 2 ** 32 - 1;
 const RATE = "^[1-9][0-9]{0,9}/[1-9][0-9]{0,9}$";
 
 export type SettingJson = Readonly<Record<string, number | string>>;
-/** Some settings, of which null removes one. */
+/** Some settings; null removes one. */
 export type SettingChanges = Readonly<Record<string, number | string | null>>;
 
 const ROWS: ReadonlyMap<string, OptionRow> = new Map(SETTING_ROWS.map((row) => [jsonNameOf(row), row]));
@@ -28,7 +28,7 @@ function schemaOf({ kind, min = 0, max = NUMBER_MAX, words = [] }: OptionRow): T
     case OptionKind.Word:
       return Type.Union(words.map((word) => Type.Literal(word)));
     case OptionKind.Rate:
-      return Type.String({ pattern: RATE, description: "Number of jobs, a slash, number of seconds." });
+      return Type.String({ pattern: RATE, description: "Number of jobs, a slash, and number of seconds." });
     default:
       return Type.String({ minLength: 1, maxLength: 200 });
   }
@@ -91,13 +91,12 @@ export function settingsJson(text: string): SettingJson {
 }
 
 /**
- * Converts settings that were checked against the schema to the form of set-tube. Those that are
- * not there are removed.
+ * Converts settings that passed the schema to the form of set-tube. It removes omitted settings.
  */
 export const settingsLine = (settings: SettingJson): string =>
   [...ROWS.keys()].map((field) => optionOf(field, valueAt(settings, field) ?? null)).join(" ");
 
-/** Does the same for a change, which leaves alone what is not there. */
+/** Does the same for a change, which leaves omitted settings alone. */
 export const changesLine = (changes: SettingChanges): string =>
   Object.entries(changes)
     .map(([field, value]) => optionOf(field, value))
@@ -119,7 +118,7 @@ function requireRate(rate: string, field: string): void {
   if (rate.split("/").some((part) => Number(part) > NUMBER_MAX))
     throw new Problem(
       "bad-request",
-      `"/${field}" must be of two numbers from 1 to ${NUMBER_MAX}, not "${rate}".`,
+      `"/${field}" must be two numbers from 1 to ${NUMBER_MAX} with a slash between, not "${rate}".`,
     );
 }
 

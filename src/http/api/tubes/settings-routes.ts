@@ -1,5 +1,4 @@
-// Routes of settings: limits, retries and times to live of a tube, or of all tubes whose names
-// begin alike.
+// Routes of settings: limits, retries and times to live of a tube, or of all tubes with a prefix.
 
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
@@ -27,16 +26,18 @@ const FRESH_MS = 200;
 
 const PatternParams = Type.Object({
   pattern: Type.String({
-    description: "A tube, or the beginning of names and *, or * alone; or - for the one in ?pattern=.",
+    description: "A tube, a prefix with *, or * alone; or - for the one in ?pattern=.",
   }),
 });
-const patternQuery = { pattern: Type.Optional(Type.String({ description: "Where the path has -." })) };
+const patternQuery = {
+  pattern: Type.Optional(Type.String({ description: "The pattern if the path has -." })),
+};
 const PatternQuery = Type.Object(patternQuery);
 
 const One = Fields({
   pattern: Type.String(),
   settings: Settings,
-  tubes: Type.Integer({ description: "How many tubes there are now whose names it matches." }),
+  tubes: Type.Integer({ description: "Number of existing tubes whose names it matches." }),
 });
 const List = Fields({
   items: Type.Array(Fields({ pattern: Type.String(), settings: Settings })),
@@ -56,7 +57,7 @@ export const settingsRoutes: Routes = (api, service) => {
 };
 
 const addList: Routes = (api, service) => {
-  // A page takes up to a page of each shard, some MB with long names. All clients at once could
+  // A page needs up to a page from each shard, some MB with long names. All clients at once could
   // fill the heap.
   const pages = new InTurn();
   api.get(
@@ -132,7 +133,7 @@ const addPatterns: Routes = (api, service) => {
       if (changes === "")
         throw new Problem(
           "bad-request",
-          `Say what is to change: ${Object.keys(Changes.properties).join(", ")}.`,
+          `Give at least one of ${Object.keys(Changes.properties).join(", ")}.`,
         );
       await change(service, pattern, changes);
       return await oneOf(service, pattern);
@@ -161,7 +162,7 @@ async function change(service: Service, pattern: string, options: string): Promi
   const { line } = await service.wire.command(`set-tube ${pattern} ${options}`);
   if (line === "SET") return;
   if (line === "OUT_OF_MEMORY")
-    throw new Problem("settings-full", "Remove the settings of a pattern or tube that needs them no more.");
+    throw new Problem("settings-full", "Remove the settings of a pattern or tube that no longer needs them.");
   throw new Problem("bad-request", `The queue refuses these settings: ${line}.`);
 }
 
@@ -199,9 +200,6 @@ function patternOf(params: { pattern: string }, query: { pattern?: string }): st
   if (pattern === "*") return pattern;
   const bytes = Buffer.from(pattern.replace(/\*$/, ""));
   if (!isTubeName(bytes, 0, bytes.length))
-    throw new Problem(
-      "bad-tube-name",
-      `"${pattern}" is neither the name of a tube nor the beginning of one with * at its end.`,
-    );
+    throw new Problem("bad-tube-name", `"${pattern}" is neither a tube name nor a prefix with *.`);
   return pattern;
 }

@@ -25,11 +25,11 @@ const ListQuery = Type.Object(
     ),
     sort: Type.Optional(Type.String({ description: `One of ${TUBE_SORTS.join(", ")}.` })),
     order: Type.Optional(Type.Union([Type.Literal("asc"), Type.Literal("desc")])),
-    fields: Type.Optional(Type.String({ description: "Some fields of a tube, with commas between." })),
+    fields: Type.Optional(Type.String({ description: "Some fields of a tube, separated by commas." })),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
     cursor: Type.Optional(Type.String({ maxLength: 1000 })),
     fresh: Type.Optional(
-      Type.Boolean({ description: "Asks the shards now, not a table of the last second." }),
+      Type.Boolean({ description: "Asks the shards now instead of using a table of the last second." }),
     ),
   },
   { additionalProperties: false },
@@ -46,7 +46,7 @@ const List = Fields({
   cursor: Type.Union([Type.String(), Type.Null()]),
   total: Type.Integer(),
   matched: Type.Integer(),
-  at: Type.String({ description: "When the table was made." }),
+  at: Type.String({ description: "When the table was built." }),
 });
 
 export const tubeRoutes: Routes = (api, service) => {
@@ -129,7 +129,7 @@ const addTubes: Routes = (api, service) => {
       }
       throw new Problem(
         "tube-not-found",
-        `Nobody uses or watches "${name}", and it has no jobs; ?missing=zero shows zeros.`,
+        `No client uses or watches "${name}", and it has no jobs; ?missing=zero returns zeros.`,
       );
     },
   );
@@ -140,14 +140,14 @@ const addHistory: Routes = (api, service) => {
     ...tubeQuery,
     seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 3000 })),
     series: Type.Optional(
-      Type.String({ description: `Some of ${TUBE_SERIES_NAMES.join(", ")}, with commas between.` }),
+      Type.String({ description: `Any of ${TUBE_SERIES_NAMES.join(", ")}, separated by commas.` }),
     ),
   });
   const Series = Type.Record(Type.String(), Type.Array(Type.Tuple([Type.Number(), Type.Number()])));
   const History = Fields({
     step: Type.Number(),
     kept: Type.Boolean({
-      description: "False for a tube that is seconds old, or that came after too many others.",
+      description: "False for a tube that is only seconds old, or that exceeds the number of recorded tubes.",
     }),
     series: Series,
   });
@@ -171,7 +171,7 @@ const addHistory: Routes = (api, service) => {
       if (kept === undefined) {
         requireServing(service);
         if ((await service.tubes.tube(tube, shardOf(service, tube))) === undefined)
-          throw new Problem("tube-not-found", `Nobody uses or watches "${tube}", and it has no jobs.`);
+          throw new Problem("tube-not-found", `No client uses or watches "${tube}", and it has no jobs.`);
       }
       const none = (): Static<typeof Series> => Object.fromEntries(names.map((name) => [name, []]));
       const history = { step: STEP_SECONDS, kept: kept !== undefined, series: kept ?? none() };
@@ -183,10 +183,7 @@ const addHistory: Routes = (api, service) => {
 function seriesNamed(name: string): TubeSeriesName {
   const known = TUBE_SERIES_NAMES.find((each) => each === name);
   if (known !== undefined) return known;
-  throw new Problem(
-    "bad-request",
-    `There is no series "${name}"; there are ${TUBE_SERIES_NAMES.join(", ")}.`,
-  );
+  throw new Problem("bad-request", `There is no series "${name}"; use ${TUBE_SERIES_NAMES.join(", ")}.`);
 }
 
 /**

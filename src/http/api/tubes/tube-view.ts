@@ -131,7 +131,7 @@ export function tubeOrder(sort: string, measured: MeasuredTubes, order?: "asc" |
   if (sort === "name") return (a, b) => sign * byName(a, b);
   const value = TUBE_ORDERS.get(sort) ?? byTime(sort, measured);
   if (value === undefined)
-    throw new RangeError(`Tubes can't be sorted by "${sort}", but by ${TUBE_SORTS.join(", ")}`);
+    throw new RangeError(`Tubes can't be sorted by "${sort}"; use ${TUBE_SORTS.join(", ")}`);
   // Subtraction would fail: tubes without jobs have an infinite age, and Infinity minus Infinity is
   // NaN.
   const compare = (x: number, y: number): number => (x < y ? -1 : x > y ? 1 : 0);

@@ -35,7 +35,7 @@ it("SegmentTable counts live bytes, and lets only an empty segment go", () => {
   table.addLive(7, 100);
   table.addLive(8, 50);
   assert.deepEqual([table.liveBytes, table.get(7)!.liveBytes], [150, 100]);
-  assert.throws(() => table.removeOldest(), /nothing in a segment that goes is live/);
+  assert.throws(() => table.removeOldest(), /nothing in a removed segment is live/);
 });
 
 it("SegmentTable forgets a segment that goes, sealed or not", () => {

@@ -46,7 +46,7 @@ it("an operator reads what happened, where, and what to do", () => {
   assert.match(told("EMFILE").join(" "), /^BINLOG_NO_SPACE Raise the limit of open files/);
   for (const code of ["EACCES", "EPERM"])
     assert.match(told(code).join(" "), /^BINLOG_DIR .*chown -R USER \/var\/lib\/rb/);
-  assert.match(told("EIO").join(" "), /^BINLOG_IO See what the system says/);
+  assert.match(told("EIO").join(" "), /^BINLOG_IO Check that file and its disk/);
 });
 
 it("other errors stay what they are", () => {

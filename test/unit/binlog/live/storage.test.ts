@@ -138,7 +138,7 @@ test("Storage never takes a record that a start would take for damage: it throws
   writers[0].put(1, "a");
   storage.flush(0);
   const unknown = new Uint8Array(32).fill(0xee);
-  assert.throws(() => storage.append(0, 2, unknown, 0, 32), /a record is one that the log can hold/);
+  assert.throws(() => storage.append(0, 2, unknown, 0, 32), /the log can hold the record/);
   assert.ok(storage.failure !== undefined);
   assert.deepEqual(notices, [], "and blames no disk");
   writers[1].put(2, "b");

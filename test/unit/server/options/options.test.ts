@@ -69,7 +69,7 @@ describe("options", () => {
     assert.match(refusalOf(["--acceptors", "2", "--threads", "3"]), /--threads 3: each has .* --acceptors 3/);
     assert.match(
       refusalOf(["--threads", "1", "--placement", "apart"]),
-      /--threads is for --placement together/,
+      /--threads needs --placement together/,
     );
   });
 
@@ -110,7 +110,7 @@ describe("options", () => {
       /^runnerbean: unknown port or service: abc \(0 to 65535, .*\n.* --help/,
     );
     assert.match(refusalOf(["-p", "99999"]), /^runnerbean: invalid port: 99999 \(0 to 65535\)\n.* --help/);
-    assert.match(refusalOf(["--salvage"]), /^runnerbean: --salvage is for -b: .*\n.* --help/);
+    assert.match(refusalOf(["--salvage"]), /^runnerbean: --salvage needs -b: .*\n.* --help/);
     assert.equal(optionsOf(["--salvage", "-b", "x"]).salvage, true);
   });
 

@@ -25,8 +25,8 @@ it("A fault is told of the alternative that is meant, with the value and what is
   assert.equal(faultOf({ pri: -1 }), '"/pri" must be at least 0, not -1.');
   assert.equal(faultOf({ pri: 11 }), '"/pri" must be at most 10, not 11.');
   assert.equal(faultOf({ pri: "5" }), '"/pri" must be a whole number, not "5".');
-  assert.equal(faultOf({ bdy: "x" }), '"/bdy" is not known here; known are pri, body.');
-  assert.equal(faultOf({ jobs: [{}, { bdy: 1 }] }), '"/jobs/1/bdy" is not known here; known are pri, body.');
+  assert.equal(faultOf({ bdy: "x" }), '"/bdy" is unknown; allowed: pri, body.');
+  assert.equal(faultOf({ jobs: [{}, { bdy: 1 }] }), '"/jobs/1/bdy" is unknown; allowed: pri, body.');
   assert.equal(faultOf({ jobs: [] }), '"/jobs" must not have fewer than 1 items.');
   assert.equal(faultOf([]), "The request must be an object.");
   assert.equal(faultOf({ pri: "x".repeat(1000) }), '"/pri" must be a whole number.');

@@ -39,10 +39,10 @@ it("nothing needs attention at or below the limits", () => {
 
 it("timeouts need attention from one in twenty on, with the tube that has most", () => {
   assert.deepEqual(said({ timeouts: 6 }), [
-    "well: 6 % of all jobs of the last ten minutes were not done in their time to run, most of them here",
+    "well: 6 % of all jobs of the last ten minutes were not done within their time to run, most of them here",
   ]);
   assert.deepEqual(said({ reserves: 0, timeouts: 2, timeoutsTube: undefined }), [
-    "server: 100 % of all jobs of the last ten minutes were not done in their time to run",
+    "server: 100 % of all jobs of the last ten minutes were not done within their time to run",
   ]);
 });
 
@@ -61,13 +61,13 @@ it("serious problems come first: refused puts, unwatched tubes; then memory, con
   const syncs = { count: 100, p99Seconds: 0.5 };
   const signs = { tubes, syncs, timeouts: 50, isConfigTaken: false, memoryShare: 0.81 };
   const words = [
-    "nobody watches",
+    "no worker watches",
     "memory",
     "configuration",
     "sync",
     "time to run",
     "buried",
-    "waits for 2 min",
+    "has waited for 2 min",
   ];
   const found = said(signs);
   assert.equal(found.length, words.length);
@@ -85,7 +85,7 @@ it("each problem names a remedy and a page", () => {
     level: "bad",
     tube: "both/sides",
     page: "#/tubes/both%2Fsides?state=ready",
-    text: "1,000 ready, and nobody watches",
+    text: "1,000 ready, and no worker watches",
     todo: "Start its workers.",
   });
   assert.equal(buried!.page, "#/tubes/both%2Fsides?state=buried");
@@ -99,7 +99,7 @@ it("A paused tube is no tube without workers, nor one whose workers hang", () =>
     "watched: paused, with 1,000 ready",
   ]);
   tubes.push(tube("over", { Ready: 3, PauseUntilMs: AT_MS }));
-  assert.equal(said({ tubes })[0], "over: 3 ready, and nobody watches");
+  assert.equal(said({ tubes })[0], "over: 3 ready, and no worker watches");
 });
 
 it("A tube that was paused by hand is named also while nothing in it is ready", () => {
@@ -125,16 +125,16 @@ it("Jobs of a dead-letter tube are returned, and no workers started for them", (
   const [found, ...others] = attentionOf({ ...WELL, tubes: [dead] });
   assert.deepEqual(others, []);
   assert.deepEqual([found!.level, found!.text], ["warn", "1,130 ready in a dead-letter tube"]);
-  assert.match(found!.todo, /Look at why they died.* Redrive on its page returns them\.$/);
+  assert.match(found!.todo, /Find out why they died.* Redrive on its page returns them\.$/);
   assert.deepEqual(said({ tubes: [tube("mails-dead", { Ready: 1, HoldsDead: 1, Watchers: 1 })] }), []);
 });
 
 it("of many tubes with the same problem two are named, so others stay visible", () => {
   const tubes = Array.from({ length: 5 }, (_, n) => tube(`t${n}`, { Ready: n + 1, Buried: n < 3 ? 1 : 0 }));
   assert.deepEqual(said({ tubes }), [
-    "t4: 5 ready, and nobody watches",
-    "t3: 4 ready, and nobody watches",
-    "server: 3 more have ready jobs, and nobody watches",
+    "t4: 5 ready, and no worker watches",
+    "t3: 4 ready, and no worker watches",
+    "server: 3 more have ready jobs, and no worker watches",
     "t0: 1 buried",
     "t1: 1 buried",
     "t2: 1 buried",
