@@ -142,20 +142,16 @@ async function main(): Promise<void> {
   const table = new Table({ head: ["attack", "idle ms", "beside ms", "beanstalkd ms", ""] });
   const chosen = ATTACKS.filter(({ name }) => options.attack === undefined || options.attack.includes(name));
   for (const attack of chosen) {
-    console.error(attack.name);
     const ours = await measure("ours", attack);
     const theirs = attack.beanstalkd ? await measure("beanstalkd-1.12", attack) : undefined;
     const isLong = ours.besideMs > ours.idleMs + WAIT_MS_MAX;
     const isLonger =
       theirs !== undefined && ours.besideMs > TIMES_MAX * Math.max(theirs.besideMs, ours.idleMs);
     if (isLong || isLonger) process.exitCode = 1;
-    table.push([
-      attack.name,
-      ours.idleMs.toFixed(1),
-      ours.besideMs.toFixed(1),
-      theirs?.besideMs.toFixed(1) ?? "-",
-      isLonger ? "LONGER THAN BEANSTALKD" : isLong ? "LONG" : "",
-    ]);
+    const verdict = isLonger ? "LONGER THAN BEANSTALKD" : isLong ? "LONG" : "";
+    const row = [ours.idleMs, ours.besideMs, theirs?.besideMs].map((ms) => ms?.toFixed(1) ?? "-");
+    console.error(`${attack.name}: ${row.join(", ")} ${verdict}`.trimEnd());
+    table.push([attack.name, ...row, verdict]);
   }
   console.log(table.toString());
 }
