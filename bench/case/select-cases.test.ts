@@ -47,6 +47,14 @@ test("selectCases: placement has the readme's cases with a goal, each with its r
   assert.equal(placement.filter(({ busyLoops }) => busyLoops !== undefined).length, 5);
 });
 
+test("selectCases: each case of the readme can be named by its key", () => {
+  for (const { key } of selected({ scenario: ["readme"] }))
+    assert.deepEqual(
+      selected({ scenario: [key] }).map((each) => each.key),
+      [key],
+    );
+});
+
 test("selectCases: --burn loads every case that isn't loaded yet, and the names say so", () => {
   const loops = availableParallelism() + 1;
   const cases = selected({ scenario: ["placement"], burn: loops });

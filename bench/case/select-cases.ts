@@ -72,7 +72,8 @@ function casesNamed(name: string, options: BenchOptions, timing: Timing): BenchC
   const known = [...allCases(timing), ...namedCases(timing, options)];
   const ofGroup = known.filter((candidate) => candidate.group === name);
   if (ofGroup.length > 0) return ofGroup;
-  const ofKey = [...known, ...defaultCases(timing)].filter((candidate) => candidate.key === name);
+  const others = [...defaultCases(timing), ...readmeCases(timing)];
+  const ofKey = [...known, ...others].filter((candidate) => candidate.key === name);
   if (ofKey.length > 0) return ofKey;
   const groups = [...new Set(known.map((candidate) => candidate.group))];
   throw new Error(`Unknown scenario ${name}. There are: ${[...Object.keys(SETS), ...groups].join(", ")}`);
