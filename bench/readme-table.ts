@@ -76,9 +76,16 @@ function tableText(lines: readonly ResultLine[], more: { withCpu: boolean }): st
       .join("")}`,
     ...rows.map((row) => `| ${row.join(" | ")} |`),
     "",
-    `Medians, ${m.cpu}, ${m.cores} cores shared with the ${generator === "native" ? "generator in C" : "Node load workers"}, ` +
-      `${m.kernel}, Node ${m.node}, ${run.slice(0, 10)}, commit ${m.commit}.`,
+    wrapped(
+      `Medians, ${m.cpu}, ${m.cores} cores shared with the ${generator === "native" ? "generator in C" : "Node load workers"}, ` +
+        `${m.kernel}, Node ${m.node}, ${run.slice(0, 10)}, commit ${m.commit}.`,
+    ),
   ].join("\n");
+}
+
+/** Breaks lines before they pass 100 columns, as in the rest of the document. */
+function wrapped(text: string): string {
+  return text.replace(/(.{1,100})(?:\s|$)/g, "$1\n").trimEnd();
 }
 
 /** Each of ours with each that it is compared with. */
