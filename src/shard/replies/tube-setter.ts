@@ -170,15 +170,18 @@ export class TubeSetter {
   }
 
   /**
-   * Forgets a pattern without settings whose change is long past: no change of it is still on its
-   * way.
+   * Forgets a pattern whose change is long past: no change of it is still on its way. Takes one
+   * without settings, unless `--tubes` has given settings to more patterns than clients may.
    */
   #forgetOldest(): void {
+    let oldest: string | undefined;
     for (const pattern of this.#changes.keys()) {
+      oldest ??= pattern;
       if (this.#engine.settings.get(pattern) !== undefined) continue;
-      this.#changes.delete(pattern);
-      return;
+      oldest = pattern;
+      break;
     }
+    if (oldest !== undefined) this.#changes.delete(oldest);
   }
 
   /**
