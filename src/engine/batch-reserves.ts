@@ -259,11 +259,13 @@ export class BatchReserves extends Reservations {
   }
 
   /** Returns the slot of a ready job that the session may have, or NO_SLOT. */
-  #takeable(session: Session, { id, pri }: ListedJob, isAlone: boolean, nowMs: number): number {
+  #takeable(session: Session, { id, pri, bodyBytes }: ListedJob, isAlone: boolean, nowMs: number): number {
     const slot = this.find(id);
     if (slot === NO_SLOT || this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Ready) return NO_SLOT;
     // Its priority has changed since it was listed, so other jobs may be better now.
     if (this.jobs.pageOf(slot).pri[rowOf(slot)] !== pri) return NO_SLOT;
+    // A put has replaced its body by a larger one, for which the batch has no room.
+    if (this.jobs.pageOf(slot).bodyBytes[rowOf(slot)]! > bodyBytes) return NO_SLOT;
     const tube = this.tubeOf(slot);
     if (!tube.open || !session.watches.has(tube)) return NO_SLOT;
     // Among groups, only the group whose turn it is gives a job.

@@ -32,7 +32,7 @@ import type { MessageSource } from "../ring/message-source.ts";
 import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 
 /** Bytes for each job that a TakeBatch names. */
-export const LISTED_BYTES = 12;
+export const LISTED_BYTES = 16;
 
 /** Messages that are not protocol commands. */
 export const RequestOp = {
@@ -221,14 +221,16 @@ export const BatchView = {
   number: ({ waitNumber }: Request): number => waitNumber,
 };
 
-/** The jobs that the body of TakeBatch lists. */
+/** The jobs that the body of TakeBatch lists, as they were when a shard named them. */
 export const ListedView = {
-  write(view: DataView, index: number, id: number, pri: number): void {
+  write(view: DataView, index: number, id: number, pri: number, bodyBytes: number): void {
     view.setFloat64(index * LISTED_BYTES, id, true);
     view.setUint32(index * LISTED_BYTES + 8, pri, true);
+    view.setUint32(index * LISTED_BYTES + 12, bodyBytes, true);
   },
   id: (view: DataView, index: number): number => view.getFloat64(index * LISTED_BYTES, true),
   pri: (view: DataView, index: number): number => view.getUint32(index * LISTED_BYTES + 8, true),
+  bodyBytes: (view: DataView, index: number): number => view.getUint32(index * LISTED_BYTES + 12, true),
 };
 
 /** A list-jobs with the flag AckOnly. */

@@ -72,7 +72,7 @@ export class ShardCore extends ShardClients {
     if (schedules.table.size > 0) this.schedules.turns.step(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
     const taken = this.#takeFromAll();
-    if (this.replies.long.length > 0) this.#continueLong();
+    if (this.replies.longReady > 0) this.#continueLong();
     if (this.#resuming.length > 0) this.#runResumed();
     if (this.aside.size > 0) this.#runAside();
     if (batches.hasNews || batches.timers.nextAtMs <= this.nowMs) this.endBatches();
@@ -219,7 +219,7 @@ export class ShardCore extends ShardClients {
       (this.engine.batches.hasNews && (this.homes.hasWork || this.engine.hasFlowWork)) ||
       (this.transferSender.waiting.length > 0 && this.transferSender.hasWork) ||
       this.control?.hasWork === true ||
-      (this.replies.long.length > 0 && this.replies.longHasWork) ||
+      (this.replies.longReady > 0 && this.replies.longHasWork) ||
       (this.lists.underWay.length > 0 && this.lists.hasWork) ||
       this.aside.size > 0 ||
       this.engine.queues.untidy.size > 0

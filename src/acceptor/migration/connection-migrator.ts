@@ -26,7 +26,7 @@ import { type Topology, threadOfAcceptor, threadOfShard } from "../../message/to
 import type { Departure } from "../replies/transport.ts";
 import type { ShardLinks } from "../state/shard-links.ts";
 import type { ClientState } from "./client-state.ts";
-import type { MigrationWay } from "./migration-writer.ts";
+import { type MigrationWay, STATE_BYTES_MAX } from "./migration-writer.ts";
 import type { MigrationHistory } from "./moved-connection.ts";
 
 /** Maximum number of moves of an acceptor in progress. */
@@ -115,8 +115,10 @@ export class ConnectionMigrator {
     const { departure } = connection;
     if (target === undefined || departure === undefined || this.#stopping) return;
     const { loads, nowMs } = this.#options;
-    const isEarly = nowMs() < connection.client.history.mayMigrateAtMs;
-    if (isEarly || this.#underWay.size >= UNDER_WAY_MAX || !loads.mayTakeOne(target, nowMs())) return;
+    const { history, watched } = connection.client;
+    // An attempt lists all watched tubes: not for a list that is too long anyway.
+    if (nowMs() < history.mayMigrateAtMs || watched.nameBytes + watched.size > STATE_BYTES_MAX) return;
+    if (this.#underWay.size >= UNDER_WAY_MAX || !loads.mayTakeOne(target, nowMs())) return;
     this.#begin(connection, target, departure);
   }
 

@@ -19,6 +19,8 @@
 //              tube, as uint16, if it has chosen one; the bytes that were read
 
 import { copyBytes } from "../../base/bytes.ts";
+import { MIGRATION_RING_BYTES } from "../../message/topology.ts";
+import { messageBytesMax } from "../../ring/ring-layout.ts";
 import { RingWriter } from "../../ring/ring-writer.ts";
 import type { HandedOver } from "../replies/transport.ts";
 import type { ConnectionState, MovedOrder } from "./moved-connection.ts";
@@ -27,6 +29,8 @@ export const MIGRATION_HEADER_BYTES = 60;
 export const MigrationFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8, Name: 16, Order: 32 } as const;
 /** A connection with more bytes read meanwhile does not move. */
 export const MIGRATION_BYTES_MAX: number = 16 * 1024;
+/** A connection whose state takes more never fits into a message. */
+export const STATE_BYTES_MAX: number = messageBytesMax(MIGRATION_RING_BYTES) - MIGRATION_BYTES_MAX;
 const NAME_BYTES_MAX = 255;
 /** An order and its floor, and the weight of each watched tube. */
 export const ORDER_BYTES = 9;

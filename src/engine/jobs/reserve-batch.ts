@@ -7,6 +7,7 @@ import { type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 export interface ListedJob {
   readonly id: number;
   readonly pri: number;
+  readonly bodyBytes: number;
 }
 
 export interface BatchLimits {

@@ -112,6 +112,7 @@ function listedOf({ bytes, start, end }: Span): ListedJob[] {
   return Array.from({ length: (end - start) / LISTED_BYTES }, (_, index) => ({
     id: ListedView.id(view, index),
     pri: ListedView.pri(view, index),
+    bodyBytes: ListedView.bodyBytes(view, index),
   }));
 }
 

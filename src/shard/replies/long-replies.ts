@@ -9,6 +9,7 @@ import { ReplyCredit } from "../../message/reply-credit.ts";
 import { ResponseFlag, ResponseKind } from "../../message/response.ts";
 import type { PartsCursor } from "../sessions/job-parts.ts";
 import type { LongBatch, LongReply, ShardSession } from "../sessions/shard-session.ts";
+import type { ReplyPort } from "./reply-port.ts";
 import { ShortReplies } from "./short-replies.ts";
 
 /** Bytes of a long reply in one message. */
@@ -17,8 +18,13 @@ const PIECE_BYTES_MAX = 32 * 1024;
 const STORED_PIECE_BYTES_MAX = 1024 * 1024;
 
 export class LongReplies extends ShortReplies {
-  /** Long replies in progress, served round robin. */
-  readonly long: (LongReply | LongBatch)[] = [];
+  /**
+   * By acceptor, the long replies whose clients have read enough for the next piece, round robin.
+   * No turn looks at the others: any number of clients may not read.
+   */
+  readonly #ready: readonly Set<LongReply | LongBatch>[] = this.ports.map(() => new Set());
+  /** Number of these. Each turn reads it. */
+  longReady = 0;
 
   protected beginLongBatch(session: ShardSession, parts: PartsCursor, isGathered: boolean): void {
     assert(session.longReply === undefined, "a session reads one reply at a time");
@@ -28,10 +34,11 @@ export class LongReplies extends ShortReplies {
       isGathered,
       flags: isGathered ? 0 : this.durable(),
       recordNumber: this.records.lastNumber,
+      onRead: () => this.#noteReading(reply),
     };
     session.longReply = reply;
     assert(parts.leftBytes > 0, "a long batch has bytes");
-    this.long.push(reply);
+    this.#noteReading(reply);
   }
 
   #sendBatchPiece({ session, parts, isGathered, flags, recordNumber }: LongBatch): boolean {
@@ -65,35 +72,55 @@ export class LongReplies extends ShortReplies {
       // The flag is set now, because the pieces are sent between other commands.
       flags: flags | this.durable(),
       recordNumber: this.records.lastNumber,
+      onRead: () => this.#noteReading(reply),
       sentBytes: 0,
     };
     session.longReply = reply;
-    this.long.push(reply);
+    this.#noteReading(reply);
+  }
+
+  /** Lines up a reply whose client has read enough for the next piece. */
+  #noteReading(reply: LongReply | LongBatch): void {
+    const ready = this.#ready[reply.session.acceptor]!;
+    assert(reply.session.longReply === reply, "a long reply is that of its session");
+    if (!mayGoOn(reply) || ready.has(reply)) return;
+    ready.add(reply);
+    this.longReady++;
+  }
+
+  #leaveLine(reply: LongReply | LongBatch): void {
+    if (this.#ready[reply.session.acceptor]!.delete(reply)) this.longReady--;
+    assert(this.longReady >= 0, "long replies in line are counted");
   }
 
   /** Whether a long reply could continue now. */
   get longHasWork(): boolean {
-    return this.long.some((reply) => mayGoOn(reply) && this.hasRoomForPiece(reply.session));
+    return this.#ready.some((ready, acceptor) => ready.size > 0 && this.#hasRoom(this.ports[acceptor]!));
   }
 
   /** Asks for room for the long replies whose clients have read enough. */
   wantRoomForLong(): void {
-    for (const reply of this.long) {
-      if (mayGoOn(reply)) this.ports[reply.session.acceptor]!.ring.wantRoom();
-    }
+    for (const [acceptor, ready] of this.#ready.entries())
+      if (ready.size > 0) this.ports[acceptor]!.ring.wantRoom();
   }
 
   /** Sends pieces round robin. Returns a session whose reply is complete, until there is none. */
   pumpLong(): ShardSession | undefined {
-    for (let i = 0; i < this.long.length; i++) {
-      const reply = this.long[i]!;
-      if (!mayGoOn(reply) || !this.hasRoomForPiece(reply.session)) continue;
-      if (!this.#sendPiece(reply)) continue;
-      assert(reply.session.longReply === reply, "a long reply belongs to its session");
-      this.long.splice(i, 1);
-      this.#unpin(reply);
-      reply.session.longReply = undefined;
-      return reply.session;
+    for (const [acceptor, ready] of this.#ready.entries()) {
+      const port = this.ports[acceptor]!;
+      let left = ready.size;
+      for (const reply of ready) {
+        if (left-- === 0 || !this.#hasRoom(port)) break;
+        this.#leaveLine(reply);
+        if (!this.#sendPiece(reply)) {
+          this.#noteReading(reply);
+          continue;
+        }
+        assert(reply.session.longReply === reply, "a long reply belongs to its session");
+        this.#unpin(reply);
+        reply.session.longReply = undefined;
+        return reply.session;
+      }
     }
     return undefined;
   }
@@ -102,9 +129,7 @@ export class LongReplies extends ShortReplies {
   abandonLong(session: ShardSession): void {
     const reply = session.longReply;
     if (reply === undefined) return;
-    const at = this.long.indexOf(reply);
-    assert(at >= 0, "a long reply is known until its end");
-    this.long.splice(at, 1);
+    this.#leaveLine(reply);
     this.#unpin(reply);
     session.longReply = undefined;
   }
@@ -119,7 +144,10 @@ export class LongReplies extends ShortReplies {
    * replies.
    */
   hasRoomForPiece(session: ShardSession): boolean {
-    const port = this.ports[session.acceptor]!;
+    return this.#hasRoom(this.ports[session.acceptor]!);
+  }
+
+  #hasRoom(port: ReplyPort): boolean {
     return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;
   }
 

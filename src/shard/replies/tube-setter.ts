@@ -171,15 +171,19 @@ export class TubeSetter {
   }
 
   /**
-   * Forgets a pattern without settings whose last change is long past: no change of it is still in
-   * flight.
+   * Forgets a pattern whose last change is long past: no change of it is still in flight. Prefers
+   * one without settings; there may be none, because `--tubes` may give settings to more patterns
+   * than clients may.
    */
   #forgetOldest(): void {
+    let oldest: string | undefined;
     for (const pattern of this.#changes.keys()) {
+      oldest ??= pattern;
       if (this.#engine.settings.get(pattern) !== undefined) continue;
-      this.#changes.delete(pattern);
-      return;
+      oldest = pattern;
+      break;
     }
+    if (oldest !== undefined) this.#changes.delete(oldest);
   }
 
   /**

@@ -34,6 +34,8 @@ interface LongAnswer {
    * record.
    */
   readonly recordNumber: number;
+  /** Called when the client has read more. */
+  readonly onRead: () => void;
 }
 
 /** A batch of jobs too long for one message, sent from pinned bodies. */
@@ -159,6 +161,7 @@ export class ShardSession {
   read(bytes: number): void {
     if (CHECKED) assert(Number.isInteger(bytes), "a client reads whole bytes");
     this.#readBytes = bytes | 0;
+    this.longReply?.onRead();
   }
 
   /**

@@ -160,15 +160,16 @@ export class ModelReserves {
   takeBatch(
     session: ModelSession,
     shard: number,
-    listed: readonly { id: number; pri: number }[],
+    listed: readonly { id: number; pri: number; bodyBytes: number }[],
     isAlone: boolean,
     nowMs: number,
   ): (ModelJob | undefined)[] {
     this.#model.timers.runDue(shard, nowMs);
     const watched = this.#model.queues.watchedOn(session, shard);
-    return listed.map(({ id, pri }) => {
+    return listed.map(({ id, pri, bodyBytes }) => {
       const job = this.#model.queues.on(shard, id);
       if (job?.state !== "ready" || job.pri !== pri || !watched.includes(job.tube)) return undefined;
+      if (job.body.length > bodyBytes) return undefined;
       const next = this.#model.queues.nextOf(job.tube, nowMs);
       if (next === undefined || (job.tube.groups !== undefined && next !== job)) return undefined;
       return isAlone || !wasLost(job) ? this.#model.waiting.hold(job, session, nowMs) : undefined;

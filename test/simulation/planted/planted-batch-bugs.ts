@@ -66,6 +66,13 @@ export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
   }),
   plantedInBatches("a batch over several shards does not count the bytes of bodies", (server) => {
     changeCandidates(server, (list, at) => list.setUint32(at + 12, 0, true));
+    for (const { engine } of server.shards) {
+      const take = engine.takeBatch.bind(engine);
+      engine.takeBatch = (session, jobs, isAlone, nowMs, into) => {
+        const ofAnySize = jobs.map((job) => ({ ...job, bodyBytes: Number.POSITIVE_INFINITY }));
+        return take(session, ofAnySize, isAlone, nowMs, into);
+      };
+    }
   }),
   plantedInBatches("an abort has the number of the next batch", ({ acceptors }) => {
     for (const core of acceptors) {

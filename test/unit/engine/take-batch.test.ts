@@ -3,8 +3,11 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { type Engine, Outcome } from "../../../src/engine/engine.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
+import { OnDuplicate } from "../../../src/protocol/job-options.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
 const JOBS = 3;
@@ -20,14 +23,14 @@ function taken(
   const traced = new TracedEngine();
   const { engine } = traced;
   const client = traced.session(0, "a");
-  for (let id = 1; id <= JOBS; id++) traced.put(id, { tube: "a", group: groups[id - 1] ?? "" });
+  for (let id = 1; id <= JOBS; id++) traced.put(id, { tube: "a", group: groups[id - 1] ?? "" }, { leaving: false });
   const listed: number[] = [];
   engine.listBatch(client, { jobsMax: JOBS, bytesMax: 1000 }, 0, listed);
   const ids = traced.ids(listed);
   assert.deepEqual(ids, groups.length === 0 ? [1, 2, 3] : [1]);
   meanwhile(traced, engine);
   const slots: number[] = [];
-  const jobs = ids.map((id) => ({ id, pri: 0 }));
+  const jobs = ids.map((id) => ({ id, pri: 0, bodyBytes: 0 }));
   const count = engine.takeBatch(client, jobs, false, 0, slots);
   assert.equal(slots.length, ids.length);
   const got = traced.ids(slots.filter((slot) => slot !== NO_SLOT));
@@ -69,6 +72,25 @@ describe("a part of a batch", () => {
       traced.engine.release(traced.session(1), 2, 7, 0, 0);
     };
     assert.deepEqual(taken(releases), [1, 3]);
+  });
+
+  it("contains no job with a larger body than was listed", () => {
+    const replaces = ({ engine }: TracedEngine, bodyBytes: number): void => {
+      const attributes = new JobAttributes().clear();
+      attributes.setKey(Buffer.from("k"), 0, 1, false);
+      attributes.onDuplicate = OnDuplicate.Replace;
+      const job = { id: 9, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes, atMs: 0 };
+      const body = bodyBytes === 0 ? EMPTY_BODY : engine.bodies.allocate(bodyBytes);
+      assert.equal(engine.putAgain(2, job, body, attributes, 0), Outcome.Replaced);
+    };
+    assert.deepEqual(
+      taken((traced) => replaces(traced, 1)),
+      [1, 3],
+    );
+    assert.deepEqual(
+      taken((traced) => replaces(traced, 0)),
+      [1, 2, 3],
+    );
   });
 
   it("contains no job that a worker lost meanwhile, unless it is the whole batch", () => {

@@ -11,7 +11,7 @@ import { HandDrivenServer } from "../../../support/in-process/hand-driven-server
 const SHARDS = 2;
 
 function scene() {
-  const facts = { hasRoom: true, moved: [] as number[], stayed: [] as number[], vacated: [] as number[] };
+  const facts = { hasRoom: true, begun: 0, moved: [] as number[], stayed: [] as number[], vacated: [] as number[] };
   const migrator = new ConnectionMigrator({
     topology: createTopology({
       ...{ shards: SHARDS, acceptors: 2, placement: "together", moves: true },
@@ -39,7 +39,10 @@ function scene() {
       client,
       isToEnd,
       departure: {
-        begin: (onReady) => onReady(),
+        begin: (onReady) => {
+          facts.begun++;
+          onReady();
+        },
         cancel() {},
         complete: () => ({ descriptor: slot, bytes: undefined }),
       },
@@ -74,5 +77,17 @@ describe("ConnectionMigrator", () => {
     for (let slot = 21; slot <= 40; slot++) migrator.consider(connection(slot), 1);
     assert.equal(facts.moved.length, most + 1);
     assert.equal(new Set(facts.moved).size, most + 1, "each move has a number of its own");
+  });
+
+  it("does not try to move a connection that watches more tubes than a message holds", () => {
+    const { facts, migrator, connection } = scene();
+    const few = connection(1);
+    const many = connection(2);
+    for (let tube = 0; tube < 1000; tube++) few.client.watched.add(new TubeRef(`${tube}`, SHARDS));
+    for (let tube = 0; tube < 5000; tube++) many.client.watched.add(new TubeRef(`${tube}`, SHARDS));
+    for (let attempt = 0; attempt < 10; attempt++) migrator.consider(many, 1);
+    assert.equal(facts.begun, 0);
+    migrator.consider(few, 1);
+    assert.deepEqual([facts.begun, facts.moved.length], [1, 1]);
   });
 });

@@ -374,6 +374,25 @@ describe("Replies: a long reply", () => {
       assert.ok(payloads(received[index]!).equals(wholeReply("FOUND", index + 1, bodies[index]!)));
   });
 
+  it("has its turn however fast others read, and costs nothing while its client reads nothing", () => {
+    const scene = new Scene(256 * KIB);
+    const sessions = Array.from({ length: 6 }, (_, slot) => scene.session(slot));
+    const body = scene.job(pattern(1000 * KIB));
+    for (const session of sessions) scene.replies.job(session, ReplyWord.found, body, 0);
+    const sent = sessions.map(() => 0);
+    for (let turn = 0; turn < 60; turn++) {
+      scene.replies.pumpLong();
+      for (const { slot, payload } of scene.take()) {
+        sent[slot]! += payload.length;
+        // The last one reads nothing.
+        if (slot < 5) sessions[slot]!.read(sent[slot]!);
+      }
+    }
+    assert.equal(sent[5], ReplyCredit.LongUnreadBytesMax);
+    for (const bytes of sent) assert.ok(bytes >= ReplyCredit.LongUnreadBytesMax, `${sent}`);
+    assert.equal(scene.replies.longReady, 5, "those that may go on");
+  });
+
   it("that is abandoned sends nothing more and frees its bytes; others continue", () => {
     const scene = new Scene();
     const [gone, left] = [scene.session(0), scene.session(1)];

@@ -73,4 +73,17 @@ describe("TubeSetter", () => {
     assert.equal(engine.settings.size, PATTERNS_MAX - 1);
     assert.ok(tubes.changedPatterns <= 2 * PATTERNS_MAX);
   });
+
+  it("takes more patterns from a file than from clients, and changes of each", () => {
+    const { engine, setter: tubes } = setter();
+    const patterns = Array.from({ length: 3 * PATTERNS_MAX }, (_, i) => `p${i}*`);
+    tubes.restore(
+      patterns.map((pattern) => [pattern, "max-jobs=1"] as const),
+      0,
+    );
+    for (const [i, pattern] of patterns.entries())
+      assert.ok(tubes.change(pattern, options("max-jobs=2"), i + 1, 0));
+    assert.ok(patterns.every((pattern) => engine.settings.get(pattern)?.maxJobs === 2));
+    assert.ok(tubes.changedPatterns <= 2 * PATTERNS_MAX);
+  });
 });
