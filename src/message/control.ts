@@ -297,10 +297,14 @@ export interface JobSet {
   readonly ttr?: number | undefined;
 }
 
+export type BulkAct = "kick" | "delete" | "move" | "redrive" | "update";
+
 /** A bulk operation on the jobs of a tube. */
 export interface BulkQuestion {
   readonly tube: string;
-  readonly act: "kick" | "delete" | "move" | "redrive" | "update" | "count";
+  readonly act: BulkAct | "count";
+  /** What is counted: the jobs that this would change. */
+  readonly of?: BulkAct | undefined;
   /** The target tube of a move. */
   readonly to?: string | undefined;
   /** The changes of an update. */

@@ -22,6 +22,7 @@ const tokens = {
   viewer: newToken("eyes", "viewer"),
   operator: newToken("person", "operator"),
   limited: newToken("limited", "operator tubes=mail-*"),
+  short: newToken("short", "operator tubes=?"),
   gone: newToken("gone", "viewer"),
   leaving: newToken("leaving", "worker"),
   root: newToken("root", "admin"),
@@ -157,6 +158,42 @@ describe("http auth", () => {
       const status = await statusOf(path, limited, method, body);
       assert.ok(status === 403 || (status === 400 && path === "/v1/reserve"), `${method} ${path}: ${status}`);
     }
+  });
+
+  it("lets dead jobs go to any tube only for a token of all tubes", async () => {
+    for (const [{ secret }, tube, status] of [
+      [tokens.limited, "mail-2", 403],
+      [tokens.short, "x", 403],
+      [tokens.operator, "x", 200],
+    ] as const) {
+      assert.equal(await statusOf(`/v1/tubes/${tube}/jobs`, bearer(secret), "POST", { body: "x" }), 201);
+      const redrive = await statusOf(`/v1/tubes/${tube}/redrive`, bearer(secret), "POST", {});
+      assert.equal(redrive, status, tube);
+    }
+  });
+
+  it("doesn't take a body that names tubes for what a request works on", async () => {
+    const root = bearer(tokens.root.secret);
+    const put = await ask("/v1/tubes/secret-4/jobs", root, "POST", { body: "x", delay: 1000 });
+    const { id } = (await put.json()) as { id: number };
+    assert.equal(await statusOf("/v1/batches", root, "POST", { name: "secret-4" }), 201);
+    const body = { tubes: ["mail-4"] };
+    for (const [method, path] of [
+      ["POST", `/v1/jobs/${id}/kick`],
+      ["POST", `/v1/jobs/${id}/reserve`],
+      ["DELETE", `/v1/jobs/${id}`],
+      ["DELETE", "/v1/settings/secret-4"],
+      ["POST", "/v1/batches/secret-4/cancel"],
+      ["POST", "/v1/batches/secret-4/commit"],
+      ["POST", "/v1/schedules/secret-4/run"],
+    ] as const) {
+      const status = await statusOf(path, bearer(tokens.limited.secret), method, body);
+      assert.ok(status === 400 || status === 403, `${method} ${path}: ${status}`);
+    }
+    const job = (await (await ask(`/v1/jobs/${id}`, root)).json()) as { state: string };
+    assert.equal(job.state, "delayed");
+    const batch = (await (await ask("/v1/batches/secret-4", root)).json()) as { state: string };
+    assert.equal(batch.state, "open");
   });
 
   it("shows a token with tubes only their leases", async () => {

@@ -42,7 +42,7 @@ export class Copying {
     this.#ways = ways;
     this.#shard = shard;
     this.#question = question;
-    this.#firstId = (question.where.idFrom ?? 1) - 1;
+    this.#firstId = Math.max(1, question.where.idFrom ?? 1) - 1;
     this.#lastId = Math.min(lastId, question.where.idTo ?? lastId);
   }
 

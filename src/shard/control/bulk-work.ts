@@ -36,7 +36,8 @@ export class BulkWork implements ControlWork {
     this.#question = question;
     const { states, where } = question;
     this.#far = new FarMove(transferSender, Travel.Move);
-    this.#firstId = (where.idFrom ?? 1) - 1;
+    // No job has the id 0, which a client may say.
+    this.#firstId = Math.max(1, where.idFrom ?? 1) - 1;
     assert(this.#firstId >= 0, "a walk begins at an id");
     this.#walk = shard.engine.walk(filterOf(states, where, shard.nowMs), this.#firstId);
   }
@@ -139,13 +140,22 @@ export class BulkWork implements ControlWork {
     return origin !== "" && this.#move(slot, origin, true);
   }
 
+  /** Returns whether the counted operation would change a job. */
+  #wouldAct(slot: number): boolean {
+    const { engine } = this.#shard;
+    const { of } = this.#question;
+    // Until its batch has ended, nothing makes such a job ready.
+    if (of === "kick") return !engine.batches.waits(slot);
+    return of !== "redrive" || engine.originOf(slot) !== "";
+  }
+
   /** Applies the operation to one job if it matches. Returns whether it did. */
   #act(slot: number): boolean {
     const { engine, nowMs } = this.#shard;
     const { act, where } = this.#question;
     if (!matchesWhere(engine, slot, where, nowMs)) return false;
     const id = engine.jobs.pageOf(slot).id[rowOf(slot)]!;
-    if (act === "count") return true;
+    if (act === "count") return this.#wouldAct(slot);
     if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done;
     if (act === "move") return this.#move(slot, this.#question.to!, false);
     if (act === "redrive") return this.#redrive(slot);

@@ -79,7 +79,8 @@ export class IdWalk implements Walk {
     if (text === undefined) return true;
     const page = this.#engine.jobs.pageOf(slot);
     const bodyBytes = page.bodyBytes[rowOf(slot)]!;
-    const from = this.#searchedBytes;
+    // A put may have replaced the body by a shorter one since the last turn.
+    const from = this.#searchedBytes < bodyBytes ? this.#searchedBytes : 0;
     this.#searchedBytes = 0;
     const to = this.#search.search(page.body[rowOf(slot)]!, bodyBytes, text, from, budget.searchBytesLeft);
     if (to === FOUND) return true;

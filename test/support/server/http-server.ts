@@ -41,7 +41,10 @@ export class HttpServer {
     const { json, method = question.body === undefined && json === undefined ? "GET" : "POST" } = question;
     const body = json === undefined ? question.body : JSON.stringify(json);
     const headers = {
-      ...(json === undefined ? {} : { "content-type": "application/json" }),
+      // Node says the length by itself, but not of a DELETE.
+      ...(json === undefined
+        ? {}
+        : { "content-type": "application/json", "content-length": `${Buffer.byteLength(body as string)}` }),
       ...question.headers,
     };
     return new Promise((resolve, reject) => {

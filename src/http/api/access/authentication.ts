@@ -48,7 +48,10 @@ const CHECKED_ELSEWHERE: ReadonlySet<string> = new Set([
   "/v1/tasks/:id",
 ]);
 
+const RESERVE = "/v1/reserve";
 const REDRIVE = "/v1/tubes/:tube/redrive";
+/** Names any tube. */
+const ANY = "*";
 
 export class Authentication {
   #authenticator: Authenticator | undefined;
@@ -257,11 +260,15 @@ function checkTubes(request: FastifyRequest, identity: Identity): void {
   const { own, others } = namedTubes(request);
   const named = [...own, ...others];
   const known = own.length > 0 || CHECKED_ELSEWHERE.has(request.routeOptions.url ?? "");
-  const strange = named.find((tube) => !mayTouchTube(identity, tube));
+  const strange = named.find((tube) => !mayTouch(identity, tube));
   if (known && strange === undefined) return;
   const what = strange === undefined ? "anything outside them" : `the tube "${strange}"`;
   throw new Problem("forbidden", `"${identity.name}" is limited to some tubes, and may not access ${what}.`);
 }
+
+/** A glob such as `?` would match the name that means any tube. */
+const mayTouch = (identity: Identity, tube: string): boolean =>
+  tube === ANY ? identity.tubes?.includes(ANY) !== false : mayTouchTube(identity, tube);
 
 /**
  * Returns the tubes that a request works on, and other tubes that it names. A job that is moved to
@@ -274,14 +281,17 @@ function namedTubes({ params, query, body, routeOptions }: FastifyRequest): {
   const { tube } = (params ?? {}) as { tube?: string };
   const { tube: asked, view } = (query ?? {}) as { tube?: string; view?: string };
   const { tubes, to } = (isPlain(body) ? body : {}) as { tubes?: unknown; to?: unknown };
+  const { url } = routeOptions;
   // This view shows only its tube. Elsewhere the query proves nothing, because some routes ignore
   // it.
-  const isTubeView = routeOptions.url === "/v1/events" && view === "tube";
+  const isTubeView = url === "/v1/events" && view === "tube";
   const named = tube === "-" || isTubeView ? asked : tube;
+  // The same goes for the body: only a reserve works on the tubes that it lists.
+  const reserved = url === RESERVE && Array.isArray(tubes) ? tubes.map(String) : [];
   return {
-    own: [...(named === undefined ? [] : [named]), ...(Array.isArray(tubes) ? tubes.map(String) : [])],
+    own: [...(named === undefined ? [] : [named]), ...reserved],
     // A redrive goes to any tube.
-    others: routeOptions.url === REDRIVE ? ["*"] : typeof to === "string" ? [to] : [],
+    others: url === REDRIVE ? [ANY] : typeof to === "string" ? [to] : [],
   };
 }
 

@@ -25,6 +25,7 @@ import { ResponseBudget } from "../limits/response-budget.ts";
 import { Problem, type ProblemCode } from "../problem.ts";
 import { guardOf } from "./guards.ts";
 import { MethodsByPath } from "./methods-by-path.ts";
+import { refuseUnknown } from "./strict-requests.ts";
 import { refuseConnect, refuseUnparsed } from "./unparsed.ts";
 import { validator } from "./validator.ts";
 
@@ -142,6 +143,7 @@ export function createApp(options: AppOptions): Api {
     limit?.addTo(scope as Api);
     room.addTo(scope as Api);
     addAudit(scope as Api, service, onChange);
+    refuseUnknown(scope as Api);
     for (const add of routes) add(scope as Api, service);
     done();
   });

@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { type BulkQuestion, type StateName, TubeField } from "../../../message/control.ts";
+import { type BulkAct, type BulkQuestion, type StateName, TubeField } from "../../../message/control.ts";
 import { ControlWord } from "../../../message/topology.ts";
 import { JobIds } from "../../../ring/job-ids.ts";
 import type { Service } from "../../queue/service.ts";
@@ -55,7 +55,7 @@ const addPause: Routes = (api, service) => {
   const pause = async (tube: string, seconds: number): Promise<{ seconds: number }> => {
     requireServing(service);
     const { line } = await service.wire.command(`pause-tube ${tube} ${seconds}`);
-    if (line !== "PAUSED") throw noSuchTube(tube);
+    if (line !== "PAUSED") throw line === "NOT_FOUND" ? noSuchTube(tube) : refused(line, service);
     return { seconds };
   };
   const schema = {
@@ -181,6 +181,8 @@ const addMoveAndUpdate: Routes = (api, service) => {
     },
     async (request, reply) => {
       const { states = QUEUED, where = {}, max, dryRun } = request.body ?? {};
+      if (where.dead === false)
+        throw new Problem("bad-request", '"/where/dead" must be true: only dead jobs go back.');
       const tube = tubeOf(request.params, request.query);
       const dead = { ...where, dead: true };
       const question = questionOf(tube, "redrive", states, { where: dead, max, dryRun });
@@ -209,7 +211,7 @@ const addMoveAndUpdate: Routes = (api, service) => {
 
 function questionOf(
   tube: string,
-  act: BulkQuestion["act"],
+  act: BulkAct,
   states: readonly StateName[],
   {
     where,
@@ -219,7 +221,7 @@ function questionOf(
 ): BulkQuestion {
   return {
     tube,
-    act: dryRun === true ? "count" : act,
+    ...(dryRun === true ? { act: "count", of: act } : { act }),
     states,
     where: whereOf(where),
     max: max ?? Number.MAX_SAFE_INTEGER,

@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Engine, Outcome } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import type { BrowsePart, BrowseQuestion } from "../../../../src/message/control.ts";
+import { OnDuplicate } from "../../../../src/protocol/job-options.ts";
 import { beginBrowse } from "../../../../src/shard/control/browse.ts";
 import type { ControlAnswerer, ControlWork } from "../../../../src/shard/control/control-work.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
@@ -134,6 +136,31 @@ describe("jobs of a tube by id", () => {
       if (part === 1) assert.equal(engine.delete(engine.session(0), 1, 0), Outcome.Done);
     });
     assert.deepEqual(idsOf(parts), [2]);
+  });
+
+  it("are found if a put replaces the body that is half searched by a shorter one", () => {
+    const engine = newEngine();
+    const key = Buffer.from("k");
+    const put = (id: number, text: string): Outcome => {
+      const attributes = new JobAttributes();
+      attributes.setKey(key, 0, key.length, false);
+      attributes.onDuplicate = OnDuplicate.Replace;
+      const body = engine.bodies.allocate(text.length);
+      engine.bodies.write(body, 0, Buffer.from(text), 0, text.length);
+      const times = { delaySeconds: 0, delayMillis: 0, ttrSeconds: 1, atMs: 0 };
+      const job = { id, pri: 0, bodyBytes: text.length, ...times };
+      const outcome = engine.put(engine.session(0), job, body, 0, "mail", attributes);
+      return outcome === Outcome.Duplicate ? engine.putAgain(1, job, body, attributes, 0) : outcome;
+    };
+    for (const order of ["scan", "next"] as const) {
+      assert.equal(put(1, "hay".repeat(21_000)), order === "scan" ? Outcome.Done : Outcome.Replaced);
+      const question = { order, states: ["ready"], where: { text: Buffer.from("needle") } } as const;
+      const parts = partsOf(beginNext(engine, question), (part) => {
+        if (part === 1) assert.equal(put(2, "a needle"), Outcome.Replaced);
+      });
+      assert.deepEqual(idsOf(parts), [1]);
+      assert.ok(parts.length > 1, "the search rests in the body");
+    }
   });
 
   it("continue where a page ended", () => {
