@@ -36,7 +36,7 @@ describe("parseTokenFile", () => {
   });
 
   const faulty: [name: string, line: string, message: RegExp][] = [
-    ["a name with blanks in disguise", `a\u00a0b worker sha256:${HASH}`, /no (name|role)/],
+    ["a name with blanks in disguise", `a\u00a0b worker sha256:${HASH}`, /is not a (valid name|role)/],
     ["a name that begins with a dash", `-x worker sha256:${HASH}`, /is not a valid name/],
     ["no role", "x", /is not a role/],
     ["what every object has for a role", `x constructor sha256:${HASH}`, /constructor is not a role/],
