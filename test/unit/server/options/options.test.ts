@@ -99,7 +99,7 @@ describe("options", () => {
       refusalOf(["tube5"]),
       /^runnerbean: unknown argument: tube5: did you mean tubes\?\n.* --help .*\n$/,
     );
-    assert.match(refusalOf(["--shard", "2"]), /^runnerbean: unknown flag: --shard: is --shards meant\?\n/);
+    assert.match(refusalOf(["--shard", "2"]), /^runnerbean: unknown flag: --shard: did you mean --shards\?\n/);
     assert.doesNotMatch(refusalOf(["nothing"]), /meant|reserve-with-timeout/);
     assert.equal(optionsOf([], { RUNNERBEAN_MAX_JOB_SIZE: "10K" }).jobBytesMax, 10240);
   });
