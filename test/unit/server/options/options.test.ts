@@ -66,7 +66,10 @@ describe("options", () => {
 
   it("allow a number of threads only if each has an acceptor", () => {
     assert.equal(optionsOf(["--acceptors", "3", "--threads", "2"]).threads, 2);
-    assert.match(refusalOf(["--acceptors", "2", "--threads", "3"]), /--threads 3: each thread .* --acceptors 3/);
+    assert.match(
+      refusalOf(["--acceptors", "2", "--threads", "3"]),
+      /--threads 3: each thread .* --acceptors 3/,
+    );
     assert.match(
       refusalOf(["--threads", "1", "--placement", "apart"]),
       /--threads needs --placement together/,
@@ -99,7 +102,10 @@ describe("options", () => {
       refusalOf(["tube5"]),
       /^runnerbean: unknown argument: tube5: did you mean tubes\?\n.* --help .*\n$/,
     );
-    assert.match(refusalOf(["--shard", "2"]), /^runnerbean: unknown flag: --shard: did you mean --shards\?\n/);
+    assert.match(
+      refusalOf(["--shard", "2"]),
+      /^runnerbean: unknown flag: --shard: did you mean --shards\?\n/,
+    );
     assert.doesNotMatch(refusalOf(["nothing"]), /meant|reserve-with-timeout/);
     assert.equal(optionsOf([], { RUNNERBEAN_MAX_JOB_SIZE: "10K" }).jobBytesMax, 10240);
   });
