@@ -81,7 +81,7 @@ describe("the name of a client", () => {
       await assert.rejects(connect("127.0.0.1:1", { name }), TypeError, name);
     assert.throws(
       () => clientName("web-1", "x".repeat(60)),
-      /^TypeError: "web-1\/x+" is no name: 1 to 63 bytes/,
+      /^TypeError: "web-1\/x+" is not a valid name: 1 to 63 bytes/,
     );
     assert.equal(clientName("x".repeat(63), undefined).length, 63);
     assert.ok(clientName(undefined, "x".repeat(50)).length <= 63);

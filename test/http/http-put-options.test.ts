@@ -75,7 +75,7 @@ describe("options of a put over HTTP", () => {
     assert.deepEqual(await again({ onDuplicate: "replace" }), { id, duplicate: true, outcome: "replaced" });
     const { body, state } = await job(id);
     assert.deepEqual([body, state], ["b", "ready"]);
-    assert.match((await put("index", { body: "a", onDuplicate: "keep" })).json.detail, /give it/);
+    assert.match((await put("index", { body: "a", onDuplicate: "keep" })).json.detail, /need a key/);
     const wrong = await put("index", { body: "a", unique: "k", onDuplicate: "later" });
     assert.equal(wrong.status, 400);
     assert.match(wrong.json.detail, /onDuplicate/);

@@ -139,7 +139,7 @@ describe("settings over HTTP", () => {
       [
         "a",
         { rate: "1/9999999999" },
-        /"\/rate" must be of two numbers from 1 to 4294967295, not "1\/9999999999"/,
+        /"\/rate" must be two numbers from 1 to 4294967295 with a slash between, not "1\/9999999999"/,
       ],
       ["a", { deadLetter: "a b" }, /"\/deadLetter" must be the name of a tube, not "a b"/],
       ["a", { deadLetter: "x\r\ndelete 1" }, /"\/deadLetter"/],

@@ -110,7 +110,7 @@ describe("cli against foreign servers", { concurrency: 2 }, () => {
       const silent = await wire(() => "");
       assert.match(
         await saysNo(command, silent, [NO_CONNECTION], "--timeout", "1"),
-        /nothing came within 1000 ms/,
+        /no answer within 1000 ms/,
       );
     });
   }
@@ -121,7 +121,7 @@ describe("cli against foreign servers", { concurrency: 2 }, () => {
       const silent = await http(() => {});
       assert.match(
         await saysNo(command, silent, [NO_CONNECTION], "--timeout", "1"),
-        /nothing came within 1000 ms/,
+        /no answer within 1000 ms/,
       );
     });
 

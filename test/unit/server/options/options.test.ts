@@ -66,7 +66,10 @@ describe("options", () => {
 
   it("allow a number of threads only if each has an acceptor", () => {
     assert.equal(optionsOf(["--acceptors", "3", "--threads", "2"]).threads, 2);
-    assert.match(refusalOf(["--acceptors", "2", "--threads", "3"]), /--threads 3: each has .* --acceptors 3/);
+    assert.match(
+      refusalOf(["--acceptors", "2", "--threads", "3"]),
+      /--threads 3: each thread .* --acceptors 3/,
+    );
     assert.match(
       refusalOf(["--threads", "1", "--placement", "apart"]),
       /--threads needs --placement together/,
@@ -97,9 +100,12 @@ describe("options", () => {
     );
     assert.match(
       refusalOf(["tube5"]),
-      /^runnerbean: unknown argument: tube5: is tubes meant\?\n.* --help .*\n$/,
+      /^runnerbean: unknown argument: tube5: did you mean tubes\?\n.* --help .*\n$/,
     );
-    assert.match(refusalOf(["--shard", "2"]), /^runnerbean: unknown flag: --shard: is --shards meant\?\n/);
+    assert.match(
+      refusalOf(["--shard", "2"]),
+      /^runnerbean: unknown flag: --shard: did you mean --shards\?\n/,
+    );
     assert.doesNotMatch(refusalOf(["nothing"]), /meant|reserve-with-timeout/);
     assert.equal(optionsOf([], { RUNNERBEAN_MAX_JOB_SIZE: "10K" }).jobBytesMax, 10240);
   });
@@ -123,7 +129,7 @@ describe("options", () => {
     );
     assert.match(faults[1]!.message, /^salvage: "no" is neither true nor false/);
     assert.match(faults[2]!.message, /^unknown key nothing/);
-    assert.match(faults[0]!.message, /is shards meant/);
+    assert.match(faults[0]!.message, /did you mean shards/);
     assert.match(refusalOf(["--config", config]), /has 4 faults:\n.*runnerbean\.toml:1: unknown key shardz/);
   });
 
@@ -208,7 +214,7 @@ describe("options", () => {
     });
     assert.equal(port, "11300");
     assert.equal(notices.length, 2, notices.join("\n"));
-    assert.match(notices.join("\n"), /RUNNERBEAN_SHARDZ: is RUNNERBEAN_SHARDS meant/);
+    assert.match(notices.join("\n"), /RUNNERBEAN_SHARDZ: did you mean RUNNERBEAN_SHARDS/);
   });
 
   it("are printed with their source, as an equivalent file", (t) => {
