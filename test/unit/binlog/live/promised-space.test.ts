@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Storage } from "../../src/binlog/live/storage.ts";
-import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { JobWriter, SAMPLE_SEGMENT_BYTES, virtualOptions } from "./sample/sample-log.ts";
-import { VirtualDisk } from "./virtual-disk.ts";
+import type { Storage } from "../../../../src/binlog/live/storage.ts";
+import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
+import { JobWriter, SAMPLE_SEGMENT_BYTES, virtualOptions } from "../../../binlog/sample/sample-log.ts";
+import { VirtualDisk } from "../../../binlog/virtual-disk.ts";
 
 const MIB = 1 << 20;
 const BODY = "x".repeat(400);
