@@ -58,7 +58,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     this.acceptor = acceptor;
     this.slot = slot;
     this.transport = transport;
-    const reader = new LineReader(this);
+    const reader = new LineReader(this, acceptor.runQueues.lines);
     const client = new ClientState(acceptor.shards, acceptor.defaultTube, acceptor.nowMs(), moved);
     const pipeline = new Pipeline(acceptor, slot, client, transport, reader, this);
     this.reader = reader;

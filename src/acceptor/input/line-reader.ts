@@ -10,6 +10,13 @@ const { CR, LF } = ascii;
 
 /** Lines that a connection may execute before others get their turn. */
 const TURN_LINES = 256;
+/** The same once many connections have had theirs in this pass. */
+const TURN_LINES_MIN = 16;
+
+/** Lines that all connections of an acceptor may have executed in a pass, before each gets few. */
+export interface LineBudget {
+  left: number;
+}
 
 /** The kind of the next bytes. */
 const Expect = {
@@ -132,8 +139,11 @@ export class LineReader {
   #bodyLeft = 0;
   #bodyEndsInCr = false;
 
-  constructor(handler: LineHandler) {
+  readonly #budget: LineBudget;
+
+  constructor(handler: LineHandler, budget: LineBudget = { left: Number.POSITIVE_INFINITY }) {
     this.handler = handler;
+    this.#budget = budget;
   }
 
   /** Bytes that have arrived and could not be used yet. */
@@ -217,8 +227,10 @@ export class LineReader {
   #consume(bytes: Uint8Array, at: number, end: number): number {
     let position = at;
     let lines = 0;
+    const { left } = this.#budget;
+    const turnLines = left >= 4 * TURN_LINES ? TURN_LINES : Math.max(TURN_LINES_MIN, left >> 2);
     while (position < end) {
-      if (this.#expect === Expect.Line && lines++ === TURN_LINES) {
+      if (this.#expect === Expect.Line && lines++ === turnLines) {
         this.handler.onTurnOver();
         break;
       }
@@ -245,6 +257,7 @@ export class LineReader {
       }
       if (position === before) break;
     }
+    this.#budget.left -= lines;
     return position;
   }
 

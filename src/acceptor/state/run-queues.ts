@@ -16,7 +16,15 @@ export interface RunQueueEntry {
   flush(): void;
 }
 
+/**
+ * Lines of clients that a pass executes: some milliseconds of work. Beyond that, each connection
+ * gets a few, so that a thousand deep pipelines don't keep a client waiting for seconds.
+ */
+const PASS_LINES = 8192;
+
 export class RunQueues {
+  /** The lines that this pass may still execute. */
+  readonly lines = { left: PASS_LINES };
   // The acceptor checks their lengths in each turn: a method call would cost more.
   /** Connections with output to flush. */
   dirty: RunQueueEntry[] = [];
@@ -64,8 +72,9 @@ export class RunQueues {
     for (const entry of waiting) entry.proceed();
   }
 
-  /** Resumes the connections that were put off. */
+  /** Begins a pass: resumes the connections that were put off. */
   letProceed(): void {
+    this.lines.left = PASS_LINES;
     if (this.toProceed.length === 0) return;
     const toProceed = this.toProceed;
     this.toProceed = [];

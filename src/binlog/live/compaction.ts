@@ -23,6 +23,7 @@ import {
   MAX_FRAMED_BYTES,
   MAX_STORED_BYTES,
 } from "../format/segment-format.ts";
+import type { LogTail } from "./log-tail.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
 /**
@@ -36,10 +37,6 @@ export interface CompactionHost {
   readonly table: SegmentTable;
   readonly index: RecordIndex;
   readonly reader: SegmentReader;
-  /** The size at which the log leaves a segment. */
-  readonly softLimitBytes: number;
-  /** Segments below this one are compacted regardless of their live bytes. */
-  readonly rewriteBelow: number;
   /** Whether the log can get no more room. */
   readonly full: boolean;
   /** Returns whether that many bytes can be copied without running out of room. */
@@ -50,25 +47,33 @@ export interface CompactionHost {
 
 export class Compaction {
   readonly #host: CompactionHost;
+  readonly #tail: LogTail;
   readonly #chunk: Memory = Memory.ofSize(CHUNK_BYTES);
   /** A job whose head has changed in length. */
   readonly #merged: Memory = Memory.ofSize(MAX_STORED_BYTES);
   #segment = 0;
   #position = 0;
 
-  constructor(host: CompactionHost) {
+  constructor(host: CompactionHost, tail: LogTail) {
     this.#host = host;
+    this.#tail = tail;
   }
 
   /** Whether the oldest segment should be compacted. */
   get wanted(): boolean {
-    const { table, softLimitBytes } = this.#host;
+    const { table } = this.#host;
+    const tail = this.#tail;
+    const { softLimitBytes } = tail.segments;
     const oldest = table.oldest;
     if (oldest === undefined || !oldest.sealed) return false;
     if (oldest.liveBytes === 0) return true;
     if (!this.#host.hasRoomFor(oldest.liveBytes)) return false;
-    if (oldest.number < this.#host.rewriteBelow) return true;
+    if (oldest.number < tail.rewriteBelow) return true;
     if (table.sealedBytes > TOLERATED * table.liveBytes) return true;
+    // Until the segment is gone, its live bytes are there twice. Where most of them lie in one
+    // segment, half of them is less than that.
+    const isTight = tail.promisedBytes < oldest.liveBytes + tail.growthBytes;
+    if (isTight && this.deadBytes > softLimitBytes / 4) return true;
     // Each restart leaves a short segment behind; a thousand restarts must not leave a thousand
     // files.
     if (table.sealedCount > 8 + (2 * table.sealedBytes) / softLimitBytes) return true;

@@ -100,7 +100,8 @@ export class LogCut {
     const tail = this.#tail;
     if (tail.segments.current.usedBytes > HEADER_BYTES) {
       // The log needs the room of a whole segment at any time, and gives up that of the current
-      // one.
+      // one. What is dead goes first: both together would break the log's promise.
+      if (tail.promisedBytes < tail.fillNextBytes) return false;
       const filling = tail.fillNext();
       if (filling === "full") this.state = "refused";
       if (filling !== "enough") return filling === "more";

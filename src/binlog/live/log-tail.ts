@@ -17,6 +17,8 @@ import { SyncPolicy } from "./sync-policy.ts";
  * needs a third more.
  */
 const ROOM_PER_BYTE = 1.4;
+/** Bytes that compaction goes through per appended byte: faster than the log can grow. */
+export const PACE = 4;
 /** In a group: the silence after which an empty batch is due. */
 const BEAT_MS = 1000;
 
@@ -107,6 +109,23 @@ export class LogTail {
     return this.#beatAtMs;
   }
 
+  /** Compaction rewrites segments below this one regardless of their live bytes. */
+  get rewriteBelow(): number {
+    return this.chain?.rewriteBelow ?? 0;
+  }
+
+  /** Bytes by which the files may still grow: "Promise" in docs/architecture/log-space.md. */
+  get promisedBytes(): number {
+    const { table } = this.#log;
+    return 2 * (table.liveBytes + this.segments.segmentBytes) - table.fileBytes();
+  }
+
+  /** The most bytes by which they grow while compaction goes through a segment, without copies. */
+  get growthBytes(): number {
+    const { softLimitBytes, extentBytes } = this.segments;
+    return softLimitBytes / PACE + extentBytes;
+  }
+
   /** The room in a segment that the longest record so far may need. */
   get largestBytes(): number {
     return this.records.bytesFor(this.records.largestBytes);
@@ -149,6 +168,12 @@ export class LogTail {
     assert(this.dropping < this.oldest, "a dropped segment no longer counts");
     const oldest = this.dropping === 0 ? this.oldest : this.dropping;
     return this.segments.fill(this.#wallMs(), this.#log.index.maxId, oldest);
+  }
+
+  /** Bytes by which `fillNext` makes the files grow. */
+  get fillNextBytes(): number {
+    const { extentBytes, next, segmentBytes } = this.segments;
+    return Math.min(extentBytes, segmentBytes - (next?.fileBytes ?? 0));
   }
 
   /** Makes room by one step so that the current segment can be left early. */

@@ -18,7 +18,7 @@ import type { Disk } from "../disk/disk.ts";
 import { FRAME_BYTES, HEADER_BYTES, OwnKind } from "../format/segment-format.ts";
 import { Compaction, type CompactionHost } from "./compaction.ts";
 import { LogCut } from "./log-cut.ts";
-import { LogTail } from "./log-tail.ts";
+import { LogTail, PACE } from "./log-tail.ts";
 import { RETRY_ROOM_MS, RoomShortage } from "./room-shortage.ts";
 import { SegmentDrop } from "./segment-drop.ts";
 import { SegmentReader } from "./segment-reader.ts";
@@ -30,8 +30,6 @@ const SLICE_BYTES_MIN = 64 * 1024;
 const SLICE_BYTES_MAX = 4 * 1024 * 1024;
 /** A slice ends soon after this time, so that no reply waits noticeably for it. */
 const SLICE_MS = 5;
-/** Bytes that compaction processes per appended byte: faster than the log can grow. */
-const PACE = 4;
 
 export class Storage implements CompactionHost {
   readonly #disk: Disk;
@@ -72,7 +70,7 @@ export class Storage implements CompactionHost {
     const tail = new LogTail(options);
     this.#tail = tail;
     this.timings = tail.records.timings;
-    const compaction = new Compaction(this);
+    const compaction = new Compaction(this, tail);
     this.#compaction = compaction;
     this.cut = new LogCut(disk, tail);
     const { reader, cut } = this;
@@ -85,11 +83,6 @@ export class Storage implements CompactionHost {
   get isBackedUp(): boolean {
     const { chain } = this.#tail;
     return chain !== undefined && !chain.hasRoom;
-  }
-
-  /** For compaction: it rewrites segments below this one regardless of their live bytes. */
-  get rewriteBelow(): number {
-    return this.#tail.chain?.rewriteBelow ?? 0;
   }
 
   /** Set once the log can't continue; nothing is taken or becomes durable from then on. */
@@ -115,10 +108,6 @@ export class Storage implements CompactionHost {
   /** Why the log is full: ENOSPC, EDQUOT, EMFILE or ENFILE; "" if it is not. */
   get shortage(): string {
     return this.#tail.segments.shortage;
-  }
-
-  get softLimitBytes(): number {
-    return this.#tail.segments.softLimitBytes;
   }
 
   /** Returns the number up to which all records of the shard are durable. */

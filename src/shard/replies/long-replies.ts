@@ -22,9 +22,14 @@ export class LongReplies extends ShortReplies {
    * By acceptor, the long replies whose clients have read enough for the next piece, round robin.
    * No turn looks at the others: any number of clients may not read.
    */
-  readonly #ready: readonly Set<LongReply | LongBatch>[] = this.ports.map(() => new Set());
+  readonly #ready: Set<LongReply | LongBatch>[] = [];
   /** Number of these. Each turn reads it. */
   longReady = 0;
+
+  constructor(...parameters: ConstructorParameters<typeof ShortReplies>) {
+    super(...parameters);
+    for (let acceptor = 0; acceptor < this.ports.length; acceptor++) this.#ready.push(new Set());
+  }
 
   protected beginLongBatch(session: ShardSession, parts: PartsCursor, isGathered: boolean): void {
     assert(session.longReply === undefined, "a session reads one reply at a time");

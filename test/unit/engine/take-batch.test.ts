@@ -23,7 +23,8 @@ function taken(
   const traced = new TracedEngine();
   const { engine } = traced;
   const client = traced.session(0, "a");
-  for (let id = 1; id <= JOBS; id++) traced.put(id, { tube: "a", group: groups[id - 1] ?? "" }, { leaving: false });
+  for (let id = 1; id <= JOBS; id++)
+    traced.put(id, { tube: "a", group: groups[id - 1] ?? "" }, { leaving: false });
   const listed: number[] = [];
   engine.listBatch(client, { jobsMax: JOBS, bytesMax: 1000 }, 0, listed);
   const ids = traced.ids(listed);

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { type LineHandler, LineReader } from "../../../../src/acceptor/input/line-reader.ts";
+import { type LineBudget, type LineHandler, LineReader } from "../../../../src/acceptor/input/line-reader.ts";
 import { checkProperty } from "../../../support/seeded-property.ts";
 
 /** Notes what it is told; `body 5`, `pieces 5` and `drop 5` ask for a body of 5 bytes. */
@@ -13,7 +13,11 @@ class NotingHandler implements LineHandler {
   /** Whether things are executed; if not, everything has to wait. */
   ready = true;
   turnsOver = 0;
-  readonly reader = new LineReader(this);
+  readonly reader: LineReader;
+
+  constructor(budget?: LineBudget) {
+    this.reader = new LineReader(this, budget);
+  }
 
   /** `long ` begins a line that may have 1,000 bytes. */
   lineBytesMax(bytes: Uint8Array, start: number): number {
@@ -181,6 +185,21 @@ describe("LineReader", () => {
     assert.equal(handler.turnsOver, 1);
     handler.take("");
     assert.equal(handler.told.length, 600);
+  });
+
+  it("gets a few lines where many others have had theirs in the pass", () => {
+    const budget = { left: 8192 };
+    const bytes = Buffer.from("a\r\n".repeat(256));
+    const handlers = Array.from({ length: 1000 }, () => new NotingHandler(budget));
+    for (const { reader } of handlers) reader.take(bytes, bytes.length);
+    const lines = handlers.map(({ told }) => told.length);
+    assert.ok(lines.slice(0, 20).every((each) => each === 256));
+    assert.ok(lines.every((each) => each >= 16));
+    const all = lines.reduce((sum, each) => sum + each, 0);
+    assert.ok(all < 8192 + 16 * 1000, `${all} lines`);
+    budget.left = 8192;
+    handlers.at(-1)!.take("");
+    assert.equal(handlers.at(-1)!.told.length, 256);
   });
 
   it("counts the missing bytes of a body", () => {

@@ -11,7 +11,13 @@ import { HandDrivenServer } from "../../../support/in-process/hand-driven-server
 const SHARDS = 2;
 
 function scene() {
-  const facts = { hasRoom: true, begun: 0, moved: [] as number[], stayed: [] as number[], vacated: [] as number[] };
+  const facts = {
+    hasRoom: true,
+    begun: 0,
+    moved: [] as number[],
+    stayed: [] as number[],
+    vacated: [] as number[],
+  };
   const migrator = new ConnectionMigrator({
     topology: createTopology({
       ...{ shards: SHARDS, acceptors: 2, placement: "together", moves: true },
