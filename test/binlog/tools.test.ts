@@ -4,8 +4,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { chmodSync, chownSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type TestContext, test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { test } from "node:test";
 import { crc32 } from "node:zlib";
 import { segmentName } from "../../src/base/segment-name.ts";
 import { DirectoryLock } from "../../src/binlog/disk/directory-lock.ts";
@@ -21,9 +20,13 @@ import {
 } from "../../src/binlog/tools/tools.ts";
 import { RecordState } from "../../src/message/record.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { ourMain, TEST_ENV } from "../support/server/server-process.ts";
 import { jobsOfLog, recoveredTexts } from "./model.ts";
 import { realOptions } from "./sample/real-options.ts";
 import { JobWriter, smallLog, virtualOptions } from "./sample/sample-log.ts";
+
+/** Behind Node's name. */
+const TOOL = [ourMain(TEST_ENV), "binlog"];
 
 const options = (path: string): OpenOptions => ({ ...realOptions(path), syncEvery: "never" });
 
@@ -167,17 +170,10 @@ test("the tools distinguish a missing directory, a file, and a directory without
 test("the commands: what they print, and their exit codes", async (t) => {
   const path = temporaryFolder(t);
   await makeLog(path);
-  const cli = fileURLToPath(new URL("../../src/binlog/tools/cli.ts", import.meta.url));
-  const script = join(temporaryFolder(t), "run.mjs");
-  writeFileSync(
-    script,
-    `import { binlogCommand } from ${JSON.stringify(cli)}; await binlogCommand().parseAsync();`,
-  );
-  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const run = (...args: string[]) =>
-    spawnSync(process.execPath, [script, ...args], {
+    spawnSync(process.execPath, [...TOOL, ...args], {
       encoding: "utf8",
-      env,
+      env: TEST_ENV,
       timeout: 120_000,
       maxBuffer: 2 ** 26,
     });
@@ -209,26 +205,19 @@ test("the commands: what they print, and their exit codes", async (t) => {
 });
 
 /** Runs a tool in a process of its own, by a line of the shell in which $TOOL stands for it. */
-function shell(t: TestContext, line: string) {
-  const cli = fileURLToPath(new URL("../../src/binlog/tools/cli.ts", import.meta.url));
-  const script = join(temporaryFolder(t), "run.mjs");
-  writeFileSync(
-    script,
-    `import { binlogCommand } from ${JSON.stringify(cli)}; await binlogCommand().parseAsync();`,
-  );
-  const { NODE_TEST_CONTEXT: _, ...rest } = process.env;
-  const env = { ...rest, TOOL: `${process.execPath} ${script}` };
+function shell(line: string) {
+  const env = { ...TEST_ENV, TOOL: [process.execPath, ...TOOL].join(" ") };
   return spawnSync("bash", ["-c", line], { encoding: "utf8", env, timeout: 120_000 });
 }
 
 test("a tool ends quietly when the reader of its pipe leaves", async (t) => {
   const path = temporaryFolder(t);
   await makeLog(path);
-  const dumped = shell(t, `$TOOL dump ${path} | head -c 10; exit \${PIPESTATUS[0]}`);
+  const dumped = shell(`$TOOL dump ${path} | head -c 10; exit \${PIPESTATUS[0]}`);
   assert.equal(dumped.stdout.length, 10);
   assert.equal(dumped.stderr, "");
   assert.equal(dumped.status, 141);
-  const full = shell(t, `$TOOL dump ${path} > /dev/full`);
+  const full = shell(`$TOOL dump ${path} > /dev/full`);
   assert.match(full.stderr, /^Cannot print: ENOSPC: [^\n]*\n$/);
   assert.equal(full.status, 2);
 });
@@ -236,13 +225,13 @@ test("a tool ends quietly when the reader of its pipe leaves", async (t) => {
 test("a tool names an existing or missing file in one line", async (t) => {
   const path = temporaryFolder(t);
   await makeLog(path);
-  const there = shell(t, `$TOOL dump ${path} ${join(path, segmentName(1))}`);
+  const there = shell(`$TOOL dump ${path} ${join(path, segmentName(1))}`);
   assert.match(there.stderr, /^EEXIST: [^\n]*\n$/);
   assert.equal(there.status, 2);
-  const missing = shell(t, `$TOOL restore ${join(path, "none")} ${temporaryFolder(t)}`);
+  const missing = shell(`$TOOL restore ${join(path, "none")} ${temporaryFolder(t)}`);
   assert.match(missing.stderr, /^ENOENT: [^\n]*\n$/);
   assert.equal(missing.status, 2);
-  assert.equal(shell(t, `$TOOL dump ${path} /dev/full`).status, 2);
+  assert.equal(shell(`$TOOL dump ${path} /dev/full`).status, 2);
 });
 
 const NOBODY = 65_534;

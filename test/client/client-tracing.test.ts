@@ -11,6 +11,7 @@ import { build } from "esbuild";
 import { missing, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
+import { outOfTurn } from "../support/whole.ts";
 import { nodes } from "./nodes.ts";
 import {
   asCommonJs,
@@ -200,8 +201,10 @@ describe("the client's tracing", () => {
     assert.deepEqual(await prints(bare, "use.mjs", module, "bare"), { meta: { tenant: "a" } });
   });
 
-  for (const format of ["esm", "cjs"] as const) {
-    it(`goes into a bundle, ${format}, with the package and without`, async () => {
+  for (const [index, format] of (["esm", "cjs"] as const).entries()) {
+    it(`goes into a bundle, ${format}, with the package and without`, {
+      skip: outOfTurn(index, 2),
+    }, async () => {
       const tube = `t${tubes++}`;
       const banner =
         'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';

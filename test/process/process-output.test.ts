@@ -15,6 +15,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { ourMain, ServerProcess } from "../support/server/server-process.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
 import { WireClient } from "../support/server/wire-client.ts";
+import { outOfTurn } from "../support/whole.ts";
 
 /** A full pipe without a reader; a blocking writer waits forever. */
 function fullPipe(t: TestContext): number {
@@ -100,8 +101,10 @@ describe("output without a reader", () => {
   });
 
   // A socket can't be opened a second time, so it is made not to block in another way.
-  for (const reader of ["a full pipe", "a socket that is not read"]) {
-    it(`with -VV and ${reader} the server serves and stops in order`, async (t) => {
+  for (const [index, reader] of ["a full pipe", "a socket that is not read"].entries()) {
+    it(`with -VV and ${reader} the server serves and stops in order`, {
+      skip: outOfTurn(index, 2),
+    }, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const { server, client } = await serve(
         t,
@@ -111,7 +114,8 @@ describe("output without a reader", () => {
       server.child.stdout?.pause();
       const commands = 20_000;
       client.send("list-tube-used\r\n".repeat(commands));
-      for (let i = 0; i < commands; i++) assert.equal((await client.readReply()).line, "USING default");
+      const replies = "USING default\r\n".repeat(commands);
+      assert.ok((await client.readBytes(replies.length)).equals(Buffer.from(replies)));
       if (server.child.stdout !== null) {
         server.child.stdout.resume();
         const dropped = /\d+ lines of -V could not be written and were dropped/;

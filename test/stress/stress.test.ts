@@ -61,7 +61,7 @@ const canaries = played.filter(({ isServer }) => !isServer);
 describe("stress finds a planted bug (canary)", { concurrency: 2 }, () => {
   const bugs = canaries.flatMap((entry) => entry.planted.map((planted) => ({ entry, planted })));
   for (const [index, { entry, planted }] of bugs.entries()) {
-    it(`${entry.name}: ${planted}`, { skip: outOfTurn(index, 2) }, async (t) => {
+    it(`${entry.name}: ${planted}`, { skip: outOfTurn(index, 3) }, async (t) => {
       const found = await findPlanted(entry, planted, SEED);
       assert.ok(found !== undefined, "it was not found");
       t.diagnostic(found.split("\n")[0]!);

@@ -22,3 +22,7 @@ if (TURN !== undefined && !/^\d+$/.test(TURN))
  */
 export const outOfTurn = (index: number, of: number): string | false =>
   WHOLE || TURN === undefined || (index + Number(TURN)) % of === 0 ? false : WHY_WHOLE_ONLY;
+
+/** The cases of one test that have their turn: every second one, and where all is played, all. */
+export const inTurn = <T>(cases: readonly T[]): readonly T[] =>
+  cases.filter((_, index) => outOfTurn(index, 2) === false);

@@ -9,6 +9,7 @@ import { connect } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { runTool, type ToolResult } from "../support/server/tool.ts";
+import { inTurn } from "../support/whole.ts";
 
 describe("cli over HTTP", () => {
   let server: ServerProcess | undefined;
@@ -108,7 +109,7 @@ describe("cli over HTTP", () => {
     await say("settings", "remove", "cli-set-*");
     const none = await run("settings", "show", "cli-set-*");
     assert.deepEqual([none.code, none.stdout.split("\n")[1]], [1, "pattern\tcli-set-*"]);
-    for (const [args, said] of [
+    for (const [args, said] of inTurn([
       [["set", "a"], /missing required argument/],
       [["set", "a b", "ttl=1"], /a tube name/],
       [["set", "a", "ttl"], /name=value, where the name is max-attempts, /],
@@ -117,7 +118,7 @@ describe("cli over HTTP", () => {
       [["set", "a", "max-attempts=0"], /"\/maxAttempts" must be at least 1, not 0/],
       [["set", "a", "ttl=0.0004"], /ttl=<duration>/],
       [["set", "a", "expire=keep"], /"\/expire" must be delete or bury/],
-    ] as const) {
+    ] as const)) {
       const refused = await run("settings", ...args);
       assert.equal(refused.code, 5, args.join(" "));
       assert.match(refused.stderr, said);

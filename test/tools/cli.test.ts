@@ -20,7 +20,7 @@ import {
   TEST_ENV,
 } from "../support/server/server-process.ts";
 import { runTool, type ToolResult } from "../support/server/tool.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { inTurn, outOfTurn } from "../support/whole.ts";
 
 const KINDS = ["ours", "beanstalkd-1.12"] as const satisfies readonly ServerKind[];
 for (const [index, kind] of KINDS.entries()) {
@@ -164,7 +164,7 @@ for (const [index, kind] of KINDS.entries()) {
     it("reports the kind of error by its exit code", async (t) => {
       // It has nothing to do with which server it is.
       if (kind !== "ours" || !canRun(t, need)) return;
-      for (const [args, code] of [
+      for (const [args, code] of inTurn([
         [["stats", "--url", "beanstalk://127.0.0.1:1"], 3],
         [["stats", "--url", "gopher://x"], 5],
         [["stats", "--url", "http://127.0.0.1:1"], 5],
@@ -176,7 +176,7 @@ for (const [index, kind] of KINDS.entries()) {
         [["put", "bad name", "x"], 5],
         [["stats", "--token", "@/nonexistent"], 5],
         [["stats", "--token", "x"], 1],
-      ] as [string[], number][]) {
+      ] as [string[], number][])) {
         const result = await run(args);
         assert.equal(result.code, code, `${args.join(" ")}: ${result.stderr}`);
         assert.notEqual(result.stderr, "");
@@ -186,7 +186,7 @@ for (const [index, kind] of KINDS.entries()) {
 
     it("refuses bad arguments before it connects", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
-      for (const [args, allowed] of [
+      for (const [args, allowed] of inTurn([
         [
           ["put", "bad name", "x"],
           /'bad name' is invalid for argument 'tube'. Allowed: a tube name: 1 to 200 characters of.*\nSee runnerbean put --help$/m,
@@ -197,7 +197,7 @@ for (const [index, kind] of KINDS.entries()) {
         [["health", "--url", "http://"], /is not a valid address/],
         [["stats", "--token", "a\r\ndelete 1"], /a token is one line/],
         [["health", "--token", "", "--url", "http://127.0.0.1:1"], /a token is one line/],
-      ] as [string[], RegExp][]) {
+      ] as [string[], RegExp][])) {
         // No server listens: a command that connects would end with 3.
         const { code, stderr } = await runTool(args, { env: { RUNNERBEAN_URL: "127.0.0.1:1" } });
         assert.equal(code, 5, `${args.join(" ")}: ${stderr}`);
@@ -208,12 +208,12 @@ for (const [index, kind] of KINDS.entries()) {
 
     it("prints every problem on stdout for checks", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
-      for (const args of [
+      for (const args of inTurn([
         [],
         ["--tube", "a b"],
         ["--tube", "a", "--nonsense"],
         ["--tube", "a", "--url", "x:0"],
-      ]) {
+      ])) {
         const { code, stdout } = await run(["check", ...args]);
         assert.equal(code, 3, stdout);
         assert.match(stdout, /^RUNNERBEAN UNKNOWN - [^\n|]+\n$/);
@@ -299,13 +299,13 @@ for (const [index, kind] of KINDS.entries()) {
 
     it("says what to do where no server listens", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
-      for (const [args, advice] of [
+      for (const [args, advice] of inTurn([
         [["stats"], /connect ECONNREFUSED 127\.0\.0\.1:1: no server listens there; start one .* --url/],
         [["redrive", "a", "--yes"], /no server listens there; start one with runnerbean, or name/],
         [["stats", "--url", "unix:/nowhere/x"], /connect ENOENT \/nowhere\/x: no server listens there/],
         [["health", "--url", "http://127.0.0.1:1"], /REFUSED 127\.0\.0\.1:1; start the server with --http/],
         [["settings", "--url", "http://127.0.0.1:1"], /start the server with --http.*RUNNERBEAN_HTTP_URL$/m],
-      ] as [string[], RegExp][]) {
+      ] as [string[], RegExp][])) {
         const { code, stderr } = await runTool(args, { env: { RUNNERBEAN_URL: "127.0.0.1:1" } });
         assert.equal(code, 3, stderr);
         assert.match(stderr, advice);

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { outOfTurn } from "../../support/whole.ts";
 import { emptyTally, playParty, type Tally } from "./campaign.ts";
 import { checkHistory } from "./check-history.ts";
 import { OUR_SERVERS, type StartedServer, startHistoryServer } from "./history-servers.ts";
@@ -186,8 +187,9 @@ describe("histories of a running server", () => {
     await foreign.close();
   });
 
-  for (const lie of ["a job is given twice", "a better job is passed over", "a release is lost"] as const)
-    it(`are refused if ${lie}`, async () => {
+  const lies = ["a job is given twice", "a better job is passed over", "a release is lost"] as const;
+  for (const [index, lie] of lies.entries())
+    it(`are refused if ${lie}`, { skip: outOfTurn(index, 3) }, async () => {
       const tally = emptyTally();
       // One lie in two is hidden by what other clients do at that moment.
       while (tally.refused === 0 && tally.lies < LIES_MAX)

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import "../../support/checked.ts";
-import { inWhole } from "../../support/whole.ts";
+import { inWhole, outOfTurn } from "../../support/whole.ts";
 import { simulateBatches } from "./batch-simulation.ts";
 import { PLANTED_BATCH_BUGS } from "./planted-bugs.ts";
 
@@ -28,8 +28,8 @@ describe("batches in a simulation", () => {
 });
 
 describe("planted bugs", () => {
-  for (const { name, plant } of PLANTED_BATCH_BUGS)
-    it(`finds: ${name}`, async () => {
+  for (const [index, { name, plant }] of PLANTED_BATCH_BUGS.entries())
+    it(`finds: ${name}`, { skip: outOfTurn(index, 2) }, async () => {
       for (let seed = 1; seed <= PLANTED_SEEDS; seed++) {
         try {
           await simulateBatches({ seed, steps: STEPS, plant });

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { findOf } from "../../support/planted-find.ts";
+import { outOfTurn } from "../../support/whole.ts";
 import { SCHEDULE_BUGS } from "./planted-schedule-bugs.ts";
 import { playSchedules } from "./schedule-campaign.ts";
 
@@ -28,8 +29,8 @@ describe("schedules on virtual time", () => {
     if (SEEDS > 1) assert.ok(splits > 0 && moves > 0, "the log was cut inside ticks, and schedules moved");
   });
 
-  for (const [name, plant] of Object.entries(SCHEDULE_BUGS))
-    it(`find that ${name}`, async () => {
+  for (const [index, [name, plant]] of Object.entries(SCHEDULE_BUGS).entries())
+    it(`find that ${name}`, { skip: outOfTurn(index, 2) }, async () => {
       for (let seed = 1; seed <= TRIES; seed++) {
         const found = await playSchedules(seed, plant).then(
           () => undefined,

@@ -15,6 +15,7 @@ function keyOf(tube: string, key: string): TubeKey {
 }
 
 const KEYS = 1_000_000;
+const UNTIL_MS_MAX = 999;
 
 interface Row {
   row: number;
@@ -27,6 +28,8 @@ interface Row {
 function run(seed: number, steps: number, table: KeyTable): Map<string, Row> {
   const random = new SeededRandom(seed);
   const model = new Map<string, Row>();
+  /** Keys without a job, by their time. */
+  const free = new Uint32Array(UNTIL_MS_MAX + 1);
   const where = (step: number): string => `seed ${seed}, step ${step}`;
   for (let step = 1; step <= steps; step++) {
     const tube = random.pick(["a", "ab", "mails"])!;
@@ -38,24 +41,28 @@ function run(seed: number, steps: number, table: KeyTable): Map<string, Row> {
     assert.equal(table.find(key), known?.row ?? NO_ROW, `${where(step)}: ${name}`);
     if (known === undefined) {
       const held = random.chance(0.6);
-      const added = { slot: held ? random.below(1e6) : NO_HOLDER, id: step, untilMs: random.between(1, 999) };
-      const row = table.add(key, added.slot, added.id, added.untilMs);
+      const untilMs = random.between(1, UNTIL_MS_MAX);
+      const added = { slot: held ? random.below(1e6) : NO_HOLDER, id: step, untilMs };
+      const row = table.add(key, added.slot, added.id, untilMs);
+      if (!held) free[untilMs]!++;
       model.set(`${tube} ${text.slice(0, 200)}`, { row, ...added });
     } else if (random.chance(0.4)) {
       table.remove(known.row);
+      if (known.slot === NO_HOLDER) free[known.untilMs]!--;
       model.delete(`${tube} ${text.slice(0, 200)}`);
     } else if (known.slot === NO_HOLDER) {
       known.slot = random.below(1e6);
       known.id = step;
       table.hold(known.row, known.slot, known.id);
+      free[known.untilMs]!--;
     } else {
       table.letGo(known.row);
       known.slot = NO_HOLDER;
+      free[known.untilMs]!++;
     }
     assert.equal(table.size, model.size, where(step));
-    const free = [...model.values()].filter(({ slot }) => slot === NO_HOLDER);
-    const next = Math.min(...free.map(({ untilMs }) => untilMs));
-    assert.equal(table.nextAtMs, next, where(step));
+    const next = free.findIndex((keys) => keys > 0);
+    assert.equal(table.nextAtMs, next < 0 ? Number.POSITIVE_INFINITY : next, where(step));
   }
   return model;
 }
