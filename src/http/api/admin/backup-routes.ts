@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import { Type } from "typebox";
 import type { Backup, BackupRefusal } from "../../queue/backups.ts";
 import type { Service } from "../../queue/service.ts";
+import { requireStanding } from "../access/authentication.ts";
 import { answers, type Routes, requireServing } from "../api.ts";
 import { Problem } from "../problem.ts";
 
@@ -50,9 +51,17 @@ export const backupRoutes: Routes = (api, service) => {
       const backup = await service.backups.begin();
       if (typeof backup === "string") throw REFUSALS[backup];
       const { raw } = reply;
-      raw.on("close", backup.end);
-      // The client disconnected during the cut.
-      if (raw.destroyed) backup.end();
+      const forget = request.onRevoked?.(() => raw.destroy());
+      raw.on("close", () => {
+        forget?.();
+        backup.end();
+      });
+      // The client disconnected, or its token was removed, during the cut.
+      if (raw.destroyed || request.stands?.() === false) {
+        forget?.();
+        backup.end();
+      }
+      requireStanding(request);
       const rate = (request.query.rate ?? RATE) * MEBIBYTE;
       return reply
         .type("application/x-tar")
