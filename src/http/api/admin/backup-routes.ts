@@ -5,7 +5,6 @@ import { Readable } from "node:stream";
 import { Type } from "typebox";
 import type { Backup, BackupRefusal } from "../../queue/backups.ts";
 import type { Service } from "../../queue/service.ts";
-import { requireStanding } from "../access/authentication.ts";
 import { answers, type Routes, requireServing } from "../api.ts";
 import { Problem } from "../problem.ts";
 
@@ -60,8 +59,8 @@ export const backupRoutes: Routes = (api, service) => {
       if (raw.destroyed || request.stands?.() === false) {
         forget?.();
         backup.end();
+        throw new Problem("unauthenticated", "The token was taken away, or has ended, during the cut.");
       }
-      requireStanding(request);
       const rate = (request.query.rate ?? RATE) * MEBIBYTE;
       return reply
         .type("application/x-tar")
