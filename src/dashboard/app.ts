@@ -5,7 +5,7 @@ import { html, nothing, render } from "lit-html";
 import { Fetched, Live, RETRY_MS } from "./live.ts";
 import { BAR, findBox, GROUP_PAGE, pageOf, placeOf, sameView } from "./pages/pages.ts";
 import type { Chart, Page, PageContext, Place } from "./parts/page-context.ts";
-import { type Part, setNow } from "./parts/parts.ts";
+import { ALL_TUBES, type Part, setNow } from "./parts/parts.ts";
 import type { Frame } from "./parts/view-types.ts";
 import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
 
@@ -98,7 +98,10 @@ class App {
     return pageOf(this.#place);
   }
 
-  readonly #may = (what: string): boolean => this.#session?.permissions.includes(what) === true;
+  readonly #may = (what: string): boolean => {
+    const { permissions = [], tubes = [] } = this.#session ?? {};
+    return what === ALL_TUBES ? tubes === null : permissions.includes(what);
+  };
 
   #move(): void {
     clearTimeout(this.#typedTimer);
@@ -134,7 +137,7 @@ class App {
   /** Fetches the data that the page needs besides its view. */
   #refetch(): void {
     const url = this.#page.fetch?.(this.#place, this.#may);
-    this.#fetched.look(url, this.#page.fetchesOnce === true);
+    this.#fetched.look(url, this.#page.isLast);
   }
 
   #render(): void {

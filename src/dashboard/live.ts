@@ -152,6 +152,8 @@ export class Live {
   }
 }
 
+const never = (): boolean => false;
+
 /** Data that a page fetches besides its view, every few seconds or once. */
 export class Fetched {
   /** A problem if the request was refused. */
@@ -163,7 +165,7 @@ export class Fetched {
   readonly #isFrozen: () => boolean;
   readonly #onCame: () => void;
   readonly #onLeave: () => void;
-  #isOnce = false;
+  #isLast: (content: unknown) => boolean = never;
   #timer = 0;
   #request: AbortController | undefined;
 
@@ -175,10 +177,10 @@ export class Fetched {
   }
 
   /**
-   * Fetches from this URL from now on, or nothing. It ignores answers to earlier requests, which
-   * may lack a change.
+   * Fetches from this URL from now on, or nothing, until an answer is the last one. It ignores
+   * answers to earlier requests, which may lack a change.
    */
-  look(url: string | undefined, isOnce: boolean): void {
+  look(url: string | undefined, isLast: (content: unknown) => boolean = never): void {
     clearTimeout(this.#timer);
     this.#request?.abort();
     if (url?.split("?")[0] !== this.from.split("?")[0]) {
@@ -186,14 +188,14 @@ export class Fetched {
       this.from = "";
     }
     this.fault = "";
-    this.#isOnce = isOnce;
+    this.#isLast = isLast;
     if (url !== undefined) void this.#renew(url);
   }
 
   async #renew(url: string): Promise<void> {
     const request = new AbortController();
     this.#request = request;
-    let isKnown = false;
+    let isOver = false;
     if (!document.hidden && (this.from !== url || !this.#isFrozen())) {
       try {
         const { status, content } = await answerOf(url, { signal: request.signal });
@@ -203,14 +205,13 @@ export class Fetched {
         this.from = url;
         this.fault = "";
         // A server that is starting will know more.
-        isKnown = status < 500;
+        isOver = status < 500 && this.#isLast(content);
       } catch (error) {
         if (request.signal.aborted) return;
         this.fault = (error as Error).message;
       }
       this.#onCame();
     }
-    if (!this.#isOnce || !isKnown)
-      this.#timer = window.setTimeout(() => void this.#renew(url), FETCH_EACH_MS);
+    if (!isOver) this.#timer = window.setTimeout(() => void this.#renew(url), FETCH_EACH_MS);
   }
 }

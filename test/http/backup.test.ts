@@ -2,14 +2,23 @@
 // nor a full disk nor a kill leaves anything behind.
 
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { get, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { eventually } from "../support/eventually.ts";
 import { smallDisk } from "../support/machine/small-disk.ts";
-import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
+import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
+import { HttpServer, startHttpServer } from "../support/server/http-server.ts";
 import { KillLedger } from "../support/server/kill-ledger.ts";
 import { startServer } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
@@ -33,9 +42,14 @@ async function started(t: TestContext, folder: string, ...flags: string[]): Prom
 }
 
 /** Begins a backup and reads nothing of it. */
-function unread(t: TestContext, { port }: HttpServer, rate = 1): Promise<IncomingMessage> {
+function unread(
+  t: TestContext,
+  { port }: Pick<HttpServer, "port">,
+  rate = 1,
+  headers: Record<string, string> = {},
+): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const asked = get({ host: "127.0.0.1", port, path: `/v1/backup?rate=${rate}` }, (answer) => {
+    const asked = get({ host: "127.0.0.1", port, path: `/v1/backup?rate=${rate}`, headers }, (answer) => {
       answer.on("error", () => {});
       t.after(() => answer.destroy());
       resolve(answer);
@@ -166,6 +180,31 @@ describe("a backup of a running server", () => {
     assert.equal(tool.code, 1);
     assert.match(tool.stderr, /started without -b/);
     assert.deepEqual(readdirSync(folder), ["tokens"]);
+  });
+
+  it("ends when its token is removed", async (t) => {
+    const folder = temporary(t);
+    const [stays, goes] = [newToken("stays", "admin"), newToken("goes", "admin")];
+    const lines = [stays.line, goes.line].join("");
+    const flags = ["--http", "127.0.0.1:0", "--shards", "2", "-b", join(folder, "log"), "-s", "1048576"];
+    mkdirSync(join(folder, "log"));
+    const guarded = await GuardedServer.start(folder, lines, 0, () => "", flags);
+    t.after(() => guarded.server.kill());
+    const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(guarded.server.stderr)![1]);
+    const server = new HttpServer(guarded.server, port);
+    const as = ({ secret }: { secret: string }) => ({ authorization: `Bearer ${secret}` });
+    await fill(server, 60);
+    const answer = await unread(t, server, 1, as(goes));
+    assert.equal(answer.statusCode, 200);
+    const log = async () => (await server.ask("/v1/binlog", { headers: as(stays) })).json;
+    assert.equal((await log()).backup.underWay, true);
+    const closed = new Promise((resolve) => answer.once("close", resolve));
+    answer.resume();
+    writeFileSync(guarded.tokenFile, stays.line);
+    guarded.server.signal("SIGHUP");
+    await closed;
+    assert.equal(answer.complete, false);
+    assert.equal((await log()).backup.underWay, false);
   });
 
   it("that breaks off when the server is killed leaves no file, and no segment", async (t) => {

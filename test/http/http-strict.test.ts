@@ -35,6 +35,11 @@ describe("strict requests over HTTP", () => {
     assert.equal((await get("/v1/tubes/kept")).jobs.delayed, 1);
     assert.equal((await get("/v1/server")).draining, false);
     refused(await server.ask("/v1/jobs/1?bodymax=5"), /known are bodyMax/);
+    const { paths } = await get("/v1/openapi.json");
+    for (const [path, methods] of Object.entries<Record<string, { responses: object }>>(paths))
+      if (path.startsWith("/v1/"))
+        for (const [method, { responses }] of Object.entries(methods))
+          assert.ok("400" in responses, `${method} ${path}`);
     assert.equal((await server.ask("/metrics?tubes=none&any=1")).status, 200);
     assert.equal((await server.ask("/livez?any=1")).status, 200);
   });

@@ -103,6 +103,20 @@ for (const [index, kind] of KINDS.entries()) {
       assert.equal((await run(["tubes", "no-such-*"])).code, 1);
     });
 
+    it("puts a job for each line byte for byte, whatever the line has", async (t) => {
+      if (!canRun(t, need)) return;
+      const lines = ['{"text":"a\u2028b\u2029c\u0085d"}', "a\rb", "", "\xff\xfe", "x".repeat(60_000)];
+      const bytes = lines.map((line) => Buffer.from(line, line === "\xff\xfe" ? "latin1" : "utf8"));
+      const ends = [..."\n\n\n"].map((end) => Buffer.from(end)).concat(Buffer.from("\r\n"));
+      const input = Buffer.concat(bytes.flatMap((line, at) => [line, ends[at] ?? Buffer.alloc(0)]));
+      const { stdout, code } = await run(["put", "cli-odd-lines", "--lines"], input);
+      assert.equal(code, 0);
+      const ids = stdout.trim().split("\n");
+      assert.equal(ids.length, lines.length);
+      for (const [at, id] of ids.entries())
+        assert.equal(await say("peek", id), bytes[at]!.toString("latin1"), `line ${at}`);
+    });
+
     it("runs a command for jobs: 0 deletes, 75 releases, others bury; kicks them", async (t) => {
       if (!canRun(t, need)) return;
       for (const body of ["good", "later", "bad"]) await say("put", "cli-work", body, "--pri", "3");

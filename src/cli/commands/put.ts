@@ -1,6 +1,5 @@
 // `put`: stores one job, or one for each line of stdin.
 
-import { createInterface } from "node:readline";
 import type { Command } from "commander";
 import { optionsText } from "../../client/command-text.ts";
 import { batch, seconds, tube, U32_MAX, whole } from "../argument.ts";
@@ -71,8 +70,8 @@ async function putOne(
 async function putLines(put: (body: Buffer) => Promise<string>, tellId: (id: string) => void): Promise<void> {
   let [stored, failed] = [0, 0];
   const underWay = new Set<Promise<void>>();
-  for await (const line of createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY })) {
-    const one = put(Buffer.from(line)).then(
+  for await (const line of linesOf(process.stdin)) {
+    const one = put(line).then(
       (id) => {
         stored++;
         tellId(id);
@@ -89,6 +88,32 @@ async function putLines(put: (body: Buffer) => Promise<string>, tellId: (id: str
   if (failed === 0) return;
   const exitCode = stored > 0 ? ExitCode.Partly : ExitCode.Nothing;
   throw new CommandFailed(`${stored} jobs are stored, ${failed} are not`, exitCode);
+}
+
+const LF = 0x0a;
+const CR = 0x0d;
+
+/**
+ * Yields the lines, each without its LF or CR LF, byte for byte. `readline` would replace what is
+ * no UTF-8, and end lines at U+2028 and U+2029, which JSON permits in strings.
+ */
+async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let begun: Buffer[] = [];
+  for await (const piece of input) {
+    let at = 0;
+    for (let end = piece.indexOf(LF); end >= 0; end = piece.indexOf(LF, at)) {
+      yield lineOf([...begun, piece.subarray(at, end)]);
+      begun = [];
+      at = end + 1;
+    }
+    if (at < piece.length) begun.push(piece.subarray(at));
+  }
+  if (begun.length > 0) yield lineOf(begun);
+}
+
+function lineOf(pieces: readonly Buffer[]): Buffer {
+  const line = Buffer.concat(pieces);
+  return line.at(-1) === CR ? line.subarray(0, -1) : line;
 }
 
 export async function readStdin(): Promise<Buffer> {

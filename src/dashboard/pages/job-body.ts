@@ -19,7 +19,7 @@ interface Forms {
   readonly json: string | undefined;
 }
 
-/** Cached, since a body never changes. */
+/** Cached, since a body seldom changes. */
 let last: Forms | undefined;
 
 function formsOf(row: BodyRow): Forms {

@@ -43,7 +43,7 @@ export function showJob({ job }: JobPageView, context: PageContext): Part {
   `;
 }
 
-/** The view has no body. The page fetches it once, since it never changes. */
+/** The view has no body. */
 function bodyOf(fetched: JobRow | Refused | undefined, { id }: JobRow): Partial<JobRow> {
   if (fetched === undefined || !("id" in fetched) || fetched.id !== id) return {};
   const { body, bodyBase64, truncated } = fetched;

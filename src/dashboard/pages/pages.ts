@@ -23,7 +23,7 @@ import {
   tubePath,
   tubeTable,
 } from "../parts/parts.ts";
-import type { OverviewView, TubeRow, TubesView } from "../parts/view-types.ts";
+import type { JobRow, OverviewView, TubeRow, TubesView } from "../parts/view-types.ts";
 
 const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
   ["ready", "oldest", "putsRate", "deletesRate"].includes(key),
@@ -301,9 +301,10 @@ const group: Page = {
 const job: Page = {
   title: ({ name }) => `Job ${name}`,
   view: ({ name }) => `${new URLSearchParams({ view: "job", id: name })}`,
-  // The view has everything except the body, which never changes.
+  // The view has everything except the body.
   fetch: ({ name }, may) => (may("bodies") ? `v1/jobs/${encodeURIComponent(name)}?bodyMax=65536` : undefined),
-  fetchesOnce: true,
+  // Only a put with the unique key of the job can replace its body.
+  isLast: (fetched) => (fetched as Partial<JobRow>)["unique"] == null,
   show: later(async () => (await import("./job-page.ts")).showJob),
 };
 
@@ -338,7 +339,7 @@ const find: Page = {
     return `v1/jobs?${new URLSearchParams(asked)}`;
   },
   // A search reads all bodies, so it is repeated only when the user asks for it.
-  fetchesOnce: true,
+  isLast: () => true,
   show: later(async () => (await import("./find-page.ts")).showFind),
 };
 

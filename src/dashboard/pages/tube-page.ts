@@ -4,6 +4,7 @@ import { html, nothing } from "lit-html";
 import { bytes, duration, exact, jobs as jobsInWords, rate, time } from "../parts/format.ts";
 import type { Chart, PageContext } from "../parts/page-context.ts";
 import {
+  ALL_TUBES,
   ago,
   chartPlace,
   empty,
@@ -100,6 +101,7 @@ function tubeActions({ name, pause, holdsDead }: TubeRow, context: PageContext):
   const { may, act } = context;
   const filter = filterOf(context);
   const tubes = [name];
+  const redrives = may(ALL_TUBES) && (holdsDead || context.place.query.has("dead"));
   const button = (label: string, tone: string, open: Parameters<PageContext["act"]>[0]): Part =>
     html`<button class="button ${tone}" type="button" @click=${() => act(open)}>${label}</button>`;
   const manage = folded(
@@ -107,7 +109,7 @@ function tubeActions({ name, pause, holdsDead }: TubeRow, context: PageContext):
     html`
     <button class="button" type="button" id="pause"
       @click=${() => act((actions) => (pause === null ? actions.pauseTubes(tubes) : actions.resumeTube(name)))}>${pause === null ? "Pause…" : "Resume…"}</button>
-    ${holdsDead || context.place.query.has("dead") ? button("Redrive…", "", (actions) => actions.redriveTubes(tubes, filter)) : nothing}
+    ${redrives ? button("Redrive…", "", (actions) => actions.redriveTubes(tubes, filter)) : nothing}
     ${button("Kick…", "", (actions) => actions.kickTubes(tubes, filter))}
     ${button("Move…", "", (actions) => actions.moveTubes(tubes, filter))}
     ${button("Clear…", "bad", (actions) => actions.clearTubes(tubes, filter))}

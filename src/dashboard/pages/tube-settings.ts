@@ -4,7 +4,7 @@ import { html, nothing } from "lit-html";
 import { Asked } from "../parts/asked.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { facts, type Part, tubePath } from "../parts/parts.ts";
+import { ALL_TUBES, facts, type Part, tubePath } from "../parts/parts.ts";
 import { send } from "../parts/request.ts";
 import { SETTING_FIELDS, valueInWords } from "../parts/setting-fields.ts";
 import type { InEffect } from "../parts/settings-dialog.ts";
@@ -35,7 +35,7 @@ export function tubeSettings(tube: string, context: PageContext): Part {
     <div class="heading">
       <h2 id="settings">Settings <small>in effect for this tube</small></h2>
       ${
-        context.may("manage")
+        context.may("manage") && context.may(ALL_TUBES)
           ? html`<button class="button" type="button" @click=${() => context.act((actions) => actions.changeSettings(tube, settings))}>Change…</button>`
           : nothing
       }

@@ -3,9 +3,9 @@
 import { html, nothing } from "lit-html";
 import { named } from "./bulk.ts";
 import { ask, input, numberField } from "./dialog.ts";
-import { duration, jobs } from "./format.ts";
+import { duration, exact, jobs } from "./format.ts";
 import { tubePath } from "./parts.ts";
-import { send, type Task } from "./request.ts";
+import { isGone, send, type Task } from "./request.ts";
 
 export * from "./bulk.ts";
 export * from "./flow-actions.ts";
@@ -23,8 +23,18 @@ export function pauseTubes(tubes: readonly string[]): void {
     verb: () => "Pause",
     act: async (form) => {
       const seconds = Number(input(form, "seconds").value);
-      for (const tube of tubes) await send("PUT", tubePath(tube, "pause"), { seconds });
-      return `${named(tubes)} ${tubes.length === 1 ? "is" : "are"} paused for ${duration(seconds)}.`;
+      const paused: string[] = [];
+      for (const tube of tubes)
+        await send("PUT", tubePath(tube, "pause"), { seconds }).then(
+          () => paused.push(tube),
+          (error: Error) => {
+            if (tubes.length === 1 || !isGone(error)) throw error;
+          },
+        );
+      const gone = tubes.length - paused.length;
+      const others = gone === 0 ? "" : ` ${exact(gone)} ${gone === 1 ? "is" : "are"} gone.`;
+      const is = paused.length === 1 ? "is" : "are";
+      return `${named(paused)} ${is} paused for ${duration(seconds)}.${others}`;
     },
   });
 }

@@ -131,8 +131,9 @@ class BulkAsking {
       let sum = 0;
       for (const { tube, where } of states.length === 0 ? [] : this.#bulk.steps) {
         const asked = { states, dryRun: true, ...(where === undefined ? {} : { where }) };
-        // A dry run of "clear" counts the same jobs as other actions, and needs no target.
-        const route = this.#bulk.route === "redrive" ? "redrive" : "clear";
+        // A dry run of "clear" counts the same jobs as "move" and "update", and needs no target.
+        const { route: asks } = this.#bulk;
+        const route = asks === "redrive" || asks === "kick" ? asks : "clear";
         sum += (await sendBulk(tubePath(tube, route), asked, () => {})).affected;
         if (states !== this.#chosen) return;
       }

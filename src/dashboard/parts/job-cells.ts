@@ -8,7 +8,8 @@ import type { JobRow } from "./view-types.ts";
 
 /** Nothing was found so far, so the next page is requested automatically. */
 export function searching(cursor: string, examined: number, context: PageContext): Part {
-  queueMicrotask(() => context.go({ cursor }));
+  // If the page is drawn again before the next answer arrives, the search has gone on already.
+  if (context.place.query.get("cursor") !== cursor) queueMicrotask(() => context.go({ cursor }));
   return html`<p class="quiet" aria-live="polite">Still searching, after ${exact(examined)} jobs…</p>`;
 }
 

@@ -51,7 +51,7 @@ export interface Chart {
 /** Interface of the application for a page. */
 export interface PageContext extends Choice {
   readonly place: Place;
-  /** Tells whether the user has a permission: view, bodies, put, work, manage, admin. */
+  /** Tells whether the user has a permission (view, bodies, put, work, manage, admin) or ALL_TUBES. */
   may(what: string): boolean;
   /** Loads the dialogs on demand, and opens one. */
   act(open: (actions: typeof import("./actions.ts")) => void): void;
@@ -82,8 +82,8 @@ export interface Page {
   readonly says?: (view: never) => string;
   /** Returns the URL of additional data, refreshed every few seconds. */
   readonly fetch?: (place: Place, may: (what: string) => boolean) => string | undefined;
-  /** The additional data never changes. */
-  readonly fetchesOnce?: true;
+  /** Returns whether the additional data is complete, so that it need not be fetched again. */
+  readonly isLast?: (fetched: unknown) => boolean;
   /** Has something to show even while the server serves no jobs. */
   readonly isOfServer?: true;
 }

@@ -15,6 +15,9 @@ export const STATES: readonly { readonly name: keyof JobCounts; readonly sign: s
   { name: "buried", sign: "✖" },
 ];
 
+/** Asked of `may`: whether the user's token isn't limited to some tubes. */
+export const ALL_TUBES = "all tubes";
+
 export const tubeLink = (name: string): string => `#/tubes/${encodeURIComponent(name)}`;
 
 /** Returns the address of the page that looks for a text in all tubes. */

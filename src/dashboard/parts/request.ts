@@ -74,9 +74,23 @@ export async function send(
       method === "GET" ? message : `${message} The request may or may not have been carried out.`,
     );
   });
-  if (status >= 400) throw new Error(detailOf(content, status));
+  if (status >= 400) throw new Refusal(detailOf(content, status), (content as { code?: string })?.code);
   return content;
 }
+
+class Refusal extends Error {
+  /** Undefined for a proxy's. */
+  readonly code: string | undefined;
+
+  constructor(detail: string, code: string | undefined) {
+    super(detail);
+    this.code = code;
+  }
+}
+
+/** Tells whether a request was refused because its tube is gone: it has no jobs any more. */
+export const isGone = (error: unknown): boolean =>
+  error instanceof Refusal && error.code === "tube-not-found";
 
 /** Sends a request that may become a task, and follows the task to its end. */
 export async function sendBulk(
@@ -84,7 +98,10 @@ export async function sendBulk(
   body: unknown,
   onTask: (task: Task) => void,
 ): Promise<{ affected: number; isStopped: boolean }> {
-  const answer = (await send("POST", path, body, { prefer: "respond-async" })) as Task | { affected: number };
+  const answer = (await send("POST", path, body, { prefer: "respond-async" }).catch((error: Error) => {
+    if (isGone(error)) return { affected: 0 };
+    throw error;
+  })) as Task | { affected: number };
   if (!("id" in answer)) return { affected: answer.affected, isStopped: false };
   onTask(answer);
   const ended = isOver(answer) ? answer : await follow(answer.id, onTask);

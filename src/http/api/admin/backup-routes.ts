@@ -50,9 +50,17 @@ export const backupRoutes: Routes = (api, service) => {
       const backup = await service.backups.begin();
       if (typeof backup === "string") throw REFUSALS[backup];
       const { raw } = reply;
-      raw.on("close", backup.end);
-      // The client disconnected during the cut.
-      if (raw.destroyed) backup.end();
+      const forget = request.onRevoked?.(() => raw.destroy());
+      raw.on("close", () => {
+        forget?.();
+        backup.end();
+      });
+      // The client disconnected, or its token was removed, during the cut.
+      if (raw.destroyed || request.stands?.() === false) {
+        forget?.();
+        backup.end();
+        throw new Problem("unauthenticated", "The token was taken away, or has ended, during the cut.");
+      }
       const rate = (request.query.rate ?? RATE) * MEBIBYTE;
       return reply
         .type("application/x-tar")

@@ -4,6 +4,7 @@
 import type { preHandlerHookHandler } from "fastify";
 import type { Api } from "../api.ts";
 import { Problem } from "../problem.ts";
+import { ProblemBody } from "../schemas.ts";
 
 /** Routes for people and programs. Probes and scrapes may have parameters of their own. */
 const STRICT = "/v1/";
@@ -16,7 +17,8 @@ const WITHOUT_BODY: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 export function refuseUnknown(api: Api): void {
   api.addHook("onRoute", (route) => {
     if (!route.url.startsWith(STRICT)) return;
-    const { querystring = {}, body } = route.schema ?? {};
+    const { querystring = {}, body, response = {} } = route.schema ?? {};
+    route.schema = { ...route.schema, response: { 400: ProblemBody, ...(response as object) } };
     const checks = [route.preHandler ?? []].flat();
     // A schema that says itself what it does with other parameters has been applied.
     if (!("additionalProperties" in (querystring as object)))

@@ -20,7 +20,7 @@ import { frameOf } from "./dashboard-frame.ts";
 /** Ids are consecutive numbers; none reaches 16 digits. */
 const ID = /^[0-9]{1,15}$/;
 
-/** Returns a job without its body. A body never changes, so pages request it once. */
+/** Returns a job without its body. A body seldom changes, so pages request it by itself. */
 export async function jobPageView(
   service: Service,
   { id = "" }: Readonly<Record<string, string>>,
