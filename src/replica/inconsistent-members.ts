@@ -13,7 +13,7 @@ const CLOCKS_APART_MS_MAX = 2000;
  * Returns a key for each inconsistency, and what to do about it. `nowMs` is this machine's wall
  * clock.
  */
-export function oddMembers(
+export function inconsistentMembers(
   own: Pick<NodeReport, "node" | "address" | "leaseMs" | "logVersion">,
   reports: readonly NodeReport[],
   nowMs: number,
