@@ -1,6 +1,6 @@
 // Which job of the shadow is which job of the old server.
 
-export const IDS_MAX = 1_000_000;
+const IDS_MAX = 1_000_000;
 
 export class JobIdMap {
   readonly #shadowOf = new Map<string, string>();
